@@ -10,6 +10,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("protocols", &[]),
     ("block-device", &["units"]),
+    ("file-system", &[]),
     ("storage-faults", &["units", "block-device"]),
     ("send-stream", &[]),
     ("labels", &[]),

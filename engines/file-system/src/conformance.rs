@@ -1,0 +1,484 @@
+//! What every file system must do. An implementation runs [`ALL`] in its own tests, each on an empty file system whose root belongs
+//! to root and can be written by everybody.
+//!
+//! # Panics
+//! The tests panic where a file system does something else.
+
+use crate::{
+    COOKIE_LAST, Content, FileError, FileSystem, Guard, Identity, Kind, Make, Node, Removable,
+    SetAttributes, SetTime, Time,
+};
+
+/// A test on an empty file system.
+pub type Test = fn(&dyn FileSystem);
+
+/// Every test, by its name.
+pub const ALL: &[(&str, Test)] = &[
+    ("a made object is found with its attributes", made_objects),
+    ("a removed object is stale unless it is held", removal),
+    ("what may be removed is removed", removable),
+    ("names that cannot be are refused", names),
+    ("a rename replaces only its like", renames),
+    ("a directory is not moved into itself", cycles),
+    ("a link is one more name", links),
+    (
+        "a directory is read once, whatever is removed meanwhile",
+        directories,
+    ),
+    ("contents are what was written", contents),
+    ("a file is cut and grows with zeros", sizes),
+    ("holes are found or unknown", holes),
+    ("attributes change together, under their guard", attributes),
+    ("rights are those of owner, group and others", rights),
+    ("the sticky bit keeps names", sticky),
+];
+
+const ROOT: Identity = Identity {
+    uid: 0,
+    gid: 0,
+    groups: Vec::new(),
+};
+
+fn user(uid: u32) -> Identity {
+    Identity {
+        uid,
+        gid: uid,
+        groups: Vec::new(),
+    }
+}
+
+fn with_mode(mode: u32) -> SetAttributes {
+    SetAttributes {
+        mode: Some(mode),
+        ..SetAttributes::default()
+    }
+}
+
+fn make(files: &dyn FileSystem, directory: Node, name: &[u8], what: Make<'_>) -> Node {
+    let none = SetAttributes::default();
+    let made = files.make(&ROOT, directory, name, what, &none);
+    made.expect("a new object").object.node
+}
+
+fn file(files: &dyn FileSystem, name: &[u8]) -> Node {
+    make(files, files.root(), name, Make::File)
+}
+
+fn error<T>(result: Result<T, FileError>) -> Option<FileError> {
+    result.err()
+}
+
+fn look_up(files: &dyn FileSystem, name: &[u8]) -> Result<Node, FileError> {
+    let found = files.look_up(&ROOT, files.root(), name);
+    found.map(|object| object.node)
+}
+
+fn made_objects(files: &dyn FileSystem) {
+    let root = files.root();
+    let kinds = [
+        (&b"file"[..], Make::File, Kind::File, 0o644),
+        (b"directory", Make::Directory, Kind::Directory, 0o755),
+        (b"link", Make::Link(b"to"), Kind::Link, 0o777),
+        (b"block", Make::BlockDevice(8, 1), Kind::BlockDevice, 0o644),
+        (
+            b"character",
+            Make::CharacterDevice(1, 3),
+            Kind::CharacterDevice,
+            0o644,
+        ),
+        (b"socket", Make::Socket, Kind::Socket, 0o644),
+        (b"pipe", Make::Pipe, Kind::Pipe, 0o644),
+    ];
+    for (name, what, kind, mode) in kinds {
+        let none = SetAttributes::default();
+        let made = files.make(&user(7), root, name, what, &none);
+        let made = made.expect("a new object");
+        let attributes = made.object.attributes;
+        assert_eq!((attributes.kind, attributes.mode), (kind, mode));
+        assert_eq!((attributes.uid, attributes.gid), (7, 7));
+        assert!(made.directory.before.change != made.directory.after.change);
+        let found = files.look_up(&ROOT, root, name).expect("it is there");
+        assert_eq!(found.node, made.object.node);
+        assert_eq!(found.attributes, attributes);
+        assert_eq!(files.attributes(found.node), Ok(attributes));
+        let by_number = files.object(found.node.object).expect("it is there");
+        assert_eq!(by_number.node, found.node);
+        let again = files.make(&ROOT, root, name, what, &none);
+        assert_eq!(error(again), Some(FileError::Exists));
+    }
+    let (link, block) = (look_up(files, b"link"), look_up(files, b"block"));
+    let link = link.expect("the link");
+    assert_eq!(files.read_link(link), Ok(b"to".to_vec()));
+    assert_eq!(files.attributes(link).map(|known| known.size), Ok(2));
+    let device = files.attributes(block.expect("the device"));
+    assert_eq!(device.map(|known| known.device), Ok((8, 1)));
+    assert_eq!(files.read_link(root), Err(FileError::WrongType));
+    assert_eq!(files.parent(&ROOT, root), Ok(root));
+    let directory = look_up(files, b"directory").expect("the directory");
+    assert_eq!(files.parent(&ROOT, directory), Ok(root));
+}
+
+fn removal(files: &dyn FileSystem) {
+    let root = files.root();
+    let gone = file(files, b"gone");
+    let held = file(files, b"held");
+    files.hold(held).expect("it is there");
+    for name in [&b"gone"[..], b"held"] {
+        let removed = files.remove(&ROOT, root, name, Removable::Any);
+        let removed = removed.expect("it is there");
+        assert!(removed.before.change != removed.after.change);
+        assert_eq!(look_up(files, name), Err(FileError::NotFound));
+    }
+    assert_eq!(files.attributes(gone), Err(FileError::Stale));
+    let mut byte = [0];
+    assert_eq!(files.read(gone, 0, &mut byte), Err(FileError::Stale));
+    assert_eq!(files.attributes(held).map(|known| known.links), Ok(0));
+    files.write(held, 0, b"kept").expect("it is held");
+    files.release(held);
+    assert_eq!(files.attributes(held), Err(FileError::Stale));
+    let again = file(files, b"gone");
+    assert!(again != gone, "a generation tells them apart");
+}
+
+fn removable(files: &dyn FileSystem) {
+    let root = files.root();
+    file(files, b"file");
+    let directory = make(files, root, b"directory", Make::Directory);
+    make(files, directory, b"inside", Make::File);
+    let remove = |name: &[u8], what| error(files.remove(&ROOT, root, name, what));
+    assert_eq!(
+        remove(b"file", Removable::Directory),
+        Some(FileError::NotDirectory)
+    );
+    assert_eq!(
+        remove(b"directory", Removable::NoDirectory),
+        Some(FileError::IsDirectory)
+    );
+    assert_eq!(
+        remove(b"directory", Removable::Directory),
+        Some(FileError::NotEmpty)
+    );
+    assert_eq!(remove(b"none", Removable::Any), Some(FileError::NotFound));
+    let inside = files.remove(&ROOT, directory, b"inside", Removable::NoDirectory);
+    inside.expect("a file");
+    assert_eq!(remove(b"directory", Removable::Directory), None);
+    assert_eq!(remove(b"file", Removable::NoDirectory), None);
+    let lost = files.make(
+        &ROOT,
+        directory,
+        b"x",
+        Make::File,
+        &SetAttributes::default(),
+    );
+    assert_eq!(error(lost), Some(FileError::Stale), "its directory is gone");
+}
+
+fn names(files: &dyn FileSystem) {
+    let root = files.root();
+    let none = SetAttributes::default();
+    for name in [&b""[..], b".", b"..", b"a/b", b"a\0b"] {
+        let made = files.make(&ROOT, root, name, Make::File, &none);
+        assert_eq!(error(made), Some(FileError::BadName), "{name:?}");
+    }
+    let longest = vec![b'n'; files.limits().name_bytes_max as usize];
+    let node = file(files, &longest);
+    assert_eq!(look_up(files, &longest), Ok(node));
+    let too_long = [&longest[..], b"n"].concat();
+    let made = files.make(&ROOT, root, &too_long, Make::File, &none);
+    assert_eq!(error(made), Some(FileError::NameTooLong));
+    let plain = file(files, b"plain");
+    let in_file = files.look_up(&ROOT, plain, b"x");
+    assert_eq!(error(in_file), Some(FileError::NotDirectory));
+}
+
+fn renames(files: &dyn FileSystem) {
+    let root = files.root();
+    let (one, two) = (file(files, b"one"), file(files, b"two"));
+    let here = make(files, root, b"here", Make::Directory);
+    let there = make(files, root, b"there", Make::Directory);
+    make(files, there, b"inside", Make::File);
+    let rename = |from: &[u8], to: (Node, &[u8])| files.rename(&ROOT, (root, from), to);
+    let full = rename(b"here", (root, b"there"));
+    assert_eq!(error(full), Some(FileError::NotEmpty));
+    assert_eq!(
+        error(rename(b"here", (root, b"one"))),
+        Some(FileError::Exists)
+    );
+    assert_eq!(
+        error(rename(b"one", (root, b"here"))),
+        Some(FileError::Exists)
+    );
+    assert_eq!(
+        error(rename(b"none", (root, b"x"))),
+        Some(FileError::NotFound)
+    );
+    rename(b"one", (root, b"two")).expect("a file for a file");
+    assert_eq!(look_up(files, b"two"), Ok(one));
+    assert_eq!(files.attributes(two), Err(FileError::Stale));
+    let moved = rename(b"two", (there, b"deep")).expect("into another directory");
+    assert!(moved.from.before.change != moved.from.after.change);
+    assert!(moved.to.before.change != moved.to.after.change);
+    let found = files.look_up(&ROOT, there, b"deep").expect("it was moved");
+    assert_eq!(found.node, one);
+    rename(b"there", (root, b"here")).expect("a directory for an empty one");
+    assert_eq!(files.attributes(here), Err(FileError::Stale));
+    let empty = make(files, root, b"empty", Make::Directory);
+    rename(b"empty", (there, b"sub")).expect("a directory into another");
+    assert_eq!(files.parent(&ROOT, empty), Ok(there));
+    files
+        .link(&ROOT, one, root, b"alias")
+        .expect("one more name");
+    rename(b"alias", (there, b"deep")).expect("two names of one object");
+    assert_eq!(look_up(files, b"alias"), Ok(one));
+}
+
+fn cycles(files: &dyn FileSystem) {
+    let root = files.root();
+    let outer = make(files, root, b"outer", Make::Directory);
+    let inner = make(files, outer, b"inner", Make::Directory);
+    for to in [outer, inner] {
+        let moved = files.rename(&ROOT, (root, b"outer"), (to, b"x"));
+        assert_eq!(error(moved), Some(FileError::Invalid));
+    }
+    files
+        .rename(&ROOT, (outer, b"inner"), (root, b"inner"))
+        .expect("out of it");
+    files
+        .rename(&ROOT, (root, b"outer"), (inner, b"outer"))
+        .expect("into what was inside");
+}
+
+fn links(files: &dyn FileSystem) {
+    let root = files.root();
+    let node = file(files, b"one");
+    files
+        .link(&ROOT, node, root, b"two")
+        .expect("a second name");
+    assert_eq!(look_up(files, b"two"), Ok(node));
+    assert_eq!(files.attributes(node).map(|known| known.links), Ok(2));
+    let taken = files.link(&ROOT, node, root, b"two");
+    assert_eq!(error(taken), Some(FileError::Exists));
+    let directory = make(files, root, b"directory", Make::Directory);
+    let second = files.link(&ROOT, directory, root, b"second");
+    assert_eq!(error(second), Some(FileError::IsDirectory));
+    files
+        .remove(&ROOT, root, b"one", Removable::Any)
+        .expect("it is there");
+    assert_eq!(files.attributes(node).map(|known| known.links), Ok(1));
+}
+
+/// Names of 300 entries, so that the directory is more than one block of anything.
+fn many(files: &dyn FileSystem) -> Vec<Vec<u8>> {
+    let names = (0..300).map(|index| format!("entry-{index:04}-of-many").into_bytes());
+    let names: Vec<_> = names.collect();
+    for name in &names {
+        file(files, name);
+    }
+    names
+}
+
+fn directories(files: &dyn FileSystem) {
+    let names = many(files);
+    let root = files.root();
+    let mut seen = Vec::new();
+    let mut cookie = 0;
+    loop {
+        let mut left = 7;
+        let is_end = files.read_directory(&ROOT, root, cookie, &mut |entry| {
+            if left == 0 {
+                return false;
+            }
+            left -= 1;
+            assert!((3..=COOKIE_LAST).contains(&entry.cookie));
+            cookie = entry.cookie;
+            seen.push((entry.name.to_vec(), entry.object));
+            true
+        });
+        if is_end.expect("a directory") {
+            break;
+        }
+        // What was told already goes.
+        let (name, object) = seen.last().expect("an entry").clone();
+        let known = files.object(object).expect("it is there");
+        assert_eq!(look_up(files, &name), Ok(known.node));
+        files
+            .remove(&ROOT, root, &name, Removable::Any)
+            .expect("it is there");
+    }
+    let mut told: Vec<_> = seen.into_iter().map(|(name, _)| name).collect();
+    told.sort();
+    assert_eq!(told, names);
+    let node = file(files, b"file");
+    let read = files.read_directory(&ROOT, node, 0, &mut |_| true);
+    assert_eq!(read, Err(FileError::NotDirectory));
+}
+
+fn read(files: &dyn FileSystem, node: Node, offset: u64, length: usize) -> (Vec<u8>, bool) {
+    let mut bytes = vec![0xee; length];
+    let read = files.read(node, offset, &mut bytes).expect("a file");
+    bytes.truncate(read.length);
+    (bytes, read.is_end)
+}
+
+fn contents(files: &dyn FileSystem) {
+    let node = file(files, b"file");
+    assert_eq!(read(files, node, 0, 4), (vec![], true));
+    let pattern: Vec<u8> = (0..400_000_u32).map(|index| (index % 251) as u8).collect();
+    let written = files.write(node, 1000, &pattern).expect("there is room");
+    assert_eq!((written.before.size, written.after.size), (0, 401_000));
+    assert!(written.before.change != written.after.change);
+    let mut expected = [vec![0; 1000], pattern].concat();
+    files
+        .write(node, 131_000, b"inside")
+        .expect("there is room");
+    expected[131_000..131_006].copy_from_slice(b"inside");
+    assert_eq!(read(files, node, 0, 500_000), (expected.clone(), true));
+    let middle = expected[999..200_001].to_vec();
+    assert_eq!(read(files, node, 999, 199_002), (middle, false));
+    assert_eq!(read(files, node, 401_000, 1), (vec![], true));
+    assert_eq!(read(files, node, u64::MAX, 1), (vec![], true));
+    files.commit(Some(node)).expect("it is kept");
+    files.commit(None).expect("it is kept");
+    let far = files.write(node, u64::MAX - 1, b"far");
+    assert_eq!(error(far), Some(FileError::TooLarge));
+    let root = files.root();
+    assert_eq!(
+        error(files.write(root, 0, b"x")),
+        Some(FileError::IsDirectory)
+    );
+    let mut byte = [0];
+    assert_eq!(files.read(root, 0, &mut byte), Err(FileError::IsDirectory));
+}
+
+fn set_size(files: &dyn FileSystem, node: Node, size: u64) {
+    let changes = SetAttributes {
+        size: Some(size),
+        ..SetAttributes::default()
+    };
+    let changed = files.set_attributes(&ROOT, node, &changes, &Guard::default());
+    assert_eq!(changed.expect("a file").after.size, size);
+}
+
+fn sizes(files: &dyn FileSystem) {
+    let node = file(files, b"file");
+    files.write(node, 0, &[7; 300_000]).expect("there is room");
+    set_size(files, node, 150_001);
+    set_size(files, node, 300_000);
+    let (bytes, is_end) = read(files, node, 0, 300_001);
+    assert!(is_end && bytes.len() == 300_000);
+    assert!(bytes[..150_001].iter().all(|byte| *byte == 7));
+    assert!(bytes[150_001..].iter().all(|byte| *byte == 0));
+    set_size(files, node, 0);
+    assert_eq!(read(files, node, 0, 1), (vec![], true));
+    set_size(files, node, 1 << 40);
+    assert_eq!(read(files, node, (1 << 40) - 2, 4), (vec![0, 0], true));
+}
+
+fn holes(files: &dyn FileSystem) {
+    let node = file(files, b"file");
+    files.write(node, 1 << 30, b"data").expect("there is room");
+    let end = (1 << 30) + 4;
+    for content in [Content::Data, Content::Hole] {
+        assert_eq!(files.seek(node, end, content), Err(FileError::BeyondEnd));
+    }
+    let data = files.seek(node, 0, Content::Data).expect("there is some");
+    assert!(data <= 1 << 30);
+    assert_eq!(files.seek(node, 1 << 30, Content::Data), Ok(1 << 30));
+    assert_eq!(files.seek(node, 1 << 30, Content::Hole), Ok(end));
+}
+
+fn attributes(files: &dyn FileSystem) {
+    let node = file(files, b"file");
+    let time = |seconds| Time {
+        seconds,
+        nanoseconds: 123_456_789,
+    };
+    let changes = SetAttributes {
+        mode: Some(0o4751),
+        uid: Some(10),
+        gid: Some(20),
+        size: Some(5),
+        accessed: Some(SetTime::To(time(1_000_000_000))),
+        modified: Some(SetTime::To(time(-5))),
+    };
+    let changed = files.set_attributes(&ROOT, node, &changes, &Guard::default());
+    let changed = changed.expect("root may");
+    let after = changed.after;
+    assert_eq!(files.attributes(node), Ok(after));
+    assert!(changed.before.change != after.change);
+    let seen = (after.mode, after.uid, after.gid, after.size);
+    assert_eq!(seen, (0o4751, 10, 20, 5));
+    assert_eq!(after.accessed, time(1_000_000_000));
+    assert_eq!(after.modified, time(-5));
+    let guard = Guard {
+        changed: Some(Time::default()),
+    };
+    let refused = files.set_attributes(&ROOT, node, &with_mode(0o600), &guard);
+    assert_eq!(error(refused), Some(FileError::NotSame));
+    assert_eq!(files.attributes(node), Ok(after));
+    let guard = Guard {
+        changed: Some(after.changed),
+    };
+    let set = files.set_attributes(&ROOT, node, &with_mode(0o600), &guard);
+    assert_eq!(set.expect("it is the same").after.mode, 0o600);
+}
+
+fn rights(files: &dyn FileSystem) {
+    let root = files.root();
+    let directory = make(files, root, b"directory", Make::Directory);
+    let (owner, other) = (user(10), user(11));
+    let made = files.make(&owner, root, b"file", Make::File, &with_mode(0o640));
+    let node = made.expect("everybody may").object.node;
+    let may = |who: &Identity| {
+        let may = files.permissions(who, node).expect("it is there");
+        (may.read, may.write, may.execute)
+    };
+    assert_eq!(may(&owner), (true, true, false));
+    assert_eq!(may(&other), (false, false, false));
+    let member = Identity {
+        groups: vec![10],
+        ..user(12)
+    };
+    assert_eq!(may(&member), (true, false, false));
+    assert_eq!(may(&ROOT), (true, true, false));
+    let guard = Guard::default();
+    let stolen = files.set_attributes(&other, node, &with_mode(0o777), &guard);
+    assert_eq!(error(stolen), Some(FileError::NotPermitted));
+    let given = SetAttributes {
+        uid: Some(11),
+        ..SetAttributes::default()
+    };
+    let given = files.set_attributes(&owner, node, &given, &guard);
+    assert_eq!(error(given), Some(FileError::NotPermitted));
+    let none = SetAttributes::default();
+    let inside = files.make(&other, directory, b"x", Make::File, &none);
+    assert_eq!(error(inside), Some(FileError::Access));
+    let removed = files.remove(&other, directory, b"x", Removable::Any);
+    assert_eq!(error(removed), Some(FileError::Access));
+    files
+        .set_attributes(&ROOT, directory, &with_mode(0o700), &guard)
+        .expect("root may");
+    let found = files.look_up(&other, directory, b"x");
+    assert_eq!(error(found), Some(FileError::Access));
+    let read = files.read_directory(&other, directory, 0, &mut |_| true);
+    assert_eq!(read, Err(FileError::Access));
+}
+
+fn sticky(files: &dyn FileSystem) {
+    let root = files.root();
+    let made = files.make(&ROOT, root, b"shared", Make::Directory, &with_mode(0o1777));
+    let shared = made.expect("a directory").object.node;
+    let none = SetAttributes::default();
+    for name in [&b"one"[..], b"two"] {
+        let made = files.make(&user(10), shared, name, Make::File, &none);
+        made.expect("everybody may");
+    }
+    let other = user(11);
+    let removed = files.remove(&other, shared, b"one", Removable::Any);
+    assert_eq!(error(removed), Some(FileError::NotPermitted));
+    let moved = files.rename(&other, (shared, b"one"), (root, b"one"));
+    assert_eq!(error(moved), Some(FileError::NotPermitted));
+    files
+        .rename(&user(10), (shared, b"one"), (shared, b"two"))
+        .expect("its owner may");
+}

@@ -1,0 +1,81 @@
+//! Why a call was refused or failed.
+
+/// Why something was not done. Each has a counterpart in NFS and in `errno`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum FileError {
+    /// The node is no more (`ESTALE`).
+    #[error("no such object any more")]
+    Stale,
+    /// There is no such name (`ENOENT`).
+    #[error("no such name")]
+    NotFound,
+    /// The name is taken (`EEXIST`).
+    #[error("the name is taken")]
+    Exists,
+    /// It is no directory (`ENOTDIR`).
+    #[error("no directory")]
+    NotDirectory,
+    /// It is a directory (`EISDIR`).
+    #[error("a directory")]
+    IsDirectory,
+    /// It is of a kind for which this cannot be done, such as a socket that is to be read (`EINVAL`).
+    #[error("the wrong kind of object")]
+    WrongType,
+    /// A directory has entries (`ENOTEMPTY`).
+    #[error("the directory is not empty")]
+    NotEmpty,
+    /// The permissions do not allow it (`EACCES`).
+    #[error("access denied")]
+    Access,
+    /// Only the owner or root may do it (`EPERM`).
+    #[error("not permitted")]
+    NotPermitted,
+    /// It makes no sense, such as a directory that is to be moved into itself (`EINVAL`).
+    #[error("invalid")]
+    Invalid,
+    /// The name cannot be one: it is empty, `.` or `..`, or has a `/`, a NUL, or what the file system refuses (`EINVAL`).
+    #[error("no possible name")]
+    BadName,
+    /// The name is too long (`ENAMETOOLONG`).
+    #[error("the name is too long")]
+    NameTooLong,
+    /// The directory has no such place to go on at (`EINVAL`).
+    #[error("no such place in the directory")]
+    BadCookie,
+    /// The guard of a change does not hold: the object changed meanwhile.
+    #[error("the object has changed")]
+    NotSame,
+    /// The file would be too large (`EFBIG`).
+    #[error("the file is too large")]
+    TooLarge,
+    /// There is no space (`ENOSPC`).
+    #[error("no space")]
+    NoSpace,
+    /// A quota is used up (`EDQUOT`).
+    #[error("the quota is used up")]
+    Quota,
+    /// Nothing can be changed (`EROFS`).
+    #[error("read-only")]
+    ReadOnly,
+    /// There are too many names for the object (`EMLINK`).
+    #[error("too many links")]
+    TooManyLinks,
+    /// The offset is behind the end (`ENXIO`).
+    #[error("nothing there")]
+    BeyondEnd,
+    /// The file system cannot do it (`EOPNOTSUPP`).
+    #[error("not supported")]
+    Unsupported,
+    /// There is no such extended attribute (`ENODATA`).
+    #[error("no such extended attribute")]
+    NoExtended,
+    /// The disks failed, or what is stored makes no sense (`EIO`).
+    #[error("I/O error")]
+    Io,
+    /// It cannot be done now, but later: a key is not loaded. The client is to try again.
+    #[error("not ready yet")]
+    NotReady,
+    /// The pool is lost, closed or taken away. A client must not be answered with this: the connection is dropped.
+    #[error("the file system is gone")]
+    Gone,
+}

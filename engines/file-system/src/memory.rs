@@ -1,0 +1,921 @@
+//! A file system in memory, to try protocols on. It forgets everything at its end.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::rights::{
+    check_directory, check_name as check_any_name, check_set, check_sticky, mode_after, permitted,
+};
+use crate::{
+    Attributes, COOKIE_LAST, Changed, Content, Done, Entry, FileError, FileSystem, FileSystemId,
+    Guard, Identity, Kind, Limits, Made, Make, Node, Object as Known, Permissions, Read, Removable,
+    Renamed, SetAttributes, SetExtended, SetTime, Statistics, Time,
+};
+
+/// Bytes of a name.
+const NAME_BYTES_MAX: usize = 255;
+/// Names of one object.
+const LINKS_MAX: u32 = 32_000;
+/// Extended attributes of one object.
+const EXTENDED_MAX: usize = 64;
+/// The unit of data and holes.
+const BLOCK_BYTES: u64 = 4096;
+/// The first cookie: lower ones mean something else in the protocol.
+const COOKIE_FIRST: u64 = 16;
+const ROOT: Node = Node {
+    object: 1,
+    generation: 1,
+};
+
+/// Files, in memory.
+pub struct MemoryFileSystem {
+    id: FileSystemId,
+    bytes_max: u64,
+    commits: AtomicU64,
+    state: Mutex<State>,
+}
+
+struct State {
+    nodes: HashMap<u64, Object>,
+    next: u64,
+    bytes_used: u64,
+}
+
+struct Object {
+    attributes: Attributes,
+    holds: u32,
+    extended: BTreeMap<Vec<u8>, Vec<u8>>,
+    body: Body,
+}
+
+enum Body {
+    /// Blocks that were written, by number.
+    File(BTreeMap<u64, Box<[u8]>>),
+    Directory(Directory),
+    Link(Vec<u8>),
+    Nothing,
+}
+
+struct Directory {
+    parent: u64,
+    names: HashMap<Vec<u8>, u64>,
+    entries: BTreeMap<u64, (Vec<u8>, u64)>,
+    next_cookie: u64,
+}
+
+impl Directory {
+    fn new(parent: u64) -> Self {
+        Self {
+            parent,
+            names: HashMap::new(),
+            entries: BTreeMap::new(),
+            next_cookie: COOKIE_FIRST,
+        }
+    }
+
+    fn object(&self, name: &[u8]) -> Option<u64> {
+        self.names.get(name).map(|cookie| self.entries[cookie].1)
+    }
+
+    fn insert(&mut self, name: &[u8], object: u64) {
+        let cookie = self.next_cookie;
+        self.next_cookie += 1;
+        self.names.insert(name.to_vec(), cookie);
+        self.entries.insert(cookie, (name.to_vec(), object));
+    }
+
+    fn remove(&mut self, name: &[u8]) {
+        if let Some(cookie) = self.names.remove(name) {
+            self.entries.remove(&cookie);
+        }
+    }
+}
+
+fn now() -> Time {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Time {
+        seconds: since.as_secs().try_into().unwrap_or(i64::MAX),
+        nanoseconds: since.subsec_nanos(),
+    }
+}
+
+fn check_name(name: &[u8]) -> Done {
+    check_any_name(name, NAME_BYTES_MAX)
+}
+
+impl MemoryFileSystem {
+    /// An empty one that takes `bytes_max` bytes of contents. Everybody may write to its root.
+    pub fn new(bytes_max: u64) -> Self {
+        Self::with_guid(1, bytes_max)
+    }
+
+    /// The same with an identity.
+    pub fn with_guid(guid: u64, bytes_max: u64) -> Self {
+        let attributes = fresh(Kind::Directory, 0o777, 0, 0);
+        let root = Object {
+            attributes: Attributes {
+                links: 2,
+                ..attributes
+            },
+            holds: 0,
+            extended: BTreeMap::new(),
+            body: Body::Directory(Directory::new(ROOT.object)),
+        };
+        let state = State {
+            nodes: HashMap::from([(ROOT.object, root)]),
+            next: ROOT.object + 1,
+            bytes_used: 0,
+        };
+        Self {
+            id: FileSystemId { guid, snapshot: 0 },
+            bytes_max,
+            commits: AtomicU64::new(0),
+            state: Mutex::new(state),
+        }
+    }
+
+    /// How often something was made durable.
+    pub fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder panics")
+    }
+}
+
+fn fresh(kind: Kind, mode: u32, uid: u32, gid: u32) -> Attributes {
+    let time = now();
+    Attributes {
+        kind,
+        mode,
+        links: 1,
+        uid,
+        gid,
+        size: 0,
+        space: 0,
+        device: (0, 0),
+        change: 1,
+        accessed: time,
+        modified: time,
+        changed: time,
+        created: time,
+    }
+}
+
+impl Object {
+    fn touch(&mut self, contents: bool) {
+        let time = now();
+        self.attributes.change += 1;
+        self.attributes.changed = time;
+        if contents {
+            self.attributes.modified = time;
+        }
+    }
+
+    fn directory(&self) -> Done<&Directory> {
+        match &self.body {
+            Body::Directory(directory) => Ok(directory),
+            _ => Err(FileError::NotDirectory),
+        }
+    }
+
+    fn blocks(&mut self) -> Done<&mut BTreeMap<u64, Box<[u8]>>> {
+        match &mut self.body {
+            Body::File(blocks) => Ok(blocks),
+            Body::Directory(_) => Err(FileError::IsDirectory),
+            _ => Err(FileError::WrongType),
+        }
+    }
+}
+
+impl State {
+    fn get(&self, node: Node) -> Done<&Object> {
+        let found = (node.generation == 1).then(|| self.nodes.get(&node.object));
+        found.flatten().ok_or(FileError::Stale)
+    }
+
+    fn get_mut(&mut self, node: Node) -> Done<&mut Object> {
+        let found = (node.generation == 1).then(|| self.nodes.get_mut(&node.object));
+        found.flatten().ok_or(FileError::Stale)
+    }
+
+    /// A directory that `who` may look names up in, and change if `write` says so.
+    fn searched(&self, who: &Identity, node: Node, write: bool) -> Done<&Directory> {
+        let object = self.get(node)?;
+        check_directory(&object.attributes, who, write)?;
+        object.directory()
+    }
+
+    fn known(&self, object: u64) -> Done<Known> {
+        let found = self.nodes.get(&object).ok_or(FileError::Stale)?;
+        Ok(Known {
+            node: node_of(object),
+            attributes: found.attributes,
+        })
+    }
+
+    /// Performs a change of `node`; its attributes before and after.
+    fn changing<T>(
+        &mut self,
+        node: Node,
+        change: impl FnOnce(&mut Self) -> Done<T>,
+    ) -> Done<(T, Changed)> {
+        let before = self.get(node)?.attributes;
+        let done = change(self)?;
+        let after = self.get(node)?.attributes;
+        Ok((done, Changed { before, after }))
+    }
+
+    fn change_directory(&mut self, object: u64, change: impl FnOnce(&mut Directory)) {
+        if let Some(found) = self.nodes.get_mut(&object) {
+            if let Body::Directory(directory) = &mut found.body {
+                change(directory);
+            }
+            found.touch(true);
+        }
+    }
+
+    /// Whether `who` may take a name of `object` away from `directory`.
+    fn check_removal(&self, who: &Identity, directory: Node, object: u64) -> Done {
+        let directory = &self.get(directory)?.attributes;
+        let object = self.nodes.get(&object).ok_or(FileError::Stale)?;
+        check_sticky(directory, &object.attributes, who)
+    }
+
+    /// One name less.
+    fn unlink(&mut self, object: u64) {
+        let Some(found) = self.nodes.get_mut(&object) else {
+            return;
+        };
+        let is_directory = found.attributes.kind == Kind::Directory;
+        found.attributes.links = if is_directory {
+            0
+        } else {
+            found.attributes.links - 1
+        };
+        found.touch(false);
+        self.forget_if_gone(object);
+    }
+
+    fn forget_if_gone(&mut self, object: u64) {
+        let gone = self
+            .nodes
+            .get(&object)
+            .is_some_and(|found| found.attributes.links == 0 && found.holds == 0);
+        if gone {
+            let space = self
+                .nodes
+                .remove(&object)
+                .map_or(0, |found| found.attributes.space);
+            self.bytes_used -= space;
+        }
+    }
+
+    fn truncate(&mut self, node: Node, size: u64) -> Done {
+        let object = self.get_mut(node)?;
+        let keep = size.div_ceil(BLOCK_BYTES);
+        let blocks = object.blocks()?;
+        let dropped = blocks.split_off(&keep).len() as u64 * BLOCK_BYTES;
+        let cut = usize::try_from(size % BLOCK_BYTES).unwrap_or(0);
+        if cut != 0 {
+            if let Some(block) = blocks.get_mut(&(size / BLOCK_BYTES)) {
+                block[cut..].fill(0);
+            }
+        }
+        object.attributes.size = size;
+        object.attributes.space -= dropped;
+        object.touch(true);
+        self.bytes_used -= dropped;
+        Ok(())
+    }
+
+    fn write(&mut self, node: Node, offset: u64, bytes: &[u8], bytes_max: u64) -> Done {
+        let end = offset
+            .checked_add(bytes.len() as u64)
+            .ok_or(FileError::TooLarge)?;
+        if end > i64::MAX as u64 {
+            return Err(FileError::TooLarge);
+        }
+        let used = self.bytes_used;
+        let object = self.get_mut(node)?;
+        let blocks = object.blocks()?;
+        let numbers = offset / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES);
+        let present = blocks.range(numbers.clone()).count() as u64;
+        let added = (numbers.end.saturating_sub(numbers.start) - present) * BLOCK_BYTES;
+        if used + added > bytes_max {
+            return Err(FileError::NoSpace);
+        }
+        let mut rest = bytes;
+        let mut at = offset;
+        while !rest.is_empty() {
+            let within = (at % BLOCK_BYTES) as usize;
+            let count = rest.len().min(BLOCK_BYTES as usize - within);
+            let block = blocks
+                .entry(at / BLOCK_BYTES)
+                .or_insert_with(|| vec![0; BLOCK_BYTES as usize].into());
+            block[within..within + count].copy_from_slice(&rest[..count]);
+            rest = &rest[count..];
+            at += count as u64;
+        }
+        object.attributes.space += added;
+        object.attributes.size = object.attributes.size.max(end);
+        object.touch(true);
+        self.bytes_used += added;
+        Ok(())
+    }
+
+    /// The change of a rename that was checked.
+    fn move_name(
+        &mut self,
+        moving: u64,
+        replaced: Option<u64>,
+        from: (Node, &[u8]),
+        to: (Node, &[u8]),
+    ) {
+        if let Some(replaced) = replaced {
+            self.change_directory(to.0.object, |found| found.remove(to.1));
+            self.unlink(replaced);
+        }
+        self.change_directory(from.0.object, |found| found.remove(from.1));
+        self.change_directory(to.0.object, |found| found.insert(to.1, moving));
+        if let Some(object) = self.nodes.get_mut(&moving) {
+            if let Body::Directory(directory) = &mut object.body {
+                directory.parent = to.0.object;
+            }
+            object.touch(false);
+        }
+    }
+
+    /// Whether `directory` is `ancestor` or lies in it.
+    fn is_within(&self, mut directory: u64, ancestor: u64) -> bool {
+        while directory != ancestor {
+            let parent = match self.nodes.get(&directory).map(|found| &found.body) {
+                Some(Body::Directory(found)) => found.parent,
+                _ => return false,
+            };
+            if parent == directory {
+                return false;
+            }
+            directory = parent;
+        }
+        true
+    }
+
+    /// What the rename replaces, if it may.
+    fn replaced(&self, moving: u64, target: Option<u64>) -> Done<Option<u64>> {
+        let Some(target) = target else {
+            return Ok(None);
+        };
+        let (from, to) = (&self.nodes[&moving], &self.nodes[&target]);
+        match (&from.body, &to.body) {
+            (Body::Directory(_), Body::Directory(there)) if there.names.is_empty() => {}
+            (Body::Directory(_), Body::Directory(_)) => return Err(FileError::NotEmpty),
+            (Body::Directory(_), _) | (_, Body::Directory(_)) => return Err(FileError::Exists),
+            _ => {}
+        }
+        Ok(Some(target))
+    }
+
+    fn set(&mut self, who: &Identity, node: Node, changes: &SetAttributes) -> Done {
+        if let Some(size) = changes.size {
+            if size > i64::MAX as u64 {
+                return Err(FileError::TooLarge);
+            }
+            self.truncate(node, size)?;
+        }
+        let object = self.get_mut(node)?;
+        let mode = mode_after(&object.attributes, who, changes);
+        object.touch(false);
+        let attributes = &mut object.attributes;
+        attributes.mode = mode;
+        attributes.uid = changes.uid.unwrap_or(attributes.uid);
+        attributes.gid = changes.gid.unwrap_or(attributes.gid);
+        let time = |set: Option<SetTime>, before: Time| match set {
+            Some(SetTime::Now) => now(),
+            Some(SetTime::To(time)) => time,
+            None => before,
+        };
+        attributes.accessed = time(changes.accessed, attributes.accessed);
+        attributes.modified = time(changes.modified, attributes.modified);
+        Ok(())
+    }
+
+    /// Puts a new object into a directory that was checked; its number.
+    fn insert(&mut self, directory: Node, name: &[u8], attributes: Attributes, body: Body) -> u64 {
+        let object = self.next;
+        self.next += 1;
+        let created = Object {
+            attributes,
+            holds: 0,
+            extended: BTreeMap::new(),
+            body,
+        };
+        self.nodes.insert(object, created);
+        self.change_directory(directory.object, |found| found.insert(name, object));
+        object
+    }
+
+    /// Makes a hole.
+    fn punch(&mut self, node: Node, offset: u64, length: u64) -> Done {
+        let size = self.get(node)?.attributes.size;
+        let end = offset
+            .checked_add(length)
+            .ok_or(FileError::Invalid)?
+            .min(size);
+        let object = self.get_mut(node)?;
+        let blocks = object.blocks()?;
+        let numbers: Vec<u64> = blocks
+            .range(offset / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES).max(offset / BLOCK_BYTES))
+            .map(|(number, _)| *number)
+            .collect();
+        let mut freed = 0;
+        for number in numbers {
+            let start = number * BLOCK_BYTES;
+            if start >= offset && start + BLOCK_BYTES <= end {
+                blocks.remove(&number);
+                freed += BLOCK_BYTES;
+            } else if let Some(block) = blocks.get_mut(&number) {
+                let from = offset.saturating_sub(start).min(BLOCK_BYTES) as usize;
+                let to = (end - start).min(BLOCK_BYTES) as usize;
+                block[from..to].fill(0);
+            }
+        }
+        object.attributes.space -= freed;
+        object.touch(true);
+        self.bytes_used -= freed;
+        Ok(())
+    }
+}
+
+/// An object of `what` in a directory that has the attributes `parent`.
+fn new_object(
+    who: &Identity,
+    directory: Node,
+    parent: &Attributes,
+    what: Make<'_>,
+) -> (Attributes, Body) {
+    let inherits = parent.mode & 0o2000 != 0;
+    let gid = if inherits { parent.gid } else { who.gid };
+    let (kind, mode, body) = match what {
+        Make::File => (Kind::File, 0o644, Body::File(BTreeMap::new())),
+        Make::Directory => {
+            let mode = 0o755 | (parent.mode & 0o2000);
+            let body = Body::Directory(Directory::new(directory.object));
+            (Kind::Directory, mode, body)
+        }
+        Make::Link(text) => (Kind::Link, 0o777, Body::Link(text.to_vec())),
+        Make::BlockDevice(..) => (Kind::BlockDevice, 0o644, Body::Nothing),
+        Make::CharacterDevice(..) => (Kind::CharacterDevice, 0o644, Body::Nothing),
+        Make::Socket => (Kind::Socket, 0o644, Body::Nothing),
+        Make::Pipe => (Kind::Pipe, 0o644, Body::Nothing),
+    };
+    let device = match what {
+        Make::BlockDevice(major, minor) | Make::CharacterDevice(major, minor) => (major, minor),
+        _ => (0, 0),
+    };
+    let size = match what {
+        Make::Link(text) => text.len() as u64,
+        _ => 0,
+    };
+    let attributes = Attributes {
+        device,
+        links: if kind == Kind::Directory { 2 } else { 1 },
+        size,
+        ..fresh(kind, mode, who.uid, gid)
+    };
+    (attributes, body)
+}
+
+const fn node_of(object: u64) -> Node {
+    Node {
+        object,
+        generation: 1,
+    }
+}
+
+impl FileSystem for MemoryFileSystem {
+    fn id(&self) -> FileSystemId {
+        self.id
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            name_bytes_max: NAME_BYTES_MAX as u32,
+            file_bytes_max: i64::MAX as u64,
+            links_max: LINKS_MAX,
+            atomic_write_bytes: u32::MAX,
+            is_read_only: false,
+            ignores_case: false,
+        }
+    }
+
+    fn root(&self) -> Node {
+        ROOT
+    }
+
+    fn statistics(&self) -> Done<Statistics> {
+        Ok(Statistics {
+            bytes_total: self.bytes_max,
+            bytes_free: self.bytes_max - self.lock().bytes_used,
+            files_total: 1 << 32,
+            files_free: 1 << 31,
+        })
+    }
+
+    fn attributes(&self, node: Node) -> Done<Attributes> {
+        self.lock().get(node).map(|object| object.attributes)
+    }
+
+    fn object(&self, object: u64) -> Done<Known> {
+        self.lock().known(object)
+    }
+
+    fn set_attributes(
+        &self,
+        who: &Identity,
+        node: Node,
+        changes: &SetAttributes,
+        guard: &Guard,
+    ) -> Done<Changed> {
+        let mut state = self.lock();
+        let attributes = state.get(node)?.attributes;
+        if guard.changed.is_some_and(|time| time != attributes.changed) {
+            return Err(FileError::NotSame);
+        }
+        check_set(&attributes, who, changes)?;
+        let ((), changed) = state.changing(node, |state| state.set(who, node, changes))?;
+        Ok(changed)
+    }
+
+    fn permissions(&self, who: &Identity, node: Node) -> Done<Permissions> {
+        let state = self.lock();
+        Ok(permitted(&state.get(node)?.attributes, who))
+    }
+
+    fn look_up(&self, who: &Identity, directory: Node, name: &[u8]) -> Done<Known> {
+        let state = self.lock();
+        let directory = state.searched(who, directory, false)?;
+        check_name(name)?;
+        state.known(directory.object(name).ok_or(FileError::NotFound)?)
+    }
+
+    fn parent(&self, who: &Identity, directory: Node) -> Done<Node> {
+        let state = self.lock();
+        state
+            .searched(who, directory, false)
+            .map(|found| node_of(found.parent))
+    }
+
+    fn make(
+        &self,
+        who: &Identity,
+        directory: Node,
+        name: &[u8],
+        what: Make<'_>,
+        wanted: &SetAttributes,
+    ) -> Done<Made> {
+        check_name(name)?;
+        let mut state = self.lock();
+        let found = state.searched(who, directory, true)?;
+        if found.names.contains_key(name) {
+            return Err(FileError::Exists);
+        }
+        let parent = state.get(directory)?.attributes;
+        if parent.links == 0 {
+            return Err(FileError::Stale);
+        }
+        let (attributes, body) = new_object(who, directory, &parent, what);
+        let rest = SetAttributes {
+            mode: Some(wanted.mode.unwrap_or(attributes.mode)),
+            uid: wanted.uid.filter(|uid| *uid != who.uid),
+            gid: wanted.gid.filter(|gid| *gid != attributes.gid),
+            size: wanted.size.filter(|_| attributes.kind == Kind::File),
+            ..*wanted
+        };
+        check_set(&attributes, who, &rest)?;
+        let (object, directory) = state.changing(directory, |state| {
+            let object = state.insert(directory, name, attributes, body);
+            state.set(who, node_of(object), &rest)?;
+            Ok(object)
+        })?;
+        let object = state.known(object)?;
+        Ok(Made { object, directory })
+    }
+
+    fn remove(
+        &self,
+        who: &Identity,
+        directory: Node,
+        name: &[u8],
+        what: Removable,
+    ) -> Done<Changed> {
+        check_name(name)?;
+        let mut state = self.lock();
+        let found = state.searched(who, directory, true)?;
+        let object = found.object(name).ok_or(FileError::NotFound)?;
+        state.check_removal(who, directory, object)?;
+        match (&state.nodes[&object].body, what) {
+            (Body::Directory(_), Removable::NoDirectory) => return Err(FileError::IsDirectory),
+            (Body::Directory(there), _) if !there.names.is_empty() => {
+                return Err(FileError::NotEmpty);
+            }
+            (Body::Directory(_), _) => {}
+            (_, Removable::Directory) => return Err(FileError::NotDirectory),
+            _ => {}
+        }
+        let ((), changed) = state.changing(directory, |state| {
+            state.change_directory(directory.object, |found| found.remove(name));
+            state.unlink(object);
+            Ok(())
+        })?;
+        Ok(changed)
+    }
+
+    fn rename(&self, who: &Identity, from: (Node, &[u8]), to: (Node, &[u8])) -> Done<Renamed> {
+        check_name(from.1)?;
+        check_name(to.1)?;
+        let mut state = self.lock();
+        let found = state.searched(who, from.0, true)?.object(from.1);
+        let target = state.searched(who, to.0, true)?.object(to.1);
+        let moving = found.ok_or(FileError::NotFound)?;
+        state.check_removal(who, from.0, moving)?;
+        let replaced = if target == Some(moving) {
+            None
+        } else {
+            if state.is_within(to.0.object, moving) {
+                return Err(FileError::Invalid);
+            }
+            state.replaced(moving, target)?
+        };
+        if let Some(replaced) = replaced {
+            state.check_removal(who, to.0, replaced)?;
+        }
+        let (((), to), from) = state.changing(from.0, |state| {
+            state.changing(to.0, |state| {
+                if target != Some(moving) {
+                    state.move_name(moving, replaced, from, to);
+                }
+                Ok(())
+            })
+        })?;
+        Ok(Renamed { from, to })
+    }
+
+    fn link(&self, who: &Identity, node: Node, directory: Node, name: &[u8]) -> Done<Changed> {
+        check_name(name)?;
+        let mut state = self.lock();
+        let object = state.get(node)?;
+        if object.attributes.kind == Kind::Directory {
+            return Err(FileError::IsDirectory);
+        }
+        if object.attributes.links >= LINKS_MAX {
+            return Err(FileError::TooManyLinks);
+        }
+        if state
+            .searched(who, directory, true)?
+            .names
+            .contains_key(name)
+        {
+            return Err(FileError::Exists);
+        }
+        if state.get(directory)?.attributes.links == 0 {
+            return Err(FileError::Stale);
+        }
+        let ((), changed) = state.changing(directory, |state| {
+            state.change_directory(directory.object, |found| found.insert(name, node.object));
+            let object = state.get_mut(node)?;
+            object.attributes.links += 1;
+            object.touch(false);
+            Ok(())
+        })?;
+        Ok(changed)
+    }
+
+    fn read_link(&self, node: Node) -> Done<Vec<u8>> {
+        match &self.lock().get(node)?.body {
+            Body::Link(text) => Ok(text.clone()),
+            _ => Err(FileError::WrongType),
+        }
+    }
+
+    fn read_directory(
+        &self,
+        who: &Identity,
+        directory: Node,
+        cookie: u64,
+        visit: &mut dyn FnMut(Entry<'_>) -> bool,
+    ) -> Done<bool> {
+        let state = self.lock();
+        let object = state.get(directory)?;
+        let found = object.directory()?;
+        if !permitted(&object.attributes, who).read {
+            return Err(FileError::Access);
+        }
+        if cookie > COOKIE_LAST {
+            return Err(FileError::BadCookie);
+        }
+        let rest = (Bound::Excluded(cookie), Bound::Unbounded);
+        Ok(found.entries.range(rest).all(|(cookie, (name, object))| {
+            visit(Entry {
+                name,
+                object: *object,
+                cookie: *cookie,
+            })
+        }))
+    }
+
+    fn read(&self, node: Node, offset: u64, into: &mut [u8]) -> Done<Read> {
+        let mut state = self.lock();
+        let object = state.get_mut(node)?;
+        let size = object.attributes.size;
+        let blocks = object.blocks()?;
+        let end = offset.saturating_add(into.len() as u64).min(size);
+        let length = end.saturating_sub(offset) as usize;
+        let mut at = offset;
+        let mut rest = &mut into[..length];
+        while !rest.is_empty() {
+            let within = (at % BLOCK_BYTES) as usize;
+            let count = rest.len().min(BLOCK_BYTES as usize - within);
+            let (piece, behind) = rest.split_at_mut(count);
+            match blocks.get(&(at / BLOCK_BYTES)) {
+                Some(block) => piece.copy_from_slice(&block[within..][..count]),
+                None => piece.fill(0),
+            }
+            rest = behind;
+            at += count as u64;
+        }
+        object.attributes.accessed = now();
+        let is_end = offset.saturating_add(length as u64) >= size;
+        Ok(Read { length, is_end })
+    }
+
+    fn write(&self, node: Node, offset: u64, bytes: &[u8]) -> Done<Changed> {
+        let mut state = self.lock();
+        let write = |state: &mut State| state.write(node, offset, bytes, self.bytes_max);
+        let ((), changed) = state.changing(node, write)?;
+        Ok(changed)
+    }
+
+    fn commit(&self, node: Option<Node>) -> Done {
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        match node {
+            Some(node) => self.lock().get(node).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    fn seek(&self, node: Node, offset: u64, content: Content) -> Done<u64> {
+        let mut state = self.lock();
+        let object = state.get_mut(node)?;
+        let size = object.attributes.size;
+        let blocks = object.blocks()?;
+        if offset >= size {
+            return Err(FileError::BeyondEnd);
+        }
+        let first = offset / BLOCK_BYTES;
+        let found = match content {
+            Content::Data => {
+                let next = blocks.range(first..).next();
+                *next.ok_or(FileError::BeyondEnd)?.0
+            }
+            Content::Hole => {
+                let mut hole = first;
+                for (number, _) in blocks.range(first..) {
+                    if *number != hole {
+                        break;
+                    }
+                    hole += 1;
+                }
+                hole
+            }
+        };
+        Ok((found * BLOCK_BYTES).max(offset).min(size))
+    }
+
+    fn allocate(&self, node: Node, offset: u64, length: u64) -> Done {
+        let end = offset.checked_add(length).ok_or(FileError::TooLarge)?;
+        let mut state = self.lock();
+        if state.bytes_used.saturating_add(length) > self.bytes_max {
+            return Err(FileError::NoSpace);
+        }
+        let object = state.get_mut(node)?;
+        object.blocks()?;
+        if end > object.attributes.size {
+            object.attributes.size = end;
+        }
+        object.touch(true);
+        Ok(())
+    }
+
+    fn deallocate(&self, node: Node, offset: u64, length: u64) -> Done {
+        self.lock().punch(node, offset, length)
+    }
+
+    fn clone_range(&self, from: (Node, u64), to: (Node, u64), length: u64) -> Done {
+        let mut buffer = vec![0; length.min(1 << 20) as usize];
+        let mut done = 0;
+        while done < length {
+            let count = (length - done).min(1 << 20) as usize;
+            let read = self.read(from.0, from.1 + done, &mut buffer[..count])?;
+            if read.length == 0 {
+                return Err(FileError::Invalid);
+            }
+            self.write(to.0, to.1 + done, &buffer[..read.length])?;
+            done += read.length as u64;
+        }
+        Ok(())
+    }
+
+    fn extended(&self, who: &Identity, node: Node, name: &[u8]) -> Done<Vec<u8>> {
+        let state = self.lock();
+        let object = state.get(node)?;
+        if !permitted(&object.attributes, who).read {
+            return Err(FileError::Access);
+        }
+        object
+            .extended
+            .get(name)
+            .cloned()
+            .ok_or(FileError::NoExtended)
+    }
+
+    fn set_extended(
+        &self,
+        who: &Identity,
+        node: Node,
+        name: &[u8],
+        value: &[u8],
+        how: SetExtended,
+    ) -> Done<Changed> {
+        let mut state = self.lock();
+        let object = state.get_mut(node)?;
+        if !permitted(&object.attributes, who).write {
+            return Err(FileError::Access);
+        }
+        match (how, object.extended.contains_key(name)) {
+            (SetExtended::Create, true) => return Err(FileError::Exists),
+            (SetExtended::Replace, false) => return Err(FileError::NoExtended),
+            (_, false) if object.extended.len() >= EXTENDED_MAX => return Err(FileError::NoSpace),
+            _ => {}
+        }
+        let before = object.attributes;
+        object.extended.insert(name.to_vec(), value.to_vec());
+        object.touch(false);
+        let after = object.attributes;
+        Ok(Changed { before, after })
+    }
+
+    fn remove_extended(&self, who: &Identity, node: Node, name: &[u8]) -> Done<Changed> {
+        let mut state = self.lock();
+        let object = state.get_mut(node)?;
+        if !permitted(&object.attributes, who).write {
+            return Err(FileError::Access);
+        }
+        let before = object.attributes;
+        object.extended.remove(name).ok_or(FileError::NoExtended)?;
+        object.touch(false);
+        let after = object.attributes;
+        Ok(Changed { before, after })
+    }
+
+    fn extended_names(&self, who: &Identity, node: Node) -> Done<Vec<Vec<u8>>> {
+        let state = self.lock();
+        let object = state.get(node)?;
+        if !permitted(&object.attributes, who).read {
+            return Err(FileError::Access);
+        }
+        Ok(object.extended.keys().cloned().collect())
+    }
+
+    fn hold(&self, node: Node) -> Done {
+        self.lock().get_mut(node)?.holds += 1;
+        Ok(())
+    }
+
+    fn release(&self, node: Node) {
+        let mut state = self.lock();
+        if let Ok(object) = state.get_mut(node) {
+            object.holds = object.holds.saturating_sub(1);
+            state.forget_if_gone(node.object);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_a_file_system() {
+        for (name, test) in crate::conformance::ALL {
+            println!("{name}");
+            test(&MemoryFileSystem::new(1 << 30));
+        }
+    }
+}

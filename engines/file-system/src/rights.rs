@@ -1,0 +1,104 @@
+//! Who may do what, by the permissions of an object. File systems without ACLs ask here, so that all decide alike.
+
+use crate::{Attributes, Done, FileError, Identity, Kind, Permissions, SetAttributes, SetTime};
+
+/// Names that an object of a directory with the sticky bit may lose only by its owner.
+const STICKY: u32 = 0o1000;
+
+/// What the permissions of an object allow `who`. Root may do everything, but run only what somebody may run.
+pub fn permitted(attributes: &Attributes, who: &Identity) -> Permissions {
+    if who.uid == 0 {
+        let runs = attributes.kind == Kind::Directory || attributes.mode & 0o111 != 0;
+        return Permissions {
+            read: true,
+            write: true,
+            execute: runs,
+        };
+    }
+    let shift = if who.uid == attributes.uid {
+        6
+    } else if who.is_in(attributes.gid) {
+        3
+    } else {
+        0
+    };
+    let bits = attributes.mode >> shift;
+    Permissions {
+        read: bits & 4 != 0,
+        write: bits & 2 != 0,
+        execute: bits & 1 != 0,
+    }
+}
+
+/// Whether `who` may change attributes so. Truncation by the owner is allowed whatever the mode says: a client that has
+/// the file open for writing may do it, and the server cannot see that.
+pub fn check_set(attributes: &Attributes, who: &Identity, changes: &SetAttributes) -> Done {
+    let may = permitted(attributes, who);
+    let is_owner = who.uid == 0 || who.uid == attributes.uid;
+    let gives_away = changes.uid.is_some_and(|uid| uid != attributes.uid);
+    let foreign_group = changes
+        .gid
+        .is_some_and(|gid| gid != attributes.gid && !who.is_in(gid));
+    let only_now = |time: Option<SetTime>| time.is_none_or(|time| time == SetTime::Now);
+    let times = changes.accessed.or(changes.modified);
+    let harmless_times = only_now(changes.accessed) && only_now(changes.modified) && may.write;
+    if (changes.mode.or(changes.uid).or(changes.gid).is_some() && !is_owner)
+        || ((gives_away || foreign_group) && who.uid != 0)
+        || (times.is_some() && !is_owner && !harmless_times)
+    {
+        return Err(FileError::NotPermitted);
+    }
+    if changes.size.is_some() && !may.write && !is_owner {
+        return Err(FileError::Access);
+    }
+    Ok(())
+}
+
+/// The mode after a change by `who`: set-user-id and set-group-id go with the owner, and set-group-id where `who`
+/// is not in the group.
+pub fn mode_after(attributes: &Attributes, who: &Identity, changes: &SetAttributes) -> u32 {
+    let mut mode = changes.mode.unwrap_or(attributes.mode);
+    let gid = changes.gid.unwrap_or(attributes.gid);
+    if who.uid == 0 || attributes.kind == Kind::Directory {
+        return mode;
+    }
+    if changes.mode.is_none() && changes.uid.or(changes.gid).is_some() {
+        mode &= !0o6000;
+    }
+    if changes.mode.is_some() && !who.is_in(gid) {
+        mode &= !0o2000;
+    }
+    mode
+}
+
+/// Whether `who` may look names up in a directory, and change them if `writes`.
+pub fn check_directory(directory: &Attributes, who: &Identity, writes: bool) -> Done {
+    if directory.kind != Kind::Directory {
+        return Err(FileError::NotDirectory);
+    }
+    let may = permitted(directory, who);
+    if !may.execute || (writes && !may.write) {
+        return Err(FileError::Access);
+    }
+    Ok(())
+}
+
+/// The sticky bit: only the owner of the object or of the directory may take the name away.
+pub fn check_sticky(directory: &Attributes, object: &Attributes, who: &Identity) -> Done {
+    let is_owner = who.uid == 0 || who.uid == directory.uid || who.uid == object.uid;
+    if directory.mode & STICKY != 0 && !is_owner {
+        return Err(FileError::NotPermitted);
+    }
+    Ok(())
+}
+
+/// Whether the bytes can be a name at all.
+pub fn check_name(name: &[u8], bytes_max: usize) -> Done {
+    if name.len() > bytes_max {
+        return Err(FileError::NameTooLong);
+    }
+    if matches!(name, b"" | b"." | b"..") || name.contains(&b'/') || name.contains(&0) {
+        return Err(FileError::BadName);
+    }
+    Ok(())
+}
