@@ -6,8 +6,10 @@
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use nfs::memory::MemoryFileSystem;
+use file_system::memory::MemoryFileSystem;
+use nfs::exports::{Exports, Shared, Source};
 use nfs::rpc::{Credential, Found, NoCall, find_record, join_fragments, read_call};
+use nfs::sharenfs::Share;
 use nfs::v4::{Caller, MESSAGE_BYTES_MAX, Presentation, Service};
 use nfs::xdr::{Reader, Writer};
 
@@ -47,9 +49,12 @@ fn call(service: &Service, compound: &[u8]) -> Vec<u8> {
     let caller = Caller {
         credential: &credential,
         connection: 1,
+        from: Source::LOCAL,
         now_ms: 0,
     };
-    service.compound(compound, &caller).unwrap_or_default()
+    let mut out = Writer::new();
+    let _ = service.compound(compound, &caller, &mut out);
+    out.into_bytes()
 }
 
 /// A compound with a `SEQUENCE` and a `RECLAIM_COMPLETE` or `PUTROOTFH` in front of what the fuzzer made.
@@ -78,7 +83,14 @@ fuzz_target!(|input: &[u8]| {
         start: 1,
         lease_seconds: 90,
     };
-    let service = Service::new(Arc::new(MemoryFileSystem::new(1 << 20)), presentation);
+    let service = Service::new(presentation);
+    let share = Share::parse("rw=127.0.0.1,no_root_squash").expect("a share");
+    let shared = Shared {
+        name: String::new(),
+        share: share.expect("not off"),
+        files: Arc::new(MemoryFileSystem::new(1 << 20)),
+    };
+    service.share(Exports::new(vec![shared]).expect("one file system"));
     let session = begin(&service);
     let mut rest = input;
     for sequence in 1.. {

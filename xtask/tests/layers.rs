@@ -39,7 +39,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("scsi", &["units", "block-device"]),
     ("iscsi", &["units", "block-device", "serving", "scsi"]),
     ("nbd", &["units", "block-device", "serving"]),
-    ("nfs", &["serving"]),
+    ("nfs", &["block-device", "file-system", "serving"]),
     ("control", &["protocols", "units"]),
     ("rendering", &["control", "protocols", "telling"]),
     ("certificates", &["units"]),

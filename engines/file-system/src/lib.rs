@@ -198,8 +198,8 @@ pub struct Entry<'a> {
     pub cookie: u64,
 }
 
-/// The highest cookie of an entry. Those above are free for protocols, like 1 and 2; 0 begins.
-pub const COOKIE_LAST: u64 = (1 << 63) - 1;
+/// The highest cookie of an entry. Those above are free for protocols, like 1 and 2; 0 begins. Clients keep cookies in signed numbers.
+pub const COOKIE_LAST: u64 = (1 << 62) - 1;
 
 /// What a read gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

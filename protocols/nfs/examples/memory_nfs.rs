@@ -6,8 +6,10 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use nfs::memory::MemoryFileSystem;
-use nfs::server::{NfsServer, ServerLimits};
+use file_system::memory::MemoryFileSystem;
+use nfs::exports::Shared;
+use nfs::server::{DesiredState, NfsServer, ServerLimits};
+use nfs::sharenfs::Share;
 use nfs::v4::Presentation;
 
 /// Bytes that the files may have in all.
@@ -21,11 +23,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .collect::<Result<_, _>>()?;
     let presentation = Presentation {
         owner: b"memory".to_vec(),
-        start: SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() as u32,
+        start: SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u64,
         lease_seconds,
     };
-    let files = Arc::new(MemoryFileSystem::new(BYTES_MAX));
-    let mut server = NfsServer::start(files, presentation, ServerLimits::default(), &addresses)?;
+    let shared = Shared {
+        name: String::new(),
+        share: Share::parse("rw=127.0.0.0/8,no_root_squash,insecure")?.ok_or("not off")?,
+        files: Arc::new(MemoryFileSystem::new(BYTES_MAX)),
+    };
+    let server = NfsServer::new(presentation, ServerLimits::default());
+    server.apply(DesiredState {
+        listeners: addresses,
+        shared: vec![shared],
+    })?;
     let mut output = std::io::stdout();
     for address in server.listeners() {
         writeln!(output, "{address}")?;

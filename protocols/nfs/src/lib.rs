@@ -1,5 +1,4 @@
-//! NFS 4.1 and 4.2 over TCP: a server for one [`FileSystem`](file_system::FileSystem). The pool server does not serve it yet:
-//! nothing in a pool is a file system that could be served. Until then it serves files in memory, for tests.
+//! NFS 4.1 and 4.2 over TCP: a server for file systems behind the trait [`FileSystem`](file_system::FileSystem), which it shows as one tree.
 //!
 //! [`xdr`], [`rpc`] and [`v4`] are bytes in, bytes out: no sockets, no clock. [`server`] puts them on sockets.
 //!
@@ -7,8 +6,7 @@
 
 #![forbid(unsafe_code)]
 
-pub mod file_system;
-pub mod memory;
+pub mod exports;
 pub mod rpc;
 pub mod server;
 pub mod sharenfs;

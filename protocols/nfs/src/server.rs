@@ -1,17 +1,21 @@
-//! The server on sockets: one thread for each connection, which executes a call and queues its answer.
+//! The server on sockets: one thread for each connection, which executes a call and queues its answer. Changes that others
+//! wait behind go to workers, so that one commit serves many.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use block_device::Permit;
 use serving::{
-    Answer, Connection, ConnectionLimits, Connections, Directive, EarlySockets, Link,
-    ListenAddress, ListenError, Listener, OpenSocket, OutboundLimits, Payload, Turn,
+    Answer, Budget, Connection, ConnectionLimits, Connections, Directive, EarlySockets, Link,
+    ListenAddress, ListenError, Listener, OpenSocket, OutboundLimits, Payload, Peer, Reservation,
+    Turn, Workers,
 };
 
-use crate::file_system::FileSystem;
-use crate::rpc::{self, Accepted, BadRecord, Found, NoCall};
-use crate::v4::{Caller, MESSAGE_BYTES_MAX, Presentation, Service};
+use crate::exports::{ExportError, Exports, Shared as SharedFiles, Source};
+use crate::rpc::{self, Accepted, BadRecord, Call, Found, NoCall};
+use crate::v4::{self, Caller, MESSAGE_BYTES_MAX, Presentation, Service, Unanswered};
 use crate::xdr::{Reader, Writer};
 
 /// The program number of NFS.
@@ -31,13 +35,71 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for the last answers when the server is drained.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Bytes that most answers have.
+const ANSWER_BYTES: usize = 512;
+/// Bytes from which on an answer is paid from the budget.
+const LARGE_ANSWER_BYTES: usize = 16 << 10;
+/// How long an answer waits for the budget: others take theirs meanwhile, or are dropped.
+const BUDGET_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Bounds of a server.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct ServerLimits {
     /// Connections that are taken.
     pub connections: ConnectionLimits,
     /// Answers that one connection may have waiting.
     pub outbound: OutboundLimits,
+    /// Calls that wait for workers and long answers, over all connections.
+    pub payload_bytes_max: u64,
+    /// Threads for calls that wait.
+    pub workers_max: usize,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            connections: ConnectionLimits::default(),
+            outbound: OutboundLimits::default(),
+            payload_bytes_max: 512 << 20,
+            workers_max: 32,
+        }
+    }
+}
+
+/// The server as it should be.
+#[derive(Clone, Default)]
+pub struct DesiredState {
+    /// Where to listen.
+    pub listeners: Vec<ListenAddress>,
+    /// What to share.
+    pub shared: Vec<SharedFiles>,
+}
+
+/// Why a desired state cannot be fulfilled. Nothing was changed then.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// An address cannot be listened on.
+    #[error("NFS server")]
+    Listen(#[from] ListenError),
+    /// The file systems do not fit together.
+    #[error("shares of the NFS server")]
+    Exports(#[from] ExportError),
+    /// The server was drained or dropped.
+    #[error("the NFS server has ended")]
+    Ended,
+}
+
+/// A connection now.
+#[derive(Clone, Debug)]
+pub struct ConnectionStatus {
+    /// Its number.
+    pub id: u64,
+    /// The client.
+    pub peer: Peer,
+    /// The name of the file system that it used last.
+    pub export: Arc<str>,
+    /// The address, as it was wished for, that it came in by.
+    pub listener: ListenAddress,
 }
 
 /// Why a connection ended, if not by the client's wish.
@@ -55,6 +117,10 @@ enum End {
     Full,
     #[error("no RPC call")]
     NoCall,
+    #[error("the pool is lost")]
+    Gone,
+    #[error("nothing is shared with the client")]
+    Stranger,
     #[error(transparent)]
     BadRecord(#[from] BadRecord),
     #[error("the connection broke")]
@@ -64,100 +130,277 @@ enum End {
 struct Shared {
     service: Service,
     limits: ServerLimits,
+    budget: Arc<Budget>,
+    workers: Workers,
     started: Instant,
     connections: Arc<Connections>,
-    next_connection: AtomicU64,
+    stopping: AtomicBool,
+    /// Connections of clients that have called.
+    live: Mutex<HashMap<u64, Live>>,
+    /// Where clients may come in.
+    listening: Mutex<BTreeSet<ListenAddress>>,
+}
+
+struct Live {
+    connection: Arc<Connection>,
+    listener: ListenAddress,
+    export: Arc<str>,
 }
 
 /// An NFS server. Dropping it drops its connections.
 pub struct NfsServer {
     shared: Arc<Shared>,
-    listeners: Vec<Listener>,
+    listeners: Mutex<BTreeMap<ListenAddress, Listener>>,
+    early: Arc<EarlySockets>,
 }
 
 impl NfsServer {
-    /// Serves `files` at `addresses`.
-    pub fn start(
-        files: Arc<dyn FileSystem>,
-        presentation: Presentation,
-        limits: ServerLimits,
-        addresses: &[ListenAddress],
-    ) -> Result<Self, ListenError> {
-        let shared = Arc::new(Shared {
-            service: Service::new(files, presentation),
+    /// A server that serves nothing yet.
+    pub fn new(presentation: Presentation, limits: ServerLimits) -> Self {
+        let shared = Shared {
+            service: Service::new(presentation),
             limits,
+            budget: Budget::new(limits.payload_bytes_max),
+            workers: Workers::new("nfs-worker", limits.workers_max),
             started: Instant::now(),
             connections: Connections::new(limits.connections),
-            next_connection: AtomicU64::new(1),
-        });
-        let early = EarlySockets::default();
-        let mut listeners = Vec::new();
-        for address in addresses {
-            let socket = OpenSocket::open(address, &early)?;
-            let of_connection = Arc::clone(&shared);
-            let serve = Arc::new(move |connection| of_connection.serve(&connection));
-            listeners.push(Listener::start(
-                "nfs",
-                socket,
-                Arc::clone(&shared.connections),
-                serve,
-            )?);
+            stopping: AtomicBool::new(false),
+            live: Mutex::default(),
+            listening: Mutex::default(),
+        };
+        Self {
+            shared: Arc::new(shared),
+            listeners: Mutex::default(),
+            early: Arc::default(),
         }
-        Ok(Self { shared, listeners })
+    }
+
+    /// The same, with sockets that may have connections already when they are wished for.
+    #[must_use]
+    pub fn with_early(mut self, early: Arc<EarlySockets>) -> Self {
+        self.early = early;
+        self
+    }
+
+    /// Makes the server what is wished for, by changing what differs. Connections that came in by a listener that goes end. Either all of it
+    /// is done, or an error is returned and nothing, unless the system refuses a thread.
+    pub fn apply(&self, desired: DesiredState) -> Result<(), ApplyError> {
+        if self.shared.stopping.load(Ordering::Acquire) {
+            return Err(ApplyError::Ended);
+        }
+        let exports = Exports::new(desired.shared)?;
+        let mut listeners = self.listeners.lock().expect("no holder panics");
+        let wanted: BTreeSet<ListenAddress> = desired.listeners.into_iter().collect();
+        let mut opened = Vec::new();
+        for address in &wanted {
+            if !listeners.contains_key(address) {
+                opened.push((address.clone(), OpenSocket::open(address, &self.early)?));
+            }
+        }
+        self.shared.service.share(exports);
+        listeners.retain(|address, _| wanted.contains(address));
+        self.shared.listen_only_at(wanted);
+        for (address, socket) in opened {
+            let listener = self.listen(address.clone(), socket)?;
+            listeners.insert(address, listener);
+        }
+        Ok(())
+    }
+
+    fn listen(&self, wished: ListenAddress, socket: OpenSocket) -> Result<Listener, ListenError> {
+        let shared = Arc::clone(&self.shared);
+        let serve = Arc::new(move |connection| Shared::serve(&shared, &connection, &wished));
+        let connections = Arc::clone(&self.shared.connections);
+        Listener::start("nfs", socket, connections, serve)
     }
 
     /// Addresses listened on, with their real ports.
     pub fn listeners(&self) -> Vec<ListenAddress> {
-        self.listeners
-            .iter()
-            .map(|listener| listener.address().clone())
-            .collect()
+        let listeners = self.listeners.lock().expect("no holder panics");
+        let addresses = listeners.values().map(|one| one.address().clone());
+        addresses.collect()
     }
 
-    /// Ends the service: clients get the answers to what they asked. Whether all had ended at `deadline`.
-    pub fn drain(&mut self, deadline: Instant) -> bool {
-        self.listeners.clear();
-        self.shared.connections.direct_all(Directive::Drain);
-        self.shared.connections.wait_until_empty(deadline)
+    /// The other ends of all connections, also of those that have not called.
+    pub fn peers(&self) -> Vec<Peer> {
+        self.shared.connections.peers()
+    }
+
+    /// Connections of clients that have called, in order of their start.
+    pub fn clients(&self) -> Vec<ConnectionStatus> {
+        let live = self.shared.live();
+        let clients = live.values().map(|live| ConnectionStatus {
+            id: live.connection.id,
+            peer: live.connection.peer,
+            export: Arc::clone(&live.export),
+            listener: live.listener.clone(),
+        });
+        let mut clients: Vec<_> = clients.collect();
+        clients.sort_by_key(|client| client.id);
+        clients
+    }
+
+    /// Makes sure that clients whose address here went away hear nothing more; their number.
+    pub fn silence_withdrawn(&self) -> usize {
+        self.shared.connections.silence_withdrawn()
+    }
+
+    /// Ends the service: clients get the answers to what they asked. Whether all had ended at `deadline`; the others are dropped.
+    pub fn drain(&self, deadline: Instant) -> bool {
+        self.end(Directive::Drain);
+        let have_ended = self.shared.connections.wait_until_empty(deadline);
+        self.shared.connections.direct_all(Directive::Drop);
+        have_ended
+    }
+
+    /// Ends the service at once, without a word to the clients: for a pool that may be somebody else's by now.
+    pub fn drop_all(&self) {
+        self.end(Directive::Drop);
+    }
+
+    fn end(&self, directive: Directive) {
+        self.shared.stopping.store(true, Ordering::Release);
+        self.shared.connections.direct_all(directive);
+        self.listeners.lock().expect("no holder panics").clear();
+    }
+
+    /// Lets go of all file systems, which nobody may use any more: after [`drain`](Self::drain) or [`drop_all`](Self::drop_all).
+    pub fn forget_files(&self) {
+        self.shared.service.share(Exports::none());
     }
 }
 
 impl Drop for NfsServer {
     fn drop(&mut self) {
-        self.shared.connections.direct_all(Directive::Drop);
+        self.drop_all();
     }
 }
 
 impl Shared {
-    fn serve(&self, connection: &Arc<Connection>) {
+    fn live(&self) -> MutexGuard<'_, HashMap<u64, Live>> {
+        self.live.lock().expect("no holder panics")
+    }
+
+    /// Connections that came in by another address end.
+    fn listen_only_at(&self, wanted: BTreeSet<ListenAddress>) {
+        let gone = |live: &&Live| !wanted.contains(&live.listener);
+        let ending: Vec<_> = self
+            .live()
+            .values()
+            .filter(gone)
+            .map(|live| Arc::clone(&live.connection))
+            .collect();
+        *self.listening.lock().expect("no holder panics") = wanted;
+        for connection in ending {
+            connection.direct(Directive::Drain);
+        }
+    }
+
+    fn serve(shared: &Arc<Self>, connection: &Arc<Connection>, listener: &ListenAddress) {
         let peer = connection.peer;
+        let from = match peer {
+            Peer::Tcp { remote, .. } => Source {
+                address: remote.ip().to_canonical(),
+                port: remote.port(),
+            },
+            Peer::Unix { .. } => Source::LOCAL,
+        };
         let transport = Arc::clone(&connection.stream);
         let waker = Arc::clone(&connection.waker);
-        let mut session = Session {
-            shared: self,
-            connection,
-            link: Link::new(transport, waker, self.limits.outbound, BUFFER_BYTES),
-            number: self.next_connection.fetch_add(1, Ordering::Relaxed),
-            is_known: false,
-        };
-        match session.run() {
-            Ok(()) => tracing::debug!(%peer, "NFS connection ended"),
-            Err(reason) => {
+        let ended = if shared.service.exports().admits(&from) {
+            let mut session = Session {
+                shared,
+                connection,
+                listener,
+                from,
+                link: Link::new(transport, waker, shared.limits.outbound, BUFFER_BYTES),
+                is_known: false,
+                export: "".into(),
+            };
+            let ended = session.run();
+            if ended.is_err() {
                 session.link.outbound().abandon();
-                tracing::debug!(%peer, %reason, "NFS connection ended");
             }
+            ended
+        } else {
+            Err(End::Stranger)
+        };
+        match ended {
+            Ok(()) => tracing::debug!(%peer, "NFS connection ended"),
+            Err(reason) => tracing::debug!(%peer, %reason, "NFS connection ended"),
         }
         connection.standing.end();
+        shared.live().remove(&connection.id);
+    }
+
+    /// The answer to a call, or why there is none.
+    fn answer(&self, call: &Call, arguments: &[u8], caller: &Caller<'_>) -> Result<Answered, End> {
+        let mut out = Writer::with_capacity(ANSWER_BYTES);
+        let mut accepted = |how| rpc::write_accepted(&mut out, call.transaction, how);
+        let mut export = None;
+        if call.program != PROGRAM {
+            accepted(Accepted::ProgramUnavailable);
+        } else if call.version != VERSION {
+            accepted(Accepted::ProgramMismatch {
+                lowest: VERSION,
+                highest: VERSION,
+            });
+        } else {
+            match call.procedure {
+                0 => accepted(Accepted::Success),
+                1 => {
+                    accepted(Accepted::Success);
+                    match self.service.compound(arguments, caller, &mut out) {
+                        Ok(used) => export = used.export,
+                        Err(Unanswered::Malformed) => {
+                            out.truncate(0);
+                            let how = Accepted::GarbageArguments;
+                            rpc::write_accepted(&mut out, call.transaction, how);
+                        }
+                        Err(Unanswered::Gone) => return Err(End::Gone),
+                    }
+                }
+                _ => accepted(Accepted::ProcedureUnavailable),
+            }
+        }
+        Ok(Answered {
+            bytes: out.into_bytes(),
+            export,
+        })
+    }
+
+    fn now_ms(&self) -> u64 {
+        let elapsed = self.started.elapsed().as_millis();
+        elapsed.try_into().unwrap_or(u64::MAX)
+    }
+}
+
+/// An answer, without its mark.
+struct Answered {
+    bytes: Vec<u8>,
+    export: Option<Arc<str>>,
+}
+
+impl Answered {
+    fn into_answer(self, reservation: Option<Reservation>) -> Answer {
+        let mark = rpc::record_mark(self.bytes.len());
+        Answer {
+            reservation,
+            ..Answer::with_payload(&mark, Payload::Bytes(self.bytes))
+        }
     }
 }
 
 /// One connection.
 struct Session<'a> {
-    shared: &'a Shared,
-    connection: &'a Connection,
+    shared: &'a Arc<Shared>,
+    connection: &'a Arc<Connection>,
+    listener: &'a ListenAddress,
+    from: Source,
     link: Link,
-    number: u64,
     is_known: bool,
+    /// What it used last.
+    export: Arc<str>,
 }
 
 impl Session<'_> {
@@ -209,22 +452,26 @@ impl Session<'_> {
                     is_one_fragment,
                 } => (input_bytes, is_one_fragment),
             };
-            let answer = if is_one_fragment {
-                self.execute(&input[4..input_bytes])
+            let has_more = input.len() > input_bytes;
+            let joined;
+            let record = if is_one_fragment {
+                &input[4..input_bytes]
             } else {
-                self.execute(&rpc::join_fragments(&input[..input_bytes]))
+                joined = rpc::join_fragments(&input[..input_bytes]);
+                &joined
             };
-            let (answer, is_call) = answer?;
+            let executed = self.execute(record, has_more)?;
             self.link.consume(input_bytes);
-            if is_call && !self.is_known {
+            if executed.is_call && !self.is_known {
                 if !self.connection.let_in() {
                     return Err(End::Full);
                 }
                 self.is_known = true;
+                self.enter();
             }
-            let mark = rpc::record_mark(answer.len());
-            let answer = Answer::with_payload(&mark, Payload::Bytes(answer));
-            self.link.outbound().push(answer);
+            if let Some(answered) = executed.answered {
+                self.push(answered)?;
+            }
             if self.link.outbound().is_congested() {
                 match self.link.make_room(Some(Instant::now() + IDLE_TIMEOUT))? {
                     Turn::Input(_) | Turn::Woken => {}
@@ -238,46 +485,127 @@ impl Session<'_> {
         }
     }
 
-    /// The answer to a record, and whether it was a call of NFS.
-    fn execute(&self, record: &[u8]) -> Result<(Vec<u8>, bool), End> {
+    /// Registers the connection, whose client is known now.
+    fn enter(&self) {
+        let live = Live {
+            connection: Arc::clone(self.connection),
+            listener: self.listener.clone(),
+            export: "".into(),
+        };
+        self.shared.live().insert(self.connection.id, live);
+        let listening = self.shared.listening.lock().expect("no holder panics");
+        if !listening.contains(self.listener) {
+            self.connection.direct(Directive::Drain);
+        }
+    }
+
+    fn push(&mut self, answered: Answered) -> Result<(), End> {
+        if let Some(export) = &answered.export {
+            if self.export != *export {
+                self.export = Arc::clone(export);
+                if let Some(live) = self.shared.live().get_mut(&self.connection.id) {
+                    live.export = Arc::clone(export);
+                }
+            }
+        }
+        let bytes = answered.bytes.len();
+        let reservation = if bytes >= LARGE_ANSWER_BYTES {
+            let until = Instant::now() + BUDGET_TIMEOUT;
+            // What waits to be sent is paid for already, and must not wait for this.
+            self.link.flush();
+            let paid = self.shared.budget.reserve_until(bytes as u64, until);
+            Some(paid.ok_or(End::Stalled)?)
+        } else {
+            None
+        };
+        self.link.outbound().push(answered.into_answer(reservation));
+        Ok(())
+    }
+
+    /// Executes a record, or has it executed.
+    fn execute(&self, record: &[u8], has_more: bool) -> Result<Executed, End> {
         let mut reader = Reader::new(record);
         let call = match rpc::read_call(&mut reader) {
             Ok(call) => call,
-            Err(NoCall::Answer(answer)) => return Ok((answer, false)),
+            Err(NoCall::Answer(bytes)) => {
+                let answered = Answered {
+                    bytes,
+                    export: None,
+                };
+                return Ok(Executed {
+                    answered: Some(answered),
+                    is_call: false,
+                });
+            }
             Err(NoCall::Malformed) => return Err(End::NoCall),
         };
-        let mut out = Writer::new();
-        let mut accepted = |how| rpc::write_accepted(&mut out, call.transaction, how);
-        if call.program != PROGRAM {
-            accepted(Accepted::ProgramUnavailable);
-            return Ok((out.into_bytes(), false));
-        }
-        if call.version != VERSION {
-            accepted(Accepted::ProgramMismatch {
-                lowest: VERSION,
-                highest: VERSION,
+        let arguments = reader.rest();
+        let is_call = call.program == PROGRAM && call.version == VERSION;
+        let waits = is_call && has_more && call.procedure == 1 && v4::waits_for_disks(arguments);
+        if waits && self.execute_elsewhere(&call, arguments) {
+            return Ok(Executed {
+                answered: None,
+                is_call,
             });
-            return Ok((out.into_bytes(), false));
         }
-        match call.procedure {
-            0 => accepted(Accepted::Success),
-            1 => {
-                let elapsed = self.shared.started.elapsed().as_millis();
+        let change = self.connection.standing.own_change();
+        let _change = change.ok_or(End::Dropped)?;
+        let caller = self.caller(&call);
+        let answered = self.shared.answer(&call, arguments, &caller)?;
+        Ok(Executed {
+            answered: Some(answered),
+            is_call,
+        })
+    }
+
+    fn caller<'c>(&self, call: &'c Call) -> Caller<'c> {
+        Caller {
+            credential: &call.credential,
+            connection: self.connection.id,
+            from: self.from,
+            now_ms: self.shared.now_ms(),
+        }
+    }
+
+    /// Has a worker execute a call, so that what is behind it need not wait; false if there is no memory for that.
+    fn execute_elsewhere(&self, call: &Call, arguments: &[u8]) -> bool {
+        let paid = self.shared.budget.try_reserve(arguments.len() as u64);
+        let Some(reservation) = paid else {
+            return false;
+        };
+        let pending = self.link.outbound().pending();
+        let outbound = Arc::clone(self.link.outbound());
+        let change = self.connection.standing.change();
+        let (shared, connection) = (Arc::clone(self.shared), Arc::clone(self.connection));
+        let (call, arguments, from) = (call.clone(), arguments.to_vec(), self.from);
+        let job = Box::new(move || {
+            if change.begin() {
                 let caller = Caller {
                     credential: &call.credential,
-                    connection: self.number,
-                    now_ms: elapsed.try_into().unwrap_or(u64::MAX),
+                    connection: connection.id,
+                    from,
+                    now_ms: shared.now_ms(),
                 };
-                match self.shared.service.compound(reader.rest(), &caller) {
-                    Ok(result) => {
-                        accepted(Accepted::Success);
-                        out.append(&result);
+                match shared.answer(&call, &arguments, &caller) {
+                    Ok(answered) => {
+                        outbound.answer_elsewhere(answered.into_answer(Some(reservation)));
                     }
-                    Err(_) => accepted(Accepted::GarbageArguments),
+                    Err(_) => connection.direct(Directive::Drop),
                 }
             }
-            _ => accepted(Accepted::ProcedureUnavailable),
+            drop(pending);
+        });
+        if let Err(job) = self.shared.workers.submit(job) {
+            job();
         }
-        Ok((out.into_bytes(), true))
+        true
     }
+}
+
+/// What became of a record.
+struct Executed {
+    /// The answer, unless a worker gives it.
+    answered: Option<Answered>,
+    /// Whether it was a call of NFS.
+    is_call: bool,
 }

@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use crate::file_system::Identity;
+use file_system::Identity;
 
 /// Bytes of the property.
 const TEXT_BYTES_MAX: usize = 8192;

@@ -99,6 +99,13 @@ impl Writer {
         Self::default()
     }
 
+    /// Nothing yet, with room for so many bytes.
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self {
+            bytes: Vec::with_capacity(bytes),
+        }
+    }
+
     /// Bytes written.
     pub fn len(&self) -> usize {
         self.bytes.len()
@@ -161,6 +168,32 @@ impl Writer {
         self.fixed(bytes);
     }
 
+    /// Opaque data of at most `length_max` bytes that `fill` writes in place; it says how many.
+    ///
+    /// # Panics
+    /// If it says more than `length_max`.
+    pub fn opaque_with<E>(
+        &mut self,
+        length_max: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<usize, E> {
+        let at = self.bytes.len();
+        let start = at + 4;
+        self.bytes.resize(start + length_max, 0);
+        let length = match fill(&mut self.bytes[start..]) {
+            Ok(length) => length,
+            Err(error) => {
+                self.bytes.truncate(at);
+                return Err(error);
+            }
+        };
+        assert!(length <= length_max, "more was read than there is room for");
+        self.set_u32(at, length as u32);
+        self.bytes.truncate(start + length);
+        self.bytes.resize(start + length + padding(length), 0);
+        Ok(length)
+    }
+
     /// Bytes that are XDR already.
     pub fn append(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
@@ -193,6 +226,24 @@ mod tests {
         assert_eq!(reader.opaque(6), Ok(&b"sillyp"[..]));
         assert_eq!(reader.boolean(), Ok(true));
         assert!(reader.rest().is_empty());
+    }
+
+    #[test]
+    fn data_written_in_place_is_like_any_other() {
+        for length in 0..9 {
+            let bytes = &b"12345678"[..length];
+            let (mut copied, mut in_place) = (Writer::new(), Writer::new());
+            copied.opaque(bytes);
+            let filled = in_place.opaque_with(8, |place| {
+                place[..length].copy_from_slice(bytes);
+                Ok::<_, Malformed>(length)
+            });
+            assert_eq!(filled, Ok(length));
+            assert_eq!(in_place.bytes(), copied.bytes());
+            let failed = in_place.opaque_with(8, |_| Err(Malformed));
+            assert_eq!(failed, Err(Malformed));
+            assert_eq!(in_place.bytes(), copied.bytes());
+        }
     }
 
     #[test]

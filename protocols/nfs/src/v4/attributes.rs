@@ -1,9 +1,9 @@
 //! Attributes of files on the wire (RFC 8881, 5): a bitmap says which, their values follow in its order.
 
-use super::handle;
+use file_system::{Attributes, Handle, Kind, Limits, SetAttributes, SetTime, Statistics, Time};
+
 use super::numbers::Status;
 use super::state::MESSAGE_BYTES_MAX;
-use crate::file_system::{Attributes, Kind, Node, SetAttributes, SetTime, Statistics, Time};
 use crate::xdr::{Malformed, Reader, Writer};
 
 /// Words of a bitmap that are kept. Later ones say nothing that is known here.
@@ -155,6 +155,11 @@ impl Bitmap {
         Ok(())
     }
 
+    /// Whether space or files of the whole file system are asked for.
+    pub fn needs_statistics(&self) -> bool {
+        [21, 22, 23, 42, 43, 44].iter().any(|bit| self.has(*bit))
+    }
+
     /// Whether an error of one entry may be told in its attributes.
     pub fn tells_errors(&self) -> bool {
         self.has(RDATTR_ERROR)
@@ -176,14 +181,16 @@ fn supported(minor: u32) -> Bitmap {
 
 /// What attributes are made from.
 pub struct Source<'a> {
-    /// The node.
-    pub node: Node,
+    /// The object's handle.
+    pub handle: Handle,
+    /// The number of the directory that it covers, if it is the root of a file system.
+    pub covered: Option<u64>,
+    /// Of its file system.
+    pub limits: Limits,
     /// What is known of it.
     pub attributes: &'a Attributes,
     /// Of its file system.
     pub statistics: &'a Statistics,
-    /// Identity of the file system.
-    pub file_system: u64,
     /// Seconds of a lease.
     pub lease_seconds: u32,
     /// Minor version of the protocol.
@@ -223,20 +230,22 @@ fn write_value(values: &mut Writer, bit: u32, source: &Source<'_>, supported: &B
         2 | RDATTR_ERROR | 13 | 79 => values.u32(0),
         3 => values.u64(attributes.change),
         SIZE => values.u64(attributes.size),
-        7 | 16 => values.boolean(false),
+        7 => values.boolean(false),
         5 | 6 | 9 | 15 | 17 | 18 | 26 | 34 | 82 => values.boolean(true),
         8 => {
-            values.u64(source.file_system);
-            values.u64(0);
+            values.u64(source.handle.file_system.guid);
+            values.u64(source.handle.file_system.snapshot);
         }
         10 => values.u32(source.lease_seconds),
-        19 => values.opaque(&handle::encode(source.file_system, source.node)),
-        20 | 55 => values.u64(source.node.object),
+        16 => values.boolean(source.limits.ignores_case),
+        19 => values.opaque(&source.handle.to_bytes()),
+        20 => values.u64(source.handle.node.object),
+        55 => values.u64(source.covered.unwrap_or(source.handle.node.object)),
         21 | 22 => values.u64(statistics.files_free),
         23 => values.u64(statistics.files_total),
-        27 => values.u64(i64::MAX as u64),
-        28 => values.u32(32_000),
-        29 => values.u32(255),
+        27 => values.u64(source.limits.file_bytes_max),
+        28 => values.u32(source.limits.links_max),
+        29 => values.u32(source.limits.name_bytes_max),
         30 | 31 => values.u64(PAYLOAD_BYTES_MAX.into()),
         MODE => values.u32(attributes.mode),
         35 => values.u32(attributes.links),
@@ -363,6 +372,11 @@ impl Unread<'_> {
             bitmap: self.bitmap,
             changes,
         })
+    }
+
+    /// Whether space or files of the whole file system are among them.
+    pub fn needs_statistics(&self) -> bool {
+        self.bitmap.needs_statistics()
     }
 
     /// Whether a node has these attributes, as `VERIFY` wants to know.

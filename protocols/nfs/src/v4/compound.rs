@@ -2,17 +2,23 @@
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
-use super::attributes::{Bitmap, Source};
-use super::handle::{self, HANDLE_BYTES_MAX};
+use file_system::{Attributes, Changed, FileError, FileSystem, Handle, Identity, Kind, Node};
+
+use super::attributes::{self, Bitmap};
 use super::numbers::{Status, op};
 use super::opens::StateId;
 use super::state::{Channel, MESSAGE_BYTES_MAX, OPERATIONS_MAX, Sequence, Sequenced, State};
-use crate::file_system::{Attributes, FileError, FileSystem, Identity, Node};
+use crate::exports::{Exports, Place, Source};
 use crate::rpc::Credential;
+use crate::sharenfs::Access;
 use crate::xdr::{Malformed, Reader, Writer};
 
+/// Bytes of a handle that the protocol allows.
+const HANDLE_BYTES_MAX: usize = 128;
+/// Bytes of a call that tell it from others. What follows is mostly what is written.
+const FINGERPRINT_BYTES: usize = 1024;
 /// Bytes of a compound's tag.
 const TAG_BYTES_MAX: usize = 1024;
 /// Bytes of an answer's RPC header.
@@ -51,6 +57,12 @@ impl From<FileError> for Status {
             FileError::BeyondEnd => Self::NXIO,
             FileError::Unsupported => Self::NOTSUPP,
             FileError::NoExtended => Self::NOXATTR,
+            FileError::WrongType => Self::WRONG_TYPE,
+            FileError::BadName => Self::BADNAME,
+            FileError::BadCookie => Self::BAD_COOKIE,
+            FileError::NotSame => Self::NOT_SAME,
+            FileError::NotReady => Self::DELAY,
+            FileError::Gone => Self::GONE,
             FileError::Io => Self::IO,
         }
     }
@@ -62,6 +74,8 @@ pub struct Caller<'a> {
     pub credential: &'a Credential,
     /// The connection it came by; a number that is never used again.
     pub connection: u64,
+    /// Where it comes from.
+    pub from: Source,
     /// Milliseconds since some moment before the server started.
     pub now_ms: u64,
 }
@@ -71,28 +85,67 @@ pub struct Caller<'a> {
 pub struct Presentation {
     /// `so_major_id` and the scope: the pool's, so that it stays with the pool.
     pub owner: Vec<u8>,
-    /// Another number at each start of the server: in state ids and client ids.
-    pub start: u32,
+    /// Another number at each start of the server, also on another head: the verifier of writes, and in state ids and client ids.
+    pub start: u64,
     /// Seconds of a lease.
     pub lease_seconds: u32,
 }
 
-/// NFS 4.1 and 4.2 for one file system.
+/// Why a call has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unanswered {
+    /// It cannot be read.
+    Malformed,
+    /// The pool is lost: the connection has to be dropped.
+    Gone,
+}
+
+impl From<Malformed> for Unanswered {
+    fn from(_: Malformed) -> Self {
+        Self::Malformed
+    }
+}
+
+/// What a call had to do with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    /// The name of the file system that it ended in.
+    pub export: Option<Arc<str>>,
+}
+
+/// NFS 4.1 and 4.2 for what is shared.
 pub struct Service {
-    pub(super) files: Arc<dyn FileSystem>,
+    exports: RwLock<Arc<Exports>>,
     pub(super) presentation: Presentation,
     state: Mutex<State>,
 }
 
 impl Service {
-    /// Serves `files`.
-    pub fn new(files: Arc<dyn FileSystem>, presentation: Presentation) -> Self {
+    /// Serves nothing yet.
+    pub fn new(presentation: Presentation) -> Self {
         let lease_ms = u64::from(presentation.lease_seconds) * 1000;
         Self {
-            files,
-            state: Mutex::new(State::new(presentation.start, lease_ms)),
+            exports: RwLock::new(Arc::new(Exports::none())),
+            state: Mutex::new(State::new(presentation.start as u32, lease_ms)),
             presentation,
         }
+    }
+
+    /// What is shared.
+    pub fn exports(&self) -> Arc<Exports> {
+        Arc::clone(&self.exports.read().expect("no holder panics"))
+    }
+
+    /// Shares this from now on. What clients have open of file systems that are shared no more is closed.
+    pub fn share(&self, exports: Exports) {
+        let exports = Arc::new(exports);
+        *self.exports.write().expect("no holder panics") = Arc::clone(&exports);
+        let is_shared = |file: &Handle| {
+            let shared = exports.shared().iter();
+            shared.map(|one| one.id).any(|id| id == file.file_system)
+        };
+        self.state().forget_files(|file| !is_shared(file));
+        self.release();
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -102,36 +155,52 @@ impl Service {
     /// Lets go of files that nobody has open any more.
     pub(super) fn release(&self) {
         let released = self.state().take_released();
-        for node in released {
-            self.files.release(node);
+        for (files, node) in released {
+            files.release(node);
         }
     }
 
-    /// The result of the procedure `COMPOUND`.
-    pub fn compound(&self, arguments: &[u8], caller: &Caller<'_>) -> Result<Vec<u8>, Malformed> {
+    /// Appends the result of the procedure `COMPOUND` to `out`.
+    pub fn compound(
+        &self,
+        arguments: &[u8],
+        caller: &Caller<'_>,
+        out: &mut Writer,
+    ) -> Result<Used, Unanswered> {
         let mut reader = Reader::new(arguments);
         let tag = reader.opaque(TAG_BYTES_MAX)?;
         let minor = reader.u32()?;
         let count = reader.u32()?;
-        let mut answer = Answer::new(tag);
+        let mut answer = Answer::new(tag, out);
         if minor == 0 || minor > MINOR_MAX {
-            return Ok(answer.end(Status::MINOR_VERS_MISMATCH));
+            answer.end(Status::MINOR_VERS_MISMATCH);
+            return Ok(Used::default());
         }
         if std::str::from_utf8(tag).is_err() {
-            return Ok(answer.end(Status::INVAL));
+            answer.end(Status::INVAL);
+            return Ok(Used::default());
         }
         if count > OPERATIONS_MAX {
             // A session would have said so; without one there is no use for many.
             let first = reader.u32()?;
             answer.fail(first, Status::TOO_MANY_OPS);
-            return Ok(answer.end(Status::TOO_MANY_OPS));
+            answer.end(Status::TOO_MANY_OPS);
+            return Ok(Used::default());
         }
         let mut hasher = DefaultHasher::new();
-        (arguments, caller.credential).hash(&mut hasher);
+        let told_apart = &arguments[..arguments.len().min(FINGERPRINT_BYTES)];
+        (told_apart, arguments.len(), caller.credential).hash(&mut hasher);
+        let raw = identity(caller.credential);
         let mut call = Call {
             service: self,
             caller,
-            who: identity(caller.credential),
+            exports: self.exports(),
+            entered: 0,
+            access: Access::ReadOnly,
+            who: raw.clone(),
+            raw,
+            to_commit: None,
+            start: answer.start,
             minor,
             count,
             request_bytes: arguments.len(),
@@ -145,16 +214,23 @@ impl Service {
         };
         let (status, repeated) = call.run(&mut reader, &mut answer);
         if let Some(bytes) = repeated {
-            return Ok(bytes);
+            answer.repeat(&bytes);
+            return Ok(Used::default());
         }
         let is_small = answer.count <= 1;
-        let bytes = answer.end(status);
+        answer.end(status);
         if let Some((sequence, _)) = &call.sequence {
-            let kept = (sequence.cache_this || is_small).then_some(&bytes[..]);
+            let bytes = &answer.writer.bytes()[answer.start..];
+            let kept = (sequence.cache_this || is_small).then_some(bytes);
             self.state().answered(sequence, kept);
         }
         self.release();
-        Ok(bytes)
+        match status {
+            Status::GONE => Err(Unanswered::Gone),
+            _ => Ok(Used {
+                export: (call.entered != 0).then(|| call.exports.export(call.entered).name.clone()),
+            }),
+        }
     }
 }
 
@@ -174,21 +250,23 @@ fn identity(credential: &Credential) -> Identity {
 }
 
 /// The answer of a compound, as it grows.
-struct Answer {
-    writer: Writer,
+struct Answer<'a> {
+    writer: &'a mut Writer,
+    start: usize,
     count_at: usize,
     count: u32,
 }
 
-impl Answer {
-    fn new(tag: &[u8]) -> Self {
-        let mut writer = Writer::new();
+impl<'a> Answer<'a> {
+    fn new(tag: &[u8], writer: &'a mut Writer) -> Self {
+        let start = writer.len();
         writer.u32(0);
         writer.opaque(tag);
         let count_at = writer.len();
         writer.u32(0);
         Self {
             writer,
+            start,
             count_at,
             count: 0,
         }
@@ -200,10 +278,15 @@ impl Answer {
         self.count += 1;
     }
 
-    fn end(mut self, status: Status) -> Vec<u8> {
-        self.writer.set_u32(0, status.0);
+    fn end(&mut self, status: Status) {
+        self.writer.set_u32(self.start, status.0);
         self.writer.set_u32(self.count_at, self.count);
-        self.writer.into_bytes()
+    }
+
+    /// The answer that was given before.
+    fn repeat(&mut self, bytes: &[u8]) {
+        self.writer.truncate(self.start);
+        self.writer.append(bytes);
     }
 }
 
@@ -211,15 +294,27 @@ impl Answer {
 pub(super) struct Call<'a> {
     pub(super) service: &'a Service,
     pub(super) caller: &'a Caller<'a>,
+    pub(super) exports: Arc<Exports>,
+    /// The export of the current file handle.
+    entered: usize,
+    /// What may be done there.
+    access: Access,
+    /// Who the client says it is.
+    raw: Identity,
+    /// Who it is there.
     pub(super) who: Identity,
+    /// What the operation changed and must be durable before it is answered: the contents of a file, too, if one is named.
+    pub(super) to_commit: Option<Option<Node>>,
+    /// Where the answer begins in its buffer.
+    start: usize,
     pub(super) minor: u32,
     count: u32,
     request_bytes: usize,
     fingerprint: u64,
     pub(super) client: u64,
     sequence: Option<(Sequence, Channel)>,
-    pub(super) current: Option<Node>,
-    pub(super) saved: Option<Node>,
+    pub(super) current: Option<Place>,
+    pub(super) saved: Option<Place>,
     pub(super) stateid: Option<StateId>,
     pub(super) saved_stateid: Option<StateId>,
 }
@@ -260,9 +355,58 @@ const fn changes(operation: u32) -> bool {
     )
 }
 
+/// Operations that only change a file system, and so are refused by one that is shared read-only.
+const fn changes_files(operation: u32) -> bool {
+    changes(operation)
+        && !matches!(
+            operation,
+            op::OPEN | op::OPEN_DOWNGRADE | op::CLOSE | op::LOCK | op::LOCKU
+        )
+}
+
+/// Whether a compound, as far as a look at its beginning tells, has to wait for the disks before it is answered.
+pub fn waits_for_disks(arguments: &[u8]) -> bool {
+    looks_like_waiting(&mut Reader::new(arguments)).unwrap_or(false)
+}
+
+fn looks_like_waiting(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
+    const SESSION_AND_SLOT_BYTES: usize = 32;
+    const STATEID_BYTES: usize = 16;
+    reader.opaque(TAG_BYTES_MAX)?;
+    reader.u32()?;
+    for _ in 0..reader.count(OPERATIONS_MAX as usize)? {
+        match reader.u32()? {
+            op::SEQUENCE => drop(reader.fixed(SESSION_AND_SLOT_BYTES)?),
+            op::PUTFH => drop(reader.opaque(HANDLE_BYTES_MAX)?),
+            op::PUTROOTFH | op::SAVEFH | op::RESTOREFH => {}
+            op::LOOKUP => drop(reader.opaque(MESSAGE_BYTES_MAX as usize)?),
+            op::WRITE => {
+                reader.fixed(STATEID_BYTES)?;
+                reader.u64()?;
+                return Ok(reader.u32()? != 0);
+            }
+            op::OPEN => {
+                for _ in 0..3 {
+                    reader.u32()?;
+                }
+                reader.u64()?;
+                reader.opaque(MESSAGE_BYTES_MAX as usize)?;
+                return Ok(reader.u32()? != 0);
+            }
+            op::COMMIT => return Ok(true),
+            other => return Ok(changes_files(other)),
+        }
+    }
+    Ok(false)
+}
+
 impl Call<'_> {
     /// Executes the operations. The second is the answer of a call that is repeated.
-    fn run(&mut self, reader: &mut Reader<'_>, answer: &mut Answer) -> (Status, Option<Vec<u8>>) {
+    fn run(
+        &mut self,
+        reader: &mut Reader<'_>,
+        answer: &mut Answer<'_>,
+    ) -> (Status, Option<Vec<u8>>) {
         for index in 0..self.count {
             let Ok(operation) = reader.u32() else {
                 answer.fail(op::ILLEGAL, Status::BADXDR);
@@ -274,7 +418,7 @@ impl Call<'_> {
             answer.fail(shown, Status::OK);
             let body = answer.writer.len();
             if index == 0 && operation == op::SEQUENCE {
-                let begun = self.begin(reader, &mut answer.writer);
+                let begun = self.begin(reader, answer.writer);
                 let too_big = self.is_too_big(answer.writer.len());
                 match begun.and_then(|begun| too_big.map_or(Ok(begun), Err)) {
                     Ok(None) => continue,
@@ -289,7 +433,8 @@ impl Call<'_> {
             let mut status = if is_known {
                 self.check_place(index, operation)
                     .and_then(|()| self.check_room_for(operation, body))
-                    .and_then(|()| self.execute(operation, reader, &mut answer.writer))
+                    .and_then(|()| self.execute(operation, reader, answer.writer))
+                    .and_then(|()| self.commit_changes())
                     .err()
                     .unwrap_or(Status::OK)
             } else {
@@ -323,8 +468,16 @@ impl Call<'_> {
         }
     }
 
+    /// What an operation changed is durable before it is answered. Others that commit meanwhile share the work.
+    fn commit_changes(&mut self) -> Result<(), Status> {
+        match self.to_commit.take() {
+            Some(node) => Ok(self.files().commit(node)?),
+            None => Ok(()),
+        }
+    }
+
     fn is_too_big(&self, length: usize) -> Option<Status> {
-        let whole = length + REPLY_HEADER_BYTES;
+        let whole = length - self.start + REPLY_HEADER_BYTES;
         let (sequence, fore) = self.sequence.as_ref()?;
         if whole > fore.response_bytes_max as usize {
             Some(Status::REP_TOO_BIG)
@@ -344,7 +497,7 @@ impl Call<'_> {
             Some((_, fore)) => fore.response_bytes_max,
             None => MESSAGE_BYTES_MAX,
         };
-        (bytes_max as usize).saturating_sub(written + REPLY_HEADER_BYTES)
+        (bytes_max as usize).saturating_sub(written - self.start + REPLY_HEADER_BYTES)
     }
 
     fn check_place(&self, index: u32, operation: u32) -> Result<(), Status> {
@@ -403,6 +556,9 @@ impl Call<'_> {
         reader: &mut Reader<'_>,
         out: &mut Writer,
     ) -> Result<(), Status> {
+        if changes_files(operation) && self.access == Access::ReadOnly && self.current.is_some() {
+            return Err(Status::ROFS);
+        }
         match operation {
             op::EXCHANGE_ID => self.exchange_id(reader, out),
             op::CREATE_SESSION => self.create_session(reader, out),
@@ -464,32 +620,78 @@ impl Call<'_> {
         }
     }
 
+    /// The file system of the current file handle.
     pub(super) fn files(&self) -> &dyn FileSystem {
-        &*self.service.files
+        &*self.exports.export(self.entered).files
+    }
+
+    /// The same, to be kept.
+    pub(super) fn shared_files(&self) -> Arc<dyn FileSystem> {
+        Arc::clone(&self.exports.export(self.entered).files)
+    }
+
+    /// Whether files may be changed there.
+    pub(super) fn may_change(&self) -> Result<(), Status> {
+        match self.access {
+            Access::ReadWrite => Ok(()),
+            Access::ReadOnly => Err(Status::ROFS),
+        }
     }
 
     /// The current file handle.
-    pub(super) fn node(&self) -> Result<Node, Status> {
+    pub(super) fn place(&self) -> Result<Place, Status> {
         self.current.ok_or(Status::NOFILEHANDLE)
     }
 
-    /// The saved file handle.
-    pub(super) fn saved(&self) -> Result<Node, Status> {
-        self.saved.ok_or(Status::NOFILEHANDLE)
+    /// Its object.
+    pub(super) fn node(&self) -> Result<Node, Status> {
+        Ok(self.place()?.node)
     }
 
-    pub(super) fn go_to(&mut self, node: Node) {
-        self.current = Some(node);
+    /// The saved object, which must be of the same file system.
+    pub(super) fn saved(&self) -> Result<Node, Status> {
+        let saved = self.saved.ok_or(Status::NOFILEHANDLE)?;
+        match saved.export == self.entered {
+            true => Ok(saved.node),
+            false => Err(Status::XDEV),
+        }
+    }
+
+    /// The name of an object in what is kept of opens and locks.
+    pub(super) fn file(&self, node: Node) -> Handle {
+        self.exports.export(self.entered).handle(node)
+    }
+
+    /// Makes an object the current one, if the client may use its file system.
+    pub(super) fn go_to(&mut self, place: Place) -> Result<(), Status> {
+        if place.export != self.entered || self.current.is_none() {
+            let export = self.exports.export(place.export);
+            let access = export.access(&self.caller.from).ok_or(Status::ACCESS)?;
+            let who = export.identity(&self.raw);
+            (self.entered, self.access, self.who) = (place.export, access, who);
+        }
+        self.current = Some(place);
+        self.stateid = None;
+        Ok(())
+    }
+
+    /// Goes to an object of the same file system.
+    pub(super) fn go_to_node(&mut self, node: Node) {
+        self.current = Some(Place {
+            export: self.entered,
+            node,
+        });
         self.stateid = None;
     }
 
-    pub(super) fn read_handle(&self, reader: &mut Reader<'_>) -> Result<Node, Status> {
-        let (file_system, node) = handle::decode(reader.opaque(HANDLE_BYTES_MAX)?)?;
-        if file_system != self.files().identity() {
-            return Err(Status::STALE);
-        }
-        self.files().attributes(node)?;
-        Ok(node)
+    /// The file handle of the arguments.
+    pub(super) fn read_handle(&self, reader: &mut Reader<'_>) -> Result<Place, Status> {
+        let bytes = reader.opaque(HANDLE_BYTES_MAX)?;
+        let handle = Handle::from_bytes(bytes).map_err(|_| Status::BADHANDLE)?;
+        let place = self.exports.place(handle).ok_or(Status::STALE)?;
+        let files = &self.exports.export(place.export).files;
+        files.attributes(place.node)?;
+        Ok(place)
     }
 
     /// A state id of the arguments; the current one in place of the special one for it.
@@ -504,34 +706,54 @@ impl Call<'_> {
         Ok(id)
     }
 
-    /// Writes the attributes of a node that `wanted` asks for.
+    /// Writes the attributes of an object that `wanted` asks for.
     pub(super) fn write_attributes(
         &self,
-        node: Node,
+        place: Place,
         wanted: &Bitmap,
         attributes: &Attributes,
         out: &mut Writer,
     ) -> Result<(), Status> {
-        self.with_source(node, attributes, |source| {
-            super::attributes::write(out, wanted, source);
+        let needs_statistics = wanted.needs_statistics();
+        self.with_source(place, attributes, needs_statistics, |source| {
+            attributes::write(out, wanted, source);
             Ok(())
         })
     }
 
     pub(super) fn with_source<T>(
         &self,
-        node: Node,
+        place: Place,
         attributes: &Attributes,
-        use_it: impl FnOnce(&Source<'_>) -> Result<T, Status>,
+        needs_statistics: bool,
+        use_it: impl FnOnce(&attributes::Source<'_>) -> Result<T, Status>,
     ) -> Result<T, Status> {
-        let statistics = self.files().statistics()?;
-        use_it(&Source {
-            node,
+        let files = &self.exports.export(place.export).files;
+        let statistics = if needs_statistics {
+            files.statistics()?
+        } else {
+            file_system::Statistics::default()
+        };
+        use_it(&attributes::Source {
+            handle: self.exports.handle(place),
+            covered: self.exports.covered(place),
+            limits: files.limits(),
             attributes,
             statistics: &statistics,
-            file_system: self.files().identity(),
             lease_seconds: self.service.presentation.lease_seconds,
             minor: self.minor,
         })
+    }
+
+    /// `change_info4` of a directory.
+    pub(super) fn write_change(changed: &Changed, out: &mut Writer) {
+        out.boolean(true);
+        out.u64(changed.before.change);
+        out.u64(changed.after.change);
+    }
+
+    /// What an object is.
+    pub(super) fn kind(&self, node: Node) -> Result<Kind, Status> {
+        Ok(self.files().attributes(node)?.kind)
     }
 }

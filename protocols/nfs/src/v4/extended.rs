@@ -1,8 +1,9 @@
 //! Operations on extended attributes (RFC 8276).
 
+use file_system::SetExtended;
+
 use super::compound::Call;
 use super::numbers::Status;
-use crate::file_system::SetExtended;
 use crate::xdr::{Reader, Writer};
 
 /// Bytes of a name.
@@ -48,10 +49,12 @@ impl Call<'_> {
         if length as usize > VALUE_BYTES_MAX {
             return Err(Status::XATTR2BIG);
         }
-        let before = self.files().attributes(node)?.change;
-        self.files()
+        let changed = self
+            .files()
             .set_extended(&self.who, node, name, value, how)?;
-        self.write_change(node, before, out)
+        self.to_commit = Some(None);
+        Self::write_change(&changed, out);
+        Ok(())
     }
 
     pub(super) fn remove_extended(
@@ -61,9 +64,10 @@ impl Call<'_> {
     ) -> Result<(), Status> {
         let name = read_name(reader)?;
         let node = self.node()?;
-        let before = self.files().attributes(node)?.change;
-        self.files().remove_extended(&self.who, node, name)?;
-        self.write_change(node, before, out)
+        let changed = self.files().remove_extended(&self.who, node, name)?;
+        self.to_commit = Some(None);
+        Self::write_change(&changed, out);
+        Ok(())
     }
 
     /// Names in their order. The cookie is the number of names that were told.

@@ -1,10 +1,11 @@
 //! Operations on the contents of files.
 
+use file_system::{Content, FileError, Node};
+
 use super::attributes::PAYLOAD_BYTES_MAX;
 use super::compound::Call;
 use super::numbers::Status;
 use super::opens::{READ, StateId, WRITE};
-use crate::file_system::{Content, FileError, Node};
 use crate::xdr::{Reader, Writer};
 
 /// Bytes that one `COPY` copies before it answers. The client asks for the rest.
@@ -29,7 +30,7 @@ impl Call<'_> {
         let bypasses = *id == StateId::BYPASS && access == READ;
         if *id != StateId::ANONYMOUS && *id != StateId::BYPASS {
             let found = self.service.state().find(self.client, id)?;
-            if found.file != node {
+            if found.file != self.file(node) {
                 return Err(Status::BAD_STATEID);
             }
             return if found.access & access == access {
@@ -51,13 +52,11 @@ impl Call<'_> {
         if bypasses {
             return Ok(());
         }
-        self.service.state().check_denied(node, access)
+        self.service.state().check_denied(self.file(node), access)
     }
 
     fn verifier(&self) -> [u8; 8] {
-        let mut verifier = *b"bulk\0\0\0\0";
-        verifier[4..].copy_from_slice(&self.service.presentation.start.to_be_bytes());
-        verifier
+        self.service.presentation.start.to_be_bytes()
     }
 
     pub(super) fn read(&mut self, reader: &mut Reader<'_>, out: &mut Writer) -> Result<(), Status> {
@@ -66,12 +65,29 @@ impl Call<'_> {
         let node = self.node()?;
         self.regular(node)?;
         self.authorize(node, &id, READ)?;
-        let (bytes, is_end) =
-            self.files()
-                .read(node, offset, count.min(PAYLOAD_BYTES_MAX) as usize)?;
-        out.boolean(is_end);
-        out.opaque(&bytes);
+        let at = out.len();
+        out.boolean(false);
+        let count = count.min(PAYLOAD_BYTES_MAX) as usize;
+        let is_end = self.read_into(node, offset, count, out)?.1;
+        out.set_u32(at, is_end.into());
         Ok(())
+    }
+
+    /// Reads from a file into the answer, as opaque data: how many bytes, and whether the file ends there.
+    fn read_into(
+        &self,
+        node: Node,
+        offset: u64,
+        count: usize,
+        out: &mut Writer,
+    ) -> Result<(usize, bool), Status> {
+        let mut is_end = false;
+        let length = out.opaque_with(count, |bytes| {
+            let read = self.files().read(node, offset, bytes)?;
+            is_end = read.is_end;
+            Ok::<_, FileError>(read.length)
+        })?;
+        Ok((length, is_end))
     }
 
     pub(super) fn write(
@@ -92,7 +108,7 @@ impl Call<'_> {
             self.files().write(node, offset, bytes)?;
         }
         if stability != UNSTABLE {
-            self.files().commit(node)?;
+            self.to_commit = Some(Some(node));
         }
         out.u32(bytes.len() as u32);
         out.u32(if stability == UNSTABLE {
@@ -115,7 +131,7 @@ impl Call<'_> {
         if offset.checked_add(count.into()).is_none() {
             return Err(Status::INVAL);
         }
-        self.files().commit(node)?;
+        self.to_commit = Some(Some(node));
         out.fixed(&self.verifier());
         Ok(())
     }
@@ -135,11 +151,13 @@ impl Call<'_> {
 
     pub(super) fn allocate(&mut self, reader: &mut Reader<'_>) -> Result<(), Status> {
         let (node, offset, length) = self.read_range(reader)?;
+        self.to_commit = Some(Some(node));
         Ok(self.files().allocate(node, offset, length)?)
     }
 
     pub(super) fn deallocate(&mut self, reader: &mut Reader<'_>) -> Result<(), Status> {
         let (node, offset, length) = self.read_range(reader)?;
+        self.to_commit = Some(Some(node));
         Ok(self.files().deallocate(node, offset, length)?)
     }
 
@@ -200,14 +218,17 @@ impl Call<'_> {
                 at = data;
             } else {
                 let hole = self.files().seek(node, at, Content::Hole)?.min(end);
-                let (bytes, _) = self.files().read(node, at, (hole - at) as usize)?;
-                if bytes.is_empty() {
-                    break;
-                }
+                let before = out.len();
                 out.u32(0);
                 out.u64(at);
-                out.opaque(&bytes);
-                at += bytes.len() as u64;
+                let room = self.room(out.len()).saturating_sub(SEGMENT_BYTES);
+                let count = room.min((hole - at) as usize);
+                let (length, _) = self.read_into(node, at, count, out)?;
+                if length == 0 {
+                    out.truncate(before);
+                    break;
+                }
+                at += length as u64;
             }
             segments += 1;
         }
@@ -246,15 +267,19 @@ impl Call<'_> {
             return Err(Status::NOTSUPP);
         }
         let length = length.min(COPY_BYTES_MAX);
+        let mut buffer = vec![0; length.min(PIECE_BYTES) as usize];
         let mut done = 0;
         while done < length {
-            let piece = (length - done).min(PIECE_BYTES);
-            let (bytes, _) = self.files().read(from.0, from.1 + done, piece as usize)?;
-            if bytes.is_empty() {
+            let piece = (length - done).min(PIECE_BYTES) as usize;
+            let read = self
+                .files()
+                .read(from.0, from.1 + done, &mut buffer[..piece])?;
+            if read.length == 0 {
                 break;
             }
-            self.files().write(to.0, to.1 + done, &bytes)?;
-            done += bytes.len() as u64;
+            let bytes = &buffer[..read.length];
+            self.files().write(to.0, to.1 + done, bytes)?;
+            done += read.length as u64;
         }
         out.u32(0);
         out.u64(done);
@@ -267,6 +292,7 @@ impl Call<'_> {
 
     pub(super) fn clone_range(&mut self, reader: &mut Reader<'_>) -> Result<(), Status> {
         let (from, to, length) = self.read_ranges(reader)?;
+        self.to_commit = Some(Some(to.0));
         Ok(self.files().clone_range(from, to, length)?)
     }
 }

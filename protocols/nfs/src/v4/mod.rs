@@ -3,7 +3,6 @@
 mod attributes;
 mod compound;
 mod extended;
-mod handle;
 mod input_output;
 mod names;
 mod numbers;
@@ -12,7 +11,7 @@ mod opens;
 mod sessions;
 mod state;
 
-pub use compound::{Caller, Presentation, Service};
+pub use compound::{Caller, Presentation, Service, Unanswered, Used, waits_for_disks};
 pub use state::MESSAGE_BYTES_MAX;
 
 #[cfg(test)]

@@ -1,54 +1,97 @@
 //! Operations on handles, attributes and names.
 
+use file_system::{Attributes, COOKIE_LAST, FileError, Guard, Kind, Make, Node, Removable};
+
 use super::attributes::{self, Bitmap};
 use super::compound::Call;
-use super::handle;
 use super::numbers::Status;
 use super::opens::WRITE;
-use crate::file_system::{Kind, Make, Node};
+use crate::exports::Place;
 use crate::xdr::{Reader, Writer};
 
 /// Bytes of a name or of a link's text that are read.
 const NAME_BYTES_MAX: usize = 4096;
-/// Entries of a directory that are looked at together.
+/// Entries of a directory that are looked at together, and bytes of their names.
 const ENTRIES_MAX: usize = 256;
+const BATCH_BYTES_MAX: usize = 16 << 10;
 /// Cookies that mean `.` and `..` elsewhere, and are never given out.
 const RESERVED_COOKIES: std::ops::RangeInclusive<u64> = 1..=2;
 /// Bytes of a `READDIR` answer without entries.
 const EMPTY_DIRECTORY_BYTES: usize = 16;
 
+/// Entries of a directory, copied while it was visited.
+#[derive(Default)]
+struct Batch {
+    names: Vec<u8>,
+    /// End of the name, object, cookie.
+    entries: Vec<(usize, u64, u64)>,
+}
+
+impl Batch {
+    fn take(&mut self, entry: &file_system::Entry<'_>) -> bool {
+        let bytes = self.names.len() + entry.name.len();
+        if self.entries.len() >= ENTRIES_MAX || (bytes > BATCH_BYTES_MAX && !self.names.is_empty())
+        {
+            return false;
+        }
+        self.names.extend_from_slice(entry.name);
+        self.entries.push((bytes, entry.object, entry.cookie));
+        true
+    }
+
+    /// Name, object and cookie of each.
+    fn iter(&self) -> impl Iterator<Item = (&[u8], u64, u64)> {
+        let starts = [0]
+            .into_iter()
+            .chain(self.entries.iter().map(|entry| entry.0));
+        let named = starts.zip(&self.entries);
+        named.map(|(start, (end, object, cookie))| (&self.names[start..*end], *object, *cookie))
+    }
+}
+
+/// What an answer to `READDIR` has room for.
+struct Listing<'a> {
+    wanted: &'a Bitmap,
+    start: usize,
+    bytes_max: usize,
+    is_empty: bool,
+}
+
+/// What became of an entry.
+enum Told {
+    Yes,
+    /// It was removed meanwhile.
+    Gone,
+    NoRoom,
+}
+
 impl Call<'_> {
     pub(super) fn put_handle(&mut self, reader: &mut Reader<'_>) -> Result<(), Status> {
-        let node = self.read_handle(reader)?;
-        self.go_to(node);
-        Ok(())
+        let place = self.read_handle(reader)?;
+        self.go_to(place)
     }
 
     pub(super) fn put_root(&mut self) -> Result<(), Status> {
-        self.go_to(self.files().root());
-        Ok(())
+        let root = self.exports.root(&self.caller.from);
+        self.go_to(root)
     }
 
     pub(super) fn get_handle(&mut self, out: &mut Writer) -> Result<(), Status> {
-        out.opaque(&handle::encode(self.files().identity(), self.node()?));
+        out.opaque(&self.exports.handle(self.place()?).to_bytes());
         Ok(())
     }
 
     pub(super) fn save_handle(&mut self) -> Result<(), Status> {
-        self.saved = Some(self.node()?);
+        self.saved = Some(self.place()?);
         self.saved_stateid = self.stateid;
         Ok(())
     }
 
     pub(super) fn restore_handle(&mut self) -> Result<(), Status> {
-        let node = self.saved.ok_or(Status::NOFILEHANDLE)?;
-        self.current = Some(node);
+        let place = self.saved.ok_or(Status::NOFILEHANDLE)?;
+        self.go_to(place)?;
         self.stateid = self.saved_stateid;
         Ok(())
-    }
-
-    fn kind(&self, node: Node) -> Result<Kind, Status> {
-        Ok(self.files().attributes(node)?.kind)
     }
 
     fn directory(&self) -> Result<Node, Status> {
@@ -57,6 +100,12 @@ impl Call<'_> {
             Kind::Directory => Ok(node),
             _ => Err(Status::NOTDIR),
         }
+    }
+
+    /// The current directory, and a name that may stand in it.
+    fn named<'n>(&self, name: &'n [u8]) -> Result<(Node, &'n [u8]), Status> {
+        let directory = self.directory()?;
+        Ok((directory, check_name(name)?))
     }
 
     /// A directory, or the error that says what it is instead.
@@ -68,25 +117,51 @@ impl Call<'_> {
         }
     }
 
+    /// What a name means in the current directory: a file system that hangs there, or an entry.
+    fn find(&self, name: &[u8]) -> Result<Place, Status> {
+        let directory = self.place()?;
+        if let Some(place) = self.exports.hanging(directory, name, &self.caller.from) {
+            let may = self.files().permissions(&self.who, directory.node)?;
+            return if may.execute {
+                Ok(place)
+            } else {
+                Err(Status::ACCESS)
+            };
+        }
+        let found = self.files().look_up(&self.who, directory.node, name)?;
+        Ok(Place {
+            node: found.node,
+            ..directory
+        })
+    }
+
+    /// The directory that the current one is in.
+    fn find_parent(&self) -> Result<Place, Status> {
+        let place = self.place()?;
+        let from = &self.caller.from;
+        if place == self.exports.root(from) {
+            return Err(Status::NOENT);
+        }
+        if let Some(above) = self.exports.above(place, from) {
+            return Ok(above);
+        }
+        let node = self.files().parent(&self.who, place.node)?;
+        Ok(Place { node, ..place })
+    }
+
     pub(super) fn look_up(&mut self, reader: &mut Reader<'_>) -> Result<(), Status> {
         let name = reader.opaque(NAME_BYTES_MAX)?;
         let node = self.node()?;
         self.check_searchable(node)?;
-        let name = check_name(name)?;
-        let found = self.files().look_up(&self.who, node, name)?;
-        self.go_to(found);
-        Ok(())
+        let found = self.find(check_name(name)?)?;
+        self.go_to(found)
     }
 
     pub(super) fn look_up_parent(&mut self) -> Result<(), Status> {
         let node = self.node()?;
         self.check_searchable(node)?;
-        if node == self.files().root() {
-            return Err(Status::NOENT);
-        }
-        let parent = self.files().parent(&self.who, node)?;
-        self.go_to(parent);
-        Ok(())
+        let parent = self.find_parent()?;
+        self.go_to(parent)
     }
 
     pub(super) fn get_attributes(
@@ -95,10 +170,10 @@ impl Call<'_> {
         out: &mut Writer,
     ) -> Result<(), Status> {
         let wanted = Bitmap::read(reader)?;
-        let node = self.node()?;
+        let place = self.place()?;
         wanted.check_readable()?;
-        let attributes = self.files().attributes(node)?;
-        self.write_attributes(node, &wanted, &attributes, out)
+        let attributes = self.files().attributes(place.node)?;
+        self.write_attributes(place, &wanted, &attributes, out)
     }
 
     pub(super) fn set_attributes(
@@ -114,8 +189,10 @@ impl Call<'_> {
             self.regular(node)?;
             self.authorize(node, &id, WRITE)?;
         }
+        let guard = Guard::default();
         self.files()
-            .set_attributes(&self.who, node, &wanted.changes)?;
+            .set_attributes(&self.who, node, &wanted.changes, &guard)?;
+        self.to_commit = Some(None);
         wanted.bitmap.write(out);
         Ok(())
     }
@@ -126,9 +203,12 @@ impl Call<'_> {
         wants_same: bool,
     ) -> Result<(), Status> {
         let unread = attributes::read(reader)?;
-        let node = self.node()?;
-        let attributes = self.files().attributes(node)?;
-        let is_same = self.with_source(node, &attributes, |source| unread.is_same(source))?;
+        let place = self.place()?;
+        let attributes = self.files().attributes(place.node)?;
+        let needs_statistics = unread.needs_statistics();
+        let is_same = self.with_source(place, &attributes, needs_statistics, |source| {
+            unread.is_same(source)
+        })?;
         match (is_same, wants_same) {
             (true, false) => Err(Status::SAME),
             (false, true) => Err(Status::NOT_SAME),
@@ -167,7 +247,7 @@ impl Call<'_> {
         if may.read {
             granted |= READ | READ_EXTENDED | LIST_EXTENDED;
         }
-        if may.write {
+        if may.write && self.may_change().is_ok() {
             granted |= MODIFY | EXTEND | DELETE | WRITE_EXTENDED;
         }
         if may.execute {
@@ -184,9 +264,8 @@ impl Call<'_> {
         out: &mut Writer,
     ) -> Result<(), Status> {
         let raw_name = reader.opaque(NAME_BYTES_MAX)?;
-        let directory = self.directory()?;
-        let name = check_name(raw_name)?;
-        self.files().look_up(&self.who, directory, name)?;
+        let (_, name) = self.named(raw_name)?;
+        self.find(name)?;
         self.write_security(out);
         Ok(())
     }
@@ -197,15 +276,12 @@ impl Call<'_> {
         out: &mut Writer,
     ) -> Result<(), Status> {
         let style = reader.u32()?;
-        let node = self.node()?;
+        self.node()?;
         match style {
             0 => {}
             1 => {
-                let directory = self.directory()?;
-                if node == self.files().root() {
-                    return Err(Status::NOENT);
-                }
-                self.files().parent(&self.who, directory)?;
+                self.directory()?;
+                self.find_parent()?;
             }
             _ => return Err(Status::BADXDR),
         }
@@ -220,20 +296,6 @@ impl Call<'_> {
         }
         self.current = None;
         self.stateid = None;
-    }
-
-    /// `change_info4` of a directory whose change attribute was `before`. Others may have changed it, too.
-    pub(super) fn write_change(
-        &self,
-        directory: Node,
-        before: u64,
-        out: &mut Writer,
-    ) -> Result<(), Status> {
-        let after = self.files().attributes(directory)?.change;
-        out.boolean(false);
-        out.u64(before);
-        out.u64(after);
-        Ok(())
     }
 
     pub(super) fn create(
@@ -253,20 +315,19 @@ impl Call<'_> {
         };
         let raw_name = reader.opaque(NAME_BYTES_MAX)?;
         let unread = attributes::read(reader)?;
-        let directory = self.directory()?;
-        let name = check_name(raw_name)?;
+        let (directory, name) = self.named(raw_name)?;
         let what = what.ok_or(Status::BADTYPE)?;
         if matches!(what, Make::Link(b"")) {
             return Err(Status::INVAL);
         }
         let wanted = unread.understand(self.minor)?;
-        let before = self.files().attributes(directory)?.change;
-        let node = self
+        let made = self
             .files()
             .make(&self.who, directory, name, what, &wanted.changes)?;
-        self.write_change(directory, before, out)?;
+        self.to_commit = Some(None);
+        Self::write_change(&made.directory, out);
         wanted.bitmap.write(out);
-        self.go_to(node);
+        self.go_to_node(made.object.node);
         Ok(())
     }
 
@@ -276,11 +337,13 @@ impl Call<'_> {
         out: &mut Writer,
     ) -> Result<(), Status> {
         let raw_name = reader.opaque(NAME_BYTES_MAX)?;
-        let directory = self.directory()?;
-        let name = check_name(raw_name)?;
-        let before = self.files().attributes(directory)?.change;
-        self.files().remove(&self.who, directory, name)?;
-        self.write_change(directory, before, out)
+        let (directory, name) = self.named(raw_name)?;
+        let changed = self
+            .files()
+            .remove(&self.who, directory, name, Removable::Any)?;
+        self.to_commit = Some(None);
+        Self::write_change(&changed, out);
+        Ok(())
     }
 
     pub(super) fn rename(
@@ -298,15 +361,15 @@ impl Call<'_> {
             return Err(Status::NOTDIR);
         }
         let (old, new) = (check_name(old)?, check_name(new)?);
-        let before_from = self.files().attributes(from)?.change;
-        let before_to = self.files().attributes(to)?.change;
         let renamed = self.files().rename(&self.who, (from, old), (to, new));
-        renamed.map_err(|error| match Status::from(error) {
-            Status::NOTEMPTY => Status::EXIST,
-            other => other,
+        let renamed = renamed.map_err(|error| match error {
+            FileError::NotEmpty => Status::EXIST,
+            other => other.into(),
         })?;
-        self.write_change(from, before_from, out)?;
-        self.write_change(to, before_to, out)
+        self.to_commit = Some(None);
+        Self::write_change(&renamed.from, out);
+        Self::write_change(&renamed.to, out);
+        Ok(())
     }
 
     pub(super) fn link(&mut self, reader: &mut Reader<'_>, out: &mut Writer) -> Result<(), Status> {
@@ -314,9 +377,10 @@ impl Call<'_> {
         let directory = self.directory()?;
         let node = self.saved()?;
         let name = check_name(raw_name)?;
-        let before = self.files().attributes(directory)?.change;
-        self.files().link(&self.who, node, directory, name)?;
-        self.write_change(directory, before, out)
+        let changed = self.files().link(&self.who, node, directory, name)?;
+        self.to_commit = Some(None);
+        Self::write_change(&changed, out);
+        Ok(())
     }
 
     pub(super) fn read_link(&mut self, out: &mut Writer) -> Result<(), Status> {
@@ -333,12 +397,12 @@ impl Call<'_> {
         reader: &mut Reader<'_>,
         out: &mut Writer,
     ) -> Result<(), Status> {
-        let mut cookie = reader.u64()?;
+        let cookie = reader.u64()?;
         let _verifier: [u8; 8] = reader.array()?;
         let _names_bytes_max = reader.u32()?;
         let bytes_max = reader.u32()? as usize;
         let wanted = Bitmap::read(reader)?;
-        let directory = self.directory()?;
+        self.directory()?;
         wanted.check_readable()?;
         if RESERVED_COOKIES.contains(&cookie) {
             return Err(Status::BAD_COOKIE);
@@ -349,45 +413,116 @@ impl Call<'_> {
             return Err(Status::TOOSMALL);
         }
         out.u64(0);
-        let mut is_empty = true;
+        let mut listing = Listing {
+            wanted: &wanted,
+            start,
+            bytes_max,
+            is_empty: true,
+        };
+        let is_whole = self.list_entries(cookie, &mut listing, out)?
+            && self.list_hanging(cookie, &mut listing, out)?;
+        if listing.is_empty && !is_whole {
+            return Err(Status::TOOSMALL);
+        }
+        out.boolean(false);
+        out.boolean(is_whole);
+        Ok(())
+    }
+
+    /// The entries of the current directory itself, without those that are covered; whether there was room for all.
+    fn list_entries(
+        &self,
+        mut cookie: u64,
+        listing: &mut Listing<'_>,
+        out: &mut Writer,
+    ) -> Result<bool, Status> {
+        let directory = self.place()?;
+        let covers = |name: &[u8]| {
+            let hanging = self.exports.hanging(directory, name, &self.caller.from);
+            hanging.is_some()
+        };
+        if cookie > COOKIE_LAST {
+            return Ok(true);
+        }
         loop {
-            let (entries, is_last) =
+            let mut batch = Batch::default();
+            let is_last =
                 self.files()
-                    .read_directory(&self.who, directory, cookie, ENTRIES_MAX)?;
-            for entry in entries {
-                let before = out.len();
-                out.boolean(true);
-                out.u64(entry.cookie);
-                out.opaque(&entry.name);
-                match self.files().attributes(entry.node) {
-                    Ok(attributes) => {
-                        self.write_attributes(entry.node, &wanted, &attributes, out)?
-                    }
-                    // It was removed meanwhile.
-                    Err(_) if !wanted.tells_errors() => {
-                        out.truncate(before);
-                        continue;
-                    }
-                    Err(error) => attributes::write_error(out, error.into()),
+                    .read_directory(&self.who, directory.node, cookie, &mut |entry| {
+                        batch.take(&entry)
+                    })?;
+            for (name, object, next) in batch.iter() {
+                cookie = next;
+                if covers(name) {
+                    continue;
                 }
-                if out.len() - start + 8 > bytes_max {
-                    out.truncate(before);
-                    if is_empty {
-                        return Err(Status::TOOSMALL);
-                    }
-                    out.boolean(false);
-                    out.boolean(false);
-                    return Ok(());
+                let known = self.files().object(object).map(|known| {
+                    let place = Place {
+                        node: known.node,
+                        ..directory
+                    };
+                    (place, known.attributes)
+                });
+                if let Told::NoRoom = self.tell(name, next, known, listing, out)? {
+                    return Ok(false);
                 }
-                is_empty = false;
-                cookie = entry.cookie;
             }
             if is_last {
-                out.boolean(false);
-                out.boolean(true);
-                return Ok(());
+                return Ok(true);
             }
         }
+    }
+
+    /// The file systems that hang in the current directory; whether there was room for all.
+    fn list_hanging(
+        &self,
+        cookie: u64,
+        listing: &mut Listing<'_>,
+        out: &mut Writer,
+    ) -> Result<bool, Status> {
+        let directory = self.place()?;
+        let from = &self.caller.from;
+        for one in self.exports.all_hanging(directory, cookie, from) {
+            let files = &self.exports.export(one.place.export).files;
+            let attributes = files.attributes(one.place.node);
+            let known = attributes.map(|attributes| (one.place, attributes));
+            if let Told::NoRoom = self.tell(one.name, one.cookie, known, listing, out)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Writes one entry, if there is room.
+    fn tell(
+        &self,
+        name: &[u8],
+        cookie: u64,
+        known: Result<(Place, Attributes), FileError>,
+        listing: &mut Listing<'_>,
+        out: &mut Writer,
+    ) -> Result<Told, Status> {
+        let before = out.len();
+        out.boolean(true);
+        out.u64(cookie);
+        out.opaque(name);
+        match known {
+            Ok((place, attributes)) => {
+                self.write_attributes(place, listing.wanted, &attributes, out)?;
+            }
+            Err(FileError::Gone) => return Err(Status::GONE),
+            Err(_) if !listing.wanted.tells_errors() => {
+                out.truncate(before);
+                return Ok(Told::Gone);
+            }
+            Err(error) => attributes::write_error(out, error.into()),
+        }
+        if out.len() - listing.start + 8 > listing.bytes_max {
+            out.truncate(before);
+            return Ok(Told::NoRoom);
+        }
+        listing.is_empty = false;
+        Ok(Told::Yes)
     }
 }
 

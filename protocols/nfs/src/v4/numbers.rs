@@ -12,7 +12,7 @@ macro_rules! statuses {
 }
 
 statuses! {
-    OK = 0 PERM = 1 NOENT = 2 IO = 5 NXIO = 6 ACCESS = 13 EXIST = 17 NOTDIR = 20 ISDIR = 21 INVAL = 22 FBIG = 27
+    OK = 0 PERM = 1 NOENT = 2 IO = 5 NXIO = 6 ACCESS = 13 EXIST = 17 XDEV = 18 NOTDIR = 20 ISDIR = 21 INVAL = 22 FBIG = 27
     NOSPC = 28 ROFS = 30 MLINK = 31 NAMETOOLONG = 63 NOTEMPTY = 66 DQUOT = 69 STALE = 70 BADHANDLE = 10001
     BAD_COOKIE = 10003 NOTSUPP = 10004 TOOSMALL = 10005 BADTYPE = 10007 DELAY = 10008 SAME = 10009
     DENIED = 10010 LOCKED = 10012 GRACE = 10013 SHARE_DENIED = 10015 CLID_INUSE = 10017
@@ -31,6 +31,11 @@ macro_rules! operations {
         #[allow(missing_docs, reason = "the names are the standard's, RFC 8881, 16.2 and RFC 7862, 13")]
         pub mod op { $(pub const $name: u32 = $value;)* }
     };
+}
+
+impl Status {
+    /// None of the protocol: the pool is lost, and the connection has to be dropped without an answer.
+    pub const GONE: Self = Self(u32::MAX);
 }
 
 operations! {

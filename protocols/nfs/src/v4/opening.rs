@@ -1,11 +1,12 @@
 //! Operations that open, close and lock files.
 
+use file_system::{Changed, FileError, Guard, Kind, Make, Node, SetAttributes, SetTime, Time};
+
 use super::attributes::{self, Wanted};
 use super::compound::Call;
 use super::names::check_name;
 use super::numbers::Status;
 use super::opens::{Conflict, NoLock, READ, Span, StateId, WRITE};
-use crate::file_system::{FileError, Kind, Make, Node, SetAttributes, SetTime, Time};
 use crate::xdr::{Reader, Writer};
 
 /// Bytes of the name of an owner of opens or locks.
@@ -49,6 +50,8 @@ struct OpenArguments<'a> {
 struct Opened {
     node: Node,
     is_new: bool,
+    /// The change of its directory, if it was made.
+    made: Option<Changed>,
     set: attributes::Bitmap,
     truncate: bool,
 }
@@ -58,6 +61,7 @@ impl Opened {
         Self {
             node,
             is_new: false,
+            made: None,
             set: attributes::Bitmap::default(),
             truncate: false,
         }
@@ -138,7 +142,10 @@ impl Call<'_> {
             Claim::Name(_) | Claim::Handle => {}
         }
         self.service.state().check_room(self.client)?;
-        let before = self.files().attributes(place)?.change;
+        if access & WRITE != 0 || arguments.creation.is_some() {
+            self.may_change()?;
+        }
+        let before = self.files().attributes(place)?;
         let opened = match arguments.claim {
             Claim::Name(name) => self.open_name(place, name, arguments.creation.as_ref())?,
             _ if arguments.creation.is_some() => return Err(Status::INVAL),
@@ -151,11 +158,18 @@ impl Call<'_> {
         let id = self.take_open(&opened, arguments.owner, mode)?;
         out.u32(id.sequence);
         out.fixed(&id.other);
-        self.write_change(place, before, out)?;
+        let changed = opened.made.unwrap_or(Changed {
+            before,
+            after: before,
+        });
+        Self::write_change(&changed, out);
+        if opened.made.is_some() || opened.truncate {
+            self.to_commit = Some(None);
+        }
         out.u32(OPEN_FLAGS);
         opened.set.write(out);
         write_no_delegation(arguments.access & DELEGATION_WISHES, out);
-        self.current = Some(opened.node);
+        self.go_to_node(opened.node);
         self.stateid = Some(id);
         Ok(())
     }
@@ -168,24 +182,27 @@ impl Call<'_> {
         mode: (u32, u32),
     ) -> Result<StateId, Status> {
         let now_ms = self.caller.now_ms;
+        let file = self.file(opened.node);
         self.service
             .state()
-            .check_share(self.client, owner, opened.node, mode, now_ms)?;
+            .check_share(self.client, owner, file, mode, now_ms)?;
         self.service.release();
         if opened.truncate {
             let changes = SetAttributes {
                 size: Some(0),
                 ..SetAttributes::default()
             };
+            let guard = Guard::default();
             self.files()
-                .set_attributes(&self.who, opened.node, &changes)?;
+                .set_attributes(&self.who, opened.node, &changes, &guard)?;
         }
         // Held before it is open, so that nobody can take it away in between.
         self.files().hold(opened.node)?;
         let mut state = self.service.state();
         // Others may have opened it meanwhile.
-        let checked = state.check_share(self.client, owner, opened.node, mode, now_ms);
-        let taken = checked.map(|()| state.open(self.client, owner, opened.node, mode));
+        let checked = state.check_share(self.client, owner, file, mode, now_ms);
+        let taken =
+            checked.map(|()| state.open(self.client, owner, file, mode, self.shared_files()));
         drop(state);
         if !matches!(taken, Ok((_, true))) {
             self.files().release(opened.node);
@@ -215,16 +232,15 @@ impl Call<'_> {
         self.check_searchable(directory)?;
         let name = check_name(name)?;
         let Some(creation) = creation else {
-            return Ok(Opened::existing(
-                self.files().look_up(&self.who, directory, name)?,
-            ));
+            let found = self.files().look_up(&self.who, directory, name)?;
+            return Ok(Opened::existing(found.node));
         };
         match creation {
             Creation::Unchecked(unread) => {
                 let wanted = unread.understand(self.minor)?;
                 match self.make_file(directory, name, &wanted) {
                     Err(Status::EXIST) => {
-                        let node = self.files().look_up(&self.who, directory, name)?;
+                        let node = self.files().look_up(&self.who, directory, name)?.node;
                         let truncate = wanted.truncates();
                         let set = if truncate {
                             Wanted::only_size()
@@ -254,8 +270,8 @@ impl Call<'_> {
                 wanted.changes.modified = Some(SetTime::To(modified));
                 match self.make_file(directory, name, &wanted) {
                     Err(Status::EXIST) => {
-                        let node = self.files().look_up(&self.who, directory, name)?;
-                        let found = self.files().attributes(node)?;
+                        let object = self.files().look_up(&self.who, directory, name)?;
+                        let (node, found) = (object.node, object.attributes);
                         if (found.accessed, found.modified) != (accessed, modified) {
                             return Err(Status::EXIST);
                         }
@@ -275,11 +291,12 @@ impl Call<'_> {
         let made = self
             .files()
             .make(&self.who, directory, name, Make::File, &wanted.changes);
-        let node = made.map_err(|error: FileError| Status::from(error))?;
+        let made = made.map_err(|error: FileError| Status::from(error))?;
         Ok(Opened {
             is_new: true,
+            made: Some(made.directory),
             set: wanted.bitmap,
-            ..Opened::existing(node)
+            ..Opened::existing(made.object.node)
         })
     }
 
@@ -295,10 +312,10 @@ impl Call<'_> {
         if access == 0 || access & !(READ | WRITE) != 0 || deny & !(READ | WRITE) != 0 {
             return Err(Status::INVAL);
         }
-        let id = self
-            .service
-            .state()
-            .downgrade(self.client, &id, node, (access, deny))?;
+        let id =
+            self.service
+                .state()
+                .downgrade(self.client, &id, self.file(node), (access, deny))?;
         self.answer_state(id, out);
         Ok(())
     }
@@ -311,7 +328,9 @@ impl Call<'_> {
         let _sequence = reader.u32()?;
         let id = self.read_stateid(reader)?;
         let node = self.node()?;
-        self.service.state().close(self.client, &id, node)?;
+        self.service
+            .state()
+            .close(self.client, &id, self.file(node))?;
         self.answer_state(CLOSED, out);
         Ok(())
     }
@@ -343,11 +362,12 @@ impl Call<'_> {
             return Err(Status::NO_GRACE);
         }
         let span = Span::new(offset, length, is_write)?;
+        let file = self.file(node);
         let (client, now_ms) = (self.client, self.caller.now_ms);
         let mut state = self.service.state();
         let locked = match owner {
-            Some(owner) => state.lock_as(client, &id, owner, node, span, now_ms),
-            None => state.lock_more(client, &id, node, span, now_ms),
+            Some(owner) => state.lock_as(client, &id, owner, file, span, now_ms),
+            None => state.lock_more(client, &id, file, span, now_ms),
         };
         drop(state);
         match locked {
@@ -372,10 +392,10 @@ impl Call<'_> {
         self.regular(node)?;
         let span = Span::new(offset, length, is_write)?;
         let now_ms = self.caller.now_ms;
-        let found = self
-            .service
-            .state()
-            .conflict(self.client, owner, node, span, now_ms);
+        let found =
+            self.service
+                .state()
+                .conflict(self.client, owner, self.file(node), span, now_ms);
         found.map_err(|conflict| write_conflict(&conflict, out))
     }
 
@@ -390,7 +410,8 @@ impl Call<'_> {
         let (offset, length) = (reader.u64()?, reader.u64()?);
         let node = self.node()?;
         let span = Span::new(offset, length, is_write)?;
-        let id = self.service.state().unlock(self.client, &id, node, span)?;
+        let file = self.file(node);
+        let id = self.service.state().unlock(self.client, &id, file, span)?;
         self.answer_state(id, out);
         Ok(())
     }

@@ -1,10 +1,12 @@
 //! Opens with their share reservations, and byte-range locks (RFC 8881, 9 and 18.10 to 18.16). Pure.
 
 use std::collections::HashSet;
+use std::sync::Arc;
+
+use file_system::{FileSystem, Handle};
 
 use super::numbers::Status;
 use super::state::State;
-use crate::file_system::Node;
 
 /// Opens and locks of one client.
 const HELD_PER_CLIENT_MAX: usize = 65_536;
@@ -45,7 +47,7 @@ impl StateId {
 
 pub(super) struct Held {
     pub(super) client: u64,
-    pub(super) file: Node,
+    pub(super) file: Handle,
     pub(super) owner: Vec<u8>,
     sequence: u32,
     pub(super) what: What,
@@ -64,8 +66,9 @@ pub(super) enum What {
 }
 
 /// What is open and locked of one file.
-#[derive(Default)]
 pub(super) struct FileState {
+    /// Where it is held.
+    files: Arc<dyn FileSystem>,
     opens: Vec<u64>,
     ranges: Vec<Range>,
     locks: Vec<u64>,
@@ -143,7 +146,7 @@ impl From<Status> for NoLock {
 pub struct Found {
     number: u64,
     /// The file.
-    pub file: Node,
+    pub file: Handle,
     /// What it was opened for.
     pub access: u32,
 }
@@ -204,7 +207,7 @@ impl State {
     }
 
     /// Whether somebody forbids what is done without an open.
-    pub fn check_denied(&self, file: Node, access: u32) -> Result<(), Status> {
+    pub fn check_denied(&self, file: Handle, access: u32) -> Result<(), Status> {
         let opens = self.files.get(&file).map_or(&[][..], |found| &found.opens);
         let denied =
             opens.iter().any(
@@ -221,7 +224,7 @@ impl State {
         &mut self,
         client: u64,
         owner: &[u8],
-        file: Node,
+        file: Handle,
         (access, deny): (u32, u32),
         now_ms: u64,
     ) -> Result<(), Status> {
@@ -272,8 +275,9 @@ impl State {
         &mut self,
         client: u64,
         owner: &[u8],
-        file: Node,
+        file: Handle,
         mode: (u32, u32),
+        files: Arc<dyn FileSystem>,
     ) -> (StateId, bool) {
         let opens = self
             .files
@@ -304,13 +308,19 @@ impl State {
             modes: HashSet::from([mode]),
         };
         self.hold(number, client, owner, file, what);
-        let opens = &mut self.files.entry(file).or_default().opens;
+        let state = self.files.entry(file).or_insert_with(|| FileState {
+            files,
+            opens: Vec::new(),
+            ranges: Vec::new(),
+            locks: Vec::new(),
+        });
+        let opens = &mut state.opens;
         opens.push(number);
         let is_first = opens.len() == 1;
         (self.id_of(number), is_first)
     }
 
-    fn hold(&mut self, number: u64, client: u64, owner: &[u8], file: Node, what: What) {
+    fn hold(&mut self, number: u64, client: u64, owner: &[u8], file: Handle, what: What) {
         let held = Held {
             client,
             file,
@@ -329,7 +339,7 @@ impl State {
         &mut self,
         client: u64,
         id: &StateId,
-        file: Node,
+        file: Handle,
         mode: (u32, u32),
     ) -> Result<StateId, Status> {
         let number = self.number_of(client, id)?;
@@ -361,7 +371,7 @@ impl State {
     }
 
     /// `CLOSE`.
-    pub fn close(&mut self, client: u64, id: &StateId, file: Node) -> Result<(), Status> {
+    pub fn close(&mut self, client: u64, id: &StateId, file: Handle) -> Result<(), Status> {
         let number = self.number_of(client, id)?;
         let held = &self.held[&number];
         if held.file != file || !matches!(held.what, What::Open { .. }) {
@@ -376,7 +386,7 @@ impl State {
         Ok(())
     }
 
-    fn locks_of(&self, file: Node, open: u64) -> Vec<u64> {
+    fn locks_of(&self, file: Handle, open: u64) -> Vec<u64> {
         let locks = self.files.get(&file).map_or(&[][..], |found| &found.locks);
         let is_of_open = |number: &u64| {
             let what = self.held.get(number).map(|held| &held.what);
@@ -403,8 +413,9 @@ impl State {
                 };
                 file.opens.retain(|open| *open != number);
                 if file.opens.is_empty() {
-                    self.files.remove(&held.file);
-                    self.released.push(held.file);
+                    if let Some(file) = self.files.remove(&held.file) {
+                        self.released.push((file.files, held.file.node));
+                    }
                 }
             }
             What::Lock { .. } => {
@@ -413,6 +424,15 @@ impl State {
                     file.ranges.retain(|range| range.lock != number);
                 }
             }
+        }
+    }
+
+    /// Everything that is open of some files is closed.
+    pub(super) fn forget_files(&mut self, concerned: impl Fn(&Handle) -> bool) {
+        let files = self.files.iter().filter(|(file, _)| concerned(file));
+        let opens: Vec<u64> = files.flat_map(|(_, state)| state.opens.clone()).collect();
+        for number in opens {
+            self.forget_held(number);
         }
     }
 
@@ -437,7 +457,7 @@ impl State {
         &mut self,
         client: u64,
         owner: &[u8],
-        file: Node,
+        file: Handle,
         span: Span,
         now_ms: u64,
     ) -> Result<(), Conflict> {
@@ -480,7 +500,7 @@ impl State {
         client: u64,
         open: &StateId,
         owner: &[u8],
-        file: Node,
+        file: Handle,
         span: Span,
         now_ms: u64,
     ) -> Result<StateId, NoLock> {
@@ -513,7 +533,9 @@ impl State {
                 if let Some(held) = self.held.get_mut(&number) {
                     held.sequence = 0;
                 }
-                self.files.entry(file).or_default().locks.push(number);
+                if let Some(found) = self.files.get_mut(&file) {
+                    found.locks.push(number);
+                }
                 number
             }
         };
@@ -525,7 +547,7 @@ impl State {
         &mut self,
         client: u64,
         lock: &StateId,
-        file: Node,
+        file: Handle,
         span: Span,
         now_ms: u64,
     ) -> Result<StateId, NoLock> {
@@ -542,7 +564,7 @@ impl State {
         Ok(self.take_range(found.number, file, span))
     }
 
-    fn check_ranges(&self, file: Node) -> Result<(), Status> {
+    fn check_ranges(&self, file: Handle) -> Result<(), Status> {
         let ranges = self.files.get(&file).map_or(0, |found| found.ranges.len());
         if ranges >= RANGES_PER_FILE_MAX {
             Err(Status::DELAY)
@@ -551,15 +573,16 @@ impl State {
         }
     }
 
-    fn take_range(&mut self, number: u64, file: Node, span: Span) -> StateId {
-        let found = self.files.entry(file).or_default();
-        cut(&mut found.ranges, number, span);
-        found.ranges.push(Range {
-            lock: number,
-            first: span.first,
-            last: span.last,
-            is_write: span.is_write,
-        });
+    fn take_range(&mut self, number: u64, file: Handle, span: Span) -> StateId {
+        if let Some(found) = self.files.get_mut(&file) {
+            cut(&mut found.ranges, number, span);
+            found.ranges.push(Range {
+                lock: number,
+                first: span.first,
+                last: span.last,
+                is_write: span.is_write,
+            });
+        }
         self.changed(number)
     }
 
@@ -575,7 +598,7 @@ impl State {
         &mut self,
         client: u64,
         lock: &StateId,
-        file: Node,
+        file: Handle,
         span: Span,
     ) -> Result<StateId, Status> {
         let number = self.number_of(client, lock)?;
@@ -584,11 +607,9 @@ impl State {
             return Err(Status::BAD_STATEID);
         }
         self.check_ranges(file)?;
-        cut(
-            &mut self.files.entry(file).or_default().ranges,
-            number,
-            span,
-        );
+        if let Some(found) = self.files.get_mut(&file) {
+            cut(&mut found.ranges, number, span);
+        }
         Ok(self.changed(number))
     }
 }

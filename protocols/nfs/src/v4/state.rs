@@ -2,10 +2,12 @@
 //! socket, no clock; the time is an argument.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use file_system::{FileSystem, Handle, Node};
 
 use super::numbers::Status;
 use super::opens::{FileState, Held};
-use crate::file_system::Node;
 
 /// Identities of clients that are kept, confirmed or not.
 const CLIENTS_MAX: usize = 16_384;
@@ -150,6 +152,9 @@ pub enum Sequenced {
     Repeated(Vec<u8>),
 }
 
+/// A file that nobody has open any more, and where it is held.
+pub type Released = (Arc<dyn FileSystem>, Node);
+
 /// Clients, sessions, opens and locks of one server.
 pub struct State {
     /// Tells this start of the server from others; in every number that is given out.
@@ -160,9 +165,9 @@ pub struct State {
     owners: HashMap<Vec<u8>, Vec<u64>>,
     sessions: HashMap<SessionId, Session>,
     pub(super) held: HashMap<u64, Held>,
-    pub(super) files: HashMap<Node, FileState>,
+    pub(super) files: HashMap<Handle, FileState>,
     /// Files that are open no more, for the file system.
-    pub(super) released: Vec<Node>,
+    pub(super) released: Vec<Released>,
 }
 
 impl State {
@@ -188,7 +193,7 @@ impl State {
     }
 
     /// Files that nobody has open any more since the last call.
-    pub fn take_released(&mut self) -> Vec<Node> {
+    pub fn take_released(&mut self) -> Vec<Released> {
         std::mem::take(&mut self.released)
     }
 

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use file_system::memory::MemoryFileSystem;
+
 use super::{Caller, Presentation, Service};
-use crate::memory::MemoryFileSystem;
+use crate::exports::{Exports, Shared, Source};
 use crate::rpc::Credential;
+use crate::sharenfs::Share;
 use crate::xdr::{Reader, Writer};
 
 const LEASE_SECONDS: u32 = 10;
@@ -18,16 +21,31 @@ struct Client {
     uid: u32,
 }
 
-fn service() -> Arc<Service> {
+const EVERYTHING: &str = "rw=127.0.0.1,no_root_squash";
+
+fn shared(name: &str, guid: u64, share: &str) -> (Shared, Arc<MemoryFileSystem>) {
+    let files = Arc::new(MemoryFileSystem::with_guid(guid, 1 << 20));
+    let shared = Shared {
+        name: name.to_owned(),
+        share: Share::parse(share).expect("a share").expect("not off"),
+        files: Arc::<MemoryFileSystem>::clone(&files),
+    };
+    (shared, files)
+}
+
+fn service_of(shared: Vec<Shared>) -> Arc<Service> {
     let presentation = Presentation {
         owner: b"tank".to_vec(),
         start: 7,
         lease_seconds: LEASE_SECONDS,
     };
-    Arc::new(Service::new(
-        Arc::new(MemoryFileSystem::new(1 << 20)),
-        presentation,
-    ))
+    let service = Service::new(presentation);
+    service.share(Exports::new(shared).expect("a tree"));
+    Arc::new(service)
+}
+
+fn service() -> Arc<Service> {
+    service_of(vec![shared("", 1, EVERYTHING).0])
 }
 
 fn send(service: &Service, uid: u32, now_ms: u64, compound: &[u8]) -> Vec<u8> {
@@ -39,9 +57,14 @@ fn send(service: &Service, uid: u32, now_ms: u64, compound: &[u8]) -> Vec<u8> {
     let caller = Caller {
         credential: &credential,
         connection: 1,
+        from: Source::LOCAL,
         now_ms,
     };
-    service.compound(compound, &caller).expect("a compound")
+    let mut out = Writer::new();
+    service
+        .compound(compound, &caller, &mut out)
+        .expect("a compound");
+    out.into_bytes()
 }
 
 /// A compound of minor version 1 without a tag.
@@ -329,4 +352,112 @@ fn a_change_that_cannot_be_answered_is_not_made() {
         2,
         "it is not there"
     );
+}
+
+/// `LOOKUP` (15) of each part of a path.
+fn path(parts: &[&[u8]]) -> Vec<u8> {
+    let mut writer = Writer::new();
+    for part in parts {
+        writer.u32(15);
+        writer.opaque(part);
+    }
+    writer.into_bytes()
+}
+
+/// `CREATE` (6) of a directory.
+fn make_directory(name: &[u8]) -> Vec<u8> {
+    let mut writer = Writer::new();
+    for word in [6, 2] {
+        writer.u32(word);
+    }
+    writer.opaque(name);
+    for word in [0, 0] {
+        writer.u32(word);
+    }
+    writer.into_bytes()
+}
+
+impl Client {
+    /// The status of operations in a directory of the tree.
+    fn at(&mut self, parts: &[&[u8]], operations: &[u8]) -> u32 {
+        // A compound counts its operations.
+        let mut all: Vec<Vec<u8>> = vec![words(&[24])];
+        all.extend(parts.iter().map(|part| path(&[part])));
+        all.push(operations.to_vec());
+        let all: Vec<&[u8]> = all.iter().map(Vec::as_slice).collect();
+        self.status(&all)
+    }
+}
+
+#[test]
+fn file_systems_are_reached_by_their_names_with_their_own_rights() {
+    let (home, home_files) = shared("tank/home", 5, EVERYTHING);
+    let (docs, docs_files) = shared("tank/docs", 6, "ro=127.0.0.1");
+    let (other, _) = shared("tank/other", 7, "rw=192.0.2.1");
+    let service = service_of(vec![home, docs, other]);
+    let mut client = Client::connect(&service, b"one", 0);
+    let make = make_directory(b"made");
+    assert_eq!(client.at(&[b"tank", b"home"], &make), 0);
+    assert_eq!(client.at(&[b"tank", b"docs"], &make), 30, "read-only");
+    assert_eq!(client.at(&[b"tank"], &make), 30, "the tree's own directory");
+    assert_eq!(client.at(&[b"tank", b"other"], &make), 2, "not theirs");
+    assert_eq!(client.at(&[b"tank", b"home"], &path(&[b"made"])), 0);
+    assert_eq!(client.at(&[b"tank", b"docs"], &path(&[b"made"])), 2);
+    assert_eq!((home_files.commits(), docs_files.commits()), (1, 0));
+    // LOOKUPP (16) leaves the file system by its root.
+    let up = words(&[16]);
+    let look_up = path(&[b"docs"]);
+    let operations: [&[u8]; 5] = [
+        &words(&[24]),
+        &path(&[b"tank"]),
+        &path(&[b"home"]),
+        &up,
+        &look_up,
+    ];
+    assert_eq!(client.status(&operations), 0);
+}
+
+#[test]
+fn root_is_squashed_unless_it_is_said_otherwise() {
+    let (home, files) = shared("", 5, "rw=127.0.0.1");
+    let service = service_of(vec![home]);
+    let mut client = Client::connect(&service, b"one", 0);
+    assert_eq!(client.at(&[], &make_directory(b"made")), 0);
+    let root = file_system::Identity {
+        uid: 0,
+        gid: 0,
+        groups: Vec::new(),
+    };
+    use file_system::FileSystem;
+    let made = files.look_up(&root, files.root(), b"made");
+    assert_eq!(made.expect("it was made").attributes.uid, 65_534);
+}
+
+#[test]
+fn what_is_shared_no_more_is_closed() {
+    let (home, files) = shared("", 5, EVERYTHING);
+    let service = service_of(vec![home.clone()]);
+    let mut client = Client::connect(&service, b"one", 0);
+    client.open(b"file", 3, 3).expect("it is free");
+    let before = Arc::strong_count(&files);
+    service.share(Exports::none());
+    drop(home);
+    assert!(Arc::strong_count(&files) < before);
+    assert_eq!(Arc::strong_count(&files), 1, "nobody keeps it");
+    assert_eq!(client.at(&[], &make_directory(b"made")), 30);
+}
+
+#[test]
+fn a_change_is_durable_before_it_is_answered() {
+    let (home, files) = shared("", 5, EVERYTHING);
+    let service = service_of(vec![home]);
+    let mut client = Client::connect(&service, b"one", 0);
+    client.at(&[], &make_directory(b"made"));
+    assert_eq!(files.commits(), 1);
+    client.at(&[], &make_directory(b"made"));
+    assert_eq!(files.commits(), 1, "nothing was changed");
+    client.open(b"file", 3, 0).expect("it is free");
+    assert_eq!(files.commits(), 2);
+    client.open(b"file", 3, 0).expect("it is there");
+    assert_eq!(files.commits(), 2, "nothing was made");
 }

@@ -1,0 +1,572 @@
+//! What is shared, as one tree: names of datasets lead to their file systems. What lies between is a file system without contents.
+//! A client sees only what it may use, and the way there.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use file_system::{
+    Attributes, COOKIE_LAST, Changed, Done, Entry, FileError, FileSystem, FileSystemId, Guard,
+    Handle, Identity, Kind, Limits, Made, Make, Node, Object, Permissions, Read, Removable,
+    Renamed, SetAttributes, Statistics, Time,
+};
+
+use crate::sharenfs::{Access, Share};
+
+/// Names between the root and a file system.
+const DEPTH_MAX: usize = 64;
+/// Bytes of a name in the tree.
+const NAME_BYTES_MAX: usize = 255;
+/// The root of the tree's own directories. Their numbers are hashes of their paths (FNV-1a), which begin with this.
+const ROOT: Node = Node {
+    object: 0xcbf2_9ce4_8422_2325,
+    generation: 0,
+};
+
+/// Where a call comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The client's address.
+    pub address: IpAddr,
+    /// Its port.
+    pub port: u16,
+}
+
+impl Source {
+    /// This machine.
+    pub const LOCAL: Self = Self {
+        address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        port: 1,
+    };
+}
+
+/// A file system to be shared.
+#[derive(Clone)]
+pub struct Shared {
+    /// Its place in the tree: the name of its dataset, without a `/` in front. Empty is the root.
+    pub name: String,
+    /// Who may use it, and as whom.
+    pub share: Share,
+    /// It.
+    pub files: Arc<dyn FileSystem>,
+}
+
+/// Why something cannot be shared.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExportError {
+    /// Two have one identity.
+    #[error(
+        "the file systems {one:?} and {other:?} have the same identity: share only one of them"
+    )]
+    SameIdentity {
+        /// One.
+        one: String,
+        /// The other.
+        other: String,
+    },
+    /// The name leads nowhere.
+    #[error("{name:?} cannot be the name of a share")]
+    BadName {
+        /// It.
+        name: String,
+    },
+}
+
+/// A file system that is served.
+pub struct Export {
+    /// Its name in the tree.
+    pub name: Arc<str>,
+    /// It.
+    pub files: Arc<dyn FileSystem>,
+    /// Its identity.
+    pub id: FileSystemId,
+    /// Its root.
+    pub root: Node,
+    /// Who may use it; nothing for the tree's own directories, which everybody may look at.
+    share: Option<Share>,
+    /// Where it hangs.
+    junction: u64,
+}
+
+impl Export {
+    /// What a client may do.
+    pub fn access(&self, from: &Source) -> Option<Access> {
+        match &self.share {
+            Some(share) => share.access(from.address, from.port),
+            None => Some(Access::ReadOnly),
+        }
+    }
+
+    /// As whom a client acts that says it is `who`.
+    pub fn identity(&self, who: &Identity) -> Identity {
+        match &self.share {
+            Some(share) => share.identity(who.clone()),
+            None => who.clone(),
+        }
+    }
+
+    /// The handle of one of its nodes.
+    pub fn handle(&self, node: Node) -> Handle {
+        Handle {
+            file_system: self.id,
+            node,
+        }
+    }
+}
+
+/// An object of an export, by the export's number in [`Exports`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The export.
+    pub export: usize,
+    /// The object.
+    pub node: Node,
+}
+
+/// A directory of the tree. Clients that may use the file system of that name see its root there, others the tree's own directory.
+#[derive(Default)]
+struct Junction {
+    /// The one that it hangs in; of the root itself.
+    parent: u64,
+    children: BTreeMap<Vec<u8>, u64>,
+    export: Option<usize>,
+    /// Exports that are here or below.
+    exports: Vec<usize>,
+}
+
+/// Everything that is shared. It does not change; another one takes its place.
+pub struct Exports {
+    exports: Vec<Export>,
+    by_id: HashMap<FileSystemId, usize>,
+    /// By the object number of the tree's own directory.
+    junctions: HashMap<u64, Junction>,
+}
+
+/// A name that hangs in a directory.
+pub struct Hanging<'a> {
+    /// The name.
+    pub name: &'a [u8],
+    /// Where it leads.
+    pub place: Place,
+    /// Where to go on in the directory after it.
+    pub cookie: u64,
+}
+
+impl Exports {
+    /// The tree of these.
+    pub fn new(shared: Vec<Shared>) -> Result<Self, ExportError> {
+        let own = Export {
+            name: "".into(),
+            files: Arc::new(Nothing),
+            id: Nothing.id(),
+            root: Nothing.root(),
+            share: None,
+            junction: ROOT.object,
+        };
+        let root = Junction {
+            parent: ROOT.object,
+            ..Junction::default()
+        };
+        let mut tree = Self {
+            by_id: HashMap::from([(own.id, 0)]),
+            exports: vec![own],
+            junctions: HashMap::from([(ROOT.object, root)]),
+        };
+        for one in shared {
+            tree.add(one)?;
+        }
+        Ok(tree)
+    }
+
+    /// Nothing is shared.
+    ///
+    /// # Panics
+    /// Never: there is nothing to refuse.
+    pub fn none() -> Self {
+        Self::new(Vec::new()).expect("there is nothing to refuse")
+    }
+
+    fn add(&mut self, Shared { name, share, files }: Shared) -> Result<(), ExportError> {
+        let index = self.exports.len();
+        let id = files.id();
+        if let Some(other) = self.by_id.insert(id, index) {
+            return Err(ExportError::SameIdentity {
+                one: self.exports[other].name.to_string(),
+                other: name,
+            });
+        }
+        let bad = || ExportError::BadName { name: name.clone() };
+        let parts: Vec<&str> = name.split('/').filter(|_| !name.is_empty()).collect();
+        if parts.len() > DEPTH_MAX {
+            return Err(bad());
+        }
+        let mut at = ROOT.object;
+        for (depth, part) in parts.iter().enumerate() {
+            let part = part.as_bytes();
+            file_system::rights::check_name(part, NAME_BYTES_MAX).map_err(|_| bad())?;
+            let own = Nothing::node(&parts[..=depth]).object;
+            let junction = self.junctions.entry(at).or_default();
+            junction.exports.push(index);
+            let child = *junction.children.entry(part.to_vec()).or_insert(own);
+            self.junctions.entry(child).or_default().parent = at;
+            at = child;
+        }
+        let junction = self.junctions.entry(at).or_default();
+        junction.exports.push(index);
+        if junction.export.replace(index).is_some() {
+            return Err(bad());
+        }
+        self.exports.push(Export {
+            id,
+            root: files.root(),
+            name: name.into(),
+            files,
+            share: Some(share),
+            junction: at,
+        });
+        Ok(())
+    }
+
+    /// Whether a client may use anything.
+    pub fn admits(&self, from: &Source) -> bool {
+        let mut shared = self.shared().iter();
+        shared.any(|export| export.access(from).is_some())
+    }
+
+    /// What is shared, in the order that it was given in.
+    pub fn shared(&self) -> &[Export] {
+        &self.exports[1..]
+    }
+
+    /// An export by its number.
+    pub fn export(&self, index: usize) -> &Export {
+        &self.exports[index]
+    }
+
+    /// What a client sees at a directory of the tree.
+    fn seen(&self, junction: u64, from: &Source) -> Option<Place> {
+        let export = self.junctions.get(&junction)?.export;
+        let export = export.filter(|index| self.exports[*index].access(from).is_some());
+        Some(match export {
+            Some(index) => Place {
+                export: index,
+                node: self.exports[index].root,
+            },
+            None => Place {
+                export: 0,
+                node: Nothing::directory_of(junction),
+            },
+        })
+    }
+
+    /// The root of the tree.
+    pub fn root(&self, from: &Source) -> Place {
+        self.seen(ROOT.object, from).unwrap_or(Place {
+            export: 0,
+            node: ROOT,
+        })
+    }
+
+    /// The handle of a place.
+    pub fn handle(&self, place: Place) -> Handle {
+        self.exports[place.export].handle(place.node)
+    }
+
+    /// The place of a handle; nothing if its file system is not shared.
+    pub fn place(&self, handle: Handle) -> Option<Place> {
+        let place = Place {
+            export: *self.by_id.get(&handle.file_system)?,
+            node: handle.node,
+        };
+        // A directory of the tree may be gone.
+        let is_there = place.export != 0 || self.junction(place).is_some();
+        is_there.then_some(place)
+    }
+
+    /// The number of the tree's directory that a place is.
+    fn junction(&self, place: Place) -> Option<u64> {
+        let export = &self.exports[place.export];
+        if place.export != 0 {
+            return (place.node == export.root).then_some(export.junction);
+        }
+        let number = place.node.object;
+        (place.node.generation == 0 && self.junctions.contains_key(&number)).then_some(number)
+    }
+
+    /// The number of the directory that the root of a file system covers.
+    pub fn covered(&self, place: Place) -> Option<u64> {
+        self.junction(place).filter(|_| place.export != 0)
+    }
+
+    fn sees(&self, junction: u64, from: &Source) -> bool {
+        let below = self.junctions.get(&junction);
+        let mut below = below.into_iter().flat_map(|found| &found.exports);
+        below.any(|index| self.exports[*index].access(from).is_some())
+    }
+
+    /// What hangs in a directory under a name.
+    pub fn hanging(&self, directory: Place, name: &[u8], from: &Source) -> Option<Place> {
+        let junction = &self.junctions[&self.junction(directory)?];
+        let child = *junction.children.get(name)?;
+        self.seen(child, from).filter(|_| self.sees(child, from))
+    }
+
+    /// Everything that hangs in a directory behind a cookie.
+    pub fn all_hanging(&self, directory: Place, cookie: u64, from: &Source) -> Vec<Hanging<'_>> {
+        let junction = self.junction(directory);
+        let children = junction.map(|number| &self.junctions[&number].children);
+        let children = (COOKIE_LAST + 1..).zip(children.into_iter().flatten());
+        let visible = children.filter_map(|(number, (name, child))| {
+            let place = self.seen(*child, from)?;
+            let is_next = number > cookie && self.sees(*child, from);
+            is_next.then_some(Hanging {
+                name,
+                place,
+                cookie: number,
+            })
+        });
+        visible.collect()
+    }
+
+    /// The directory that a directory hangs in; nothing if it lies in its own file system. The root's is itself.
+    pub fn above(&self, directory: Place, from: &Source) -> Option<Place> {
+        self.seen(self.junctions[&self.junction(directory)?].parent, from)
+    }
+}
+
+/// The file system of the tree's own directories: empty ones, by a number that follows from their name.
+struct Nothing;
+
+impl Nothing {
+    /// The same on every head.
+    fn node(path: &[&str]) -> Node {
+        let bytes = path.iter().flat_map(|part| part.bytes().chain([0]));
+        let object = bytes.fold(ROOT.object, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        Self::directory_of(object)
+    }
+
+    const fn directory_of(object: u64) -> Node {
+        Node {
+            object,
+            generation: 0,
+        }
+    }
+
+    fn directory() -> Attributes {
+        let time = Time::default();
+        Attributes {
+            kind: Kind::Directory,
+            mode: 0o555,
+            links: 2,
+            uid: 0,
+            gid: 0,
+            size: 0,
+            space: 0,
+            device: (0, 0),
+            change: 1,
+            accessed: time,
+            modified: time,
+            changed: time,
+            created: time,
+        }
+    }
+}
+
+impl FileSystem for Nothing {
+    fn id(&self) -> FileSystemId {
+        FileSystemId::default()
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            name_bytes_max: NAME_BYTES_MAX as u32,
+            file_bytes_max: 0,
+            links_max: 1,
+            atomic_write_bytes: 0,
+            is_read_only: true,
+            ignores_case: false,
+        }
+    }
+
+    fn root(&self) -> Node {
+        ROOT
+    }
+
+    fn statistics(&self) -> Done<Statistics> {
+        Ok(Statistics::default())
+    }
+
+    fn attributes(&self, _: Node) -> Done<Attributes> {
+        Ok(Self::directory())
+    }
+
+    fn object(&self, _: u64) -> Done<Object> {
+        Err(FileError::Stale)
+    }
+
+    fn set_attributes(&self, _: &Identity, _: Node, _: &SetAttributes, _: &Guard) -> Done<Changed> {
+        Err(FileError::ReadOnly)
+    }
+
+    fn permissions(&self, _: &Identity, _: Node) -> Done<Permissions> {
+        Ok(Permissions {
+            read: true,
+            write: false,
+            execute: true,
+        })
+    }
+
+    fn look_up(&self, _: &Identity, _: Node, _: &[u8]) -> Done<Object> {
+        Err(FileError::NotFound)
+    }
+
+    fn parent(&self, _: &Identity, _: Node) -> Done<Node> {
+        Ok(self.root())
+    }
+
+    fn make(&self, _: &Identity, _: Node, _: &[u8], _: Make<'_>, _: &SetAttributes) -> Done<Made> {
+        Err(FileError::ReadOnly)
+    }
+
+    fn remove(&self, _: &Identity, _: Node, _: &[u8], _: Removable) -> Done<Changed> {
+        Err(FileError::ReadOnly)
+    }
+
+    fn rename(&self, _: &Identity, _: (Node, &[u8]), _: (Node, &[u8])) -> Done<Renamed> {
+        Err(FileError::ReadOnly)
+    }
+
+    fn link(&self, _: &Identity, _: Node, _: Node, _: &[u8]) -> Done<Changed> {
+        Err(FileError::ReadOnly)
+    }
+
+    fn read_link(&self, _: Node) -> Done<Vec<u8>> {
+        Err(FileError::WrongType)
+    }
+
+    fn read_directory(
+        &self,
+        _: &Identity,
+        _: Node,
+        _: u64,
+        _: &mut dyn FnMut(Entry<'_>) -> bool,
+    ) -> Done<bool> {
+        Ok(true)
+    }
+
+    fn read(&self, _: Node, _: u64, _: &mut [u8]) -> Done<Read> {
+        Err(FileError::IsDirectory)
+    }
+
+    fn write(&self, _: Node, _: u64, _: &[u8]) -> Done<Changed> {
+        Err(FileError::IsDirectory)
+    }
+
+    fn commit(&self, _: Option<Node>) -> Done {
+        Ok(())
+    }
+
+    fn hold(&self, _: Node) -> Done {
+        Err(FileError::IsDirectory)
+    }
+
+    fn release(&self, _: Node) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use file_system::memory::MemoryFileSystem;
+
+    fn shared(name: &str, guid: u64, share: &str) -> Shared {
+        Shared {
+            name: name.to_owned(),
+            share: Share::parse(share).expect("a share").expect("not off"),
+            files: Arc::new(MemoryFileSystem::with_guid(guid, 1 << 20)),
+        }
+    }
+
+    fn source(address: &str) -> Source {
+        Source {
+            address: address.parse().expect("an address"),
+            port: 700,
+        }
+    }
+
+    fn names(exports: &Exports, directory: Place, from: &Source) -> Vec<String> {
+        let hanging = exports.all_hanging(directory, 0, from);
+        let names = hanging.iter().map(|one| String::from_utf8_lossy(one.name));
+        names.map(std::borrow::Cow::into_owned).collect()
+    }
+
+    #[test]
+    fn file_systems_hang_at_the_names_of_their_datasets() {
+        let all = "rw=192.0.2.0/24";
+        let exports = Exports::new(vec![
+            shared("tank/home/alice", 7, all),
+            shared("tank/home", 8, all),
+            shared("tank/a/b", 9, "ro=198.51.100.1"),
+        ]);
+        let exports = exports.expect("a tree");
+        let (from, other) = (source("192.0.2.1"), source("198.51.100.1"));
+        let root = exports.root(&from);
+        let tank = exports.hanging(root, b"tank", &from).expect("on the way");
+        assert_eq!((root.export, tank.export), (0, 0));
+        assert_eq!(names(&exports, tank, &from), ["home"]);
+        assert_eq!(names(&exports, tank, &other), ["a"]);
+        let home = exports.hanging(tank, b"home", &from).expect("shared");
+        assert_eq!(exports.export(home.export).name.as_ref(), "tank/home");
+        let alice = exports.hanging(home, b"alice", &from).expect("shared");
+        assert_eq!(
+            exports.export(alice.export).name.as_ref(),
+            "tank/home/alice"
+        );
+        assert_eq!(exports.above(alice, &from), Some(home));
+        assert_eq!(exports.above(root, &from), Some(root));
+        assert!(exports.hanging(tank, b"a", &from).is_none(), "not theirs");
+        assert_eq!(exports.place(exports.handle(alice)), Some(alice));
+        assert_eq!(exports.place(exports.handle(tank)), Some(tank));
+        let without = Exports::none();
+        assert_eq!(without.place(exports.handle(alice)), None);
+        assert_eq!(without.place(exports.handle(tank)), None);
+        assert_eq!(without.place(exports.handle(root)), Some(root));
+    }
+
+    /// A client that may use a file system, but not the one above, finds its way.
+    #[test]
+    fn what_is_closed_above_does_not_close_what_is_below() {
+        let exports = Exports::new(vec![
+            shared("tank", 7, "rw=192.0.2.1"),
+            shared("tank/open", 8, "rw=192.0.2.0/24"),
+        ]);
+        let exports = exports.expect("a tree");
+        let from = source("192.0.2.9");
+        let root = exports.root(&from);
+        let tank = exports.hanging(root, b"tank", &from).expect("on the way");
+        assert_eq!(tank.export, 0);
+        let open = exports.hanging(tank, b"open", &from).expect("shared");
+        assert_eq!(exports.export(open.export).name.as_ref(), "tank/open");
+        assert_eq!(exports.above(open, &from), Some(tank));
+        assert!(
+            exports
+                .hanging(root, b"tank", &source("192.0.3.1"))
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn what_would_be_ambiguous_is_refused() {
+        let all = "rw=192.0.2.0/24";
+        let same = Exports::new(vec![shared("a", 1, all), shared("b", 1, all)]);
+        assert!(matches!(same, Err(ExportError::SameIdentity { .. })));
+        for name in ["a//b", "/a", "a/..", "a/"] {
+            let bad = Exports::new(vec![shared(name, 1, all)]);
+            assert!(matches!(bad, Err(ExportError::BadName { .. })), "{name}");
+        }
+        let twice = Exports::new(vec![shared("a", 1, all), shared("a", 2, all)]);
+        assert!(matches!(twice, Err(ExportError::BadName { .. })));
+    }
+}
