@@ -3,6 +3,7 @@
  * belong together.
  */
 #include "internal.h"
+#include "accounting.h"
 
 #include <sys/arc.h>
 #include <sys/arc_impl.h>
@@ -51,6 +52,7 @@ bh_engine_start(const struct bh_engine_options *options)
 
 	bh_last_words_prepare();
 	kernel_init(SPA_MODE_READ | SPA_MODE_WRITE);
+	bh_accounting_prepare();
 
 	/* kernel_init has set the machine's; every head and process needs its own. */
 	hostid = options->host_id;

@@ -1,0 +1,59 @@
+//! What users, groups and projects take of a file system is counted, as a kernel counts it.
+
+mod support;
+
+use std::process::Command;
+
+use engine::capabilities::Datasets;
+use support::{Parts, disks, engine, export, mirror, part};
+
+/// What the stock `zdb` says about all objects of `dataset`.
+fn objects(parts: &Parts, dataset: &str) -> String {
+    let output = Command::new("/usr/sbin/zdb")
+        .args(["-e", "-p"])
+        .arg(parts.folder())
+        .args(["-dddd", dataset])
+        .output()
+        .expect("zdb (package zfsutils-linux) is installed");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The entries of the counts that `zdb` prints for users, groups and projects, in this order.
+fn counts(objects: &str) -> Vec<Vec<&str>> {
+    let counted = objects.split("ZFS user/group/project used").skip(1);
+    let entries = |text| {
+        let lines = str::lines(text).skip_while(|line| !line.contains(" = "));
+        let mut entries: Vec<&str> = lines
+            .take_while(|line| line.contains(" = "))
+            .map(str::trim)
+            .collect();
+        entries.sort_unstable();
+        entries
+    };
+    counted.map(entries).collect()
+}
+
+/// The counts of a file system are made with it: its root folder, and nothing else, belongs to somebody.
+#[test]
+fn a_new_file_system_counts_its_root_folder() {
+    const TEST: &str = "a_new_file_system_counts_its_root_folder";
+    if part().is_some() {
+        let pool = mirror(engine(), &disks(&["a", "b"]));
+        pool.complete_root().expect("complete");
+        let below = "tank/files/below".parse().expect("a name");
+        pool.create_parents(&below).expect("create");
+        export(pool);
+        return;
+    }
+    let parts = Parts::of(TEST);
+    parts.pass("all");
+    // Of a pool it shows all file systems: its own, and the one below.
+    for (dataset, file_systems) in [("tank", 2), ("tank/files", 1)] {
+        let objects = objects(&parts, dataset);
+        let one_folder = vec!["0 = 512", "obj-0 = 1"];
+        let of_users_groups_projects = vec![one_folder; 3 * file_systems];
+        assert_eq!(counts(&objects), of_users_groups_projects, "{dataset}");
+    }
+    parts.zdb_is_content("tank");
+}
