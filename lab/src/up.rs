@@ -191,20 +191,24 @@ impl Lab {
             progress("give the heads and the witness their certificates");
             self.certify()?;
         }
-        let cib = merged(&empty_cib(), &desired.cib).to_string();
+        let actual = cluster::observe(&machines, desired)?;
+        let plan = appliance::plan(desired, &actual);
+        let cib = plan.changes.iter().find_map(|change| match change {
+            Change::ConfigurePacemaker { cib, .. } => Some(cib.as_ref()),
+            _ => None,
+        });
+        let cib = merged(&empty_cib(), cib.unwrap_or(&desired.cib)).to_string();
         for (head, machine) in &machines {
             let path = Path::new(CIB_PATH);
             write_file(machine.as_ref(), path, cib.as_bytes(), 0o600)
                 .map_err(|error| LabError::Supervisor(format!("write {CIB_PATH}: {error}")))?;
             self.must(&Who::Head(head.clone()), "chown", &[CIB_OWNER, CIB_PATH])?;
         }
-        let actual = cluster::observe(&machines, desired)?;
-        let plan = appliance::plan(desired, &actual);
         let mut step = |change: &Change| {
             let text = change.to_string();
             progress(text.lines().next().unwrap_or_default());
         };
-        Ok(cluster::apply(&machines, desired, &plan, &mut step)?)
+        Ok(cluster::apply(&machines, &plan, &mut step)?)
     }
 
     /// Applies a changed appliance file to the running heads, as `bulkhead appliance apply` does, and returns what a
@@ -219,7 +223,7 @@ impl Lab {
         let desired = desired_of(&understood(&text, &mut |_| {})?, &text);
         let machines = self.machines()?;
         let plan = appliance::plan(&desired, &cluster::observe(&machines, &desired)?);
-        cluster::apply(&machines, &desired, &plan, &mut |_| {})?;
+        cluster::apply(&machines, &plan, &mut |_| {})?;
         Ok(appliance::plan(
             &desired,
             &cluster::observe(&machines, &desired)?,
@@ -233,28 +237,21 @@ impl Lab {
         progress: &mut dyn FnMut(&str),
     ) -> Result<(), LabError> {
         progress("start the leg-servers");
-        for (head, machine) in &self.machines()? {
-            let file = desired
-                .files_of(head)
-                .find(|file| file.path == Path::new(LEGS_PATH));
-            let file = file.ok_or_else(|| LabError::File(format!("no legs.toml for {head}")))?;
-            write_file(
-                machine.as_ref(),
-                &file.path,
-                file.text.as_bytes(),
-                file.mode,
-            )
-            .map_err(|error| LabError::Supervisor(format!("write {LEGS_PATH}: {error}")))?;
-            self.must(
-                &Who::Head(head.clone()),
-                "systemctl",
-                &["enable", "--now", LEG_UNIT],
-            )?;
-        }
-        let pools = self.appliance().pools.iter();
-        for (name, pool) in pools.filter(|(_, pool)| pool.has_legs()) {
-            progress(&format!("create the pool {name} on legs of several heads"));
-            self.create_pool(name, pool)?;
+        let machines = self.machines()?;
+        let mut plan = appliance::plan(desired, &cluster::observe(&machines, desired)?);
+        plan.changes.retain(|change| match change {
+            Change::WriteFile { path, .. } => path == Path::new(LEGS_PATH),
+            Change::StartUnit { unit, .. } => unit == LEG_UNIT,
+            _ => false,
+        });
+        cluster::apply(&machines, &plan, &mut |_| {})?;
+        for pool in &plan.pools_to_make {
+            progress(&format!(
+                "create the pool {} on legs of several heads",
+                pool.pool
+            ));
+            let words: Vec<&str> = pool.words.iter().map(String::as_str).collect();
+            self.must(&Who::Head(pool.head.clone()), "bulkhead", &words)?;
         }
         Ok(())
     }
@@ -530,9 +527,7 @@ fn create_words(name: &PoolName, pool: &Pool) -> Vec<String> {
         .iter()
         .map(|disk| disk.to_string_lossy().into_owned())
         .collect();
-    if pool.has_legs() {
-        words.extend(["--legs".to_owned(), LEGS_PATH.to_owned()]);
-    } else if disks.len() < 2 {
+    if disks.len() < 2 {
         words.extend(disks);
     } else {
         let mirrors = disks.len() / 2;

@@ -3,6 +3,7 @@
 //! absent, and what depends on it is not checked.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -65,6 +66,8 @@ pub struct HeadFacts {
     pub key_files_missing: Option<BTreeSet<PathBuf>>,
     /// Fingerprint of the certificate by which other heads know its lender; empty where it has none.
     pub leg_fingerprint: Option<String>,
+    /// Whether somebody listens at the addresses of who remembers which disks hold everything.
+    pub ways_to_witness: BTreeMap<SocketAddr, bool>,
     /// Whether it has a certificate for the witness.
     pub witness_certificate: Option<bool>,
 }

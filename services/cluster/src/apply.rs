@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use appliance::plan::{AUTHKEY_BYTES, AUTHKEY_PATH, AuthkeySource, Change, DesiredState, Plan};
+use appliance::plan::{AUTHKEY_BYTES, AUTHKEY_PATH, AuthkeySource, Change, Plan};
 use units::HeadName;
 
 use crate::cib::{CibError, configure};
@@ -60,7 +60,6 @@ pub enum ApplyError {
 /// The first change that fails; those before it are done, those after it are not.
 pub fn apply(
     machines: &Machines,
-    desired: &DesiredState,
     plan: &Plan,
     progress: &mut dyn FnMut(&Change),
 ) -> Result<(), ApplyError> {
@@ -86,8 +85,8 @@ pub fn apply(
                 write_secret(on(machines, head)?, &secret)
                     .map_err(|source| failed(change, source))?;
             }
-            Change::ConfigurePacemaker { .. } => {
-                configure(answering(machines)?, &desired.cib).map_err(ApplyError::Configure)?;
+            Change::ConfigurePacemaker { cib, .. } => {
+                configure(answering(machines)?, cib).map_err(ApplyError::Configure)?;
             }
             simple => perform(machines, simple).map_err(|error| match error {
                 Performing::NoWay(head) => ApplyError::NoWay(head),

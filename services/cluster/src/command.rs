@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use appliance::facts::HeadFacts;
-use appliance::plan::DesiredState;
+use appliance::plan::{DesiredState, PoolToMake};
 use appliance::{
     Appliance, CheckReport, Facts, Finding, HeadAsked, Layout, Parsed, Plan, Severity, reference,
 };
@@ -374,7 +374,7 @@ fn with_plan(
 
 fn show_plan(_: &Prepared, plan: &Plan, out: Printer) -> Result<ExitCode, Failure> {
     out.either(plan, || plan.to_string())?;
-    Ok(match plan.changes.is_empty() {
+    Ok(match plan.is_empty() {
         false => ExitCode::from(EXIT_DIFFERENCE),
         true => ExitCode::SUCCESS,
     })
@@ -397,16 +397,29 @@ fn apply(prepared: &Prepared, plan: &Plan, out: Printer) -> Result<ExitCode, Fai
             printed = out.text(&format!("{change}\n"));
         }
     };
-    crate::apply(&prepared.machines, &prepared.desired, plan, &mut progress).map_err(|error| {
+    crate::apply(&prepared.machines, plan, &mut progress).map_err(|error| {
         Failure::from_chain(FailureKind::Failed, &error)
             .advise("what was done before it stays; repeat the command when the cause is mended")
     })?;
     printed?;
     let changed = !plan.changes.is_empty();
-    let told = json!({"changed": changed, "changes": plan.changes});
-    out.either(&told, || match plan.is_empty() {
-        true => "everything is as the file says already\n".to_owned(),
-        false => "everything is as the file says\n".to_owned(),
+    let told =
+        json!({"changed": changed, "changes": plan.changes, "pools_to_make": plan.pools_to_make});
+    out.either(&told, || match (&plan.pools_to_make[..], changed) {
+        ([], false) => "everything is as the file says already\n".to_owned(),
+        ([], true) => "everything is as the file says\n".to_owned(),
+        (pools, _) => made_by_hand(pools),
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is left to a person, when all else is done.
+fn made_by_hand(pools: &[PoolToMake]) -> String {
+    let mut text =
+        "Make these pools, each on the head that is named, when the witness runs, too:\n"
+            .to_owned();
+    for pool in pools {
+        let _ = writeln!(text, "  {pool}");
+    }
+    text + "Then apply the file again: Pacemaker is told of them, and starts them.\n"
 }

@@ -36,6 +36,7 @@ struct FakeState {
     is_down: bool,
     portals: String,
     refuses_portals: bool,
+    pools_remembered: BTreeSet<u64>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -70,6 +71,11 @@ impl FakeMachine {
     /// What `bulkhead portal list --json` prints there from now on.
     pub fn set_portals(&self, json: &str) {
         lock(&self.state).portals = json.to_owned();
+    }
+
+    /// A pool of legs is made there: the head remembers its number.
+    pub fn remember_pool(&self, number: u64) {
+        lock(&self.state).pools_remembered.insert(number);
     }
 
     /// Clients are connected by each portal: none is taken away.
@@ -208,6 +214,10 @@ impl Machine for FakeMachine {
                 none if none.is_empty() => answer(7, ""),
                 list => answer(0, list),
             },
+            (_, ["leg-server", "pools", "--json"]) => answer(
+                0,
+                format!("{:?}", Vec::from_iter(&lock(&self.state).pools_remembered)),
+            ),
             (_, ["portal", "set", words @ ..]) => {
                 if lock(&self.state).refuses_portals && !words.contains(&"--in-use") {
                     return Ok(answer(5, ""));

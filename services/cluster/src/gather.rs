@@ -2,6 +2,7 @@
 //! questions, so that a head behind ssh is asked once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -28,7 +29,7 @@ const PACKAGES: &[&str] = &[
 ];
 
 /// Prints lines of words separated by tabs, the first of which is the kind. Reads its questions as
-/// lines: `program NAME`, `package NAME`, `disk PATH`, `secret PATH`, `tls PATHS`, `pool NAME`.
+/// lines: `program NAME`, `package NAME`, `disk PATH`, `secret PATH`, `tls PATHS`, `pool NAME`, `way ADDRESS PORT`.
 const SCRIPT: &str = r#"
 tab=$(printf '\t')
 say() { local IFS="$tab"; printf '%s\n' "$*"; }
@@ -57,6 +58,8 @@ printf '%s\n' "$questions" | while read -r kind name; do
     package) version=$(dpkg-query -W -f '${Version}' "$name" 2>/dev/null) && [ -n "$version" ] &&
         say package "$name" "$version" ;;
     secret) [ -e "$name" ] && say secret "$name" "$(stat -L -c %a "$name")" || say secret "$name" missing ;;
+    way) timeout 2 bash -c ': </dev/tcp/"$0"/"$1"' $name 2>/dev/null &&
+        say way "$name" yes || say way "$name" no ;;
     pool) grep -aqsF "$name" /etc/zfs/zpool.cache && say cached "$name" ;;
     disk)
         device=$(readlink -f "$name")
@@ -158,6 +161,11 @@ fn questions(appliance: &Appliance) -> String {
         let files: Vec<_> = files.collect();
         ask("tls", &files.join("\t"));
     }
+    for witness in appliance.witness.iter().filter(|_| appliance.has_legs()) {
+        for address in &witness.addresses {
+            ask("way", &format!("{address} {}", witness.port));
+        }
+    }
     for (name, pool) in &appliance.pools {
         ask("pool", name.as_str());
         // A head says of another one's disks that it does not see them.
@@ -187,6 +195,13 @@ fn understand(text: &str, answered_ms: i64) -> HeadFacts {
             }
             ["unit", name] => {
                 facts.enabled_units.insert((*name).to_owned());
+            }
+            ["way", way, answer] => {
+                let (address, port) = way.split_once(' ').unwrap_or_default();
+                if let (Ok(address), Ok(port)) = (address.parse(), port.parse()) {
+                    let way = SocketAddr::new(address, port);
+                    facts.ways_to_witness.insert(way, *answer == "yes");
+                }
             }
             ["certificate", answer] => facts.witness_certificate = Some(*answer == "yes"),
             ["program", name, answer] => {
@@ -289,6 +304,24 @@ mod tests {
         assert_eq!(facts.disks[&missing], None);
         let missing = PathBuf::from("/etc/bulkhead/secrets/bmc-right");
         assert_eq!(facts.secrets[&missing], None);
+    }
+
+    /// The script itself, on this machine.
+    #[test]
+    fn a_witness_that_listens_is_told_from_one_that_does_not() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let (open, shut) = (listener.local_addr(), closed.local_addr());
+        let (open, shut) = (open.expect("bound"), shut.expect("bound"));
+        drop(closed);
+        let ask = |way: SocketAddr| format!("way {} {}\n", way.ip(), way.port());
+        let invocation = Invocation::new("sh", &["-c", SCRIPT, "facts", "quick"])
+            .reading(ask(open) + &ask(shut))
+            .within(TIME_LIMIT);
+        let output = must(&Local::default(), &invocation).expect("the script works");
+        let facts = understand(&output.text(), 0);
+        let wanted = BTreeMap::from([(open, true), (shut, false)]);
+        assert_eq!(facts.ways_to_witness, wanted);
     }
 
     #[test]

@@ -85,6 +85,7 @@ fn observe_head(
         running_cluster: running_cluster(machine)?,
         authkey: fingerprint(machine)?,
         portals: portals(machine, desired)?,
+        remembered: remembered(machine, desired)?,
         ..HeadActual::default()
     };
     for file in desired.files_of(name) {
@@ -164,6 +165,25 @@ fn portals(
         portals.insert(&line.protocol, &line.address, line.group);
     }
     Ok(found)
+}
+
+/// Numbers of the pools of legs that it remembers. A bare machine remembers none.
+fn remembered(
+    machine: &dyn Machine,
+    desired: &DesiredState,
+) -> Result<BTreeSet<u64>, MachineError> {
+    if desired.pools_of_legs.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let program = desired.program.to_string_lossy();
+    let output = machine.run(&Invocation::new(
+        &program,
+        &["leg-server", "pools", "--json"],
+    ))?;
+    Ok(match output.code {
+        0 => serde_json::from_slice(&output.stdout).unwrap_or_default(),
+        _ => BTreeSet::new(),
+    })
 }
 
 /// The name of the cluster whose Corosync runs there.

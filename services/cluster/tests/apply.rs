@@ -56,12 +56,7 @@ fn plan_of(pair: &Pair, desired: &DesiredState) -> Plan {
 }
 
 fn apply_quietly(pair: &Pair, desired: &DesiredState) -> Result<(), ApplyError> {
-    apply(
-        &pair.machines,
-        desired,
-        &plan_of(pair, desired),
-        &mut |_| {},
-    )
+    apply(&pair.machines, &plan_of(pair, desired), &mut |_| {})
 }
 
 #[test]
@@ -75,6 +70,28 @@ fn bare_heads_become_an_appliance_and_a_second_plan_is_empty() {
         assert_eq!(key.len(), 256);
         assert_eq!(pair.right.file("/etc/corosync/authkey"), Some(key));
     }
+}
+
+/// The first part ends before Pacemaker hears of a pool that is not there.
+#[test]
+fn a_pool_of_legs_is_served_after_it_was_made_and_the_file_applied_again() {
+    let (pair, desired) = (pair(), desired_of(LEGS));
+    let has_pool = || {
+        let cluster = pair.cluster.lock().expect("not poisoned");
+        let cib = cluster.cib.as_ref().expect("configured").to_string();
+        cib.contains("pool-tank")
+    };
+    apply_quietly(&pair, &desired).expect("everything can be done");
+    assert!(!has_pool());
+    let between = plan_of(&pair, &desired);
+    assert!(
+        between.changes.is_empty() && between.pools_to_make.len() == 1,
+        "{between}"
+    );
+    pair.left.remember_pool(1);
+    apply_quietly(&pair, &desired).expect("everything can be done");
+    assert!(has_pool());
+    assert!(plan_of(&pair, &desired).is_empty());
 }
 
 #[test]
@@ -178,7 +195,7 @@ fn a_run_that_was_cut_off_is_repeated_without_doing_anything_twice() {
     let (pair, desired) = (pair(), desired_of(PAIR));
     let mut whole = plan_of(&pair, &desired);
     whole.changes.truncate(5);
-    apply(&pair.machines, &desired, &whole, &mut |_| {}).expect("half of it can be done");
+    apply(&pair.machines, &whole, &mut |_| {}).expect("half of it can be done");
     let rest = plan_of(&pair, &desired);
     for done in &whole.changes {
         assert!(!rest.changes.contains(done), "{done}");
@@ -205,7 +222,7 @@ fn progress_is_told_before_each_change() {
     let (pair, desired) = (pair(), desired_of(PAIR));
     let planned = plan_of(&pair, &desired);
     let mut told: Vec<Change> = Vec::new();
-    apply(&pair.machines, &desired, &planned, &mut |change| {
+    apply(&pair.machines, &planned, &mut |change| {
         told.push(change.clone())
     })
     .expect("everything can be done");
@@ -288,6 +305,7 @@ fn an_address_in_use_keeps_everything_as_it_was_unless_its_word_is_said() {
 fn each_head_gets_its_own_file_of_legs_and_a_changed_one_is_read_anew() {
     const PATH: &str = "/etc/bulkhead/legs.toml";
     let (pair, desired) = (pair(), desired_of(LEGS));
+    pair.left.remember_pool(1);
     apply_quietly(&pair, &desired).expect("everything can be done");
     for (name, machine) in [("left", &pair.left), ("right", &pair.right)] {
         let text = machine.file(PATH).expect("written");

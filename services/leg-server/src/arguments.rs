@@ -39,4 +39,7 @@ pub enum LegServerVerb {
         #[arg(long, value_name = "FOLDER", default_value = KEYS)]
         folder: PathBuf,
     },
+    /// List the numbers of the pools that this head remembers, as in legs.toml
+    #[command(after_help = "Example:\n  bulkhead leg-server pools")]
+    Pools,
 }

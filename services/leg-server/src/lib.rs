@@ -45,6 +45,15 @@ pub fn run(command: &LegServerCommand, state_dir: &Path, out: Printer) -> Result
             let identity = identity::load_or_make(folder)?;
             out.text(&identity.fingerprint().to_string())
         }
+        Some(LegServerVerb::Pools) => {
+            let folder = leg_memory::folder(state_dir);
+            let pools = members::pools_in(&folder);
+            let pools =
+                pools.map_err(Failure::of(format!("read the folder {}", folder.display())))?;
+            out.either(&pools, || {
+                pools.iter().map(|number| format!("{number}\n")).collect()
+            })
+        }
         None => serve(command, state_dir),
     }
 }

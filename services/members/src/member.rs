@@ -276,9 +276,18 @@ fn silence(pool: u64, error: &StoreError) -> Silence {
 }
 
 /// The pools of which anything is in the folder.
-fn pools_in(folder: &Path) -> io::Result<Vec<u64>> {
+/// Numbers of the pools that a member with this folder remembers, or remembered once. Without a folder there are none.
+///
+/// # Errors
+///
+/// The folder cannot be read.
+pub fn pools_in(folder: &Path) -> io::Result<Vec<u64>> {
     let mut pools = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(pools),
+        entries => entries?,
+    };
+    for entry in entries {
         let name = entry?.file_name();
         let name = name.to_string_lossy();
         let Some((number, KNOWN | LEGS)) = name.split_once('.') else {

@@ -163,6 +163,12 @@ codes! {
         "Without a network between the heads no write reaches the second copy."
     OneLegNetwork "one-leg-network" Warning
         "One pulled cable makes all disks of the other head stale; until they are brought up to date nothing protects the pool, and with two heads writes wait for a fence."
+    LegNetworkWithClients "leg-network-with-clients" Hint
+        "Every write of a client crosses the network of the legs once more: on one network both share its bandwidth, and a client that floods it delays all writes."
+    LegWitnessUnreached "leg-witness-unreached" Warning
+        "A head that does not reach the witness has one fewer that remembers: when the other head is lost, too, nobody may open the pools."
+    LegWitnessWithoutVote "leg-witness-without-vote" Hint
+        "Two heads that do not see each other power each other off by chance, although a third machine could say which of them goes on."
     LegMtuDiffers "leg-mtu-differs" Hint
         "When the network of the large packets fails, every write goes on in small ones, at more cost."
     LegPort "leg-port" Error

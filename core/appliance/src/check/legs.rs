@@ -2,7 +2,7 @@
 //! enough machines remember which disks hold everything.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use legs_config::GROUPS_MAX;
@@ -10,7 +10,7 @@ use units::{HeadName, PoolName};
 
 use super::pools::is_unstable;
 use super::{Checker, Code, head_key, legs_of, network_key, pool_key};
-use crate::file::{LegGroup, LegGroupKind, LegWitness, Legs, OwnDisk, Pool};
+use crate::file::{LegGroup, LegGroupKind, LegWitness, Legs, OwnDisk, Pool, QuorumRule};
 use crate::key::Key;
 
 /// Hex digits of a fingerprint (SHA-256).
@@ -277,6 +277,21 @@ fn check_ways(checker: &mut Checker<'_>, legs: &Legs) {
             }
         }
     }
+    for (name, pool) in &appliance.pools {
+        let shared = pool.addresses.iter().enumerate();
+        let shared = shared.filter(|(_, one)| names.contains(&one.network));
+        for (index, address) in shared {
+            checker.find(
+                Code::LegNetworkWithClients,
+                &pool_key(name).field("addresses").item(index),
+                format!(
+                    "clients of {name} use {}, and so do its legs",
+                    address.network
+                ),
+                "name networks between the heads that no client uses",
+            );
+        }
+    }
     let known = names
         .iter()
         .filter_map(|name| Some((*name, appliance.networks.get(*name)?)));
@@ -333,6 +348,40 @@ fn check_members(checker: &mut Checker<'_>) {
     }
     if let Some(witness) = &appliance.witness {
         check_witness(checker, witness);
+        check_ways_to_witness(checker, witness);
+    }
+}
+
+/// Whether the third machine decides which head goes on, and whether the heads reach it.
+fn check_ways_to_witness(checker: &mut Checker<'_>, witness: &LegWitness) {
+    let appliance = checker.appliance;
+    let rule = appliance.quorum.as_ref().map(|quorum| quorum.rule);
+    if appliance.heads.len() == 2 && rule == Some(QuorumRule::TwoNode) {
+        checker.find(
+            Code::LegWitnessWithoutVote,
+            &Key::of("quorum.rule"),
+            "a third machine remembers, and has no vote",
+            "run corosync-qnetd there, too, and write rule = \"witness\"",
+        );
+    }
+    let key = Key::of("witness.addresses");
+    for name in appliance.heads.keys() {
+        let Some(known) = checker.facts.heads.get(name) else {
+            continue;
+        };
+        let ways = witness.addresses.iter();
+        let ways = ways.map(|address| SocketAddr::new(*address, witness.port));
+        let asked = ways.filter_map(|way| Some((way, known.ways_to_witness.get(&way)?)));
+        for (way, is_open) in asked.collect::<Vec<_>>() {
+            if !is_open {
+                checker.find(
+                    Code::LegWitnessUnreached,
+                    &key,
+                    format!("{name} reaches no bulkhead-witness at {way}"),
+                    "start bulkhead-witness there, and see to the network and its firewall",
+                );
+            }
+        }
     }
 }
 

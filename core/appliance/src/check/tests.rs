@@ -1,6 +1,8 @@
 //! Each check against a file with that one mistake. A case takes a faultless example, replaces
 //! some text or some fact, and names the finding that must come of it, and no other error.
 
+mod legs;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 

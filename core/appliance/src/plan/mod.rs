@@ -3,6 +3,7 @@
 //! the configuration of Pacemaker in one step. Pure; the crate `cluster` looks and acts.
 
 mod cib;
+mod legs;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use similar::{ChangeTag, TextDiff};
 use units::{HeadName, PoolName};
 
 pub use cib::{CibChange, ValueChange, cib_changes, empty_cib, merged};
+pub use legs::PoolToMake;
 
 use crate::file::{Appliance, QuorumRule};
 use crate::ports::Portals;
@@ -98,6 +100,8 @@ pub struct DesiredState {
     pub in_use: bool,
     /// The configuration of Pacemaker.
     pub cib: Cib,
+    /// Pools of legs. A person makes each; Pacemaker is told of it when a head remembers it.
+    pub pools_of_legs: Vec<PoolToMake>,
 }
 
 impl DesiredState {
@@ -147,6 +151,8 @@ pub struct HeadActual {
     pub units_active: BTreeSet<String>,
     /// Name of the cluster that its running Corosync belongs to; none where it does not run.
     pub running_cluster: Option<String>,
+    /// Numbers of the pools of legs that it remembers.
+    pub remembered: BTreeSet<u64>,
 }
 
 /// A digest that tells secrets apart and gives nothing away.
@@ -246,6 +252,9 @@ pub enum Change {
     },
     /// Change the configuration of Pacemaker in one step.
     ConfigurePacemaker {
+        /// What it shall be.
+        #[serde(skip)]
+        cib: Box<Cib>,
         /// What it comes to.
         changes: Vec<CibChange>,
     },
@@ -267,12 +276,14 @@ pub struct Plan {
     pub obstacles: Vec<Obstacle>,
     /// What to do.
     pub changes: Vec<Change>,
+    /// Pools of legs that do not exist yet. A person makes them when the changes are made, and then Pacemaker is told of them.
+    pub pools_to_make: Vec<PoolToMake>,
 }
 
 impl Plan {
     /// Whether everything is as it should be.
     pub fn is_empty(&self) -> bool {
-        self.obstacles.is_empty() && self.changes.is_empty()
+        self.obstacles.is_empty() && self.changes.is_empty() && self.pools_to_make.is_empty()
     }
 }
 
@@ -343,6 +354,7 @@ pub fn desired_state(appliance: &Appliance, text: &str, layout: &Layout) -> Desi
         portals: portals(appliance),
         in_use: layout.in_use,
         cib: render::cib(appliance),
+        pools_of_legs: legs::pools(appliance),
     }
 }
 
@@ -387,7 +399,7 @@ pub fn plan(desired: &DesiredState, actual: &Actual) -> Plan {
     if !obstacles.is_empty() {
         return Plan {
             obstacles,
-            changes: Vec::new(),
+            ..Plan::default()
         };
     }
     // First, since it may be refused: nothing else is changed then.
@@ -410,12 +422,21 @@ pub fn plan(desired: &DesiredState, actual: &Actual) -> Plan {
     }
     changes.extend(unit_changes(desired, actual));
     let before = actual.cib.clone().unwrap_or_else(empty_cib);
-    let cib = cib_changes(&before, &merged(&before, &desired.cib));
-    if !cib.is_empty() {
-        changes.push(Change::ConfigurePacemaker { changes: cib });
+    let pools_to_make = legs::to_make(desired, actual, &before);
+    let cib = legs::without(&desired.cib, &pools_to_make);
+    let cib_changes = cib_changes(&before, &merged(&before, &cib));
+    if !cib_changes.is_empty() {
+        changes.push(Change::ConfigurePacemaker {
+            cib: Box::new(cib),
+            changes: cib_changes,
+        });
     }
     changes.extend(optional_unit_changes(desired, actual));
-    Plan { obstacles, changes }
+    Plan {
+        obstacles,
+        changes,
+        pools_to_make,
+    }
 }
 
 /// Servers that run and listen elsewhere than they shall.
@@ -710,7 +731,7 @@ impl fmt::Display for Change {
                     "{head}: make a certificate for its API and console ({names})"
                 )
             }
-            Self::ConfigurePacemaker { changes } => {
+            Self::ConfigurePacemaker { changes, .. } => {
                 f.write_str("configure Pacemaker")?;
                 for change in changes {
                     for line in change.to_string().lines() {
@@ -730,6 +751,12 @@ impl fmt::Display for Plan {
         }
         for change in &self.changes {
             writeln!(f, "{change}")?;
+        }
+        if !self.pools_to_make.is_empty() {
+            writeln!(f, "then, by hand, and apply again afterwards:")?;
+        }
+        for pool in &self.pools_to_make {
+            writeln!(f, "{pool}")?;
         }
         if self.is_empty() {
             writeln!(f, "everything is as the file says")?;

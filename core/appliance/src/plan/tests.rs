@@ -107,9 +107,9 @@ fn perform(desired: &DesiredState, actual: &mut Actual, changes: &[Change]) {
                 known.units_enabled.remove(unit);
                 known.units_active.remove(unit);
             }
-            Change::ConfigurePacemaker { .. } => {
+            Change::ConfigurePacemaker { cib, .. } => {
                 let before = actual.cib.clone().unwrap_or_else(empty_cib);
-                actual.cib = Some(merged(&before, &desired.cib));
+                actual.cib = Some(merged(&before, cib));
             }
         }
     }
@@ -120,7 +120,19 @@ fn applied(text: &str) -> (DesiredState, Actual) {
     let mut actual = bare(&desired);
     let first = plan(&desired, &actual);
     perform(&desired, &mut actual, &first.changes);
+    make(&mut actual, &first.pools_to_make);
+    let second = plan(&desired, &actual);
+    perform(&desired, &mut actual, &second.changes);
     (desired, actual)
+}
+
+/// What the commands for pools of legs do.
+fn make(actual: &mut Actual, pools: &[PoolToMake]) {
+    for pool in pools {
+        for known in actual.heads.values_mut() {
+            known.remembered.insert(pool.number);
+        }
+    }
 }
 
 #[test]
@@ -173,7 +185,7 @@ fn a_further_address_changes_nothing_of_the_others() {
     let more = "addresses = [\n    { network = \"management\", address = \"10.77.9.100\" },\n    { network = \"storage-a\"";
     let text = PAIR.replace("addresses = [\n    { network = \"storage-a\"", more);
     let plan = plan(&desired_of(&text), &actual);
-    let Some(Change::ConfigurePacemaker { changes }) = plan.changes.last() else {
+    let Some(Change::ConfigurePacemaker { changes, .. }) = plan.changes.last() else {
         panic!("{plan}");
     };
     // Itself, its place beside the pool, and the three rules of its turn.
@@ -443,6 +455,49 @@ fn heads_with_legs_lend_their_disks_before_pacemaker_starts() {
         changes.iter().position(starts).expect("started")
     };
     assert!(at(LEG_UNIT) < at("pacemaker.service"));
+}
+
+/// Pacemaker would look for it in vain, count failures, and give up.
+#[test]
+fn a_pool_of_legs_is_made_by_a_person_before_pacemaker_is_told_of_it() {
+    let desired = desired_of(LEGS);
+    let mut actual = bare(&desired);
+    let first = plan(&desired, &actual);
+    let command =
+        "left: bulkhead pool create tank --legs /etc/bulkhead/legs.toml --property ashift=12";
+    let told: Vec<String> = first
+        .pools_to_make
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(told, [command]);
+    assert!(first.to_string().contains(command), "{first}");
+    perform(&desired, &mut actual, &first.changes);
+    let told = actual.cib.as_ref().expect("configured").to_string();
+    assert!(told.contains("fence-left-bmc"), "{told}");
+    assert!(
+        !told.contains("tank") && !told.contains("10.77.1.100"),
+        "{told}"
+    );
+    // As long as nobody makes it, that is all there is to do.
+    let again = plan(&desired, &actual);
+    assert!(again.changes.is_empty() && !again.is_empty(), "{again}");
+    assert_eq!(again.pools_to_make, first.pools_to_make);
+    make(&mut actual, &first.pools_to_make);
+    let second = plan(&desired, &actual);
+    assert!(
+        matches!(&second.changes[..], [Change::ConfigurePacemaker { .. }]),
+        "{second}"
+    );
+    perform(&desired, &mut actual, &second.changes);
+    assert!(plan(&desired, &actual).is_empty());
+    let told = actual.cib.clone().expect("configured");
+    assert!(cib_changes(&told, &merged(&told, &desired.cib)).is_empty());
+    // What Pacemaker has is not taken away because heads forgot it.
+    for known in actual.heads.values_mut() {
+        known.remembered.clear();
+    }
+    assert!(plan(&desired, &actual).is_empty());
 }
 
 #[test]

@@ -1,0 +1,45 @@
+//! What experience teaches about networks and witnesses of pools whose disks belong to heads.
+
+use std::net::SocketAddr;
+
+use super::*;
+
+#[test]
+fn legs_on_a_network_of_clients_are_found() {
+    let text = replaced(
+        LEGS,
+        "networks = [\"legs-a\", \"legs-b\"]",
+        "networks = [\"storage-a\", \"legs-b\"]",
+    );
+    let found = findings_of(&text, |_| {});
+    assert_only(&found, Code::LegNetworkWithClients);
+    assert!(found[0].what.contains("storage-a"), "{found:?}");
+}
+
+#[test]
+fn a_witness_that_only_remembers_is_found() {
+    let from = LEGS.find("[quorum]").expect("there");
+    let to = LEGS.find("[networks.storage-a]").expect("there");
+    let text = replaced(LEGS, &LEGS[from..to], "[quorum]\nrule = \"two-node\"\n\n");
+    let text = replaced(
+        &text,
+        "[heads.left.fencing]",
+        "[heads.left.fencing]\ndelay_s = 1",
+    );
+    assert_only(&findings_of(&text, |_| {}), Code::LegWitnessWithoutVote);
+}
+
+#[test]
+fn a_witness_that_a_head_does_not_reach_is_found() {
+    let way: SocketAddr = "10.77.9.31:7071".parse().expect("an address");
+    let found = |is_open| {
+        findings_of(LEGS, |facts| {
+            let right = facts.heads.get_mut(&head("right")).expect("there");
+            right.ways_to_witness.insert(way, is_open);
+        })
+    };
+    assert!(found(true).is_empty());
+    let found = found(false);
+    assert_only(&found, Code::LegWitnessUnreached);
+    assert!(found[0].what.contains("right") && found[0].what.contains("10.77.9.31:7071"));
+}
