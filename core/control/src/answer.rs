@@ -10,6 +10,7 @@ use units::{IscsiName, PoolName, SnapshotName, VolumeName};
 use crate::advice::Advice;
 use crate::exports::{AccessRule, NbdExport};
 pub use crate::key::KeyView;
+use crate::legs::LegsView;
 use crate::portal::PortalView;
 use crate::replication::ReplicationView;
 use crate::rescue::RescueView;
@@ -208,6 +209,9 @@ pub struct PoolStatus {
     pub dedup: Option<DedupView>,
     /// The tree of devices.
     pub devices: Vec<DeviceView>,
+    /// Its legs, if they lie on several heads and a server has it open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub legs: Option<LegsView>,
     /// The last or running scrub or resilver.
     pub scan: Option<ScanView>,
     /// When it is scrubbed, if on a schedule.
@@ -422,7 +426,8 @@ pub struct Event {
     /// When, in milliseconds since 1970.
     pub at_ms: u64,
     /// `imported`, `exported`, `state`, `errors`, `checksum`, `joined`, `left`, `spare`, `scan`, `key`,
-    /// `space`, `no_space`, `suspended`, `resumed`.
+    /// `space`, `no_space`, `suspended`, `resumed`; of legs `leg_current`, `leg_failing`, `leg_stale`, `leg_copying`,
+    /// `leg_divergent`, `member_lost`, `member_back`.
     pub kind: String,
     /// The device it is about, if it is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

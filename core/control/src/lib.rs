@@ -18,6 +18,7 @@ pub mod exports;
 pub mod failure;
 pub mod frame;
 pub mod key;
+pub mod legs;
 pub mod lock;
 pub mod operations;
 pub mod places;

@@ -15,7 +15,7 @@ use serde_json::json;
 use control::words::{bytes, scan_line};
 
 use crate::table::{Table, dash};
-use crate::{daily, keys, load, properties, transfer, wrap};
+use crate::{daily, keys, legs, load, properties, transfer, wrap};
 
 /// What is printed for an answer.
 pub fn answer(answer: &Answer, json: bool) -> String {
@@ -324,6 +324,9 @@ fn pool_status(pool: &PoolStatus) -> String {
         let _ = writeln!(text, "scan:     {}", scan_line(scan));
     }
     daily::care_lines(pool, &mut text);
+    if let Some(view) = &pool.legs {
+        text.push_str(&legs::legs(view));
+    }
     let mut table = Table::new(&["DEVICE", "STATE", ">READ", ">WRITE", ">CKSUM", "NOTE"]);
     let mut role = "data";
     for device in &pool.devices {

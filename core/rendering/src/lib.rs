@@ -6,6 +6,7 @@
 mod answers;
 mod daily;
 mod keys;
+mod legs;
 mod load;
 mod printer;
 mod progress;

@@ -5,7 +5,9 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::legs::Pair;
+use common::eventually;
+use common::legs::{Head, Pair};
+use serde_json::Value;
 
 /// Longest time that a client may wait when a leg is lost. The promise is 3 s; a busy machine gets more.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
@@ -223,8 +225,61 @@ fn status_tells_of_a_stale_leg_and_of_who_does_not_answer() {
         "{status}"
     );
     assert!(status.contains("member b does not answer"), "{status}");
+    let stale = leg_of(&pair.a, "b");
+    assert_eq!(
+        (&stale["state"], &stale["group"]),
+        (&"stale".into(), &0.into())
+    );
+    assert!(
+        stale["lacks_since_group"]
+            .as_u64()
+            .is_some_and(|group| group > 0),
+        "{stale}"
+    );
+    eventually("the event is told", || {
+        leg_of(&pair.a, "b")["since_ms"].is_u64()
+    });
+    assert_eq!(leg_of(&pair.a, "a")["state"], "current");
+    // Each change is an event, and the next server knows of it.
+    let since = leg_of(&pair.a, "b")["since_ms"].clone();
     drop(client);
     assert_eq!(server.stop(), 0);
+    let server = pair.a.serve("");
+    eventually("the time is known again", || {
+        leg_of(&pair.a, "b")["since_ms"] == since
+    });
+    pair.b.start_leg_server();
+    eventually("it is current", || {
+        leg_of(&pair.a, "b")["state"] == "current"
+    });
+    eventually("all of it is told", || {
+        kinds_of_events(&pair.a).contains("leg_current")
+    });
+    let kinds = kinds_of_events(&pair.a);
+    assert_eq!(kinds.matches("leg_stale").count(), 1, "{kinds}");
+    for kind in ["member_lost", "member_back"] {
+        assert!(kinds.contains(kind), "{kind}: {kinds}");
+    }
+    assert_eq!(server.stop(), 0);
+}
+
+/// The leg of head `name`, as `pool status --json` of `asked` shows it.
+fn leg_of(asked: &Head, name: &str) -> Value {
+    let status = asked.machine.ok("pool status tank --json").json();
+    let legs = status["legs"]["legs"].as_array().expect("legs").clone();
+    let found = legs.into_iter().find(|leg| leg["head"] == name);
+    found.expect("a leg of that head")
+}
+
+/// What happened to legs and members, in order.
+fn kinds_of_events(asked: &Head) -> String {
+    let events = asked.machine.ok("pool events tank --json").json();
+    let kinds = events.as_array().expect("a list").iter();
+    let kinds = kinds.filter_map(|event| event["kind"].as_str());
+    let kinds: Vec<&str> = kinds
+        .filter(|kind| kind.starts_with("leg_") || kind.starts_with("member_"))
+        .collect();
+    kinds.join(" ")
 }
 
 /// The word that the owner is stopped is wrong, and the owner can be heard.

@@ -1,5 +1,7 @@
 //! `/metrics`: what was seen last, in the text format of Prometheus. Names carry their units.
 
+mod legs;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -334,6 +336,7 @@ fn of_pools(statuses: &[(&str, &Status)]) -> Vec<Family> {
     }
     families.extend([uptime, problems, errors, healthy, returns, dropped]);
     families.extend(of_spaces(statuses));
+    families.extend(legs::families(statuses));
     families
 }
 

@@ -145,6 +145,7 @@ impl Legs {
                 stage: Stage::Opening,
                 record: None,
                 awaited: BTreeSet::new(),
+                copying: BTreeSet::new(),
                 last: None,
                 unheard: BTreeMap::new(),
             }),
@@ -460,6 +461,7 @@ impl<S: Side> Decider<S> {
             Event::LegFailed { disk, .. } => {
                 let disk = *disk;
                 self.common.show(|shown| {
+                    shown.copying.remove(&disk);
                     let record = shown.record.as_ref();
                     if record.is_some_and(|record| record.current.contains_key(&disk)) {
                         shown.awaited.insert(disk);
@@ -469,6 +471,9 @@ impl<S: Side> Decider<S> {
             Event::Lent(disk, LenderAnswer::Refused(_)) => {
                 self.returns.is_out(*disk, Instant::now());
             }
+            Event::Returned(disk, _) => self.common.show(|shown| {
+                shown.copying.remove(disk);
+            }),
             _ => {}
         }
     }
@@ -502,6 +507,9 @@ impl<S: Side> Decider<S> {
             Action::ReleaseErrors(disk) => self.exclude(disk),
             Action::Resilver { disk, since, .. } => {
                 self.returns.begun(disk, Instant::now());
+                self.common.show(|shown| {
+                    shown.copying.insert(disk);
+                });
                 let (side, reporter) = (Arc::clone(&self.side), self.reporter.clone());
                 in_background("leg-resilver", move || {
                     reporter.send(match side.resilver(disk, since) {

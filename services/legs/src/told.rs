@@ -31,6 +31,8 @@ pub struct Shown {
     pub record: Option<Record>,
     /// Legs that have failed, and that the record still calls current: writes wait.
     pub awaited: BTreeSet<DiskId>,
+    /// Legs that are stale, and to which what they lack is being copied.
+    pub copying: BTreeSet<DiskId>,
     /// The leg that failed and that no other one can stand in for.
     pub last: Option<DiskId>,
     /// Members that do not answer, each with the reason.

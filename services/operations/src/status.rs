@@ -79,6 +79,7 @@ pub fn pool_status(context: &Context<'_>, space: Option<PoolSpace>) -> Result<Po
         fragmentation_percent: status.fragmentation_percent,
         dedup: status.dedup.map(dedup),
         devices: status.devices.into_iter().map(device).collect(),
+        legs: None,
         scan: status.scan.as_ref().map(scan),
         scrub_schedule: scrub::schedule_view(context.pool),
         advice: Vec::new(),

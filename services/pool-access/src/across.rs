@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use certificates::Identity;
 use control::answer::PoolStatus;
+use control::legs::LegsView;
 use control::operations::pool::{DeviceGroup, GroupKind, GroupRole};
 use control::{Advice, Button, Failure, FailureKind, Severity};
 use engine::pool::{Candidate, Claims, ImportOptions, SafeToOwn};
@@ -19,6 +20,7 @@ use units::PoolName;
 use crate::common::Common;
 use crate::engines::EngineOptions;
 use crate::engines::across::{Across, AcrossSide};
+use crate::leg_view;
 
 /// What is told of a pool's legs.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +29,8 @@ pub struct Told {
     pub advice: Vec<Advice>,
     /// A leg failed, and that is not on record yet.
     pub do_writes_wait: bool,
+    /// Each of them.
+    pub view: LegsView,
 }
 
 impl Told {
@@ -42,6 +46,7 @@ impl Told {
         };
         status.advice.retain(|advice| !is_of_a_device(advice));
         status.advice.splice(0..0, self.advice);
+        status.legs = Some(self.view);
         if self.do_writes_wait && !status.suspended {
             status.health = HEALTH_WRITES_WAIT.to_owned();
         }
@@ -122,11 +127,15 @@ impl LegsOfPool {
     /// What is to be told of the legs of the open pool.
     pub fn teller(&self, legs: &Legs) -> impl Fn() -> Told + Send + Sync + 'static {
         let (file, viewer) = (self.file.clone(), legs.viewer());
+        let pool = self.file.pools[&self.pool].clone();
+        let across = Arc::clone(&self.across);
+        let device = move |disk| across.place(disk).to_string_lossy().into_owned();
         move || {
             let shown = viewer.shown();
             Told {
                 advice: advice(&file, &shown),
-                do_writes_wait: shown.last.is_some() || !shown.awaited.is_empty(),
+                do_writes_wait: leg_view::do_writes_wait(&shown),
+                view: leg_view::view(&file, &pool, &shown, &device),
             }
         }
     }
@@ -350,7 +359,7 @@ fn advice(file: &LegsFile, shown: &Shown) -> Vec<Advice> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::collections::{BTreeMap, BTreeSet};
     use takeover::legs::{Ballot, Record};
@@ -362,6 +371,7 @@ mod tests {
         let told = |do_writes_wait| Told {
             advice: vec![Advice::new(Severity::Error, "see to the leg", "it failed")],
             do_writes_wait,
+            view: LegsView::default(),
         };
         let mut status = PoolStatus {
             health: "ONLINE".to_owned(),
@@ -381,8 +391,8 @@ mod tests {
         assert_eq!(waits.health, "SUSPENDED", "that is more");
     }
 
-    #[test]
-    fn a_stale_leg_and_a_silent_member_are_told_by_their_names() {
+    /// A leg on each of two heads.
+    pub fn two_heads() -> LegsFile {
         let text = format!(
             r#"
 me = "a"
@@ -409,13 +419,19 @@ legs = [{{ disk = 11, head = "a", path = "/x" }}, {{ disk = 22, head = "b", path
             "0a".repeat(32),
             "0b".repeat(32)
         );
-        let file = legs_config::parse(&text).expect("it is whole");
+        legs_config::parse(&text).expect("it is whole")
+    }
+
+    #[test]
+    fn a_stale_leg_and_a_silent_member_are_told_by_their_names() {
+        let file = two_heads();
         let mut record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
         record.drop_disk(DiskId(22), 30);
         let shown = Shown {
             stage: Stage::Open,
             record: Some(record),
             awaited: BTreeSet::new(),
+            copying: BTreeSet::new(),
             last: None,
             unheard: BTreeMap::from([(MemberId(2), "connection refused".to_owned())]),
         };

@@ -14,6 +14,7 @@ pub mod child;
 pub mod common;
 pub mod confine;
 pub mod engines;
+mod leg_view;
 pub mod legs;
 pub mod managed;
 pub mod open;

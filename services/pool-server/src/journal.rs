@@ -31,6 +31,8 @@ struct State {
     unwritten: VecDeque<Event>,
     /// Where events wait that the pool cannot take now.
     pending: Option<PendingEvents>,
+    /// Whether the history was read, or cannot be.
+    is_history_known: bool,
     /// Whether the pool takes nothing.
     is_stuck: bool,
     ended: bool,
@@ -101,6 +103,20 @@ impl Journal {
         Answer::Events(newer.cloned().collect())
     }
 
+    /// The kind and the time, in milliseconds, of the newest event of this device that `is_wanted`.
+    pub fn newest(&self, device: &str, is_wanted: fn(&str) -> bool) -> Option<(String, u64)> {
+        let state = self.lock();
+        let is_of =
+            |event: &&Event| event.device.as_deref() == Some(device) && is_wanted(&event.kind);
+        let newest = state.events.iter().rev().find(is_of);
+        newest.map(|event| (event.kind.clone(), event.at_ms))
+    }
+
+    /// Whether events of earlier servers are at hand, or never will be.
+    pub fn is_history_known(&self) -> bool {
+        self.lock().is_history_known
+    }
+
     /// Waits until everything is written, but not long.
     pub fn end(&self) {
         let mut state = self.lock();
@@ -126,6 +142,7 @@ impl Journal {
             }
             Err(failure) => tracing::warn!(%failure, "the pool's history was not read"),
         }
+        self.lock().is_history_known = true;
         while let Some(event) = self.next() {
             let Some(open) = pool.get() else { return };
             if let Err(error) = open.add_to_history(&events::record(&event)) {

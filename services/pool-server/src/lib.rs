@@ -13,6 +13,7 @@ mod headroom;
 mod journal;
 mod keys;
 mod lazy;
+mod leg_watch;
 pub mod listen;
 mod partitions;
 mod pending_events;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use control::Failure;
 use control::answer::{PoolSpace, PoolStatus};
@@ -17,6 +17,7 @@ use units::VolumeName;
 use super::comeback::Comeback;
 use super::diagnosis::Diagnosis;
 use super::journal::Journal;
+use super::leg_watch::{LegWatch, is_of_leg};
 use super::room::{Refusals, Room};
 use super::shared_pool::SharedPool;
 use super::spares::Spares;
@@ -40,6 +41,7 @@ pub struct Watch {
     changed: Condvar,
     /// What is to be told of legs on several heads.
     legs: OnceLock<TellOfLegs>,
+    leg_watch: Mutex<LegWatch>,
 }
 
 /// What is to be told of legs now. Never waits.
@@ -57,6 +59,10 @@ struct State {
     is_space_stale: bool,
 }
 
+fn now_ms() -> u64 {
+    UNIX_EPOCH.elapsed().unwrap_or_default().as_millis() as u64
+}
+
 impl Watch {
     /// Starts to look.
     pub fn start(pool: Arc<SharedPool>, journal: Arc<Journal>) -> std::io::Result<Arc<Self>> {
@@ -69,6 +75,7 @@ impl Watch {
             state: Mutex::default(),
             changed: Condvar::new(),
             legs: OnceLock::new(),
+            leg_watch: Mutex::default(),
         });
         // The first question makes the engine remember the pool, so that later ones never wait.
         watch.tick();
@@ -127,6 +134,7 @@ impl Watch {
         }
         if let Some(tell) = self.legs.get() {
             tell().add_to(&mut status);
+            self.complete_legs(&mut status);
         }
         let age = at.elapsed();
         Some((status, (age > AGE_MAX).then_some(age)))
@@ -161,6 +169,29 @@ impl Watch {
         if let Some(news) = news {
             self.journal.add(news);
         }
+    }
+
+    fn leg_watch(&self) -> MutexGuard<'_, LegWatch> {
+        self.leg_watch.lock().expect("no holder panics")
+    }
+
+    fn complete_legs(&self, status: &mut PoolStatus) {
+        if let Some(mut legs) = status.legs.take() {
+            self.leg_watch().complete(&mut legs, status, now_ms());
+            status.legs = Some(legs);
+        }
+    }
+
+    /// Tells what happened to legs. What an earlier server told of them has to be known for that.
+    fn look_at_legs(&self, status: &PoolStatus) {
+        let Some(tell) = self.legs.get().filter(|_| self.journal.is_history_known()) else {
+            return;
+        };
+        let before = |leg: &str| self.journal.newest(leg, is_of_leg);
+        let news = self
+            .leg_watch()
+            .look(&tell().view, status, &before, now_ms());
+        news.into_iter().for_each(|one| self.journal.add(one));
     }
 
     fn refusals(&self) -> MutexGuard<'_, Refusals> {
@@ -211,6 +242,7 @@ impl Watch {
                 Some(Ok(status)) => {
                     self.lock().seen = Some((Instant::now(), status.clone()));
                     self.report(last.as_ref(), &status);
+                    self.look_at_legs(&status);
                     let space = status.space.as_ref();
                     let news = space.and_then(|space| room.news(&status.name, space));
                     if let Some(news) = news {
@@ -299,7 +331,15 @@ impl Watch {
 
     /// Tells what became worse or better, except suspensions, which [`Watch::tick`] sees at once.
     fn report(&self, old: Option<&PoolStatus>, new: &PoolStatus) {
-        for news in events::between(old, new) {
+        // What happens to legs is told by their record.
+        let legs = self.legs.get().map(|tell| tell().view.legs);
+        let legs = legs.unwrap_or_default();
+        let is_of_leg = |news: &News| {
+            let device = news.device.as_deref();
+            news.kind == "state" && legs.iter().any(|leg| Some(leg.device.as_str()) == device)
+        };
+        let news = events::between(old, new);
+        for news in news.into_iter().filter(|news| !is_of_leg(news)) {
             self.journal.add(news);
         }
         let was = old.map_or("ONLINE", |old| old.health.as_str());

@@ -1,0 +1,117 @@
+//! The legs of a pool as its owner sees them: which disk on which head holds everything, what is copied, and who remembers it.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a leg has.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum LegState {
+    /// Everything.
+    #[default]
+    Current,
+    /// It failed, and that is not on record yet: writes wait.
+    Failing,
+    /// It lacks data, and nothing is copied to it now.
+    Stale,
+    /// What it lacks is being copied to it.
+    Copying,
+    /// A history that is not the pool's. Nothing is written to it.
+    Divergent,
+}
+
+impl LegState {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Current,
+        Self::Failing,
+        Self::Stale,
+        Self::Copying,
+        Self::Divergent,
+    ];
+
+    /// In a word, as in JSON.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Current => "current",
+            Self::Failing => "failing",
+            Self::Stale => "stale",
+            Self::Copying => "copying",
+            Self::Divergent => "divergent",
+        }
+    }
+}
+
+impl fmt::Display for LegState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// The legs of a pool, and who remembers which of them hold everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PoolLegs")]
+pub struct LegsView {
+    /// Of the newest record: it grows with every owner.
+    pub epoch: u64,
+    /// Whether writes wait until it is on record that a leg failed, or for the last leg.
+    pub writes_wait: bool,
+    /// In the order of `legs.toml`.
+    pub legs: Vec<LegView>,
+    /// By name.
+    pub members: Vec<LegMemberView>,
+}
+
+/// A leg.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PoolLeg")]
+pub struct LegView {
+    /// Its head and where it is there, such as `left:/dev/disk/by-id/x`.
+    pub name: String,
+    /// The head that has it.
+    pub head: String,
+    /// Where it is on that head.
+    pub path: String,
+    /// The number by which the members know it.
+    pub disk: u64,
+    /// The group that it belongs to, from 0.
+    pub group: usize,
+    /// What the pool's owner calls it, as [`super::answer::DeviceView::name`].
+    pub device: String,
+    /// What it has.
+    pub state: LegState,
+    /// Since when, in milliseconds since 1970, if an owner saw it begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_ms: Option<u64>,
+    /// The first transaction group of which something is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lacks_since_group: Option<u64>,
+    /// Bytes that were copied to it since it came back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copied: Option<u64>,
+    /// Bytes that it lacks still, at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<u64>,
+    /// Seconds that the copy still takes at its present speed, at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remaining_s: Option<u64>,
+}
+
+/// Who remembers: a head, or the witness.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PoolLegMember")]
+pub struct LegMemberView {
+    /// Its name.
+    pub name: String,
+    /// Whether it only remembers.
+    pub is_witness: bool,
+    /// Whether it answers the pool's owner.
+    pub answers: bool,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}

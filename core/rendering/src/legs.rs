@@ -1,0 +1,114 @@
+//! Legs of a pool, and who remembers them, as people read them.
+
+use std::fmt::Write as _;
+
+use control::calendar::utc;
+use control::legs::{LegState, LegView, LegsView};
+use control::words::bytes;
+
+use crate::table::Table;
+
+/// A line about the record, and a table of the legs.
+pub fn legs(view: &LegsView) -> String {
+    let mut text = String::new();
+    let named = |answers: bool| {
+        let members = view.members.iter().filter(|one| one.answers == answers);
+        let names: Vec<&str> = members.map(|one| one.name.as_str()).collect();
+        names.join(", ")
+    };
+    let silent = match named(false) {
+        none if none.is_empty() => String::new(),
+        silent => format!("; silent: {silent}"),
+    };
+    let _ = writeln!(
+        text,
+        "record:   epoch {}, remembered by {}{silent}",
+        view.epoch,
+        named(true)
+    );
+    let mut table = Table::new(&["LEG", "STATE", "SINCE", ">COPIED", ">LEFT", "TIME LEFT"]);
+    for leg in &view.legs {
+        let amount = |of: Option<u64>| of.map(bytes).unwrap_or_default();
+        table.row([
+            leg.name.clone(),
+            leg.state.to_string(),
+            leg.since_ms.map(|ms| utc(ms / 1000)).unwrap_or_default(),
+            amount(leg.copied),
+            left(leg),
+            leg.remaining_s
+                .map(|seconds| format!("{seconds} s"))
+                .unwrap_or_default(),
+        ]);
+    }
+    let _ = write!(text, "\n{}", table.render());
+    text
+}
+
+/// What a leg lacks: bytes where they are known, else since when.
+fn left(leg: &LegView) -> String {
+    match (leg.left, leg.lacks_since_group) {
+        (Some(left), _) => bytes(left),
+        (None, Some(group)) if leg.state != LegState::Current => format!("since group {group}"),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use control::legs::LegMemberView;
+
+    use super::*;
+
+    #[test]
+    fn a_copy_shows_how_far_it_is_and_a_silent_member_its_name() {
+        let leg = |name: &str| LegView {
+            name: name.to_owned(),
+            ..LegView::default()
+        };
+        let member = |name: &str, answers| LegMemberView {
+            name: name.to_owned(),
+            answers,
+            ..LegMemberView::default()
+        };
+        let view = LegsView {
+            epoch: 7,
+            legs: vec![
+                leg("a:/x"),
+                LegView {
+                    state: LegState::Copying,
+                    since_ms: Some(1_000),
+                    lacks_since_group: Some(30),
+                    copied: Some(1 << 20),
+                    left: Some(3 << 20),
+                    remaining_s: Some(6),
+                    ..leg("b:/y")
+                },
+                LegView {
+                    state: LegState::Stale,
+                    lacks_since_group: Some(30),
+                    ..leg("b:/z")
+                },
+            ],
+            members: vec![
+                member("a", true),
+                member("b", true),
+                member("witness", false),
+            ],
+            ..LegsView::default()
+        };
+        let text = legs(&view);
+        let lines: Vec<Vec<&str>> = text
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert_eq!(
+            lines[0].join(" "),
+            "record: epoch 7, remembered by a, b; silent: witness"
+        );
+        assert_eq!(lines[3], ["a:/x", "current"]);
+        let copying = lines[4].join(" ");
+        assert!(copying.starts_with("b:/y copying 1970-01-01"), "{copying}");
+        assert!(copying.ends_with("1M 3M 6 s"), "{copying}");
+        assert!(lines[5].join(" ").ends_with("since group 30"), "{text}");
+    }
+}

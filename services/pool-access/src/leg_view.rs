@@ -1,0 +1,131 @@
+//! What is shown of legs: the configuration, with what the record and the members say of it.
+
+use control::legs::{LegMemberView, LegState, LegView, LegsView};
+use legs::Shown;
+use legs_config::{Kind, LegsFile, Pool};
+use takeover::legs::DiskId;
+
+/// The legs of `pool`. `device`: what the engine calls a leg.
+pub fn view(
+    file: &LegsFile,
+    pool: &Pool,
+    shown: &Shown,
+    device: impl Fn(DiskId) -> String,
+) -> LegsView {
+    let record = shown.record.as_ref();
+    let groups = pool.groups.iter().enumerate();
+    let legs = groups.flat_map(|(index, group)| group.legs.iter().map(move |leg| (index, leg)));
+    let leg = |(group, leg): (usize, &legs_config::Leg)| {
+        let disk = DiskId(leg.disk);
+        let stale = record.and_then(|record| record.stale.get(&disk));
+        LegView {
+            name: file.disk_name(disk),
+            head: leg.head.clone(),
+            path: leg.path.to_string_lossy().into_owned(),
+            disk: leg.disk,
+            group,
+            device: device(disk),
+            state: state(shown, disk),
+            lacks_since_group: stale.map(|stale| stale.since),
+            ..LegView::default()
+        }
+    };
+    let members = file.members.iter().map(|(name, member)| {
+        let number = takeover::legs::MemberId(member.number);
+        let why = shown.unheard.get(&number).cloned();
+        LegMemberView {
+            name: name.clone(),
+            is_witness: member.kind == Kind::Witness,
+            answers: why.is_none(),
+            why,
+        }
+    });
+    LegsView {
+        epoch: record.map_or(0, |record| record.ballot.epoch),
+        writes_wait: do_writes_wait(shown),
+        legs: legs.map(leg).collect(),
+        members: members.collect(),
+    }
+}
+
+/// Whether a leg failed, and that is not on record, or none holds everything any more.
+pub fn do_writes_wait(shown: &Shown) -> bool {
+    shown.last.is_some() || !shown.awaited.is_empty()
+}
+
+fn state(shown: &Shown, disk: DiskId) -> LegState {
+    let record = shown.record.as_ref();
+    let is = |holds: &dyn Fn(&takeover::legs::Record) -> bool| record.is_some_and(holds);
+    if shown.awaited.contains(&disk) || shown.last == Some(disk) {
+        LegState::Failing
+    } else if is(&|record| record.divergent.contains(&disk)) {
+        LegState::Divergent
+    } else if is(&|record| record.current.contains_key(&disk)) {
+        LegState::Current
+    } else if shown.copying.contains(&disk) {
+        LegState::Copying
+    } else {
+        LegState::Stale
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use legs::Stage;
+    use takeover::legs::{Ballot, MemberId, Record};
+
+    use super::*;
+    use crate::across::tests::two_heads;
+
+    #[test]
+    fn each_leg_has_its_state_and_each_member_whether_it_answers() {
+        let file = two_heads();
+        let pool = file.pools.values().next().expect("a pool");
+        let mut shown = Shown {
+            stage: Stage::Open,
+            record: Some(Record::new(
+                123,
+                Ballot { epoch: 4, nonce: 1 },
+                [DiskId(11), DiskId(22)],
+            )),
+            awaited: BTreeSet::new(),
+            copying: BTreeSet::new(),
+            last: None,
+            unheard: BTreeMap::from([(MemberId(2), "connection refused".to_owned())]),
+        };
+        let look = |shown: &Shown| view(&file, pool, shown, |disk| format!("/run/{}", disk.0));
+        let states = |shown: &Shown| -> Vec<&str> {
+            look(shown)
+                .legs
+                .iter()
+                .map(|leg| leg.state.word())
+                .collect()
+        };
+        let seen = look(&shown);
+        assert_eq!(seen.epoch, 4);
+        let of = |leg: &LegView| (leg.name.clone(), leg.group, leg.device.clone());
+        assert_eq!(of(&seen.legs[1]), ("b:/y".into(), 0, "/run/22".into()));
+        let members: Vec<_> = seen
+            .members
+            .iter()
+            .map(|one| (&*one.name, one.answers))
+            .collect();
+        assert_eq!(members, [("a", true), ("b", false)]);
+        assert_eq!(states(&shown), ["current", "current"]);
+        shown.awaited.insert(DiskId(22));
+        assert_eq!(states(&shown), ["current", "failing"]);
+        assert!(look(&shown).writes_wait);
+        shown.awaited.clear();
+        let record = shown.record.as_mut().expect("a record");
+        record.drop_disk(DiskId(22), 30);
+        assert_eq!(states(&shown), ["current", "stale"]);
+        assert_eq!(look(&shown).legs[1].lacks_since_group, Some(30));
+        shown.copying.insert(DiskId(22));
+        assert_eq!(states(&shown), ["current", "copying"]);
+        let record = shown.record.as_mut().expect("a record");
+        record.diverge(DiskId(22));
+        assert_eq!(states(&shown), ["current", "divergent"]);
+    }
+}

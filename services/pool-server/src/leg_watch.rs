@@ -1,0 +1,401 @@
+//! What happens to legs: each change of a state becomes an event, and from what was seen follows since when a leg is in its state,
+//! and how much it still lacks. Pure: whoever looks says what there is, and what time it is.
+
+use std::collections::BTreeMap;
+
+use control::answer::{DeviceLoad, DeviceView, PoolStatus};
+use control::legs::{LegState, LegView, LegsView};
+use operations::events::News;
+
+/// Events of legs begin so, and go on with the state.
+const KIND: &str = "leg_";
+
+/// What an event about a leg is called.
+const fn kind(state: LegState) -> &'static str {
+    match state {
+        LegState::Current => "leg_current",
+        LegState::Failing => "leg_failing",
+        LegState::Stale => "leg_stale",
+        LegState::Copying => "leg_copying",
+        LegState::Divergent => "leg_divergent",
+    }
+}
+
+/// A leg, as far as it was seen.
+#[derive(Clone, Debug)]
+struct Seen {
+    state: LegState,
+    /// None: it was so before anybody looked.
+    since_ms: Option<u64>,
+    /// What its neighbours had been written when it left.
+    written_when_left: Option<u64>,
+    /// What they were written while it was away.
+    missed: Option<u64>,
+}
+
+/// The legs of one pool.
+#[derive(Debug, Default)]
+pub struct LegWatch {
+    legs: BTreeMap<u64, Seen>,
+    /// Whether each member answered.
+    members: BTreeMap<String, bool>,
+}
+
+/// What an earlier server told of a leg last: the kind of the event, and its time in milliseconds.
+pub type Before<'a> = &'a dyn Fn(&str) -> Option<(String, u64)>;
+
+impl LegWatch {
+    /// Looks at the legs now, and returns what happened since the last look.
+    pub fn look(
+        &mut self,
+        legs: &LegsView,
+        status: &PoolStatus,
+        before: Before<'_>,
+        now_ms: u64,
+    ) -> Vec<News> {
+        let mut news = Vec::new();
+        for leg in &legs.legs {
+            let written = written_beside(legs, leg, &status.load.whole);
+            let seen = self
+                .legs
+                .entry(leg.disk)
+                .or_insert_with(|| first(leg, before));
+            if seen.state != leg.state {
+                let was = std::mem::replace(&mut seen.state, leg.state);
+                seen.since_ms = Some(now_ms);
+                seen.moved(was, written);
+                news.push(told(leg, legs));
+            }
+        }
+        for member in &legs.members {
+            let was = self.members.insert(member.name.clone(), member.answers);
+            if was.unwrap_or(true) == member.answers {
+                continue;
+            }
+            news.push(match member.answers {
+                true => News::of_pool("member_back", format!("{} answers again", member.name), false),
+                false => {
+                    let why = member.why.as_deref().unwrap_or("no reason is known");
+                    let message = format!(
+                        "{} does not answer ({why}): one fewer remembers which legs hold everything",
+                        member.name
+                    );
+                    News::of_pool("member_lost", message, true)
+                }
+            });
+        }
+        news
+    }
+
+    /// Completes what is shown by what was seen.
+    pub fn complete(&self, legs: &mut LegsView, status: &PoolStatus, now_ms: u64) {
+        for leg in &mut legs.legs {
+            let Some(seen) = self
+                .legs
+                .get(&leg.disk)
+                .filter(|seen| seen.state == leg.state)
+            else {
+                continue;
+            };
+            leg.since_ms = seen.since_ms;
+            if leg.state == LegState::Copying {
+                seen.measure(leg, status, now_ms);
+            }
+        }
+    }
+}
+
+impl Seen {
+    fn moved(&mut self, was: LegState, written: Option<u64>) {
+        match (was, self.state) {
+            (LegState::Current, _) => {
+                self.written_when_left = written;
+                self.missed = None;
+            }
+            (_, LegState::Copying) => {
+                let both = self.written_when_left.zip(written);
+                self.missed = both.map(|(left, now)| now.saturating_sub(left));
+            }
+            _ => {}
+        }
+    }
+
+    /// How far the copy is. What neighbours were written while the leg was away is a bound for what it lacks; what ZFS still has
+    /// to look at is another one.
+    fn measure(&self, leg: &mut LegView, status: &PoolStatus, now_ms: u64) {
+        let scan = status.scan.as_ref();
+        let scan = scan.filter(|scan| scan.function == "resilver" && scan.state == "running");
+        let Some(scan) = scan else {
+            leg.left = self.missed;
+            return;
+        };
+        let copied = device(&status.devices, &leg.device).map_or(0, |device| device.repaired);
+        let unseen = scan.to_examine.saturating_sub(scan.examined);
+        let missed = self.missed.map(|missed| missed.saturating_sub(copied));
+        let left = missed.map_or(unseen, |missed| missed.min(unseen));
+        let elapsed_s = self
+            .since_ms
+            .map(|since| now_ms.saturating_sub(since) / 1000);
+        let by_speed = elapsed_s
+            .filter(|elapsed| *elapsed > 0 && copied > 0)
+            .map(|elapsed| (u128::from(left) * u128::from(elapsed) / u128::from(copied)) as u64);
+        leg.copied = Some(copied);
+        leg.left = Some(left);
+        leg.remaining_s = [by_speed, scan.remaining_s].into_iter().flatten().min();
+    }
+}
+
+/// At the first look a leg is as an earlier server told it last. One of which nothing was told held everything.
+fn first(leg: &LegView, before: Before<'_>) -> Seen {
+    let before = before(&leg.name);
+    let known = before.and_then(|(told, at_ms)| {
+        let state = LegState::ALL.into_iter().find(|state| kind(*state) == told);
+        Some((state?, at_ms))
+    });
+    Seen {
+        state: known.map_or(LegState::Current, |(state, _)| state),
+        since_ms: known.map(|(_, at_ms)| at_ms),
+        written_when_left: None,
+        missed: None,
+    }
+}
+
+/// Whether an event is about a leg's state.
+pub fn is_of_leg(kind: &str) -> bool {
+    kind.starts_with(KIND)
+}
+
+fn told(leg: &LegView, legs: &LegsView) -> News {
+    let name = &leg.name;
+    let since = leg
+        .lacks_since_group
+        .map(|group| format!(" since transaction group {group}"))
+        .unwrap_or_default();
+    let (message, is_bad) = match leg.state {
+        LegState::Current => (format!("leg {name} holds everything"), false),
+        LegState::Failing => (
+            format!("leg {name} failed: writes wait until that is on record"),
+            true,
+        ),
+        LegState::Stale => {
+            let others = legs
+                .legs
+                .iter()
+                .filter(|one| one.group == leg.group && one.state == LegState::Current)
+                .map(|one| one.name.as_str())
+                .collect::<Vec<_>>()
+                .join(", ");
+            let message =
+                format!("leg {name} lacks what is written{since}: only {others} holds everything");
+            (message, true)
+        }
+        LegState::Copying => (
+            format!("leg {name} is back: what it lacks{since} is copied to it"),
+            false,
+        ),
+        LegState::Divergent => (
+            format!(
+                "leg {name} has a history that is not this pool's: nothing is written to it until a person decides"
+            ),
+            true,
+        ),
+    };
+    News {
+        device: Some(name.clone()),
+        ..News::of_pool(kind(leg.state), message, is_bad)
+    }
+}
+
+/// The most that was written to another leg of the same group.
+fn written_beside(legs: &LegsView, leg: &LegView, whole: &DeviceLoad) -> Option<u64> {
+    let mut names = legs.legs.iter();
+    let beside = names
+        .by_ref()
+        .filter(|one| one.group == leg.group && one.disk != leg.disk);
+    beside
+        .filter_map(|one| load(whole, &one.device))
+        .map(|load| load.written_bytes)
+        .max()
+}
+
+fn load<'a>(of: &'a DeviceLoad, name: &str) -> Option<&'a DeviceLoad> {
+    match of.name == name {
+        true => Some(of),
+        false => of.members.iter().find_map(|member| load(member, name)),
+    }
+}
+
+fn device<'a>(devices: &'a [DeviceView], name: &str) -> Option<&'a DeviceView> {
+    devices
+        .iter()
+        .find_map(|one| match one.name == name && one.members.is_empty() {
+            true => Some(one),
+            false => device(&one.members, name),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use control::answer::ScanView;
+    use control::legs::LegMemberView;
+
+    use super::*;
+
+    fn legs(state: LegState) -> LegsView {
+        let leg = |disk: u64, head: &str, state| LegView {
+            name: format!("{head}:/d"),
+            head: head.to_owned(),
+            disk,
+            device: format!("/run/{disk}"),
+            state,
+            lacks_since_group: (state != LegState::Current).then_some(30),
+            ..LegView::default()
+        };
+        let witness = LegMemberView {
+            name: "witness".into(),
+            is_witness: true,
+            answers: true,
+            why: None,
+        };
+        LegsView {
+            legs: vec![leg(11, "a", LegState::Current), leg(22, "b", state)],
+            members: vec![witness],
+            ..LegsView::default()
+        }
+    }
+
+    /// So many bytes were written to the leg that stays, and so many copied to the other one, of `to_examine`.
+    fn status(written: u64, scan: Option<(u64, u64)>) -> PoolStatus {
+        let member = DeviceLoad {
+            name: "/run/11".into(),
+            written_bytes: written,
+            ..DeviceLoad::default()
+        };
+        let mut status = PoolStatus::default();
+        status.load.whole.members = vec![DeviceLoad {
+            members: vec![member],
+            ..DeviceLoad::default()
+        }];
+        status.devices = vec![DeviceView {
+            name: "/run/22".into(),
+            repaired: scan.map_or(0, |(copied, _)| copied),
+            ..DeviceView::default()
+        }];
+        status.scan = scan.map(|(copied, to_examine)| ScanView {
+            function: "resilver".into(),
+            state: "running".into(),
+            examined: copied,
+            to_examine,
+            ..ScanView::default()
+        });
+        status
+    }
+
+    fn nothing(_: &str) -> Option<(String, u64)> {
+        None
+    }
+
+    #[test]
+    fn each_change_of_a_leg_is_told_once_and_says_since_when() {
+        let mut watch = LegWatch::default();
+        let mut look = |state, now_ms| -> (Vec<&'static str>, Option<u64>) {
+            let (mut legs, status) = (legs(state), status(0, None));
+            let news = watch.look(&legs, &status, &nothing, now_ms);
+            watch.complete(&mut legs, &status, now_ms);
+            (
+                news.iter().map(|one| one.kind).collect(),
+                legs.legs[1].since_ms,
+            )
+        };
+        assert_eq!(look(LegState::Current, 1), (vec![], None));
+        assert_eq!(look(LegState::Failing, 2), (vec!["leg_failing"], Some(2)));
+        assert_eq!(look(LegState::Stale, 3), (vec!["leg_stale"], Some(3)));
+        assert_eq!(look(LegState::Stale, 4), (vec![], Some(3)));
+        assert_eq!(look(LegState::Copying, 5), (vec!["leg_copying"], Some(5)));
+        assert_eq!(look(LegState::Current, 6), (vec!["leg_current"], Some(6)));
+        assert_eq!(
+            look(LegState::Divergent, 7),
+            (vec!["leg_divergent"], Some(7))
+        );
+    }
+
+    /// The event says which leg, since which group, and where everything is.
+    #[test]
+    fn an_event_names_the_leg_and_who_holds_everything() {
+        let mut watch = LegWatch::default();
+        let news = watch.look(&legs(LegState::Stale), &status(0, None), &nothing, 1);
+        assert_eq!(news[0].device.as_deref(), Some("b:/d"));
+        assert!(news[0].is_bad);
+        let wanted =
+            "leg b:/d lacks what is written since transaction group 30: only a:/d holds everything";
+        assert_eq!(news[0].message, wanted);
+    }
+
+    #[test]
+    fn what_an_earlier_server_told_is_not_told_again_and_keeps_its_time() {
+        let told = |_: &str| Some(("leg_stale".to_owned(), 77));
+        let mut watch = LegWatch::default();
+        let (mut seen, status) = (legs(LegState::Stale), status(0, None));
+        let news = watch.look(&seen, &status, &told, 100);
+        // The other leg is back since.
+        assert_eq!(
+            news.iter().map(|one| one.kind).collect::<Vec<_>>(),
+            ["leg_current"]
+        );
+        watch.complete(&mut seen, &status, 100);
+        assert_eq!(seen.legs[1].since_ms, Some(77));
+        let mut other = LegWatch::default();
+        let news = other.look(&legs(LegState::Copying), &status, &told, 100);
+        assert!(news.iter().any(|one| one.kind == "leg_copying"));
+    }
+
+    #[test]
+    fn what_is_left_of_a_copy_is_what_was_written_meanwhile_without_what_was_copied() {
+        let mut watch = LegWatch::default();
+        let mut look = |state, written, scan, now_ms| {
+            let (mut legs, status) = (legs(state), status(written, scan));
+            watch.look(&legs, &status, &nothing, now_ms);
+            watch.complete(&mut legs, &status, now_ms);
+            let leg = legs.legs.remove(1);
+            (leg.copied, leg.left, leg.remaining_s)
+        };
+        look(LegState::Current, 1_000, None, 0);
+        look(LegState::Stale, 1_000, None, 1_000);
+        look(LegState::Stale, 9_000, None, 2_000);
+        assert_eq!(
+            look(LegState::Copying, 9_000, None, 3_000),
+            (None, Some(8_000), None)
+        );
+        // Two seconds for a quarter: three quarters take six.
+        let wanted = (Some(2_000), Some(6_000), Some(6));
+        assert_eq!(
+            look(LegState::Copying, 9_500, Some((2_000, 100_000)), 5_000),
+            wanted
+        );
+        // ZFS has less to look at than that.
+        let wanted = (Some(2_000), Some(500), Some(0));
+        assert_eq!(
+            look(LegState::Copying, 9_500, Some((2_000, 2_500)), 5_000),
+            wanted
+        );
+        assert_eq!(
+            look(LegState::Current, 9_500, None, 6_000),
+            (None, None, None)
+        );
+    }
+
+    #[test]
+    fn a_member_that_falls_silent_and_answers_again_is_told_once_each() {
+        let mut watch = LegWatch::default();
+        let mut look = |answers| -> Vec<(&'static str, bool)> {
+            let mut legs = legs(LegState::Current);
+            legs.members[0].answers = answers;
+            let news = watch.look(&legs, &status(0, None), &nothing, 1);
+            news.iter().map(|one| (one.kind, one.is_bad)).collect()
+        };
+        assert_eq!(look(true), []);
+        assert_eq!(look(false), [("member_lost", true)]);
+        assert_eq!(look(false), []);
+        assert_eq!(look(true), [("member_back", false)]);
+    }
+}
