@@ -254,6 +254,8 @@ export interface components {
             exit_code: number;
             /** @description What is in the way. */
             obstacles: components["schemas"]["Obstacle"][];
+            /** @description Pools of legs that do not exist yet. A person makes them when the changes are made, and then Pacemaker is told of them. */
+            pools_to_make: components["schemas"]["PoolToMake"][];
             /** @description The file (TOML). */
             toml: string;
         };
@@ -769,7 +771,8 @@ export interface components {
             device?: string | null;
             /**
              * @description `imported`, `exported`, `state`, `errors`, `checksum`, `joined`, `left`, `spare`, `scan`, `key`,
-             *     `space`, `no_space`, `suspended`, `resumed`.
+             *     `space`, `no_space`, `suspended`, `resumed`; of legs `leg_current`, `leg_failing`, `leg_stale`, `leg_copying`,
+             *     `leg_divergent`, `member_lost`, `member_back`.
              */
             kind: string;
             /** @description What happened, in a sentence. */
@@ -1107,6 +1110,8 @@ export interface components {
         };
         /** @description How the disks of a group work together. */
         LegGroupKind: "mirror" | "raidz1";
+        /** @description What a leg has. */
+        LegState: "current" | "failing" | "stale" | "copying" | "divergent";
         /** @description The third machine that remembers which disks of two heads hold everything. */
         LegWitness: {
             /** @description Where `bulkhead-witness` listens; more than one where it has links in several networks. */
@@ -1650,6 +1655,79 @@ export interface components {
             /** @description Which; empty means all. */
             names: string[];
         };
+        /** @description A leg. */
+        PoolLeg: {
+            /**
+             * Format: uint64
+             * @description Bytes that were copied to it since it came back.
+             */
+            copied?: number | null;
+            /** @description What the pool's owner calls it, as [`super::answer::DeviceView::name`]. */
+            device: string;
+            /**
+             * Format: uint64
+             * @description The number by which the members know it.
+             */
+            disk: number;
+            /**
+             * Format: uint
+             * @description The group that it belongs to, from 0.
+             */
+            group: number;
+            /** @description The head that has it. */
+            head: string;
+            /**
+             * Format: uint64
+             * @description The first transaction group of which something is missing.
+             */
+            lacks_since_group?: number | null;
+            /**
+             * Format: uint64
+             * @description Bytes that it lacks still, at most.
+             */
+            left?: number | null;
+            /** @description Its head and where it is there, such as `left:/dev/disk/by-id/x`. */
+            name: string;
+            /** @description Where it is on that head. */
+            path: string;
+            /**
+             * Format: uint64
+             * @description Seconds that the copy still takes at its present speed, at most.
+             */
+            remaining_s?: number | null;
+            /**
+             * Format: uint64
+             * @description Since when, in milliseconds since 1970, if an owner saw it begin.
+             */
+            since_ms?: number | null;
+            /** @description What it has. */
+            state: components["schemas"]["LegState"];
+        };
+        /** @description Who remembers: a head, or the witness. */
+        PoolLegMember: {
+            /** @description Whether it answers the pool's owner. */
+            answers: boolean;
+            /** @description Whether it only remembers. */
+            is_witness: boolean;
+            /** @description Its name. */
+            name: string;
+            /** @description Why not. */
+            why?: string | null;
+        };
+        /** @description The legs of a pool, and who remembers which of them hold everything. */
+        PoolLegs: {
+            /**
+             * Format: uint64
+             * @description Of the newest record: it grows with every owner.
+             */
+            epoch: number;
+            /** @description In the order of `legs.toml`. */
+            legs: components["schemas"]["PoolLeg"][];
+            /** @description By name. */
+            members: components["schemas"]["PoolLegMember"][];
+            /** @description Whether writes wait until it is on record that a leg failed, or for the last leg. */
+            writes_wait: boolean;
+        };
         /**
          * @description What a pool and its devices did since the pool was opened. All counts only grow: the difference between two looks is
          *     what happened in between.
@@ -1898,6 +1976,8 @@ export interface components {
             guid: string;
             /** @description `ONLINE`, `DEGRADED`, `FAULTED`, `SUSPENDED`, ... */
             health: string;
+            /** @description Its legs, if they lie on several heads and a server has it open. */
+            legs?: components["schemas"]["PoolLegs"] | null;
             /** @description Its name. */
             name: string;
             /** @description The last or running scrub or resilver. */
@@ -1942,6 +2022,15 @@ export interface components {
             space?: components["schemas"]["PoolSpace"] | null;
             /** @description `served`, `exported`, `active`, `destroyed` or `damaged`. */
             state: string;
+        };
+        /** @description A pool that a person makes, once, on one head. */
+        PoolToMake: {
+            /** @description Where the command is run: its home. */
+            head: components["schemas"]["HeadName"];
+            /** @description Which. */
+            pool: components["schemas"]["PoolName"];
+            /** @description Words of the command, without the program's name. */
+            words: string[];
         };
         /** @description Listen here, too. */
         PortalAdd: {
@@ -3752,6 +3841,7 @@ export type KeyView = components['schemas']['KeyView'];
 export type Leg = components['schemas']['Leg'];
 export type LegGroup = components['schemas']['LegGroup'];
 export type LegGroupKind = components['schemas']['LegGroupKind'];
+export type LegState = components['schemas']['LegState'];
 export type LegWitness = components['schemas']['LegWitness'];
 export type Legs = components['schemas']['Legs'];
 export type Link = components['schemas']['Link'];
@@ -3792,6 +3882,9 @@ export type PoolEvent = components['schemas']['PoolEvent'];
 export type PoolEvents = components['schemas']['PoolEvents'];
 export type PoolFound = components['schemas']['PoolFound'];
 export type PoolGet = components['schemas']['PoolGet'];
+export type PoolLeg = components['schemas']['PoolLeg'];
+export type PoolLegMember = components['schemas']['PoolLegMember'];
+export type PoolLegs = components['schemas']['PoolLegs'];
 export type PoolLoad = components['schemas']['PoolLoad'];
 export type PoolName = components['schemas']['PoolName'];
 export type PoolOffline = components['schemas']['PoolOffline'];
@@ -3807,6 +3900,7 @@ export type PoolSet = components['schemas']['PoolSet'];
 export type PoolSpace = components['schemas']['PoolSpace'];
 export type PoolStatus = components['schemas']['PoolStatus'];
 export type PoolSummary = components['schemas']['PoolSummary'];
+export type PoolToMake = components['schemas']['PoolToMake'];
 export type PortalAdd = components['schemas']['PortalAdd'];
 export type PortalRemove = components['schemas']['PortalRemove'];
 export type PortalRequest = components['schemas']['PortalRequest'];

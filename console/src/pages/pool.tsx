@@ -10,6 +10,7 @@ import { FormDialog } from "../parts/dialog";
 import { Check, Select } from "../parts/fields";
 import { EventList } from "../parts/events";
 import { bytes, duration, moment } from "../parts/format";
+import { LegsCard } from "../parts/legs";
 import { Said } from "../parts/said";
 import { ScanProgress } from "../parts/scan";
 import { SpaceMeter, spaceFacts } from "../parts/space";
@@ -62,14 +63,18 @@ export function PoolPage({ name }: { name: string }) {
       <div class="grid">
         <Summary state={state} />
         {pool && <ScrubCard pool={pool} />}
+        {pool?.legs && <LegsCard legs={pool.legs} />}
         {pool && (
           <Card title="Devices" wide actions={
-            <>
-              <Button needs="operator" onClick={() => setAsked({ kind: "guided", pool })}>Replace a disk</Button>
-              <ClearButton pool={name} />
-            </>
+            // Legs fail and come back by their record, and by nobody's click.
+            !pool.legs && (
+              <>
+                <Button needs="operator" onClick={() => setAsked({ kind: "guided", pool })}>Replace a disk</Button>
+                <ClearButton pool={name} />
+              </>
+            )
           }>
-            <Topology pool={pool} actions={may("operator") ? (device, group) => (
+            <Topology pool={pool} actions={may("operator") && !pool.legs ? (device, group) => (
               <DiskButtons pool={name} device={device} group={group} ask={setAsked} />
             ) : undefined} />
           </Card>

@@ -208,11 +208,24 @@ function PlanView({ document, plan }: { document: Appliance; plan: AppliancePlan
       </>
     );
   }
-  if (plan.changes.length === 0) return <p role="status">Everything is as the file says already.</p>;
+  const toMake = plan.pools_to_make;
+  if (plan.changes.length + toMake.length === 0) return <p role="status">Everything is as the file says already.</p>;
   return (
-    <ol class="plan" aria-label="The plan">
-      {plan.changes.map((change, index) => <li key={index}>{words(change)}</li>)}
-    </ol>
+    <>
+      {plan.changes.length > 0 && (
+        <ol class="plan" aria-label="The plan">
+          {plan.changes.map((change, index) => <li key={index}>{words(change)}</li>)}
+        </ol>
+      )}
+      {toMake.length > 0 && (
+        <>
+          <p>{plan.changes.length > 0 ? "When that is applied, make" : "Make"} these pools, each by its command on the head that is named. Then make the plan again.</p>
+          <ul class="list" aria-label="Pools to make">
+            {toMake.map((one) => <li key={one.pool}><b>{one.head}</b>: <code>bulkhead {one.words.join(" ")}</code></li>)}
+          </ul>
+        </>
+      )}
+    </>
   );
 }
 

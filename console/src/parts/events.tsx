@@ -13,6 +13,13 @@ const TONES: Record<string, Tone> = {
   joined: "good",
   resumed: "good",
   imported: "good",
+  leg_current: "good",
+  leg_copying: "busy",
+  leg_failing: "bad",
+  leg_stale: "warning",
+  leg_divergent: "bad",
+  member_lost: "warning",
+  member_back: "good",
 };
 
 interface EventListProps {

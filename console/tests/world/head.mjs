@@ -29,7 +29,7 @@ export const USERS = {
 };
 
 /** An address that was free a moment ago. */
-async function freeAddress() {
+export async function freeAddress() {
   const listener = createServer().listen(0, "127.0.0.1");
   await once(listener, "listening");
   const { port } = listener.address();

@@ -1,0 +1,95 @@
+// The legs of a pool as they lie on the heads: what each one holds, how far a copy to it is, and who remembers that.
+
+import type { PoolLeg, PoolLegMember, PoolLegs } from "../api/types";
+import { Card, Progress } from "./basics";
+import { bytes, duration, fullMoment, moment, percent } from "./format";
+import { Icon } from "./icons";
+import { State } from "./state";
+import { shortened } from "./topology";
+
+export function LegsCard({ legs }: { legs: PoolLegs }) {
+  const heads = [...new Set(legs.legs.map((leg) => leg.head))];
+  const others = legs.members.filter((member) => !heads.includes(member.name));
+  const groups = new Set(legs.legs.map((leg) => leg.group)).size;
+  return (
+    <Card title="Legs" wide>
+      <p class="muted">
+        Each group of disks lies on several heads. What is acknowledged is on every leg that is current. The record is of epoch {legs.epoch}.
+      </p>
+      <div class="legs">
+        {heads.map((head) => (
+          <section class="legs-head" key={head} aria-label={`Head ${head}`}>
+            <h3>{head} <Member member={legs.members.find((member) => member.name === head)} /></h3>
+            <ul aria-label={`Legs on ${head}`}>
+              {legs.legs.filter((leg) => leg.head === head).map((leg) => <Leg key={leg.disk} leg={leg} hasGroups={groups > 1} />)}
+            </ul>
+          </section>
+        ))}
+        {others.map((member) => (
+          <section class="legs-head" key={member.name} aria-label={`Member ${member.name}`}>
+            <h3>{member.name} <Member member={member} /></h3>
+            <p class="muted">{member.is_witness ? "The witness remembers which legs are current, and has no disk." : "It remembers which legs are current."}</p>
+          </section>
+        ))}
+      </div>
+    </Card>
+  );
+}
+
+function Member({ member }: { member: PoolLegMember | undefined }) {
+  if (!member) return null;
+  return (
+    <>
+      <State word={member.answers ? "answers" : "silent"} />
+      {member.why && <span class="legs-why">{member.why}</span>}
+    </>
+  );
+}
+
+function Leg({ leg, hasGroups }: { leg: PoolLeg; hasGroups: boolean }) {
+  return (
+    <li>
+      <div class={`node tone-${TONES[leg.state]}`}>
+        <div class="node-name">
+          <Icon name="disk" size={16} />
+          <span class="mono path" title={leg.path}>{shortened(leg.path)}</span>
+        </div>
+        <State word={leg.state} />
+        {hasGroups && <span class="muted">group {leg.group}</span>}
+        {leg.since_ms !== null && leg.since_ms !== undefined && (
+          <span class="muted" title={fullMoment(leg.since_ms)}>since {moment(leg.since_ms)}</span>
+        )}
+        <Lacks leg={leg} />
+      </div>
+    </li>
+  );
+}
+
+const TONES: Record<PoolLeg["state"], string> = {
+  current: "good", failing: "bad", stale: "warning", copying: "busy", divergent: "bad",
+};
+
+/** What a leg that is not current lacks, and what becomes of it. */
+function Lacks({ leg }: { leg: PoolLeg }) {
+  switch (leg.state) {
+    case "current":
+      return null;
+    case "failing":
+      return <p class="note">Writes wait until it is on record that this leg failed.</p>;
+    case "divergent":
+      return <p class="note">It may hold writes that nobody else has. Nothing is written to it.</p>;
+    case "stale":
+      return <p class="note">It lacks what was written{sinceGroup(leg)}. It comes back by itself.</p>;
+    case "copying": {
+      const [copied, left] = [leg.copied ?? 0, leg.left];
+      if (left === null || left === undefined) return <p class="note">What it lacks{sinceGroup(leg)} is copied to it.</p>;
+      const time = leg.remaining_s === null || leg.remaining_s === undefined ? "" : `, about ${duration(leg.remaining_s * 1000)}`;
+      const text = `${bytes(copied)} copied, ${bytes(left)} left at most${time}`;
+      return <Progress label={`Copy to ${shortened(leg.path)}`} share={percent(copied, copied + left)} text={text} />;
+    }
+  }
+}
+
+function sinceGroup(leg: PoolLeg): string {
+  return leg.lacks_since_group === null || leg.lacks_since_group === undefined ? "" : ` since transaction group ${leg.lacks_since_group}`;
+}
