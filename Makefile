@@ -156,10 +156,11 @@ fuzz: ## SECONDS of coverage-guided fuzzing, shared by the parsers
 	@scripts/deps.sh build
 	scripts/fuzz.sh $(FUZZ_SECONDS)
 
-bench: build ## beside tgt, nbdkit, qemu-nbd and the bare disk; tables, target/bench.json and bench-disk.json; POINTS=disk for some
+bench: build ## beside tgt, nbdkit, qemu-nbd and the bare disk; tables, target/bench*.json; POINTS=disk for some
 	@scripts/deps.sh bench
 	$(PYTHON) -m proof.bench --repetitions $(REPETITIONS) $(if $(POINTS),--only $(POINTS))
 	$(PYTHON) -m proof.bench disk --repetitions $(DISK_REPETITIONS) $(if $(POINTS),--only $(POINTS))
+	$(PYTHON) -m proof.bench legs --repetitions $(REPETITIONS) $(if $(POINTS),--only $(POINTS))
 	$(if $(POINTS),,$(PYTHON) -m proof.bench startup --volumes 1,1000)
 
 libzpool: ## target/bulkhead-libzpool_VERSION_ARCH.deb, OpenZFS's library without debugging checks; minutes

@@ -7,11 +7,12 @@ import os
 from pathlib import Path
 
 from proof import runtime
-from proof.bench import compare, disk, encryption, profile, restart, scaling, scrape, sizing, startup
+from proof.bench import compare, disk, encryption, legs, profile, restart, scaling, scrape, sizing, startup
 from proof.bench.disk_points import DISK_POINTS, chosen, require_known
 from proof.bench.points import POINTS
 from proof.process import missing_programs
 from proof.runtime import ProofError
+from proof.servers.bulkhead import program
 
 CLIENTS = ("qemu-img", "nbdcopy", "fio")
 """The stock tools that measure."""
@@ -49,13 +50,17 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     sizes.add_argument("--seconds-per-point", type=float, default=5.0, dest="seconds")
     many = verbs.add_parser("scaling", help="what an operation costs with up to 32 connections, on one volume and on eight")
     many.add_argument("--seconds-per-point", type=float, default=4.0, dest="seconds")
+    spread = verbs.add_parser("legs", help="a pool whose legs lie on two heads, beside what its parts cost alone")
+    spread.add_argument("--only", help="as above", dest="legs_only")
+    spread.add_argument("--repetitions", type=int, default=3, dest="rounds")
+    spread.add_argument("--seconds-per-point", type=float, default=5.0, dest="seconds")
     hot = verbs.add_parser("profile", help="where the server's time goes")
     hot.add_argument("--point", default="4k-random-read-qd32")
     return parser.parse_args(argv)
 
 
 def _require_known(only: str | None) -> None:
-    require_known(only, [point.name for point in (*POINTS, *DISK_POINTS)])
+    require_known(only, [*(point.name for point in (*POINTS, *DISK_POINTS)), *legs.POINTS])
 
 
 def _disk(arguments: argparse.Namespace, scratch: Path) -> int:
@@ -70,6 +75,17 @@ def _disk(arguments: argparse.Namespace, scratch: Path) -> int:
         raise ProofError(f"not installed: {', '.join(missing)}: run `scripts/deps.sh bench`")
     out = runtime.REPOSITORY / "target/bench-disk.json"
     return disk.main(scratch, out, arguments.disk_only, where, arguments.rounds, arguments.seconds, arguments.volume_mib)
+
+
+def _legs(arguments: argparse.Namespace, scratch: Path) -> int:
+    _require_known(arguments.legs_only)
+    if not legs.chosen(arguments.legs_only):
+        print(f"bench legs: none of its points is called {arguments.legs_only}")
+        return 0
+    if missing := missing_programs(["fio", "nbdkit", "qemu-nbd"]):
+        raise ProofError(f"not installed: {', '.join(missing)}: run `scripts/deps.sh bench`")
+    out = runtime.REPOSITORY / "target/bench-legs.json"
+    return legs.main(program(), scratch, out, arguments.legs_only, arguments.seconds, arguments.rounds)
 
 
 def _image(scratch: Path) -> Path:
@@ -137,6 +153,8 @@ def main(argv: list[str]) -> int:
             return sizing.main(scratch, arguments.seconds)
         if arguments.verb == "scaling":
             return scaling.main(scratch, runtime.REPOSITORY / "target/bench-scaling.json", arguments.seconds)
+        if arguments.verb == "legs":
+            return _legs(arguments, scratch)
         if arguments.verb == "profile":
             return profile.main(scratch, _image(scratch), arguments.point)
         return _compare(arguments, scratch)

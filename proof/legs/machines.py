@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 from proof import process, runtime
@@ -18,17 +19,21 @@ START_SECONDS = 120.0
 FENCED = "--previous-owner-is-stopped"
 
 
+def _sparse_disk(path: Path) -> None:
+    with path.open("wb") as disk:
+        disk.truncate(DISK_BYTES)
+
+
 class Head:
     """One head: its folder, its disk and its two processes."""
 
-    def __init__(self, program: Path, folder: Path, name: str, address: str):
+    def __init__(self, program: Path, folder: Path, name: str, address: str, make_disk: Callable[[Path], object]):
         self.program, self.folder, self.name, self.address = program, folder, name, address
         self.lender: Child | None = None
         self.server: Child | None = None
         self._starts = 0
         folder.mkdir()
-        with (folder / "disk").open("wb") as disk:
-            disk.truncate(DISK_BYTES)
+        make_disk(folder / "disk")
 
     @property
     def _env(self) -> dict[str, str]:
@@ -104,15 +109,21 @@ class Head:
 class Machines:
     """All of them, and pool ``tank`` with volume ``v``."""
 
-    def __init__(self, program: Path, scratch: Path):
+    def __init__(
+        self,
+        program: Path,
+        scratch: Path,
+        make_disk: Callable[[Path], object] = _sparse_disk,
+        volume_bytes: int = VOLUME_BYTES,
+    ):
         self.folder = scratch
         self._witness_program = program.with_name("bulkhead-witness")
         if not self._witness_program.exists():
             raise ProofError(f"{self._witness_program} is not there: run `make build` first")
         # Nobody else on this machine has these addresses.
         network = f"127.{random.SystemRandom().randrange(130, 250)}.{os.getpid() % 250}"
-        self.a = Head(program, scratch / "a", "a", f"{network}.1")
-        self.b = Head(program, scratch / "b", "b", f"{network}.2")
+        self.a = Head(program, scratch / "a", "a", f"{network}.1", make_disk)
+        self.b = Head(program, scratch / "b", "b", f"{network}.2", make_disk)
         self.heads = (self.a, self.b)
         self._witness_address = f"{network}.3:7071"
         self.witness: Child | None = None
@@ -123,7 +134,7 @@ class Machines:
         self.a.command("pool", "create", "tank", "--legs", str(self.a.config))
         if refusal := self.a.serve():
             raise ProofError(f"the new pool is not served: {refusal}")
-        self.a.command("volume", "create", "tank/v", "--size", str(VOLUME_BYTES), "--sparse")
+        self.a.command("volume", "create", "tank/v", "--size", str(volume_bytes), "--sparse")
         self.a.command("nbd", "export", "tank/v", "--name", "v")
 
     def other(self, head: Head) -> Head:

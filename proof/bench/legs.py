@@ -1,0 +1,370 @@
+"""A pool whose legs lie on two heads, beside what its parts cost alone: docs/guide/legs.md, "What it costs"."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from proof import runtime
+from proof.bench import relay
+from proof.bench.counters import FioResult, parse_fio
+from proof.bench.media import written_file
+from proof.bench.points import KIBIBYTE, MEBIBYTE
+from proof.legs.machines import Head, Machines
+from proof.process import Child, checked, tree_cpu_seconds
+from proof.runtime import ProofError, free_port
+
+DISK_BYTES = 3 << 30
+VOLUME_BYTES = 768 * MEBIBYTE
+ARC_BYTES = 64 * MEBIBYTE
+"""Much less than the volume: reads reach a leg."""
+DELAYS_US = (0, 100, 500)
+SEQUENTIAL, SYNCHRONOUS, READS, RETURN = "legs-1m-write", "legs-4k-sync", "legs-reads-at-home", "legs-return"
+POINTS = (SEQUENTIAL, *(f"{SYNCHRONOUS}-{delay}us" for delay in DELAYS_US), READS, RETURN)
+SLACK_SECONDS = 180.0
+CURRENT_SECONDS = 300.0
+AWAY_BYTES = 512 * MEBIBYTE
+"""Written while a leg is away, so that the copy takes long enough to measure beside it."""
+SEQUENTIAL_SHARE_MIN = 0.85
+SYNCHRONOUS_RATIO_MAX = 1.15
+P99_RATIO_MAX = 2.0
+
+
+@dataclass
+class Row:
+    """One figure, and what it has to be."""
+
+    point: str
+    figure: str
+    value: float
+    beside: str
+    bound: str
+    is_kept: bool
+
+
+class Bench:
+    """All points, one after the other, on heads of their own."""
+
+    def __init__(self, program: Path, scratch: Path, seconds: float, repetitions: int):
+        self._program, self._scratch = program, scratch
+        self._seconds, self._repetitions = seconds, repetitions
+        self.rows: list[Row] = []
+        self.details: dict[str, object] = {}
+
+    def _add(self, point: str, figure: str, value: float, beside: str, bound: str = "", is_kept: bool = True) -> None:
+        row = Row(point, figure, value, beside, bound, is_kept)
+        self.rows.append(row)
+        print(_line(row), flush=True)
+
+    def _machines(self, name: str) -> Machines:
+        folder = self._scratch / name
+        folder.mkdir()
+        return Machines(self._program, folder, lambda path: written_file(path, DISK_BYTES), VOLUME_BYTES)
+
+    def run(self, chosen: Sequence[str]) -> None:
+        """Measures the points of these names."""
+        if SEQUENTIAL in chosen:
+            self._sequential()
+        for delay in DELAYS_US:
+            if f"{SYNCHRONOUS}-{delay}us" in chosen:
+                self._synchronous(delay)
+        if READS in chosen or RETURN in chosen:
+            pair = self._machines("reads")
+            try:
+                _fill(pair.a)
+                if READS in chosen:
+                    self._reads(pair)
+                if RETURN in chosen:
+                    self._return(pair)
+            finally:
+                pair.kill_all()
+
+    def _sequential(self) -> None:
+        pair, plain = self._machines("sequential"), self._scratch / "plain"
+        plain.mkdir()
+        local, remote = (written_file(plain / name, VOLUME_BYTES) for name in ("local", "remote"))
+        port = free_port()
+        server = Child("qemu-nbd", _plain_server(remote, port), plain / "qemu-nbd.log")
+        shares, ours_rates, raw_rates = [], [], []
+        used = _Cpu(pair)
+        operations = 0
+        try:
+            _fill(pair.a)
+            runtime.wait_until("qemu-nbd listens", lambda: _listens(port), SLACK_SECONDS, 0.05)
+            for repetition in range(self._repetitions):
+                words = ["--rw=write", "--bs=1M", "--iodepth=4", f"--size={VOLUME_BYTES}", "--end_fsync=1", "--refill_buffers"]
+
+                def raw(words: Sequence[str] = words) -> float:
+                    # Both at the same time, as a mirror writes; the slower one counts.
+                    jobs = ["--name=local", "--ioengine=libaio", "--direct=1", f"--filename={local}", *words]
+                    jobs += ["--name=remote", "--ioengine=nbd", f"--uri=nbd://127.0.0.1:{port}", *words]
+                    return VOLUME_BYTES / max(_job_seconds(jobs)) / 1e6
+
+                def ours(words: Sequence[str] = words) -> float:
+                    return VOLUME_BYTES / max(_job_seconds(["--name=ours", *_volume(pair.a), *words])) / 1e6
+
+                used.begin()
+                first, second = (raw, ours) if repetition % 2 else (ours, raw)
+                rates = {first: first(), second: second()}
+                used.end()
+                operations += VOLUME_BYTES // MEBIBYTE
+                ours_rates.append(rates[ours])
+                raw_rates.append(rates[raw])
+                shares.append(rates[ours] / rates[raw])
+        finally:
+            server.kill()
+            pair.kill_all()
+        share = statistics.median(shares)
+        beside = f"{statistics.median(ours_rates):.0f} MB/s; raw double write {statistics.median(raw_rates):.0f} MB/s"
+        self._add(SEQUENTIAL, "of the raw double write", share, beside, f">= {SEQUENTIAL_SHARE_MIN}", share >= SEQUENTIAL_SHARE_MIN)
+        self._cpu(SEQUENTIAL, used, operations)
+        self.details[SEQUENTIAL] = {"ours_mb_s": ours_rates, "raw_mb_s": raw_rates}
+
+    def _cpu(self, point: str, used: _Cpu, operations: int) -> None:
+        for name, seconds in used.spent().items():
+            self._add(point, f"CPU us/op, {name}", seconds / operations * 1e6, "")
+
+    def _synchronous(self, delay_us: int) -> None:
+        point = f"{SYNCHRONOUS}-{delay_us}us"
+        pair = self._machines(point)
+        children: list[Child] = []
+        try:
+            _fill(pair.a)
+            if delay_us:
+                children.append(_slow_way(pair, delay_us))
+            path, trip = written_file(pair.folder / "plain", 256 * MEBIBYTE), self._trip(pair.folder, delay_us, children)
+            words = ["--rw=randwrite", "--bs=4k", "--iodepth=1", "--time_based", f"--runtime={self._seconds:g}", "--norandommap"]
+            ratios, rows = [], []
+            used, operations = _Cpu(pair), 0
+            for _ in range(self._repetitions):
+                disk = ["--ioengine=libaio", "--direct=1", f"--filename={path}", "--size=256M", "--fdatasync=1"]
+                local_us = _mean_us(_fio(["--name=local", *disk, *words]))
+                trip_us = trip()
+                used.begin()
+                done = _fio(["--name=ours", *_volume(pair.a), *words, f"--size={VOLUME_BYTES}", "--fsync=1"])
+                used.end()
+                operations += done.operations
+                ours_us = _mean_us(done)
+                ratios.append(ours_us / max(local_us, trip_us + local_us))
+                rows.append((ours_us, local_us, trip_us))
+        finally:
+            for child in children:
+                child.kill()
+            pair.kill_all()
+        ratio = statistics.median(ratios)
+        ours_us, local_us, trip_us = (statistics.median(row[index] for row in rows) for index in range(3))
+        beside = f"{ours_us:.0f} us; a write and its flush {local_us:.0f} us, a round trip {trip_us:.0f} us"
+        self._add(point, "of round trip + remote write", ratio, beside, f"<= {SYNCHRONOUS_RATIO_MAX}", ratio <= SYNCHRONOUS_RATIO_MAX)
+        self._cpu(point, used, operations)
+        self.details[point] = [dict(zip(("ours_us", "local_us", "trip_us"), row, strict=True)) for row in rows]
+
+    def _trip(self, folder: Path, delay_us: int, children: list[Child]) -> Callable[[], float]:
+        """How long a write of 4 KiB takes to a server that keeps nothing, by the same way: the round trip."""
+        port = free_port()
+        argv = ["nbdkit", "--foreground", "--ipaddr=127.0.0.1", f"--port={port}", "null", "256M"]
+        children.append(Child("nbdkit", argv, folder / "nbdkit.log"))
+        runtime.wait_until("nbdkit listens", lambda: _listens(port), SLACK_SECONDS, 0.05)
+        if delay_us:
+            way = free_port()
+            children.append(_relay(folder, f"127.0.0.1:{way}", f"127.0.0.1:{port}", delay_us))
+            port = way
+        words = ["--name=trip", "--ioengine=nbd", f"--uri=nbd://127.0.0.1:{port}", "--rw=randwrite", "--bs=4k", "--iodepth=1"]
+        words += ["--size=256M", "--time_based", f"--runtime={self._seconds:g}", "--norandommap"]
+        return lambda: _mean_us(_fio(words))
+
+    def _reads(self, pair: Machines) -> None:
+        words = ["--name=reads", *_volume(pair.a), "--rw=randread", "--bs=4k", "--iodepth=32", f"--size={VOLUME_BYTES}"]
+        before = _reads_of_legs(pair.a)
+        done = _fio([*words, "--time_based", f"--runtime={self._seconds:g}", "--norandommap"])
+        after = _reads_of_legs(pair.a)
+        home, away = (after[disk] - before[disk] for disk in ("11", "22"))
+        if home == 0:
+            raise ProofError("no read reached a leg: the cache is too large for this measurement")
+        beside = f"{home} reads of the own leg, {away} of the other head's, for {done.operations} of the client"
+        self._add(READS, "reads that left the head", float(away), beside, "= 0", away == 0)
+
+    def _return(self, pair: Machines) -> None:
+        words = ["--name=client", *_volume(pair.a), "--rw=randwrite", "--bs=4k", "--iodepth=4", f"--size={VOLUME_BYTES}"]
+        words += ["--time_based", "--norandommap", "--refill_buffers"]
+        quiet = _p99_us(_fio([*words, f"--runtime={self._seconds:g}"]))
+        pair.b.kill_lender()
+        away = ["--name=away", *_volume(pair.a), "--rw=write", "--bs=1M", "--iodepth=4", f"--size={AWAY_BYTES}", "--end_fsync=1"]
+        _fio([*away, "--refill_buffers"])
+        runtime.wait_until("the leg is stale", lambda: _state(pair.a, "b") == "stale", CURRENT_SECONDS, 0.1)
+        written = _written_of_leg(pair.a, "22")
+        started = time.monotonic()
+        pair.b.start_lender()
+        runtime.wait_until("what it lacks is copied", lambda: _state(pair.a, "b") in ("copying", "current"), CURRENT_SECONDS, 0.02)
+        began = time.monotonic()
+        beside_copy = []
+        while _state(pair.a, "b") == "copying":
+            done = _fio([*words, "--runtime=1"])
+            # What ran after the end of the copy says nothing about it.
+            if _state(pair.a, "b") == "copying" or not beside_copy:
+                beside_copy.append(_p99_us(done))
+        ended = time.monotonic()
+        if not beside_copy:
+            raise ProofError("the copy was over before anything was measured beside it")
+        during = statistics.median(beside_copy)
+        copied = _written_of_leg(pair.a, "22") - written
+        ratio = during / quiet
+        beside = f"p99 {during:.0f} us beside the copy, {quiet:.0f} us before ({len(beside_copy)} s measured)"
+        self._add(RETURN, "p99 of clients, times", ratio, beside, f"<= {P99_RATIO_MAX:g}", ratio <= P99_RATIO_MAX)
+        beside = f"{copied / 1e6:.0f} MB to the leg, with what clients wrote meanwhile; {AWAY_BYTES / 1e6:.0f} MB were missed; found after {began - started:.1f} s"
+        self._add(RETURN, "seconds of the copy", ended - began, beside)
+
+
+class _Cpu:
+    """What both ends use while something is measured."""
+
+    def __init__(self, pair: Machines):
+        self._pair = pair
+        self._begun: dict[str, float] = {}
+        self._spent: dict[str, float] = {}
+
+    def _now(self) -> dict[str, float]:
+        children = {"pool server": self._pair.a.server, "lender": self._pair.b.lender}
+        return {name: tree_cpu_seconds(child.pid) for name, child in children.items() if child}
+
+    def begin(self) -> None:
+        """From here on."""
+        self._begun = self._now()
+
+    def end(self) -> None:
+        """To here, with what was postponed."""
+        time.sleep(COMMIT_SECONDS)
+        for name, seconds in self._now().items():
+            self._spent[name] = self._spent.get(name, 0.0) + seconds - self._begun[name]
+
+    def spent(self) -> dict[str, float]:
+        """Seconds by process."""
+        return self._spent
+
+
+COMMIT_SECONDS = 3.0
+"""A transaction group is written by then."""
+
+
+def _fio(words: Sequence[str]) -> FioResult:
+    return parse_fio(checked(["fio", "--output-format=json", "--randrepeat=0", *words], SLACK_SECONDS))
+
+
+def _job_seconds(words: Sequence[str]) -> list[float]:
+    """How long each job took, its flush at the end with it."""
+    output = checked(["fio", "--output-format=json", *words], SLACK_SECONDS)
+    jobs = json.loads(output[output.index("{") :])["jobs"]
+    return [job["job_runtime"] / 1000 for job in jobs]
+
+
+def _mean_us(result: FioResult) -> float:
+    """Of one operation and its flush, at depth 1."""
+    return result.seconds / result.operations * 1e6
+
+
+def _p99_us(result: FioResult) -> float:
+    if result.p99_us is None:
+        raise ProofError("fio told no p99")
+    return result.p99_us
+
+
+def _volume(head: Head) -> list[str]:
+    return ["--ioengine=nbd", f"--uri=nbd+unix:///v?socket={head.folder}/nbd.sock"]
+
+
+def _serve_anew(head: Head) -> None:
+    """With a small cache."""
+    head.kill_server()
+    if refusal := head.serve("--arc-size", str(ARC_BYTES)):
+        raise ProofError(f"the pool is not served: {refusal}")
+    runtime.wait_until("both legs are current", head.all_current, CURRENT_SECONDS, 0.1)
+
+
+def _fill(head: Head) -> None:
+    """Writes the volume once."""
+    _serve_anew(head)
+    _fio(["--name=fill", *_volume(head), "--rw=write", "--bs=1M", "--iodepth=4", f"--size={VOLUME_BYTES}", "--refill_buffers", "--end_fsync=1"])
+
+
+def _plain_server(path: Path, port: int) -> list[str | Path]:
+    return ["qemu-nbd", "-t", "-e", "16", "--cache=none", "--aio=io_uring", "-f", "raw", "-b", "127.0.0.1", "-p", str(port), path]
+
+
+def _listens(port: int) -> bool:
+    listening = Path("/proc/net/tcp").read_text().splitlines()
+    return any(f":{port:04X} 00000000:0000 0A" in line for line in listening)
+
+
+def _relay(folder: Path, listen: str, target: str, delay_us: int) -> Child:
+    log = folder / f"relay-{listen.rpartition(':')[2]}.log"
+    child = Child("relay", [sys.executable, "-m", relay.__name__, listen, target, str(delay_us)], log)
+    runtime.wait_until("the relay listens", lambda: b"READY" in log.read_bytes(), SLACK_SECONDS, 0.02)
+    return child
+
+
+def _slow_way(pair: Machines, delay_us: int) -> Child:
+    """From the next start of its server on, head a reaches the disk of b by a relay."""
+    direct = f"{pair.b.address}:7072"
+    way = f"127.0.0.1:{free_port()}"
+    child = _relay(pair.folder, way, direct, delay_us)
+    pair.a.config.write_text(pair.a.config.read_text().replace(direct, way))
+    _serve_anew(pair.a)
+    return child
+
+
+def _load(head: Head) -> dict[str, dict[str, int]]:
+    """What ``pool iostat`` counts, by the number of the disk."""
+    found: dict[str, dict[str, int]] = {}
+
+    def look(device: dict[str, object]) -> None:
+        members = device.get("members") or []
+        assert isinstance(members, list)
+        for member in members:
+            look(member)
+        if not members:
+            found[str(device["name"]).rpartition("/")[2]] = device  # type: ignore[assignment]
+
+    look(json.loads(head.command("pool", "iostat", "tank", "--json"))["whole"])
+    return found
+
+
+def _reads_of_legs(head: Head) -> dict[str, int]:
+    return {disk: load["reads"] for disk, load in _load(head).items()}
+
+
+def _written_of_leg(head: Head, disk: str) -> int:
+    return _load(head)[disk]["written_bytes"]
+
+
+def _state(head: Head, other: str) -> str:
+    legs = json.loads(head.command("pool", "status", "tank", "--json"))["legs"]["legs"]
+    return next(leg["state"] for leg in legs if leg["head"] == other)
+
+
+def _line(row: Row) -> str:
+    bound = f"{row.bound}: {'kept' if row.is_kept else 'MISSED'}" if row.bound else ""
+    return f"{row.point:20} {row.figure:30} {row.value:9.2f}  {bound:18} {row.beside}"
+
+
+def chosen(only: str | None) -> list[str]:
+    """The points whose names contain one of these words, separated by commas; all without words."""
+    return [point for point in POINTS if not only or any(word in point for word in only.split(","))]
+
+
+def main(program: Path, scratch: Path, out: Path, only: str | None, seconds: float, repetitions: int) -> int:
+    """Prints each figure with its bound."""
+    bench = Bench(program, scratch, seconds, repetitions)
+    print(f"{os.cpu_count()} processors, load before: {os.getloadavg()[0]:.2f}; {4 * KIBIBYTE} and {MEBIBYTE} bytes a request")
+    bench.run(chosen(only))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    document = {"rows": [asdict(row) for row in bench.rows], "details": bench.details}
+    out.write_text(json.dumps(document, indent=1) + "\n")
+    bounded = [row for row in bench.rows if row.bound]
+    kept = sum(row.is_kept for row in bounded)
+    print(f"bench legs: {kept} of {len(bounded)} bounds kept; all figures in {out}; load after: {os.getloadavg()[0]:.2f}")
+    return 0
