@@ -4,6 +4,7 @@
  * program and kernel ZFS replay each other's logs.
  */
 #include "volume_impl.h"
+#include "replay.h"
 
 #include <sys/brt.h>
 #include <sys/dsl_dataset.h>
@@ -209,8 +210,9 @@ replay_bytes(bh_volume_t *volume, uint64_t offset, uint64_t length,
  * after it gets one, these are replayed again.
  */
 static int
-replay_gathered(bh_volume_t *volume)
+replay_gathered(void *arg)
 {
+	bh_volume_t *volume = arg;
 	bh_gathered_t *gathered = &volume->bv_gathered;
 
 	if (gathered->bg_length == 0)
@@ -363,53 +365,6 @@ replay_refuse(void *arg, void *raw, boolean_t byteswap)
 	return (replayed(arg, ENOTSUP));
 }
 
-/* The log that this thread replays, and of which volume. */
-static __thread const zilog_t *replaying_log;
-static __thread bh_volume_t *replaying_volume;
-
-/*
- * A replay waits for some transaction groups, each as long as the disks are slow to flush, while the
- * first client waits for the volume. Whether this thread replays a log and `txg` is one of the two waits that
- * are for nothing here:
- *
- * Before it begins, for removes under way, in a volume that was just opened.
- *
- * At its end, until the log is gone from the disks. Whoever commits to the log next waits for
- * that (zil_create()), and if power fails before, the log is replayed again.
- *
- * A record that cannot be replayed waits as ever, and is tried again.
- */
-boolean_t
-bh_log_replays_without(uint64_t txg)
-{
-	const zilog_t *log = replaying_log;
-
-	return (log != NULL && (txg == 0 ? !log->zl_replay :
-	    txg == log->zl_destroy_txg));
-}
-
-/*
- * Comes before the library's own, which a replay calls when it is over, whatever became of it.  A log that could not be
- * replayed to its end stays: another attempt goes on where this one ended.
- */
-boolean_t
-zil_destroy(zilog_t *log, boolean_t keep_first)
-{
-	boolean_t (*library)(zilog_t *, boolean_t) = bh_library_function(__func__);
-
-	if (log == replaying_log) {
-		bh_volume_t *volume = replaying_volume;
-
-		if (volume->bv_replay_error == 0)
-			volume->bv_replay_error = log->zl_parse_error;
-		if (volume->bv_replay_error == 0)
-			volume->bv_replay_error = replay_gathered(volume);
-		if (volume->bv_replay_error != 0)
-			return (B_FALSE);
-	}
-	return (library(log, keep_first));
-}
-
 /* Whether an error ends the walk along a log as its end does: the next block was not written. */
 static boolean_t
 is_end_of_log(int error)
@@ -469,12 +424,10 @@ bh_log_replay(bh_volume_t *volume)
 
 	zilog_t *log = bh_log_open(volume);
 	volume->bv_replay_error = 0;
-	replaying_log = log;
-	replaying_volume = volume;
-	(void) zil_replay(volume->bv_os, volume, handlers);
-	replaying_log = NULL;
-	replaying_volume = NULL;
+	bh_replay_t replay = { .br_log = log, .br_error = &volume->bv_replay_error,
+	    .br_finish = replay_gathered, .br_finish_arg = volume };
+	int error = bh_replay(&replay, volume->bv_os, volume, handlers);
 	free(volume->bv_gathered.bg_data);
 	volume->bv_gathered = (bh_gathered_t){ 0 };
-	return (volume->bv_replay_error == 0 ? 0 : ENOTRECOVERABLE);
+	return (error);
 }

@@ -15,13 +15,26 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("send-stream", &[]),
     ("labels", &[]),
     ("zpool-sys", &[]),
+    ("zpl", &["file-system"]),
     (
         "engine",
-        &["units", "block-device", "labels", "send-stream"],
+        &[
+            "units",
+            "block-device",
+            "file-system",
+            "labels",
+            "send-stream",
+        ],
     ),
     (
         "memory-engine",
-        &["units", "block-device", "send-stream", "engine"],
+        &[
+            "units",
+            "block-device",
+            "file-system",
+            "send-stream",
+            "engine",
+        ],
     ),
     (
         "zpool",
@@ -31,6 +44,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "labels",
             "send-stream",
             "engine",
+            "file-system",
+            "zpl",
             "zpool-sys",
         ],
     ),

@@ -15,6 +15,7 @@ use crate::dataset::{
     Damage, DatasetError, DatasetInfo, DatasetRef, Depth, Property, PropertyEdits, Snapshots,
     UserProperties, Value, VolumeSpec,
 };
+use crate::files::OpenFileSystem;
 use crate::keys::{KeyInfo, KeyMaterial, NewKey};
 use crate::pool::{
     Candidate, DeviceState, DiscoverError, GoesOn, GroupSpec, ImportOptions, PoolError, PoolHealth,
@@ -31,6 +32,7 @@ use crate::volume::{OpenOptions, Volume};
 pub trait Pool:
     Datasets
     + Volumes
+    + FileSystems
     + IntentLogs
     + Snapshotting
     + Properties
@@ -51,6 +53,7 @@ pub trait Pool:
 impl<T> Pool for T where
     T: Datasets
         + Volumes
+        + FileSystems
         + IntentLogs
         + IntentLogs
         + Snapshotting
@@ -189,6 +192,17 @@ pub trait Volumes {
         name: &SnapshotName,
         options: OpenOptions,
     ) -> Result<Arc<dyn Volume>, DatasetError>;
+}
+
+/// File systems as what protocols for files serve.
+pub trait FileSystems {
+    /// Opens a file system, or a snapshot of one, and replays its log. `read_only` refuses changes; a log that waits is refused
+    /// then. May block.
+    fn open_file_system(
+        &self,
+        dataset: DatasetRef<'_>,
+        read_only: bool,
+    ) -> Result<Box<dyn OpenFileSystem>, DatasetError>;
 }
 
 /// Intent logs that wait for their volumes to be opened.

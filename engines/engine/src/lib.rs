@@ -6,6 +6,7 @@
 pub mod capabilities;
 pub mod dataset;
 pub mod error;
+pub mod files;
 pub mod gate;
 pub mod keys;
 pub mod pool;
@@ -13,5 +14,6 @@ pub mod transfer;
 pub mod volume;
 
 pub use capabilities::{Claimed, Engine, Pool};
+pub use files::OpenFileSystem;
 pub use labels::{HostId, host_name};
 pub use volume::{Paused, Volume};

@@ -14,6 +14,7 @@
 //! * A resilver or scrub ends at once unless scans are held. A raidz is not widened.
 //! * A suspended pool refuses changes where OpenZFS would have the caller wait; I/O on volumes waits.
 //! * Properties are those that the program uses. A value that came with a stream is not told from one that was set.
+//! * Files are kept with their file system, and are not in its snapshots. One that was closed still answers.
 //! * Intent logs are empty unless a test [says otherwise](MemoryPool::set_log).
 
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ mod datasets;
 mod devices;
 mod discovery;
 mod encryption;
+mod files;
 mod host;
 mod image;
 mod key_tree;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use engine::dataset::{DatasetErrorKind, Value};
+use file_system::memory::MemoryFileSystem;
 
 use crate::encryption::Encryption;
 use crate::image::Image;
@@ -64,6 +65,8 @@ pub(crate) struct Dataset {
     pub(crate) is_open: bool,
     pub(crate) log: WaitingLog,
     pub(crate) partial: Option<Partial>,
+    /// Of a file system that was opened.
+    pub(crate) files: Option<Arc<MemoryFileSystem>>,
 }
 
 impl Dataset {
@@ -82,6 +85,7 @@ impl Dataset {
             is_open: false,
             log: WaitingLog::None,
             partial: None,
+            files: None,
         }
     }
 

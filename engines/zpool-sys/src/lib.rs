@@ -5,6 +5,7 @@
 
 mod crypto;
 mod dataset;
+mod files;
 mod keys;
 mod list;
 mod shim;
@@ -22,6 +23,7 @@ pub const OPENZFS_HAS_CHECKS: bool = cfg!(openzfs_checks);
 
 pub use crypto::*;
 pub use dataset::*;
+pub use files::*;
 pub use keys::*;
 pub use list::*;
 pub use shim::*;

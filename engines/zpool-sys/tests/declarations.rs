@@ -8,16 +8,17 @@ use std::process::Command;
 #[path = "../flags.rs"]
 mod flags;
 
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
     "crypto.rs",
     "dataset.rs",
+    "files.rs",
     "keys.rs",
     "list.rs",
     "shim.rs",
     "transfer.rs",
     "volume.rs",
 ];
-const HEADERS: [&str; 10] = [
+const HEADERS: [&str; 11] = [
     "sys/zfs_context.h",
     "sys/fs/zfs.h",
     "libnvpair.h",
@@ -25,6 +26,7 @@ const HEADERS: [&str; 10] = [
     "shim.h",
     "shim_crypto.h",
     "shim_dataset.h",
+    "shim_files.h",
     "shim_keys.h",
     "shim_transfer.h",
     "shim_volume.h",

@@ -3,6 +3,7 @@
 //! * [`Engine`] is the library itself, started once.
 //! * [`Pool`] is an open pool; [`PoolSpec`] describes one to be made.
 //! * Datasets, volumes and their I/O are in [`dataset`] and [`volume`].
+//! * Its file systems are in [`files`]; what makes files of objects is in the crate `zpl`.
 //! * [`keys`] are those of encrypted datasets, [`crypto`] is what encrypts them.
 //! * [`device`] is the driver through which the library reaches disks.
 //!
@@ -15,6 +16,7 @@ pub mod crypto;
 pub mod dataset;
 pub mod device;
 mod error;
+pub mod files;
 pub mod keys;
 mod library;
 mod nvlist;

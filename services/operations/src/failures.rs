@@ -20,6 +20,7 @@ pub fn dataset(error: DatasetError) -> Failure {
             FailureKind::Busy
         }
         Kind::NotAVolume
+        | Kind::NotAFileSystem
         | Kind::NotAClone
         | Kind::ParentUnsuitable
         | Kind::SizeNotMultiple { .. }
@@ -44,6 +45,7 @@ pub fn dataset(error: DatasetError) -> Failure {
         | Kind::KeyMissing
         | Kind::KeyOutdated
         | Kind::LogUnreadable
+        | Kind::FileSystemRefused { .. }
         | Kind::Closed => FailureKind::Unavailable,
         Kind::Library => FailureKind::Failed,
     };

@@ -25,6 +25,15 @@ pub enum DatasetErrorKind {
     /// The dataset is not a volume.
     #[error("it is not a volume")]
     NotAVolume,
+    /// The dataset is not a file system.
+    #[error("it is not a file system")]
+    NotAFileSystem,
+    /// The file system has what is not served.
+    #[error("{why}")]
+    FileSystemRefused {
+        /// In words.
+        why: String,
+    },
     /// In use by this process.
     #[error("it is in use: close it first")]
     Busy,

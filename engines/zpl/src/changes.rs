@@ -1,0 +1,612 @@
+//! Changes: new objects, more names, attributes, contents.
+
+use file_system::rights::{check_set, mode_after};
+use file_system::{
+    Changed, Done, FileError, Guard, Identity, Kind, Made, Make, Node, Object, SetAttributes,
+    SetTime,
+};
+
+use crate::acl;
+use crate::convert::{
+    MODE_MASK, TYPE_MASK, attributes_of, device_of, entry_type, failure, flag, kind_of, merged,
+    now, now_after, stored_time, type_of,
+};
+use crate::file_system::{FILE_BYTES_MAX, LINKS_MAX, WRITE_BYTES_MAX, Zpl};
+use crate::objects::{Has, Objects, Step, Stored, StoredTime};
+use crate::records::{Bytes, Creation, Record, Setting, set};
+
+const SET_USER_ID: u64 = 0o4000;
+const SET_GROUP_ID: u64 = 0o2000;
+const GROUP_EXECUTES: u64 = 0o010;
+/// Bytes of where a link leads (`PATH_MAX` of Linux, less its NUL).
+const LINK_BYTES_MAX: usize = 4095;
+
+/// A new object before it has a number.
+pub(crate) struct NewObject<'a> {
+    pub stored: Stored,
+    pub link: Option<&'a [u8]>,
+    /// The number that it has to have.
+    pub claims: Option<u64>,
+    /// What the record of its creation leaves out.
+    pub then: Option<Setting>,
+}
+
+/// What a directory becomes when entries come or go, and when directories do.
+pub(crate) fn with_entries(directory: &Stored, entries: i64, directories: i64) -> Stored {
+    let time = now_after(directory.ctime);
+    Stored {
+        size: directory.size.saturating_add_signed(entries),
+        links: directory.links.saturating_add_signed(directories),
+        mtime: time,
+        ctime: time,
+        has: Has::SIZE.with(Has::LINKS).with(Has::MTIME).with(Has::CTIME),
+        ..Stored::default()
+    }
+}
+
+/// A step that logs a record.
+pub(crate) fn logged(record: &Record<'_>) -> Step<'static> {
+    let (kind, body) = record.encode();
+    Step::Log {
+        kind,
+        body,
+        is_new: false,
+        generation: 0,
+    }
+}
+
+/// An object before and after what was set.
+pub(crate) fn changed(before: &Stored, set: &Stored) -> Done<Changed> {
+    Ok(Changed {
+        before: attributes_of(before)?,
+        after: attributes_of(&merged(before, set))?,
+    })
+}
+
+/// The flags that follow from a mode.
+fn with_mode(flags: u64, mode: u64) -> u64 {
+    let flags = (flags | flag::ACL_TRIVIAL) & !(flag::NO_EXECUTE_DENIED | flag::INHERIT);
+    match mode & 0o111 {
+        0o111 => flags | flag::NO_EXECUTE_DENIED,
+        _ => flags,
+    }
+}
+
+fn time_to_set(time: Option<SetTime>, now: StoredTime) -> Option<StoredTime> {
+    time.map(|time| match time {
+        SetTime::Now => now,
+        SetTime::To(time) => stored_time(time),
+    })
+}
+
+/// Kind, permissions, link and device of what is to be made.
+fn shape<'a>(what: &Make<'a>) -> (Kind, u64, Option<&'a [u8]>, u64) {
+    match what {
+        Make::File => (Kind::File, 0o644, None, 0),
+        Make::Directory => (Kind::Directory, 0o755, None, 0),
+        Make::Link(to) => (Kind::Link, 0o777, Some(to), 0),
+        Make::BlockDevice(major, minor) => {
+            (Kind::BlockDevice, 0o644, None, device_of(*major, *minor))
+        }
+        Make::CharacterDevice(major, minor) => {
+            let device = device_of(*major, *minor);
+            (Kind::CharacterDevice, 0o644, None, device)
+        }
+        Make::Socket => (Kind::Socket, 0o644, None, 0),
+        Make::Pipe => (Kind::Pipe, 0o644, None, 0),
+    }
+}
+
+impl<O: Objects> Zpl<O> {
+    /// As [`FileSystem::make`](file_system::FileSystem::make).
+    pub(crate) fn make_object(
+        &self,
+        who: &Identity,
+        directory: Node,
+        name: &[u8],
+        what: Make<'_>,
+        wanted: &SetAttributes,
+    ) -> Done<Made> {
+        self.check_name(name)?;
+        let _names = self.lock_names();
+        let _changing = self.locks.change(&[directory.object]);
+        let parent = self.directory(who, directory, true)?;
+        if self.entry(directory.object, name)?.is_some() {
+            return Err(FileError::Exists);
+        }
+        let new = new_object(who, directory.object, &parent, &what, wanted)?;
+        self.create(directory.object, &parent, name, &new)
+    }
+
+    /// Makes an object. The names, and the directory, are locked.
+    pub(crate) fn create(
+        &self,
+        directory: u64,
+        parent: &Stored,
+        name: &[u8],
+        new: &NewObject<'_>,
+    ) -> Done<Made> {
+        let stored = &new.stored;
+        let kind = kind_of(stored.mode).ok_or(FileError::Invalid)?;
+        let list = acl::trivial((stored.mode & 0o777) as u32, kind);
+        let set = with_entries(parent, 1, i64::from(kind == Kind::Directory));
+        let record = Record::Create(Creation {
+            directory,
+            object: new.claims.unwrap_or(0),
+            slots: stored.slots,
+            mode: stored.mode,
+            uid: stored.uid,
+            gid: stored.gid,
+            generation: stored.generation,
+            crtime: stored.crtime,
+            device: stored.device,
+            name,
+            link: new.link,
+        });
+        let is_new = true;
+        let log = |record: &Record<'_>| {
+            let (kind, body) = record.encode();
+            Step::Log {
+                kind,
+                body,
+                is_new,
+                generation: 0,
+            }
+        };
+        let mut steps = vec![
+            Step::Make {
+                claims: new.claims,
+                stored,
+                acl: &list,
+                link: new.link,
+            },
+            Step::Enter {
+                directory,
+                name,
+                value: entry_type(stored.mode),
+                is_new,
+                replaces: false,
+            },
+            Step::Set {
+                object: directory,
+                stored: set,
+                acl: None,
+            },
+            log(&record),
+        ];
+        steps.extend(new.then.map(|then| log(&Record::Set(then))));
+        let outcome = self.objects.change(&steps, false).map_err(failure)?;
+        let made = self.objects.stored(outcome.object).map_err(failure)?;
+        Ok(Made {
+            object: Object {
+                node: Node {
+                    object: outcome.object,
+                    generation: made.generation,
+                },
+                attributes: attributes_of(&made)?,
+            },
+            directory: changed(parent, &set)?,
+        })
+    }
+
+    /// As [`FileSystem::link`](file_system::FileSystem::link).
+    pub(crate) fn link_object(
+        &self,
+        who: &Identity,
+        node: Node,
+        directory: Node,
+        name: &[u8],
+    ) -> Done<Changed> {
+        self.check_name(name)?;
+        let _names = self.lock_names();
+        let _changing = self.locks.change(&[node.object, directory.object]);
+        let stored = self.live(node)?;
+        if attributes_of(&stored)?.kind == Kind::Directory {
+            return Err(FileError::IsDirectory);
+        }
+        if stored.links >= u64::from(LINKS_MAX) {
+            return Err(FileError::TooManyLinks);
+        }
+        let parent = self.directory(who, directory, true)?;
+        if self.entry(directory.object, name)?.is_some() {
+            return Err(FileError::Exists);
+        }
+        // What lost its last name is on its way out, though somebody holds it.
+        if stored.links == 0 {
+            return Err(FileError::Stale);
+        }
+        let set = with_entries(&parent, 1, 0);
+        let linked = Stored {
+            links: stored.links + 1,
+            ctime: now_after(stored.ctime),
+            has: Has::LINKS.with(Has::CTIME),
+            ..Stored::default()
+        };
+        let steps = [
+            Step::Enter {
+                directory: directory.object,
+                name,
+                value: entry_type(stored.mode) | node.object,
+                is_new: false,
+                replaces: false,
+            },
+            Step::Set {
+                object: node.object,
+                stored: linked,
+                acl: None,
+            },
+            Step::Set {
+                object: directory.object,
+                stored: set,
+                acl: None,
+            },
+            logged(&Record::Link {
+                directory: directory.object,
+                object: node.object,
+                name,
+            }),
+        ];
+        self.objects.change(&steps, false).map_err(failure)?;
+        changed(&parent, &set)
+    }
+
+    /// As [`FileSystem::set_attributes`](file_system::FileSystem::set_attributes).
+    pub(crate) fn set(
+        &self,
+        who: &Identity,
+        node: Node,
+        changes: &SetAttributes,
+        guard: &Guard,
+    ) -> Done<Changed> {
+        let _changing = self.locks.change(&[node.object]);
+        let stored = self.live(node)?;
+        let attributes = attributes_of(&stored)?;
+        if guard.changed.is_some_and(|time| time != attributes.changed) {
+            return Err(FileError::NotSame);
+        }
+        check_set(&self.judged(node.object, &stored, who)?, who, changes)?;
+        if let Some(size) = changes.size {
+            check_size(attributes.kind, size)?;
+        }
+        let mode = mode_after(&attributes, who, changes);
+        let (set, record) = setting(node.object, &stored, changes, mode);
+        if let Some(size) = changes.size.filter(|size| *size < stored.size) {
+            let freed = self.objects.free(node.object, size, None);
+            freed.map_err(failure)?;
+        }
+        // The only block grows with the file: later blocks have its size.
+        let block_size = changes
+            .size
+            .and_then(|size| self.grown_block(&stored, size));
+        let mut steps = Vec::new();
+        if block_size.is_some() {
+            steps.push(Step::Write {
+                object: node.object,
+                offset: 0,
+                bytes: &[],
+                block_size,
+            });
+        }
+        let list = changes
+            .mode
+            .map(|_| acl::trivial(mode & 0o777, attributes.kind));
+        steps.extend([
+            Step::Set {
+                object: node.object,
+                stored: set,
+                acl: list,
+            },
+            logged(&Record::Set(record)),
+        ]);
+        let frees = changes.size.is_some_and(|size| size < stored.size);
+        self.objects.change(&steps, frees).map_err(failure)?;
+        changed(&stored, &set)
+    }
+
+    /// The new size of a file's only block, if it has to become larger for contents up to `end`: blocks of a file have
+    /// one size, which is the dataset's `recordsize` as soon as there are two.
+    fn grown_block(&self, stored: &Stored, end: u64) -> Option<u64> {
+        let (now, max) = (stored.block_size, self.objects.record_size());
+        let may_grow = stored.size <= now && (!now.is_power_of_two() || now < max);
+        if end <= now || !may_grow {
+            return None;
+        }
+        // The dataset had larger blocks when the file was written.
+        let limit = match now > max {
+            true => now.next_power_of_two(),
+            false => max,
+        };
+        Some(end.min(limit))
+    }
+
+    /// As [`FileSystem::write`](file_system::FileSystem::write).
+    pub(crate) fn write_contents(&self, node: Node, offset: u64, bytes: &[u8]) -> Done<Changed> {
+        let end = offset.checked_add(bytes.len() as u64);
+        end.filter(|end| *end <= FILE_BYTES_MAX)
+            .ok_or(FileError::TooLarge)?;
+        let _changing = self.locks.change(&[node.object]);
+        let first = self.file(node)?;
+        let mut last = first;
+        let mut at = offset;
+        for piece in bytes.chunks(WRITE_BYTES_MAX) {
+            let length = piece.len() as u64;
+            let set = self.write_piece(node.object, &last, (at, piece), (at, length))?;
+            last = merged(&last, &set);
+            at += length;
+            // Its block may have grown.
+            if at - offset < bytes.len() as u64 {
+                let stored = self.objects.stored(node.object).map_err(failure)?;
+                last.block_size = stored.block_size;
+            }
+        }
+        Ok(Changed {
+            before: attributes_of(&first)?,
+            after: attributes_of(&last)?,
+        })
+    }
+
+    /// Writes in one transaction. `range` is what the file gets of it: its end may be before that of the bytes.
+    pub(crate) fn write_piece(
+        &self,
+        object: u64,
+        stored: &Stored,
+        (offset, bytes): (u64, &[u8]),
+        range: (u64, u64),
+    ) -> Done<Stored> {
+        let time = now_after(stored.ctime);
+        let mut set = Stored {
+            size: stored.size.max(range.0 + range.1),
+            mtime: time,
+            ctime: time,
+            mode: without_set_id(stored.mode),
+            has: Has::SIZE.with(Has::MTIME).with(Has::CTIME),
+            ..Stored::default()
+        };
+        if set.mode != stored.mode {
+            set.has = set.has.with(Has::MODE);
+        }
+        let record = Record::Write {
+            object,
+            offset: range.0,
+            length: range.1,
+            bytes: Bytes::Here(b""),
+        };
+        let (kind, body) = record.encode();
+        let end = set.size.max(offset + bytes.len() as u64);
+        let steps = [
+            Step::Write {
+                object,
+                offset,
+                bytes,
+                block_size: self.grown_block(stored, end),
+            },
+            Step::Set {
+                object,
+                stored: set,
+                acl: None,
+            },
+            Step::Log {
+                kind,
+                body,
+                is_new: false,
+                generation: stored.generation,
+            },
+        ];
+        self.objects.change(&steps, false).map_err(failure)?;
+        Ok(set)
+    }
+
+    /// As [`FileSystem::deallocate`](file_system::FileSystem::deallocate).
+    pub(crate) fn punch(&self, node: Node, offset: u64, length: u64) -> Done {
+        let _changing = self.locks.change(&[node.object]);
+        let stored = self.file(node)?;
+        let end = offset.checked_add(length).ok_or(FileError::Invalid)?;
+        let end = end.min(stored.size);
+        let length = end.saturating_sub(offset);
+        if length == 0 {
+            return Ok(());
+        }
+        let freed = self.objects.free(node.object, offset, Some(length));
+        freed.map_err(failure)?;
+        let time = now_after(stored.ctime);
+        let set = Stored {
+            mtime: time,
+            ctime: time,
+            has: Has::MTIME.with(Has::CTIME),
+            ..Stored::default()
+        };
+        let steps = [
+            Step::Set {
+                object: node.object,
+                stored: set,
+                acl: None,
+            },
+            logged(&Record::Truncate {
+                object: node.object,
+                offset,
+                length,
+            }),
+        ];
+        self.objects.change(&steps, true).map_err(failure)?;
+        Ok(())
+    }
+}
+
+/// Whoever writes to a file must not get its rights by that.
+fn without_set_id(mode: u64) -> u64 {
+    let mode = mode & !SET_USER_ID;
+    match mode & GROUP_EXECUTES {
+        0 => mode,
+        _ => mode & !SET_GROUP_ID,
+    }
+}
+
+fn check_size(kind: Kind, size: u64) -> Done {
+    match kind {
+        Kind::File if size > FILE_BYTES_MAX => Err(FileError::TooLarge),
+        Kind::File => Ok(()),
+        Kind::Directory => Err(FileError::IsDirectory),
+        _ => Err(FileError::WrongType),
+    }
+}
+
+/// What changes become: attributes to store, and the record that says so.
+fn setting(object: u64, stored: &Stored, changes: &SetAttributes, mode: u32) -> (Stored, Setting) {
+    let time = now_after(stored.ctime);
+    let mode = stored.mode & TYPE_MASK | u64::from(mode) & MODE_MASK;
+    let mut set = Stored {
+        ctime: time,
+        has: Has::CTIME,
+        ..Stored::default()
+    };
+    let mut record = Setting {
+        object,
+        mask: set::CTIME,
+        mode,
+        ..Setting::default()
+    };
+    let mut sets = |has: Has, mask: u64| {
+        set.has = set.has.with(has);
+        record.mask |= mask;
+    };
+    if changes.mode.is_some() || mode != stored.mode {
+        sets(Has::MODE, set::MODE);
+    }
+    if changes.uid.is_some() {
+        sets(Has::UID, set::UID);
+    }
+    if changes.gid.is_some() {
+        sets(Has::GID, set::GID);
+    }
+    if changes.size.is_some() {
+        sets(Has::SIZE, set::SIZE);
+    }
+    let accessed = time_to_set(changes.accessed, stored_time(now()));
+    if accessed.is_some() {
+        sets(Has::ATIME, set::ATIME);
+    }
+    // A new size is a change of the contents.
+    let contents = changes.size.map(|_| time);
+    let modified = time_to_set(changes.modified, time).or(contents);
+    if modified.is_some() {
+        sets(Has::MTIME, set::MTIME);
+    }
+    if changes.mode.is_some() {
+        set.has = set.has.with(Has::FLAGS);
+        set.flags = with_mode(stored.flags, mode);
+    }
+    set.mode = mode;
+    set.uid = changes.uid.map_or(stored.uid, u64::from);
+    set.gid = changes.gid.map_or(stored.gid, u64::from);
+    set.size = changes.size.unwrap_or(stored.size);
+    set.atime = accessed.unwrap_or(stored.atime);
+    set.mtime = modified.unwrap_or(stored.mtime);
+    (record.uid, record.gid, record.size) = (set.uid, set.gid, set.size);
+    (record.atime, record.mtime) = (set.atime, set.mtime);
+    (set, record)
+}
+
+/// What a new object is like.
+fn new_object<'a>(
+    who: &Identity,
+    directory: u64,
+    parent: &Stored,
+    what: &Make<'a>,
+    wanted: &SetAttributes,
+) -> Done<NewObject<'a>> {
+    let (kind, permissions, link, device) = shape(what);
+    if link.is_some_and(|to| to.is_empty() || to.contains(&0)) {
+        return Err(FileError::Invalid);
+    }
+    if link.is_some_and(|to| to.len() > LINK_BYTES_MAX) {
+        return Err(FileError::NameTooLong);
+    }
+    let is_directory = kind == Kind::Directory;
+    let (gid, inherited) = match parent.mode & SET_GROUP_ID {
+        0 => (u64::from(who.gid), 0),
+        _ if is_directory => (parent.gid, SET_GROUP_ID),
+        _ => (parent.gid, 0),
+    };
+    let time = stored_time(now());
+    let first = fresh(
+        directory,
+        (
+            type_of(kind) | permissions | inherited,
+            u64::from(who.uid),
+            gid,
+        ),
+        link.map_or(0, |to| to.len() as u64),
+        device,
+        time,
+        parent,
+    );
+    let rest = SetAttributes {
+        mode: wanted.mode.map(|mode| mode | inherited as u32),
+        uid: wanted.uid.filter(|uid| *uid != who.uid),
+        gid: wanted.gid.filter(|gid| u64::from(*gid) != first.gid),
+        size: wanted.size.filter(|_| kind == Kind::File),
+        ..*wanted
+    };
+    let attributes = attributes_of(&first)?;
+    check_set(&attributes, who, &rest)?;
+    if let Some(size) = rest.size {
+        check_size(kind, size)?;
+    }
+    let (set, mut then) = setting(0, &first, &rest, mode_after(&attributes, who, &rest));
+    let mut stored = merged(&first, &set);
+    stored.ctime = first.ctime;
+    stored.flags = with_mode(first.flags, stored.mode);
+    // The record of the creation has owner and mode.
+    then.mask &= set::SIZE | set::ATIME | set::MTIME;
+    Ok(NewObject {
+        stored,
+        link,
+        claims: None,
+        then: (then.mask != 0).then_some(then),
+    })
+}
+
+/// Attributes of an object that nobody has changed yet.
+pub(crate) fn fresh(
+    directory: u64,
+    (mode, uid, gid): (u64, u64, u64),
+    size: u64,
+    device: u64,
+    time: StoredTime,
+    parent: &Stored,
+) -> Stored {
+    let is_directory = kind_of(mode) == Some(Kind::Directory);
+    let is_device = matches!(
+        kind_of(mode),
+        Some(Kind::BlockDevice | Kind::CharacterDevice)
+    );
+    let mut stored = Stored {
+        mode,
+        // Of a directory its entries, with `.` and `..`.
+        size: if is_directory { 2 } else { size },
+        uid,
+        gid,
+        parent: directory,
+        flags: with_mode(flag::ARCHIVE | flag::MODIFIED, mode),
+        atime: time,
+        mtime: time,
+        ctime: time,
+        crtime: time,
+        links: if is_directory { 2 } else { 1 },
+        device,
+        has: Has::NEW,
+        ..Stored::default()
+    };
+    if is_device {
+        stored.has = stored.has.with(Has::DEVICE);
+    }
+    if parent.flags & flag::PROJECT_INHERITS != 0 && parent.has.has(Has::PROJECT) {
+        stored.project = parent.project;
+        stored.has = stored.has.with(Has::PROJECT);
+        stored.flags |= flag::PROJECT;
+        if is_directory {
+            stored.flags |= flag::PROJECT_INHERITS;
+        }
+    }
+    stored
+}

@@ -1,0 +1,379 @@
+//! A file system: looking, and what the changes share. The changes are in [`crate::changes`] and [`crate::removal`].
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use file_system::rights::{check_directory, check_name, permitted};
+use file_system::{
+    Attributes, COOKIE_LAST, Changed, Content, Done, Entry, FileError, FileSystem, FileSystemId,
+    Guard, Identity, Kind, Limits, Made, Make, Node, Object, Permissions, Read, Removable, Renamed,
+    SetAttributes, Statistics,
+};
+
+use crate::acl;
+use crate::convert::{attributes_of, entry_object, failure, flag};
+use crate::locks::ObjectLocks;
+use crate::objects::{Facts, ObjectError, Objects, Stored, Text};
+
+/// Bytes of a name.
+pub const NAME_BYTES_MAX: usize = 255;
+/// Names of one object (`ZFS_LINK_MAX` of Linux).
+pub const LINKS_MAX: u32 = i32::MAX as u32;
+/// Bytes that one transaction writes.
+pub const WRITE_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a file.
+pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
+/// Bytes of an access control list, and of where a link leads.
+const TEXT_BYTES_MAX: usize = 64 << 10;
+/// What lies between a place in a directory and its cookie: low cookies mean something else in protocols.
+const COOKIE_FIRST: u64 = 16;
+
+/// An open file system; see the crate's description.
+pub struct Zpl<O> {
+    pub(crate) objects: O,
+    facts: Facts,
+    root: Node,
+    /// Whoever changes names has it. It comes before the objects' locks.
+    names: Mutex<()>,
+    pub(crate) locks: ObjectLocks,
+    /// Objects that are kept when they lose their last name, and how often.
+    holds: Mutex<HashMap<u64, u32>>,
+}
+
+impl<O: Objects> Zpl<O> {
+    pub(crate) fn new(objects: O, facts: Facts, root: Node) -> Self {
+        Self {
+            objects,
+            facts,
+            root,
+            names: Mutex::new(()),
+            locks: ObjectLocks::new(),
+            holds: Mutex::new(HashMap::new()),
+        }
+    }
+
+    pub(crate) fn lock_names(&self) -> MutexGuard<'_, ()> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_holds(&self) -> MutexGuard<'_, HashMap<u64, u32>> {
+        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_held(&self, object: u64) -> bool {
+        self.lock_holds().contains_key(&object)
+    }
+
+    /// The objects that it was made of.
+    pub fn objects(&self) -> &O {
+        &self.objects
+    }
+
+    pub(crate) fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// An object that has a name, or is held. What belongs to extended attributes is no object of its own.
+    pub(crate) fn live(&self, node: Node) -> Done<Stored> {
+        let stored = self.objects.stored(node.object).map_err(failure)?;
+        let is_gone = stored.links == 0 && !self.is_held(node.object);
+        let is_hidden = stored.flags & flag::EXTENDED != 0;
+        if stored.generation != node.generation || is_gone || is_hidden {
+            return Err(FileError::Stale);
+        }
+        Ok(stored)
+    }
+
+    /// The object that a number has now.
+    fn known(&self, object: u64) -> Done<Object> {
+        let stored = self.objects.stored(object).map_err(failure)?;
+        let node = Node {
+            object,
+            generation: stored.generation,
+        };
+        let stored = self.live(node)?;
+        Ok(Object {
+            node,
+            attributes: attributes_of(&stored)?,
+        })
+    }
+
+    /// The attributes of an object, with the permissions that `who` has by its access control list. For decisions only.
+    pub(crate) fn judged(&self, object: u64, stored: &Stored, who: &Identity) -> Done<Attributes> {
+        let attributes = attributes_of(stored)?;
+        if stored.flags & flag::ACL_TRIVIAL != 0 || who.uid == 0 {
+            return Ok(attributes);
+        }
+        let list = self.objects.text(object, Text::Acl, TEXT_BYTES_MAX);
+        let may = acl::permitted(&list.map_err(failure)?, &attributes, who);
+        let bits = u32::from(may.read) << 2 | u32::from(may.write) << 1 | u32::from(may.execute);
+        Ok(Attributes {
+            mode: attributes.mode & 0o7000 | bits << 6 | bits << 3 | bits,
+            ..attributes
+        })
+    }
+
+    /// A directory in which `who` may look names up, and change them if `writes`.
+    pub(crate) fn directory(&self, who: &Identity, node: Node, writes: bool) -> Done<Stored> {
+        let stored = self.live(node)?;
+        check_directory(&self.judged(node.object, &stored, who)?, who, writes)?;
+        if writes && stored.links == 0 {
+            return Err(FileError::Stale);
+        }
+        Ok(stored)
+    }
+
+    /// Whether the bytes may be a name here.
+    pub(crate) fn check_name(&self, name: &[u8]) -> Done {
+        check_name(name, NAME_BYTES_MAX)?;
+        match self.facts.utf8_only && std::str::from_utf8(name).is_err() {
+            true => Err(FileError::BadName),
+            false => Ok(()),
+        }
+    }
+
+    /// The object that a name in a directory means, if there is one.
+    pub(crate) fn entry(&self, directory: u64, name: &[u8]) -> Done<Option<u64>> {
+        match self.objects.look_up(directory, name) {
+            Ok(value) => Ok(Some(entry_object(value))),
+            Err(ObjectError::Missing) => Ok(None),
+            Err(error) => Err(failure(error)),
+        }
+    }
+
+    /// A file whose contents are to be used.
+    pub(crate) fn file(&self, node: Node) -> Done<Stored> {
+        let stored = self.live(node)?;
+        match attributes_of(&stored)?.kind {
+            Kind::File => Ok(stored),
+            Kind::Directory => Err(FileError::IsDirectory),
+            _ => Err(FileError::WrongType),
+        }
+    }
+}
+
+impl<O: Objects> FileSystem for Zpl<O> {
+    fn id(&self) -> FileSystemId {
+        FileSystemId {
+            guid: self.facts.identity,
+            snapshot: self.facts.snapshot,
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            name_bytes_max: NAME_BYTES_MAX as u32,
+            file_bytes_max: FILE_BYTES_MAX,
+            links_max: LINKS_MAX,
+            atomic_write_bytes: WRITE_BYTES_MAX as u32,
+            is_read_only: self.facts.is_read_only,
+            ignores_case: false,
+        }
+    }
+
+    fn root(&self) -> Node {
+        self.root
+    }
+
+    fn statistics(&self) -> Done<Statistics> {
+        let [used, free, objects, objects_free] = self.objects.space().map_err(failure)?;
+        Ok(Statistics {
+            bytes_total: used.saturating_add(free),
+            bytes_free: free,
+            files_total: objects.saturating_add(objects_free),
+            files_free: objects_free,
+        })
+    }
+
+    fn attributes(&self, node: Node) -> Done<Attributes> {
+        attributes_of(&self.live(node)?)
+    }
+
+    fn object(&self, object: u64) -> Done<Object> {
+        self.known(object)
+    }
+
+    fn set_attributes(
+        &self,
+        who: &Identity,
+        node: Node,
+        changes: &SetAttributes,
+        guard: &Guard,
+    ) -> Done<Changed> {
+        self.set(who, node, changes, guard)
+    }
+
+    fn permissions(&self, who: &Identity, node: Node) -> Done<Permissions> {
+        let stored = self.live(node)?;
+        Ok(permitted(&self.judged(node.object, &stored, who)?, who))
+    }
+
+    fn look_up(&self, who: &Identity, directory: Node, name: &[u8]) -> Done<Object> {
+        self.directory(who, directory, false)?;
+        self.check_name(name)?;
+        let object = self.entry(directory.object, name)?;
+        match self.known(object.ok_or(FileError::NotFound)?) {
+            // It was removed in between.
+            Err(FileError::Stale) => Err(FileError::NotFound),
+            known => known,
+        }
+    }
+
+    fn parent(&self, who: &Identity, directory: Node) -> Done<Node> {
+        let stored = self.directory(who, directory, false)?;
+        self.known(stored.parent).map(|object| object.node)
+    }
+
+    fn make(
+        &self,
+        who: &Identity,
+        directory: Node,
+        name: &[u8],
+        what: Make<'_>,
+        attributes: &SetAttributes,
+    ) -> Done<Made> {
+        self.make_object(who, directory, name, what, attributes)
+    }
+
+    fn remove(
+        &self,
+        who: &Identity,
+        directory: Node,
+        name: &[u8],
+        what: Removable,
+    ) -> Done<Changed> {
+        self.remove_name(who, directory, name, what)
+    }
+
+    fn rename(&self, who: &Identity, from: (Node, &[u8]), to: (Node, &[u8])) -> Done<Renamed> {
+        self.rename_object(who, from, to)
+    }
+
+    fn link(&self, who: &Identity, node: Node, directory: Node, name: &[u8]) -> Done<Changed> {
+        self.link_object(who, node, directory, name)
+    }
+
+    fn read_link(&self, node: Node) -> Done<Vec<u8>> {
+        let stored = self.live(node)?;
+        if attributes_of(&stored)?.kind != Kind::Link {
+            return Err(FileError::WrongType);
+        }
+        let text = self.objects.text(node.object, Text::Link, TEXT_BYTES_MAX);
+        text.map_err(failure)
+    }
+
+    fn read_directory(
+        &self,
+        who: &Identity,
+        directory: Node,
+        cookie: u64,
+        visit: &mut dyn FnMut(Entry<'_>) -> bool,
+    ) -> Done<bool> {
+        let stored = self.live(directory)?;
+        let attributes = self.judged(directory.object, &stored, who)?;
+        if attributes.kind != Kind::Directory {
+            return Err(FileError::NotDirectory);
+        }
+        if !permitted(&attributes, who).read {
+            return Err(FileError::Access);
+        }
+        let cursor = match cookie {
+            0 => 0,
+            COOKIE_FIRST..=COOKIE_LAST => cookie - COOKIE_FIRST,
+            _ => return Err(FileError::BadCookie),
+        };
+        let mut place = Ok(());
+        let listed = self.objects.list(directory.object, cursor, &mut |entry| {
+            let cookie = entry.cursor.saturating_add(COOKIE_FIRST);
+            if cookie > COOKIE_LAST {
+                place = Err(FileError::Io);
+                return false;
+            }
+            visit(Entry {
+                name: entry.name,
+                object: entry_object(entry.value),
+                cookie,
+            })
+        });
+        place?;
+        listed.map_err(failure)
+    }
+
+    fn read(&self, node: Node, offset: u64, into: &mut [u8]) -> Done<Read> {
+        let _reading = self.locks.read(node.object);
+        let size = self.file(node)?.size;
+        let end = offset.saturating_add(into.len() as u64).min(size);
+        let length = end.saturating_sub(offset) as usize;
+        if length != 0 {
+            let read = self.objects.read(node.object, offset, &mut into[..length]);
+            read.map_err(failure)?;
+        }
+        Ok(Read {
+            length,
+            is_end: offset.saturating_add(length as u64) >= size,
+        })
+    }
+
+    fn write(&self, node: Node, offset: u64, bytes: &[u8]) -> Done<Changed> {
+        self.write_contents(node, offset, bytes)
+    }
+
+    fn commit(&self, node: Option<Node>) -> Done {
+        if let Some(node) = node {
+            self.live(node)?;
+        }
+        self.objects.commit().map_err(failure)
+    }
+
+    fn seek(&self, node: Node, offset: u64, content: Content) -> Done<u64> {
+        let _reading = self.locks.read(node.object);
+        let size = self.file(node)?.size;
+        if offset >= size {
+            return Err(FileError::BeyondEnd);
+        }
+        let hole = content == Content::Hole;
+        let found = self.objects.next(node.object, offset, hole);
+        match found.map_err(failure)? {
+            Some(at) if at < size => Ok(at),
+            _ if hole => Ok(size),
+            _ => Err(FileError::BeyondEnd),
+        }
+    }
+
+    fn deallocate(&self, node: Node, offset: u64, length: u64) -> Done {
+        self.punch(node, offset, length)
+    }
+
+    fn hold(&self, node: Node) -> Done {
+        *self.lock_holds().entry(node.object).or_default() += 1;
+        // Whoever took its last name before does not know of the hold, and removes it.
+        let found = self.objects.stored(node.object).map_err(failure);
+        let is_there = found.is_ok_and(|stored| {
+            stored.generation == node.generation
+                && (stored.links != 0 || self.lock_holds().get(&node.object) > Some(&1))
+        });
+        if !is_there {
+            self.release(node);
+            return Err(FileError::Stale);
+        }
+        Ok(())
+    }
+
+    fn release(&self, node: Node) {
+        {
+            let mut holds = self.lock_holds();
+            let Some(count) = holds.get_mut(&node.object) else {
+                return;
+            };
+            *count -= 1;
+            if *count != 0 {
+                return;
+            }
+            holds.remove(&node.object);
+        }
+        let is_unlinked = self.objects.stored(node.object);
+        if is_unlinked.is_ok_and(|stored| stored.links == 0) {
+            self.purge_told(node.object);
+        }
+    }
+}

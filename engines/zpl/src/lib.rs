@@ -1,0 +1,25 @@
+//! The POSIX layer of ZFS: files, directories and their attributes on the objects of a dataset, in the form of version 5
+//! that kernel ZFS mounts (`sys/zfs_znode.h`, `sys/zfs_sa.h`), with its intent log.
+//!
+//! It knows no pool: [`objects`] is what it needs of one. What the dataset has that this layer does not serve is refused
+//! when it is opened: old forms of attributes, names that are normalized or ignore case, access control lists of
+//! POSIX, and records in the intent log that it cannot replay. Extended attributes are kept and not served. Times of last
+//! reads are not updated by reads. Quotas of users, groups and projects are counted and not enforced.
+//!
+//! Names are changed one change after the other in a file system; contents of different files side by side.
+
+#![forbid(unsafe_code)]
+
+pub mod acl;
+mod changes;
+mod convert;
+mod file_system;
+mod locks;
+pub mod objects;
+mod open;
+pub mod records;
+mod removal;
+mod replay;
+
+pub use file_system::Zpl;
+pub use open::OpenError;

@@ -1,0 +1,300 @@
+//! What this crate needs of a pool: objects with attributes, directories and contents, and transactions that change
+//! several of them together. OpenZFS is behind it in `engines/zpool`.
+
+use std::fmt;
+
+/// Why the pool did not do something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ObjectError {
+    /// There is no such object, entry or attribute.
+    #[error("there is no such object")]
+    Missing,
+    /// The entry, or the number of an object, is taken.
+    #[error("it is there already")]
+    Exists,
+    /// The pool, or the dataset's quota, is full.
+    #[error("no space")]
+    NoSpace,
+    /// A quota of the dataset is used up.
+    #[error("the quota is used up")]
+    Quota,
+    /// Nothing can be changed.
+    #[error("read-only")]
+    ReadOnly,
+    /// The key of the dataset is not loaded.
+    #[error("its key is not loaded")]
+    KeyMissing,
+    /// The file system was closed.
+    #[error("it is closed")]
+    Closed,
+    /// What is to be read is longer than what was expected at most.
+    #[error("it is too long")]
+    TooLong,
+    /// The devices failed, or what is stored makes no sense. The number is the library's `errno`.
+    #[error("error {0}")]
+    Io(i32),
+}
+
+/// What is known of a file system when it is opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Facts {
+    /// Version of the POSIX layer's format.
+    pub version: u64,
+    /// Stays with the dataset.
+    pub identity: u64,
+    /// Of a snapshot its number in the pool, else 0.
+    pub snapshot: u64,
+    /// The root directory.
+    pub root: u64,
+    /// The list of objects that lost their last name.
+    pub unlinked: u64,
+    /// How names are normalized; 0: not at all.
+    pub normalization: u64,
+    /// Whether names have to be UTF-8.
+    pub utf8_only: bool,
+    /// Whether the case of names matters; 0: it does.
+    pub case_sensitivity: u64,
+    /// Whether access control lists of POSIX are in effect.
+    pub has_posix_acls: bool,
+    /// Whether attributes have the form of version 5.
+    pub has_system_attributes: bool,
+    /// Nothing can be changed.
+    pub is_read_only: bool,
+    /// An intent log has to be replayed first.
+    pub log_waits: bool,
+    /// And a machine of the other byte order wrote it.
+    pub log_is_foreign: bool,
+}
+
+/// Seconds and nanoseconds as they are stored.
+pub type StoredTime = [u64; 2];
+
+/// Attributes of an object as they are stored (`sys/zfs_sa.h`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Stored {
+    pub mode: u64,
+    pub size: u64,
+    pub generation: u64,
+    pub uid: u64,
+    pub gid: u64,
+    pub parent: u64,
+    pub flags: u64,
+    pub atime: StoredTime,
+    pub mtime: StoredTime,
+    pub ctime: StoredTime,
+    pub crtime: StoredTime,
+    pub links: u64,
+    pub project: u64,
+    pub device: u64,
+    /// The directory of extended attributes.
+    pub extended: u64,
+    /// Which of the above there are.
+    pub has: Has,
+    /// Bytes of a block.
+    pub block_size: u64,
+    /// Bytes on disk.
+    pub space: u64,
+    /// Places in the table of objects.
+    pub slots: u64,
+}
+
+/// A set of attributes; the bits of the shim (`BH_HAS_*`).
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Has(pub u64);
+
+#[allow(missing_docs)]
+impl Has {
+    pub const MODE: Self = Self(1 << 0);
+    pub const SIZE: Self = Self(1 << 1);
+    pub const GENERATION: Self = Self(1 << 2);
+    pub const UID: Self = Self(1 << 3);
+    pub const GID: Self = Self(1 << 4);
+    pub const PARENT: Self = Self(1 << 5);
+    pub const FLAGS: Self = Self(1 << 6);
+    pub const ATIME: Self = Self(1 << 7);
+    pub const MTIME: Self = Self(1 << 8);
+    pub const CTIME: Self = Self(1 << 9);
+    pub const CRTIME: Self = Self(1 << 10);
+    pub const LINKS: Self = Self(1 << 11);
+    pub const PROJECT: Self = Self(1 << 12);
+    pub const DEVICE: Self = Self(1 << 13);
+    pub const EXTENDED: Self = Self(1 << 14);
+
+    /// Those of every new object.
+    pub const NEW: Self = Self((1 << 12) - 1);
+    /// What a file, directory or link cannot be without.
+    pub const ESSENTIAL: Self = Self::NEW;
+
+    /// Both sets.
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` are in it.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl fmt::Debug for Has {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+/// Attributes of variable length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Text {
+    /// Where a symbolic link leads.
+    Link,
+    /// The entries of the access control list.
+    Acl,
+}
+
+/// One step of a change. Names have no NUL.
+#[derive(Clone, Debug)]
+pub enum Step<'a> {
+    /// Makes an object. A generation of 0 becomes the transaction group.
+    Make {
+        /// The number that it has to have.
+        claims: Option<u64>,
+        /// Its attributes.
+        stored: &'a Stored,
+        /// Its access control list, of entries of 8 bytes.
+        acl: &'a [u8],
+        /// Of a symbolic link where it leads.
+        link: Option<&'a [u8]>,
+    },
+    /// Sets those attributes of `stored` that it has.
+    Set {
+        /// Whose.
+        object: u64,
+        /// What.
+        stored: Stored,
+        /// The access control list, if it changes.
+        acl: Option<Vec<u8>>,
+    },
+    /// Enters a name into a directory.
+    Enter {
+        /// The directory.
+        directory: u64,
+        /// The name.
+        name: &'a [u8],
+        /// The entry. The number of what a step before has made is added.
+        value: u64,
+        /// Whether that is so.
+        is_new: bool,
+        /// Whether the name may be taken.
+        replaces: bool,
+    },
+    /// Takes a name out of a directory.
+    Leave {
+        /// The directory.
+        directory: u64,
+        /// The name.
+        name: &'a [u8],
+    },
+    /// Adds an object to the list of those without a name.
+    Unlink {
+        /// Which.
+        object: u64,
+    },
+    /// Takes it off the list.
+    Forget {
+        /// Which.
+        object: u64,
+    },
+    /// Frees an object and all that it has.
+    Free {
+        /// Which.
+        object: u64,
+    },
+    /// Writes contents.
+    Write {
+        /// Whose.
+        object: u64,
+        /// Where.
+        offset: u64,
+        /// What.
+        bytes: &'a [u8],
+        /// The new size of the file's only block.
+        block_size: Option<u64>,
+    },
+    /// Adds a record to the intent log.
+    Log {
+        /// Its type.
+        kind: u64,
+        /// What stands behind the common header.
+        body: Vec<u8>,
+        /// Whether it is about what a step before has made.
+        is_new: bool,
+        /// Of a write the generation of the file.
+        generation: u64,
+    },
+}
+
+/// What came of a change.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outcome {
+    /// The object that was made, or 0.
+    pub object: u64,
+    /// The transaction group.
+    pub group: u64,
+}
+
+/// An entry of a directory.
+#[derive(Clone, Copy, Debug)]
+pub struct ListedEntry<'a> {
+    /// Its name.
+    pub name: &'a [u8],
+    /// What is stored for it.
+    pub value: u64,
+    /// Where to go on after it.
+    pub cursor: u64,
+}
+
+/// Takes a record of a log: type, and what stands behind the common header. It may make changes.
+pub type Visitor<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<(), ObjectError>;
+
+/// An open file system's objects. Reading attributes and directories is safe beside every change. Whoever changes an
+/// object keeps others from changing it, and from reading its contents, meanwhile.
+pub trait Objects: Send + Sync {
+    /// What was known at the open.
+    fn facts(&self) -> Facts;
+    /// The attributes of a file, directory or other object of a file system.
+    fn stored(&self, object: u64) -> Result<Stored, ObjectError>;
+    /// An attribute of variable length, of `bytes_max` at most.
+    fn text(&self, object: u64, which: Text, bytes_max: usize) -> Result<Vec<u8>, ObjectError>;
+    /// What a directory has for a name.
+    fn look_up(&self, directory: u64, name: &[u8]) -> Result<u64, ObjectError>;
+    /// Visits entries from `cursor` on until `visit` does not take one. Whether the last one was taken.
+    fn list(
+        &self,
+        directory: u64,
+        cursor: u64,
+        visit: &mut dyn FnMut(ListedEntry<'_>) -> bool,
+    ) -> Result<bool, ObjectError>;
+    /// How many entries a directory has.
+    fn count(&self, directory: u64) -> Result<u64, ObjectError>;
+    /// Contents. What was never written is zeros.
+    fn read(&self, object: u64, offset: u64, into: &mut [u8]) -> Result<(), ObjectError>;
+    /// The next data, or hole, from `offset` on.
+    fn next(&self, object: u64, offset: u64, hole: bool) -> Result<Option<u64>, ObjectError>;
+    /// Bytes used and available, objects used and available.
+    fn space(&self) -> Result<[u64; 4], ObjectError>;
+    /// Bytes of a block of a large file.
+    fn record_size(&self) -> u64;
+    /// Performs steps: all or none. `frees`: although there is no space.
+    fn change(&self, steps: &[Step<'_>], frees: bool) -> Result<Outcome, ObjectError>;
+    /// Makes a range a hole; `None`: up to the end. A crash may leave part of it done.
+    fn free(&self, object: u64, offset: u64, length: Option<u64>) -> Result<(), ObjectError>;
+    /// Makes all changes durable that were made before.
+    fn commit(&self) -> Result<(), ObjectError>;
+    /// Waits until all that was done before is on disk in its place.
+    fn settle(&self) -> Result<(), ObjectError>;
+    /// Visits the records that have to be replayed.
+    fn walk_log(&self, visit: Visitor<'_>) -> Result<(), ObjectError>;
+    /// Replays the log. The visitor makes one change with a [`Step::Log`] for each record.
+    fn replay_log(&self, visit: Visitor<'_>) -> Result<(), ObjectError>;
+}

@@ -1,0 +1,141 @@
+//! Opening a file system: what is not served is refused before anything is changed; then what a crash left is finished.
+
+use file_system::Node;
+
+use crate::file_system::Zpl;
+use crate::objects::{Facts, ObjectError, Objects};
+use crate::records::{BadRecord, Record, decode};
+use crate::replay;
+
+/// The only version of the format that is served: attributes in the form that every ZFS writes since 2010.
+const VERSION: u64 = 5;
+
+/// Why a file system is not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// It has what is not served.
+    #[error("it has {what}, which Bulkhead does not serve")]
+    Unsupported {
+        /// What.
+        what: &'static str,
+    },
+    /// Its log waits, and nothing can be changed.
+    #[error(
+        "it is read-only and has an intent log that waits to be replayed, so that what was written last is missing: \
+         set readonly=off until it was opened once"
+    )]
+    LogWaits,
+    /// Its log has a record that cannot be replayed.
+    #[error(
+        "its intent log cannot be replayed here: mount it once with kernel ZFS, which wrote the log, and export the pool"
+    )]
+    Record(#[source] BadRecord),
+    /// What has to be there is missing.
+    #[error("it has no {what}, so that it is damaged or was never completed")]
+    Damaged {
+        /// What.
+        what: &'static str,
+    },
+    /// The pool failed.
+    #[error("it cannot be read")]
+    Objects(#[from] ObjectError),
+}
+
+fn check(facts: &Facts) -> Result<(), OpenError> {
+    let unsupported = [
+        (
+            facts.version > VERSION,
+            "a version of the POSIX layer that is newer than 5",
+        ),
+        (
+            facts.version != 0 && facts.version < VERSION,
+            "a version of the POSIX layer that is older than 5 (`zfs upgrade` of kernel ZFS changes that)",
+        ),
+        (
+            facts.normalization != 0,
+            "names that are normalized (normalization)",
+        ),
+        (
+            facts.case_sensitivity != 0,
+            "names whose case does not matter (casesensitivity)",
+        ),
+        (
+            facts.has_posix_acls,
+            "access control lists of POSIX (acltype=posix)",
+        ),
+        (
+            facts.log_waits && facts.log_is_foreign,
+            "an intent log of a machine with the other byte order",
+        ),
+    ];
+    if let Some((_, what)) = unsupported.iter().find(|(has, _)| *has) {
+        return Err(OpenError::Unsupported { what });
+    }
+    let needed = [
+        (facts.version != 0, "version of the POSIX layer"),
+        (facts.has_system_attributes, "registry of attributes"),
+        (facts.root != 0, "root directory"),
+        (facts.unlinked != 0, "list of unlinked files"),
+    ];
+    match needed.iter().find(|(is_there, _)| !is_there) {
+        Some((_, what)) => Err(OpenError::Damaged { what }),
+        None => Ok(()),
+    }
+}
+
+/// Looks through all of the log for what cannot be replayed.
+fn check_log(objects: &impl Objects) -> Result<(), OpenError> {
+    let mut bad = None;
+    let walked = objects.walk_log(&mut |kind, body| {
+        let decoded = decode(kind, body).and_then(|record| match names_foreigner(&record) {
+            true => Err(BadRecord::Unsupported { kind }),
+            false => Ok(()),
+        });
+        decoded.map_err(|error| {
+            bad = Some(error);
+            ObjectError::Io(0)
+        })
+    });
+    match bad {
+        Some(bad) => Err(OpenError::Record(bad)),
+        None => Ok(walked?),
+    }
+}
+
+/// Whether it gives an object to somebody whom only an identity mapper knows.
+fn names_foreigner(record: &Record<'_>) -> bool {
+    let (uid, gid) = match record {
+        Record::Create(new) => (new.uid, new.gid),
+        Record::Set(set) => (
+            set.uid * u64::from(set.mask & crate::records::set::UID != 0),
+            set.gid * u64::from(set.mask & crate::records::set::GID != 0),
+        ),
+        _ => return false,
+    };
+    u32::try_from(uid).is_err() || u32::try_from(gid).is_err()
+}
+
+impl<O: Objects> Zpl<O> {
+    /// Opens a file system: refuses what is not served, removes what lost its last name, and replays the log.
+    pub fn open(objects: O) -> Result<Self, OpenError> {
+        let facts = objects.facts();
+        check(&facts)?;
+        if facts.log_waits {
+            if facts.is_read_only {
+                return Err(OpenError::LogWaits);
+            }
+            check_log(&objects)?;
+        }
+        let root = objects.stored(facts.root)?;
+        let root = Node {
+            object: facts.root,
+            generation: root.generation,
+        };
+        let zpl = Self::new(objects, facts, root);
+        if !facts.is_read_only {
+            zpl.drain()?;
+            replay::run(&zpl)?;
+        }
+        Ok(zpl)
+    }
+}

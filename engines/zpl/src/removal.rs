@@ -1,0 +1,426 @@
+//! Names that go: removal and renaming, and what happens to objects without a name.
+
+use file_system::rights::check_sticky;
+use file_system::{Changed, Done, FileError, Identity, Kind, Node, Removable, Renamed};
+
+use crate::changes::{changed, logged, with_entries};
+use crate::convert::{attributes_of, entry_object, entry_type, failure, now_after};
+use crate::file_system::Zpl;
+use crate::objects::{Has, ObjectError, Objects, Step, Stored};
+use crate::records::Record;
+
+/// What is longer is freed in several transactions.
+const LARGE_BYTES: u64 = 16 << 20;
+/// More directories than any path has.
+const DEPTH_MAX: usize = 1 << 16;
+
+/// An object that loses a name.
+struct Losing {
+    object: u64,
+    stored: Stored,
+    is_directory: bool,
+}
+
+impl Losing {
+    /// What it becomes: without a name, or with one less.
+    fn after(&self) -> Stored {
+        Stored {
+            links: match self.is_directory {
+                true => 0,
+                false => self.stored.links.saturating_sub(1),
+            },
+            ctime: now_after(self.stored.ctime),
+            has: Has::LINKS.with(Has::CTIME),
+            ..Stored::default()
+        }
+    }
+
+    /// The steps that take the name's share of it.
+    fn steps(&self) -> (bool, Vec<Step<'static>>) {
+        let after = self.after();
+        let mut steps = vec![Step::Set {
+            object: self.object,
+            stored: after,
+            acl: None,
+        }];
+        let is_last = after.links == 0;
+        if is_last {
+            steps.push(Step::Unlink {
+                object: self.object,
+            });
+        }
+        (is_last, steps)
+    }
+}
+
+/// Directories, `-1` for one that goes.
+fn directories(is_directory: bool) -> i64 {
+    i64::from(is_directory)
+}
+
+impl<O: Objects> Zpl<O> {
+    /// The object that a name means, if `who` may take the name away. The names are locked.
+    fn losing(
+        &self,
+        who: &Identity,
+        (directory, parent): (u64, &Stored),
+        object: u64,
+    ) -> Done<Losing> {
+        let stored = self.objects.stored(object).map_err(|error| match error {
+            // A name without an object.
+            ObjectError::Missing => FileError::Io,
+            error => failure(error),
+        })?;
+        let attributes = attributes_of(&stored)?;
+        let directory = self.judged(directory, parent, who)?;
+        check_sticky(&directory, &attributes, who)?;
+        Ok(Losing {
+            object,
+            stored,
+            is_directory: attributes.kind == Kind::Directory,
+        })
+    }
+
+    fn check_empty(&self, directory: u64) -> Done {
+        match self.objects.count(directory).map_err(failure)? {
+            0 => Ok(()),
+            _ => Err(FileError::NotEmpty),
+        }
+    }
+
+    /// As [`FileSystem::remove`](file_system::FileSystem::remove).
+    pub(crate) fn remove_name(
+        &self,
+        who: &Identity,
+        directory: Node,
+        name: &[u8],
+        what: Removable,
+    ) -> Done<Changed> {
+        self.check_name(name)?;
+        let (told, gone) = {
+            let _names = self.lock_names();
+            self.directory(who, directory, true)?;
+            let object = self.entry(directory.object, name)?;
+            let object = object.ok_or(FileError::NotFound)?;
+            let _changing = self.locks.change(&[directory.object, object]);
+            let parent = self.directory(who, directory, true)?;
+            let losing = self.losing(who, (directory.object, &parent), object)?;
+            match (losing.is_directory, what) {
+                (true, Removable::NoDirectory) => return Err(FileError::IsDirectory),
+                (true, _) => self.check_empty(object)?,
+                (false, Removable::Directory) => return Err(FileError::NotDirectory),
+                (false, _) => {}
+            }
+            self.unlink(directory.object, &parent, name, &losing)?
+        };
+        if let Some(object) = gone {
+            self.purge_told(object);
+        }
+        Ok(told)
+    }
+
+    /// Takes a name away. What is to be freed then.
+    fn unlink(
+        &self,
+        directory: u64,
+        parent: &Stored,
+        name: &[u8],
+        losing: &Losing,
+    ) -> Done<(Changed, Option<u64>)> {
+        let set = with_entries(parent, -1, -directories(losing.is_directory));
+        let (is_last, rest) = losing.steps();
+        let mut steps = vec![
+            Step::Leave { directory, name },
+            Step::Set {
+                object: directory,
+                stored: set,
+                acl: None,
+            },
+        ];
+        steps.extend(rest);
+        steps.push(logged(&Record::Remove {
+            directory,
+            name,
+            is_directory: losing.is_directory,
+        }));
+        self.objects.change(&steps, true).map_err(failure)?;
+        let is_gone = is_last && !self.is_held(losing.object);
+        Ok((changed(parent, &set)?, is_gone.then_some(losing.object)))
+    }
+
+    /// Whether `directory` is `ancestor` or lies in it.
+    fn is_within(&self, mut directory: u64, ancestor: u64) -> Done<bool> {
+        for _ in 0..DEPTH_MAX {
+            if directory == ancestor {
+                return Ok(true);
+            }
+            let parent = self.objects.stored(directory).map_err(failure)?.parent;
+            if parent == directory {
+                return Ok(false);
+            }
+            directory = parent;
+        }
+        Err(FileError::Io)
+    }
+
+    /// As [`FileSystem::rename`](file_system::FileSystem::rename).
+    pub(crate) fn rename_object(
+        &self,
+        who: &Identity,
+        from: (Node, &[u8]),
+        to: (Node, &[u8]),
+    ) -> Done<Renamed> {
+        self.check_name(from.1)?;
+        self.check_name(to.1)?;
+        let (renamed, gone) = {
+            let _names = self.lock_names();
+            self.rename_locked(who, from, to)?
+        };
+        if let Some(object) = gone {
+            self.purge_told(object);
+        }
+        Ok(renamed)
+    }
+
+    fn rename_locked(
+        &self,
+        who: &Identity,
+        from: (Node, &[u8]),
+        to: (Node, &[u8]),
+    ) -> Done<(Renamed, Option<u64>)> {
+        self.directory(who, from.0, true)?;
+        self.directory(who, to.0, true)?;
+        let moving = self.entry(from.0.object, from.1)?;
+        let moving = moving.ok_or(FileError::NotFound)?;
+        let target = self.entry(to.0.object, to.1)?;
+        let objects = [from.0.object, to.0.object, moving, target.unwrap_or(moving)];
+        let _changing = self.locks.change(&objects);
+        let parents = (
+            self.directory(who, from.0, true)?,
+            self.directory(who, to.0, true)?,
+        );
+        let mover = self.losing(who, (from.0.object, &parents.0), moving)?;
+        if target == Some(moving) {
+            let same = |stored| changed(stored, &Stored::default());
+            let (from, to) = (same(&parents.0)?, same(&parents.1)?);
+            return Ok((Renamed { from, to }, None));
+        }
+        if mover.is_directory && self.is_within(to.0.object, moving)? {
+            return Err(FileError::Invalid);
+        }
+        let replaced = match target {
+            Some(target) => Some(self.replaced(who, (to.0.object, &parents.1), &mover, target)?),
+            None => None,
+        };
+        self.rename_all(from, to, &parents, &mover, replaced.as_ref())
+    }
+
+    /// What the rename replaces, if it may.
+    fn replaced(
+        &self,
+        who: &Identity,
+        directory: (u64, &Stored),
+        mover: &Losing,
+        target: u64,
+    ) -> Done<Losing> {
+        let replaced = self.losing(who, directory, target)?;
+        if replaced.is_directory != mover.is_directory {
+            return Err(FileError::Exists);
+        }
+        if replaced.is_directory {
+            self.check_empty(target)?;
+        }
+        Ok(replaced)
+    }
+
+    /// Performs a rename that was checked.
+    fn rename_all(
+        &self,
+        from: (Node, &[u8]),
+        to: (Node, &[u8]),
+        parents: &(Stored, Stored),
+        mover: &Losing,
+        replaced: Option<&Losing>,
+    ) -> Done<(Renamed, Option<u64>)> {
+        let moved = directories(mover.is_directory);
+        let gone = replaced.map_or(0, |losing| directories(losing.is_directory));
+        let entries = 1 - i64::from(replaced.is_some());
+        let is_same = from.0.object == to.0.object;
+        let set_to = match is_same {
+            true => with_entries(&parents.1, entries - 1, -gone),
+            false => with_entries(&parents.1, entries, moved - gone),
+        };
+        let set_from = match is_same {
+            true => set_to,
+            false => with_entries(&parents.0, -1, -moved),
+        };
+        let mut steps = vec![
+            Step::Enter {
+                directory: to.0.object,
+                name: to.1,
+                value: entry_type(mover.stored.mode) | mover.object,
+                is_new: false,
+                replaces: replaced.is_some(),
+            },
+            Step::Leave {
+                directory: from.0.object,
+                name: from.1,
+            },
+            Step::Set {
+                object: mover.object,
+                stored: Stored {
+                    parent: to.0.object,
+                    ctime: now_after(mover.stored.ctime),
+                    has: Has::PARENT.with(Has::CTIME),
+                    ..Stored::default()
+                },
+                acl: None,
+            },
+            Step::Set {
+                object: to.0.object,
+                stored: set_to,
+                acl: None,
+            },
+        ];
+        if !is_same {
+            steps.push(Step::Set {
+                object: from.0.object,
+                stored: set_from,
+                acl: None,
+            });
+        }
+        let mut freed = None;
+        if let Some(losing) = replaced {
+            let (is_last, rest) = losing.steps();
+            steps.extend(rest);
+            freed = is_last.then_some(losing.object);
+        }
+        steps.push(logged(&Record::Rename {
+            from: (from.0.object, from.1),
+            to: (to.0.object, to.1),
+        }));
+        self.objects.change(&steps, false).map_err(failure)?;
+        let renamed = Renamed {
+            from: changed(&parents.0, &set_from)?,
+            to: changed(&parents.1, &set_to)?,
+        };
+        Ok((renamed, freed.filter(|object| !self.is_held(*object))))
+    }
+
+    /// Frees an object without a name. A failure is told: the next open tries again.
+    pub(crate) fn purge_told(&self, object: u64) {
+        if let Err(error) = self.purge(object) {
+            tracing::warn!(object, %error, "a removed file still takes space; the next open of the file system frees it");
+        }
+    }
+
+    /// Frees an object of the list of unlinked ones, and what it alone has: its extended attributes.
+    pub(crate) fn purge(&self, object: u64) -> Result<(), ObjectError> {
+        let mut waiting = vec![object];
+        while let Some(object) = waiting.pop() {
+            let _changing = self.locks.change(&[object]);
+            match self.objects.stored(object) {
+                Err(ObjectError::Missing) => {
+                    self.objects.change(&[Step::Forget { object }], true)?;
+                }
+                found => {
+                    let stored = found?;
+                    self.empty(object, &stored, &mut waiting)?;
+                    self.free_object(object, &stored, &mut waiting)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A directory that goes is empty, but for one of extended attributes: these have no other name.
+    fn empty(
+        &self,
+        object: u64,
+        stored: &Stored,
+        waiting: &mut Vec<u64>,
+    ) -> Result<(), ObjectError> {
+        if attributes_of(stored).is_ok_and(|known| known.kind != Kind::Directory) {
+            // A short one is freed as a whole.
+            return match stored.size > LARGE_BYTES {
+                true => self.objects.free(object, 0, None),
+                false => Ok(()),
+            };
+        }
+        let mut inside = Vec::new();
+        self.objects.list(object, 0, &mut |entry| {
+            inside.push((entry.name.to_vec(), entry_object(entry.value)));
+            true
+        })?;
+        for (name, object_inside) in inside {
+            let leave = Step::Leave {
+                directory: object,
+                name: &name,
+            };
+            match self.objects.stored(object_inside) {
+                Ok(_) => {
+                    let steps = [
+                        leave,
+                        without_name(object_inside),
+                        Step::Unlink {
+                            object: object_inside,
+                        },
+                    ];
+                    self.objects.change(&steps, true)?;
+                    waiting.push(object_inside);
+                }
+                Err(_) => {
+                    self.objects.change(&[leave], true)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn free_object(
+        &self,
+        object: u64,
+        stored: &Stored,
+        waiting: &mut Vec<u64>,
+    ) -> Result<(), ObjectError> {
+        let mut steps = vec![Step::Forget { object }, Step::Free { object }];
+        let extended = stored.extended;
+        let has_extended = stored.has.has(Has::EXTENDED) && extended != 0;
+        if has_extended && self.objects.stored(extended).is_ok() {
+            steps.extend([without_name(extended), Step::Unlink { object: extended }]);
+            waiting.push(extended);
+        }
+        self.objects.change(&steps, true)?;
+        Ok(())
+    }
+
+    /// Frees what lost its last name before the last crash.
+    pub(crate) fn drain(&self) -> Result<(), ObjectError> {
+        let mut waiting = Vec::new();
+        let list = self.facts().unlinked;
+        self.objects.list(list, 0, &mut |entry| {
+            waiting.push(entry.value);
+            true
+        })?;
+        for object in &waiting {
+            self.purge(*object)?;
+        }
+        // A record of the log may make an object with the number of one that was just freed.
+        match waiting.is_empty() {
+            true => Ok(()),
+            false => self.objects.settle(),
+        }
+    }
+}
+
+fn without_name(object: u64) -> Step<'static> {
+    Step::Set {
+        object,
+        stored: Stored {
+            links: 0,
+            has: Has::LINKS,
+            ..Stored::default()
+        },
+        acl: None,
+    }
+}

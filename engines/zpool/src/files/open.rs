@@ -1,0 +1,112 @@
+//! Opening a file system of a pool.
+
+use std::sync::Arc;
+
+use engine::OpenFileSystem;
+use engine::capabilities::FileSystems;
+use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef};
+use engine::gate::Gate;
+use rustix::io::Errno;
+use zpl::objects::ObjectError;
+use zpl::{OpenError, Zpl};
+use zpool_sys as sys;
+
+use super::{Files, facts_of};
+use crate::error::SystemError;
+use crate::pool::{Pool, c_text};
+
+/// An open file system or snapshot of one.
+pub struct FileSystem {
+    name: String,
+    zpl: Arc<Zpl<Files>>,
+}
+
+const DOING: &str = "open";
+
+fn open_files(name: &str, read_only: bool) -> Result<Files, DatasetError> {
+    let c_name = c_text(name);
+    let mut raw = std::ptr::null_mut();
+    let mut facts = sys::bh_files_facts::default();
+    // SAFETY: the library runs, as a pool is open; the name is copied.
+    let code =
+        unsafe { sys::bh_files_open(c_name.as_ptr(), read_only.into(), &mut raw, &mut facts) };
+    SystemError::check(code).map_err(|cause| {
+        if cause.is(Errno::INVAL) {
+            let kind = DatasetErrorKind::NotAFileSystem;
+            return DatasetError::because(DOING, name, kind, cause);
+        }
+        DatasetError::common(DOING, name, cause)
+    })?;
+    Ok(Files {
+        raw: std::ptr::NonNull::new(raw).expect("set when the call succeeds"),
+        gate: Gate::default(),
+        facts: facts_of(&facts, name.contains('@')),
+    })
+}
+
+/// The error, with all that led to it in its words.
+fn refused(name: &str, error: &OpenError) -> DatasetError {
+    let kind = match error {
+        OpenError::Objects(ObjectError::NoSpace | ObjectError::Quota) => DatasetErrorKind::NoSpace,
+        OpenError::Objects(ObjectError::Io(code))
+            if *code == Errno::NOTRECOVERABLE.raw_os_error() =>
+        {
+            DatasetErrorKind::LogUnreadable
+        }
+        OpenError::Objects(ObjectError::Io(code)) => {
+            let cause = SystemError(*code);
+            return DatasetError::because(DOING, name, DatasetErrorKind::Library, cause);
+        }
+        OpenError::Record(cause) => DatasetErrorKind::FileSystemRefused {
+            why: format!("{error}: {cause}"),
+        },
+        error => DatasetErrorKind::FileSystemRefused {
+            why: error.to_string(),
+        },
+    };
+    DatasetError::new(DOING, name, kind)
+}
+
+impl OpenFileSystem for FileSystem {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn close(&self) {
+        self.zpl.objects().close();
+    }
+
+    fn files(&self) -> Arc<dyn file_system::FileSystem> {
+        Arc::clone(&self.zpl) as Arc<_>
+    }
+}
+
+impl Drop for FileSystem {
+    fn drop(&mut self) {
+        OpenFileSystem::close(self);
+    }
+}
+
+impl std::fmt::Debug for FileSystem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FileSystem")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl FileSystems for Pool {
+    fn open_file_system(
+        &self,
+        dataset: DatasetRef<'_>,
+        read_only: bool,
+    ) -> Result<Box<dyn OpenFileSystem>, DatasetError> {
+        let name = self.own(DOING, dataset)?.as_str().to_owned();
+        let files = open_files(&name, read_only)?;
+        let zpl = Zpl::open(files).map_err(|error| refused(&name, &error))?;
+        Ok(Box::new(FileSystem {
+            name,
+            zpl: Arc::new(zpl),
+        }))
+    }
+}

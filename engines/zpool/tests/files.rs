@@ -1,0 +1,308 @@
+//! The files of a file system in a pool: what every file system must do, what a crash leaves, and what `zdb` says of it.
+
+mod support;
+
+use std::process::Command;
+
+use engine::OpenFileSystem;
+use engine::capabilities::{Datasets, FileSystems, Ownership, Properties};
+use engine::dataset::{DatasetErrorKind, DatasetRef, Value};
+use engine::pool::{GroupKind, PoolSpec};
+use file_system::{
+    FileError, FileSystem, Guard, Identity, Make, Node, Removable, SetAttributes, conformance,
+};
+use support::{Parts, disks, export, isolated, options, part, tank};
+use units::VolumeName;
+use zpool::{Engine, Pool};
+
+const ROOT: Identity = Identity {
+    uid: 0,
+    gid: 0,
+    groups: Vec::new(),
+};
+
+fn with_mode(mode: u32) -> SetAttributes {
+    SetAttributes {
+        mode: Some(mode),
+        ..SetAttributes::default()
+    }
+}
+
+/// An engine whose transaction groups come late: what an object takes on disk does not change meanwhile.
+fn slow_engine() -> &'static Engine {
+    let mut options = options();
+    options.txg_timeout_s = 60;
+    Engine::start(options).expect("start the engine")
+}
+
+fn new_pool() -> Pool {
+    let spec = PoolSpec::new(tank(), GroupKind::Stripe, disks(&["disk"]));
+    let pool = Pool::create(slow_engine(), &spec).expect("create");
+    pool.complete_root().expect("complete");
+    pool
+}
+
+fn create(pool: &Pool, name: &str) -> VolumeName {
+    let below = format!("{name}/below").parse().expect("a name");
+    pool.create_parents(&below).expect("create");
+    name.parse().expect("a name")
+}
+
+fn open(pool: &Pool, name: &VolumeName) -> Box<dyn OpenFileSystem> {
+    let opened = pool.open_file_system(name.into(), false);
+    opened.expect("open")
+}
+
+fn make(files: &dyn FileSystem, directory: Node, name: &[u8], what: Make<'_>) -> Node {
+    let none = SetAttributes::default();
+    let made = files.make(&ROOT, directory, name, what, &none);
+    made.expect("a new object").object.node
+}
+
+fn look_up(files: &dyn FileSystem, directory: Node, name: &[u8]) -> Result<Node, FileError> {
+    let found = files.look_up(&ROOT, directory, name);
+    found.map(|object| object.node)
+}
+
+fn contents(files: &dyn FileSystem, node: Node) -> Vec<u8> {
+    let size = files.attributes(node).expect("it is there").size;
+    let mut bytes = vec![0; size as usize];
+    let read = files.read(node, 0, &mut bytes).expect("a file");
+    assert_eq!((read.length, read.is_end), (bytes.len(), true));
+    bytes
+}
+
+#[test]
+fn a_file_system_of_a_pool_is_a_file_system() {
+    isolated("a_file_system_of_a_pool_is_a_file_system", || {
+        let pool = new_pool();
+        for (index, (what, test)) in conformance::ALL.iter().enumerate() {
+            println!("{what}");
+            let opened = open(&pool, &create(&pool, &format!("tank/files{index}")));
+            let files = opened.files();
+            let root = files.root();
+            let everybody = files.set_attributes(&ROOT, root, &with_mode(0o777), &Guard::default());
+            everybody.expect("root may");
+            test(&*files);
+        }
+        export(pool);
+    });
+}
+
+/// One of everything, changed in every way. Committed, and left to a crash.
+fn leave_changes(files: &dyn FileSystem) {
+    let root = files.root();
+    let directory = make(files, root, b"directory", Make::Directory);
+    let other = make(files, root, b"other", Make::Directory);
+    let file = make(files, directory, b"file", Make::File);
+    make(files, directory, b"link", Make::Link(b"to/somewhere"));
+    make(files, root, b"device", Make::CharacterDevice(1, 3));
+    files.write(file, 100, &[7; 300_000]).expect("room");
+    files.write(file, 131_000, b"inside").expect("room");
+    files.link(&ROOT, file, other, b"second").expect("link");
+    let from = (directory, &b"file"[..]);
+    files
+        .rename(&ROOT, from, (other, b"moved"))
+        .expect("rename");
+    let cut = make(files, root, b"cut", Make::File);
+    files.write(cut, 0, &[1; 10_000]).expect("room");
+    files.deallocate(cut, 1_000, 2_000).expect("a hole");
+    let changes = SetAttributes {
+        mode: Some(0o4711),
+        uid: Some(10),
+        gid: Some(20),
+        size: Some(5_000),
+        ..SetAttributes::default()
+    };
+    let set = files.set_attributes(&ROOT, cut, &changes, &Guard::default());
+    set.expect("root may");
+    make(files, root, b"gone", Make::File);
+    let removed = files.remove(&ROOT, root, b"gone", Removable::Any);
+    removed.expect("it is there");
+    let empty = make(files, root, b"empty", Make::Directory);
+    let removed = files.remove(&ROOT, root, b"empty", Removable::Directory);
+    removed.expect("it is empty");
+    assert_eq!(files.attributes(empty), Err(FileError::Stale));
+    files.commit(None).expect("durable");
+}
+
+fn check_changes(files: &dyn FileSystem) {
+    let root = files.root();
+    let directory = look_up(files, root, b"directory").expect("made");
+    let other = look_up(files, root, b"other").expect("made");
+    assert_eq!(look_up(files, directory, b"file"), Err(FileError::NotFound));
+    let file = look_up(files, other, b"moved").expect("moved");
+    assert_eq!(look_up(files, other, b"second"), Ok(file));
+    let mut expected = vec![7; 300_100];
+    expected[..100].fill(0);
+    expected[131_000..131_006].copy_from_slice(b"inside");
+    assert!(contents(files, file) == expected, "contents");
+    assert_eq!(files.attributes(file).expect("there").links, 2);
+    let link = look_up(files, directory, b"link").expect("made");
+    assert_eq!(files.read_link(link), Ok(b"to/somewhere".to_vec()));
+    let device = look_up(files, root, b"device").expect("made");
+    assert_eq!(files.attributes(device).expect("there").device, (1, 3));
+    let cut = look_up(files, root, b"cut").expect("made");
+    let mut expected = vec![1; 5_000];
+    expected[1_000..3_000].fill(0);
+    assert!(contents(files, cut) == expected, "contents of the cut file");
+    let known = files.attributes(cut).expect("there");
+    assert_eq!((known.mode, known.uid, known.gid), (0o4711, 10, 20));
+    for name in [&b"gone"[..], b"empty"] {
+        assert_eq!(look_up(files, root, name), Err(FileError::NotFound));
+    }
+    assert_eq!(files.attributes(root).expect("there").links, 4);
+}
+
+/// The process is killed after a commit, and before anything is in a transaction group.
+#[test]
+fn what_was_committed_before_a_crash_is_there_after_it() {
+    const TEST: &str = "what_was_committed_before_a_crash_is_there_after_it";
+    match part().as_deref() {
+        None => {
+            let parts = Parts::of(TEST);
+            let ended = parts.run("crash");
+            assert!(!ended.success, "it kills itself");
+            assert!(ended.output.contains("committed"), "{}", ended.output);
+            parts.pass("look");
+            parts.zdb_is_content("tank");
+        }
+        Some("crash") => {
+            let pool = new_pool();
+            let name = create(&pool, "tank/files");
+            let opened = open(&pool, &name);
+            leave_changes(&*opened.files());
+            println!("committed");
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
+                .expect("kill");
+        }
+        Some(_) => {
+            let pool = import();
+            let name: VolumeName = "tank/files".parse().expect("a name");
+            for _ in 0..2 {
+                let opened = open(&pool, &name);
+                check_changes(&*opened.files());
+            }
+            export(pool);
+        }
+    }
+}
+
+fn import() -> Pool {
+    let engine = slow_engine();
+    let found = zpool::discover(&[support::folder()]).expect("discover");
+    let candidate = found.first().expect("the pool");
+    let proof = zpool::pool::same_host_and_locked(engine, candidate).expect("no other process");
+    let options = engine::pool::ImportOptions::default();
+    Pool::import(engine, candidate, proof, &options).expect("import")
+}
+
+/// A file that is held loses its last name, and the process dies.
+#[test]
+fn an_unlinked_file_that_was_held_is_freed_after_a_crash() {
+    const TEST: &str = "an_unlinked_file_that_was_held_is_freed_after_a_crash";
+    match part().as_deref() {
+        None => {
+            let parts = Parts::of(TEST);
+            assert!(!parts.run("crash").success, "it kills itself");
+            parts.pass("look");
+            let queue = objects(&parts, "tank/files");
+            let queue = queue.split("ZFS delete queue").nth(1).expect("the list");
+            assert!(queue.contains("0 entries"), "{queue}");
+        }
+        Some("crash") => {
+            let pool = new_pool();
+            let name = create(&pool, "tank/files");
+            let opened = open(&pool, &name);
+            let files = opened.files();
+            let held = make(&*files, files.root(), b"held", Make::File);
+            files.write(held, 0, &[1; 100_000]).expect("room");
+            files.hold(held).expect("it is there");
+            let removed = files.remove(&ROOT, files.root(), b"held", Removable::Any);
+            removed.expect("it is there");
+            pool.sync().expect("in a transaction group");
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
+                .expect("kill");
+        }
+        Some(_) => {
+            let pool = import();
+            let name: VolumeName = "tank/files".parse().expect("a name");
+            let opened = open(&pool, &name);
+            let statistics = opened.files().statistics().expect("space");
+            assert!(statistics.bytes_total > statistics.bytes_free);
+            drop(opened);
+            export(pool);
+        }
+    }
+}
+
+/// What the stock `zdb` says about all objects of `dataset`.
+fn objects(parts: &Parts, dataset: &str) -> String {
+    let output = Command::new("/usr/sbin/zdb")
+        .args(["-e", "-p"])
+        .arg(parts.folder())
+        .args(["-ddddd", dataset])
+        .output()
+        .expect("zdb (package zfsutils-linux) is installed");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// `zdb` understands paths, modes and sizes of what was made here.
+#[test]
+fn zdb_finds_files_by_their_paths() {
+    const TEST: &str = "zdb_finds_files_by_their_paths";
+    if part().is_some() {
+        let pool = new_pool();
+        let name = create(&pool, "tank/files");
+        let opened = open(&pool, &name);
+        leave_changes(&*opened.files());
+        opened.close();
+        assert!(matches!(opened.files().statistics(), Err(FileError::Gone)));
+        export(pool);
+        return;
+    }
+    let parts = Parts::of(TEST);
+    parts.pass("all");
+    let objects = objects(&parts, "tank/files");
+    for expected in [
+        "path	/directory",
+        "path	/other/moved",
+        "mode	104711",
+        "size	300100",
+    ] {
+        assert!(
+            objects.contains(expected),
+            "{expected} is not in\n{objects}"
+        );
+    }
+    parts.zdb_is_content("tank");
+}
+
+#[test]
+fn what_is_not_served_is_refused() {
+    isolated("what_is_not_served_is_refused", || {
+        let pool = new_pool();
+        let name = create(&pool, "tank/files");
+        let kind = |dataset: DatasetRef<'_>| {
+            let opened = pool.open_file_system(dataset, false);
+            opened.expect_err("refused").kind
+        };
+        let acls = [("acltype".to_owned(), Value::Text("posix".to_owned()))];
+        pool.set_dataset_properties((&name).into(), &acls)
+            .expect("set");
+        let refused = kind((&name).into());
+        assert!(
+            matches!(&refused, DatasetErrorKind::FileSystemRefused { why } if why.contains("acltype=posix")),
+            "{refused:?}"
+        );
+        let spec = engine::dataset::VolumeSpec::sparse(
+            "tank/volume".parse().expect("a name"),
+            units::ByteCount::mib(16),
+        );
+        pool.create_volume(&spec).expect("create");
+        let refused = kind((&spec.name).into());
+        assert!(matches!(refused, DatasetErrorKind::NotAFileSystem));
+        export(pool);
+    });
+}

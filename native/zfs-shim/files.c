@@ -1,0 +1,332 @@
+/*
+ * A file system's objects: opening and closing it, attributes, directories, contents. files_change.c changes them.
+ */
+#include "files_impl.h"
+
+#include <sys/dsl_dataset.h>
+#include <sys/dsl_prop.h>
+#include <sys/txg.h>
+#include <sys/zap_impl.h>
+#include <zfs_prop.h>
+
+#include <stdlib.h>
+
+#include "volume_impl.h"
+
+/* Reads a number of the master node; one that is not there is 0. */
+static int
+master_number(objset_t *os, const char *name, uint64_t *out)
+{
+	*out = 0;
+	int error = zap_lookup(os, MASTER_NODE_OBJ, name, 8, 1, out);
+	return (error == ENOENT ? 0 : error);
+}
+
+static int
+read_facts(bh_files_t *files, const char *name, struct bh_files_facts *facts)
+{
+	objset_t *os = files->bf_os;
+	const struct { const char *name; uint64_t *to; } numbers[] = {
+		{ ZPL_VERSION_STR, &facts->version },
+		{ ZFS_ROOT_OBJ, &facts->root },
+		{ ZFS_UNLINKED_SET, &facts->unlinked },
+		{ "normalization", &facts->normalization },
+		{ "utf8only", &facts->utf8only },
+		{ "casesensitivity", &facts->casesensitivity },
+		{ ZFS_SA_ATTRS, &facts->system_attributes },
+	};
+	int error = 0;
+
+	memset(facts, 0, sizeof (*facts));
+	for (size_t i = 0; i < sizeof (numbers) / sizeof (numbers[0]) && error == 0; i++)
+		error = master_number(os, numbers[i].name, numbers[i].to);
+	if (error == 0)
+		error = dsl_prop_get_integer(name, zfs_prop_to_name(ZFS_PROP_ACLTYPE),
+		    &facts->acltype, NULL);
+	if (error != 0)
+		return (error);
+	facts->identity = dmu_objset_fsid_guid(os);
+	facts->objset = dmu_objset_id(os);
+	return (0);
+}
+
+static int
+set_up(bh_files_t *files, const char *name, uint32_t read_only,
+    struct bh_files_facts *facts)
+{
+	objset_t *os = files->bf_os;
+	uint64_t property = 0;
+
+	int error = read_facts(files, name, facts);
+	if (error == 0)
+		error = dsl_prop_get_integer(name, "readonly", &property, NULL);
+	if (error == 0 && facts->system_attributes != 0)
+		error = sa_setup(os, facts->system_attributes, zfs_attr_table,
+		    ZPL_END, &files->bf_types);
+	if (error != 0)
+		return (error);
+	files->bf_unlinked = facts->unlinked;
+	boolean_t writable = !dmu_objset_is_snapshot(os) &&
+	    spa_writeable(os->os_spa) && read_only == 0;
+	files->bf_read_only = !writable || property != 0;
+	facts->read_only = files->bf_read_only;
+	const zil_header_t *header = dmu_objset_zil(os)->zl_header;
+	if (!dmu_objset_is_snapshot(os) && !BP_IS_HOLE(&header->zh_log)) {
+		facts->log_waits = (header->zh_flags & ZIL_REPLAY_NEEDED) != 0;
+		facts->log_is_foreign = BP_SHOULD_BYTESWAP(&header->zh_log);
+	}
+	return (0);
+}
+
+int
+bh_files_open(const char *name, uint32_t read_only, bh_files_t **out,
+    struct bh_files_facts *facts)
+{
+	bh_files_t *files = calloc(1, sizeof (*files));
+
+	if (files == NULL)
+		return (ENOMEM);
+	boolean_t is_fixed = read_only != 0 || strchr(name, '@') != NULL;
+	int error = dmu_objset_own(name, DMU_OST_ZFS, is_fixed, B_TRUE, files,
+	    &files->bf_os);
+	if (error != 0) {
+		free(files);
+		return (error);
+	}
+	rw_init(&files->bf_attributes, NULL, RW_DEFAULT, NULL);
+	error = set_up(files, name, read_only, facts);
+	if (error != 0) {
+		bh_files_close(files);
+		return (error);
+	}
+	*out = files;
+	return (0);
+}
+
+void
+bh_files_close(bh_files_t *files)
+{
+	if (files->bf_log != NULL) {
+		bh_wait_until_written(dmu_objset_pool(files->bf_os));
+		bh_log_close(files->bf_log);
+	}
+	dmu_objset_disown(files->bf_os, B_TRUE, files);
+	rw_destroy(&files->bf_attributes);
+	free(files);
+}
+
+/* Objects of other kinds have numbers, too: lists, quotas, and those of the library itself. */
+int
+bh_files_bonus(bh_files_t *files, uint64_t object, dmu_buf_t **out)
+{
+	dmu_object_info_t info;
+
+	if (object == 0 || object >= DN_MAX_OBJECT)
+		return (ENOENT);
+	int error = dmu_bonus_hold(files->bf_os, object, files, out);
+	if (error != 0)
+		return (error == EEXIST || error == EINVAL ? ENOENT : error);
+	dmu_object_info_from_db(*out, &info);
+	if (info.doi_bonus_type != DMU_OT_SA ||
+	    (info.doi_type != DMU_OT_PLAIN_FILE_CONTENTS &&
+	    info.doi_type != DMU_OT_DIRECTORY_CONTENTS)) {
+		dmu_buf_rele(*out, files);
+		return (ENOENT);
+	}
+	return (0);
+}
+
+/* The handle holds the buffer of its own accord. */
+int
+bh_files_handle(bh_files_t *files, dmu_buf_t *bonus, sa_handle_t **out)
+{
+	return (sa_handle_get(files->bf_os, bonus->db_object, NULL,
+	    SA_HDL_PRIVATE, out));
+}
+
+static int
+read_attributes(bh_files_t *files, sa_handle_t *handle, struct bh_node *out)
+{
+	const struct { zpl_attr_t attribute; uint64_t *to; uint32_t bytes; uint64_t has; }
+	wanted[] = {
+		{ ZPL_MODE, &out->mode, 8, BH_HAS_MODE },
+		{ ZPL_SIZE, &out->size, 8, BH_HAS_SIZE },
+		{ ZPL_GEN, &out->generation, 8, BH_HAS_GENERATION },
+		{ ZPL_UID, &out->uid, 8, BH_HAS_UID },
+		{ ZPL_GID, &out->gid, 8, BH_HAS_GID },
+		{ ZPL_PARENT, &out->parent, 8, BH_HAS_PARENT },
+		{ ZPL_FLAGS, &out->flags, 8, BH_HAS_FLAGS },
+		{ ZPL_ATIME, &out->atime_s, 16, BH_HAS_ATIME },
+		{ ZPL_MTIME, &out->mtime_s, 16, BH_HAS_MTIME },
+		{ ZPL_CTIME, &out->ctime_s, 16, BH_HAS_CTIME },
+		{ ZPL_CRTIME, &out->crtime_s, 16, BH_HAS_CRTIME },
+		{ ZPL_LINKS, &out->links, 8, BH_HAS_LINKS },
+		{ ZPL_PROJID, &out->project, 8, BH_HAS_PROJECT },
+		{ ZPL_RDEV, &out->device, 8, BH_HAS_DEVICE },
+		{ ZPL_XATTR, &out->extended, 8, BH_HAS_EXTENDED },
+	};
+
+	for (size_t i = 0; i < sizeof (wanted) / sizeof (wanted[0]); i++) {
+		int error = sa_lookup(handle, files->bf_types[wanted[i].attribute],
+		    wanted[i].to, wanted[i].bytes);
+		if (error == 0)
+			out->has |= wanted[i].has;
+		else if (error != ENOENT)
+			return (error);
+	}
+	return (0);
+}
+
+int
+bh_files_node(bh_files_t *files, uint64_t object, struct bh_node *out)
+{
+	dmu_object_info_t info;
+	sa_handle_t *handle;
+	dmu_buf_t *bonus;
+
+	int error = bh_files_bonus(files, object, &bonus);
+	if (error != 0)
+		return (error);
+	memset(out, 0, sizeof (*out));
+	rw_enter(&files->bf_attributes, RW_READER);
+	error = bh_files_handle(files, bonus, &handle);
+	if (error == 0) {
+		error = read_attributes(files, handle, out);
+		sa_handle_destroy(handle);
+	}
+	rw_exit(&files->bf_attributes);
+	dmu_object_info_from_db(bonus, &info);
+	out->block_size = info.doi_data_block_size;
+	out->space = info.doi_physical_blocks_512 << SPA_MINBLOCKSHIFT;
+	out->slots = info.doi_dnodesize >> DNODE_SHIFT;
+	dmu_buf_rele(bonus, files);
+	return (error);
+}
+
+int
+bh_files_text(bh_files_t *files, uint64_t object, uint32_t which, uint8_t *data,
+    uint64_t *length)
+{
+	const zpl_attr_t attribute = which == BH_TEXT_LINK ? ZPL_SYMLINK : ZPL_DACL_ACES;
+	sa_handle_t *handle;
+	dmu_buf_t *bonus;
+	int size = 0;
+
+	int error = bh_files_bonus(files, object, &bonus);
+	if (error != 0)
+		return (error);
+	rw_enter(&files->bf_attributes, RW_READER);
+	error = bh_files_handle(files, bonus, &handle);
+	if (error == 0) {
+		error = sa_size(handle, files->bf_types[attribute], &size);
+		if (error == 0 && size > *length)
+			error = ERANGE;
+		if (error == 0)
+			error = sa_lookup(handle, files->bf_types[attribute], data,
+			    size);
+		sa_handle_destroy(handle);
+	}
+	rw_exit(&files->bf_attributes);
+	dmu_buf_rele(bonus, files);
+	*length = size;
+	return (error);
+}
+
+int
+bh_files_look_up(bh_files_t *files, uint64_t directory, const char *name,
+    uint64_t *value)
+{
+	return (zap_lookup(files->bf_os, directory, name, 8, 1, value));
+}
+
+/* Puts one entry into the buffer; FALSE if it does not fit. */
+static boolean_t
+put_entry(uint8_t *data, uint64_t bytes_max, uint64_t *bytes, uint64_t cursor,
+    const zap_attribute_t *found)
+{
+	struct bh_entry entry = { cursor, found->za_first_integer,
+	    strlen(found->za_name) };
+	uint64_t padded = P2ROUNDUP(entry.name_length, 8);
+
+	if (bytes_max - *bytes < sizeof (entry) + padded)
+		return (B_FALSE);
+	memcpy(data + *bytes, &entry, sizeof (entry));
+	memcpy(data + *bytes + sizeof (entry), found->za_name, entry.name_length);
+	*bytes += sizeof (entry) + padded;
+	return (B_TRUE);
+}
+
+int
+bh_files_list(bh_files_t *files, uint64_t directory, uint64_t cursor,
+    uint8_t *data, uint64_t bytes_max, uint64_t *bytes, uint32_t *end)
+{
+	zap_attribute_t *found = zap_attribute_long_alloc();
+	zap_cursor_t at;
+	int error;
+
+	*bytes = 0;
+	*end = 0;
+	zap_cursor_init_serialized(&at, files->bf_os, directory, cursor);
+	while ((error = zap_cursor_retrieve(&at, found)) == 0) {
+		if (found->za_integer_length != 8 || found->za_num_integers != 1) {
+			error = EIO;
+			break;
+		}
+		zap_cursor_advance(&at);
+		if (!put_entry(data, bytes_max, bytes, zap_cursor_serialize(&at),
+		    found))
+			break;
+	}
+	zap_cursor_fini(&at);
+	zap_attribute_free(found);
+	if (error == ENOENT) {
+		*end = 1;
+		error = 0;
+	}
+	return (error);
+}
+
+int
+bh_files_count(bh_files_t *files, uint64_t directory, uint64_t *count)
+{
+	return (zap_count(files->bf_os, directory, count));
+}
+
+int
+bh_files_read(bh_files_t *files, uint64_t object, uint64_t offset, uint8_t *data,
+    uint64_t length)
+{
+	return (dmu_read(files->bf_os, object, offset, length, data,
+	    DMU_READ_PREFETCH));
+}
+
+int
+bh_files_next(bh_files_t *files, uint64_t object, uint32_t hole,
+    uint64_t *offset)
+{
+	int error = dmu_offset_next(files->bf_os, object, hole != 0, offset);
+	/* The library's words for what it cannot tell: all of it counts as data. */
+	if (error == EBUSY)
+		return (hole != 0 ? ENXIO : 0);
+	return (error == ESRCH ? ENXIO : error);
+}
+
+void
+bh_files_space(bh_files_t *files, uint64_t *used, uint64_t *available,
+    uint64_t *objects, uint64_t *objects_available)
+{
+	dmu_objset_space(files->bf_os, used, available, objects,
+	    objects_available);
+}
+
+uint64_t
+bh_files_record_size(bh_files_t *files)
+{
+	return (__atomic_load_n(&files->bf_os->os_recordsize, __ATOMIC_RELAXED));
+}
+
+void
+bh_files_settle(bh_files_t *files)
+{
+	bh_wait_until_written(dmu_objset_pool(files->bf_os));
+}

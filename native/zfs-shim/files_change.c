@@ -1,0 +1,411 @@
+/*
+ * Changes of a file system: several objects in one transaction.
+ *
+ * What can be refused comes first in it: the entries of directories. After them nothing fails.
+ */
+#include "files_impl.h"
+
+#include <sys/dsl_dataset.h>
+#include <sys/dsl_pool.h>
+#include <sys/txg.h>
+
+#include <stdlib.h>
+
+/* More steps than any change has. */
+#define	BH_STEPS_MAX	24
+
+/* What a step needs for as long as the transaction lasts. */
+typedef struct bh_held {
+	sa_handle_t *bh_handle;
+	dnode_t *bh_dnode;
+} bh_held_t;
+
+typedef struct bh_change {
+	bh_files_t *bc_files;
+	dmu_tx_t *bc_tx;
+	const struct bh_step *bc_steps;
+	uint32_t bc_count;
+	bh_held_t bc_held[BH_STEPS_MAX];
+	struct bh_changed bc_made;
+	uint64_t bc_made_slots;
+} bh_change_t;
+
+static boolean_t
+is_directory(const struct bh_step *step)
+{
+	return ((step->node->mode & S_IFMT) == S_IFDIR);
+}
+
+static int
+hold_attributes(bh_change_t *change, uint32_t index)
+{
+	const struct bh_step *step = &change->bc_steps[index];
+	bh_files_t *files = change->bc_files;
+	bh_held_t *held = &change->bc_held[index];
+	dmu_buf_t *bonus;
+
+	int error = bh_files_bonus(files, step->object, &bonus);
+	if (error != 0)
+		return (error);
+	error = bh_files_handle(files, bonus, &held->bh_handle);
+	dmu_buf_rele(bonus, files);
+	if (error == 0)
+		dmu_tx_hold_sa(change->bc_tx, held->bh_handle,
+		    step->data != NULL || (step->node->has &
+		    (BH_HAS_PROJECT | BH_HAS_EXTENDED)) != 0);
+	return (error);
+}
+
+static int
+hold_contents(bh_change_t *change, uint32_t index)
+{
+	const struct bh_step *step = &change->bc_steps[index];
+	bh_held_t *held = &change->bc_held[index];
+	int error = dnode_hold(change->bc_files->bf_os, step->object, change,
+	    &held->bh_dnode);
+
+	if (error != 0)
+		return (error);
+	dmu_tx_hold_write_by_dnode(change->bc_tx, held->bh_dnode, step->value,
+	    (int)step->length);
+	/* The only block is copied into a larger one. */
+	if (step->block_size != 0)
+		dmu_tx_hold_write_by_dnode(change->bc_tx, held->bh_dnode, 0,
+		    (int)step->block_size);
+	return (0);
+}
+
+/* Tells the transaction what a step will change. */
+static int
+hold(bh_change_t *change, uint32_t index)
+{
+	const struct bh_step *step = &change->bc_steps[index];
+	dmu_tx_t *tx = change->bc_tx;
+
+	switch (step->kind) {
+	case BH_STEP_MAKE:
+		dmu_tx_hold_sa_create(tx, ZFS_SA_BASE_ATTR_SIZE +
+		    (int)step->length +
+		    (step->name == NULL ? 0 : (int)strlen(step->name)));
+		if (is_directory(step))
+			dmu_tx_hold_zap(tx, DMU_NEW_OBJECT, B_FALSE, NULL);
+		return (0);
+	case BH_STEP_SET:
+		return (hold_attributes(change, index));
+	case BH_STEP_ENTER:
+		dmu_tx_hold_zap(tx, step->object, B_TRUE, step->name);
+		return (0);
+	case BH_STEP_LEAVE:
+		dmu_tx_hold_zap(tx, step->object, B_FALSE, step->name);
+		return (0);
+	case BH_STEP_UNLINK:
+		dmu_tx_hold_zap(tx, change->bc_files->bf_unlinked, B_TRUE, NULL);
+		return (0);
+	case BH_STEP_FORGET:
+		dmu_tx_hold_zap(tx, change->bc_files->bf_unlinked, B_FALSE, NULL);
+		return (0);
+	case BH_STEP_FREE:
+		dmu_tx_hold_free(tx, step->object, 0, DMU_OBJECT_END);
+		return (0);
+	case BH_STEP_WRITE:
+		return (hold_contents(change, index));
+	case BH_STEP_LOG:
+		return (0);
+	default:
+		return (EINVAL);
+	}
+}
+
+/* How the attribute layer asks for a list of variable length. */
+static void
+locate_list(void **data, uint32_t *length, uint32_t total, boolean_t start,
+    void *arg)
+{
+	const struct bh_step *step = arg;
+
+	(void) total, (void) start;
+	*data = (void *)(uintptr_t)step->data;
+	*length = (uint32_t)step->length;
+}
+
+/* Attributes in the order in which a kernel has them. Those that are looked at without their layout come first. */
+static int
+gather(bh_files_t *files, struct bh_node *node, const struct bh_step *step,
+    uint64_t *entries, boolean_t with_list, sa_bulk_attr_t *bulk)
+{
+	const struct { zpl_attr_t attribute; uint64_t *from; uint32_t bytes; uint64_t has; }
+	known[] = {
+		{ ZPL_MODE, &node->mode, 8, BH_HAS_MODE },
+		{ ZPL_SIZE, &node->size, 8, BH_HAS_SIZE },
+		{ ZPL_GEN, &node->generation, 8, BH_HAS_GENERATION },
+		{ ZPL_UID, &node->uid, 8, BH_HAS_UID },
+		{ ZPL_GID, &node->gid, 8, BH_HAS_GID },
+		{ ZPL_PARENT, &node->parent, 8, BH_HAS_PARENT },
+		{ ZPL_FLAGS, &node->flags, 8, BH_HAS_FLAGS },
+		{ ZPL_ATIME, &node->atime_s, 16, BH_HAS_ATIME },
+		{ ZPL_MTIME, &node->mtime_s, 16, BH_HAS_MTIME },
+		{ ZPL_CTIME, &node->ctime_s, 16, BH_HAS_CTIME },
+		{ ZPL_CRTIME, &node->crtime_s, 16, BH_HAS_CRTIME },
+		{ ZPL_LINKS, &node->links, 8, BH_HAS_LINKS },
+		{ ZPL_PROJID, &node->project, 8, BH_HAS_PROJECT },
+		{ ZPL_RDEV, &node->device, 8, BH_HAS_DEVICE },
+		{ ZPL_XATTR, &node->extended, 8, BH_HAS_EXTENDED },
+	};
+	const sa_attr_type_t *types = files->bf_types;
+	int count = 0;
+
+	for (size_t i = 0; i < sizeof (known) / sizeof (known[0]); i++)
+		if (node->has & known[i].has)
+			SA_ADD_BULK_ATTR(bulk, count, types[known[i].attribute], NULL,
+			    known[i].from, known[i].bytes);
+	if (with_list) {
+		/* An entry for the owner, the group or everyone has 8 bytes, and there are no others. */
+		*entries = step->length / 8;
+		SA_ADD_BULK_ATTR(bulk, count, types[ZPL_DACL_COUNT], NULL, entries, 8);
+		SA_ADD_BULK_ATTR(bulk, count, types[ZPL_DACL_ACES], locate_list,
+		    (void *)(uintptr_t)step, (uint16_t)step->length);
+	}
+	return (count);
+}
+
+static uint64_t
+make_object(objset_t *os, const struct bh_step *step, int size, dmu_tx_t *tx)
+{
+	int bonus = DN_BONUS_SIZE(size);
+
+	if (is_directory(step))
+		return (zap_create_norm_dnsize(os, 0, DMU_OT_DIRECTORY_CONTENTS,
+		    DMU_OT_SA, bonus, size, tx));
+	return (dmu_object_alloc_dnsize(os, DMU_OT_PLAIN_FILE_CONTENTS, 0,
+	    DMU_OT_SA, bonus, size, tx));
+}
+
+static int
+claim_object(objset_t *os, const struct bh_step *step, int size, dmu_tx_t *tx)
+{
+	int bonus = DN_BONUS_SIZE(size);
+
+	if (is_directory(step))
+		return (zap_create_claim_norm_dnsize(os, step->object, 0,
+		    DMU_OT_DIRECTORY_CONTENTS, DMU_OT_SA, bonus, size, tx));
+	return (dmu_object_claim_dnsize(os, step->object,
+	    DMU_OT_PLAIN_FILE_CONTENTS, 0, DMU_OT_SA, bonus, size, tx));
+}
+
+static int
+make(bh_change_t *change, const struct bh_step *step)
+{
+	bh_files_t *files = change->bc_files;
+	objset_t *os = files->bf_os;
+	struct bh_node node = *step->node;
+	sa_bulk_attr_t bulk[ZPL_END];
+	sa_handle_t *handle;
+	uint64_t entries;
+
+	int size = (int)dmu_objset_dnodesize(os);
+	if (step->object != 0)
+		size = (int)(node.slots << DNODE_SHIFT);
+	if (size < DNODE_MIN_SIZE || size > DNODE_MAX_SIZE)
+		size = DNODE_MIN_SIZE;
+	if (step->object == 0) {
+		change->bc_made.object = make_object(os, step, size, change->bc_tx);
+	} else {
+		int error = claim_object(os, step, size, change->bc_tx);
+		if (error != 0)
+			return (error);
+		change->bc_made.object = step->object;
+	}
+	change->bc_made_slots = (uint64_t)size >> DNODE_SHIFT;
+	if (node.generation == 0)
+		node.generation = change->bc_made.group;
+
+	rw_enter(&files->bf_attributes, RW_WRITER);
+	VERIFY0(sa_handle_get(os, change->bc_made.object, NULL, SA_HDL_PRIVATE,
+	    &handle));
+	int count = gather(files, &node, step, &entries, B_TRUE, bulk);
+	VERIFY0(sa_replace_all_by_template(handle, bulk, count, change->bc_tx));
+	if (step->name != NULL)
+		VERIFY0(sa_update(handle, files->bf_types[ZPL_SYMLINK],
+		    (void *)(uintptr_t)step->name, (uint32_t)strlen(step->name),
+		    change->bc_tx));
+	sa_handle_destroy(handle);
+	rw_exit(&files->bf_attributes);
+	return (0);
+}
+
+static void
+set(bh_change_t *change, uint32_t index)
+{
+	const struct bh_step *step = &change->bc_steps[index];
+	bh_files_t *files = change->bc_files;
+	struct bh_node node = *step->node;
+	sa_bulk_attr_t bulk[ZPL_END];
+	uint64_t entries;
+
+	int count = gather(files, &node, step, &entries, step->data != NULL, bulk);
+	rw_enter(&files->bf_attributes, RW_WRITER);
+	VERIFY0(sa_bulk_update(change->bc_held[index].bh_handle, bulk, count,
+	    change->bc_tx));
+	rw_exit(&files->bf_attributes);
+}
+
+static int
+enter(bh_change_t *change, const struct bh_step *step)
+{
+	objset_t *os = change->bc_files->bf_os;
+	uint64_t value = step->value;
+
+	if (step->flags & BH_STEP_OF_NEW)
+		value |= change->bc_made.object;
+	if (step->flags & BH_STEP_REPLACES)
+		return (zap_update(os, step->object, step->name, 8, 1, &value,
+		    change->bc_tx));
+	return (zap_add(os, step->object, step->name, 8, 1, &value,
+	    change->bc_tx));
+}
+
+static void
+write_contents(bh_change_t *change, uint32_t index)
+{
+	const struct bh_step *step = &change->bc_steps[index];
+	bh_files_t *files = change->bc_files;
+
+	if (step->block_size != 0) {
+		rw_enter(&files->bf_attributes, RW_WRITER);
+		int error = dmu_object_set_blocksize(files->bf_os, step->object,
+		    step->block_size, 0, change->bc_tx);
+		rw_exit(&files->bf_attributes);
+		/* A file that has more blocks than one keeps their size. */
+		VERIFY(error == 0 || error == ENOTSUP);
+	}
+	VERIFY0(dmu_write_by_dnode(change->bc_held[index].bh_dnode, step->value,
+	    step->length, step->data, change->bc_tx));
+}
+
+/* What can be refused. */
+static int
+perform_first(bh_change_t *change, uint32_t index)
+{
+	const struct bh_step *step = &change->bc_steps[index];
+
+	switch (step->kind) {
+	case BH_STEP_MAKE:
+		return (make(change, step));
+	case BH_STEP_ENTER:
+		return (enter(change, step));
+	default:
+		return (0);
+	}
+}
+
+static void
+perform(bh_change_t *change, uint32_t index)
+{
+	const struct bh_step *step = &change->bc_steps[index];
+	bh_files_t *files = change->bc_files;
+	objset_t *os = files->bf_os;
+	dmu_tx_t *tx = change->bc_tx;
+
+	switch (step->kind) {
+	case BH_STEP_SET:
+		set(change, index);
+		break;
+	case BH_STEP_LEAVE:
+		VERIFY0(zap_remove(os, step->object, step->name, tx));
+		break;
+	case BH_STEP_UNLINK:
+		VERIFY0(zap_add_int(os, files->bf_unlinked, step->object, tx));
+		break;
+	case BH_STEP_FORGET:
+		VERIFY0(zap_remove_int(os, files->bf_unlinked, step->object, tx));
+		break;
+	case BH_STEP_FREE:
+		VERIFY0(dmu_object_free(os, step->object, tx));
+		break;
+	case BH_STEP_WRITE:
+		write_contents(change, index);
+		break;
+	case BH_STEP_LOG:
+		bh_files_log_step(files, step, &change->bc_made,
+		    change->bc_made_slots, tx);
+		break;
+	default:
+		break;
+	}
+}
+
+static void
+let_go(bh_change_t *change)
+{
+	for (uint32_t i = 0; i < change->bc_count; i++) {
+		if (change->bc_held[i].bh_handle != NULL)
+			sa_handle_destroy(change->bc_held[i].bh_handle);
+		if (change->bc_held[i].bh_dnode != NULL)
+			dnode_rele(change->bc_held[i].bh_dnode, change);
+	}
+}
+
+/* Performs the steps in a transaction that was entered. */
+static int
+perform_all(bh_change_t *change)
+{
+	int error = 0;
+
+	for (uint32_t i = 0; i < change->bc_count && error == 0; i++)
+		error = perform_first(change, i);
+	if (error != 0) {
+		/* Only what was made has to go: names come after it, one to a change. */
+		if (change->bc_made.object != 0)
+			VERIFY0(dmu_object_free(change->bc_files->bf_os,
+			    change->bc_made.object, change->bc_tx));
+		return (error);
+	}
+	for (uint32_t i = 0; i < change->bc_count; i++)
+		perform(change, i);
+	return (0);
+}
+
+int
+bh_files_change(bh_files_t *files, const struct bh_step *steps, uint32_t count,
+    uint32_t flags, struct bh_changed *out)
+{
+	bh_change_t change = { .bc_files = files, .bc_steps = steps,
+	    .bc_count = count };
+	int error = 0;
+
+	if (files->bf_read_only)
+		return (EROFS);
+	if (count == 0 || count > BH_STEPS_MAX)
+		return (EINVAL);
+	bh_files_log_open(files);
+	change.bc_tx = dmu_tx_create(files->bf_os);
+	if (flags & BH_CHANGE_FREES)
+		dmu_tx_mark_netfree(change.bc_tx);
+	for (uint32_t i = 0; i < count && error == 0; i++)
+		error = hold(&change, i);
+	if (error == 0)
+		error = dmu_tx_assign(change.bc_tx, DMU_TX_WAIT);
+	if (error != 0) {
+		dmu_tx_abort(change.bc_tx);
+		let_go(&change);
+		return (error);
+	}
+	change.bc_made.group = dmu_tx_get_txg(change.bc_tx);
+	error = perform_all(&change);
+	let_go(&change);
+	dmu_tx_commit(change.bc_tx);
+	*out = change.bc_made;
+	if (error == 0 && files->bf_os->os_sync == ZFS_SYNC_ALWAYS)
+		error = bh_files_commit(files);
+	return (error);
+}
+
+int
+bh_files_free(bh_files_t *files, uint64_t object, uint64_t offset,
+    uint64_t length)
+{
+	if (files->bf_read_only)
+		return (EROFS);
+	return (dmu_free_long_range(files->bf_os, object, offset,
+	    length == 0 ? DMU_OBJECT_END : length));
+}

@@ -1,0 +1,46 @@
+/*
+ * What the files of a file system share: files.c, files_change.c, files_log.c.
+ */
+#ifndef BH_FILES_IMPL_H
+#define	BH_FILES_IMPL_H
+
+#include "internal.h"
+
+#include <sys/dmu.h>
+#include <sys/dmu_objset.h>
+#include <sys/dmu_tx.h>
+#include <sys/dnode.h>
+#include <sys/sa.h>
+#include <sys/zap.h>
+#include <sys/zfs_acl.h>
+#include <sys/zfs_sa.h>
+#include <sys/zfs_znode.h>
+#include <sys/zil.h>
+#include <sys/zil_impl.h>
+
+#include "shim_files.h"
+
+struct bh_files {
+	objset_t *bf_os;
+	sa_attr_type_t *bf_types;
+	uint64_t bf_unlinked;
+	/* Opened when the file system is, unless nothing can be changed. */
+	zilog_t *bf_log;
+	/* Held by whoever changes attributes or a block size, for as long as memory takes. */
+	krwlock_t bf_attributes;
+	boolean_t bf_read_only;
+	int bf_replay_error;
+	bh_record_visitor_t *bf_visit;
+	void *bf_visit_arg;
+};
+
+/* files.c: the attributes of an object. The bonus buffer is held; bf_attributes is, too. */
+int bh_files_handle(bh_files_t *files, dmu_buf_t *bonus, sa_handle_t **out);
+int bh_files_bonus(bh_files_t *files, uint64_t object, dmu_buf_t **out);
+
+/* files_log.c */
+void bh_files_log_open(bh_files_t *files);
+void bh_files_log_step(bh_files_t *files, const struct bh_step *step,
+    const struct bh_changed *made, uint64_t slots, dmu_tx_t *tx);
+
+#endif /* BH_FILES_IMPL_H */

@@ -1,0 +1,218 @@
+/*
+ * The intent log of a file system. Its records are those of a kernel's, so that this program and kernel ZFS replay
+ * each other's logs; what stands in them, and how they are replayed, is in Rust (engines/zpl).
+ *
+ * All records are committed in the order of the changes, those of other files, too.
+ */
+#include "files_impl.h"
+#include "replay.h"
+
+#include <sys/dsl_dataset.h>
+#include <sys/dsl_pool.h>
+#include <sys/txg.h>
+
+#include "volume_impl.h"
+
+/* Whether a file is still what it was when a record was made, and has the bytes that the record is about. */
+static int
+check_recorded(bh_files_t *files, dmu_buf_t *bonus, uint64_t generation,
+    const lr_write_t *record)
+{
+	uint64_t now = 0, size = 0, links = 0;
+	sa_handle_t *handle;
+
+	int error = bh_files_handle(files, bonus, &handle);
+	if (error != 0)
+		return (error);
+	const struct { zpl_attr_t attribute; uint64_t *to; } wanted[] = {
+		{ ZPL_GEN, &now }, { ZPL_SIZE, &size }, { ZPL_LINKS, &links },
+	};
+	for (size_t i = 0; i < sizeof (wanted) / sizeof (wanted[0]) && error == 0; i++)
+		error = sa_lookup(handle, files->bf_types[wanted[i].attribute],
+		    wanted[i].to, 8);
+	sa_handle_destroy(handle);
+	if (error != 0)
+		return (error);
+	return (now != generation || links == 0 || record->lr_offset >= size ?
+	    ENOENT : 0);
+}
+
+/*
+ * Called by the log while a commit collects records: fetches what a record's bytes are now. Those of a file that is
+ * gone, or was cut, are not needed: the record that says so follows. The lock keeps the block from being exchanged
+ * for a larger one.
+ */
+static int
+get_data(void *arg, uint64_t generation, lr_write_t *record, char *data,
+    struct lwb *lwb, zio_t *zio)
+{
+	bh_files_t *files = arg;
+	dmu_buf_t *bonus;
+
+	(void) lwb, (void) zio;
+	VERIFY3P(data, !=, NULL);
+	int error = bh_files_bonus(files, record->lr_foid, &bonus);
+	if (error != 0)
+		return (error);
+	rw_enter(&files->bf_attributes, RW_READER);
+	error = check_recorded(files, bonus, generation, record);
+	if (error == 0)
+		error = dmu_read(files->bf_os, record->lr_foid, record->lr_offset,
+		    record->lr_length, data, DMU_READ_NO_PREFETCH);
+	rw_exit(&files->bf_attributes);
+	dmu_buf_rele(bonus, files);
+	return (error);
+}
+
+/* The log, opened by whoever needs it first. */
+void
+bh_files_log_open(bh_files_t *files)
+{
+	if (__atomic_load_n(&files->bf_log, __ATOMIC_ACQUIRE) != NULL)
+		return;
+	rw_enter(&files->bf_attributes, RW_WRITER);
+	if (files->bf_log == NULL)
+		__atomic_store_n(&files->bf_log,
+		    zil_open(files->bf_os, get_data, NULL), __ATOMIC_RELEASE);
+	rw_exit(&files->bf_attributes);
+}
+
+/* Fills in what a record of a creation knows only now. */
+static void
+complete_creation(itx_t *itx, const struct bh_changed *made, uint64_t slots)
+{
+	if (itx->itx_lr.lrc_txtype == TX_SETATTR) {
+		((lr_setattr_t *)&itx->itx_lr)->lr_foid = made->object;
+		return;
+	}
+	_lr_create_t *record = (_lr_create_t *)&itx->itx_lr;
+
+	record->lr_foid = made->object;
+	LR_FOID_SET_SLOTS(record->lr_foid, slots);
+	record->lr_gen = made->group;
+}
+
+void
+bh_files_log_step(bh_files_t *files, const struct bh_step *step,
+    const struct bh_changed *made, uint64_t slots, dmu_tx_t *tx)
+{
+	zilog_t *log = files->bf_log;
+
+	/* It is being replayed, and this says how far. Or the dataset has sync=disabled. */
+	if (zil_replaying(log, tx))
+		return;
+	itx_t *itx = zil_itx_create(step->value, sizeof (lr_t) + step->length);
+	memcpy((uint8_t *)&itx->itx_lr + sizeof (lr_t), step->data, step->length);
+	if (step->flags & BH_STEP_OF_NEW)
+		complete_creation(itx, made, slots);
+	if (step->value == TX_WRITE) {
+		const lr_write_t *record = (const lr_write_t *)&itx->itx_lr;
+		itx->itx_wr_state = WR_NEED_COPY;
+		itx->itx_private = files;
+		itx->itx_gen = step->object;
+		dsl_pool_wrlog_count(log->zl_dmu_pool, record->lr_length,
+		    dmu_tx_get_txg(tx));
+	}
+	zil_itx_assign(log, itx, tx);
+}
+
+int
+bh_files_commit(bh_files_t *files)
+{
+	if (__atomic_load_n(&files->bf_log, __ATOMIC_ACQUIRE) == NULL)
+		return (0);
+	bh_in_place_begin();
+	zil_commit(files->bf_log, 0);
+	bh_in_place_end();
+	return (0);
+}
+
+/* What a record has behind its common header. */
+static int
+visit(bh_files_t *files, const lr_t *record, uint64_t more)
+{
+	return (files->bf_visit(files->bf_visit_arg, record->lrc_txtype,
+	    (const uint8_t *)record + sizeof (*record),
+	    record->lrc_reclen - sizeof (*record) + more));
+}
+
+static int
+visit_block(zilog_t *log, const blkptr_t *block, void *arg, uint64_t group)
+{
+	(void) log, (void) block, (void) arg, (void) group;
+	return (0);
+}
+
+static int
+visit_waiting(zilog_t *log, const lr_t *record, void *arg, uint64_t group)
+{
+	const zil_header_t *header = log->zl_header;
+
+	/* Replayed before, or on disk when the pool was imported. */
+	if (record->lrc_seq <= header->zh_replay_seq || record->lrc_txg < group)
+		return (0);
+	return (visit(arg, record, 0));
+}
+
+int
+bh_files_log_walk(bh_files_t *files, bh_record_visitor_t *visitor, void *arg)
+{
+	zilog_t *log = dmu_objset_zil(files->bf_os);
+
+	files->bf_visit = visitor;
+	files->bf_visit_arg = arg;
+	return (zil_parse(log, visit_block, visit_waiting, files,
+	    log->zl_header->zh_claim_txg, B_TRUE));
+}
+
+/* Bytes that the library puts behind a record without any. */
+static uint64_t
+block_bytes(const lr_write_t *record)
+{
+	uint64_t block = BP_GET_LSIZE(&record->lr_blkptr);
+
+	return (BP_IS_HOLE(&record->lr_blkptr) ?
+	    MAX(block, record->lr_length) : block);
+}
+
+/* Of a write that has its bytes elsewhere the library has put them behind the record. */
+static int
+replay_record(void *arg, void *raw, boolean_t byteswap)
+{
+	bh_files_t *files = arg;
+	const lr_t *record = raw;
+	uint64_t more = 0;
+
+	if (byteswap) {
+		files->bf_replay_error = ENOTSUP;
+		return (ENOTSUP);
+	}
+	if (record->lrc_txtype == TX_WRITE &&
+	    record->lrc_reclen == sizeof (lr_write_t))
+		more = block_bytes(raw);
+	/* The library tries a failed record twice; only the last outcome counts. */
+	files->bf_replay_error = visit(files, record, more);
+	return (files->bf_replay_error);
+}
+
+int
+bh_files_log_replay(bh_files_t *files, bh_record_visitor_t *visitor, void *arg)
+{
+	zil_replay_func_t *handlers[TX_MAX_TYPE];
+	zilog_t *log = dmu_objset_zil(files->bf_os);
+
+	if ((log->zl_header->zh_flags & ZIL_REPLAY_NEEDED) == 0) {
+		/* Its first block, with nothing in it. */
+		(void) zil_destroy(log, B_TRUE);
+		return (0);
+	}
+	for (int type = 0; type < TX_MAX_TYPE; type++)
+		handlers[type] = replay_record;
+	files->bf_visit = visitor;
+	files->bf_visit_arg = arg;
+	files->bf_replay_error = 0;
+	bh_files_log_open(files);
+	bh_replay_t replay = { .br_log = files->bf_log,
+	    .br_error = &files->bf_replay_error };
+	return (bh_replay(&replay, files->bf_os, files, handlers));
+}

@@ -1,0 +1,189 @@
+/*
+ * File systems, as Rust sees them: objects with attributes, directories and contents, and transactions that change
+ * several of them together. What makes a POSIX file system of that is in Rust (engines/zpl).
+ *
+ * Every function returns 0 or a positive errno. Nothing here may be called once bh_files_close() was.
+ *
+ * Whoever changes an object keeps others from changing it, and from reading its contents, at the same time. Reading
+ * attributes and directories needs no such care.
+ */
+#ifndef BH_SHIM_FILES_H
+#define	BH_SHIM_FILES_H
+
+#include <stdint.h>
+
+typedef struct bh_files bh_files_t;
+
+/* What is known of a file system when it is opened. */
+struct bh_files_facts {
+	uint64_t version;	/* of the ZPL */
+	uint64_t identity;	/* stays with the dataset: dmu_objset_fsid_guid() */
+	uint64_t objset;	/* number of the dataset in its pool; a snapshot has another one */
+	uint64_t root;		/* object of the root directory */
+	uint64_t unlinked;	/* object of the list of unlinked objects */
+	uint64_t normalization;
+	uint64_t utf8only;
+	uint64_t casesensitivity;
+	uint64_t acltype;	/* ZFS_ACLTYPE_* */
+	uint64_t system_attributes;	/* object of the registry; 0: attributes have their old form */
+	uint32_t read_only;
+	uint32_t log_waits;	/* an intent log has to be replayed before the first change */
+	uint32_t log_is_foreign;	/* and a machine of the other byte order has written it */
+	uint32_t reserved;
+};
+
+/* Attributes of an object; see sys/zfs_sa.h. `has` says which there are. Times are pairs, as they are stored. */
+struct bh_node {
+	uint64_t mode;
+	uint64_t size;
+	uint64_t generation;
+	uint64_t uid;
+	uint64_t gid;
+	uint64_t parent;
+	uint64_t flags;
+	uint64_t atime_s;
+	uint64_t atime_ns;
+	uint64_t mtime_s;
+	uint64_t mtime_ns;
+	uint64_t ctime_s;
+	uint64_t ctime_ns;
+	uint64_t crtime_s;
+	uint64_t crtime_ns;
+	uint64_t links;
+	uint64_t project;
+	uint64_t device;
+	uint64_t extended;	/* the directory of extended attributes */
+	uint64_t has;
+	/* These are not stored. */
+	uint64_t block_size;
+	uint64_t space;
+	uint64_t slots;		/* of the table of objects */
+};
+
+#define	BH_HAS_MODE	(1ULL << 0)
+#define	BH_HAS_SIZE	(1ULL << 1)
+#define	BH_HAS_GENERATION	(1ULL << 2)
+#define	BH_HAS_UID	(1ULL << 3)
+#define	BH_HAS_GID	(1ULL << 4)
+#define	BH_HAS_PARENT	(1ULL << 5)
+#define	BH_HAS_FLAGS	(1ULL << 6)
+#define	BH_HAS_ATIME	(1ULL << 7)
+#define	BH_HAS_MTIME	(1ULL << 8)
+#define	BH_HAS_CTIME	(1ULL << 9)
+#define	BH_HAS_CRTIME	(1ULL << 10)
+#define	BH_HAS_LINKS	(1ULL << 11)
+#define	BH_HAS_PROJECT	(1ULL << 12)
+#define	BH_HAS_DEVICE	(1ULL << 13)
+#define	BH_HAS_EXTENDED	(1ULL << 14)
+
+/* Attributes of variable length. */
+#define	BH_TEXT_LINK	0U
+#define	BH_TEXT_ACL	1U
+
+/* An entry of a directory, as bh_files_list() puts it into its buffer; its name follows, padded to 8 bytes. */
+struct bh_entry {
+	uint64_t cursor;	/* where to go on after it */
+	uint64_t value;
+	uint64_t name_length;
+};
+
+#define	BH_STEP_MAKE	0U
+#define	BH_STEP_SET	1U
+#define	BH_STEP_ENTER	2U
+#define	BH_STEP_LEAVE	3U
+#define	BH_STEP_UNLINK	4U
+#define	BH_STEP_FORGET	5U
+#define	BH_STEP_FREE	6U
+#define	BH_STEP_WRITE	7U
+#define	BH_STEP_LOG	8U
+
+/* A bit of `flags`. */
+#define	BH_STEP_OF_NEW	1U	/* stands for the object that was made by a step before */
+#define	BH_STEP_REPLACES	2U	/* the name may be taken */
+
+/*
+ * One step of a change.
+ *
+ * MAKE: an object with the attributes `node`, the access control list `data`, and, if it is a symbolic link, the text
+ * `name`. `object` is 0, or the number that it has to have. It is a directory if its mode says so. Its
+ * generation is the transaction group unless `node` has one.
+ * SET: of `object` the attributes of `node` that `node->has` names, and the access control list, if there is one.
+ * ENTER: the name `name` in the directory `object` for the entry `value`; with OF_NEW its object is added.
+ * LEAVE: the name leaves the directory.
+ * UNLINK: `object` is added to the list of unlinked ones. FORGET: it is taken off.
+ * FREE: `object` and all that it has.
+ * WRITE: `data` at offset `value` of `object`. `block_size` is its new block size, or 0.
+ * LOG: a record of type `value`, without its common header, which the intent log gets. With OF_NEW it is
+ * one of a creation, and receives number and generation, or one of attributes, and receives the number. `object`, of a record of a write: the generation of the file.
+ */
+struct bh_step {
+	uint32_t kind;
+	uint32_t flags;
+	uint64_t object;
+	uint64_t value;
+	uint64_t block_size;
+	const struct bh_node *node;
+	const char *name;
+	const uint8_t *data;
+	uint64_t length;
+};
+
+/* What came of a change. */
+struct bh_changed {
+	uint64_t object;	/* that was made */
+	uint64_t group;		/* the transaction group */
+};
+
+/* A bit of `flags` of bh_files_change(). */
+#define	BH_CHANGE_FREES	1U	/* it is to be made although there is no space */
+
+/*
+ * Owns the file system or snapshot `name`. Its log is not replayed. EINVAL: it is no file system; EACCES: its key is
+ * missing.
+ */
+int bh_files_open(const char *name, uint32_t read_only, bh_files_t **out, struct bh_files_facts *facts);
+/* Waits until everything is on disk and disowns. */
+void bh_files_close(bh_files_t *files);
+
+/* ENOENT unless the object is one of a file system. */
+int bh_files_node(bh_files_t *files, uint64_t object, struct bh_node *out);
+/* `length` is the room on entry. ERANGE: it does not suffice, and `length` says what does. ENOENT: there is none. */
+int bh_files_text(bh_files_t *files, uint64_t object, uint32_t which, uint8_t *data, uint64_t *length);
+int bh_files_look_up(bh_files_t *files, uint64_t directory, const char *name, uint64_t *value);
+/* Fills `data` with entries from `cursor` on; 0 is the beginning. `end` is not 0 when they are the last. */
+int bh_files_list(bh_files_t *files, uint64_t directory, uint64_t cursor, uint8_t *data, uint64_t bytes_max,
+    uint64_t *bytes, uint32_t *end);
+/* Entries of a directory, or of the list of unlinked objects. */
+int bh_files_count(bh_files_t *files, uint64_t directory, uint64_t *count);
+int bh_files_read(bh_files_t *files, uint64_t object, uint64_t offset, uint8_t *data, uint64_t length);
+/* The next data, or hole, from `offset` on. ENXIO: there is none. */
+int bh_files_next(bh_files_t *files, uint64_t object, uint32_t hole, uint64_t *offset);
+void bh_files_space(bh_files_t *files, uint64_t *used, uint64_t *available, uint64_t *objects,
+    uint64_t *objects_available);
+/* The size of the blocks of large files. */
+uint64_t bh_files_record_size(bh_files_t *files);
+
+/* Performs steps, all or none. */
+int bh_files_change(bh_files_t *files, const struct bh_step *steps, uint32_t count, uint32_t flags,
+    struct bh_changed *out);
+/* Makes a range a hole. In several transactions; a change that logs it has to follow. */
+int bh_files_free(bh_files_t *files, uint64_t object, uint64_t offset, uint64_t length);
+/* Makes all changes durable that were made before. */
+int bh_files_commit(bh_files_t *files);
+/* Waits until what was done before is on disk, in its place. */
+void bh_files_settle(bh_files_t *files);
+
+/*
+ * A record of the intent log, without its common header; of a write with its bytes. A visitor that does not return 0
+ * ends the walk.
+ */
+typedef int32_t bh_record_visitor_t(void *arg, uint64_t type, const uint8_t *data, uint64_t length);
+/* Visits the records that have to be replayed. Changes nothing. */
+int bh_files_log_walk(bh_files_t *files, bh_record_visitor_t *visit, void *arg);
+/*
+ * Replays the log: the visitor makes a change for each record. ENOTRECOVERABLE: that was not possible to its end. The
+ * log stays then, and another attempt goes on where this one ended.
+ */
+int bh_files_log_replay(bh_files_t *files, bh_record_visitor_t *visit, void *arg);
+
+#endif /* BH_SHIM_FILES_H */
