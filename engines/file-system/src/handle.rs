@@ -64,21 +64,21 @@ impl Handle {
             length: bytes.len(),
         };
         let (form, rest) = bytes.split_at_checked(4).ok_or(bad)?;
-        let (words, tail) = rest.as_chunks::<8>();
-        let &[guid, snapshot, object, generation] = words else {
-            return Err(bad);
-        };
-        if form != [FORM, 0, 0, 0] || !tail.is_empty() {
+        if form != [FORM, 0, 0, 0] || bytes.len() != Self::BYTES {
             return Err(bad);
         }
+        let number = |at: usize| {
+            let word = rest.iter().skip(8 * at).take(8);
+            word.fold(0, |number, byte| number << 8 | u64::from(*byte))
+        };
         Ok(Self {
             file_system: FileSystemId {
-                guid: u64::from_be_bytes(guid),
-                snapshot: u64::from_be_bytes(snapshot),
+                guid: number(0),
+                snapshot: number(1),
             },
             node: Node {
-                object: u64::from_be_bytes(object),
-                generation: u64::from_be_bytes(generation),
+                object: number(2),
+                generation: number(3),
             },
         })
     }

@@ -145,6 +145,7 @@ fn node_of(stored: &Stored) -> sys::bh_node {
 #[derive(Default)]
 struct Pointed {
     names: Vec<CString>,
+    #[expect(clippy::vec_box, reason = "steps point to them while more come")]
     nodes: Vec<Box<sys::bh_node>>,
 }
 
