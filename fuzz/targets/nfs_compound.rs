@@ -82,6 +82,7 @@ fuzz_target!(|input: &[u8]| {
         owner: b"fuzz".to_vec(),
         start: 1,
         lease_seconds: 90,
+        grace_seconds: 0,
     };
     let service = Service::new(presentation);
     let share = Share::parse("rw=127.0.0.1,no_root_squash").expect("a share");

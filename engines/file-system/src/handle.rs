@@ -63,13 +63,14 @@ impl Handle {
         let bad = BadHandle {
             length: bytes.len(),
         };
-        let (form, rest) = bytes.split_at_checked(4).ok_or(bad)?;
-        if form != [FORM, 0, 0, 0] || bytes.len() != Self::BYTES {
+        let bytes: &[u8; Self::BYTES] = bytes.try_into().map_err(|_| bad)?;
+        if bytes[..4] != [FORM, 0, 0, 0] {
             return Err(bad);
         }
-        let number = |at: usize| {
-            let word = rest.iter().skip(8 * at).take(8);
-            word.fold(0, |number, byte| number << 8 | u64::from(*byte))
+        let number = |index: usize| {
+            let at = 4 + 8 * index;
+            let number: [u8; 8] = bytes[at..at + 8].try_into().expect("eight bytes");
+            u64::from_be_bytes(number)
         };
         Ok(Self {
             file_system: FileSystemId {

@@ -25,6 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         owner: b"memory".to_vec(),
         start: SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u64,
         lease_seconds,
+        grace_seconds: 0,
     };
     let shared = Shared {
         name: String::new(),
@@ -35,6 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     server.apply(DesiredState {
         listeners: addresses,
         shared: vec![shared],
+        has_more_to_come: false,
     })?;
     let mut output = std::io::stdout();
     for address in server.listeners() {

@@ -139,6 +139,8 @@ struct Junction {
 pub struct Exports {
     exports: Vec<Export>,
     by_id: HashMap<FileSystemId, usize>,
+    /// Something that is to be shared cannot be read yet.
+    is_incomplete: bool,
     /// By the object number of the tree's own directory.
     junctions: HashMap<u64, Junction>,
 }
@@ -170,6 +172,7 @@ impl Exports {
         };
         let mut tree = Self {
             by_id: HashMap::from([(own.id, 0)]),
+            is_incomplete: false,
             exports: vec![own],
             junctions: HashMap::from([(ROOT.object, root)]),
         };
@@ -185,6 +188,18 @@ impl Exports {
     /// Never: there is nothing to refuse.
     pub fn none() -> Self {
         Self::new(Vec::new()).expect("there is nothing to refuse")
+    }
+
+    /// The same, where something else is to be shared that cannot be read yet: clients that ask for it are told to wait.
+    #[must_use]
+    pub fn with_more_to_come(mut self, more: bool) -> Self {
+        self.is_incomplete = more;
+        self
+    }
+
+    /// Whether all is here that is to be shared.
+    pub fn is_complete(&self) -> bool {
+        !self.is_incomplete
     }
 
     fn add(&mut self, Shared { name, share, files }: Shared) -> Result<(), ExportError> {

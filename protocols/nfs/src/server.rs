@@ -73,6 +73,8 @@ pub struct DesiredState {
     pub listeners: Vec<ListenAddress>,
     /// What to share.
     pub shared: Vec<SharedFiles>,
+    /// Something else is to be shared that cannot be read yet.
+    pub has_more_to_come: bool,
 }
 
 /// Why a desired state cannot be fulfilled. Nothing was changed then.
@@ -188,7 +190,7 @@ impl NfsServer {
         if self.shared.stopping.load(Ordering::Acquire) {
             return Err(ApplyError::Ended);
         }
-        let exports = Exports::new(desired.shared)?;
+        let exports = Exports::new(desired.shared)?.with_more_to_come(desired.has_more_to_come);
         let mut listeners = self.listeners.lock().expect("no holder panics");
         let wanted: BTreeSet<ListenAddress> = desired.listeners.into_iter().collect();
         let mut opened = Vec::new();

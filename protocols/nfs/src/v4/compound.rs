@@ -76,7 +76,7 @@ pub struct Caller<'a> {
     pub connection: u64,
     /// Where it comes from.
     pub from: Source,
-    /// Milliseconds since some moment before the server started.
+    /// Milliseconds since the server started.
     pub now_ms: u64,
 }
 
@@ -89,6 +89,9 @@ pub struct Presentation {
     pub start: u64,
     /// Seconds of a lease.
     pub lease_seconds: u32,
+    /// Seconds after the start in which clients take back what they had open and locked at an earlier server, and nothing new is opened or
+    /// locked. None if there was no earlier server.
+    pub grace_seconds: u32,
 }
 
 /// Why a call has no answer.
@@ -123,10 +126,15 @@ pub struct Service {
 impl Service {
     /// Serves nothing yet.
     pub fn new(presentation: Presentation) -> Self {
-        let lease_ms = u64::from(presentation.lease_seconds) * 1000;
+        let milliseconds = |seconds: u32| u64::from(seconds) * 1000;
+        let (lease_ms, grace_ms) = (
+            milliseconds(presentation.lease_seconds),
+            milliseconds(presentation.grace_seconds),
+        );
+        let start = presentation.start as u32;
         Self {
             exports: RwLock::new(Arc::new(Exports::none())),
-            state: Mutex::new(State::new(presentation.start as u32, lease_ms)),
+            state: Mutex::new(State::new(start, lease_ms, grace_ms)),
             presentation,
         }
     }
@@ -688,7 +696,14 @@ impl Call<'_> {
     pub(super) fn read_handle(&self, reader: &mut Reader<'_>) -> Result<Place, Status> {
         let bytes = reader.opaque(HANDLE_BYTES_MAX)?;
         let handle = Handle::from_bytes(bytes).map_err(|_| Status::BADHANDLE)?;
-        let place = self.exports.place(handle).ok_or(Status::STALE)?;
+        let place = self
+            .exports
+            .place(handle)
+            .ok_or(match self.exports.is_complete() {
+                true => Status::STALE,
+                // It may be one of those that are not open yet.
+                false => Status::DELAY,
+            })?;
         let files = &self.exports.export(place.export).files;
         files.attributes(place.node)?;
         Ok(place)

@@ -52,7 +52,10 @@ impl Call<'_> {
         if bypasses {
             return Ok(());
         }
-        self.service.state().check_denied(self.file(node), access)
+        let state = self.service.state();
+        // A client may take back an open that denies it.
+        state.check_grace(self.caller.now_ms)?;
+        state.check_denied(self.file(node), access)
     }
 
     fn verifier(&self) -> [u8; 8] {

@@ -137,11 +137,10 @@ impl Call<'_> {
         }
         let mode = (access, arguments.deny);
         match arguments.claim {
-            Claim::Reclaim => return Err(Status::NO_GRACE),
             Claim::Delegation => return Err(Status::BAD_STATEID),
-            Claim::Name(_) | Claim::Handle => {}
+            Claim::Reclaim => self.check_reclaim()?,
+            Claim::Name(_) | Claim::Handle => self.check_new()?,
         }
-        self.service.state().check_room(self.client)?;
         if access & WRITE != 0 || arguments.creation.is_some() {
             self.may_change()?;
         }
@@ -172,6 +171,16 @@ impl Call<'_> {
         self.go_to_node(opened.node);
         self.stateid = Some(id);
         Ok(())
+    }
+
+    fn check_reclaim(&self) -> Result<(), Status> {
+        let now_ms = self.caller.now_ms;
+        self.service.state().check_reclaim(self.client, now_ms)
+    }
+
+    fn check_new(&self) -> Result<(), Status> {
+        let now_ms = self.caller.now_ms;
+        self.service.state().check_room(self.client, now_ms)
     }
 
     /// The share reservation, and the file held for it.
@@ -359,7 +368,9 @@ impl Call<'_> {
         let node = self.node()?;
         self.regular(node)?;
         if is_reclaim {
-            return Err(Status::NO_GRACE);
+            self.check_reclaim()?;
+        } else {
+            self.service.state().check_grace(self.caller.now_ms)?;
         }
         let span = Span::new(offset, length, is_write)?;
         let file = self.file(node);

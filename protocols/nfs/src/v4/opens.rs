@@ -6,7 +6,7 @@ use std::sync::Arc;
 use file_system::{FileSystem, Handle};
 
 use super::numbers::Status;
-use super::state::State;
+use super::state::{Client, State};
 
 /// Opens and locks of one client.
 const HELD_PER_CLIENT_MAX: usize = 65_536;
@@ -258,11 +258,16 @@ impl State {
     }
 
     /// Whether there is room for one more open or lock, and the client may make one.
-    pub fn check_room(&self, client: u64) -> Result<(), Status> {
+    pub fn check_room(&self, client: u64, now_ms: u64) -> Result<(), Status> {
         let found = self.clients.get(&client).ok_or(Status::STALE_CLIENTID)?;
         if !found.has_reclaimed {
             return Err(Status::GRACE);
         }
+        self.check_grace(now_ms)?;
+        self.check_count(found)
+    }
+
+    pub(super) fn check_count(&self, found: &Client) -> Result<(), Status> {
         if found.held.len() >= HELD_PER_CLIENT_MAX {
             return Err(Status::DELAY);
         }
@@ -514,7 +519,8 @@ impl State {
             .into_iter()
             .find(|number| self.held[number].owner == owner);
         if known.is_none() {
-            self.check_room(client)?;
+            let found = self.clients.get(&client).ok_or(Status::STALE_CLIENTID)?;
+            self.check_count(found)?;
         }
         self.check_ranges(file)?;
         self.conflict(client, owner, file, span, now_ms)

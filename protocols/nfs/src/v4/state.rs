@@ -160,6 +160,7 @@ pub struct State {
     /// Tells this start of the server from others; in every number that is given out.
     pub(super) start: u32,
     lease_ms: u64,
+    grace_ms: u64,
     next: u64,
     pub(super) clients: HashMap<u64, Client>,
     owners: HashMap<Vec<u8>, Vec<u64>>,
@@ -171,11 +172,12 @@ pub struct State {
 }
 
 impl State {
-    /// A server that knows nobody. `start` is another number at each start.
-    pub fn new(start: u32, lease_ms: u64) -> Self {
+    /// A server that knows nobody. `start` is another number at each start; for `grace_ms` from then on clients take back what they had.
+    pub fn new(start: u32, lease_ms: u64, grace_ms: u64) -> Self {
         Self {
             start,
             lease_ms,
+            grace_ms,
             next: 1,
             clients: HashMap::new(),
             owners: HashMap::new(),
@@ -195,6 +197,23 @@ impl State {
     /// Files that nobody has open any more since the last call.
     pub fn take_released(&mut self) -> Vec<Released> {
         std::mem::take(&mut self.released)
+    }
+
+    /// Whether clients may take back what they had, and nothing else is opened or locked.
+    pub fn check_grace(&self, now_ms: u64) -> Result<(), Status> {
+        match now_ms < self.grace_ms {
+            true => Err(Status::GRACE),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a client may take back what it had.
+    pub fn check_reclaim(&self, client: u64, now_ms: u64) -> Result<(), Status> {
+        let found = self.clients.get(&client).ok_or(Status::STALE_CLIENTID)?;
+        if found.has_reclaimed || self.check_grace(now_ms).is_ok() {
+            return Err(Status::NO_GRACE);
+        }
+        self.check_count(found)
     }
 
     pub(super) fn is_expired(&self, client: u64, now_ms: u64) -> bool {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use file_system::FileSystem;
 use file_system::memory::MemoryFileSystem;
 
 use super::{Caller, Presentation, Service};
@@ -34,10 +35,15 @@ fn shared(name: &str, guid: u64, share: &str) -> (Shared, Arc<MemoryFileSystem>)
 }
 
 fn service_of(shared: Vec<Shared>) -> Arc<Service> {
+    service_after_another(shared, 7, 0)
+}
+
+fn service_after_another(shared: Vec<Shared>, start: u64, grace_seconds: u32) -> Arc<Service> {
     let presentation = Presentation {
         owner: b"tank".to_vec(),
-        start: 7,
+        start,
         lease_seconds: LEASE_SECONDS,
+        grace_seconds,
     };
     let service = Service::new(presentation);
     service.share(Exports::new(shared).expect("a tree"));
@@ -118,6 +124,13 @@ impl Client {
     }
 
     fn connect_with(service: &Arc<Service>, name: &[u8], now_ms: u64, cached_bytes: u32) -> Self {
+        let mut connected = Self::come_back(service, name, now_ms, cached_bytes);
+        assert_eq!(connected.status(&[&words(&[58, 0])]), 0, "RECLAIM_COMPLETE");
+        connected
+    }
+
+    /// A client that may take back what it had.
+    fn come_back(service: &Arc<Service>, name: &[u8], now_ms: u64, cached_bytes: u32) -> Self {
         let answer = send(service, 0, now_ms, &compound(&[&exchange_id(name, 1)]));
         assert_eq!(answer[..20], words(&[0, 0, 1, 42, 0]), "EXCHANGE_ID");
         let client = Reader::new(&answer[20..]).u64().expect("a client id");
@@ -129,16 +142,14 @@ impl Client {
         );
         assert_eq!(answer[..20], words(&[0, 0, 1, 43, 0]), "CREATE_SESSION");
         let session = Reader::new(&answer[20..]).array().expect("a session");
-        let mut connected = Self {
+        Self {
             service: Arc::clone(service),
             session,
             client,
             sequence: 0,
             now_ms,
             uid: 0,
-        };
-        assert_eq!(connected.status(&[&words(&[58, 0])]), 0, "RECLAIM_COMPLETE");
-        connected
+        }
     }
 
     fn sequence(&self, sequence: u32, is_cached: bool) -> Vec<u8> {
@@ -186,15 +197,46 @@ impl Client {
         }
     }
 
+    /// Takes back an open of a file of the root.
+    fn reclaim(&mut self, name: &[u8], access: u32, deny: u32) -> Result<Vec<u8>, u32> {
+        let mut open = Writer::new();
+        for word in [18, 0, access, deny] {
+            open.u32(word);
+        }
+        open.u64(self.client);
+        open.opaque(b"owner");
+        // OPEN4_NOCREATE, CLAIM_PREVIOUS, OPEN_DELEGATE_NONE.
+        for word in [0, 1, 0] {
+            open.u32(word);
+        }
+        let look_up = path(&[name]);
+        let answer = self.ask(&[&words(&[24]), &look_up, open.bytes()]);
+        match Reader::new(&answer).u32().expect("a status") {
+            0 => Ok(answer[12 + 44 + 8 + 8 + 8..][..16].to_vec()),
+            status => Err(status),
+        }
+    }
+
     /// Locks bytes for writing by an owner that is new.
     fn lock(&mut self, name: &[u8], open: &[u8], owner: &[u8], offset: u64, length: u64) -> u32 {
+        self.lock_or_reclaim(name, open, owner, (offset, length), false)
+    }
+
+    fn lock_or_reclaim(
+        &mut self,
+        name: &[u8],
+        open: &[u8],
+        owner: &[u8],
+        (offset, length): (u64, u64),
+        is_reclaim: bool,
+    ) -> u32 {
         let mut lookup = Writer::new();
         lookup.u32(15);
         lookup.opaque(name);
         let mut lock = Writer::new();
         lock.u32(12);
         lock.u32(2);
-        lock.u32(0);
+        lock.u32(is_reclaim.into());
         lock.u64(offset);
         lock.u64(length);
         lock.u32(1);
@@ -428,7 +470,6 @@ fn root_is_squashed_unless_it_is_said_otherwise() {
         gid: 0,
         groups: Vec::new(),
     };
-    use file_system::FileSystem;
     let made = files.look_up(&root, files.root(), b"made");
     assert_eq!(made.expect("it was made").attributes.uid, 65_534);
 }
@@ -460,4 +501,56 @@ fn a_change_is_durable_before_it_is_answered() {
     assert_eq!(files.commits(), 2);
     client.open(b"file", 3, 0).expect("it is there");
     assert_eq!(files.commits(), 2, "nothing was made");
+}
+
+/// After a restart a client takes back its file and its lock; others get nothing new until the time for that is over.
+#[test]
+fn a_client_takes_back_what_it_had_at_the_server_before() {
+    let (home, _) = shared("", 5, EVERYTHING);
+    let before = service_of(vec![home.clone()]);
+    let mut client = Client::connect(&before, b"one", 0);
+    let open = client.open(b"file", 3, 2).expect("it is free");
+    assert_eq!(client.lock(b"file", &open, b"l", 0, 10), 0);
+    drop(before);
+    let after = service_after_another(vec![home], 8, 5);
+    let mut back = Client::come_back(&after, b"one", 100, 8192);
+    let mut other = Client::connect(&after, b"two", 200);
+    assert_eq!(other.open(b"file", 1, 0), Err(10013), "GRACE");
+    assert_eq!(other.reclaim(b"file", 1, 0), Err(10033), "it is done");
+    let open = back.reclaim(b"file", 3, 2).expect("it was open");
+    let lock = back.lock_or_reclaim(b"file", &open, b"l", (0, 10), true);
+    assert_eq!(lock, 0);
+    assert_eq!(back.lock(b"file", &open, b"l", 20, 1), 10013, "nothing new");
+    assert_eq!(back.status(&[&words(&[58, 0])]), 0, "RECLAIM_COMPLETE");
+    assert_eq!(back.reclaim(b"file", 3, 2), Err(10033), "NO_GRACE");
+    back.now_ms = 5001;
+    other.now_ms = 5001;
+    assert_eq!(other.open(b"file", 2, 0), Err(10015), "it is denied");
+    let open = other.open(b"file", 1, 0).expect("reading is not");
+    assert_eq!(other.lock(b"file", &open, b"l", 5, 1), 10038, "for writing");
+    assert_eq!(
+        back.lock(b"file", &open, b"l", 20, 1),
+        10025,
+        "not its open"
+    );
+}
+
+#[test]
+fn what_is_not_open_yet_is_waited_for() {
+    let (home, _) = shared("tank/home", 5, EVERYTHING);
+    let handle = {
+        let files = &home.files;
+        let (file_system, node) = (files.id(), files.root());
+        file_system::Handle { file_system, node }.to_bytes()
+    };
+    let service = service_of(Vec::new());
+    let mut client = Client::connect(&service, b"one", 0);
+    let mut put = Writer::new();
+    put.u32(22);
+    put.opaque(&handle);
+    assert_eq!(client.status(&[put.bytes()]), 70, "it is not shared");
+    service.share(Exports::none().with_more_to_come(true));
+    assert_eq!(client.status(&[put.bytes()]), 10008, "it may come");
+    service.share(Exports::new(vec![home]).expect("a tree"));
+    assert_eq!(client.status(&[put.bytes()]), 0);
 }
