@@ -72,12 +72,18 @@ fn contents(files: &dyn FileSystem, node: Node) -> Vec<u8> {
     bytes
 }
 
+/// For whoever started this process.
+fn say(what: &str) {
+    use std::io::Write;
+    writeln!(std::io::stdout(), "{what}").expect("somebody reads");
+}
+
 #[test]
 fn a_file_system_of_a_pool_is_a_file_system() {
     isolated("a_file_system_of_a_pool_is_a_file_system", || {
         let pool = new_pool();
         for (index, (what, test)) in conformance::ALL.iter().enumerate() {
-            println!("{what}");
+            say(what);
             let opened = open(&pool, &create(&pool, &format!("tank/files{index}")));
             let files = opened.files();
             let root = files.root();
@@ -172,7 +178,7 @@ fn what_was_committed_before_a_crash_is_there_after_it() {
             let name = create(&pool, "tank/files");
             let opened = open(&pool, &name);
             leave_changes(&*opened.files());
-            println!("committed");
+            say("committed");
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
                 .expect("kill");
         }
