@@ -39,6 +39,17 @@ macro_rules! drills {
                 matches!(self, Self::ClockJump | Self::ClockJumpBack)
             }
 
+            /// Whether it is about disks that belong to heads, and about what remembers which of them hold everything.
+            pub const fn is_of_legs(self) -> bool {
+                matches!(
+                    self,
+                    Self::LegLinkCut
+                        | Self::LegHalfOpen
+                        | Self::LegHung
+                        | Self::LegSlow
+                )
+            }
+
             /// What must come of it.
             pub const fn expectation(self) -> Expectation {
                 let (kind, place, fencing) = match self {
@@ -109,6 +120,14 @@ drills! {
     ClockJump "clock-jump": "the wall clock of the serving head jumps an hour ahead",
         Hidden Same Forbidden;
     ClockJumpBack "clock-jump-back": "the wall clock of the serving head jumps an hour back",
+        Hidden Same Forbidden;
+    LegLinkCut "leg-link-cut": "legs: the cables to another head's disks are pulled",
+        Hidden Same Forbidden;
+    LegHalfOpen "leg-half-open": "legs: another head hears what is asked of its disks, and its answers are lost",
+        Hidden Same Forbidden;
+    LegHung "leg-hung": "legs: the leg-server of another head is stopped (SIGSTOP)",
+        Hidden Same Forbidden;
+    LegSlow "leg-slow": "legs: the disks of another head answer a tenth of a second late",
         Hidden Same Forbidden;
 }
 

@@ -59,7 +59,7 @@ fn options(args: &DrillArgs) -> Result<Options, Failure> {
         text = crate::with_profile(&text, profile);
     }
     let drills = match args.names.as_slice() {
-        [] => Drill::ALL.to_vec(),
+        [] => crate::run::drills_of(&text, args.pool.as_ref()),
         names => names.to_vec(),
     };
     Ok(Options {

@@ -33,10 +33,10 @@ pub fn harm(
     rng: &mut fastrand::Rng,
     how: &str,
 ) -> Result<Fault, DrillError> {
-    let disks = environment.disks(head);
-    let (name, _) = &disks[rng.usize(..disks.len())];
+    let disks = environment.device_names(head);
+    let name = &disks[rng.usize(..disks.len())];
     let fault = Fault::begin(format!("{} {how}", name.display()));
-    write(environment, std::slice::from_ref(name), how)?;
+    environment.set_device_faults(std::slice::from_ref(name), how)?;
     Ok(fault)
 }
 
@@ -54,14 +54,10 @@ pub fn lose_mirror(
     head: &HeadName,
     rng: &mut fastrand::Rng,
 ) -> Result<Fault, DrillError> {
-    let disks: Vec<PathBuf> = environment
-        .disks(head)
-        .into_iter()
-        .map(|(name, _)| name)
-        .collect();
+    let disks = environment.device_names(head);
     let mut legs = mirror(&disks, rng.usize(..disks.len() / 2)).to_vec();
     let mut fault = Fault::begin(format!("{} are gone", words_of(&legs)));
-    write(environment, &legs, "gone")?;
+    environment.set_device_faults(&legs, "gone")?;
     let is_suspended = |environment: &Environment| {
         status(environment, head).is_some_and(|text| health::is_suspended(&text))
     };
@@ -82,14 +78,14 @@ pub fn lose_mirror(
             .push("I/O went on without a mirror".to_owned());
     }
     let back = legs.remove(rng.usize(..legs.len()));
-    write(environment, &legs, "gone")?;
+    environment.set_device_faults(&legs, "gone")?;
     environment.client.listen(DARK)?;
     let is_alone = rng.bool();
     let then = if is_alone { "alone" } else { "then the other" };
     let words = format!("; {} is back, {then}", back.display());
     fault.words.push_str(&words);
     if !is_alone {
-        write(environment, &[], "")?;
+        environment.set_device_faults(&[], "")?;
     }
     fault.acted_at = Moment::now();
     if !clear(environment, head)? {
@@ -118,7 +114,7 @@ pub fn lose_mirror(
 ///
 /// The lab does not do what it is told.
 pub fn mend(environment: &mut Environment, fault: &mut Fault) -> Result<(), DrillError> {
-    write(environment, &[], "")?;
+    environment.set_device_faults(&[], "")?;
     let Some(head) = environment.serving()? else {
         return Ok(());
     };
@@ -196,15 +192,6 @@ fn mirror(disks: &[PathBuf], number: usize) -> &[PathBuf] {
 fn words_of(disks: &[PathBuf]) -> String {
     let names = disks.iter().map(|disk| disk.display().to_string());
     names.collect::<Vec<_>>().join(" and ")
-}
-
-fn write(environment: &Environment, disks: &[PathBuf], how: &str) -> Result<(), DrillError> {
-    let lines = disks
-        .iter()
-        .map(|disk| format!("{} {how}\n", disk.display()));
-    let path = environment.lab.leg_faults(&environment.pool);
-    std::fs::write(path, lines.collect::<String>())
-        .map_err(DrillError::io("write the faults of disks"))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek, SeekFrom};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use appliance::render::{address_id, pool_id};
@@ -36,6 +36,8 @@ const FRESH_S: f64 = 0.5;
 const LOG_BYTES_MAX: u64 = 8 << 20;
 
 const VOLUME_SIZE: &str = "32M";
+/// Where the legs of pools have their names on the head that serves, each in a folder of its pool.
+const LEGS_FOLDER: &str = "/run/bulkhead/legs";
 
 /// What tells of a takeover on a head.
 const LOGS: [&str; 3] = [
@@ -99,9 +101,47 @@ impl Environment {
         })
     }
 
-    /// The pool's disks, as heads call them and as this machine does.
+    /// The pool's disks that a head reaches by itself, as it calls them and as this machine does.
     pub fn disks(&self, head: &HeadName) -> Vec<(PathBuf, PathBuf)> {
         disks(&self.lab, head, &self.pool)
+    }
+
+    /// The files behind all disks of the pool, on whatever head they are.
+    pub fn files(&self) -> Vec<PathBuf> {
+        files(&self.lab, &self.pool)
+    }
+
+    /// Whether the pool's disks belong to heads.
+    pub fn has_legs(&self) -> bool {
+        self.lab.appliance().pools[&self.pool].has_legs()
+    }
+
+    /// What the pool's server calls the disks that `head` reaches by itself.
+    pub fn device_names(&self, head: &HeadName) -> Vec<PathBuf> {
+        let appliance = self.lab.appliance();
+        let pool = &appliance.pools[&self.pool];
+        if !pool.has_legs() {
+            let disks = self.disks(head).into_iter();
+            return disks.map(|(name, _)| name).collect();
+        }
+        let folder = Path::new(LEGS_FOLDER).join(self.pool.as_str());
+        let own = pool.all_legs().filter(|leg| leg.head == *head);
+        let own = own.filter_map(|leg| appliance.own_disk(leg));
+        own.map(|disk| folder.join(disk.number.to_string()))
+            .collect()
+    }
+
+    /// Has these devices of the pool fail so, and no others.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn set_device_faults(&self, devices: &[PathBuf], how: &str) -> Result<(), DrillError> {
+        let lines = devices
+            .iter()
+            .map(|device| format!("{} {how}\n", device.display()));
+        std::fs::write(self.lab.leg_faults(&self.pool), lines.collect::<String>())
+            .map_err(DrillError::io("write the faults of disks"))
     }
 
     /// Runs `bulkhead` on a head.
@@ -208,8 +248,15 @@ impl Environment {
     /// behind the others.
     pub fn devices_unwell(&self, head: &HeadName) -> Option<String> {
         let status = ["pool", "status", self.pool.as_str(), "--json"];
-        match self.bulkhead(head, &status) {
+        let complaint = match self.bulkhead(head, &status) {
             Ok(status) => health::complaint(&status),
+            Err(error) => Some(error.to_string()),
+        };
+        if complaint.is_some() || !self.has_legs() {
+            return complaint;
+        }
+        match self.bulkhead(head, &["status", self.pool.as_str()]) {
+            Ok(status) => health::complaint_of_legs(&status),
             Err(error) => Some(error.to_string()),
         }
     }
@@ -392,11 +439,8 @@ pub fn put_to_work(
     seed: u64,
 ) -> Result<(Client, Watch), DrillError> {
     let targets = export(lab, pool, head, more_volumes)?;
-    let files: Vec<PathBuf> = disks(lab, head, pool)
-        .into_iter()
-        .map(|(_, file)| file)
-        .collect();
-    let watch = Watch::start(&files).map_err(DrillError::io("watch the pool's disks"))?;
+    let watch =
+        Watch::start(&files(lab, pool)).map_err(DrillError::io("watch the pool's disks"))?;
     let enter = lab.enter(&Who::Client)?;
     let log = client_log(lab, pool);
     let client = Client::start(&enter, &targets, (clients, pace), seed, &log)?;
@@ -405,9 +449,18 @@ pub fn put_to_work(
 
 /// The pool's disks among those of the head.
 fn disks(lab: &Lab, head: &HeadName, pool: &PoolName) -> Vec<(PathBuf, PathBuf)> {
-    let own = &lab.appliance().pools[pool].disks;
+    let appliance = lab.appliance();
+    let own = appliance.disks_on(head, &appliance.pools[pool]);
     let all = lab.disks(head).into_iter();
     all.filter(|(name, _)| own.contains(name)).collect()
+}
+
+/// The files behind all disks of the pool: those that all heads share once, and legs of every head.
+fn files(lab: &Lab, pool: &PoolName) -> Vec<PathBuf> {
+    let heads = lab.heads().into_iter();
+    let all = heads.flat_map(|head| disks(lab, &head, pool));
+    let files: BTreeSet<PathBuf> = all.map(|(_, file)| file).collect();
+    files.into_iter().collect()
 }
 
 fn bulkhead(lab: &Lab, head: &HeadName, words: &[&str]) -> Result<String, DrillError> {

@@ -1,6 +1,5 @@
 //! Makes faults, and takes them back.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use cluster::machine::{Local, Machine};
@@ -15,6 +14,7 @@ use crate::disks;
 use crate::environment::Environment;
 use crate::error::DrillError;
 use crate::file;
+use crate::legs;
 use crate::memory;
 use crate::moment::Moment;
 use crate::watch::owners_now;
@@ -40,6 +40,8 @@ pub struct Fault {
     pub acted_at: Moment,
     /// The head that it struck as a whole.
     pub victim: Option<HeadName>,
+    /// The head whose legs it struck.
+    pub lender: Option<HeadName>,
     /// What was not as it should be meanwhile.
     pub complaints: Vec<String>,
 }
@@ -52,6 +54,7 @@ impl Fault {
             at,
             acted_at: at,
             victim: None,
+            lender: None,
             complaints: Vec::new(),
         }
     }
@@ -75,6 +78,9 @@ pub fn possible(
     pool: &units::PoolName,
 ) -> Result<(), Impossible> {
     let not = |why: &str| Err(Impossible(why.to_owned()));
+    if let Some(why) = legs::impossible(drill, appliance, pool) {
+        return not(why);
+    }
     let client_networks = client_networks(appliance, pool);
     match drill {
         Drill::OneLinkCut | Drill::OneNetworkDown if client_networks.len() < 2 => {
@@ -86,8 +92,11 @@ pub fn possible(
         Drill::BmcDead if !appliance.heads.values().all(has_two_ways) => {
             not("not every head has a BMC and outlets")
         }
+        Drill::BothLegsGone if appliance.pools[pool].has_legs() => {
+            not("no disk of the pool is shared by heads")
+        }
         Drill::DiskFails | Drill::DiskHangs | Drill::DiskSlow | Drill::BothLegsGone
-            if appliance.pools[pool].disks.len() < 2 =>
+            if !appliance.pools[pool].has_legs() && appliance.pools[pool].disks.len() < 2 =>
         {
             not("the pool has one disk")
         }
@@ -209,6 +218,7 @@ pub fn strike(
         Drill::FileChanges => file::change(environment),
         Drill::ClockJump => clock::jump(environment, head, JUMP_S),
         Drill::ClockJumpBack => clock::jump(environment, head, -JUMP_S),
+        _ => legs::strike(drill, environment, head, rng),
     }
 }
 
@@ -292,6 +302,7 @@ pub fn undo(
         }
         Drill::HeadFrozen => thaw(environment, fault)?,
         Drill::FileChanges => file::change_back(environment, fault)?,
+        _ if drill.is_of_legs() => legs::undo(drill, environment, fault)?,
         _ => {}
     }
     Ok(())
@@ -305,7 +316,11 @@ fn thaw(environment: &Environment, fault: &Fault) -> Result<(), DrillError> {
     }
 }
 
-fn other_head(environment: &Environment, head: &HeadName, rng: &mut fastrand::Rng) -> HeadName {
+pub(crate) fn other_head(
+    environment: &Environment,
+    head: &HeadName,
+    rng: &mut fastrand::Rng,
+) -> HeadName {
     let appliance = environment.lab.appliance();
     let mut others = appliance.heads_of(&appliance.pools[&environment.pool]);
     others.retain(|other| other != head);
@@ -327,13 +342,8 @@ fn signal_server(
 
 /// The process that has the pool's disks, as this machine numbers it.
 pub(crate) fn server_pid(environment: &Environment) -> Result<i32, DrillError> {
-    let head = environment.lab.heads().remove(0);
-    let files: Vec<PathBuf> = environment
-        .disks(&head)
-        .into_iter()
-        .map(|(_, file)| file)
-        .collect();
-    let owners = owners_now(&files).map_err(DrillError::io("look for the pool's server"))?;
+    let owners =
+        owners_now(&environment.files()).map_err(DrillError::io("look for the pool's server"))?;
     let pid = owners.first().copied();
     pid.ok_or_else(|| DrillError::Client("no process has the pool's disks open".to_owned()))
 }
@@ -529,7 +539,7 @@ mod tests {
         let pool: units::PoolName = "tank".parse().expect("a name");
         for drill in Drill::ALL {
             let found = possible(*drill, &appliance, &pool);
-            assert_eq!(found, Ok(()), "{drill}");
+            assert_eq!(found.is_err(), drill.is_of_legs(), "{drill}: {found:?}");
         }
         for head in appliance.heads.values_mut() {
             head.fencing.as_mut().expect("fencing").outlets.clear();

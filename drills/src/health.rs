@@ -50,6 +50,20 @@ pub fn complaint(status: &str) -> Option<String> {
     copies.then(|| "a resilver runs".to_owned())
 }
 
+/// What is wrong with the legs of a pool and with the members that remember them, as `bulkhead status` tells it; none when
+/// all is well.
+pub fn complaint_of_legs(status: &str) -> Option<String> {
+    const SIGNS: [&str; 4] = [
+        "lacks what was written",
+        "does not answer",
+        "is not this pool's",
+        "put on record",
+    ];
+    let has_sign = |line: &&str| SIGNS.iter().any(|sign| line.contains(sign));
+    let found = status.lines().find(has_sign)?;
+    Some(found.trim().to_owned())
+}
+
 /// Whether all I/O waits for devices.
 pub fn is_suspended(status: &str) -> bool {
     serde_json::from_str::<Status>(status).is_ok_and(|status| status.suspended)
@@ -95,6 +109,18 @@ mod tests {
         let lacks = status("ONLINE\",\"note\":\"lacks data", "null");
         assert_eq!(complaint(&lacks).as_deref(), Some("/b: lacks data"));
         assert!(complaint("no server").is_some());
+    }
+
+    #[test]
+    fn a_leg_that_lacks_something_and_a_silent_member_are_complaints() {
+        let told = |line: &str| complaint_of_legs(&format!("pool tank\n  {line}\nall is served\n"));
+        assert_eq!(told("legs left:bay1, right:bay1"), None);
+        for line in [
+            "leg b:/y lacks what was written since transaction group 30",
+            "member w does not answer: refused",
+        ] {
+            assert_eq!(told(line).as_deref(), Some(line));
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod faults;
 mod file;
 mod health;
 mod kinds;
+mod legs;
 mod memory;
 mod moment;
 mod promise;

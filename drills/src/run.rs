@@ -181,6 +181,18 @@ impl Drop for Ending {
     }
 }
 
+/// All drills that are about such a pool. Those of legs are named only where there are some.
+pub(crate) fn drills_of(file_text: &str, pool: Option<&PoolName>) -> Vec<Drill> {
+    let parsed = appliance::parse(file_text).ok();
+    let has_legs = parsed.is_some_and(|parsed| {
+        let pool = choose_pool(&parsed.appliance, pool);
+        pool.is_ok_and(|pool| parsed.appliance.pools[&pool].has_legs())
+    });
+    let all = Drill::ALL.iter().copied();
+    all.filter(|drill| has_legs || !drill.is_of_legs())
+        .collect()
+}
+
 fn choose_pool(
     appliance: &appliance::Appliance,
     wanted: Option<&PoolName>,
@@ -439,6 +451,17 @@ mod tests {
         assert_eq!(promise(&parsed.appliance, None), Promise::Published);
         let generous = promise(&parsed.appliance, Some(10));
         assert!(matches!(generous, Promise::Budget { budget_s: 10, .. }));
+    }
+
+    #[test]
+    fn drills_of_legs_are_run_where_there_are_legs() {
+        assert!(
+            drills_of(EXAMPLE, None)
+                .iter()
+                .all(|drill| !drill.is_of_legs())
+        );
+        let legs = include_str!("../../examples/legs-two-heads-witness.toml");
+        assert_eq!(drills_of(legs, None), Drill::ALL);
     }
 
     #[test]

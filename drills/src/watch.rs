@@ -1,5 +1,5 @@
-//! Watches who has a pool's disks open for writing. Two pool servers that have the same disk at
-//! once are a double import, whatever their logs say.
+//! Watches who has a pool's disks open for writing. Two pool servers that have disks of one pool at
+//! once are a double import, whatever their logs say: the same disk, or legs on different heads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
@@ -89,23 +89,20 @@ fn ids(disks: &[PathBuf]) -> std::io::Result<BTreeSet<FileId>> {
 ///
 /// A disk is not there.
 pub fn owners_now(disks: &[PathBuf]) -> std::io::Result<BTreeSet<i32>> {
-    let owners = Servers::default().owners(Path::new("/proc"), &ids(disks)?);
-    Ok(owners.into_values().flatten().collect())
+    Ok(Servers::default().owners(Path::new("/proc"), &ids(disks)?))
 }
 
-/// Processes that have one disk at the same time, and for how many looks.
+/// Processes that have disks of the pool at the same time, and for how many looks.
 #[derive(Debug, Default)]
 struct Couples(BTreeMap<(i32, i32), u32>);
 
 impl Couples {
-    /// Takes a look: the owners of each disk. Returns the couples that have just become certain.
-    fn take(&mut self, owners: &BTreeMap<FileId, BTreeSet<i32>>, now: Moment) -> Vec<String> {
+    /// Takes a look: the owners of any of its disks. Returns the couples that have just become certain.
+    fn take(&mut self, owners: &BTreeSet<i32>, now: Moment) -> Vec<String> {
         let mut together: BTreeSet<(i32, i32)> = BTreeSet::new();
-        for pids in owners.values() {
-            for first in pids {
-                let later = pids.range(first + 1..);
-                together.extend(later.map(|second| (*first, *second)));
-            }
+        for first in owners {
+            let later = owners.range(first + 1..);
+            together.extend(later.map(|second| (*first, *second)));
         }
         self.0.retain(|couple, _| together.contains(couple));
         let mut found = Vec::new();
@@ -129,8 +126,8 @@ struct Servers {
 }
 
 impl Servers {
-    fn owners(&mut self, proc: &Path, disks: &BTreeSet<FileId>) -> BTreeMap<FileId, BTreeSet<i32>> {
-        let mut owners: BTreeMap<FileId, BTreeSet<i32>> = BTreeMap::new();
+    fn owners(&mut self, proc: &Path, disks: &BTreeSet<FileId>) -> BTreeSet<i32> {
+        let mut owners = BTreeSet::new();
         let mut seen = BTreeMap::new();
         let entries = std::fs::read_dir(proc).into_iter().flatten().flatten();
         for entry in entries {
@@ -150,8 +147,8 @@ impl Servers {
             }
             // Never old: it is looked at as long as it lives.
             seen.insert(pid, 0);
-            for disk in open_for_writing(&path, disks) {
-                owners.entry(disk).or_default().insert(pid);
+            if has_open_for_writing(&path, disks) {
+                owners.insert(pid);
             }
         }
         self.looks = seen;
@@ -166,41 +163,35 @@ fn is_pool_server(process: &Path) -> bool {
     words.any(|word| word == b"pool-server")
 }
 
-/// Those of `disks` that a process has open for writing, as far as they can be seen: it may just end.
-fn open_for_writing(process: &Path, disks: &BTreeSet<FileId>) -> Vec<FileId> {
+/// Whether a process has one of `disks` open for writing, as far as that can be seen: it may just end.
+fn has_open_for_writing(process: &Path, disks: &BTreeSet<FileId>) -> bool {
     let entries = std::fs::read_dir(process.join("fd"));
-    let entries = entries.into_iter().flatten().flatten();
-    let file = |entry: std::fs::DirEntry| {
+    let mut entries = entries.into_iter().flatten().flatten();
+    let is_writable = |entry: std::fs::DirEntry| {
         let meta = std::fs::metadata(entry.path()).ok()?;
-        let file = (meta.dev(), meta.ino());
         // A server has hundreds of others open, and the drill must not cost what it measures.
-        if !disks.contains(&file) {
+        if !disks.contains(&(meta.dev(), meta.ino())) {
             return None;
         }
         let info = process.join("fdinfo").join(entry.file_name());
         let info = std::fs::read_to_string(info).ok()?;
         let flags = info.lines().find_map(|line| line.strip_prefix("flags:"))?;
         let flags = u32::from_str_radix(flags.trim(), 8).ok()?;
-        let is_writable = flags & 0o3 != 0;
-        is_writable.then_some(file)
+        Some(flags & 0o3 != 0)
     };
-    entries.filter_map(file).collect()
+    entries.any(|entry| is_writable(entry).unwrap_or(false))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn owners(pids: &[i32]) -> BTreeMap<FileId, BTreeSet<i32>> {
-        BTreeMap::from([((1, 1), pids.iter().copied().collect())])
-    }
-
     #[test]
     fn two_that_stay_together_are_found_once() {
         let mut couples = Couples::default();
         let mut found = Vec::new();
         for _ in 0..10 {
-            found.extend(couples.take(&owners(&[7, 9]), Moment(1.0)));
+            found.extend(couples.take(&[7, 9].into(), Moment(1.0)));
         }
         assert_eq!(found, ["processes 7 and 9 at 1.000"]);
     }
@@ -209,7 +200,8 @@ mod tests {
     fn one_that_opens_disks_to_find_them_locked_is_no_owner() {
         let mut couples = Couples::default();
         for pids in [&[7, 9][..], &[7], &[7, 9], &[7, 11], &[9]] {
-            assert!(couples.take(&owners(pids), Moment(1.0)).is_empty());
+            let owners = pids.iter().copied().collect();
+            assert!(couples.take(&owners, Moment(1.0)).is_empty());
         }
     }
 
@@ -225,13 +217,10 @@ mod tests {
             .expect("sh runs")
     }
 
-    #[test]
-    fn two_servers_of_one_disk_are_seen_and_one_is_not_blamed() {
+    /// Starts a server of each disk, one after the other, and tells what is found of the first alone, and of both.
+    fn found_of_two_servers(first: &Path, second: &Path) -> (Vec<String>, Vec<String>, u32) {
         const LIMIT: Duration = Duration::from_secs(60);
-        let folder = tempfile::tempdir().expect("a folder");
-        let disk = folder.path().join("disk");
-        std::fs::write(&disk, "").expect("written");
-        let disks = [disk.clone()];
+        let disks = [first.to_owned(), second.to_owned()];
         let watch = Watch::start(&disks).expect("a watch");
         let wait = |is_so: &dyn Fn() -> bool| {
             let begin = std::time::Instant::now();
@@ -241,23 +230,45 @@ mod tests {
             }
         };
         let owners = || owners_now(&disks).expect("a disk").len();
-        let mut first = server_of(&disk);
+        let mut one = server_of(first);
         wait(&|| owners() == 1);
         let before = watch.findings();
-        let mut second = server_of(&disk);
+        let mut other = server_of(second);
         wait(&|| owners() == 2);
         let found = std::cell::RefCell::new(Vec::new());
         wait(&|| {
             found.borrow_mut().extend(watch.findings());
             !found.borrow().is_empty()
         });
-        for child in [&mut first, &mut second] {
+        let pid = one.id();
+        for child in [&mut one, &mut other] {
             drop(child.stdin.take());
             child.wait().expect("it ends");
         }
+        (before, found.into_inner(), pid)
+    }
+
+    #[test]
+    fn two_servers_of_one_disk_are_seen_and_one_is_not_blamed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let disk = folder.path().join("disk");
+        std::fs::write(&disk, "").expect("written");
+        let (before, found, first) = found_of_two_servers(&disk, &disk);
         assert!(before.is_empty(), "{before:?}");
-        let found = found.into_inner();
-        assert!(found[0].contains(&first.id().to_string()), "{found:?}");
+        assert!(found[0].contains(&first.to_string()), "{found:?}");
+    }
+
+    /// Each head opens its own leg: no disk has two owners, and the pool has.
+    #[test]
+    fn two_servers_of_a_leg_each_are_seen() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let legs = ["left", "right"].map(|name| folder.path().join(name));
+        for leg in &legs {
+            std::fs::write(leg, "").expect("written");
+        }
+        let (before, found, first) = found_of_two_servers(&legs[0], &legs[1]);
+        assert!(before.is_empty(), "{before:?}");
+        assert!(found[0].contains(&first.to_string()), "{found:?}");
     }
 
     #[test]
@@ -277,10 +288,9 @@ mod tests {
             .expect("open");
         let _reader = std::fs::File::open(read).expect("open");
         let disks = BTreeSet::from([written_id, read_id]);
-        let found = open_for_writing(Path::new("/proc/self"), &disks);
-        assert_eq!(found, [written_id]);
+        assert!(has_open_for_writing(Path::new("/proc/self"), &disks));
         let others = BTreeSet::from([read_id]);
-        assert!(open_for_writing(Path::new("/proc/self"), &others).is_empty());
+        assert!(!has_open_for_writing(Path::new("/proc/self"), &others));
         assert!(!is_pool_server(Path::new("/proc/self")));
     }
 }

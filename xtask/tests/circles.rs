@@ -56,6 +56,7 @@ const KNOWN: &[(&str, &[&str])] = &[
             "extra_volumes",
             "faults",
             "file",
+            "legs",
             "memory",
             "promise",
             "round",

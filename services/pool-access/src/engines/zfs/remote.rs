@@ -114,17 +114,20 @@ impl Remotes {
         (is_alike && is_leg).then_some(disk)
     }
 
-    /// A driver that takes I/O of these legs to their heads, and leaves the rest to the one inside.
+    /// A driver that takes I/O of these legs to their heads, and leaves the rest to the one inside. Faults on command
+    /// (`wrap`) strike both: a device of another head fails here as it would fail there.
     pub(super) fn wrap(self: &Arc<Self>, wrap: Option<Wrap>) -> Wrap {
         let remotes = Arc::clone(self);
         Arc::new(move |files| {
-            let inner = match &wrap {
-                Some(wrap) => wrap(files),
-                None => files,
+            let wrapped = |driver: Arc<dyn Driver>| match &wrap {
+                Some(wrap) => wrap(driver),
+                None => driver,
             };
+            let others = OtherHeads(Arc::clone(&remotes));
             Arc::new(LegDriver {
                 remotes: Arc::clone(&remotes),
-                inner,
+                others: wrapped(Arc::new(others)),
+                inner: wrapped(files),
             })
         })
     }
@@ -199,6 +202,8 @@ fn copy_labels(leg: &NbdLeg, to: &Path) -> Result<(), String> {
 
 struct LegDriver {
     remotes: Arc<Remotes>,
+    /// To legs of other heads.
+    others: Arc<dyn Driver>,
     inner: Arc<dyn Driver>,
 }
 
@@ -207,9 +212,25 @@ impl Driver for LegDriver {
         let Some(disk) = self.remotes.at(path) else {
             return self.inner.open(path, guid, access);
         };
-        let Some(slot) = self.remotes.slot(disk) else {
-            return self.inner.open(&self.remotes.place(disk), guid, access);
+        let driver = match self.remotes.slot(disk) {
+            Some(_) => &self.others,
+            None => &self.inner,
         };
+        driver.open(&self.remotes.place(disk), guid, access)
+    }
+
+    fn is_there(&self, path: &Path) -> bool {
+        self.inner.is_there(path)
+    }
+}
+
+/// Legs of other heads by their names here.
+struct OtherHeads(Arc<Remotes>);
+
+impl Driver for OtherHeads {
+    fn open(&self, path: &Path, _: u64, _: Access) -> Result<Arc<dyn Device>, OpenFailure> {
+        let disk = self.0.at(path).ok_or(OpenFailure::Missing)?;
+        let slot = self.0.slot(disk).ok_or(OpenFailure::Missing)?;
         match slot.leg() {
             Some(_) => Ok(Arc::new(RemoteDevice(Arc::clone(slot)))),
             None => Err(OpenFailure::Missing),
@@ -217,7 +238,7 @@ impl Driver for LegDriver {
     }
 
     fn is_there(&self, path: &Path) -> bool {
-        self.inner.is_there(path)
+        self.0.at(path).is_some()
     }
 }
 
