@@ -103,6 +103,12 @@ impl Memory {
                 answer: Some(Answer::Serves(ballot)),
             },
             Request::Claim { ballot, .. } => self.claim(ballot),
+            // Its owner has the promise of this member, and no tenure that has not may act on its answer.
+            Request::Propose(record)
+                if serves && record.ballot != self.promised && holds(Rule::OwnersAcceptNothing) =>
+            {
+                self.refuse(record.ballot)
+            }
             Request::Propose(record) => self.propose(record),
             Request::Committed(ballot, version) => self.learn(ballot, version),
         }
@@ -242,9 +248,18 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_serves_promises_nothing() {
+    fn a_head_that_serves_promises_nothing_and_accepts_nothing_of_others() {
         let reply = memory().handle(claim(ballot(9, 9)), true);
         assert_eq!(reply.answer, Some(Answer::Serves(ballot(9, 9))));
         assert_eq!(reply.write, None);
+        let other = Record::new(1, ballot(9, 9), [DiskId(1)]);
+        let reply = memory().handle(Request::Propose(other), true);
+        let (asked, promised) = (ballot(9, 9), ballot(3, 1));
+        let refused = Answer::Refused { asked, promised };
+        assert_eq!((reply.answer, reply.write), (Some(refused), None));
+        let mut own = Record::new(1, ballot(3, 1), [DiskId(1)]);
+        own.sequence = 2;
+        let reply = memory().handle(Request::Propose(own), true);
+        assert!(matches!(reply.answer, Some(Answer::Accepted(..))));
     }
 }

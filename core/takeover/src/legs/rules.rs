@@ -59,12 +59,16 @@ pub(super) enum Rule {
     ProofForOneTenure,
     /// A head that serves promises nothing to others.
     OwnersPromiseNothing,
+    /// It accepts nothing of others either.
+    OwnersAcceptNothing,
     /// Two heads: a fence stands in for a vote until its victim is heard.
     FenceEndsWhenHeard,
     /// Two heads: after a boot the own copy is not enough.
     UnsureAfterBoot,
     /// Two heads: answers to an earlier boot say nothing.
     AnswersOfThisBoot,
+    /// Two heads: a head that was frozen may have been taken for one that is off: what it heard before says nothing.
+    FreezesAreNoticed,
     /// Two heads: the own copy counts if it is committed.
     SoleIsCommitted,
     /// Two heads: the own copy counts only if nothing else was proposed since.

@@ -61,7 +61,9 @@ pub(super) fn on_release(world: &mut World, setup: &Setup, head: u8, disk: u8) {
         Some(_) => {
             let other = &world.heads[usize::from(1 - head)];
             let heard = other.owner.heard_record();
-            knows(usize::from(head)) && (!other.is_up || heard.is_none_or(is_out)) || count >= 2
+            // One that is frozen knows nothing any more when it goes on.
+            let runs = other.is_up && !other.is_frozen;
+            knows(usize::from(head)) && (!runs || heard.is_none_or(is_out)) || count >= 2
         }
     };
     if !is_durable {

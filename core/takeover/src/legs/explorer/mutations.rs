@@ -14,7 +14,7 @@ const WALKS_WITH_MAX: u64 = 40;
 const WALK_STEPS_MAX: usize = 250;
 
 use Fault::{
-    Crash, Cut, DiskFails, ForeignImport, Hurry, LenderRestart, LinkLost, Lose, ServerCrash,
+    Crash, Cut, DiskFails, ForeignImport, Freeze, Hurry, LenderRestart, LinkLost, Lose, ServerCrash,
 };
 
 /// A rule, and where it is looked for.
@@ -44,7 +44,9 @@ const fn mutation(
 }
 
 use Kind::{TwoHeads, Witness};
-use Start::{Abroad, Alone, Degraded, Grown, New, Proposed, Relapsed, Served, Torn, Usurped};
+use Start::{
+    Abroad, Alone, Degraded, Frozen, Grown, New, Proposed, Relapsed, Served, Torn, Usurped,
+};
 
 #[rustfmt::skip]
 const MUTATIONS: &[Mutation] = &[
@@ -75,6 +77,7 @@ const MUTATIONS: &[Mutation] = &[
     mutation(Rule::FenceEndsWhenHeard, TwoHeads, Served, &[DiskFails, Hurry, Cut, Crash], (4, 1, 2)),
     mutation(Rule::UnsureAfterBoot, TwoHeads, Alone, &[Crash], (1, 1, 1)),
     mutation(Rule::AnswersOfThisBoot, TwoHeads, Served, &[Hurry, Cut, Crash], (3, 1, 2)),
+    mutation(Rule::FreezesAreNoticed, TwoHeads, Frozen, &[Crash], (1, 1, 2)),
     mutation(Rule::SoleIsCommitted, TwoHeads, Torn, &[Crash, Cut], (1, 2, 2)),
     mutation(Rule::SoleCountsProposals, TwoHeads, Proposed, &[DiskFails], (1, 1, 4)),
     mutation(Rule::NoFenceAgainstTheSole, TwoHeads, Abroad, &[Cut, Crash], (2, 2, 2)),
@@ -84,6 +87,9 @@ const MUTATIONS: &[Mutation] = &[
 /// Rules that other rules make unnecessary for the invariants: each spares clients a disturbance.
 #[rustfmt::skip]
 const SPARES: &[Mutation] = &[
+    // An owner that goes on after it was taken for one that is off would end. It gets no further: it cannot write to the legs of
+    // others any more.
+    mutation(Rule::OwnersAcceptNothing, TwoHeads, Served, &[Freeze, Hurry], (2, 1, 2)),
     // A claim of an old tenure would end the session of the owner. It gets no further: members refuse its record, and
     // another incarnation of the lender resumes nothing.
     mutation(Rule::LendersKeepTheirEpoch, Witness, Usurped, &[LinkLost, LenderRestart], (2, 0, 2)),

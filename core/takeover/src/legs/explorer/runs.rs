@@ -113,6 +113,41 @@ fn a_fence_that_lies_loses_no_acknowledged_write() {
     }
 }
 
+/// A head stands still, is taken for one that is off, and goes on where it was.
+#[test]
+fn a_frozen_head_that_is_taken_for_one_that_is_off_loses_no_acknowledged_write() {
+    const EXPECTED: [&str; 3] = [
+        "a frozen head is taken for one that is off",
+        "a frozen head goes on",
+        "a write is acknowledged",
+    ];
+    let faults = [
+        Fault::Freeze,
+        Fault::Crash,
+        Fault::ServerCrash,
+        Fault::DiskFails,
+        Fault::Cut,
+        Fault::Hurry,
+    ];
+    for kind in [Kind::TwoHeads, Kind::Witness] {
+        let mut covered = BTreeSet::new();
+        for start in [Start::Served, Start::Degraded, Start::Frozen] {
+            let setup = Setup::new(kind, 2, 2, 3).with(&faults).from(start);
+            look_at(&setup, &format!("{start:?}, frozen, two faults"));
+            let setup = Setup::new(kind, 4, 4, 6).with(&faults).from(start);
+            for seed in 0..longer(WALKS_MAX) {
+                let found = walk(&setup, seed, WALK_STEPS_MAX);
+                covered.extend(pass(&setup, found, &format!("{start:?}, seed {seed}")));
+            }
+        }
+        let missing: Vec<_> = EXPECTED
+            .iter()
+            .filter(|one| !covered.contains(*one))
+            .collect();
+        assert!(missing.is_empty(), "{kind:?}: never seen: {missing:?}");
+    }
+}
+
 /// One head remembers alone. It has no link that breaks and nobody to fence.
 #[test]
 fn one_head_with_legs_of_its_own_violates_nothing() {

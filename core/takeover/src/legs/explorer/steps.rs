@@ -41,6 +41,8 @@ pub(super) enum Step {
     },
     Crash(u8),
     Boot(u8),
+    Freeze(u8),
+    Thaw(u8),
     ServerCrash(u8),
     LenderRestart(u8),
     Cut(u8, u8),
@@ -50,6 +52,8 @@ pub(super) enum Step {
     PowerOff(u8),
     FenceFails(u8),
     FenceLies(u8),
+    /// A person says that a frozen head is off.
+    FenceByWord(u8),
     FenceReport(u8),
     PowerLoss,
     ForeignImport(u8),
@@ -78,6 +82,9 @@ impl World {
                     }
                     if self.may(setup, Fault::FenceLies) {
                         steps.push(Step::FenceLies(at));
+                    }
+                    if self.heads[usize::from(order.head)].is_frozen {
+                        steps.push(Step::FenceByWord(at));
                     }
                 }
             }
@@ -123,8 +130,15 @@ impl World {
                 steps.push(Step::Boot(at));
                 continue;
             }
+            if head.is_frozen {
+                steps.push(Step::Thaw(at));
+                continue;
+            }
             if head.unwritten.is_some() {
                 steps.push(Step::Written(at));
+            }
+            if self.may(setup, Fault::Freeze) {
+                steps.push(Step::Freeze(at));
             }
             if self.may(setup, Fault::Crash) {
                 steps.push(Step::Crash(at));
@@ -245,7 +259,8 @@ impl World {
     fn disk_steps(&self, setup: &Setup, steps: &mut Vec<Step>) {
         for (index, disk) in self.disks.iter().enumerate() {
             let at = index as u8;
-            for io in 0..disk.in_flight.len() as u8 {
+            let runs = !self.heads[usize::from(self.host(at))].is_frozen;
+            for io in 0..if runs { disk.in_flight.len() as u8 } else { 0 } {
                 steps.push(Step::Land { disk: at, at: io });
             }
             match disk.fails {

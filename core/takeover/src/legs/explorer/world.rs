@@ -170,6 +170,8 @@ pub(super) struct Server {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Head {
     pub(super) is_up: bool,
+    /// Nothing of it runs, and nothing of it is lost.
+    pub(super) is_frozen: bool,
     pub(super) boots: u8,
     pub(super) memory: Memory,
     /// Answered and not written, where a member does not write before it answers.
@@ -240,6 +242,8 @@ pub(super) enum Fault {
     FenceFails,
     /// It is reported and not done. Whoever was fenced lives.
     FenceLies,
+    /// A head stands still, and goes on later where it was. Meanwhile a person may take it for one that is off.
+    Freeze,
     PowerLoss,
     ForeignImport,
     Hurry,
@@ -289,6 +293,9 @@ pub(super) enum Start {
     Grown,
     /// As degraded; then head 1 serves it, by the leg of head 0.
     Abroad,
+    /// Two heads that have heard each other. Head 0 served it and gave it up in order, and stands still; it was taken for one that is
+    /// off, and head 1 serves it by its own leg. One write was made there.
+    Frozen,
 }
 
 pub(super) fn disk_id(disk: u8) -> DiskId {
@@ -380,6 +387,7 @@ impl Setup {
         let record = Record::new(POOL, first, group.lenders.keys().copied());
         let head = |boots: u8| Head {
             is_up: true,
+            is_frozen: false,
             boots,
             memory: Memory::new(record.clone()),
             unwritten: None,
@@ -455,7 +463,7 @@ impl World {
     pub(super) fn is_up(&self, member: u8) -> bool {
         let head = self.heads.get(usize::from(member));
         head.or(self.witness.as_ref())
-            .is_some_and(|head| head.is_up)
+            .is_some_and(|head| head.is_up && !head.is_frozen)
     }
 
     fn pair(one: u8, other: u8) -> u16 {

@@ -34,6 +34,9 @@ pub enum Event {
     Listen,
     /// Something arrived from another head, of whatever kind. Given before that itself is.
     Heard(MemberId),
+    /// This head did not run for a while, so that others may have taken it for one that is off. Given before anything else that
+    /// happens afterwards.
+    Thawed,
     /// A member answered.
     Answered(MemberId, Answer),
     /// A lender answered.
@@ -151,6 +154,8 @@ enum Phase {
 pub struct Owner {
     boot: u64,
     asked: u32,
+    /// Answers to questions with smaller numbers came from before a freeze.
+    oldest: u32,
     /// Two heads: the newest record that the other head named to this boot. While there is one, this head knows of every
     /// change: the other head cannot commit without it, or without a fence that ends this boot.
     heard: Option<Record>,
@@ -169,10 +174,19 @@ impl Owner {
         Self {
             boot,
             asked: 0,
+            oldest: 0,
             heard: None,
             fence: Fence::None,
             fence_number: 0,
             phase: Phase::Idle,
+        }
+    }
+
+    /// Two heads: what the other one is asked with that nobody waits for.
+    pub fn listening_tag(&self) -> Tag {
+        Tag {
+            boot: self.boot,
+            number: self.oldest,
         }
     }
 
@@ -196,8 +210,8 @@ impl Owner {
     #[cfg(test)]
     pub(super) fn awaits(&self, config: &Config, answer: &Answer) -> bool {
         match (answer, &self.phase) {
-            (Answer::Known(tag, _), Phase::Reading(_)) => tag.boot == self.boot,
-            (Answer::Known(tag, _), _) => tag.boot == self.boot && config.other_of_two().is_some(),
+            (Answer::Known(tag, _), Phase::Reading(_)) => self.is_of_use(*tag),
+            (Answer::Known(tag, _), _) => self.is_of_use(*tag) && config.other_of_two().is_some(),
             (Answer::Promised(ballot, _) | Answer::Serves(ballot), Phase::Claiming(one)) => {
                 one.ballot() == *ballot
             }
@@ -213,7 +227,7 @@ impl Owner {
     /// Whether the read of this tag is of use.
     #[cfg(test)]
     pub(super) fn reads(&self, tag: Tag) -> bool {
-        tag.boot == self.boot
+        self.is_of_use(tag)
     }
 
     /// Whether a claim or a tenure of that ballot is under way here.
@@ -239,6 +253,8 @@ impl Owner {
             Event::Open { .. } => {}
             Event::Listen => self.listen(config, out),
             Event::Heard(head) => self.on_heard(config, head, out),
+            Event::Thawed if holds(Rule::FreezesAreNoticed) => self.on_thaw(config, out),
+            Event::Thawed => {}
             Event::Answered(from, answer) => self.on_answer(config, own, from, answer, out),
             Event::Lent(disk, answer) => self.on_lent(config, own, disk, answer, out),
             Event::Fenced(number) => self.on_fence(config, own, number, true, out),
@@ -303,13 +319,29 @@ impl Owner {
         }
     }
 
+    /// Whether the answer to that question was given to this boot, and after its last freeze.
+    fn is_of_use(&self, tag: Tag) -> bool {
+        tag.boot == self.boot && tag.number >= self.oldest
+    }
+
     fn listen(&mut self, config: &Config, out: &mut Actions) {
         if let (Some(other), true) = (config.other_of_two(), self.is_idle()) {
-            let tag = Tag {
-                boot: self.boot,
-                number: 0,
-            };
-            out.push(Action::Ask(other, Request::Read(tag)));
+            out.push(Action::Ask(other, Request::Read(self.listening_tag())));
+        }
+    }
+
+    /// As after a boot, but for a tenure: it may be over, and the members know.
+    fn on_thaw(&mut self, config: &Config, out: &mut Actions) {
+        self.asked += 1;
+        self.oldest = self.asked;
+        self.heard = None;
+        self.fence = Fence::None;
+        match self.phase {
+            Phase::Idle => {}
+            Phase::Tenure(_) => {
+                self.in_tenure(config, out, |tenure, step| tenure.ask_whether_over(step));
+            }
+            _ => self.refuse(Refusal::Changed, out),
         }
     }
 

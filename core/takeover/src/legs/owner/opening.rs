@@ -82,7 +82,7 @@ impl Owner {
         memory: Memory,
         out: &mut Actions,
     ) {
-        if tag.boot != self.boot && holds(Rule::AnswersOfThisBoot) {
+        if !self.is_of_use(tag) && holds(Rule::AnswersOfThisBoot) {
             return;
         }
         if config.other_of_two() == Some(from) {

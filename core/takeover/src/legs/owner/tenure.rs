@@ -91,7 +91,6 @@ struct Proposal {
     first: BTreeSet<MemberId>,
     asked_all: bool,
     accepted: BTreeSet<MemberId>,
-    refused: BTreeSet<MemberId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -107,6 +106,8 @@ pub(super) struct Tenure {
     legs: BTreeMap<DiskId, Leg>,
     /// The last session numbers of legs that are gone.
     numbers: BTreeMap<DiskId, u32>,
+    /// Members that promised to another tenure.
+    refused: BTreeSet<MemberId>,
 }
 
 impl Tenure {
@@ -119,6 +120,7 @@ impl Tenure {
             proposal: None,
             legs,
             numbers: BTreeMap::new(),
+            refused: BTreeSet::new(),
         }
     }
 
@@ -159,7 +161,6 @@ impl Tenure {
             asked_all: first.len() == step.config.members().len(),
             first,
             accepted: BTreeSet::new(),
-            refused: BTreeSet::new(),
             record,
         });
         if self.stage == Stage::Committing && !holds(Rule::CommitBeforeImport) {
@@ -190,17 +191,27 @@ impl Tenure {
 
     pub(super) fn on_refused(&mut self, step: &mut Step<'_>, from: MemberId, asked: Ballot) {
         let members = step.config.members().len();
-        let Some(proposal) = &mut self.proposal else {
-            return;
-        };
-        if proposal.record.ballot != asked {
+        if self.ballot() != asked {
             return;
         }
-        proposal.refused.insert(from);
-        let is_lost = from == step.config.me || members - proposal.refused.len() < 2;
+        self.refused.insert(from);
+        let is_lost = from == step.config.me || members - self.refused.len() < 2;
         if is_lost {
             self.stage = Stage::Over;
             step.out.push(Action::Stop);
+        }
+    }
+
+    /// Has the members take the newest record once more: who promised to another tenure refuses it.
+    pub(super) fn ask_whether_over(&self, step: &mut Step<'_>) {
+        match &self.proposal {
+            Some(proposal) => proposal.ask_again(step),
+            None => {
+                for member in step.config.members() {
+                    let request = Request::Propose(self.committed.clone());
+                    step.out.push(Action::Ask(member, request));
+                }
+            }
         }
     }
 

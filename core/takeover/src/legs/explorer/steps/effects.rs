@@ -63,6 +63,8 @@ impl World {
         let is_free = matches!(
             step,
             Step::Boot(_)
+                | Step::Thaw(_)
+                | Step::FenceByWord(_)
                 | Step::Heal(..)
                 | Step::DiskHeals(_)
                 | Step::PowerOff(_)
@@ -72,6 +74,18 @@ impl World {
         match step {
             Step::Crash(head) => self.crash(head),
             Step::Boot(head) => self.boot(head),
+            Step::Freeze(head) => self.head(head).is_frozen = true,
+            Step::Thaw(head) => {
+                cover("a frozen head goes on");
+                self.head(head).is_frozen = false;
+                self.event(setup, head, Event::Thawed);
+            }
+            Step::FenceByWord(at) => {
+                cover("a frozen head is taken for one that is off");
+                self.fences[usize::from(at)].is_done = true;
+                // The frozen one has a server until it goes on, and hears of it.
+                self.has_lie = true;
+            }
             Step::ServerCrash(head) => self.server_crash(head),
             Step::LenderRestart(disk) => {
                 let keeps_epoch = holds(Rule::LendersKeepTheirEpoch);
@@ -328,6 +342,7 @@ impl World {
     fn crash(&mut self, head: u8) {
         let one = self.head(head);
         one.is_up = false;
+        one.is_frozen = false;
         one.server = None;
         one.unwritten = None;
         one.owner = Owner::new(one.boots.into());

@@ -27,6 +27,11 @@ impl Setup {
         if self.start == Start::New {
             return world;
         }
+        if self.start == Start::Frozen {
+            self.freeze(&mut world);
+            (world.faults, world.opens) = (0, 0);
+            return world;
+        }
         world.then(self, Step::Open(0));
         if self.start == Start::Usurped {
             world.toggle_cut(0, 1);
@@ -77,6 +82,24 @@ impl Setup {
         }
         (world.faults, world.opens) = (0, 0);
         world
+    }
+
+    fn freeze(&self, world: &mut World) {
+        world.then(self, Step::Listen(0));
+        world.then(self, Step::Listen(1));
+        world.then(self, Step::Open(0));
+        world.then(self, Step::Export(0));
+        world.take(self, Step::Freeze(0));
+        world.take(self, Step::Open(1));
+        for _ in 0..2 {
+            world.settle_by(self, |_, step| !matches!(step, Step::PowerOff(_)));
+            if !world.fences.is_empty() {
+                world.take(self, Step::FenceByWord(0));
+            }
+        }
+        world.settle(self);
+        world.then(self, Step::Issue(1));
+        world.net.clear();
     }
 
     fn propose_growth(&self, world: &mut World) {
