@@ -86,3 +86,15 @@ bh_accounting_prepare(void)
 {
 	dmu_objset_register_type(DMU_OST_ZFS, owner_of);
 }
+
+/*
+ * Whoever opens a file system of which not everything is counted makes the library count the rest in the background, with
+ * a hold on the dataset. The library in user space cannot cancel that (its taskq_cancel_id() does nothing): the dataset of a pool
+ * that is exported at once would go while it is held, and the library end the process.
+ */
+void
+bh_accounting_disown(objset_t *os, const void *tag)
+{
+	taskq_wait(os->os_spa->spa_upgrade_taskq);
+	dmu_objset_disown(os, B_TRUE, tag);
+}

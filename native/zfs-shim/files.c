@@ -2,6 +2,7 @@
  * A file system's objects: opening and closing it, attributes, directories, contents. files_change.c changes them.
  */
 #include "files_impl.h"
+#include "accounting.h"
 
 #include <sys/dsl_dataset.h>
 #include <sys/dsl_prop.h>
@@ -110,7 +111,7 @@ bh_files_close(bh_files_t *files)
 		bh_wait_until_written(dmu_objset_pool(files->bf_os));
 		bh_log_close(files->bf_log);
 	}
-	dmu_objset_disown(files->bf_os, B_TRUE, files);
+	bh_accounting_disown(files->bf_os, files);
 	rw_destroy(&files->bf_attributes);
 	free(files);
 }
@@ -144,33 +145,34 @@ bh_files_handle(bh_files_t *files, dmu_buf_t *bonus, sa_handle_t **out)
 	    SA_HDL_PRIVATE, out));
 }
 
+/* In the order in which a kernel has them. Those that are looked at without their layout come first. */
+const bh_attribute_t bh_node_attributes[BH_NODE_ATTRIBUTES] = {
+	{ ZPL_MODE, offsetof(struct bh_node, mode), 8, BH_HAS_MODE },
+	{ ZPL_SIZE, offsetof(struct bh_node, size), 8, BH_HAS_SIZE },
+	{ ZPL_GEN, offsetof(struct bh_node, generation), 8, BH_HAS_GENERATION },
+	{ ZPL_UID, offsetof(struct bh_node, uid), 8, BH_HAS_UID },
+	{ ZPL_GID, offsetof(struct bh_node, gid), 8, BH_HAS_GID },
+	{ ZPL_PARENT, offsetof(struct bh_node, parent), 8, BH_HAS_PARENT },
+	{ ZPL_FLAGS, offsetof(struct bh_node, flags), 8, BH_HAS_FLAGS },
+	{ ZPL_ATIME, offsetof(struct bh_node, atime_s), 16, BH_HAS_ATIME },
+	{ ZPL_MTIME, offsetof(struct bh_node, mtime_s), 16, BH_HAS_MTIME },
+	{ ZPL_CTIME, offsetof(struct bh_node, ctime_s), 16, BH_HAS_CTIME },
+	{ ZPL_CRTIME, offsetof(struct bh_node, crtime_s), 16, BH_HAS_CRTIME },
+	{ ZPL_LINKS, offsetof(struct bh_node, links), 8, BH_HAS_LINKS },
+	{ ZPL_PROJID, offsetof(struct bh_node, project), 8, BH_HAS_PROJECT },
+	{ ZPL_RDEV, offsetof(struct bh_node, device), 8, BH_HAS_DEVICE },
+	{ ZPL_XATTR, offsetof(struct bh_node, extended), 8, BH_HAS_EXTENDED },
+};
+
 static int
 read_attributes(bh_files_t *files, sa_handle_t *handle, struct bh_node *out)
 {
-	const struct { zpl_attr_t attribute; uint64_t *to; uint32_t bytes; uint64_t has; }
-	wanted[] = {
-		{ ZPL_MODE, &out->mode, 8, BH_HAS_MODE },
-		{ ZPL_SIZE, &out->size, 8, BH_HAS_SIZE },
-		{ ZPL_GEN, &out->generation, 8, BH_HAS_GENERATION },
-		{ ZPL_UID, &out->uid, 8, BH_HAS_UID },
-		{ ZPL_GID, &out->gid, 8, BH_HAS_GID },
-		{ ZPL_PARENT, &out->parent, 8, BH_HAS_PARENT },
-		{ ZPL_FLAGS, &out->flags, 8, BH_HAS_FLAGS },
-		{ ZPL_ATIME, &out->atime_s, 16, BH_HAS_ATIME },
-		{ ZPL_MTIME, &out->mtime_s, 16, BH_HAS_MTIME },
-		{ ZPL_CTIME, &out->ctime_s, 16, BH_HAS_CTIME },
-		{ ZPL_CRTIME, &out->crtime_s, 16, BH_HAS_CRTIME },
-		{ ZPL_LINKS, &out->links, 8, BH_HAS_LINKS },
-		{ ZPL_PROJID, &out->project, 8, BH_HAS_PROJECT },
-		{ ZPL_RDEV, &out->device, 8, BH_HAS_DEVICE },
-		{ ZPL_XATTR, &out->extended, 8, BH_HAS_EXTENDED },
-	};
-
-	for (size_t i = 0; i < sizeof (wanted) / sizeof (wanted[0]); i++) {
-		int error = sa_lookup(handle, files->bf_types[wanted[i].attribute],
-		    wanted[i].to, wanted[i].bytes);
+	for (size_t i = 0; i < BH_NODE_ATTRIBUTES; i++) {
+		const bh_attribute_t *one = &bh_node_attributes[i];
+		int error = sa_lookup(handle, files->bf_types[one->ba_attribute],
+		    bh_attribute_in(out, one), one->ba_bytes);
 		if (error == 0)
-			out->has |= wanted[i].has;
+			out->has |= one->ba_has;
 		else if (error != ENOENT)
 			return (error);
 	}

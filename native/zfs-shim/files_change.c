@@ -128,36 +128,20 @@ locate_list(void **data, uint32_t *length, uint32_t total, boolean_t start,
 	*length = (uint32_t)step->length;
 }
 
-/* Attributes in the order in which a kernel has them. Those that are looked at without their layout come first. */
+/* Attributes as the attribute layer takes them all at once. */
 static int
 gather(bh_files_t *files, struct bh_node *node, const struct bh_step *step,
     uint64_t *entries, boolean_t with_list, sa_bulk_attr_t *bulk)
 {
-	const struct { zpl_attr_t attribute; uint64_t *from; uint32_t bytes; uint64_t has; }
-	known[] = {
-		{ ZPL_MODE, &node->mode, 8, BH_HAS_MODE },
-		{ ZPL_SIZE, &node->size, 8, BH_HAS_SIZE },
-		{ ZPL_GEN, &node->generation, 8, BH_HAS_GENERATION },
-		{ ZPL_UID, &node->uid, 8, BH_HAS_UID },
-		{ ZPL_GID, &node->gid, 8, BH_HAS_GID },
-		{ ZPL_PARENT, &node->parent, 8, BH_HAS_PARENT },
-		{ ZPL_FLAGS, &node->flags, 8, BH_HAS_FLAGS },
-		{ ZPL_ATIME, &node->atime_s, 16, BH_HAS_ATIME },
-		{ ZPL_MTIME, &node->mtime_s, 16, BH_HAS_MTIME },
-		{ ZPL_CTIME, &node->ctime_s, 16, BH_HAS_CTIME },
-		{ ZPL_CRTIME, &node->crtime_s, 16, BH_HAS_CRTIME },
-		{ ZPL_LINKS, &node->links, 8, BH_HAS_LINKS },
-		{ ZPL_PROJID, &node->project, 8, BH_HAS_PROJECT },
-		{ ZPL_RDEV, &node->device, 8, BH_HAS_DEVICE },
-		{ ZPL_XATTR, &node->extended, 8, BH_HAS_EXTENDED },
-	};
 	const sa_attr_type_t *types = files->bf_types;
 	int count = 0;
 
-	for (size_t i = 0; i < sizeof (known) / sizeof (known[0]); i++)
-		if (node->has & known[i].has)
-			SA_ADD_BULK_ATTR(bulk, count, types[known[i].attribute], NULL,
-			    known[i].from, known[i].bytes);
+	for (size_t i = 0; i < BH_NODE_ATTRIBUTES; i++) {
+		const bh_attribute_t *one = &bh_node_attributes[i];
+		if (node->has & one->ba_has)
+			SA_ADD_BULK_ATTR(bulk, count, types[one->ba_attribute], NULL,
+			    bh_attribute_in(node, one), one->ba_bytes);
+	}
 	if (with_list) {
 		/* An entry for the owner, the group or everyone has 8 bytes, and there are no others. */
 		*entries = step->length / 8;

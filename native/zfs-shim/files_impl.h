@@ -34,7 +34,24 @@ struct bh_files {
 	void *bf_visit_arg;
 };
 
-/* files.c: the attributes of an object. The bonus buffer is held; bf_attributes is, too. */
+/* files.c: an attribute of a file, and where a bh_node has it. */
+typedef struct bh_attribute {
+	zpl_attr_t ba_attribute;
+	size_t ba_offset;
+	uint16_t ba_bytes;
+	uint64_t ba_has;
+} bh_attribute_t;
+
+#define	BH_NODE_ATTRIBUTES	15
+extern const bh_attribute_t bh_node_attributes[BH_NODE_ATTRIBUTES];
+
+static inline void *
+bh_attribute_in(struct bh_node *node, const bh_attribute_t *attribute)
+{
+	return ((uint8_t *)node + attribute->ba_offset);
+}
+
+/* The attributes of an object. The bonus buffer is held; bf_attributes is, too. */
 int bh_files_handle(bh_files_t *files, dmu_buf_t *bonus, sa_handle_t **out);
 int bh_files_bonus(bh_files_t *files, uint64_t object, dmu_buf_t **out);
 

@@ -6,6 +6,7 @@
  * root folder, the list of unlinked files and the registry of attributes.
  */
 #include "keys.h"
+#include "accounting.h"
 
 #include <sys/dmu.h>
 #include <sys/dmu_objset.h>
@@ -201,6 +202,6 @@ bh_filesystem_complete(const char *name)
 	if (zap_lookup(os, MASTER_NODE_OBJ, ZPL_VERSION_STR, 8, 1,
 	    &version) != 0)
 		error = fill_open(os);
-	dmu_objset_disown(os, B_TRUE, FTAG);
+	bh_accounting_disown(os, FTAG);
 	return (error);
 }
