@@ -471,9 +471,12 @@ impl<S: Side> Decider<S> {
             Event::Lent(disk, LenderAnswer::Refused(_)) => {
                 self.returns.is_out(*disk, Instant::now());
             }
-            Event::Returned(disk, _) => self.common.show(|shown| {
-                shown.copying.remove(disk);
-            }),
+            // One that is whole is so until the record calls it current.
+            Event::Returned(disk, completeness) if !completeness.is_whole() => {
+                self.common.show(|shown| {
+                    shown.copying.remove(disk);
+                });
+            }
             _ => {}
         }
     }
@@ -616,7 +619,12 @@ impl<S: Side> Decider<S> {
             ?stale,
             "the record of the pool's legs"
         );
-        self.common.show(|shown| shown.record = Some(record));
+        self.common.show(|shown| {
+            shown
+                .copying
+                .retain(|disk| !record.current.contains_key(disk));
+            shown.record = Some(record);
+        });
     }
 
     fn tell(&mut self, notice: &Notice) -> Goes {

@@ -91,6 +91,13 @@ pub struct Completeness {
     pub group: u64,
 }
 
+impl Completeness {
+    /// Whether the leg holds everything.
+    pub fn is_whole(&self) -> bool {
+        self.lacks_nothing && self.are_groups_synced && self.is_flushed
+    }
+}
+
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {

@@ -41,11 +41,9 @@ impl Tenure {
     }
 
     pub(super) fn on_returned(&mut self, disk: DiskId, completeness: Completeness) {
-        let is_complete =
-            completeness.lacks_nothing && completeness.are_groups_synced && completeness.is_flushed;
         let leg = self.legs.get_mut(&disk);
         if let Some(leg) = leg.filter(|leg| leg.state == LegState::Resilvering) {
-            if is_complete || !holds(Rule::ReturnIsComplete) {
+            if completeness.is_whole() || !holds(Rule::ReturnIsComplete) {
                 leg.state = LegState::Complete;
                 leg.floor = completeness.group + 1;
             }
