@@ -19,8 +19,6 @@ const DARK: Duration = Duration::from_secs(5);
 const LAST_ANSWERS_S: f64 = 1.0;
 /// How long a disk that answers again may take to be brought back and to have what it missed.
 const BACK_WITHIN: Duration = Duration::from_secs(30);
-/// Pause between two looks at the pool.
-const LOOK: Duration = Duration::from_millis(200);
 
 /// Harms one disk.
 ///
@@ -61,7 +59,7 @@ pub fn lose_mirror(
     let is_suspended = |environment: &Environment| {
         status(environment, head).is_some_and(|text| health::is_suspended(&text))
     };
-    if !wait(environment, SUSPENDED_WITHIN, is_suspended)? {
+    if !environment.wait_until(SUSPENDED_WITHIN, is_suspended)? {
         fault
             .complaints
             .push("the pool is not suspended without a mirror".to_owned());
@@ -97,7 +95,7 @@ pub fn lose_mirror(
     }
     let answers_from = Moment::now();
     if is_alone
-        && !wait(environment, BACK_WITHIN, |environment| {
+        && !environment.wait_until(BACK_WITHIN, |environment| {
             environment.client.seen.all_answered_since(answers_from)
         })?
     {
@@ -125,7 +123,7 @@ pub fn mend(environment: &mut Environment, fault: &mut Fault) -> Result<(), Dril
         let events = environment.bulkhead(&head, &words);
         events.is_ok_and(|events| health::stays_out(&events, since_ms))
     };
-    if wait(environment, BACK_WITHIN, |environment| {
+    if environment.wait_until(BACK_WITHIN, |environment| {
         is_whole(environment) || stays_out(environment)
     })? {
         if !is_whole(environment) {
@@ -142,7 +140,7 @@ pub fn mend(environment: &mut Environment, fault: &mut Fault) -> Result<(), Dril
 
 /// Has the pool cleared, again where that is too early, and with the word where it asks for that; whether it was.
 fn clear(environment: &mut Environment, head: &HeadName) -> Result<bool, DrillError> {
-    wait(environment, BACK_WITHIN, |environment| {
+    environment.wait_until(BACK_WITHIN, |environment| {
         let pool = environment.pool.to_string();
         let clear = ["pool", "clear", &pool, WORD];
         match environment.bulkhead(head, &clear[..3]) {
@@ -164,22 +162,6 @@ fn status(environment: &Environment, head: &HeadName) -> Option<String> {
 fn wall_clock_ms(moment: Moment) -> u64 {
     let ago = Duration::from_secs_f64(Moment::now().since(moment).max(0.0));
     (UNIX_EPOCH.elapsed().unwrap_or_default().saturating_sub(ago)).as_millis() as u64
-}
-
-/// Listens to the clients until it is so; whether it was in time.
-fn wait(
-    environment: &mut Environment,
-    limit: Duration,
-    is_so: impl Fn(&Environment) -> bool,
-) -> Result<bool, DrillError> {
-    let deadline = Moment::now().after(limit);
-    while !is_so(environment) {
-        if Moment::now() > deadline {
-            return Ok(false);
-        }
-        environment.client.listen(LOOK)?;
-    }
-    Ok(true)
 }
 
 /// The disks of mirror `number`, as the lab makes pools: mirrors of two, the last of three where the number of disks is odd.

@@ -153,6 +153,28 @@ impl Environment {
         bulkhead(&self.lab, head, words)
     }
 
+    /// Listens to the clients until it is so; whether it was in time.
+    ///
+    /// # Errors
+    ///
+    /// The clients have ended.
+    pub fn wait_until(
+        &mut self,
+        limit: Duration,
+        is_so: impl Fn(&Self) -> bool,
+    ) -> Result<bool, DrillError> {
+        /// Pause between two looks.
+        const LOOK: Duration = Duration::from_millis(200);
+        let deadline = Moment::now().after(limit);
+        while !is_so(self) {
+            if Moment::now() > deadline {
+                return Ok(false);
+            }
+            self.client.listen(LOOK)?;
+        }
+        Ok(true)
+    }
+
     /// Waits until every head is a member, the pool is served, and all clients have all their paths;
     /// powers on, mends and forgives what is in the way. Returns the head that serves the pool.
     ///

@@ -12,7 +12,6 @@ use crate::catalogue::Drill;
 use crate::environment::Environment;
 use crate::error::DrillError;
 use crate::faults::{Fault, other_head};
-use crate::moment::Moment;
 
 /// How much later a slow leg answers, in milliseconds.
 const SLOW_LEG_MS: u32 = 100;
@@ -20,8 +19,6 @@ const SLOW_LEG_MS: u32 = 100;
 const LEG_SERVER: &str = "[l]eg-server --config";
 /// How long a leg that can be reached again may take to have what it missed.
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
-/// Pause between two looks.
-const LOOK: Duration = Duration::from_millis(200);
 
 /// Why the drill is not possible with such a pool.
 pub fn impossible(drill: Drill, appliance: &Appliance, pool: &PoolName) -> Option<&'static str> {
@@ -111,7 +108,7 @@ pub fn undo(
         let serving = environment.serving().ok().flatten();
         serving.is_some_and(|head| environment.devices_unwell(&head).is_none())
     };
-    if !wait(environment, WHOLE_WITHIN, is_whole)? {
+    if !environment.wait_until(WHOLE_WITHIN, is_whole)? {
         let serving = environment.serving()?;
         let why = serving.and_then(|head| environment.devices_unwell(&head));
         let why = why.unwrap_or_else(|| "no head serves the pool".to_owned());
@@ -208,22 +205,6 @@ fn hear(environment: &Environment, lender: &HeadName, is_open: bool) -> Result<(
         route(environment, lender, &addresses, is_open)?;
     }
     Ok(())
-}
-
-/// Listens to the clients until it is so; whether it was in time.
-fn wait(
-    environment: &mut Environment,
-    limit: Duration,
-    is_so: impl Fn(&Environment) -> bool,
-) -> Result<bool, DrillError> {
-    let deadline = Moment::now().after(limit);
-    while !is_so(environment) {
-        if Moment::now() > deadline {
-            return Ok(false);
-        }
-        environment.client.listen(LOOK)?;
-    }
-    Ok(true)
 }
 
 #[cfg(test)]
