@@ -260,6 +260,9 @@ fn status_tells_of_a_stale_leg_and_of_who_does_not_answer() {
     for kind in ["member_lost", "member_back"] {
         assert!(kinds.contains(kind), "{kind}: {kinds}");
     }
+    let log = pair.a.machine.log();
+    assert!(log.contains("the pool is not whole"), "{log}");
+    assert!(!log.contains("replace-disk"), "{log}");
     assert_eq!(server.stop(), 0);
 }
 

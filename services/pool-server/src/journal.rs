@@ -38,6 +38,11 @@ struct State {
     ended: bool,
 }
 
+/// The time of this machine, in milliseconds since 1970.
+pub fn now_ms() -> u64 {
+    UNIX_EPOCH.elapsed().unwrap_or_default().as_millis() as u64
+}
+
 impl Journal {
     /// Nothing happened yet. What a suspended pool cannot take is kept in the file `pending`.
     pub fn new(pending: PathBuf) -> Arc<Self> {
@@ -66,13 +71,17 @@ impl Journal {
 
     /// Keeps `news`, and logs it.
     pub fn add(&self, news: News) {
+        self.add_at(news, now_ms());
+    }
+
+    /// The same of what was seen at a time, in milliseconds since 1970.
+    pub fn add_at(&self, news: News, at_ms: u64) {
         let device = news.device.as_deref().unwrap_or_default();
         match news.is_bad {
             true if device.is_empty() => tracing::error!(kind = news.kind, "{}", news.message),
             true => tracing::warn!(kind = news.kind, device, "{}", news.message),
             false => tracing::info!(kind = news.kind, device, "{}", news.message),
         }
-        let at_ms = UNIX_EPOCH.elapsed().unwrap_or_default().as_millis() as u64;
         let mut state = self.lock();
         let number = state.events.back().map_or(1, |last| last.number + 1);
         let event = Event {

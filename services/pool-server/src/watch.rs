@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use control::Failure;
 use control::answer::{PoolSpace, PoolStatus};
+use control::legs::LegsView;
 use engine::Pool;
 use operations::events::{self, News};
 use operations::{self, Context, DocumentCache, NoServer};
@@ -16,7 +17,7 @@ use units::VolumeName;
 
 use super::comeback::Comeback;
 use super::diagnosis::Diagnosis;
-use super::journal::Journal;
+use super::journal::{Journal, now_ms};
 use super::leg_watch::{LegWatch, is_of_leg};
 use super::room::{Refusals, Room};
 use super::shared_pool::SharedPool;
@@ -57,10 +58,6 @@ struct State {
     may_look_at_datasets: bool,
     /// Whether one may have changed since.
     is_space_stale: bool,
-}
-
-fn now_ms() -> u64 {
-    UNIX_EPOCH.elapsed().unwrap_or_default().as_millis() as u64
 }
 
 impl Watch {
@@ -184,14 +181,16 @@ impl Watch {
 
     /// Tells what happened to legs. What an earlier server told of them has to be known for that.
     fn look_at_legs(&self, status: &PoolStatus) {
-        let Some(tell) = self.legs.get().filter(|_| self.journal.is_history_known()) else {
+        let known = |_: &&LegsView| self.journal.is_history_known();
+        let Some(legs) = status.legs.as_ref().filter(known) else {
             return;
         };
         let before = |leg: &str| self.journal.newest(leg, is_of_leg);
-        let news = self
-            .leg_watch()
-            .look(&tell().view, status, &before, now_ms());
-        news.into_iter().for_each(|one| self.journal.add(one));
+        // The next server reads when that was from the events.
+        let at_ms = now_ms();
+        let news = self.leg_watch().look(legs, status, &before, at_ms);
+        news.into_iter()
+            .for_each(|one| self.journal.add_at(one, at_ms));
     }
 
     fn refusals(&self) -> MutexGuard<'_, Refusals> {
@@ -241,8 +240,12 @@ impl Watch {
             match self.look(&mut room) {
                 Some(Ok(status)) => {
                     self.lock().seen = Some((Instant::now(), status.clone()));
-                    self.report(last.as_ref(), &status);
-                    self.look_at_legs(&status);
+                    let mut told = status.clone();
+                    if let Some(tell) = self.legs.get() {
+                        tell().add_to(&mut told);
+                    }
+                    self.report(last.as_ref(), &status, &told);
+                    self.look_at_legs(&told);
                     let space = status.space.as_ref();
                     let news = space.and_then(|space| room.news(&status.name, space));
                     if let Some(news) = news {
@@ -329,14 +332,14 @@ impl Watch {
         }
     }
 
-    /// Tells what became worse or better, except suspensions, which [`Watch::tick`] sees at once.
-    fn report(&self, old: Option<&PoolStatus>, new: &PoolStatus) {
+    /// Tells what became worse or better, except suspensions, which [`Watch::tick`] sees at once. `told`: the new state
+    /// with what is told of legs.
+    fn report(&self, old: Option<&PoolStatus>, new: &PoolStatus, told: &PoolStatus) {
         // What happens to legs is told by their record.
-        let legs = self.legs.get().map(|tell| tell().view.legs);
-        let legs = legs.unwrap_or_default();
         let is_of_leg = |news: &News| {
             let device = news.device.as_deref();
-            news.kind == "state" && legs.iter().any(|leg| Some(leg.device.as_str()) == device)
+            let mut legs = told.legs.iter().flat_map(|legs| &legs.legs);
+            news.kind == "state" && legs.any(|leg| Some(leg.device.as_str()) == device)
         };
         let news = events::between(old, new);
         for news in news.into_iter().filter(|news| !is_of_leg(news)) {
@@ -351,7 +354,7 @@ impl Watch {
             health => tracing::error!(
                 pool = new.name,
                 health,
-                advice = new.advice.first().map(ToString::to_string),
+                advice = told.advice.first().map(ToString::to_string),
                 "the pool is not whole"
             ),
         }
