@@ -25,6 +25,8 @@ mod handle;
 pub mod memory;
 pub mod rights;
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 pub use error::FileError;
 pub use handle::{BadHandle, FileSystemId, Handle, Node};
 
@@ -56,6 +58,19 @@ pub struct Time {
     pub nanoseconds: u32,
 }
 
+impl Time {
+    /// The clock.
+    pub fn now() -> Self {
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Self {
+            seconds: since.as_secs().try_into().unwrap_or(i64::MAX),
+            nanoseconds: since.subsec_nanos(),
+        }
+    }
+}
+
 /// What is known of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
@@ -85,6 +100,27 @@ pub struct Attributes {
     pub changed: Time,
     /// When it was made.
     pub created: Time,
+}
+
+impl Attributes {
+    /// Of an object that was just made, has nothing, and one name. Its owner and group are numbers.
+    pub const fn of_new(kind: Kind, mode: u32, (uid, gid): (u32, u32), time: Time) -> Self {
+        Self {
+            kind,
+            mode,
+            links: 1,
+            uid,
+            gid,
+            size: 0,
+            space: 0,
+            device: (0, 0),
+            change: 1,
+            accessed: time,
+            modified: time,
+            changed: time,
+            created: time,
+        }
+    }
 }
 
 /// A time to set.

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::rights::{
     check_directory, check_name as check_any_name, check_set, check_sticky, mode_after, permitted,
@@ -94,16 +93,6 @@ impl Directory {
     }
 }
 
-fn now() -> Time {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    Time {
-        seconds: since.as_secs().try_into().unwrap_or(i64::MAX),
-        nanoseconds: since.subsec_nanos(),
-    }
-}
-
 fn check_name(name: &[u8]) -> Done {
     check_any_name(name, NAME_BYTES_MAX)
 }
@@ -116,7 +105,7 @@ impl MemoryFileSystem {
 
     /// The same with an identity.
     pub fn with_guid(guid: u64, bytes_max: u64) -> Self {
-        let attributes = fresh(Kind::Directory, 0o777, 0, 0);
+        let attributes = Attributes::of_new(Kind::Directory, 0o777, (0, 0), Time::now());
         let root = Object {
             attributes: Attributes {
                 links: 2,
@@ -149,28 +138,9 @@ impl MemoryFileSystem {
     }
 }
 
-fn fresh(kind: Kind, mode: u32, uid: u32, gid: u32) -> Attributes {
-    let time = now();
-    Attributes {
-        kind,
-        mode,
-        links: 1,
-        uid,
-        gid,
-        size: 0,
-        space: 0,
-        device: (0, 0),
-        change: 1,
-        accessed: time,
-        modified: time,
-        changed: time,
-        created: time,
-    }
-}
-
 impl Object {
     fn touch(&mut self, contents: bool) {
-        let time = now();
+        let time = Time::now();
         self.attributes.change += 1;
         self.attributes.changed = time;
         if contents {
@@ -397,7 +367,7 @@ impl State {
         attributes.uid = changes.uid.unwrap_or(attributes.uid);
         attributes.gid = changes.gid.unwrap_or(attributes.gid);
         let time = |set: Option<SetTime>, before: Time| match set {
-            Some(SetTime::Now) => now(),
+            Some(SetTime::Now) => Time::now(),
             Some(SetTime::To(time)) => time,
             None => before,
         };
@@ -487,7 +457,7 @@ fn new_object(
         device,
         links: if kind == Kind::Directory { 2 } else { 1 },
         size,
-        ..fresh(kind, mode, who.uid, gid)
+        ..Attributes::of_new(kind, mode, (who.uid, gid), Time::now())
     };
     (attributes, body)
 }
@@ -750,7 +720,7 @@ impl FileSystem for MemoryFileSystem {
             rest = behind;
             at += count as u64;
         }
-        object.attributes.accessed = now();
+        object.attributes.accessed = Time::now();
         let is_end = offset.saturating_add(length as u64) >= size;
         Ok(Read { length, is_end })
     }

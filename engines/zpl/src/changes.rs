@@ -3,13 +3,13 @@
 use file_system::rights::{check_set, mode_after};
 use file_system::{
     Changed, Done, FileError, Guard, Identity, Kind, Made, Make, Node, Object, SetAttributes,
-    SetTime,
+    SetTime, Time,
 };
 
 use crate::acl;
 use crate::convert::{
     MODE_MASK, TYPE_MASK, attributes_of, device_of, entry_type, failure, flag, kind_of, merged,
-    now, now_after, stored_time, type_of,
+    now_after, stored_time, type_of,
 };
 use crate::file_system::{FILE_BYTES_MAX, LINKS_MAX, WRITE_BYTES_MAX, Zpl};
 use crate::objects::{Has, Objects, Step, Stored, StoredTime};
@@ -46,12 +46,17 @@ pub(crate) fn with_entries(directory: &Stored, entries: i64, directories: i64) -
 
 /// A step that logs a record.
 pub(crate) fn logged(record: &Record<'_>) -> Step<'static> {
+    logged_as(record, false, 0)
+}
+
+/// The same: whether it is about the object that a step before makes, and of a write the generation of the file.
+fn logged_as(record: &Record<'_>, is_new: bool, generation: u64) -> Step<'static> {
     let (kind, body) = record.encode();
     Step::Log {
         kind,
         body,
-        is_new: false,
-        generation: 0,
+        is_new,
+        generation,
     }
 }
 
@@ -143,16 +148,6 @@ impl<O: Objects> Zpl<O> {
             name,
             link: new.link,
         });
-        let is_new = true;
-        let log = |record: &Record<'_>| {
-            let (kind, body) = record.encode();
-            Step::Log {
-                kind,
-                body,
-                is_new,
-                generation: 0,
-            }
-        };
         let mut steps = vec![
             Step::Make {
                 claims: new.claims,
@@ -164,7 +159,7 @@ impl<O: Objects> Zpl<O> {
                 directory,
                 name,
                 value: entry_type(stored.mode),
-                is_new,
+                is_new: true,
                 replaces: false,
             },
             Step::Set {
@@ -172,9 +167,9 @@ impl<O: Objects> Zpl<O> {
                 stored: set,
                 acl: None,
             },
-            log(&record),
+            logged_as(&record, true, 0),
         ];
-        steps.extend(new.then.map(|then| log(&Record::Set(then))));
+        steps.extend(new.then.map(|then| logged_as(&Record::Set(then), true, 0)));
         let outcome = self.objects.change(&steps, false).map_err(failure)?;
         let made = self.objects.stored(outcome.object).map_err(failure)?;
         Ok(Made {
@@ -371,7 +366,6 @@ impl<O: Objects> Zpl<O> {
             length: range.1,
             bytes: Bytes::Here(b""),
         };
-        let (kind, body) = record.encode();
         let end = set.size.max(offset + bytes.len() as u64);
         let steps = [
             Step::Write {
@@ -385,12 +379,7 @@ impl<O: Objects> Zpl<O> {
                 stored: set,
                 acl: None,
             },
-            Step::Log {
-                kind,
-                body,
-                is_new: false,
-                generation: stored.generation,
-            },
+            logged_as(&record, false, stored.generation),
         ];
         self.objects.change(&steps, false).map_err(failure)?;
         Ok(set)
@@ -481,7 +470,7 @@ fn setting(object: u64, stored: &Stored, changes: &SetAttributes, mode: u32) -> 
     if changes.size.is_some() {
         sets(Has::SIZE, set::SIZE);
     }
-    let accessed = time_to_set(changes.accessed, stored_time(now()));
+    let accessed = time_to_set(changes.accessed, stored_time(Time::now()));
     if accessed.is_some() {
         sets(Has::ATIME, set::ATIME);
     }
@@ -527,7 +516,7 @@ fn new_object<'a>(
         _ if is_directory => (parent.gid, SET_GROUP_ID),
         _ => (parent.gid, 0),
     };
-    let time = stored_time(now());
+    let time = stored_time(Time::now());
     let first = fresh(
         directory,
         (

@@ -1,7 +1,5 @@
 //! Attributes as they are stored, and as they are told.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use file_system::{Attributes, Done, FileError, Kind, Time};
 
 use crate::objects::{Has, ObjectError, Stored, StoredTime};
@@ -91,17 +89,6 @@ pub fn stored_time(time: Time) -> StoredTime {
     [time.seconds as u64, u64::from(time.nanoseconds)]
 }
 
-/// The clock.
-pub fn now() -> Time {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    Time {
-        seconds: since.as_secs().try_into().unwrap_or(i64::MAX),
-        nanoseconds: since.subsec_nanos(),
-    }
-}
-
 /// The time of a change: clients tell changes apart by it, so it is later than the one before.
 pub fn now_after(before: StoredTime) -> StoredTime {
     let before = time_of(before);
@@ -115,7 +102,7 @@ pub fn now_after(before: StoredTime) -> StoredTime {
             ..before
         },
     };
-    stored_time(now().max(next))
+    stored_time(Time::now().max(next))
 }
 
 /// What is told of an object.

@@ -53,11 +53,6 @@ impl Losing {
     }
 }
 
-/// Directories, `-1` for one that goes.
-fn directories(is_directory: bool) -> i64 {
-    i64::from(is_directory)
-}
-
 impl<O: Objects> Zpl<O> {
     /// The object that a name means, if `who` may take the name away. The names are locked.
     fn losing(
@@ -127,7 +122,7 @@ impl<O: Objects> Zpl<O> {
         name: &[u8],
         losing: &Losing,
     ) -> Done<(Changed, Option<u64>)> {
-        let set = with_entries(parent, -1, -directories(losing.is_directory));
+        let set = with_entries(parent, -1, -i64::from(losing.is_directory));
         let (is_last, rest) = losing.steps();
         let mut steps = vec![
             Step::Leave { directory, name },
@@ -242,8 +237,8 @@ impl<O: Objects> Zpl<O> {
         mover: &Losing,
         replaced: Option<&Losing>,
     ) -> Done<(Renamed, Option<u64>)> {
-        let moved = directories(mover.is_directory);
-        let gone = replaced.map_or(0, |losing| directories(losing.is_directory));
+        let moved = i64::from(mover.is_directory);
+        let gone = replaced.map_or(0, |losing| i64::from(losing.is_directory));
         let entries = 1 - i64::from(replaced.is_some());
         let is_same = from.0.object == to.0.object;
         let set_to = match is_same {

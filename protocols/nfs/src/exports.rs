@@ -371,21 +371,9 @@ impl Nothing {
     }
 
     fn directory() -> Attributes {
-        let time = Time::default();
         Attributes {
-            kind: Kind::Directory,
-            mode: 0o555,
             links: 2,
-            uid: 0,
-            gid: 0,
-            size: 0,
-            space: 0,
-            device: (0, 0),
-            change: 1,
-            accessed: time,
-            modified: time,
-            changed: time,
-            created: time,
+            ..Attributes::of_new(Kind::Directory, 0o555, (0, 0), Time::default())
         }
     }
 }
