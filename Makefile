@@ -82,7 +82,7 @@ crash: build ## ROUNDS kills with verified clients; LEGS=mix harms a leg meanwhi
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.crash --rounds $(ROUNDS) --legs-fault $(LEGS) $(if $(ONE_FILE),--one-file) $(if $(SEED),--seed $(SEED))
 
-legs: build ## two heads without shared disks and a witness: ROUNDS of lost processes and power, and no write is lost
+legs: build ## heads without shared disks: ROUNDS of lost processes, power, cables and disks, and no write is lost
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.legs --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
 

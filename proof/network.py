@@ -25,16 +25,36 @@ def leave_the_machines_network() -> None:
     checked(["ip", "link", "set", "lo", "up"], COMMAND_SECONDS)
 
 
-class Neighbour:
-    """Another machine, as far as the network can tell: a namespace behind a cable, with one address."""
+class Place:
+    """A network that one process holds: a machine, as far as the network can tell."""
 
-    def __init__(self, name: str, ours: str, theirs: str, folder: Path):
-        self.address = theirs
+    def __init__(self, name: str, folder: Path):
         self._holder = Child(name, ["unshare", "--net", "sleep", "infinity"], folder / f"{name}.log")
         self._network = Path(f"/proc/{self._holder.pid}/ns/net")
         own = Path("/proc/self/ns/net").readlink()
         wait_until(f"{name} has a network", lambda: self._network.readlink() != own, COMMAND_SECONDS)
-        cable = ["ip", "link", "add", name, "type", "veth", "peer", "name", "cable", "netns", str(self._holder.pid)]
+
+    @property
+    def pid(self) -> int:
+        """Of the process that holds it."""
+        return self._holder.pid
+
+    def there(self, words: Sequence[str | Path]) -> list[str | Path]:
+        """The command that runs ``words`` there."""
+        return ["nsenter", f"--net={self._network}", *words]
+
+    def end(self) -> None:
+        """It is gone, and its cables."""
+        self._holder.kill()
+
+
+class Neighbour:
+    """Another machine: a place behind a cable, with one address."""
+
+    def __init__(self, name: str, ours: str, theirs: str, folder: Path):
+        self.address = theirs
+        self._place = Place(name, folder)
+        cable = ["ip", "link", "add", name, "type", "veth", "peer", "name", "cable", "netns", str(self._place.pid)]
         for words in (cable, ["ip", "address", "add", f"{ours}/30", "dev", name], ["ip", "link", "set", name, "up"]):
             checked(words, COMMAND_SECONDS)
         for words in (["ip", "address", "add", f"{theirs}/30", "dev", "cable"], ["ip", "link", "set", "cable", "up"]):
@@ -42,7 +62,7 @@ class Neighbour:
 
     def there(self, words: Sequence[str]) -> list[str]:
         """The command that runs ``words`` on that machine."""
-        return ["nsenter", f"--net={self._network}", *words]
+        return [str(word) for word in self._place.there(words)]
 
     def pull_the_cable(self) -> None:
         """Everything under way is lost."""
@@ -54,4 +74,4 @@ class Neighbour:
 
     def end(self) -> None:
         """The machine is gone, and its cable."""
-        self._holder.kill()
+        self._place.end()

@@ -1,14 +1,18 @@
-"""Two heads with a disk each, and a witness, as processes of this machine on loopback addresses of their own."""
+"""Heads with disks of their own, and a witness or none, as processes of this machine: on loopback addresses, or behind cables."""
 
 from __future__ import annotations
 
 import os
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from proof import process, runtime
+from proof.legs import record
+from proof.legs.cables import LENDS, MEMBERS, Cables
 from proof.legs.client import Client
+from proof.legs.record import Group, Memory
 from proof.process import Child
 from proof.runtime import ProofError
 
@@ -16,7 +20,33 @@ DISK_BYTES = 128 << 20
 VOLUME_BYTES = 32 << 20
 COMMAND_SECONDS = 120.0
 START_SECONDS = 120.0
+POOL_NUMBER = 77
+WITNESS_NUMBER = 3
+MEMBER_PORT, LENDER_PORT = 7071, 7072
 FENCED = "--previous-owner-is-stopped"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Which machines there are, and where the legs of each group lie."""
+
+    name: str
+    heads: tuple[str, ...]
+    has_witness: bool
+    groups: tuple[Group, ...]
+
+
+ONE_MIRROR = Shape("one mirror", ("a", "b"), True, (Group(1, {11: "a", 22: "b"}),))
+_MIRRORS = (Group(1, {11: "a", 21: "b"}), Group(1, {12: "a", 22: "b"}))
+SHAPES = {
+    shape.name: shape
+    for shape in (
+        Shape("witness", ("a", "b"), True, _MIRRORS),
+        Shape("pair", ("a", "b"), False, _MIRRORS),
+        Shape("three", ("a", "b", "c"), False, (Group(1, {11: "a", 21: "b"}), Group(1, {22: "b", 31: "c"}), Group(1, {32: "c", 12: "a"}))),
+        Shape("raidz", ("a", "b", "c"), False, (Group(2, {11: "a", 21: "b", 31: "c"}),)),
+    )
+}
 
 
 def _sparse_disk(path: Path) -> None:
@@ -25,15 +55,16 @@ def _sparse_disk(path: Path) -> None:
 
 
 class Head:
-    """One head: its folder, its disk and its two processes."""
+    """One head: its folder, its disks and its two processes."""
 
-    def __init__(self, program: Path, folder: Path, name: str, address: str, make_disk: Callable[[Path], object]):
-        self.program, self.folder, self.name, self.address = program, folder, name, address
+    def __init__(self, program: Path, folder: Path, name: str, number: int, cables: Cables | None, address: str):
+        self.program, self.folder, self.name, self.number = program, folder, name, number
+        self.address = address
         self.lender: Child | None = None
         self.server: Child | None = None
+        self._cables = cables
         self._starts = 0
         folder.mkdir()
-        make_disk(folder / "disk")
 
     @property
     def _env(self) -> dict[str, str]:
@@ -43,18 +74,33 @@ class Head:
             "BULKHEAD_CLUSTER_KEY": str(self.folder / "authkey"),
         }
 
+    def _here(self, words: list[str | Path]) -> list[str | Path]:
+        return self._cables.there(self.number, words) if self._cables else words
+
     def command(self, *words: str) -> str:
         """A command on this head, which succeeds; what it says."""
-        return process.checked([self.program, *words], COMMAND_SECONDS, env=self._env)
+        return process.checked(self._here([self.program, *words]), COMMAND_SECONDS, env=self._env)
 
     @property
     def config(self) -> Path:
         """Its ``legs.toml``."""
         return self.folder / "legs.toml"
 
+    def disk(self, number: int) -> Path:
+        """The file that is this disk."""
+        return self.folder / f"disk-{number}"
+
+    def member_address(self) -> str:
+        """Where it answers what it remembers."""
+        return f"{self._cables.address(self.number, MEMBERS) if self._cables else self.address}:{MEMBER_PORT}"
+
+    def lender_address(self) -> str:
+        """Where it lends its disks."""
+        return f"{self._cables.address(self.number, LENDS) if self._cables else self.address}:{LENDER_PORT}"
+
     def start_lender(self) -> None:
         """Its leg-server."""
-        words = [self.program, "leg-server", "--config", self.config]
+        words = self._here([self.program, "leg-server", "--config", self.config])
         self.lender = Child(f"leg-server of {self.name}", words, self.folder / "lender.log", self._env)
 
     def kill_lender(self) -> None:
@@ -69,31 +115,55 @@ class Head:
             self.server.kill()
         self.server = None
 
-    def serve(self, *options: str) -> str | None:
-        """Serves the pool; nothing, or what the refusal says."""
+    def power_off(self) -> None:
+        """kill -9 of both."""
+        self.kill_server()
+        self.kill_lender()
+
+    def begin_to_serve(self, *options: str) -> Child:
+        """A new server of the pool, which has yet to say whether it serves."""
         self._starts += 1
         socket = self.folder / "nbd.sock"
         socket.unlink(missing_ok=True)
-        log = self.folder / f"server{self._starts}.log"
         words = ["pool-server", "tank", "--no-iscsi", "--nbd", f"unix:{socket}", "--ready-fd", "1", "--legs", str(self.config)]
-        server = Child(f"pool server of {self.name}", [self.program, *words, *options], log, self._env)
+        server = self._here([self.program, *words, *options])
+        return Child(f"pool server of {self.name}", server, self._server_log, self._env)
+
+    @property
+    def _server_log(self) -> Path:
+        return self.folder / f"server{self._starts}.log"
+
+    def outcome(self, server: Child) -> str | None:
+        """Waits until a new server serves; nothing, or what the refusal says."""
 
         def ready() -> bool:
-            return b"READY\n" in log.read_bytes()
+            return b"READY\n" in self._server_log.read_bytes()
 
         runtime.wait_until(f"{server.name} is ready or refuses", lambda: ready() or not server.alive(), START_SECONDS, 0.02)
-        if ready():
+        if ready() and server.alive():
             self.server = server
             return None
         server.kill()
         return server.log_tail()
 
+    def serve(self, *options: str) -> str | None:
+        """Serves the pool; nothing, or what the refusal says."""
+        return self.outcome(self.begin_to_serve(*options))
+
+    def memory(self) -> Memory | None:
+        """What its leg-server remembers of the pool."""
+        return record.read(self.folder / f"state/legs/{POOL_NUMBER}.legs")
+
+    def committed(self) -> list[set[str]]:
+        """The legs that each record names as current that its server committed, the first one first; as ``head:path``."""
+        lines = self._server_log.read_text(errors="replace").splitlines() if self._server_log.exists() else []
+        records = [line.partition("current=")[2].partition("stale=")[0] for line in lines if "the record of the pool's legs" in line]
+        return [set(one.strip().strip("[]").replace('"', "").split(", ")) - {""} for one in records]
+
     def all_current(self) -> bool:
-        """Whether both legs hold everything, by the last record that its server committed."""
-        text = (self.folder / f"server{self._starts}.log").read_text(errors="replace")
-        records = [line for line in text.splitlines() if "the record of the pool's legs" in line]
-        current = records[-1].partition("current=")[2].partition("stale=")[0] if records else ""
-        return all(f'"{name}:' in current for name in ("a", "b"))
+        """Whether a leg of each head holds everything, by the last record that its server committed."""
+        records = self.committed()
+        return bool(records) and {leg.partition(":")[0] for leg in records[-1]} >= {"a", "b"}
 
     def client(self, seconds: float) -> Client:
         """A new connection to the volume."""
@@ -101,8 +171,7 @@ class Head:
 
     def logs(self) -> str:
         """The ends of what its processes said last."""
-        newest = self.folder / f"server{self._starts}.log"
-        parts = [path.read_bytes()[-6000:].decode(errors="replace") for path in (self.folder / "lender.log", newest) if path.exists()]
+        parts = [path.read_bytes()[-6000:].decode(errors="replace") for path in (self.folder / "lender.log", self._server_log) if path.exists()]
         return "\n".join(f"--- {self.name}\n{part}" for part in parts)
 
 
@@ -115,20 +184,27 @@ class Machines:
         scratch: Path,
         make_disk: Callable[[Path], object] = _sparse_disk,
         volume_bytes: int = VOLUME_BYTES,
+        shape: Shape = ONE_MIRROR,
+        cables: Cables | None = None,
     ):
-        self.folder = scratch
+        self.folder, self.shape, self.cables = scratch, shape, cables
         self._witness_program = program.with_name("bulkhead-witness")
         if not self._witness_program.exists():
             raise ProofError(f"{self._witness_program} is not there: run `make build` first")
         # Nobody else on this machine has these addresses.
-        network = f"127.{random.SystemRandom().randrange(130, 250)}.{os.getpid() % 250}"
-        self.a = Head(program, scratch / "a", "a", f"{network}.1", make_disk)
-        self.b = Head(program, scratch / "b", "b", f"{network}.2", make_disk)
-        self.heads = (self.a, self.b)
-        self._witness_address = f"{network}.3:7071"
+        self._loopback = f"127.{random.SystemRandom().randrange(130, 250)}.{os.getpid() % 250}"
+        self.heads = tuple(
+            Head(program, scratch / name, name, number, cables, f"{self._loopback}.{number}")
+            for name, number in zip(shape.heads, (number for number in range(1, 9) if not (shape.has_witness and number == WITNESS_NUMBER)))
+        )
+        self.a, self.b = self.heads[:2]
+        for group in shape.groups:
+            for disk, name in group.disks.items():
+                make_disk(self.head(name).disk(disk))
         self.witness: Child | None = None
         self._configure()
-        self.start_witness()
+        if shape.has_witness:
+            self.start_witness()
         for head in self.heads:
             head.start_lender()
         self.a.command("pool", "create", "tank", "--legs", str(self.a.config))
@@ -137,41 +213,77 @@ class Machines:
         self.a.command("volume", "create", "tank/v", "--size", str(volume_bytes), "--sparse")
         self.a.command("nbd", "export", "tank/v", "--name", "v")
 
+    def head(self, name: str) -> Head:
+        """The head of this name."""
+        return next(head for head in self.heads if head.name == name)
+
+    def others(self, head: Head) -> list[Head]:
+        """All but this one."""
+        return [other for other in self.heads if other is not head]
+
     def other(self, head: Head) -> Head:
-        """The other one."""
-        return self.b if head is self.a else self.a
+        """The other one of two."""
+        return self.others(head)[0]
+
+    def disks_at(self, head: Head) -> list[int]:
+        """The pool's disks that are at this head."""
+        return [disk for group in self.shape.groups for disk, name in group.disks.items() if name == head.name]
+
+    @property
+    def disks(self) -> set[int]:
+        """All of the pool."""
+        return {disk for group in self.shape.groups for disk in group.disks}
+
+    def memories(self) -> list[Memory | None]:
+        """What each member remembers of the pool."""
+        own = [head.memory() for head in self.heads]
+        return [*own, record.read(self.folder / f"witness/{POOL_NUMBER}.legs")] if self.shape.has_witness else own
 
     @property
     def _witness_folders(self) -> list[str | Path]:
         return ["--folder", self.folder / "witness", "--desk", self.folder / "desk"]
 
+    @property
+    def _witness_address(self) -> str:
+        host = self.cables.address(WITNESS_NUMBER, MEMBERS) if self.cables else f"{self._loopback}.{WITNESS_NUMBER}"
+        return f"{host}:{MEMBER_PORT}"
+
     def _configure(self) -> None:
-        words: list[str | Path] = [self._witness_program, "identity", *self._witness_folders]
-        witness = process.checked(words, COMMAND_SECONDS).strip()
-        prints = [head.command("leg-server", "fingerprint", "--folder", str(head.folder / "keys")).strip() for head in self.heads]
-        self._heads_of_witness = [word for number, one in enumerate(prints, 1) for word in ("--head", f"{number}={one}")]
-        members = ""
-        for number, (head, one) in enumerate(zip(self.heads, prints, strict=True), 1):
+        members, self._heads_of_witness = "", list[str | Path]()
+        for head in self.heads:
+            one = head.command("leg-server", "fingerprint", "--folder", str(head.folder / "keys")).strip()
+            self._heads_of_witness += ["--head", f"{head.number}={one}"]
             members += (
-                f'[members.{head.name}]\nnumber = {number}\nkind = "head"\nmembers = ["{head.address}:7071"]\n'
-                f'lends = ["{head.address}:7072"]\nfingerprint = "{one}"\n'
+                f'[members.{head.name}]\nnumber = {head.number}\nkind = "head"\nmembers = ["{head.member_address()}"]\n'
+                f'lends = ["{head.lender_address()}"]\nfingerprint = "{one}"\n'
             )
-        members += f'[members.w]\nnumber = 3\nkind = "witness"\nmembers = ["{self._witness_address}"]\nfingerprint = "{witness}"\n'
-        legs = ", ".join(
-            f'{{ disk = {disk}, head = "{head.name}", path = "{head.folder}/disk" }}'
-            for disk, head in ((11, self.a), (22, self.b))
-        )
+        if self.shape.has_witness:
+            words: list[str | Path] = [self._witness_program, "identity", *self._witness_folders]
+            one = process.checked(words, COMMAND_SECONDS).strip()
+            members += (
+                f'[members.w]\nnumber = {WITNESS_NUMBER}\nkind = "witness"\nmembers = ["{self._witness_address}"]\n'
+                f'fingerprint = "{one}"\n'
+            )
+        groups = ""
+        for group in self.shape.groups:
+            legs = ", ".join(
+                f'{{ disk = {disk}, head = "{name}", path = "{self.head(name).disk(disk)}" }}' for disk, name in group.disks.items()
+            )
+            groups += f"[[pools.tank.groups]]\nneeded = {group.needed}\nlegs = [{legs}]\n"
         for head in self.heads:
             keys = head.folder / "keys"
             head.config.write_text(
                 f'me = "{head.name}"\ncertificate = "{keys}/cert.pem"\nkey = "{keys}/key.pem"\n{members}'
-                f"[pools.tank]\nguid = 77\n[[pools.tank.groups]]\nneeded = 1\nlegs = [{legs}]\n"
+                f"[pools.tank]\nguid = {POOL_NUMBER}\n{groups}"
             )
 
     def start_witness(self) -> None:
         """With what it remembers."""
-        words = [self._witness_program, "serve", *self._witness_folders, "--number", "3", "--listen", self._witness_address]
-        self.witness = Child("witness", [*words, *self._heads_of_witness], self.folder / "witness.log")
+        words: list[str | Path] = [self._witness_program, "serve", *self._witness_folders, "--number", str(WITNESS_NUMBER)]
+        words += ["--listen", self._witness_address, *self._heads_of_witness]
+        if self.cables:
+            words = self.cables.there(WITNESS_NUMBER, words)
+        self.witness = Child("witness", words, self.folder / "witness.log")
 
     def kill_witness(self) -> None:
         """kill -9, if it runs."""
@@ -182,6 +294,5 @@ class Machines:
     def kill_all(self) -> None:
         """The end."""
         for head in self.heads:
-            head.kill_server()
-            head.kill_lender()
+            head.power_off()
         self.kill_witness()

@@ -1,4 +1,4 @@
-"""Rounds of faults by a seed. At most one machine is down while clients write; between writes, any may be."""
+"""Rounds of faults by a seed, on machines of one shape, while a client writes. Who may open the pool follows from what members remember."""
 
 from __future__ import annotations
 
@@ -7,223 +7,360 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from proof import rounds, runtime
+from proof.legs import faults, record
+from proof.legs.cables import LENDS, MEMBERS, Cables
 from proof.legs.history import BLOCK_BYTES, BLOCKS, History
-from proof.legs.machines import FENCED, Head, Machines
+from proof.legs.machines import FENCED, WITNESS_NUMBER, Head, Machines
+from proof.legs.record import Record
+from proof.legs.writer import Writer
 from proof.process import Child
 from proof.runtime import ProofError
 
 ANSWER_SECONDS = 30.0
-"""Longest time that a client may wait while two of three members answer. The promise is 3 s; a busy machine gets more."""
+"""Longest time that a client may wait while enough members answer. The promise is 3 s; a busy machine gets more."""
 
 RECOVERY_SECONDS = 90.0
-"""Longest time until a pool is served, and until both of its legs are current, when all members run."""
+"""Longest time until a pool is served, and until all of its legs are current, when all that is needed runs."""
+
+GRACE_SECONDS, WAIT_SECONDS = 0.5, 1.5
+"""After a cut, writes that were under way may still be answered; then none may be for as long as that."""
+
+RETURNS_MAX = 3
+"""So often a server takes a leg back within an hour: before one more, its operator starts it anew."""
+
+REFUSALS = {
+    "stale": "acknowledged writes would be lost",
+    "too few members": "too few members answer",
+    "other head not heard": "may have gone on alone",
+    "served elsewhere": "serves it: stop its server",
+    "not fenced": "nothing proves that head",
+    "outbid": "claims the pool at the same time",
+    "changed": "the record changed meanwhile",
+}
 
 
 @dataclass
 class Tally(rounds.Tally):
     """What happened."""
 
+    shape: str = ""
     faults: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
     acknowledged: int = 0
-    refusals: int = 0
     opens: int = 0
+    longest_seconds: float = 0.0
 
     def summary(self) -> str:
-        """Faults by kind."""
-        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.faults.items()))
-        return f"{super().summary()}; {kinds}"
+        """Faults by kind, and why heads refused."""
+        kinds, refused = (_counts(one) for one in (self.faults, self.refused))
+        return f"{self.shape}: {super().summary()}; longest wait for a write {self.longest_seconds:.1f} s; {kinds}; refused: {refused}"
 
     def verdict(self) -> str:
         """The last line."""
-        return (
-            f"legs: {self.rounds} rounds, {self.faults.total()} faults, {self.acknowledged} acknowledged writes, "
-            f"{self.opens} opens, {self.refusals} refusals, {len(self.complaints)} wrong"
+        return verdict([self])
+
+
+def verdict(tallies: Sequence[Tally]) -> str:
+    """Of one run or of several."""
+    rounds_done, faults_done, acknowledged, opens, refusals, wrong = (
+        sum(numbers)
+        for numbers in zip(
+            *(
+                (one.rounds, one.faults.total(), one.acknowledged, one.opens, one.refused.total(), len(one.complaints))
+                for one in tallies
+            )
         )
+    )
+    return (
+        f"legs: {rounds_done} rounds, {faults_done} faults, {acknowledged} acknowledged writes, {opens} opens, "
+        f"{refusals} refusals, {wrong} wrong"
+    )
+
+
+def _counts(counter: Counter[str]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sorted(counter.items())) or "none"
 
 
 class LegsProof:
     """One run on machines that exist."""
 
-    def __init__(self, machines: Machines, count: int, seed: int):
-        self.machines, self.count, self.seed = machines, count, seed
+    def __init__(self, machines: Machines, cables: Cables, seed: int, kind: str | None = None):
+        self.machines, self.cables, self.seed = machines, cables, seed
+        self._kinds = [faults.named(kind)] if kind else faults.of_shape(machines.shape.name)
         self.history = History()
-        self.tally = Tally()
+        self.tally = Tally(shape=machines.shape.name)
         self.owner: Head = machines.a
+        self._writer: Writer | None = None
+        self._may_lose_connection = False
+        self._stopped: set[Child] = set()
+        self._started_this_round: set[Head] = set()
+        self._set_disk_faults([], "")
 
-    def run(self) -> Tally:
-        """All rounds, until something is wrong."""
-        for number, choice in self.tally.each_round(self.count, self.seed):
-            fault = choice.choice(FAULTS)
-            name = fault.__name__.strip("_").replace("_", " ")
+    def run(self, first: int, count: int) -> Tally:
+        """These rounds, until something is wrong."""
+        # With the options that all later ones have.
+        self.stop_server()
+        self.serve_again()
+        for number in range(first, first + count):
+            choice = random.Random(f"{self.seed}:{self.tally.shape}:{number}")
+            kind = choice.choice(self._kinds)
             try:
-                self._write(choice)
-                self.tally.faults[name] += 1
-                fault(self, choice)
-                self._heal()
-                self._check()
-                runtime.wait_until("both legs are current again", self._all_current, RECOVERY_SECONDS, 0.05)
+                self._begin_round(choice)
+                self.tally.faults[kind.name] += 1
+                kind.strike(self, choice)
+                self._end_round()
             except (ProofError, OSError) as error:
                 logs = "\n".join(head.logs() for head in self.machines.heads)
-                self.tally.complaints.append(f"round {number}, {name}: {error}\n{logs}")
+                self.tally.complaints.append(f"{self.tally.shape}, round {number}, {kind.name}: {error}\n{logs}")
+            self.tally.rounds += 1
+            if not self.tally.good:
+                break
         self.tally.acknowledged = self.history.acknowledged
         return self.tally
 
-    def _all_current(self) -> bool:
-        return self.owner.all_current()
+    def _begin_round(self, choice: random.Random) -> None:
+        if _returns(self.owner.committed()) >= RETURNS_MAX:
+            self.stop_server()
+            self.serve_again()
+            runtime.wait_until("all legs are current", self._all_current, RECOVERY_SECONDS, 0.05)
+        self._started_this_round.clear()
+        self.write()
+        self.let_pass(choice.uniform(0, 0.2))
 
-    def _write(self, choice: random.Random) -> None:
-        client = self.owner.client(ANSWER_SECONDS)
-        with contextlib.closing(client):
-            for _ in range(choice.randrange(1, 12)):
-                block = choice.randrange(BLOCKS)
-                sequence, data = self.history.begin(block)
-                client.write_durably(block * BLOCK_BYTES, data)
-                self.history.acknowledge(block, sequence)
+    def _end_round(self) -> None:
+        """Everything runs, and some head serves: with all members there, no refusal is right for long."""
+        self.cables.mend()
+        self._set_disk_faults([], "")
+        for head in self.machines.heads:
+            if not head.lender:
+                head.start_lender()
+        if self.machines.shape.has_witness and not self.machines.witness:
+            self.machines.start_witness()
+        if self.owner.server:
+            self.owner.server.require_alive()
+            self._end_writer()
+        else:
+            self.serve_again()
+        self._check()
+        runtime.wait_until("all legs are current again", self._all_current, RECOVERY_SECONDS, 0.05)
+
+    # Clients.
+
+    def write(self) -> None:
+        """A client begins to write, and goes on until the server ends, or the round."""
+        assert self._writer is None
+        owner = self.owner
+        self._may_lose_connection = False
+        self._writer = Writer(self.history, lambda: owner.client(ANSWER_SECONDS), random.Random(self.history.acknowledged))
+        self._writer.must_go_on(ANSWER_SECONDS)
+
+    def writes_go_on(self) -> None:
+        """A write that begins now is answered."""
+        assert self._writer
+        self._writer.must_go_on(ANSWER_SECONDS)
+
+    def writes_wait(self) -> None:
+        """No write is answered for some time."""
+        assert self._writer
+        self._writer.must_wait(GRACE_SECONDS, WAIT_SECONDS)
+
+    def _end_writer(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer:
+            writer.end(ANSWER_SECONDS)
+            self.tally.longest_seconds = max(self.tally.longest_seconds, writer.longest_seconds)
+            if writer.lost and not self._may_lose_connection:
+                raise ProofError(f"the client's connection was lost: {writer.lost}")
 
     def _check(self) -> None:
-        client = self.owner.client(ANSWER_SECONDS)
-        with contextlib.closing(client):
+        with contextlib.closing(self.owner.client(ANSWER_SECONDS)) as client:
             client.flush()
             wrong = [self.history.judge(block, client.read(block * BLOCK_BYTES, BLOCK_BYTES)) for block in range(BLOCKS)]
         if found := [one for one in wrong if one]:
             raise ProofError("; ".join(found))
 
-    def _open(self, head: Head, *options: str) -> bool:
-        """Whether it is served; then all that was acknowledged is there."""
-        refusal = head.serve(*options)
-        if refusal is not None:
-            self.tally.refusals += 1
-            return False
+    # Servers.
+
+    def _options(self, head: Head, options: Sequence[str]) -> list[str]:
+        # Shorter than the defaults, so that more rounds fit into an hour.
+        return ["--leg-faults", str(head.folder / "faults"), "--disk-timeout", "2", "--txg-timeout", "1", *options]
+
+    def open(self, head: Head, *options: str) -> bool:
+        """Whether it serves now. One that refuses must have a reason; then all that was acknowledged is there."""
+        self._end_writer()
+        deadline = time.monotonic() + RECOVERY_SECONDS
+        while True:
+            before = record.possible(self.machines.memories())
+            refusal = head.serve(*self._options(head, options))
+            if refusal is None:
+                self._opened(head, before)
+                return True
+            self._count_refusal(head, refusal)
+            if not self._must_open(head, FENCED in options):
+                return False
+            if time.monotonic() > deadline:
+                raise ProofError(f"head {head.name} goes on to refuse, and has no reason to: {refusal}")
+
+    def _opened(self, head: Head, before: list[Record]) -> None:
         self.tally.opens += 1
         self.owner = head
+        if others := [other.name for other in self.machines.others(head) if other.server and other.server.alive()]:
+            raise ProofError(f"head {head.name} serves the pool, and head {others[0]} does, too")
+        names = {disk: f"{one.name}:{one.disk(disk)}" for one in self.machines.heads for disk in self.machines.disks_at(one)}
+        first = head.committed()[0]
+        if not any(first <= {names[disk] for disk in one.current} for one in before):
+            raise ProofError(f"head {head.name} opened {sorted(first)}; none of the newest records says so: {before}")
         self._check()
-        return True
 
-    def _heal(self) -> None:
-        """Everything runs, and some head serves: with all members there, no refusal is right for long."""
-        for head in self.machines.heads:
-            if not head.lender:
-                head.start_lender()
-        if not self.machines.witness:
-            self.machines.start_witness()
+    def must_refuse(self, head: Head, *options: str) -> None:
+        """It does not serve."""
+        if self.owner.server is None:
+            self._end_writer()
+        refusal = head.serve(*self._options(head, options))
+        if refusal is None:
+            raise ProofError(f"head {head.name} serves the pool; the newest records are {record.possible(self.machines.memories())}")
+        self._count_refusal(head, refusal)
+
+    def race(self, heads: Sequence[Head]) -> None:
+        """All of them want to serve at the same time: one does at most."""
+        self._end_writer()
+        before = record.possible(self.machines.memories())
+        servers = [(head, head.begin_to_serve(*self._options(head, [FENCED]))) for head in heads]
+        refusals = [(head, head.outcome(server)) for head, server in servers]
+        for head, refusal in refusals:
+            if refusal is not None:
+                self._count_refusal(head, refusal)
+        for head, refusal in refusals:
+            if refusal is None:
+                self._opened(head, before)
         if self.owner.server:
-            self.owner.server.require_alive()
-            return
-        deadline = time.monotonic() + RECOVERY_SECONDS
-        while not self._open(self.owner):
-            if time.monotonic() > deadline:
-                raise ProofError(f"head {self.owner.name} refuses while all members run")
+            self.write()
+
+    def serve_again(self) -> None:
+        """The head that served serves again."""
+        while not self.open(self.owner):
+            if not self._must_open(self.owner, False):
+                raise ProofError(f"head {self.owner.name} cannot serve again; the newest records are {record.possible(self.machines.memories())}")
+
+    def kill_server(self) -> None:
+        """kill -9 of the server alone."""
+        self._may_lose_connection = True
+        self.owner.kill_server()
+
+    def stop_server(self) -> None:
+        """As an operator does."""
+        self._may_lose_connection = True
+        server, self.owner.server = self.owner.server, None
+        if server and (status := server.stop()):
+            raise ProofError(f"the server of {self.owner.name} ended with {status}")
+        self._end_writer()
+
+    def _count_refusal(self, head: Head, refusal: str) -> None:
+        kinds = [kind for kind, words in REFUSALS.items() if words in refusal]
+        if not kinds:
+            raise ProofError(f"head {head.name} does not serve, and says no reason: {refusal}")
+        self.tally.refused[kinds[-1]] += 1
+
+    def _must_open(self, head: Head, is_fenced: bool) -> bool:
+        """Whether nothing excuses a refusal: enough members answer, and one of their legs or the other holds everything."""
+        machines = self.machines
+        newest = record.possible(machines.memories())
+        heard = [other for other in machines.heads if other is head or self.cables.hear_each_other(head.number, other.number, [MEMBERS])]
+        heard = [other for other in heard if other.lender and other.lender not in self._stopped]
+        if head not in heard or any(other.server for other in machines.others(head)):
+            return False
+        lending = [other for other in heard if self.cables.hear_each_other(head.number, other.number, [LENDS])]
+        legs = {disk for other in lending for disk in machines.disks_at(other)}
+        if not all(record.is_readable(machines.shape.groups, one.current & legs) for one in newest):
+            return False
+        is_witness_heard = machines.witness is not None and machines.witness not in self._stopped
+        is_witness_heard = is_witness_heard and self.cables.hear_each_other(head.number, WITNESS_NUMBER, [MEMBERS])
+        numbers = {other.number for other in heard}
+        is_owner_known = is_fenced or all(one.owner is None or one.owner in numbers for one in newest)
+        if machines.shape.name == "pair" and len(heard) == 1:
+            # It has heard the other one since it started.
+            return is_fenced and head not in self._started_this_round
+        return is_owner_known and len(heard) + is_witness_heard >= 2
+
+    def _all_current(self) -> bool:
+        newest = record.possible(self.machines.memories())
+        return all(one.current == self.machines.disks for one in newest) and len(newest) == 1
+
+    # What faults are made of.
+
+    def choose_other(self, choice: random.Random) -> Head:
+        """A head that does not serve."""
+        return choice.choice(self.machines.others(self.owner))
+
+    def numbers(self) -> list[int]:
+        """Of all machines."""
+        own = [head.number for head in self.machines.heads]
+        return [*own, WITNESS_NUMBER] if self.machines.shape.has_witness else own
+
+    def let_pass(self, seconds: float) -> None:
+        """A fault comes at a random moment."""
+        time.sleep(seconds)
 
     @contextlib.contextmanager
-    def _frozen(self, child: Child | None) -> Iterator[None]:
+    def stopped(self, child: Child | None) -> Iterator[None]:
+        """A process stands still."""
         if child is None:
-            raise ProofError("there is nothing to freeze")
+            raise ProofError("there is nothing to stop")
         child.signal(signal.SIGSTOP)
+        self._stopped.add(child)
         try:
             yield
         finally:
             child.signal(signal.SIGCONT)
+            self._stopped.discard(child)
 
-    def _power_off(self, head: Head) -> None:
-        head.kill_server()
-        head.kill_lender()
+    def power_off(self, head: Head) -> None:
+        """Nothing of it runs any more, and nobody started it since."""
+        if head is self.owner:
+            self._may_lose_connection = True
+        head.power_off()
+        self._started_this_round.add(head)
 
-    def _lender_killed(self, choice: random.Random) -> None:
-        self.machines.other(self.owner).kill_lender()
-        self._write(choice)
-
-    def _own_lender_killed(self, choice: random.Random) -> None:
-        self.owner.kill_lender()
-        self._write(choice)
-
-    def _lender_frozen(self, choice: random.Random) -> None:
-        with self._frozen(self.machines.other(self.owner).lender):
-            self._write(choice)
-
-    def _witness_killed(self, choice: random.Random) -> None:
-        self.machines.kill_witness()
-        self._write(choice)
-
-    def _witness_frozen(self, choice: random.Random) -> None:
-        with self._frozen(self.machines.witness):
-            self._write(choice)
-
-    def _server_killed(self, _choice: random.Random) -> None:
-        self.owner.kill_server()
-        self._heal()
-
-    def _server_frozen(self, choice: random.Random) -> None:
-        with self._frozen(self.owner.server):
-            # Only its own client notices: the other head has no word that this one is stopped.
-            self._must_refuse(self.machines.other(self.owner))
-        self._write(choice)
-
-    def _second_owner(self, choice: random.Random) -> None:
-        self._must_refuse(self.machines.other(self.owner))
-        self._must_refuse(self.machines.other(self.owner), FENCED)
-        self._write(choice)
-
-    def _must_refuse(self, head: Head, *options: str) -> None:
-        if head.serve(*options) is None:
-            raise ProofError(f"head {head.name} serves the pool, and head {self.owner.name} does, too")
-        self.tally.refusals += 1
-
-    def _head_lost(self, choice: random.Random) -> None:
-        lost, other = self.owner, self.machines.other(self.owner)
-        self._power_off(lost)
-        # Its leg may be one that still gets what it missed: then it refuses, and the lost one comes back.
-        if self._open(other, FENCED):
-            self._write(choice)
-
-    def _moved(self, choice: random.Random) -> None:
-        other = self.machines.other(self.owner)
-        server, self.owner.server = self.owner.server, None
-        if server and (status := server.stop()):
-            raise ProofError(f"the server of {self.owner.name} ended with {status}")
-        if self._open(other):
-            self._write(choice)
-
-    def _both_lost_after_a_leg(self, choice: random.Random) -> None:
-        """A leg falls behind, all lose power, and the head with it comes back first, with the witness or without."""
-        owner, other = self.owner, self.machines.other(self.owner)
-        other.kill_lender()
-        self._write(choice)
-        self._power_off(owner)
-        if choice.random() < 0.5:
+    def restart_witness(self) -> None:
+        """It loses its power, too."""
+        if self.machines.witness:
             self.machines.kill_witness()
-        other.start_lender()
-        self._must_refuse_stale(other)
+            self.machines.start_witness()
 
-    def _must_refuse_stale(self, head: Head) -> None:
-        if self._open(head, FENCED):
-            raise ProofError(f"head {head.name} alone opens the pool with a stale leg")
+    def fall_behind(self, head: Head) -> None:
+        """The owner loses its way to the legs of a head, and goes on without them."""
+        self.cables.cut(self.owner.number, head.number, [LENDS])
+        self.writes_go_on()
+        self.must_lack(head)
 
-    def _all_lost(self, choice: random.Random) -> None:
+    def must_lack(self, head: Head) -> None:
+        """Waits until it is on record that all legs of a head lack something."""
+        disks = set(self.machines.disks_at(head))
+
+        def lacks() -> bool:
+            newest = record.possible(self.machines.memories())
+            return bool(newest) and not any(disks & one.current for one in newest)
+
+        runtime.wait_until(f"it is on record that the legs of {head.name} lack something", lacks, ANSWER_SECONDS, 0.02)
+
+    def harm_disk(self, head: Head, choice: random.Random, how: str) -> None:
+        """One disk of a head fails so, for whoever uses it."""
+        self._set_disk_faults([choice.choice(self.machines.disks_at(head))], how)
+
+    def _set_disk_faults(self, disks: Sequence[int], how: str) -> None:
         for head in self.machines.heads:
-            self._power_off(head)
-        self.machines.kill_witness()
-        self.machines.start_witness()
-        first = choice.choice(self.machines.heads)
-        first.start_lender()
-        if self._open(first, FENCED):
-            self._write(choice)
+            new = head.folder / "faults.new"
+            new.write_text("".join(f"{head.folder}/run/legs/tank/{disk} {how}\n" for disk in disks))
+            new.rename(head.folder / "faults")
 
 
-FAULTS = (
-    LegsProof._lender_killed,
-    LegsProof._own_lender_killed,
-    LegsProof._lender_frozen,
-    LegsProof._witness_killed,
-    LegsProof._witness_frozen,
-    LegsProof._server_killed,
-    LegsProof._server_frozen,
-    LegsProof._second_owner,
-    LegsProof._head_lost,
-    LegsProof._moved,
-    LegsProof._both_lost_after_a_leg,
-    LegsProof._all_lost,
-)
+def _returns(records: Sequence[set[str]]) -> int:
+    """How often the leg that came back most often did, by the records that one server committed."""
+    counts: Counter[str] = Counter()
+    for before, after in zip(records, records[1:]):
+        counts.update(after - before)
+    return max(counts.values(), default=0)

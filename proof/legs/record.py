@@ -1,0 +1,88 @@
+"""What the members have on stable storage, read from their files (docs/formats/leg-record.md), and what may follow from it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from proof.runtime import ProofError
+
+MAGIC, VERSION = b"BULKLEGS", 1
+HEADER = struct.Struct("<8sIII")
+FIXED = struct.Struct("<QQQQB")
+RECORD = struct.Struct("<QQQQBQ")
+CURRENT_BYTES, STALE_BYTES, DIVERGENT_BYTES = 8 + 20, 8 + 8 + 20 + 20 + 8 + 1, 8
+
+
+@dataclass(frozen=True)
+class Record:
+    """Which disks hold everything."""
+
+    version: tuple[int, int]
+    owner: int | None
+    current: frozenset[int]
+    stale: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Of one member."""
+
+    committed: tuple[int, int]
+    accepted: Record | None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Disks that work together, each with the head that it is at."""
+
+    needed: int
+    disks: dict[int, str]
+
+
+def decode(data: bytes) -> Memory:
+    """The memory of a member."""
+    magic, version, length, _ = HEADER.unpack_from(data)
+    if magic != MAGIC or version != VERSION or length != len(data) - HEADER.size:
+        raise ProofError(f"no record of version {VERSION}: {data[:20]!r}")
+    at = HEADER.size
+    _, _, epoch, sequence, has_record = FIXED.unpack_from(data, at)
+    if not has_record:
+        return Memory((epoch, sequence), None)
+    at += FIXED.size
+    _, of_epoch, _, of_sequence, has_owner, owner = RECORD.unpack_from(data, at)
+    at += RECORD.size
+    lists = []
+    for size in (CURRENT_BYTES, STALE_BYTES, DIVERGENT_BYTES):
+        (count,) = struct.unpack_from("<I", data, at)
+        at += 4
+        lists.append(frozenset(struct.unpack_from("<Q", data, at + index * size)[0] for index in range(count)))
+        at += count * size
+    if at != len(data):
+        raise ProofError("a record is followed by something")
+    record = Record((of_epoch, of_sequence), owner if has_owner else None, lists[0], lists[1])
+    return Memory((epoch, sequence), record)
+
+
+def read(path: Path) -> Memory | None:
+    """Of the member whose file this is; none without a file."""
+    try:
+        return decode(path.read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def possible(memories: Iterable[Memory | None]) -> list[Record]:
+    """The records that may be the newest that a quorum has: whoever opens the pool may go by any of them, and by no other."""
+    known = [memory for memory in memories if memory]
+    committed = max((memory.committed for memory in known), default=(0, 0))
+    accepted = {memory.accepted for memory in known if memory.accepted}
+    return sorted((one for one in accepted if one.version >= committed), key=lambda one: one.version)
+
+
+def is_readable(groups: Iterable[Group], disks: Iterable[int]) -> bool:
+    """Whether these disks have all of the pool."""
+    have = set(disks)
+    return all(len(have & set(group.disks)) >= group.needed for group in groups)
