@@ -415,6 +415,7 @@ fn create_unnoted(
             false => failure,
         }
     })?;
+    pool.complete_root().map_err(operations::dataset_failure)?;
     open::export(pool)?;
     match (legs, founding) {
         (Some(legs), Some(founding)) => {
