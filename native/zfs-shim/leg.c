@@ -104,12 +104,6 @@ bh_io_read_elsewhere(struct bh_io *io)
 	((zio_t *)io)->io_vd->vdev_cant_read = B_TRUE;
 }
 
-uint64_t
-bh_io_synced_group(struct bh_io *io)
-{
-	return (spa_last_synced_txg(((zio_t *)io)->io_spa));
-}
-
 int32_t
 bh_pool_leg_lacks(const char *name, uint64_t guid, uint64_t since)
 {

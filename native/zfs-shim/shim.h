@@ -148,8 +148,6 @@ void bh_leg_excluded(uint64_t pool_guid, uint64_t guid, uint64_t since);
 uint32_t bh_io_is_binding(struct bh_io *io);
 /* From now on the library reads from other devices, until it opens this one anew. */
 void bh_io_read_elsewhere(struct bh_io *io);
-/* The last transaction group of the pool that is on disk. */
-uint64_t bh_io_synced_group(struct bh_io *io);
 
 /*
  * ------------------------------------------------------------------ pools (pool.c)

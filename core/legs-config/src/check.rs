@@ -8,9 +8,6 @@ use crate::{Group, Kind, LegsFile, Member, Pool};
 
 /// Disks of one pool: a record has room for no more.
 const DISKS_MAX: usize = 1024;
-/// Groups of one pool. ZFS writes its newest root to so many at a time, and the others' disks would be taken for ones that
-/// have another history.
-pub const GROUPS_MAX: usize = 3;
 const _: () = assert!(RECORD_BYTES_MAX > DISKS_MAX * 56, "they fit");
 
 pub(crate) fn findings(file: &LegsFile) -> Vec<String> {
@@ -122,12 +119,6 @@ fn addresses(at: &str, member: &Member, wrong: &mut Vec<String>) {
 fn groups(name: &str, pool: &Pool, wrong: &mut Vec<String>) {
     if pool.groups.is_empty() {
         wrong.push(format!("pools.{name}: it has no group of disks"));
-    }
-    if pool.groups.len() > GROUPS_MAX {
-        wrong.push(format!(
-            "pools.{name}: {} groups, and at most {GROUPS_MAX} can be told apart after a crash: make several pools",
-            pool.groups.len()
-        ));
     }
     let count: usize = pool.groups.iter().map(|group| group.legs.len()).sum();
     if count > DISKS_MAX {
@@ -263,7 +254,7 @@ legs = [
     }
 
     #[test]
-    fn more_groups_than_zfs_writes_its_root_to_are_refused() {
+    fn more_disks_than_a_record_names_are_refused() {
         let groups = |count: u64| {
             let group = |n: u64| {
                 format!(
@@ -276,9 +267,9 @@ legs = [
             let more: String = (1..count).map(group).collect();
             parse(&format!("{}\n{more}", text()))
         };
-        groups(3).expect("as many");
-        let refused = groups(4).expect_err("too many").to_string();
-        assert!(refused.contains("4 groups"), "{refused}");
+        groups(512).expect("as many");
+        let refused = groups(513).expect_err("too many").to_string();
+        assert!(refused.contains("1026 disks"), "{refused}");
     }
 
     #[test]

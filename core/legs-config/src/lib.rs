@@ -5,8 +5,6 @@
 
 mod check;
 
-pub use check::GROUPS_MAX;
-
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

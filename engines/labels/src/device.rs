@@ -79,8 +79,13 @@ impl Device {
 
     /// The newest uberblock; `None` if none can be read.
     pub fn newest_uberblock(&self) -> Option<Uberblock> {
+        self.newest_uberblocks().map(|(newest, _)| newest)
+    }
+
+    /// The newest uberblock, and the transaction group of the one before; 0 if there is none.
+    pub fn newest_uberblocks(&self) -> Option<(Uberblock, u64)> {
         let mut memory = Aligned::new(RING_BYTES);
-        let mut newest: Option<Uberblock> = None;
+        let mut all = Vec::new();
         for start in self.starts() {
             let Ok(bytes) = self.read(start + RING_OFFSET, RING_BYTES, &mut memory) else {
                 continue;
@@ -88,9 +93,12 @@ impl Device {
             let found = bytes
                 .chunks_exact(Uberblock::DISTANCE_MIN)
                 .filter_map(Uberblock::parse);
-            newest = newest.into_iter().chain(found).max_by_key(|one| one.txg);
+            all.extend(found);
         }
-        newest
+        let newest = *all.iter().max_by_key(|one| one.txg)?;
+        let before = all.iter().map(|one| one.txg);
+        let before = before.filter(|txg| *txg < newest.txg).max();
+        Some((newest, before.unwrap_or_default()))
     }
 
     /// Where its labels begin.
@@ -118,6 +126,19 @@ impl Device {
         }
         Ok(&bytes[..length])
     }
+}
+
+/// Whether a write of so many bytes at `offset` of a device may be that of a root. Each is written to all labels; the first one counts here.
+pub fn may_write_root(offset: u64, length: usize) -> bool {
+    (RING_OFFSET..LABEL_BYTES).contains(&offset) && length <= RING_BYTES
+}
+
+/// The transaction group of the newest root that such a write of `data` puts on the device.
+pub fn root_written(data: &[u8]) -> Option<u64> {
+    let roots = data
+        .chunks(Uberblock::DISTANCE_MIN)
+        .filter_map(Uberblock::parse);
+    roots.map(|root| root.txg).max()
 }
 
 /// Of the labels of one device the newest, of several the first. Half of the labels are written before the

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use takeover::legs::{DiskId, Event, Kept, Lender, LenderAnswer, LenderRequest, Session};
+use takeover::legs::{DiskId, Event, Kept, Lender, LenderAnswer, LenderRequest, Roots, Session};
 
 use crate::{Input, Reporter, Side};
 
@@ -57,18 +57,18 @@ fn answer(
     incarnation: u64,
 ) -> Result<LenderAnswer, String> {
     // A claim reads the disk: it may have been somewhere else.
-    let newest_group = match request {
-        LenderRequest::Begin(..) if slot.is_some() => 0,
+    let roots = match request {
+        LenderRequest::Begin(..) if slot.is_some() => Roots::default(),
         _ => {
             let seen = side.look(disk)?;
             if slot.as_ref().map(Lender::kept) != Some(seen.kept) {
                 *slot = Some(Lender::start(seen.kept, incarnation));
             }
-            seen.newest_group
+            seen.roots
         }
     };
     let lender = slot.as_mut().ok_or("it was not claimed")?;
-    let reply = lender.handle(request, newest_group);
+    let reply = lender.handle(request, roots);
     if let Some(kept) = &reply.write {
         side.keep(disk, kept)?;
     }

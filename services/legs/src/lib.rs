@@ -30,12 +30,13 @@ use std::time::SystemTime;
 
 use members::Heard;
 use takeover::legs::{
-    Completeness, Config, DiskId, Event, Kept, LegGroup, MemberId, Membership, Notice, Session,
+    Completeness, Config, DiskId, Event, Kept, LegGroup, MemberId, Membership, Notice, Roots,
+    Session,
 };
 
 /// What the record decides, for the device driver, the disks and the pool of this head.
 pub trait Side: Send + Sync + 'static {
-    /// What the lender keeps of the disk, and its newest transaction group. Waits for the disk, for a bounded time.
+    /// What the lender keeps of the disk, and its newest roots. Waits for the disk, for a bounded time.
     ///
     /// # Errors
     ///
@@ -86,13 +87,13 @@ pub trait Side: Send + Sync + 'static {
         Err(format!("disk {} is on this head", disk.0))
     }
 
-    /// Has the leg written to again, and what it lacks copied. Returns when that is over and transaction groups were
-    /// synced since.
+    /// Has the leg written to again, and what it lacks copied. Returns when that is over, two roots were written to it
+    /// since, and the pool has passed the group `beyond`.
     ///
     /// # Errors
     ///
     /// The leg failed, or the pool is not open any more.
-    fn resilver(&self, disk: DiskId, since: u64) -> Result<Completeness, String>;
+    fn resilver(&self, disk: DiskId, since: u64, beyond: u64) -> Result<Completeness, String>;
 
     /// Ends everything without an answer to anybody: the pool has another owner.
     fn stop(&self);
@@ -114,9 +115,9 @@ pub trait Side: Send + Sync + 'static {
 pub struct Seen {
     /// What its lender keeps there.
     pub kept: Kept,
-    /// The newest transaction group.
-    pub newest_group: u64,
-    /// When that was written.
+    /// Its newest roots.
+    pub roots: Roots,
+    /// When the newest one was written.
     pub newest_time: Option<SystemTime>,
 }
 

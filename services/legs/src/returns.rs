@@ -89,13 +89,17 @@ impl Returns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use takeover::legs::Ballot;
+    use takeover::legs::{Ballot, Lack};
 
     const DISK: DiskId = DiskId(2);
 
     fn degraded() -> Record {
         let mut record = Record::new(1, Ballot::default(), [DiskId(1), DISK]);
-        record.drop_disk(DISK, 30);
+        let lack = Lack {
+            since: 30,
+            newest: 30,
+        };
+        record.drop_disk(DISK, lack);
         record
     }
 

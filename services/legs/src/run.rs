@@ -508,14 +508,19 @@ impl<S: Side> Decider<S> {
                 });
             }
             Action::ReleaseErrors(disk) => self.exclude(disk),
-            Action::Resilver { disk, since, .. } => {
+            Action::Resilver {
+                disk,
+                since,
+                beyond,
+                ..
+            } => {
                 self.returns.begun(disk, Instant::now());
                 self.common.show(|shown| {
                     shown.copying.insert(disk);
                 });
                 let (side, reporter) = (Arc::clone(&self.side), self.reporter.clone());
                 in_background("leg-resilver", move || {
-                    reporter.send(match side.resilver(disk, since) {
+                    reporter.send(match side.resilver(disk, since, beyond) {
                         Ok(completeness) => Input::Event(Event::Returned(disk, completeness)),
                         Err(why) => Input::ResilverFailed(disk, why),
                     });
@@ -650,7 +655,7 @@ impl<S: Side> Decider<S> {
                 self.side.keep_last(*disk);
                 self.common.show(|shown| shown.last = Some(*disk));
             }
-            Notice::WritesWait { .. } | Notice::Divergent(_) => {}
+            Notice::WritesWait { .. } | Notice::Divergent(_) | Notice::OlderImage(_) => {}
         }
         Goes::On
     }

@@ -107,7 +107,7 @@ fn stale(side: &impl Side, config: &Config, newer: &Newer) -> String {
             let name = side.name(*disk);
             Some(format!(
                 "{name} lacks what was written since transaction group {since}; its own newest group is {}{when}",
-                seen.newest_group
+                seen.roots.newest
             ))
         })
         .collect();

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
-use takeover::legs::{Kept, Lender as Model, LenderAnswer, LenderReply, LenderRequest, Session};
+use takeover::legs::{
+    Kept, Lender as Model, LenderAnswer, LenderReply, LenderRequest, Roots, Session,
+};
 
 /// What decides about one disk.
 pub(crate) struct Gate {
@@ -65,7 +67,9 @@ impl Gate {
     pub(crate) fn claim(self: &Arc<Self>, session: Session) -> (Option<Claim>, Option<Kept>) {
         let mut state = self.lock();
         state.model.io_begins();
-        let LenderReply { write, answer } = state.model.handle(LenderRequest::Claim(session), 0);
+        let LenderReply { write, answer } = state
+            .model
+            .handle(LenderRequest::Claim(session), Roots::default());
         if let Some(LenderAnswer::Refused(_)) = answer {
             state.model.io_ended();
             return (None, write);
@@ -82,7 +86,7 @@ impl Gate {
     /// The session begins to write, so its stamp is to be kept.
     pub(crate) fn begin(&self, session: Session, incarnation: u64) -> LenderReply {
         let request = LenderRequest::Begin(session, incarnation);
-        self.lock().model.handle(request, 0)
+        self.lock().model.handle(request, Roots::default())
     }
 
     /// What is to be on stable storage.
@@ -115,8 +119,8 @@ impl Claim {
         }
     }
 
-    /// Admits the session, if none is newer. `newest_group`: read after [`wait`](Self::wait).
-    pub(crate) fn admit(self, newest_group: u64) -> LenderAnswer {
+    /// Admits the session, if none is newer. `roots`: read after [`wait`](Self::wait).
+    pub(crate) fn admit(self, roots: Roots) -> LenderAnswer {
         let mut state = self.gate.lock();
         let refused = LenderAnswer::Refused(self.session);
         if state.latest != Some(self.session) || state.claims != 1 {
@@ -124,7 +128,7 @@ impl Claim {
         }
         // The model counts this claim until it is dropped.
         state.model.io_ended();
-        let answer = state.model.admit(newest_group);
+        let answer = state.model.admit(roots);
         state.model.io_begins();
         answer.unwrap_or(refused)
     }
@@ -171,7 +175,10 @@ mod tests {
     fn admitted(gate: &Arc<Gate>, session: Session) {
         let claim = gate.claim(session).0.expect("not refused");
         assert!(claim.wait(soon()));
-        assert!(matches!(claim.admit(7), LenderAnswer::Admitted(..)));
+        assert!(matches!(
+            claim.admit(Roots::default()),
+            LenderAnswer::Admitted(..)
+        ));
     }
 
     #[test]
@@ -187,7 +194,10 @@ mod tests {
         assert!(gate.enter(old).is_none() && gate.enter(new).is_none());
         drop(passage);
         assert!(claim.wait(soon()));
-        assert!(matches!(claim.admit(7), LenderAnswer::Admitted(..)));
+        assert!(matches!(
+            claim.admit(Roots::default()),
+            LenderAnswer::Admitted(..)
+        ));
         assert!(gate.enter(old).is_none() && gate.enter(new).is_some());
     }
 
@@ -199,10 +209,16 @@ mod tests {
         let older = gate.claim(session(2, 1)).0.expect("newer");
         let newer = gate.claim(session(3, 1)).0.expect("newer still");
         assert!(!older.wait(soon()));
-        assert_eq!(older.admit(7), LenderAnswer::Refused(session(2, 1)));
+        assert_eq!(
+            older.admit(Roots::default()),
+            LenderAnswer::Refused(session(2, 1))
+        );
         drop(passage);
         assert!(newer.wait(soon()));
-        assert!(matches!(newer.admit(7), LenderAnswer::Admitted(..)));
+        assert!(matches!(
+            newer.admit(Roots::default()),
+            LenderAnswer::Admitted(..)
+        ));
         assert!(gate.claim(session(2, 2)).0.is_none(), "too old");
     }
 

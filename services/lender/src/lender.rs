@@ -11,7 +11,7 @@ use labels::Device;
 use nbd::{Access, ApplyError, DesiredExport, DesiredState, NbdServer, ServerLimits};
 use rustls::ServerConfig;
 use serving::{ConnectionLimits, ListenAddress};
-use takeover::legs::{Ballot, DiskId, LenderAnswer, LenderRequest, Session};
+use takeover::legs::{Ballot, DiskId, LenderAnswer, LenderRequest, Roots, Session};
 
 use crate::device::{LentDevice, Right};
 use crate::disk::{Disk, OpenError};
@@ -324,7 +324,7 @@ impl Lender {
         };
         let disk = self.take(id, until)?;
         // Nothing is written meanwhile.
-        let answer = claim.admit(newest_group(disk.path()));
+        let answer = claim.admit(newest_roots(disk.path()));
         let export = match answer {
             LenderAnswer::Admitted(..) => Some(self.open(id, session)?),
             LenderAnswer::Begun(_) | LenderAnswer::Refused(_) => None,
@@ -349,7 +349,7 @@ impl Lender {
             drop(self.take(id, until)?);
         }
         let path = self.let_go(id, until)?;
-        let answer = claim.admit(newest_group(&path));
+        let answer = claim.admit(newest_roots(&path));
         let is_admitted = matches!(answer, LenderAnswer::Admitted(..));
         if let Some(lent) = self.disks().get_mut(&id).filter(|_| is_admitted) {
             lent.given_to = Some(session.ballot);
@@ -552,9 +552,12 @@ impl Lender {
     }
 }
 
-/// The newest transaction group whose root is on the disk; 0 if there is none.
-fn newest_group(path: &Path) -> u64 {
+/// The newest roots on the disk.
+fn newest_roots(path: &Path) -> Roots {
     let device = Device::open(path).ok().flatten();
-    let newest = device.and_then(|device| device.newest_uberblock());
-    newest.map_or(0, |root| root.txg)
+    let found = device.and_then(|device| device.newest_uberblocks());
+    found.map_or(Roots::default(), |(newest, before)| Roots {
+        newest: newest.txg,
+        before,
+    })
 }

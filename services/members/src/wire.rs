@@ -2,13 +2,13 @@
 
 use takeover::legs::{
     Answer, Ballot, DecodeError, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Observed,
-    Record, Request, Session, Tag, Version, decode_memory, encode_memory,
+    Record, Request, Roots, Session, Tag, Version, decode_memory, encode_memory,
 };
 
 use crate::limits::MESSAGE_BYTES_MAX;
 
 const MAGIC: &[u8; 8] = b"BHMEMBER";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Longest name of an export, in bytes.
 const EXPORT_BYTES_MAX: usize = 128;
 /// Magic, version, member.
@@ -284,7 +284,8 @@ impl Writer {
             LenderAnswer::Admitted(_, observed) => {
                 self.number(observed.incarnation);
                 self.session(observed.mark);
-                self.number(observed.newest_group);
+                self.number(observed.roots.newest);
+                self.number(observed.roots.before);
                 self.0.extend(lent.export.as_bytes());
                 kind::ADMITTED
             }
@@ -419,7 +420,10 @@ impl Reader<'_> {
                 let observed = Observed {
                     incarnation: self.number()?,
                     mark: self.session()?,
-                    newest_group: self.number()?,
+                    roots: Roots {
+                        newest: self.number()?,
+                        before: self.number()?,
+                    },
                 };
                 (LenderAnswer::Admitted(session, observed), self.export()?)
             }
@@ -502,6 +506,8 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use takeover::legs::Lack;
+
     const POOL: u64 = 42;
 
     fn ballot() -> Ballot {
@@ -510,7 +516,11 @@ mod tests {
 
     fn record() -> Record {
         let mut record = Record::new(POOL, ballot(), (1..=3).map(DiskId));
-        record.drop_disk(DiskId(2), 90);
+        let lack = Lack {
+            since: 90,
+            newest: 91,
+        };
+        record.drop_disk(DiskId(2), lack);
         record
     }
 
@@ -552,7 +562,10 @@ mod tests {
         let observed = Observed {
             incarnation: 8,
             mark: session,
-            newest_group: 40,
+            roots: Roots {
+                newest: 40,
+                before: 38,
+            },
         };
         let lent = |answer, export: &str| {
             Message::Lent(Lent {
@@ -602,7 +615,10 @@ mod tests {
         let observed = Observed {
             incarnation: 8,
             mark: session,
-            newest_group: 40,
+            roots: Roots {
+                newest: 40,
+                before: 38,
+            },
         };
         let named = |length| {
             enveloped(Message::Lent(Lent {
@@ -620,8 +636,12 @@ mod tests {
 
     #[test]
     fn the_longest_memory_fits() {
+        let lack = Lack {
+            since: 90,
+            newest: 91,
+        };
         let mut record = Record::new(POOL, ballot(), (0..1024).map(DiskId));
-        (0..1024).for_each(|disk| record.drop_disk(DiskId(disk), 90));
+        (0..1024).for_each(|disk| record.drop_disk(DiskId(disk), lack));
         let tag = Tag { boot: 9, number: 4 };
         let known = Answer::Known(tag, Memory::new(record));
         let bytes = enveloped(Message::Tell(known)).encode();
@@ -647,15 +667,15 @@ mod tests {
         }
         assert_eq!(bytes, expected);
         let begun = hello(MemberId(3));
-        assert_eq!(&begun, b"BHMEMBER\x01\0\0\0\x03\0\0\0\0\0\0\0");
+        assert_eq!(&begun, b"BHMEMBER\x02\0\0\0\x03\0\0\0\0\0\0\0");
         assert_eq!(greeted(&begun), Ok(MemberId(3)));
     }
 
     #[test]
     fn a_stranger_and_a_later_version_are_told_apart() {
         let mut bytes = hello(MemberId(3));
-        bytes[8] = 2;
-        assert_eq!(greeted(&bytes), Err(WireError::UnknownVersion(2)));
+        bytes[8] = 3;
+        assert_eq!(greeted(&bytes), Err(WireError::UnknownVersion(3)));
         bytes[0] = b'b';
         assert_eq!(greeted(&bytes), Err(WireError::Stranger));
     }

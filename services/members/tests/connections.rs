@@ -1,7 +1,7 @@
 //! Members over real sockets: who is let in, what is answered, and what strangers can do.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use members::limits::{HANDSHAKES_MAX, MESSAGE_BYTES_MAX, SILENCE_MAX};
 use members::{
     Envelope, Friend, Heard, Lent, LinkState, Links, Member, Message, Peer, Server, Silence, wire,
 };
-use rustls::{ClientConnection, StreamOwned};
+use rustls::{ClientConnection, ServerConnection, StreamOwned};
 use takeover::legs::{
     Answer, Ballot, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Record, Request,
     Session, Tag,
@@ -106,13 +106,21 @@ impl World {
         identity: &Identity,
         said: MemberId,
     ) -> std::io::Result<StreamOwned<ClientConnection, TcpStream>> {
+        self.greeting(identity, &wire::hello(said))
+    }
+
+    fn greeting(
+        &self,
+        identity: &Identity,
+        hello: &[u8],
+    ) -> std::io::Result<StreamOwned<ClientConnection, TcpStream>> {
         let socket = TcpStream::connect(self.address)?;
         socket.set_read_timeout(Some(WAIT))?;
         let config = identity.client(self.identity.fingerprint()).expect("TLS");
         let name = "witness".try_into().expect("a name");
         let session = ClientConnection::new(config, name).expect("a session");
         let mut stream = StreamOwned::new(session, socket);
-        stream.write_all(&wire::hello(said))?;
+        stream.write_all(hello)?;
         let mut greeting = [0; wire::HELLO_BYTES];
         stream.read_exact(&mut greeting)?;
         assert_eq!(wire::greeted(&greeting), Ok(WITNESS));
@@ -199,6 +207,57 @@ fn a_stranger_is_not_let_in() {
     let end = other.read(&mut [0; 1]).unwrap_or(0);
     assert_eq!(end, 0, "closed");
     assert!(world.server.connected().is_empty());
+}
+
+/// What a member of the version before begins with.
+fn old_hello(member: MemberId) -> [u8; wire::HELLO_BYTES] {
+    let mut bytes = wire::hello(member);
+    bytes[8..12].copy_from_slice(&1_u32.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn a_member_of_an_older_version_is_not_answered_and_others_are() {
+    let world = World::new();
+    let mut old = world
+        .greeting(&world.heads[0], &old_hello(HEADS[0]))
+        .expect("TLS");
+    let end = old.read(&mut [0; 1]).unwrap_or(0);
+    assert_eq!(end, 0, "closed");
+    assert!(world.server.connected().is_empty());
+    let head = world.head(1);
+    assert_eq!(head.ask(read()), Message::Silent(Silence::Unknown));
+}
+
+#[test]
+fn to_an_older_member_it_is_said_what_to_do() {
+    let (old, head) = (identity(), identity());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address");
+    let config = old.server(vec![head.fingerprint()]).expect("TLS");
+    std::thread::spawn(move || {
+        for socket in listener.incoming().flatten() {
+            let session = ServerConnection::new(Arc::clone(&config)).expect("a session");
+            let mut stream = StreamOwned::new(session, socket);
+            let _ = stream.write_all(&old_hello(WITNESS));
+            let _ = stream.read(&mut [0; 1]);
+        }
+    });
+    let peer = Peer {
+        member: WITNESS,
+        fingerprint: old.fingerprint(),
+        addresses: vec![address],
+    };
+    let links = Links::start(HEADS[0], 4, &head, vec![peer], |_| {}).expect("links");
+    let begun = Instant::now();
+    let said = "speaks version 1, this one 2: install the same version of bulkhead on all members";
+    loop {
+        match links.states().get(&WITNESS) {
+            Some(LinkState::Lost(why)) if why.contains(said) => return,
+            state => assert!(begun.elapsed() < WAIT, "{state:?}"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]

@@ -426,7 +426,11 @@ legs = [{{ disk = 11, head = "a", path = "/x" }}, {{ disk = 22, head = "b", path
     fn a_stale_leg_and_a_silent_member_are_told_by_their_names() {
         let file = two_heads();
         let mut record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
-        record.drop_disk(DiskId(22), 30);
+        let lack = takeover::legs::Lack {
+            since: 30,
+            newest: 30,
+        };
+        record.drop_disk(DiskId(22), lack);
         let shown = Shown {
             stage: Stage::Open,
             record: Some(record),

@@ -119,7 +119,11 @@ mod tests {
         assert!(look(&shown).writes_wait);
         shown.awaited.clear();
         let record = shown.record.as_mut().expect("a record");
-        record.drop_disk(DiskId(22), 30);
+        let lack = takeover::legs::Lack {
+            since: 30,
+            newest: 30,
+        };
+        record.drop_disk(DiskId(22), lack);
         assert_eq!(states(&shown), ["current", "stale"]);
         assert_eq!(look(&shown).legs[1].lacks_since_group, Some(30));
         shown.copying.insert(DiskId(22));

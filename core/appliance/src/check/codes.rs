@@ -150,7 +150,7 @@ codes! {
     LegWitnessMissing "leg-witness-missing" Warning
         "Two heads alone cannot know whether a silent one goes on: a head that starts alone after a power cut refuses its pools until a person decides, and a link that fails stops writes until a fence has worked."
     LegExtras "leg-extras" Error
-        "A pool of legs is made of at most three groups for data; a log or cache of its own would not be there, and of more groups the disks cannot be told apart after a crash."
+        "A pool of legs is made of groups for data; a log or cache of its own would not be there."
     LegGroupShape "leg-group-shape" Error
         "Other numbers of disks are no such device, or take a network round for each further copy."
     LegsOnOneHead "legs-on-one-head" Error

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use legs_config::GROUPS_MAX;
 use units::{HeadName, PoolName};
 
 use super::pools::is_unstable;
@@ -143,18 +142,6 @@ fn check_pool(checker: &mut Checker<'_>, name: &PoolName, pool: &Pool) {
             &pool_key(name).field("groups"),
             format!("{name} has a log or a cache of its own, and no pool of legs can be made with one yet"),
             "leave log and cache out: the log then lies on the groups",
-        );
-    }
-    let count = pool
-        .all_groups()
-        .filter(|(field, _, _)| *field == "groups")
-        .count();
-    if count > GROUPS_MAX {
-        checker.find(
-            Code::LegExtras,
-            &pool_key(name).field("groups"),
-            format!("{name} has {count} groups, and at most {GROUPS_MAX} can be told apart after a crash"),
-            "make several pools",
         );
     }
     for (field, index, group) in pool.all_groups() {

@@ -298,12 +298,18 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::legs::record::Lack;
+
+    const LACK: Lack = Lack {
+        since: 90,
+        newest: 95,
+    };
 
     fn memory() -> Memory {
         let ballot = Ballot { epoch: 3, nonce: 7 };
         let mut record = Record::new(42, ballot, (1..=4).map(DiskId));
         record.owner = Some(MemberId(5));
-        record.drop_disk(DiskId(2), 90);
+        record.drop_disk(DiskId(2), LACK);
         record.diverge(DiskId(3));
         Memory::new(record)
     }
@@ -399,7 +405,7 @@ mod tests {
         let ballot = Ballot { epoch: 3, nonce: 7 };
         let mut record = Record::new(42, ballot, (0..DISKS_MAX as u64).map(DiskId));
         for disk in 0..DISKS_MAX as u64 {
-            record.drop_disk(DiskId(disk), 90);
+            record.drop_disk(DiskId(disk), LACK);
         }
         let bytes = encode_memory(&Memory::new(record));
         assert!(bytes.len() <= RECORD_BYTES_MAX, "{}", bytes.len());

@@ -6,7 +6,7 @@
 //!
 //! A local owner has a session like any other; the end of its process is the drain.
 
-use super::record::{Ballot, Session};
+use super::record::{Ballot, Roots, Session};
 use super::rules::{Rule, holds};
 
 /// What a lender has on stable storage.
@@ -54,8 +54,8 @@ pub struct Observed {
     pub incarnation: u64,
     /// The stamp.
     pub mark: Session,
-    /// The newest transaction group whose root is on the disk.
-    pub newest_group: u64,
+    /// The newest roots on it.
+    pub roots: Roots,
 }
 
 /// What follows from a request.
@@ -95,15 +95,15 @@ impl Lender {
         self.kept
     }
 
-    /// Answers a request. `newest_group`: of the disk, read now.
-    pub fn handle(&mut self, request: LenderRequest, newest_group: u64) -> LenderReply {
+    /// Answers a request. `roots`: of the disk, read now.
+    pub fn handle(&mut self, request: LenderRequest, roots: Roots) -> LenderReply {
         match request {
-            LenderRequest::Claim(session) => self.claim(session, newest_group),
+            LenderRequest::Claim(session) => self.claim(session, roots),
             LenderRequest::Begin(session, incarnation) => self.begin(session, incarnation),
         }
     }
 
-    fn claim(&mut self, session: Session, newest_group: u64) -> LenderReply {
+    fn claim(&mut self, session: Session, roots: Roots) -> LenderReply {
         let is_old = session.ballot.epoch < self.kept.enforced.epoch
             || (session.ballot.epoch == self.kept.enforced.epoch
                 && session.ballot != self.kept.enforced);
@@ -121,12 +121,12 @@ impl Lender {
         self.next = Some(session);
         LenderReply {
             write: is_new.then_some(self.kept),
-            answer: self.admit(newest_group),
+            answer: self.admit(roots),
         }
     }
 
-    /// Admits the session that waits, if nothing is in flight. `newest_group`: of the disk, read now.
-    pub fn admit(&mut self, newest_group: u64) -> Option<LenderAnswer> {
+    /// Admits the session that waits, if nothing is in flight. `roots`: of the disk, read now.
+    pub fn admit(&mut self, roots: Roots) -> Option<LenderAnswer> {
         if self.in_flight > 0 && holds(Rule::LendersDrain) {
             return None;
         }
@@ -135,7 +135,7 @@ impl Lender {
         let observed = Observed {
             incarnation: self.incarnation,
             mark: self.kept.mark,
-            newest_group,
+            roots,
         };
         Some(LenderAnswer::Admitted(session, observed))
     }
@@ -198,11 +198,11 @@ mod tests {
     fn a_new_session_waits_for_the_io_of_the_old_one() {
         let mut lender = Lender::start(Kept::default(), 1);
         assert!(is_admitted(
-            &lender.handle(LenderRequest::Claim(session(1, 1)), 0)
+            &lender.handle(LenderRequest::Claim(session(1, 1)), Roots::default())
         ));
         assert!(lender.takes(session(1, 1), 1));
         lender.io_begins();
-        let reply = lender.handle(LenderRequest::Claim(session(2, 1)), 0);
+        let reply = lender.handle(LenderRequest::Claim(session(2, 1)), Roots::default());
         assert_eq!(reply.answer, None);
         assert_eq!(reply.write.map(|kept| kept.enforced.epoch), Some(2));
         assert!(
@@ -210,16 +210,16 @@ mod tests {
             "nothing more of the old one"
         );
         lender.io_ended();
-        assert!(lender.admit(0).is_some());
+        assert!(lender.admit(Roots::default()).is_some());
         assert!(lender.takes(session(2, 1), 1));
     }
 
     #[test]
     fn older_tenures_are_refused_after_a_restart_too() {
         let mut lender = Lender::start(Kept::default(), 1);
-        lender.handle(LenderRequest::Claim(session(2, 1)), 0);
+        lender.handle(LenderRequest::Claim(session(2, 1)), Roots::default());
         let mut again = Lender::start(lender.kept(), 2);
-        let reply = again.handle(LenderRequest::Claim(session(1, 7)), 0);
+        let reply = again.handle(LenderRequest::Claim(session(1, 7)), Roots::default());
         assert_eq!(reply.answer, Some(LenderAnswer::Refused(session(1, 7))));
         assert!(!again.takes(session(2, 1), 1), "the incarnation before");
     }

@@ -41,5 +41,5 @@ pub use lender::{Kept, Lender, LenderAnswer, LenderReply, LenderRequest, Observe
 pub use member::{Answer, Memory, Reply, Request, Tag};
 pub use membership::{Config, LegGroup, Membership, StandIn};
 pub use owner::{Action, Completeness, Event, Owner};
-pub use record::{Ballot, DiskId, Marks, MemberId, Record, Session, Stale, Version};
+pub use record::{Ballot, DiskId, Lack, Marks, MemberId, Record, Roots, Session, Stale, Version};
 pub use refusal::{Newer, Notice, Refusal};

@@ -1,9 +1,11 @@
 //! The record of a pool's legs: which disks hold everything, which lack what, and who may write.
 
+use super::rules::{Rule, holds};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The root of so many groups may be on a leg beyond what its owner knows of: one group is written at a time.
-const GROUPS_AHEAD: u64 = 1;
+/// By so many groups, the last root of an owner that died may be ahead of the pool. Groups that change nothing are counted and have no
+/// root: an idle pool counts so many in a day.
+const GROUPS_AHEAD_MAX: u64 = 20_000;
 
 /// A head or witness, by a number that never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,17 +61,61 @@ impl Marks {
     }
 }
 
+/// The two newest roots on a disk, by their transaction groups; 0 where there is none.
+///
+/// Not each group has a root, and not on each disk: one that changes nothing has none, and others have theirs on three top-level
+/// devices. So distances between groups say nothing. One root is written at a time, to all legs of a top-level
+/// device that are in use, and is durable there before the next one: all of them have all roots but the newest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Roots {
+    /// The newest.
+    pub newest: u64,
+    /// The one before.
+    pub before: u64,
+}
+
+/// What is known of a disk that is taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Lack {
+    /// As [`Stale::since`].
+    pub since: u64,
+    /// As [`Stale::newest`].
+    pub newest: u64,
+}
+
 /// A disk that lacks data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stale {
-    /// The first transaction group of which something may be missing.
+    /// The first transaction group of which something may be missing. The root of the group before, or a later one, is on
+    /// it: without that it is an older image of itself. 0: a person gave up all that is on it.
     pub since: u64,
     /// Its stamps.
     pub marks: Marks,
-    /// The newest transaction group whose root may be on it while it has the confirmed stamp.
+    /// The last root that is known to be possible there while it has the confirmed stamp. One more may be.
     pub newest: u64,
     /// A resilver was to begin: with the possible stamp, it may have roots of any later group.
     pub is_written: bool,
+}
+
+impl Stale {
+    /// Whether a disk with these roots was put back as it was before it became stale.
+    pub fn is_older(&self, roots: Roots) -> bool {
+        roots.newest + 1 < self.since
+    }
+
+    /// Whether the roots of a disk with this stamp are of this pool, whose newest group is `pool_group`.
+    pub(super) fn is_own(&self, mark: Session, roots: Roots, pool_group: u64) -> bool {
+        if !self.marks.know(mark) {
+            return false;
+        }
+        let possible = pool_group.max(self.newest);
+        if roots.newest > possible + GROUPS_AHEAD_MAX {
+            return false;
+        }
+        let is_written = self.is_written && mark == self.marks.possible;
+        let is_known = roots.newest == self.newest || roots.before == self.newest;
+        is_known || roots.before < self.since || (is_written && roots.before <= possible)
+    }
 }
 
 /// What the members remember of one pool.
@@ -139,15 +185,15 @@ impl Record {
     }
 
     /// Makes a current disk stale.
-    pub fn drop_disk(&mut self, disk: DiskId, since: u64) {
+    pub fn drop_disk(&mut self, disk: DiskId, lack: Lack) {
         let Some(marks) = self.marks(disk) else {
             return;
         };
         self.current.remove(&disk);
         let stale = Stale {
-            since,
+            since: lack.since,
             marks,
-            newest: since + GROUPS_AHEAD,
+            newest: lack.newest,
             is_written: false,
         };
         self.stale.insert(disk, stale);
@@ -160,12 +206,17 @@ impl Record {
         self.divergent.insert(disk);
     }
 
-    /// Notes that the owner of this tenure begins to write to a stale disk, by the session `next`. `seen` is the stamp that is
-    /// on it now, `newest` its newest group.
-    pub fn begin_return(&mut self, disk: DiskId, seen: Session, newest: u64, next: Session) {
+    /// Notes that the owner of this tenure begins to write to a stale disk, by the session `next`. `seen` and `roots` are the
+    /// stamp and the roots that are on it now. Of an older image nothing is taken to be there.
+    pub fn begin_return(&mut self, disk: DiskId, seen: Session, roots: Roots, next: Session) {
         if let Some(stale) = self.stale.get_mut(&disk) {
+            if stale.is_older(roots) && holds(Rule::OlderImagesAreCopied) {
+                stale.since = 1;
+            }
+            if stale.is_written && seen == stale.marks.possible {
+                stale.newest = roots.newest;
+            }
             stale.is_written = true;
-            stale.newest = newest;
             stale.marks = Marks {
                 confirmed: seen,
                 possible: next,
@@ -184,6 +235,11 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LACK: Lack = Lack {
+        since: 30,
+        newest: 40,
+    };
 
     fn record() -> Record {
         let ballot = Ballot { epoch: 4, nonce: 7 };
@@ -204,10 +260,14 @@ mod tests {
     #[test]
     fn a_disk_is_in_one_place() {
         let mut one = record();
-        one.drop_disk(DiskId(2), 30);
+        one.drop_disk(DiskId(2), LACK);
         assert_eq!(one.current_disks(), [DiskId(1)].into());
         assert!(!one.stale[&DiskId(2)].is_written);
-        one.begin_return(DiskId(2), Session::default(), 30, Session::default());
+        let roots = Roots {
+            newest: 29,
+            before: 28,
+        };
+        one.begin_return(DiskId(2), Session::default(), roots, Session::default());
         assert!(one.stale[&DiskId(2)].is_written);
         assert_eq!(one.stale[&DiskId(2)].since, 30);
         one.complete_return(DiskId(2));
@@ -215,7 +275,45 @@ mod tests {
         assert!(one.stale.is_empty());
         one.diverge(DiskId(1));
         assert_eq!(one.current_disks(), [DiskId(2)].into());
-        one.drop_disk(DiskId(1), 5);
+        one.drop_disk(DiskId(1), LACK);
         assert!(one.stale.is_empty(), "it was not current");
+    }
+
+    #[test]
+    fn an_older_image_is_copied_in_full() {
+        let returned = |newest| {
+            let mut one = record();
+            one.drop_disk(DiskId(2), LACK);
+            let roots = Roots {
+                newest,
+                before: newest - 1,
+            };
+            one.begin_return(DiskId(2), Session::default(), roots, Session::default());
+            one.stale[&DiskId(2)].since
+        };
+        assert_eq!(returned(29), 30, "the root that is surely there");
+        assert_eq!(returned(33), 30, "one more root was on its way");
+        assert_eq!(returned(28), 1);
+    }
+
+    /// The pool was idle, so its roots are far apart; the last one was on its way to the legs when the owner died.
+    #[test]
+    fn one_root_may_be_ahead_however_far_and_no_two() {
+        let mut one = record();
+        one.drop_disk(DiskId(2), LACK);
+        let (stale, mark) = (one.stale[&DiskId(2)], one.current[&DiskId(1)]);
+        let is_own = |newest, before| stale.is_own(mark, Roots { newest, before }, 41);
+        for (newest, before) in [(29, 20), (40, 29), (900, 29), (900, 40)] {
+            assert!(is_own(newest, before), "{newest}, {before}");
+        }
+        for (newest, before) in [(42, 41), (36, 35), (900_000, 29)] {
+            assert!(!is_own(newest, before), "{newest}, {before}");
+        }
+        let unknown = Session { number: 9, ..mark };
+        let roots = Roots {
+            newest: 29,
+            before: 20,
+        };
+        assert!(!stale.is_own(unknown, roots, 41));
     }
 }

@@ -74,4 +74,6 @@ pub enum Notice {
     LastLeg(DiskId),
     /// A disk has a history that is not this pool's. It is left alone.
     Divergent(DiskId),
+    /// A disk that comes back is older than it was when it became stale: everything is copied to it.
+    OlderImage(DiskId),
 }

@@ -49,6 +49,10 @@ pub(super) enum Rule {
     ResilversAreOnRecord,
     /// Foreign history is not resilvered.
     ForeignHistoryIsDivergent,
+    /// A stale leg without the root that is surely on it is copied in full.
+    OlderImagesAreCopied,
+    /// A leg is current only after the pool has passed every root that is on it.
+    ReturnPassesItsRoots,
     /// Only current legs are opened.
     OnlyCurrentLegs,
     /// The record of a new owner is committed before the import.

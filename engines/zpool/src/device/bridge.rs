@@ -402,9 +402,7 @@ unsafe extern "C" fn submit(
         if !leg.is_in_use() {
             return io.withhold();
         }
-        if kind == IoKind::Flush {
-            io.note_group();
-        }
+        io.note_root(leg);
     }
     if open.in_flight.hangs() && !io.outlasts_deadlines() {
         io.complete(Err(Errno::NXIO), Place::Elsewhere);

@@ -101,12 +101,6 @@ impl LibraryIo {
         // SAFETY: as above.
         unsafe { sys::bh_io_read_elsewhere(self.0.as_ptr()) };
     }
-
-    /// The last transaction group that is on disk.
-    fn synced_group(&self) -> u64 {
-        // SAFETY: as above.
-        unsafe { sys::bh_io_synced_group(self.0.as_ptr()) }
-    }
 }
 
 /// Receives the result and the memory.
@@ -365,8 +359,9 @@ pub struct DeviceIo {
     in_flight: Arc<InFlight>,
     slot: usize,
     completed: bool,
-    /// Of a flush of a leg: the last transaction group that was on disk when it was asked for.
-    group: u64,
+    /// Of a write to a leg: the root that it is, by its transaction group. Of a flush: the last one that was written when it was
+    /// asked for. 0 for none.
+    root: u64,
     /// A flush may be carried out inside `submit`, or a write be made durable there, although no
     /// deadline ends that.
     pub(super) submitter_may_wait: bool,
@@ -397,17 +392,23 @@ impl DeviceIo {
             cell,
             in_flight: Arc::clone(in_flight),
             completed: false,
-            group: 0,
+            root: 0,
             submitter_may_wait: false,
             is_flushed_next: false,
         }
     }
 
-    /// A flush of a leg confirms what is on disk when it is asked for.
-    pub(super) fn note_group(&mut self) {
-        if let Some(Requester::Library(io)) = &*self.cell.requester() {
-            self.group = io.synced_group();
-        }
+    /// A write to `leg` may be that of a root. A flush confirms what was written when it is asked for.
+    pub(super) fn note_root(&mut self, leg: &Leg) {
+        self.root = match self.kind {
+            IoKind::Flush => leg.root_written(),
+            IoKind::Write if labels::may_write_root(self.offset, self.length()) => {
+                let mut data = vec![0; self.length()];
+                let root = self.copy_to(&mut data).then(|| labels::root_written(&data));
+                root.flatten().unwrap_or_default()
+            }
+            _ => 0,
+        };
     }
 
     /// Of a leg that is not in use: its device does not get it.
@@ -592,7 +593,7 @@ impl DeviceIo {
         self.in_flight.remove(self.slot);
         let requester = match (requester, &self.in_flight.leg) {
             (Some(Requester::Library(io)), Some(leg)) => {
-                return leg.complete(self.kind, self.group, io, result, place);
+                return leg.complete(self.kind, self.root, io, result, place);
             }
             (requester, _) => requester,
         };

@@ -45,8 +45,8 @@ pub enum LegFailure {
 
 /// Hears of legs that failed, and sees to it that they are excluded.
 pub trait Watcher: Send + Sync {
-    /// The leg gets no more I/O, and its errors are withheld. `flushed`: the last transaction group that a flush
-    /// confirmed on it since it was admitted.
+    /// The leg gets no more I/O, and its errors are withheld. `flushed`: the last root that a flush confirmed on it since it
+    /// was admitted, by its transaction group.
     ///
     /// Called on any thread, of the library's too: must not wait, nor call the library.
     fn leg_failed(&self, leg: u64, why: LegFailure, flushed: Option<u64>);
@@ -72,7 +72,9 @@ pub(super) struct Leg {
     watcher: Arc<dyn Watcher>,
     /// Its failure, as the fast path asks for it.
     is_out: AtomicBool,
-    /// The last transaction group that a flush confirmed; 0 for none.
+    /// The last root that was written since it was admitted, by its transaction group; 0 for none.
+    root: AtomicU64,
+    /// The last root that a flush confirmed; 0 for none. Not the last group: one without a root does not tell an older image of the leg.
     flushed: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
@@ -103,6 +105,7 @@ pub fn put_on_record(
             answer_within,
             watcher: Arc::clone(watcher),
             is_out: AtomicBool::new(true),
+            root: AtomicU64::new(0),
             flushed: AtomicU64::new(0),
             state: Mutex::new(State::Excluded),
             changed: Condvar::new(),
@@ -157,7 +160,7 @@ pub fn fail_and_wait(leg: u64, why: LegFailure) {
     }
 }
 
-/// The last transaction group that a flush confirmed on the leg since it was admitted; `None` if none, or if it is not in use.
+/// The last root that a flush confirmed on the leg since it was admitted, by its transaction group; `None` if none, or if it is not in use.
 pub fn flushed_group(leg: u64) -> Option<u64> {
     let leg = find(leg).filter(|leg| leg.is_in_use())?;
     Some(leg.flushed.load(Ordering::Acquire)).filter(|group| *group != 0)
@@ -191,6 +194,11 @@ impl Leg {
 
     pub(super) fn answer_within(&self) -> Duration {
         self.answer_within
+    }
+
+    /// The last root that was written since it was admitted; 0 for none.
+    pub(super) fn root_written(&self) -> u64 {
+        self.root.load(Ordering::Acquire)
     }
 
     /// A device was opened for it.
@@ -228,18 +236,25 @@ impl Leg {
         }
     }
 
-    /// Completes an I/O of the library, or withholds its error. `group`: the last that was on disk when a flush was asked for.
+    /// Completes an I/O of the library, or withholds its error. `root`: of a write the root that
+    /// it is, of a flush the last one that was on disk when it was asked for; 0 for none.
     pub(super) fn complete(
         &self,
         kind: IoKind,
-        group: u64,
+        root: u64,
         io: LibraryIo,
         result: Result<(), Errno>,
         place: Place,
     ) {
         let Err(errno) = result else {
-            if kind == IoKind::Flush {
-                self.flushed.fetch_max(group, Ordering::AcqRel);
+            match kind {
+                IoKind::Write if root != 0 => {
+                    self.root.fetch_max(root, Ordering::AcqRel);
+                }
+                IoKind::Flush => {
+                    self.flushed.fetch_max(root, Ordering::AcqRel);
+                }
+                _ => {}
             }
             return io.complete(result, place);
         };
@@ -293,6 +308,7 @@ impl Leg {
         let mut state = lock(&self.state);
         if matches!(*state, State::Excluded) {
             *state = State::InUse;
+            self.root.store(0, Ordering::Release);
             self.flushed.store(0, Ordering::Release);
             self.is_out.store(false, Ordering::Release);
         }

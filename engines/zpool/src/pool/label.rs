@@ -79,6 +79,11 @@ pub(crate) fn newest_uberblock(path: &Path) -> Option<Uberblock> {
     Device::open(path).ok().flatten()?.newest_uberblock()
 }
 
+/// As [`newest_uberblock`], with the transaction group of the one before.
+pub(crate) fn newest_uberblocks(path: &Path) -> Option<(Uberblock, u64)> {
+    Device::open(path).ok().flatten()?.newest_uberblocks()
+}
+
 /// What is written on the device at `path` about its pool's owner.
 pub(crate) fn owner_on_disk(path: &Path) -> Option<OwnerOnDisk> {
     let device = Device::open(path).ok().flatten()?;

@@ -24,20 +24,23 @@ pub struct LegProgress {
     pub is_written: bool,
 }
 
-/// The newest transaction group whose root is on a device.
+/// The newest roots on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NewestGroup {
-    /// Its number.
+pub struct NewestRoots {
+    /// The transaction group of the newest one.
     pub group: u64,
-    /// When it was written.
+    /// That of the one before; 0 if there is none.
+    pub before: u64,
+    /// When the newest one was written.
     pub time: SystemTime,
 }
 
-/// The newest transaction group on the device at `path`; `None` if none can be read.
-pub fn newest_group(path: &Path) -> Option<NewestGroup> {
-    let root = label::newest_uberblock(path)?;
-    Some(NewestGroup {
+/// The newest roots on the device at `path`; `None` if none can be read.
+pub fn newest_roots(path: &Path) -> Option<NewestRoots> {
+    let (root, before) = label::newest_uberblocks(path)?;
+    Some(NewestRoots {
         group: root.txg,
+        before,
         time: SystemTime::UNIX_EPOCH + Duration::from_secs(root.time_s),
     })
 }

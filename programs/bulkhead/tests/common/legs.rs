@@ -96,10 +96,14 @@ pub struct Head {
 }
 
 impl Head {
-    fn new(name: &'static str, address: String) -> Self {
+    fn new(name: &'static str, address: String, disks: usize) -> Self {
+        let machine = Machine::with_disks(&[name]);
+        for number in 1..disks {
+            machine.add_disk(&disk_name(name, number), 128 << 20);
+        }
         Self {
             name,
-            machine: Machine::with_disks(&[name]),
+            machine,
             address,
             leg_server: Process(None),
         }
@@ -188,8 +192,21 @@ impl Head {
         current.contains(&format!("\"{name}:"))
     }
 
+    /// Waits until no leg lacks anything.
+    pub fn await_all_current(&self) {
+        eventually("the record says so", || self.record().contains("stale=[]"));
+    }
+
     pub fn await_current(&self, name: &str, is_current: bool) {
         eventually("the record says so", || self.is_current(name) == is_current);
+    }
+}
+
+/// The disk of a head in the group of that number.
+fn disk_name(head: &str, group: usize) -> String {
+    match group {
+        0 => head.to_owned(),
+        _ => format!("{head}{group}"),
     }
 }
 
@@ -227,16 +244,21 @@ fn program(name: &str) -> PathBuf {
 impl Pair {
     /// With pool `tank` on a leg of each head, and an exported volume in it; `a` serves it.
     pub fn new(has_witness: bool) -> (Self, ServerProcess) {
+        Self::with_groups(1, has_witness)
+    }
+
+    /// The same with so many groups of a leg of each head.
+    pub fn with_groups(groups: usize, has_witness: bool) -> (Self, ServerProcess) {
         let [a, b, witness] = addresses();
         let mut pair = Self {
-            a: Head::new("a", a),
-            b: Head::new("b", b),
+            a: Head::new("a", a, groups),
+            b: Head::new("b", b, groups),
             witness_folder: has_witness.then(|| tempfile::tempdir().expect("a folder")),
             witness_address: format!("{witness}:7071"),
             witness: Process(None),
             acknowledged: 0,
         };
-        pair.configure();
+        pair.configure(groups);
         pair.start_witness();
         pair.a.start_leg_server();
         pair.b.start_leg_server();
@@ -258,7 +280,7 @@ impl Pair {
         (pair, server)
     }
 
-    fn configure(&self) {
+    fn configure(&self, groups: usize) {
         let fingerprint = |head: &Head| {
             let folder = head.machine.path("keys");
             let words = format!("leg-server fingerprint --folder {}", folder.display());
@@ -285,19 +307,26 @@ impl Pair {
                 identity.trim()
             );
         }
-        let leg = |head: &Head, disk: u32| {
-            let path = head.machine.path(head.name);
+        let leg = |head: &Head, number: usize, disk: usize| {
+            let path = head.machine.path(&disk_name(head.name, number));
             format!(
                 "{{ disk = {disk}, head = \"{}\", path = {path:?} }}",
                 head.name
             )
         };
-        let legs = format!("[{}, {}]", leg(&self.a, 11), leg(&self.b, 22));
+        let group = |number: usize| {
+            let (a, b) = (
+                leg(&self.a, number, 11 + 100 * number),
+                leg(&self.b, number, 22 + 100 * number),
+            );
+            format!("[[pools.tank.groups]]\nneeded = 1\nlegs = [{a}, {b}]\n")
+        };
+        let groups: String = (0..groups).map(group).collect();
         for head in [&self.a, &self.b] {
             let keys = head.machine.path("keys");
             let text = format!(
                 "me = \"{}\"\ncertificate = {:?}\nkey = {:?}\n{members}\
-                 [pools.tank]\nguid = 77\n[[pools.tank.groups]]\nneeded = 1\nlegs = {legs}\n",
+                 [pools.tank]\nguid = 77\n{groups}",
                 head.name,
                 keys.join("cert.pem"),
                 keys.join("key.pem")
@@ -350,6 +379,13 @@ impl Pair {
             client.flush().expect("durable");
         }
         self.acknowledged += count;
+    }
+
+    /// Has the server of `head` write a transaction group.
+    pub fn write_group(&self, head: &Head) {
+        let name = format!("tank/group{}", self.acknowledged);
+        head.machine
+            .ok(&format!("volume create {name} --size 1M --sparse"));
     }
 
     /// All that was acknowledged is there.

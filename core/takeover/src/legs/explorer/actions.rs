@@ -41,9 +41,10 @@ impl World {
             Action::Resilver {
                 disk,
                 since,
+                beyond,
                 session,
                 incarnation,
-            } => self.begin_resilver(head, disk_of(disk), since, session, incarnation),
+            } => self.begin_resilver(head, disk_of(disk), (since, beyond), session, incarnation),
             Action::Committed(record) => {
                 cover("a record is committed");
                 invariants::on_commit(self, setup, &record);
@@ -62,6 +63,7 @@ impl World {
             Notice::Refused(_) => cover("a start is refused"),
             Notice::WritesWait { .. } => cover("writes wait"),
             Notice::LastLeg(_) => cover("the last leg fails"),
+            Notice::OlderImage(_) => cover("an older image is noticed"),
             Notice::Divergent(disk) => {
                 cover("a disk diverges");
                 invariants::on_divergence(self, disk_of(*disk));
@@ -178,12 +180,14 @@ impl World {
                 blocks,
                 history: server.history,
                 group: server.group,
+                before: 0,
             }),
             (false, Progress::Flushing, _) => Operation::Flush,
             (true, _, Resilver::Copying { since }) => Operation::Copy(Content {
                 blocks: self.born_since(server.history, since),
                 history: server.history,
                 group: server.group,
+                before: server.group - 1,
             }),
             (true, _, Resilver::Flushing { .. }) => Operation::CopyFlush,
             _ => return,
@@ -336,7 +340,7 @@ impl World {
         &mut self,
         head: u8,
         disk: u8,
-        since: u64,
+        (since, beyond): (u64, u64),
         session: Session,
         incarnation: u64,
     ) {
@@ -353,7 +357,7 @@ impl World {
                 progress: Progress::Done,
                 resilver: match is_whole {
                     true => Resilver::No,
-                    false => Resilver::Due { since },
+                    false => Resilver::Due { since, beyond },
                 },
                 flushed: None,
                 is_parted: false,

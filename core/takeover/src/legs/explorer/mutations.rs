@@ -14,7 +14,8 @@ const WALKS_WITH_MAX: u64 = 40;
 const WALK_STEPS_MAX: usize = 250;
 
 use Fault::{
-    Crash, Cut, DiskFails, ForeignImport, Freeze, Hurry, LenderRestart, LinkLost, Lose, ServerCrash,
+    Crash, Cut, DiskFails, ForeignImport, Freeze, Hurry, LenderRestart, LinkLost, Lose, OlderImage,
+    ServerCrash,
 };
 
 /// A rule, and where it is looked for.
@@ -45,7 +46,8 @@ const fn mutation(
 
 use Kind::{TwoHeads, Witness};
 use Start::{
-    Abroad, Alone, Degraded, Frozen, Grown, New, Proposed, Relapsed, Served, Torn, Usurped,
+    Abroad, Aged, Ahead, Alone, Degraded, Frozen, Grown, New, Proposed, Relapsed, Served, Torn,
+    Usurped,
 };
 
 #[rustfmt::skip]
@@ -63,12 +65,13 @@ const MUTATIONS: &[Mutation] = &[
     mutation(Rule::ErrorsAreWithheld, Witness, Served, &[DiskFails], (1, 0, 2)),
     mutation(Rule::FailedLegsStayOut, Witness, Degraded, &[DiskFails], (1, 0, 2)),
     mutation(Rule::LastLegsStay, Witness, Served, &[DiskFails, Hurry], (2, 0, 2)),
-    mutation(Rule::SinceTheFirstUnconfirmed, Witness, Served, &[DiskFails], (1, 0, 2)),
     mutation(Rule::SinceOutlivesTheResilver, Witness, Relapsed, &[], (0, 0, 3)),
     mutation(Rule::ReturnIsComplete, Witness, Degraded, &[], (0, 0, 2)),
     mutation(Rule::GrowthBindsFromItsProposal, Witness, Proposed, &[DiskFails], (1, 0, 3)),
     mutation(Rule::ResilversAreOnRecord, Witness, Degraded, &[Crash, Hurry, DiskFails], (2, 1, 5)),
     mutation(Rule::ForeignHistoryIsDivergent, Witness, Degraded, &[Crash, ForeignImport], (2, 0, 2)),
+    mutation(Rule::OlderImagesAreCopied, Witness, Aged, &[Crash, OlderImage], (2, 0, 3)),
+    mutation(Rule::ReturnPassesItsRoots, Witness, Ahead, &[], (0, 0, 2)),
     mutation(Rule::OnlyCurrentLegs, Witness, Degraded, &[Crash], (2, 2, 2)),
     mutation(Rule::CommitBeforeImport, Witness, New, &[Hurry, Cut, Crash], (2, 2, 1)),
     mutation(Rule::ProofOfTheStop, Witness, Served, &[Cut], (1, 1, 1)),
@@ -90,6 +93,8 @@ const SPARES: &[Mutation] = &[
     // An owner that goes on after it was taken for one that is off would end. It gets no further: it cannot write to the legs of
     // others any more.
     mutation(Rule::OwnersAcceptNothing, TwoHeads, Served, &[Freeze, Hurry], (2, 1, 2)),
+    // A leg that lacks more than the record says does not have the root of the group before: all of it is copied.
+    mutation(Rule::SinceTheFirstUnconfirmed, Witness, Served, &[DiskFails], (1, 0, 2)),
     // A claim of an old tenure would end the session of the owner. It gets no further: members refuse its record, and
     // another incarnation of the lender resumes nothing.
     mutation(Rule::LendersKeepTheirEpoch, Witness, Usurped, &[LinkLost, LenderRestart], (2, 0, 2)),

@@ -14,7 +14,7 @@ const WALK_STEPS_MAX: usize = 300;
 
 const KINDS: [Kind; 4] = [Kind::TwoHeads, Kind::Witness, Kind::ThreeHeads, Kind::Raidz];
 
-const FAULTS: [Fault; 14] = [
+const FAULTS: [Fault; 15] = [
     Fault::Crash,
     Fault::ServerCrash,
     Fault::LenderRestart,
@@ -26,6 +26,7 @@ const FAULTS: [Fault; 14] = [
     Fault::FenceFails,
     Fault::PowerLoss,
     Fault::ForeignImport,
+    Fault::OlderImage,
     Fault::Hurry,
     Fault::Discard,
     Fault::Close,
@@ -173,7 +174,7 @@ fn one_head_with_legs_of_its_own_violates_nothing() {
 
 #[test]
 fn no_walk_violates_anything() {
-    const EXPECTED: [&str; 10] = [
+    const EXPECTED: [&str; 11] = [
         "a record is committed",
         "a pool is served",
         "a pool is given up in order",
@@ -183,12 +184,19 @@ fn no_walk_violates_anything() {
         "a resilver begins",
         "a connection is resumed",
         "a disk diverges",
+        "an older image is noticed",
         "writes wait",
     ];
     for kind in KINDS {
         let mut covered = BTreeSet::new();
         let mut steps = 0;
-        for start in [Start::New, Start::Served, Start::Degraded, Start::Abroad] {
+        for start in [
+            Start::New,
+            Start::Served,
+            Start::Degraded,
+            Start::Abroad,
+            Start::Ahead,
+        ] {
             let setup = Setup::new(kind, 5, 4, 6)
                 .with(&FAULTS)
                 .from(start)
@@ -203,7 +211,7 @@ fn no_walk_violates_anything() {
                 ));
             }
         }
-        let walks = longer(WALKS_MAX) * 4;
+        let walks = longer(WALKS_MAX) * 5;
         report(&format!(
             "{kind:?}: {walks} walks with up to 5 faults, {steps} steps"
         ));

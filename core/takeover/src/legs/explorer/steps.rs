@@ -57,6 +57,8 @@ pub(super) enum Step {
     FenceReport(u8),
     PowerLoss,
     ForeignImport(u8),
+    TakeImage(u8),
+    PutImageBack(u8),
     Discard {
         head: u8,
         disk: u8,
@@ -233,7 +235,7 @@ impl World {
                     disk: *disk,
                 });
             }
-            if matches!(leg.resilver, Resilver::Due { .. }) && server.is_open {
+            if matches!(leg.resilver, Resilver::Due { .. }) && is_free {
                 steps.push(Step::Copy {
                     head: at,
                     disk: *disk,
@@ -286,6 +288,13 @@ impl World {
             let is_possible = is_stale && !is_foreign && !is_used && !self.is_up(self.host(at));
             if is_possible && self.may(setup, Fault::ForeignImport) {
                 steps.push(Step::ForeignImport(at));
+            }
+            if self.may(setup, Fault::OlderImage) && disk.image != disk.durable {
+                steps.push(Step::TakeImage(at));
+                let is_out = self.committed.stale.contains_key(&disk_id(at));
+                if is_out && !is_foreign && !is_used && !self.is_up(self.host(at)) {
+                    steps.push(Step::PutImageBack(at));
+                }
             }
         }
     }

@@ -3,8 +3,9 @@
 
 use crate::legs::{
     Answer, Ballot, Config, DiskId, Kept, LegGroup, Lender, LenderAnswer, LenderRequest, MemberId,
-    Membership, Memory, Owner, Record, Request, Session,
+    Membership, Memory, Owner, Record, Request, Roots, Session,
 };
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::rc::Rc;
@@ -14,6 +15,10 @@ pub(super) use super::digest::{Mixing, digest};
 pub(super) const POOL: u64 = 77;
 /// The group that the pool is made in.
 pub(super) const FIRST_GROUP: u8 = 10;
+/// The pool is idle before each write, longest before the first, and idle groups have no roots.
+pub(super) const fn idle_groups(write: u8) -> u8 {
+    12 / write
+}
 /// The number of a write that is of no client and of no owner of this pool.
 pub(super) const FOREIGN: u16 = 1 << 15;
 const WITNESS: u8 = 8;
@@ -27,6 +32,30 @@ pub(super) struct Content {
     pub(super) blocks: Writes,
     pub(super) history: Writes,
     pub(super) group: u8,
+    /// Of the root before.
+    pub(super) before: u8,
+}
+
+impl Content {
+    pub(super) fn roots(self) -> Roots {
+        Roots {
+            newest: self.group.into(),
+            before: self.before.into(),
+        }
+    }
+
+    /// Takes the root of `new`. Roots have places of their own, and the newest counts.
+    pub(super) fn take_root(&mut self, new: Self) {
+        let before = self.before.max(new.before);
+        match new.group.cmp(&self.group) {
+            Ordering::Greater => {
+                self.before = self.group.max(before);
+                (self.history, self.group) = (new.history, new.group);
+            }
+            Ordering::Equal => (self.history, self.before) = (new.history, before),
+            Ordering::Less => self.before = before.max(new.group),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -108,6 +137,8 @@ pub(super) struct Disk {
     pub(super) fails: bool,
     /// A person said that its content may go.
     pub(super) is_given_up: bool,
+    /// A copy of it that somebody has.
+    pub(super) image: Content,
 }
 
 impl Disk {
@@ -139,7 +170,7 @@ pub(super) enum Progress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Resilver {
     No,
-    Due { since: u64 },
+    Due { since: u64, beyond: u64 },
     Copying { since: u64 },
     Flushing { group: u8 },
     Done,
@@ -246,6 +277,8 @@ pub(super) enum Fault {
     Freeze,
     PowerLoss,
     ForeignImport,
+    /// A stale disk is put back as it was before.
+    OlderImage,
     Hurry,
     Discard,
     Close,
@@ -296,6 +329,11 @@ pub(super) enum Start {
     /// Two heads that have heard each other. Head 0 served it and gave it up in order, and stands still; it was taken for one that is
     /// off, and head 1 serves it by its own leg. One write was made there.
     Frozen,
+    /// As degraded, after a write that is on both legs.
+    Aged,
+    /// As served; then head 0 died when the root of a write was on the leg of head 1 only. It serves it again, without that leg,
+    /// and one write was made since.
+    Ahead,
 }
 
 pub(super) fn disk_id(disk: u8) -> DiskId {
@@ -398,6 +436,7 @@ impl Setup {
             blocks: 0,
             history: 0,
             group: FIRST_GROUP,
+            before: 0,
         };
         let kept = Kept {
             enforced: first,
@@ -415,6 +454,7 @@ impl Setup {
             in_flight: Vec::new(),
             fails: false,
             is_given_up: false,
+            image: content,
         };
         World {
             heads: self.configs.iter().map(|_| Rc::new(head(1))).collect(),

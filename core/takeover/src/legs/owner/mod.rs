@@ -53,7 +53,7 @@ pub enum Event {
     LegFailed {
         /// Which.
         disk: DiskId,
-        /// The last transaction group that a flush confirmed there; none since the import.
+        /// The last root that a flush confirmed there, by its transaction group; none since it came.
         flushed: Option<u64>,
     },
     /// The connection to a leg ended within its deadline. Nothing has failed yet.
@@ -87,7 +87,7 @@ pub struct Completeness {
     pub are_groups_synced: bool,
     /// And a flush after them is confirmed.
     pub is_flushed: bool,
-    /// The last of these groups.
+    /// The last of these groups that has a root, which is on the disk. The root before was written after all was copied, too.
     pub group: u64,
 }
 
@@ -124,6 +124,8 @@ pub enum Action {
         disk: DiskId,
         /// The first group.
         since: u64,
+        /// The pool has to pass this group before the disk is complete.
+        beyond: u64,
         /// For the I/O.
         session: Session,
         /// Of the lender.

@@ -4,15 +4,11 @@ use super::tenure::{Leg, Tenure};
 use super::{Action, Actions, Fence, Owner, Phase};
 use crate::legs::lender::{LenderAnswer, LenderRequest, Observed};
 use crate::legs::member::{Memory, Request, Tag};
-use crate::legs::membership::{Config, StandIn};
-use crate::legs::record::{Ballot, DiskId, MemberId, Record, Session, Version};
+use crate::legs::membership::{Config, LegGroup, StandIn};
+use crate::legs::record::{Ballot, DiskId, Lack, MemberId, Record, Session, Version};
 use crate::legs::refusal::{Newer, Refusal};
 use crate::legs::rules::{Rule, holds};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// By so many groups, current legs of one history may be apart when their owner dies: one group is written at a
-/// time.
-const GROUPS_APART: u64 = 1;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Reading {
@@ -335,15 +331,14 @@ impl Owner {
             return;
         };
         let admitting = admitting.clone();
-        let newest = admitting.admitted.values().map(|seen| seen.newest_group);
-        let newest = newest.max().unwrap_or_default();
-        let record = match admitting.first_record(config, newest) {
+        let record = match admitting.first_record(config) {
             Ok(record) => record,
             Err(refusal) => return self.refuse(refusal, out),
         };
         let open_legs = record.current.keys().filter_map(|disk| {
             let seen = admitting.admitted.get(disk)?;
-            Some((*disk, Leg::current(seen.incarnation, newest)))
+            let lack = admitting.lack_of(config, *disk);
+            Some((*disk, Leg::current(seen.incarnation, lack)))
         });
         let legs = open_legs.collect();
         let is_base_sure = own.committed_record() == Some(&admitting.base);
@@ -405,13 +400,40 @@ impl Admitting {
         self.ballot
     }
 
-    fn first_record(&self, config: &Config, newest: u64) -> Result<Record, Refusal> {
+    /// What a current disk may lack at most, by the roots of the others in its group: they have the same ones, but for the last.
+    fn lack_of(&self, config: &Config, disk: DiskId) -> Lack {
+        let mut groups = config.groups.iter();
+        let group = groups.find(|group| group.lenders.contains_key(&disk));
+        group.map_or(
+            Lack {
+                since: 1,
+                newest: 0,
+            },
+            |group| self.lack_in(group),
+        )
+    }
+
+    fn lack_in(&self, group: &LegGroup) -> Lack {
+        let is_current = |disk: &&DiskId| self.base.current.contains_key(disk);
+        let disks = group.lenders.keys().filter(is_current);
+        let roots = disks.filter_map(|disk| Some(self.admitted.get(disk)?.roots));
+        let least = Lack {
+            since: 1,
+            newest: 0,
+        };
+        roots.fold(least, |lack, roots| Lack {
+            since: lack.since.max(roots.before + 1),
+            newest: lack.newest.max(roots.newest),
+        })
+    }
+
+    fn first_record(&self, config: &Config) -> Result<Record, Refusal> {
         let mut record = self.base.clone();
         for disk in self.base.current_disks() {
             let marks = self.base.marks(disk);
             let is_known = |seen: &Observed| marks.is_some_and(|marks| marks.know(seen.mark));
             match self.admitted.get(&disk) {
-                None => record.drop_disk(disk, newest),
+                None => record.drop_disk(disk, self.lack_of(config, disk)),
                 Some(seen) if is_known(seen) || !holds(Rule::ForeignHistoryIsDivergent) => {
                     record.current.insert(disk, seen.mark);
                 }
@@ -433,8 +455,10 @@ impl Admitting {
             .admitted
             .iter()
             .filter(|(disk, _)| record.current.contains_key(disk));
-        let is_far = |seen: &Observed| seen.newest_group + GROUPS_APART < newest;
-        if open.clone().any(|(_, seen)| is_far(seen)) && holds(Rule::ForeignHistoryIsDivergent) {
+        let is_far = |(disk, seen): (&DiskId, &Observed)| {
+            seen.roots.newest + 1 < self.lack_of(config, *disk).since
+        };
+        if open.clone().any(is_far) && holds(Rule::ForeignHistoryIsDivergent) {
             return Err(Refusal::Diverged(open.map(|(disk, _)| *disk).collect()));
         }
         record.ballot = self.ballot;

@@ -6,7 +6,9 @@ use super::{Action, Actions, Event};
 use crate::legs::lender::LenderRequest;
 use crate::legs::member::Request;
 use crate::legs::membership::{Config, StandIn};
-use crate::legs::record::{Ballot, DiskId, Marks, MemberId, Record, Session, Stale, Version};
+use crate::legs::record::{
+    Ballot, DiskId, Lack, Marks, MemberId, Record, Roots, Session, Stale, Version,
+};
 use crate::legs::refusal::Notice;
 use crate::legs::rules::{Rule, holds};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +39,7 @@ enum LegState {
     /// The connection ended; the lender is asked whether it is the same incarnation.
     Resuming { flushed: Option<u64> },
     /// Failed. Its errors are withheld until a record without it is committed.
-    Failing { since: u64 },
+    Failing(Lack),
     /// Back: the lender is asked.
     Claiming { pool_group: u64 },
     /// Its history is another one. That is to be committed.
@@ -45,14 +47,20 @@ enum LegState {
     /// A person gave it up. That is to be committed.
     Discarded,
     /// That it will be written is to be committed.
-    Marking { seen: Session, newest: u64 },
-    /// It is stamped.
-    Stamping,
+    Marking { seen: Session, roots: Roots },
+    /// It is stamped. The pool has to pass the group `beyond` before it is complete.
+    Stamping { beyond: u64 },
     /// What it lacks is copied.
-    Resilvering,
+    Resilvering { beyond: u64 },
     /// It holds everything. That is to be committed, and from the proposal on its errors are withheld.
     Complete,
 }
+
+/// Of a disk that holds nothing that counts.
+const NOTHING: Lack = Lack {
+    since: 1,
+    newest: 0,
+};
 
 /// A leg with a session, or about to have one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -60,28 +68,32 @@ pub(super) struct Leg {
     number: u32,
     incarnation: u64,
     state: LegState,
-    /// The first group of which something may be missing there, as long as no flush was confirmed since it came.
-    floor: u64,
+    /// What it lacks, as long as no flush confirmed a root there since it came.
+    floor: Lack,
 }
 
 impl Leg {
     /// Of which a lender admitted the first session.
-    pub(super) fn current(incarnation: u64, newest_group: u64) -> Self {
+    pub(super) fn current(incarnation: u64, floor: Lack) -> Self {
         Self {
             number: 1,
             incarnation,
             state: LegState::Admitted,
-            floor: newest_group,
+            floor,
         }
     }
 
-    /// The first group of which something may be missing there. `flushed`: the last that a flush confirmed.
-    fn since(&self, flushed: Option<u64>) -> u64 {
-        let since = flushed.map_or(self.floor, |group| self.floor.max(group + 1));
-        match holds(Rule::SinceTheFirstUnconfirmed) {
-            true => since,
-            false => since + 1,
+    /// What may be missing there. `flushed`: the last root that a flush confirmed.
+    fn lack(&self, flushed: Option<u64>) -> Lack {
+        let flushed = flushed.unwrap_or_default();
+        let mut lack = Lack {
+            since: self.floor.since.max(flushed + 1),
+            newest: self.floor.newest.max(flushed),
+        };
+        if !holds(Rule::SinceTheFirstUnconfirmed) {
+            lack.since += 3;
         }
+        lack
     }
 }
 
@@ -289,7 +301,7 @@ impl Tenure {
             number: leg.number,
         };
         match leg.state {
-            LegState::Failing { .. } if !is_current => {
+            LegState::Failing(_) if !is_current => {
                 self.forget(disk);
                 step.out.push(Action::ReleaseErrors(disk));
             }
@@ -298,8 +310,9 @@ impl Tenure {
                 step.out.push(Action::Tell(Notice::Divergent(disk)));
             }
             LegState::Discarded if record.stale.contains_key(&disk) => self.forget(disk),
-            LegState::Marking { .. } if is_marked(record, disk, next) => {
-                leg.state = LegState::Stamping;
+            LegState::Marking { roots, .. } if is_marked(record, disk, next) => {
+                let beyond = roots.newest;
+                leg.state = LegState::Stamping { beyond };
                 self.stamp(step, disk);
             }
             LegState::Complete if is_current => leg.state = LegState::Current,
@@ -340,7 +353,7 @@ impl Tenure {
             match state {
                 LegState::Admitted if self.stage == Stage::Stamping => self.fail(step, disk, None),
                 LegState::Resuming { flushed } => self.fail(step, disk, flushed),
-                LegState::Claiming { .. } | LegState::Stamping => self.forget(disk),
+                LegState::Claiming { .. } | LegState::Stamping { .. } => self.forget(disk),
                 _ => {}
             }
         }
@@ -371,7 +384,7 @@ impl Tenure {
                     number,
                     incarnation: 0,
                     state: LegState::Discarded,
-                    floor: 0,
+                    floor: NOTHING,
                 });
             }
             Event::Exported if self.stage == Stage::Serving => self.stage = Stage::Closing,
@@ -389,19 +402,19 @@ impl Tenure {
             }
             return;
         };
-        let since = leg.since(flushed);
+        let lack = leg.lack(flushed);
         let was_complete = leg.state == LegState::Complete;
         match leg.state {
-            LegState::Failing { .. } => return,
+            LegState::Failing(_) => return,
             LegState::Admitted | LegState::Current | LegState::Resuming { .. } => {
-                leg.state = LegState::Failing { since };
+                leg.state = LegState::Failing(lack);
             }
             LegState::Complete if is_listed && binds => {
-                leg.state = LegState::Failing { since };
+                leg.state = LegState::Failing(lack);
             }
-            LegState::Resilvering if !holds(Rule::SinceOutlivesTheResilver) => {
+            LegState::Resilvering { .. } if !holds(Rule::SinceOutlivesTheResilver) => {
                 if let Some(stale) = self.committed.stale.get_mut(&disk) {
-                    stale.since = since;
+                    stale.since = lack.since;
                 }
                 self.forget(disk);
                 step.out.push(Action::ReleaseErrors(disk));
@@ -454,13 +467,13 @@ impl Tenure {
         let mut is_urgent = false;
         for (disk, leg) in &self.legs {
             match leg.state {
-                LegState::Failing { since } if record.current.contains_key(disk) => {
-                    is_urgent |= drop_leg(step, &mut record, *disk, since);
+                LegState::Failing(lack) if record.current.contains_key(disk) => {
+                    is_urgent |= drop_leg(step, &mut record, *disk, lack);
                 }
                 LegState::Foreign => record.diverge(*disk),
                 LegState::Discarded => discard(&mut record, *disk),
-                LegState::Marking { seen, newest } => {
-                    record.begin_return(*disk, seen, newest, self.session(leg.number));
+                LegState::Marking { seen, roots } => {
+                    record.begin_return(*disk, seen, roots, self.session(leg.number));
                 }
                 LegState::Complete => record.complete_return(*disk),
                 _ => {}
@@ -503,14 +516,14 @@ fn is_marked(record: &Record, disk: DiskId, next: Session) -> bool {
 }
 
 /// Takes a failed leg out, unless nothing could be read then. Tells whether it did.
-fn drop_leg(step: &mut Step<'_>, record: &mut Record, disk: DiskId, since: u64) -> bool {
+fn drop_leg(step: &mut Step<'_>, record: &mut Record, disk: DiskId, lack: Lack) -> bool {
     let mut left = record.current_disks();
     left.remove(&disk);
     if !step.config.is_readable(&left) && holds(Rule::LastLegsStay) {
         step.out.push(Action::Tell(Notice::LastLeg(disk)));
         return false;
     }
-    record.drop_disk(disk, since);
+    record.drop_disk(disk, lack);
     true
 }
 

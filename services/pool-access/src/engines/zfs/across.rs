@@ -11,7 +11,7 @@ use certificates::Identity;
 use engine::pool::Candidate;
 use legs_config::LegsFile;
 use remote_leg::{Access, Event, NbdLeg, Settings};
-use takeover::legs::{Completeness, DiskId, Kept, MemberId, Notice};
+use takeover::legs::{Completeness, DiskId, Kept, MemberId, Notice, Roots};
 use units::PoolName;
 use zpool::device::legs::{self as barrier, LegFailure};
 use zpool::device::{OpenFailure, ProbeFailure, Wrap, probe};
@@ -233,12 +233,15 @@ impl AcrossSide {
 impl Side for AcrossSide {
     fn look(&self, disk: DiskId) -> Result<Seen, String> {
         let path = self.across.own.get(&disk).ok_or("it is on another head")?;
-        let newest = pool_legs::newest_group(path);
+        let newest = pool_legs::newest_roots(path);
         let newest = newest.ok_or("it has no label of a pool")?;
         Ok(Seen {
             // Its lender has it.
             kept: Kept::default(),
-            newest_group: newest.group,
+            roots: Roots {
+                newest: newest.group,
+                before: newest.before,
+            },
             newest_time: Some(newest.time),
         })
     }
@@ -322,7 +325,7 @@ impl Side for AcrossSide {
             Ok(()) => true,
             // Its lender has it, and gives it when it is claimed.
             Err(ProbeFailure::Open(OpenFailure::InUse { .. })) => {
-                pool_legs::newest_group(path).is_some()
+                pool_legs::newest_roots(path).is_some()
             }
             Err(_) => false,
         }
@@ -352,7 +355,7 @@ impl Side for AcrossSide {
         }
     }
 
-    fn resilver(&self, disk: DiskId, since: u64) -> Result<Completeness, String> {
+    fn resilver(&self, disk: DiskId, since: u64, beyond: u64) -> Result<Completeness, String> {
         match self.across.own.get(&disk) {
             Some(path) => {
                 let linked = self.across.remotes.link(disk, path);
@@ -360,7 +363,7 @@ impl Side for AcrossSide {
             }
             None => self.connect(disk)?,
         }
-        self.zfs.resilver(disk, since)
+        self.zfs.resilver(disk, since, beyond)
     }
 
     fn stop(&self) {
@@ -388,6 +391,10 @@ impl Side for AcrossSide {
             Notice::LastLeg(disk) => tracing::error!(
                 disk = self.name(*disk),
                 "writes wait: the last leg that holds everything failed; see to it, the server begins anew when it answers"
+            ),
+            Notice::OlderImage(disk) => tracing::error!(
+                disk = self.name(*disk),
+                "a disk that comes back is older than it was when it became stale, as a restored image is: all of it is copied again"
             ),
             Notice::Divergent(disk) => tracing::error!(
                 disk = self.name(*disk),

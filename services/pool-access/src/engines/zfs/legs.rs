@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ::legs::{Reporter, Seen, Side};
 use engine::pool::legs::Record;
-use takeover::legs::{Completeness, DiskId, Kept, Notice, decode_kept, encode_kept};
+use takeover::legs::{Completeness, DiskId, Kept, Notice, Roots, decode_kept, encode_kept};
 use units::PoolName;
 use zpool::device::legs::{self as barrier, LegFailure, Watcher};
 use zpool::device::{STAMP_BYTES, probe, read_stamps, write_stamps};
@@ -18,6 +18,9 @@ use zpool::pool::legs as pool_legs;
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// Between two counts of damaged blocks, and two questions to the last leg.
 const SLOW_LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// The root of one group may have been on its way when a leg was found whole, and that of another one is written before the one that
+/// confirms it.
+const ROOTS_AFTER: u64 = 2;
 /// A leg on which so many blocks were found damaged since it came lacks more than can be left to repairs.
 const DAMAGED_BLOCKS_MAX: u64 = 10;
 
@@ -202,11 +205,14 @@ pub struct Watched(pub Arc<ZfsSide>);
 impl Side for Watched {
     fn look(&self, disk: DiskId) -> Result<Seen, String> {
         let (_, kept) = self.0.stamp(disk)?;
-        let newest = pool_legs::newest_group(self.0.path(disk)?);
+        let newest = pool_legs::newest_roots(self.0.path(disk)?);
         let newest = newest.ok_or("it has no label of a pool")?;
         Ok(Seen {
             kept,
-            newest_group: newest.group,
+            roots: Roots {
+                newest: newest.group,
+                before: newest.before,
+            },
             newest_time: Some(newest.time),
         })
     }
@@ -284,19 +290,21 @@ impl Side for Watched {
         Some(progress.synced_group)
     }
 
-    fn resilver(&self, disk: DiskId, since: u64) -> Result<Completeness, String> {
+    fn resilver(&self, disk: DiskId, since: u64, beyond: u64) -> Result<Completeness, String> {
         let side = &self.0;
         let text = |error: engine::pool::PoolError| error.to_string();
         pool_legs::note_lacking(&side.pool, side.leg(disk), since).map_err(text)?;
         barrier::admit(side.leg(disk));
         pool_legs::bring_back(&side.pool, side.leg(disk)).map_err(text)?;
         let whole_at = side.await_whole(disk)?;
+        let enough = beyond.max(whole_at + ROOTS_AFTER);
+        let mut last = 0;
         loop {
             pool_legs::write_group(&side.pool).map_err(text)?;
             side.await_whole(disk)?;
             // The flush of a later group covers all that was copied, and the groups of the log that was written meanwhile.
             match barrier::flushed_group(side.leg(disk)) {
-                Some(group) if group > whole_at => {
+                Some(group) if group > enough => {
                     return Ok(Completeness {
                         lacks_nothing: true,
                         are_groups_synced: true,
@@ -304,6 +312,7 @@ impl Side for Watched {
                         group,
                     });
                 }
+                Some(group) if group > last => last = group,
                 _ => std::thread::sleep(LOOK_INTERVAL),
             }
         }
@@ -330,6 +339,10 @@ impl Side for Watched {
             Notice::LastLeg(disk) => tracing::error!(
                 disk = self.name(*disk),
                 "writes wait: the last leg that holds everything failed; see to it, the server begins anew when it answers"
+            ),
+            Notice::OlderImage(disk) => tracing::error!(
+                disk = self.name(*disk),
+                "a disk that comes back is older than it was when it became stale, as a restored image is: all of it is copied again"
             ),
             Notice::Divergent(disk) => tracing::error!(
                 disk = self.name(*disk),

@@ -2,8 +2,8 @@
 
 use super::Step;
 use crate::legs::explorer::world::{
-    Content, Envelope, FOREIGN, Io, Operation, Payload, Resilver, Sent, Setup, World, disk_id,
-    member_id,
+    Content, Envelope, FOREIGN, Io, Operation, Payload, Progress, Resilver, Sent, Setup, World,
+    Writes, disk_id, idle_groups, member_id,
 };
 use crate::legs::explorer::{invariants, search::cover};
 use crate::legs::rules::{Rule, holds};
@@ -122,7 +122,18 @@ impl World {
                 let content = &mut self.disk(disk).durable;
                 content.history |= FOREIGN;
                 content.blocks |= FOREIGN;
-                content.group += 3;
+                // Several groups, each with a root.
+                content.group += 5;
+                content.before = content.group - 1;
+            }
+            Step::TakeImage(disk) => {
+                let one = self.disk(disk);
+                one.image = one.durable;
+            }
+            Step::PutImageBack(disk) => {
+                cover("an older image is put back");
+                let one = self.disk(disk);
+                one.durable = one.image;
             }
             Step::Discard { head, disk } => {
                 // Its labels are cleared: it is copied in full.
@@ -133,6 +144,7 @@ impl World {
                     blocks: 0,
                     history: 0,
                     group: 0,
+                    before: 0,
                 };
                 self.event(setup, head, Event::Discard(disk_id(disk)));
             }
@@ -186,7 +198,7 @@ impl World {
         let Some(server) = &mut self.head(head).server else {
             return;
         };
-        server.group += 1;
+        server.group += idle_groups(number) + 1;
         server.history |= 1 << number;
         server.write = Some(number);
         self.births[usize::from(number)] = server.group;
@@ -220,8 +232,8 @@ impl World {
             }
             Payload::LenderRequest(disk, request) => {
                 let one = self.disk(disk);
-                let group = one.visible().group.into();
-                let reply = one.lender.handle(request, group);
+                let roots = one.visible().roots();
+                let reply = one.lender.handle(request, roots);
                 one.kept = reply.write.unwrap_or(one.kept);
                 if let Some(answer) = reply.answer {
                     self.lender_answer(disk, from, answer);
@@ -250,8 +262,8 @@ impl World {
             self.apply(io);
         }
         let one = self.disk(disk);
-        let group = one.visible().group.into();
-        if let Some(answer) = one.lender.admit(group) {
+        let roots = one.visible().roots();
+        if let Some(answer) = one.lender.admit(roots) {
             let session = answer.session();
             // Who claimed it is found by the tenure: each open has a nonce of its own.
             for head in 0..self.heads.len() as u8 {
@@ -275,17 +287,15 @@ impl World {
         let mut content = disk.visible();
         match io.operation {
             Operation::Write(new) => {
-                content = Content {
-                    blocks: content.blocks | new.blocks,
-                    ..new
-                };
+                // One that comes late lands on top of what was written since.
+                let is_late = new.group <= content.group;
+                let kept = if is_late { new.history } else { Writes::MAX };
+                content.blocks = content.blocks & kept | new.blocks;
+                content.take_root(new);
             }
             Operation::Copy(new) => {
                 content.blocks |= new.blocks;
-                // Roots have places of their own, and the newest counts.
-                if new.group > content.group {
-                    (content.history, content.group) = (new.history, new.group);
-                }
+                content.take_root(new);
             }
             Operation::Flush | Operation::CopyFlush => {}
         }
@@ -328,15 +338,55 @@ impl World {
     }
 
     fn copy(&mut self, head: u8, disk: u8) {
+        if !self.can_write_group(head, disk) {
+            return;
+        }
         let Some(server) = &mut self.head(head).server else {
             return;
         };
-        if let Some(leg) = server.legs.get_mut(&disk) {
-            if let Resilver::Due { since } = leg.resilver {
-                leg.resilver = Resilver::Copying { since };
-                self.issue(head, disk, true);
+        let Some(leg) = server.legs.get_mut(&disk) else {
+            return;
+        };
+        let Resilver::Due { since, beyond } = leg.resilver else {
+            return;
+        };
+        leg.resilver = Resilver::Copying { since };
+        // After the copy, two groups are written, with roots, and the others have them before.
+        server.group = server.group.max(beyond as u8) + 2;
+        let (group, history) = (server.group, server.history);
+        let others = server.legs.iter_mut().filter(|(other, _)| **other != disk);
+        let mut written = Vec::new();
+        for (other, leg) in others {
+            if matches!(leg.resilver, Resilver::No | Resilver::Done) {
+                leg.flushed = Some(group);
+                written.push(*other);
             }
         }
+        for other in written {
+            let root = Content {
+                blocks: 0,
+                history,
+                group,
+                before: group - 1,
+            };
+            self.disk(other).durable.take_root(root);
+        }
+        self.issue(head, disk, true);
+    }
+
+    /// Whether all legs but that one can be written to.
+    fn can_write_group(&self, head: u8, without: u8) -> bool {
+        let server = self.heads[usize::from(head)].server.as_ref();
+        let Some(server) = server else {
+            return false;
+        };
+        server.legs.iter().all(|(at, leg)| {
+            let (disk, host) = (&self.disks[usize::from(*at)], self.host(*at));
+            let is_reached = self.is_up(host) && !self.is_cut(head, host) && !leg.is_parted;
+            let is_good = leg.progress == Progress::Done && disk.cache.is_none() && !disk.fails;
+            let takes = disk.lender.takes(leg.session, leg.incarnation);
+            *at == without || (is_reached && is_good && takes)
+        })
     }
 
     fn crash(&mut self, head: u8) {

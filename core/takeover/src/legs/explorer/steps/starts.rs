@@ -53,7 +53,14 @@ impl Setup {
             world.toggle_cut(0, 1);
             world.net.clear();
         }
-        if !matches!(self.start, Start::Served | Start::Usurped | Start::Torn) {
+        if self.start == Start::Ahead {
+            self.die_ahead(&mut world);
+        }
+        if self.start == Start::Aged {
+            world.then(self, Step::Issue(0));
+        }
+        let are_whole = [Start::Served, Start::Usurped, Start::Torn, Start::Ahead];
+        if !are_whole.contains(&self.start) {
             world.then(self, Step::DiskFails(1));
             world.then(self, Step::Issue(0));
             world.then(self, Step::DiskHeals(1));
@@ -100,6 +107,18 @@ impl Setup {
         world.settle(self);
         world.then(self, Step::Issue(1));
         world.net.clear();
+    }
+
+    fn die_ahead(&self, world: &mut World) {
+        world.take(self, Step::Issue(0));
+        world.settle_by(self, |_, step| !matches!(step, Step::Land { disk: 0, .. }));
+        world.take(self, Step::Crash(0));
+        world.net.clear();
+        world.take(self, Step::Boot(0));
+        world.toggle_cut(0, 1);
+        world.then(self, Step::Open(0));
+        world.then(self, Step::Issue(0));
+        world.toggle_cut(0, 1);
     }
 
     fn propose_growth(&self, world: &mut World) {

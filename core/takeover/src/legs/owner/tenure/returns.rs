@@ -1,9 +1,10 @@
 //! What becomes of legs whose connection ended, and of disks that come back.
 
-use super::{Leg, LegState, Stage, Step, Tenure};
+use super::{Leg, LegState, NOTHING, Stage, Step, Tenure};
 use crate::legs::lender::{LenderAnswer, LenderRequest, Observed};
 use crate::legs::owner::{Action, Completeness};
-use crate::legs::record::{DiskId, Session};
+use crate::legs::record::{DiskId, Lack, Session};
+use crate::legs::refusal::Notice;
 use crate::legs::rules::{Rule, holds};
 
 impl Tenure {
@@ -33,7 +34,7 @@ impl Tenure {
                 number,
                 incarnation: 0,
                 state: LegState::Claiming { pool_group },
-                floor: 0,
+                floor: NOTHING,
             },
         );
         let request = LenderRequest::Claim(self.session(number));
@@ -41,12 +42,20 @@ impl Tenure {
     }
 
     pub(super) fn on_returned(&mut self, disk: DiskId, completeness: Completeness) {
-        let leg = self.legs.get_mut(&disk);
-        if let Some(leg) = leg.filter(|leg| leg.state == LegState::Resilvering) {
-            if completeness.is_whole() || !holds(Rule::ReturnIsComplete) {
-                leg.state = LegState::Complete;
-                leg.floor = completeness.group + 1;
-            }
+        let Some(leg) = self.legs.get_mut(&disk) else {
+            return;
+        };
+        let LegState::Resilvering { beyond } = leg.state else {
+            return;
+        };
+        // ZFS opens a pool by the newest root that it finds: a later one of a dead owner would count.
+        let is_past = completeness.group > beyond || !holds(Rule::ReturnPassesItsRoots);
+        if completeness.is_whole() && is_past || !holds(Rule::ReturnIsComplete) {
+            leg.state = LegState::Complete;
+            leg.floor = Lack {
+                since: completeness.group + 1,
+                newest: completeness.group,
+            };
         }
     }
 
@@ -75,13 +84,13 @@ impl Tenure {
             },
             LenderAnswer::Begun(session) if session == expected => match state {
                 LegState::Admitted => leg.state = LegState::Current,
-                LegState::Stamping => self.begin_resilver(step, disk),
+                LegState::Stamping { beyond } => self.begin_resilver(step, disk, beyond),
                 _ => {}
             },
             LenderAnswer::Refused(session) if session == expected => match state {
                 LegState::Resuming { flushed } => self.fail(step, disk, flushed),
                 LegState::Admitted => self.fail(step, disk, None),
-                LegState::Claiming { .. } | LegState::Stamping => self.forget(disk),
+                LegState::Claiming { .. } | LegState::Stamping { .. } => self.forget(disk),
                 _ => {}
             },
             _ => {}
@@ -106,30 +115,29 @@ impl Tenure {
         let (Some(stale), Some(leg)) = (stale, self.legs.get_mut(&disk)) else {
             return;
         };
-        let is_written = stale.is_written && seen.mark == stale.marks.possible;
-        let newest_own = match is_written {
-            true => pool_group,
-            false => stale.newest,
-        };
         // After a word, everything is copied.
         let is_given_up = stale.since == 0;
-        let is_own = stale.marks.know(seen.mark) && seen.newest_group <= newest_own;
+        let is_own = stale.is_own(seen.mark, seen.roots, pool_group);
         leg.incarnation = seen.incarnation;
         leg.state = match is_own || is_given_up || !holds(Rule::ForeignHistoryIsDivergent) {
             true => LegState::Marking {
                 seen: seen.mark,
-                newest: seen.newest_group,
+                roots: seen.roots,
             },
             false => LegState::Foreign,
         };
         let is_own = leg.state != LegState::Foreign;
+        if is_own && stale.is_older(seen.roots) {
+            step.out.push(Action::Tell(Notice::OlderImage(disk)));
+        }
         if is_own && !holds(Rule::ResilversAreOnRecord) {
-            leg.state = LegState::Stamping;
+            let beyond = seen.roots.newest;
+            leg.state = LegState::Stamping { beyond };
             self.stamp(step, disk);
         }
     }
 
-    fn begin_resilver(&mut self, step: &mut Step<'_>, disk: DiskId) {
+    fn begin_resilver(&mut self, step: &mut Step<'_>, disk: DiskId, beyond: u64) {
         let session = self.legs.get(&disk).map(|leg| self.session(leg.number));
         let stale = self.committed.stale.get(&disk);
         let (Some(session), Some(stale)) = (session, stale) else {
@@ -138,13 +146,18 @@ impl Tenure {
         let since = stale.since;
         if let Some(leg) = self.legs.get_mut(&disk) {
             leg.state = match holds(Rule::FailedLegsStayOut) {
-                true => LegState::Resilvering,
+                true => LegState::Resilvering { beyond },
                 false => LegState::Complete,
             };
             let incarnation = leg.incarnation;
+            let beyond = match holds(Rule::ReturnPassesItsRoots) {
+                true => beyond,
+                false => 0,
+            };
             step.out.push(Action::Resilver {
                 disk,
                 since,
+                beyond,
                 session,
                 incarnation,
             });

@@ -1,0 +1,86 @@
+//! What comes back to a pool of legs on two heads: pools of many groups after a crash, disks that are older than they were.
+
+mod common;
+
+use common::legs::{Head, Pair};
+
+/// More than ZFS writes the root of a transaction group to.
+const GROUPS: usize = 5;
+
+/// Reads everything on both legs of every block; what was found wrong is counted.
+fn scrub(head: &Head) {
+    head.machine.ok("pool scrub tank --wait");
+    let status = head.machine.ok("pool status tank --json").json();
+    let errors = status["scan"]["errors"].as_u64();
+    assert_eq!(errors, Some(0), "{status}");
+    for group in status["devices"].as_array().expect("groups") {
+        for leg in group["members"].as_array().expect("legs") {
+            let found = [&leg["repaired"], &leg["checksum_errors"]];
+            assert!(found.iter().all(|count| **count == 0), "{status}");
+        }
+    }
+}
+
+/// Roots of different groups are far apart then, and of different ages when the server is killed.
+#[test]
+fn a_pool_of_five_groups_opens_again_after_each_crash_and_takes_stale_legs_back() {
+    let (mut pair, mut server) = Pair::with_groups(GROUPS, true);
+    for _ in 0..3 {
+        let mut client = pair.a.client();
+        pair.write(&mut client, 4);
+        pair.write_group(&pair.a);
+        pair.write(&mut client, 4);
+        drop(client);
+        server.kill();
+        server = pair.a.serve("");
+        pair.check(&mut pair.a.client());
+        assert!(pair.a.is_current("b"));
+    }
+    // The last roots are on three groups of the five.
+    let mut client = pair.a.client();
+    pair.b.leg_server.kill();
+    pair.write(&mut client, 8);
+    pair.write_group(&pair.a);
+    assert!(!pair.a.is_current("b"));
+    pair.b.start_leg_server();
+    pair.a.await_all_current();
+    pair.write(&mut client, 8);
+    drop(client);
+    server.kill();
+    pair.a.leg_server.kill();
+    let server = pair.b.serve("--previous-owner-is-stopped");
+    pair.check(&mut pair.b.client());
+    assert_eq!(server.stop(), 0);
+}
+
+/// Somebody restores an older copy of the disk of a stale leg: it gets back what it had lost by that, too.
+#[test]
+fn an_older_image_of_a_stale_leg_is_copied_in_full() {
+    let (mut pair, server) = Pair::new(true);
+    let (disk, image) = (pair.b.machine.path("b"), pair.b.machine.path("image"));
+    std::fs::copy(&disk, &image).expect("copied");
+    let mut client = pair.a.client();
+    pair.write(&mut client, 40);
+    pair.write_group(&pair.a);
+    pair.b.leg_server.kill();
+    pair.write(&mut client, 20);
+    assert!(!pair.a.is_current("b"));
+    std::fs::rename(&image, &disk).expect("put back");
+    pair.b.start_leg_server();
+    pair.a.await_current("b", true);
+    let said = "older than it was when it became stale";
+    assert!(
+        pair.a.machine.log().contains(said),
+        "{}",
+        pair.a.machine.log()
+    );
+    scrub(&pair.a);
+    pair.write(&mut client, 10);
+    drop(client);
+    server.kill();
+    pair.a.leg_server.kill();
+    let server = pair.b.serve("--previous-owner-is-stopped");
+    pair.check(&mut pair.b.client());
+    scrub(&pair.b);
+    assert_eq!(server.stop(), 0);
+}
