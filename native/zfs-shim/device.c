@@ -182,7 +182,7 @@ device_open(vdev_t *vd, uint64_t *size, uint64_t *size_max, uint64_t *logical_sh
 		return (error);
 	}
 
-	/* Decides how much is merged, and little else: how often reads of a mirror change the leg. */
+	/* Decides how much is merged, and little else: how often reads of a mirror change between near legs. */
 	vd->vdev_nonrot = shape.merges == 0;
 	vd->vdev_has_trim = shape.trim != 0;
 	vd->vdev_has_securetrim = B_FALSE;
@@ -280,4 +280,10 @@ boolean_t
 bh_device_is_ours(const vdev_t *vd)
 {
 	return (vd->vdev_ops->vdev_op_io_start == device_io_start);
+}
+
+boolean_t
+bh_device_is_far(const vdev_t *vd)
+{
+	return (driver->is_far(vd->vdev_tsd) != 0);
 }

@@ -17,6 +17,8 @@
 
 /* Whether a leaf is served by device.c. */
 boolean_t bh_device_is_ours(const vdev_t *vd);
+/* Whether such a leaf, which is open, is on another machine. */
+boolean_t bh_device_is_far(const vdev_t *vd);
 
 /* device.c: the library has changed the state of a leaf, and has the states of the pool's devices locked. */
 void bh_device_state_changed(vdev_t *vd);

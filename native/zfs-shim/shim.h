@@ -71,6 +71,7 @@ struct bh_device_shape {
 	uint32_t physical_block;	/* best smallest I/O, bytes */
 	uint32_t merges;		/* not 0: adjoining I/O becomes one of up to 1 MiB, not 128 KiB */
 	uint32_t trim;
+	uint32_t far;			/* not 0: on another machine; a mirror reads nearer devices in its place */
 };
 
 #define	BH_IO_READ	0
@@ -102,6 +103,8 @@ struct bh_device_driver {
 	    uint64_t length);
 	/* The library writes to the device no more. Nothing is written to the pool until this returns. */
 	void (*unusable)(uint64_t vdev_guid);
+	/* The shape's `far`, when the device was opened. */
+	uint32_t (*is_far)(const void *device);
 };
 
 /* Before bh_engine_start(); `driver` stays valid for ever. */

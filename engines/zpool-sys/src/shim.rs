@@ -32,6 +32,7 @@ pub struct bh_device_shape {
     pub physical_block: u32,
     pub merges: u32,
     pub trim: u32,
+    pub far: u32,
 }
 
 /// Fill the memory from the device.
@@ -82,6 +83,7 @@ pub struct bh_device_driver {
         length: u64,
     ),
     pub unusable: unsafe extern "C" fn(vdev_guid: u64),
+    pub is_far: unsafe extern "C" fn(device: *const c_void) -> u32,
 }
 
 /// Contiguous memory of an I/O.

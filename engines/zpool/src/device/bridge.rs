@@ -23,6 +23,7 @@ use super::{
 struct OpenDevice {
     path: PathBuf,
     device: Arc<dyn Device>,
+    is_far: bool,
     in_flight: Arc<InFlight>,
 }
 
@@ -53,6 +54,7 @@ static FUNCTIONS: sys::bh_device_driver = sys::bh_device_driver {
     close,
     submit,
     unusable,
+    is_far,
 };
 
 /// Deadlines are looked at this often, so they are this much too late at most.
@@ -173,8 +175,9 @@ impl Bridge {
         access: Access,
     ) -> Result<(OpenDevice, Shape), OpenFailure> {
         let open = |leg| {
-            let open = self.open_device(path, guid, access, leg)?;
+            let mut open = self.open_device(path, guid, access, leg)?;
             let shape = open.device.shape()?;
+            open.is_far = shape.far;
             Ok((open, shape))
         };
         match legs::find(guid) {
@@ -208,6 +211,7 @@ impl Bridge {
         Ok(OpenDevice {
             path: path.to_owned(),
             device,
+            is_far: false,
             in_flight,
         })
     }
@@ -306,6 +310,7 @@ fn store(shape: Shape, out: &mut sys::bh_device_shape) {
         logical_block: shape.logical_block,
         physical_block: shape.physical_block,
         merges: shape.merges.into(),
+        far: shape.far.into(),
         trim: shape.trim.into(),
     };
 }
@@ -371,6 +376,12 @@ unsafe extern "C" fn close(device: *mut c_void) {
 
 unsafe extern "C" fn unusable(vdev_guid: u64) {
     legs::fail_and_wait(vdev_guid, legs::LegFailure::Unusable);
+}
+
+unsafe extern "C" fn is_far(device: *const c_void) -> u32 {
+    // SAFETY: `device` came from `open` and was not closed.
+    let open = unsafe { &*device.cast::<OpenDevice>() };
+    open.is_far.into()
 }
 
 unsafe extern "C" fn submit(

@@ -38,6 +38,7 @@ pub(super) fn shape(file: &LockedFile) -> Result<Shape, Errno> {
         logical_block: ioctl_blksszget(&file.fd)?,
         physical_block: ioctl_blkpbszget(&file.fd)?,
         merges: setting("rotational") == Some(1),
+        far: false,
         trim: setting("discard_max_bytes").is_some_and(|max| max > 0),
     })
 }

@@ -407,6 +407,7 @@ impl Core {
             logical_block: if self.direct { DIRECT_FILE_BLOCK } else { 512 },
             physical_block: FILE_PHYSICAL_BLOCK,
             merges: self.merges,
+            far: false,
             trim: true,
         })
     }

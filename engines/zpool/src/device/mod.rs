@@ -2,7 +2,11 @@
 //!
 //! A [`Driver`] opens a path and returns a [`Device`], which takes each I/O ([`DeviceIo`]) over
 //! and completes it later, on any thread. [`file::FileDriver`] serves files and block devices of
-//! this machine; a device on another head would be one more implementation.
+//! this machine; a device on another head is one more implementation.
+//!
+//! **Reads stay at home.** The library spreads the reads of a mirror by how much each device has to do. A device on another machine
+//! ([`Shape::far`]) is read only for what no nearer one of the mirror has: because it lacks it, has failed, or returned wrong data. Scrubs
+//! and resilvers read what they always do, and so does raidz, whose data is on all devices.
 //!
 //! **A device that hangs** must not stop a mirror. Each I/O has a deadline, kept here and not by
 //! the drivers: when it passes, the library gets all I/O of the device back with an error, faults the device
@@ -48,7 +52,7 @@ pub use ownership::EXIT_OWNERSHIP_LOST;
 pub(crate) use ownership::{INATTENTION_MAX, Owner, attend, is_attentive, retire, watch};
 pub use probe::{ProbeFailure, probe};
 pub use reservation::knows_reservations;
-pub use stamp::{STAMP_BYTES, read_stamps, write_stamps};
+pub use stamp::{STAMP_BYTES, forget_roots, read_stamps, write_stamps};
 
 /// What a device is like. Sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +66,8 @@ pub struct Shape {
     /// Whether I/O that adjoins is merged up to 1 MiB, in place of 128 KiB: a call, or a seek, costs more
     /// than such a merger.
     pub merges: bool,
+    /// Whether it is on another machine: a mirror reads from it what no nearer device of the mirror has.
+    pub far: bool,
     /// Whether it can be told that contents are not needed any more.
     pub trim: bool,
 }

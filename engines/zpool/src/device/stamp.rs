@@ -12,6 +12,10 @@ pub const STAMP_BYTES: usize = 4096;
 /// Length of a label. Two are at the front, two at the end.
 const LABEL_BYTES: u64 = 256 << 10;
 
+/// Where the roots are in a label, and how many bytes they are (`vl_uberblock`).
+const ROOTS_AT: u64 = 128 << 10;
+const ROOTS_BYTES: usize = 128 << 10;
+
 /// The two copies of the block on the device at `path`, which the pool knows as `guid`; whatever is there.
 ///
 /// # Errors
@@ -41,6 +45,22 @@ pub fn write_stamps(path: &Path, guid: u64, block: &[u8]) -> Result<(), ProbeFai
         ask(&*device, IoKind::Flush, 0, Vec::new())?;
     }
     Ok(())
+}
+
+/// Overwrites the roots in all labels of the device at `path`, which the pool knows as `guid`: no transaction group that is on it can be
+/// found any more. The rest of the labels stays.
+///
+/// # Errors
+///
+/// It does not answer, or with an error. Then some labels may have their roots.
+pub fn forget_roots(path: &Path, guid: u64) -> Result<(), ProbeFailure> {
+    let device = open_apart(path, guid)?;
+    let [_, back] = places(&*device)?;
+    for label in [0, LABEL_BYTES, back, back + LABEL_BYTES] {
+        let zeros = vec![0; ROOTS_BYTES];
+        ask(&*device, IoKind::Write, label + ROOTS_AT, zeros)?;
+    }
+    ask(&*device, IoKind::Flush, 0, Vec::new()).map(drop)
 }
 
 fn places(device: &dyn Device) -> Result<[u64; 2], ProbeFailure> {

@@ -252,6 +252,7 @@ impl Device for RemoteDevice {
             logical_block: LOGICAL_BLOCK,
             physical_block: PHYSICAL_BLOCK,
             merges: true,
+            far: true,
             trim: false,
         })
     }
