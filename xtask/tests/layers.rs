@@ -160,6 +160,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "units",
             "labels",
+            "leg-memory",
             "control",
             "appliance",
             "takeover",

@@ -11,13 +11,14 @@ use appliance::plan::{empty_cib, merged};
 use appliance::render::{address_agent_script, agent_script, cib, corosync_conf, legs_toml};
 use appliance::{Appliance, parse, reference};
 
-const EXAMPLES: [&str; 8] = [
+const EXAMPLES: [&str; 9] = [
     "pair",
     "two-pools",
     "eight-pools",
     "witness",
     "virtual",
     "single",
+    "legs-two-heads",
     "legs-two-heads-witness",
     "legs-three-heads",
 ];

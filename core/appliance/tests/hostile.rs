@@ -4,13 +4,14 @@
 use appliance::plan::{Actual, HeadActual};
 use appliance::{Facts, Layout, check, desired_state, parse, plan};
 
-const EXAMPLES: [&str; 8] = [
+const EXAMPLES: [&str; 9] = [
     include_str!("../../../examples/two-pools.toml"),
     include_str!("../../../examples/eight-pools.toml"),
     include_str!("../../../examples/witness.toml"),
     include_str!("../../../examples/single.toml"),
     include_str!("../../../examples/virtual.toml"),
     include_str!("../../../examples/ipv6.toml"),
+    include_str!("../../../examples/legs-two-heads.toml"),
     include_str!("../../../examples/legs-two-heads-witness.toml"),
     include_str!("../../../examples/legs-three-heads.toml"),
 ];

@@ -6,7 +6,7 @@
 mod der;
 mod pinned;
 
-pub use pinned::{Fingerprint, Identity, NoFingerprint, ReadError};
+pub use pinned::{Fingerprint, Identity, NoFingerprint, ReadError, sha256};
 
 use std::net::IpAddr;
 

@@ -23,9 +23,14 @@ pub struct Fingerprint([u8; 32]);
 impl Fingerprint {
     /// Of this certificate.
     pub fn of(certificate: &CertificateDer<'_>) -> Self {
-        let sum = digest(&SHA256, certificate);
-        Self(sum.as_ref().try_into().expect("32 bytes"))
+        Self(sha256(certificate))
     }
+}
+
+/// SHA-256 of some bytes.
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
+    let sum = digest(&SHA256, bytes);
+    sum.as_ref().try_into().expect("32 bytes")
 }
 
 impl fmt::Display for Fingerprint {

@@ -230,6 +230,34 @@ impl LegsFile {
         legs.filter(|leg| leg.head == self.me)
     }
 
+    /// Stands for what has to be the same of a pool on each head: its name and number, groups and disks, and the members but for their
+    /// addresses, which may lead another way from each head. Nothing of a pool that the file does not name.
+    pub fn digest(&self, guid: u64) -> Option<[u8; 32]> {
+        let mut pools = self.pools.iter();
+        let (name, pool) = pools.find(|(_, pool)| pool.guid == guid)?;
+        let mut text = format!("{name} {guid}\n");
+        let mut add = |line: String| {
+            text.push_str(&line);
+            text.push('\n');
+        };
+        for group in &pool.groups {
+            add(format!("group {}", group.needed));
+            let mut legs: Vec<_> = group.legs.iter().collect();
+            legs.sort_by_key(|leg| leg.disk);
+            for leg in legs {
+                let head = self.members.get(&leg.head).map_or(0, |head| head.number);
+                add(format!("leg {} {head} {:?}", leg.disk, leg.path));
+            }
+        }
+        let mut members: Vec<_> = self.members.iter().collect();
+        members.sort_by_key(|(_, member)| member.number);
+        for (name, member) in members {
+            let (kind, fingerprint) = (member.kind, member.fingerprint);
+            add(format!("{kind:?} {name} {} {fingerprint}", member.number));
+        }
+        Some(certificates::sha256(text.as_bytes()))
+    }
+
     /// What this head knows of a pool.
     pub fn config(&self, pool: &PoolName) -> Option<Config> {
         let found = self.pools.get(pool)?;

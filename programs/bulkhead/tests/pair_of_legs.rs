@@ -299,6 +299,216 @@ fn a_head_that_serves_is_not_taken_for_stopped() {
     assert_eq!(server.stop(), 0);
 }
 
+/// Two heads and no witness: the server hangs, and the leg-server beside it lives. A word does not replace what that one says.
+#[test]
+fn a_head_whose_server_stands_still_is_not_taken_for_stopped() {
+    let (mut pair, server) = Pair::new(false);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    server.signal("-STOP");
+    let said = pair.b.refused("--previous-owner-is-stopped");
+    assert!(said.contains("head a serves it"), "{said}");
+    assert!(said.contains("power a off"), "{said}");
+    server.signal("-CONT");
+    pair.write(&mut client, 20);
+    pair.check(&mut client);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}
+
+/// Two heads and no witness: a whole head stands still and is taken for one that is off. When it goes on it knows that it knows nothing,
+/// and acknowledges nothing.
+#[test]
+fn a_head_that_stood_still_does_not_go_on_with_what_it_knew() {
+    let (mut pair, server) = Pair::new(false);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    server.signal("-STOP");
+    pair.a.leg_server.signal("-STOP");
+    let next = pair.b.serve("--previous-owner-is-stopped");
+    pair.write(&mut pair.b.client(), 20);
+    next.kill();
+    pair.b.leg_server.kill();
+    pair.a.leg_server.signal("-CONT");
+    server.signal("-CONT");
+    let late = std::thread::spawn(move || {
+        client
+            .write(31 << 20, &[7; 4096])
+            .and_then(|()| client.flush())
+    });
+    // Whoever restarts what hangs, and gives a word again.
+    server.kill();
+    let acknowledged = late.join().expect("no panic");
+    assert!(acknowledged.is_err(), "the other head does not have it");
+    let said = pair.a.refused("--previous-owner-is-stopped");
+    assert!(said.contains("head b may have gone on alone"), "{said}");
+    pair.b.start_leg_server();
+    let server = pair.a.serve("");
+    pair.check(&mut pair.a.client());
+    assert_eq!(server.stop(), 0);
+}
+
+/// The leg-server alone stands still: its pool server is heard, and a word does not count.
+#[test]
+fn a_head_that_is_heard_is_not_taken_for_stopped_though_its_leg_server_stands_still() {
+    let (mut pair, server) = Pair::new(false);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 5);
+    pair.a.leg_server.signal("-STOP");
+    let said = pair.b.refused("--previous-owner-is-stopped");
+    assert!(said.contains("something of it was heard"), "{said}");
+    pair.a.leg_server.signal("-CONT");
+    pair.write(&mut client, 5);
+    pair.check(&mut client);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}
+
+/// Two heads and no witness, and the network between their disks is cut, but not that of the cluster: it stops the pool's server on one
+/// head and starts it on the other one, in any order. That a server has stopped is no vote of its head.
+#[test]
+fn two_heads_alone_with_a_cut_network_lose_nothing_wherever_the_cluster_starts_the_pool() {
+    let (mut pair, server) = Pair::with_network();
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    pair.cut_network(true);
+    let late = std::thread::spawn(move || {
+        client
+            .write(31 << 20, &[7; 4096])
+            .and_then(|()| client.flush())
+    });
+    eventually("the leg is missed", || {
+        let status = pair.a.machine.ok("pool status tank").out;
+        status.contains("writes wait until it is on record")
+    });
+    server.kill();
+    let acknowledged = late.join().expect("no panic");
+    assert!(acknowledged.is_err(), "the other head does not have it");
+    for (head, other) in [(&pair.b, "a"), (&pair.a, "b")] {
+        let said = head.refused(&format!("--stopped-owner {other}"));
+        assert!(said.contains("does not replace its vote"), "{said}");
+        assert!(said.contains(&format!("power head {other} off")), "{said}");
+    }
+    // A fence ends the leg-server, too.
+    pair.a.leg_server.kill();
+    let server = pair.b.serve("--fenced-owner a");
+    let mut client = pair.b.client();
+    pair.check(&mut client);
+    pair.write(&mut client, 20);
+    drop(client);
+    server.kill();
+    pair.a.start_leg_server();
+    for word in ["--stopped-owner b", "--fenced-owner b"] {
+        let said = pair.a.refused(word);
+        assert!(said.contains("head b may have gone on alone"), "{said}");
+    }
+    pair.cut_network(false);
+    let server = pair.a.serve("--stopped-owner b");
+    pair.check(&mut pair.a.client());
+    // Its own leg is about to come back: that does not hold up the end.
+    assert_eq!(server.stop(), 0);
+}
+
+/// A pool is to be made of the disks of another one that is served: it is refused before anything is done to them.
+#[test]
+fn disks_of_a_pool_that_is_served_are_not_taken_for_a_new_one() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 10);
+    for head in [&mut pair.b, &mut pair.a] {
+        head.reconfigure(|text| {
+            let renamed = text.replace("pools.tank", "pools.other");
+            renamed.replace("guid = 77", "guid = 78")
+        });
+    }
+    pair.write(&mut client, 10);
+    pair.a.await_current("b", true);
+    let records = pair.a.records();
+    for words in ["other", "other --overwrite-old-labels"] {
+        let said = pair.b.founds(words).expect_err("they are in use");
+        for part in [
+            "nothing was changed",
+            "is in use by a process of its head",
+            "is in use by head a",
+            "the pool of number 77",
+        ] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+    }
+    pair.write(&mut client, 10);
+    assert_eq!(pair.a.records(), records, "nobody noticed");
+    pair.check(&mut client);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+    let said = pair.b.founds("other").expect_err("they hold something");
+    for part in ["the exported pool tank", "--overwrite-old-labels"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let made = pair.b.founds("other --overwrite-old-labels");
+    assert_eq!(made, Ok(()), "nobody uses them");
+}
+
+/// Two heads and no witness: the other head is lost while the pool is open. When it was fenced since, writes go on. The cluster's agent
+/// says so by a file; here the test does.
+#[test]
+fn writes_go_on_when_the_other_head_was_fenced_since_it_was_missed() {
+    let (mut pair, server) = Pair::new(false);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 10);
+    let wanted = pair.a.machine.path("state/legs/77.fence-wanted");
+    let confirmed = pair.a.machine.path("state/legs/77.fence-confirmed");
+    assert!(!wanted.exists(), "nobody is missed");
+    // That of another wish says nothing.
+    std::fs::write(&confirmed, format!("{:016x}\n", 1)).expect("written");
+    pair.b.leg_server.kill();
+    let mut waits = pair.a.client();
+    let waiting = std::thread::spawn(move || {
+        waits
+            .write(31 << 20, &[7; 4096])
+            .and_then(|()| waits.flush())
+    });
+    eventually("the leg is missed", || {
+        let status = pair.a.machine.ok("pool status tank").out;
+        status.contains("writes wait until it is on record")
+    });
+    let wish = std::fs::read_to_string(&wanted).expect("it is missed");
+    let (number, head) = wish.trim_end().split_once(' ').expect("both");
+    assert_eq!(head, "b");
+    assert!(!waiting.is_finished(), "it is on one leg");
+    std::fs::write(&confirmed, format!("{number}\n")).expect("written");
+    waiting.join().expect("no panic").expect("it goes on");
+    pair.write(&mut client, 10);
+    assert!(!pair.a.is_current("b"));
+    pair.b.start_leg_server();
+    pair.a.await_current("b", true);
+    assert!(!wanted.exists() && !confirmed.exists(), "it is heard");
+    pair.check(&mut client);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}
+
+/// The heads have read different things of the pool: that is told while it is open, and it is not opened.
+#[test]
+fn a_head_with_another_configuration_is_told_and_no_pool_is_opened_with_it() {
+    let (mut pair, server) = Pair::new(true);
+    let path = pair.a.machine.path("a").display().to_string();
+    let other = format!("{path}-other");
+    pair.b.reconfigure(|text| text.replace(&path, &other));
+    eventually("it is told", || {
+        let status = pair.a.machine.ok("pool status tank").out;
+        status.contains("the leg-server of b has read a legs.toml that says something else")
+    });
+    pair.a.await_current("b", true);
+    assert_eq!(server.stop(), 0);
+    let said = pair.a.refused("");
+    assert!(said.contains("the leg-server of b has read"), "{said}");
+    let said = pair.b.founds("other").expect_err("no such pool");
+    assert!(said.contains("names no pool other"), "{said}");
+    pair.b.reconfigure(|text| text.replace(&other, &path));
+    let server = pair.a.serve("");
+    assert_eq!(server.stop(), 0);
+}
+
 /// A connection to a leg ends while its lender lives: the next session goes on where it was, and nothing is dropped.
 #[test]
 fn a_cut_connection_is_taken_up_again_and_the_leg_stays_current() {

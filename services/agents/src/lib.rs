@@ -300,6 +300,19 @@ impl PoolProgram for Program<'_> {
         ask::listener_pid(&self.socket(pool), limit)
     }
 
+    fn wished_fence(&self, pool: &PoolName) -> Option<(u64, String)> {
+        let number = self.pool(pool).ok()?.number?;
+        let folder = leg_memory::folder(&self.settings.state_dir);
+        let wish = leg_memory::wished_fence(&folder, number.into())?;
+        Some((wish.number, wish.head))
+    }
+
+    fn confirm_fence(&self, pool: &PoolName, number: u64) -> Result<(), String> {
+        let record = self.pool(pool)?.number.ok_or("it has no record of legs")?;
+        let folder = leg_memory::folder(&self.settings.state_dir);
+        leg_memory::confirm_fence(&folder, record.into(), number).map_err(|error| error.to_string())
+    }
+
     fn last_words(&self, pool: &PoolName) -> Option<String> {
         let offset = self.start().log_offset?;
         let mut log = File::open(self.log_path(pool)).ok()?;
@@ -540,17 +553,13 @@ pub fn server_arguments(pool: &appliance::Pool, disks: &[PathBuf], grant: &Grant
     }
     add("claims", pool.claims.as_str().to_owned());
     match grant.basis() {
-        // It asks the members, who promise nothing while an owner is there. With two heads and no witness, the proof
-        // stands in for the other one's answer.
-        Basis::Fenced { .. } | Basis::Stopped { .. } if pool.has_legs() => {
-            words.push("--previous-owner-is-stopped".to_owned());
-        }
-        _ if pool.has_legs() => {}
-        // The server proves it itself, by the label and the locks on the devices.
+        // The server proves it itself, by the label and the locks on the devices; with legs, members promise nothing while an
+        // owner is there.
         Basis::Exported | Basis::SameHost => {}
         // Proof about one head is no proof about whoever a label may name a moment later.
         Basis::Fenced { head } => add("fenced-owner", head.to_string()),
         Basis::Stopped { head } => add("stopped-owner", head.to_string()),
+        Basis::Watched if pool.has_legs() => {}
         // The import waits for signs of life.
         Basis::Watched => words.push("--watch-for-owner".to_owned()),
     }
@@ -618,11 +627,11 @@ mod tests {
         let appliance = appliance::parse(text).expect("well formed").appliance;
         let pool = &appliance.pools[&"tank".parse::<PoolName>().expect("a name")];
         let disks = [PathBuf::from("/dev/disk/by-id/x")];
-        for (label, peer, is_stopped) in [
-            (Label::Exported, Peer::Unknown, false),
-            (in_use(true), Peer::Unknown, false),
-            (in_use(false), Peer::Fenced, true),
-            (in_use(false), Peer::Stopped, true),
+        for (label, peer, said) in [
+            (Label::Exported, Peer::Unknown, None),
+            (in_use(true), Peer::Unknown, None),
+            (in_use(false), Peer::Fenced, Some("--fenced-owner")),
+            (in_use(false), Peer::Stopped, Some("--stopped-owner")),
         ] {
             let words = server_arguments(pool, &disks, &grant(label, peer));
             let has = |word: &str| words.iter().any(|one| one == word);
@@ -630,11 +639,14 @@ mod tests {
                 words.windows(2).any(|two| two == ["--legs", LEGS_PATH]),
                 "{words:?}"
             );
-            assert_eq!(has("--previous-owner-is-stopped"), is_stopped, "{words:?}");
+            // A fence ends the leg-server, too. That a server has stopped does not, so it is no vote of that head.
+            for option in ["--fenced-owner", "--stopped-owner"] {
+                let ends = words.ends_with(&[option, "left"].map(str::to_owned));
+                assert_eq!(ends, said == Some(option), "{words:?}");
+            }
             for other in [
                 "--search",
-                "--fenced-owner",
-                "--stopped-owner",
+                "--previous-owner-is-stopped",
                 "--watch-for-owner",
             ] {
                 assert!(!has(other), "{words:?}");

@@ -2,6 +2,8 @@
 //!
 //! * `POOL.owner` is locked by who owns the pool here, or is about to: as long as that is so, this head promises nothing to others.
 //! * `POOL.heard`: two heads: what the other head answered to this start of the process that remembers.
+//! * `pulse`: whether the process that remembers runs all the time ([`Pulse`](crate::Pulse)).
+//! * `POOL.fence-wanted`, `POOL.fence-confirmed`: two heads: see [`FenceWish`](crate::FenceWish).
 //! * `heard`: counts what came from the other head. It is written before anything is answered, so who reads it after it was told of a
 //!   vote of its own member knows of everything that was heard before the vote.
 
@@ -61,6 +63,18 @@ pub fn note_heard(folder: &Path, pool: u64, boot: u64, memory: &Memory) -> io::R
     std::fs::rename(&new, &path)
 }
 
+/// Forgets what the other head answered.
+///
+/// # Errors
+///
+/// The system fails.
+pub fn forget_heard(folder: &Path, pool: u64) -> io::Result<()> {
+    match std::fs::remove_file(heard_path(folder, pool)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// What the other head answered to the start `boot` of the process that remembers.
 pub fn heard(folder: &Path, pool: u64, boot: u64) -> Option<Memory> {
     let path = heard_path(folder, pool);
@@ -99,7 +113,12 @@ impl Signs {
             file,
             count: AtomicU64::new(0),
         };
-        signs.count.store(signs.read(), Ordering::Release);
+        let count = signs.read();
+        signs.count.store(count, Ordering::Release);
+        if signs.file.metadata()?.len() == 0 {
+            // It has its place from now on, also when the disk is full later.
+            signs.file.write_all_at(&count.to_le_bytes(), 0)?;
+        }
         Ok(signs)
     }
 

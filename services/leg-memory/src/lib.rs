@@ -7,8 +7,14 @@
 #![forbid(unsafe_code)]
 
 mod beside;
+mod fence;
+mod pulse;
 
-pub use beside::{Signs, folder, heard, is_locked, is_owned, note_heard, own};
+pub use beside::{Signs, folder, forget_heard, heard, is_locked, is_owned, note_heard, own};
+pub use fence::{
+    FenceWish, confirm_fence, forget_fence, is_fence_confirmed, wish_for_fence, wished_fence,
+};
+pub use pulse::{Awake, FREEZE, Heart, Pulse};
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -151,6 +157,18 @@ impl Store {
     pub fn open(folder: &Path, pool: u64) -> Result<Self, StoreError> {
         let path = path_of(folder, pool);
         Self::read(folder, &path, pool).map_err(|cause| cause.at(&path))
+    }
+
+    /// Opens it after a write that failed, and writes anew what it says: that is durable then, whatever became of the write.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), or it cannot be written yet.
+    pub fn reopen(folder: &Path, pool: u64) -> Result<Self, StoreError> {
+        let store = Self::open(folder, pool)?;
+        let written = store.write(&store.memory);
+        written.map_err(|error| Cause::from(error).at(&store.path))?;
+        Ok(store)
     }
 
     fn read(folder: &Path, path: &Path, pool: u64) -> Result<Self, Cause> {

@@ -10,18 +10,19 @@ pub mod arguments;
 mod identity;
 mod listen;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use control::{Failure, FailureKind};
 use legs_config::{Kind, LegsFile};
 use lender::{Lender, Settings};
-use members::{Friend, Lent, Member, PoolState, Server};
+use members::{Envelope, Friend, Lent, Looked, Member, Message, PoolState, Server};
 use rendering::Printer;
 use serving::ListenAddress;
-use takeover::legs::{DiskId, LenderAnswer, LenderRequest, MemberId};
+use takeover::legs::{DiskId, LenderAnswer, MemberId};
 use tokio::net::TcpListener;
 
 use arguments::{LegServerCommand, LegServerVerb};
@@ -31,6 +32,8 @@ use listen::Listener;
 const BLOCKING_THREADS_MAX: usize = 256;
 /// A claim is given up when the I/O of the session before, or its process, has not ended by then.
 const DRAIN_WAIT: Duration = Duration::from_secs(10);
+/// So long the start waits for disks to be opened. One that takes longer is lent when it is open.
+const OPEN_WAIT: Duration = Duration::from_secs(2);
 /// Pause between two signs of life to the service manager.
 const TICK: Duration = Duration::from_millis(500);
 
@@ -73,6 +76,7 @@ fn serve(command: &LegServerCommand, state_dir: &Path) -> Result<(), Failure> {
     let _lock = lock(&folder)?;
     let boot = random()?;
     let lender = Arc::new(lend(&file, &identity, &folder)?);
+    open_disks(&file, &lender);
     let serves = {
         let folder = folder.clone();
         Box::new(move |pool| leg_memory::is_owned(&folder, pool))
@@ -166,6 +170,26 @@ fn lend(
     Ok(lender)
 }
 
+/// Opens all disks, each on a thread of its own.
+fn open_disks(file: &LegsFile, lender: &Arc<Lender>) {
+    let until = Instant::now() + OPEN_WAIT;
+    let (tell, told) = std::sync::mpsc::channel::<()>();
+    for leg in file.own_legs() {
+        let (lender, disk, tell) = (Arc::clone(lender), DiskId(leg.disk), tell.clone());
+        let thread = std::thread::Builder::new().name("leg-open".into());
+        let opening = thread.spawn(move || {
+            lender.open_ahead(disk);
+            drop(tell);
+        });
+        if let Err(error) = opening {
+            tracing::warn!(disk = disk.0, %error, "it is opened when it is claimed");
+        }
+    }
+    drop(tell);
+    // Ends when each thread has ended: nothing is ever sent.
+    let _ = told.recv_timeout(until.saturating_duration_since(Instant::now()));
+}
+
 /// Answers all members, this one among them: its pool servers ask by messages, too.
 fn answer(
     file: &LegsFile,
@@ -182,26 +206,48 @@ fn answer(
     let is_witness = |one: &&legs_config::Member| one.kind == legs_config::Kind::Witness;
     let witnesses = file.members.values().filter(is_witness);
     let witnesses: Vec<MemberId> = witnesses.map(|one| MemberId(one.number)).collect();
-    let lend = move |from: MemberId, disk: DiskId, request: LenderRequest| {
+    let remembers = Arc::clone(&member);
+    let digests: BTreeMap<u64, _> = file
+        .pools
+        .values()
+        .map(|pool| (pool.guid, file.digest(pool.guid)))
+        .collect();
+    let lend = move |from: MemberId, question: &Envelope| {
         // It remembers, and owns no pool: who took its key must not take disks.
         if witnesses.contains(&from) {
-            tracing::warn!(
-                member = from.0,
-                disk = disk.0,
-                "a witness claims a disk: refused"
-            );
+            tracing::warn!(member = from.0, "a witness asks for a disk: refused");
             return None;
         }
-        let grant = lender.answer(disk, request, from == me)?;
-        let export = match grant.answer {
-            LenderAnswer::Admitted(..) => grant.export.unwrap_or_else(|| "own".into()),
-            LenderAnswer::Begun(_) | LenderAnswer::Refused(_) => String::new(),
-        };
-        Some(Lent {
-            disk,
-            answer: grant.answer,
-            export,
-        })
+        match question.message {
+            Message::AskConfiguration => {
+                let digest = digests.get(&question.pool).copied().flatten();
+                Some(Message::Configuration(digest))
+            }
+            Message::AskLender(disk, request) => {
+                let grant = lender.answer(disk, request, from, from == me)?;
+                let export = match grant.answer {
+                    LenderAnswer::Admitted(..) => grant.export.unwrap_or_else(|| "own".into()),
+                    LenderAnswer::Begun(_) | LenderAnswer::Refused(_) => String::new(),
+                };
+                Some(Message::Lent(Lent {
+                    disk,
+                    answer: grant.answer,
+                    export,
+                    denial: grant.denial,
+                }))
+            }
+            Message::LookAt(disk) => {
+                let look = lender.look(disk);
+                Some(Message::Looked(Looked {
+                    disk,
+                    holder: look.holder,
+                    enforced: look.enforced,
+                    pool: remembers.pool_of(disk),
+                    contents: look.contents,
+                }))
+            }
+            _ => None,
+        }
     };
     let heard = move |from: MemberId, _: &members::Envelope| {
         if from != me {

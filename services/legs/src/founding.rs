@@ -1,14 +1,14 @@
-//! Makes a pool one with a record on several heads: all of its disks are claimed, the pool is made on them, they are stamped, and all
-//! members are told. A pool without a record on every member was not made; it can be made again.
+//! Makes a pool one with a record on several heads: all of its disks are looked at, then claimed, the pool is made on them, they are
+//! stamped, and all members are told. A pool without a record on every member was not made; it can be made again.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use members::{Links, Message};
+use members::{Links, Looked, Message};
 use takeover::legs::{
-    Answer, Ballot, Config, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Record, Request,
-    Session, Tag,
+    Answer, Ballot, Config, Denial, DiskId, Holder, LenderAnswer, LenderRequest, MemberId, Memory,
+    Record, Request, Session, Tag,
 };
 
 use crate::linked::Network;
@@ -19,8 +19,16 @@ use crate::{Failure, Granted, Inbox, Input};
 const WAIT: Duration = Duration::from_secs(15);
 /// Pause between two questions to the same member.
 const AGAIN: Duration = Duration::from_secs(1);
-/// A disk that an earlier pool had refuses epochs up to that of its last owner. Each attempt is so many times the one before.
-const EPOCH_STEP: u64 = 16;
+
+/// What things are called.
+pub trait Names {
+    /// A member.
+    fn member(&self, member: MemberId) -> String;
+    /// A disk, with its head.
+    fn disk(&self, disk: DiskId) -> String;
+    /// A pool by the number of its record.
+    fn pool(&self, number: u64) -> String;
+}
 
 /// A pool that is being made.
 pub struct Founding {
@@ -29,7 +37,7 @@ pub struct Founding {
     heard: Receiver<Input>,
     ballot: Ballot,
     incarnations: BTreeMap<DiskId, u64>,
-    name: Box<dyn Fn(MemberId) -> String>,
+    names: Box<dyn Names>,
 }
 
 fn failed(why: impl Into<String>) -> Failure {
@@ -37,15 +45,18 @@ fn failed(why: impl Into<String>) -> Failure {
 }
 
 impl Founding {
-    /// Connects to all members, none of which may know the pool, and claims all disks. `name`: what a member is called.
+    /// Connects to all members, none of which may know the pool, looks at all disks, and claims them. `may_overwrite`: also disks that
+    /// carry something, or are of a pool that nobody uses now.
     ///
     /// # Errors
     ///
-    /// A member cannot be reached or knows the pool, or a disk is not lent.
+    /// A member cannot be reached or knows the pool, or a disk is in use, carries something, or is not lent. Nothing is claimed then
+    /// unless all disks could be.
     pub fn begin(
         config: Config,
         network: Network,
-        name: impl Fn(MemberId) -> String + 'static,
+        may_overwrite: bool,
+        names: impl Names + 'static,
     ) -> Result<(Self, BTreeMap<DiskId, Granted>), Failure> {
         let inbox = Inbox::new();
         let reporter = inbox.reporter();
@@ -67,10 +78,12 @@ impl Founding {
                 nonce: random(),
             },
             incarnations: BTreeMap::new(),
-            name: Box::new(name),
+            names: Box::new(names),
             config,
         };
+        founding.compare(&network.heads, network.configuration)?;
         founding.ask_what_is_known(boot)?;
+        founding.look(may_overwrite)?;
         let granted = founding.claim()?;
         Ok((founding, granted))
     }
@@ -114,9 +127,33 @@ impl Founding {
         let states = self.links.states();
         format!(
             "{} does not answer ({:?}), and every member has to know of a new pool: start its leg-server, or the witness",
-            (self.name)(member),
+            self.names.member(member),
             states.get(&member)
         )
+    }
+
+    /// All heads have read the same of the pool.
+    fn compare(&self, heads: &[MemberId], configuration: [u8; 32]) -> Result<(), Failure> {
+        let questions = heads
+            .iter()
+            .map(|head| (*head, (*head, Message::AskConfiguration)));
+        let mut differing = Vec::new();
+        let understand = |from: MemberId, message| match message {
+            Message::Configuration(digest) => {
+                if digest != Some(configuration) {
+                    differing.push(self.names.member(from));
+                }
+                Ok(Some(from))
+            }
+            _ => Ok(None),
+        };
+        self.ask_all(questions.collect(), understand, |member| {
+            self.unreached(member)
+        })?;
+        match differing.is_empty() {
+            true => Ok(()),
+            false => Err(failed(crate::told::difference(&differing))),
+        }
     }
 
     fn ask_what_is_known(&self, boot: u64) -> Result<(), Failure> {
@@ -127,7 +164,7 @@ impl Founding {
             Message::Silent(members::Silence::Unknown) => Ok(Some(from)),
             Message::Tell(Answer::Known(..)) | Message::Silent(_) => Err(failed(format!(
                 "{} remembers a pool of the number {} already: choose another number for the new pool",
-                (self.name)(from),
+                self.names.member(from),
                 self.config.pool
             ))),
             _ => Ok(None),
@@ -153,53 +190,146 @@ impl Founding {
         questions.collect()
     }
 
-    fn unlent(&self, disk: DiskId) -> String {
-        let lender = self.config.lender(disk).map(|head| (self.name)(head));
+    fn unanswered(&self, disk: DiskId) -> String {
         format!(
-            "{} does not lend disk {}: see whether its path is right and no process there has it",
-            lender.unwrap_or_default(),
-            disk.0
+            "the leg-server of {} does not answer: see its log there",
+            self.names.disk(disk)
         )
     }
 
-    /// Claims all disks, by an epoch that none of them refuses.
+    /// Looks at all disks. The epoch of the new pool is greater than each that claimed one of them.
+    fn look(&mut self, may_overwrite: bool) -> Result<(), Failure> {
+        let mut seen = Vec::new();
+        let understand = |_, message| match message {
+            Message::Looked(looked) => {
+                let disk = looked.disk;
+                seen.push(looked);
+                Ok(Some(disk))
+            }
+            _ => Ok(None),
+        };
+        let disks = self.disks().into_iter();
+        let questions = disks.map(|(disk, head)| (disk, (head, Message::LookAt(disk))));
+        self.ask_all(questions.collect(), understand, |disk| {
+            self.unanswered(disk)
+        })?;
+        seen.sort_by_key(|looked| looked.disk);
+        let taken: Vec<String> = seen.iter().filter_map(|one| self.taken(one)).collect();
+        if !taken.is_empty() {
+            return Err(failed(format!(
+                "nothing was changed, because not all disks can be used: {}",
+                taken.join("; ")
+            )));
+        }
+        let carry: Vec<String> = seen.iter().filter_map(|one| self.carried(one)).collect();
+        if !carry.is_empty() && !may_overwrite {
+            return Err(Failure::Overwrites(format!(
+                "nothing was changed, because what is on disks would be lost: {}",
+                carry.join("; ")
+            )));
+        }
+        let epochs = seen.iter().map(|looked| looked.enforced.epoch);
+        let epoch = epochs.max().unwrap_or_default().checked_add(1);
+        self.ballot.epoch = epoch.ok_or_else(|| failed("no epoch is left for the disks"))?;
+        Ok(())
+    }
+
+    /// Why a disk cannot be used, whatever may be overwritten.
+    fn taken(&self, looked: &Looked) -> Option<String> {
+        let by = |by: Option<MemberId>| match by {
+            Some(by) => format!("head {}", self.names.member(by)),
+            None => "a head".to_owned(),
+        };
+        let why = match looked.holder {
+            Holder::Nobody => return None,
+            Holder::Session(head) => format!(
+                "is in use by {}{}: stop the pool's server there, or see whether another disk is meant",
+                by(head),
+                self.of_pool(looked)
+            ),
+            Holder::Process => format!(
+                "is in use by a process of its head{}: end it, or see whether another disk is meant",
+                self.of_pool(looked)
+            ),
+            Holder::Unopened => "cannot be opened there: see whether its path is right".to_owned(),
+            Holder::Unknown => {
+                "is not lent, because what is kept of it cannot be read: see the leg-server's log"
+                    .to_owned()
+            }
+            Holder::NotLent => {
+                "is not in the configuration that its leg-server has read: write the same file on each head, and restart the leg-servers"
+                    .to_owned()
+            }
+        };
+        Some(format!("{} {why}", self.names.disk(looked.disk)))
+    }
+
+    /// What would be lost with a disk.
+    fn carried(&self, looked: &Looked) -> Option<String> {
+        let pool = self.of_pool(looked);
+        let contents = match (looked.contents.as_str(), pool.as_str()) {
+            ("", "") => return None,
+            ("", _) => "is a leg".to_owned(),
+            (contents, _) => format!("carries {contents}"),
+        };
+        Some(format!("{} {contents}{pool}", self.names.disk(looked.disk)))
+    }
+
+    /// By whose record the disk is, as a clause.
+    fn of_pool(&self, looked: &Looked) -> String {
+        let pool = looked.pool.map(|number| self.names.pool(number));
+        pool.map_or_else(String::new, |pool| {
+            format!(", of {pool} by the record of its legs")
+        })
+    }
+
+    /// Why a disk was not admitted.
+    fn denied(&self, disk: DiskId, denial: Option<Denial>) -> String {
+        let member = |member| format!("head {}", self.names.member(member));
+        format!(
+            "{} is not lent: {}",
+            self.names.disk(disk),
+            crate::told::denial(denial, member)
+        )
+    }
+
+    /// Claims all disks.
     fn claim(&mut self) -> Result<BTreeMap<DiskId, Granted>, Failure> {
         let mut granted = BTreeMap::new();
         let mut incarnations = BTreeMap::new();
-        loop {
-            let session = self.session();
-            let mut is_refused = None;
-            let understand = |_, message| {
-                let Message::Lent(lent) = message else {
-                    return Ok(None);
-                };
-                if lent.answer.session() != session {
-                    return Ok(None);
-                }
-                match lent.answer {
-                    LenderAnswer::Admitted(_, seen) => {
-                        incarnations.insert(lent.disk, seen.incarnation);
-                        let grant = Granted {
-                            session,
-                            incarnation: seen.incarnation,
-                            export: lent.export,
-                        };
-                        granted.insert(lent.disk, grant);
-                    }
-                    LenderAnswer::Begun(_) | LenderAnswer::Refused(_) => {
-                        is_refused = Some(lent.disk);
-                    }
-                }
-                Ok(Some(lent.disk))
+        let session = self.session();
+        let mut refused = None;
+        let understand = |_, message| {
+            let Message::Lent(lent) = message else {
+                return Ok(None);
             };
-            let questions = self.lenders(|_| LenderRequest::Claim(session));
-            self.ask_all(questions, understand, |disk| self.unlent(disk))?;
-            let Some(disk) = is_refused else {
+            if lent.answer.session() != session {
+                return Ok(None);
+            }
+            match lent.answer {
+                LenderAnswer::Admitted(_, seen) => {
+                    incarnations.insert(lent.disk, seen.incarnation);
+                    let grant = Granted {
+                        session,
+                        incarnation: seen.incarnation,
+                        export: lent.export,
+                    };
+                    granted.insert(lent.disk, grant);
+                }
+                LenderAnswer::Begun(_) | LenderAnswer::Refused(_) => {
+                    refused = Some((lent.disk, lent.denial));
+                }
+            }
+            Ok(Some(lent.disk))
+        };
+        let questions = self.lenders(|_| LenderRequest::Claim(session));
+        self.ask_all(questions, understand, |disk| self.unanswered(disk))?;
+        match refused {
+            Some((disk, denial)) => Err(failed(self.denied(disk, denial))),
+            None => {
                 self.incarnations = incarnations;
-                return Ok(granted);
-            };
-            let epoch = self.ballot.epoch.checked_mul(EPOCH_STEP);
-            self.ballot.epoch = epoch.ok_or_else(|| failed(self.unlent(disk)))?;
+                Ok(granted)
+            }
         }
     }
 
@@ -223,11 +353,13 @@ impl Founding {
                 Ok(Some(lent.disk))
             }
             Message::Lent(lent) if lent.answer == LenderAnswer::Refused(session) => {
-                Err(failed(self.unlent(lent.disk)))
+                Err(failed(self.denied(lent.disk, lent.denial)))
             }
             _ => Ok(None),
         };
-        self.ask_all(self.lenders(begin), understand, |disk| self.unlent(disk))?;
+        self.ask_all(self.lenders(begin), understand, |disk| {
+            self.unanswered(disk)
+        })?;
         let disks = self.disks().into_iter().map(|(disk, _)| disk);
         let record = Record::new(self.config.pool, self.ballot, disks);
         let memory = Memory::new(record);
@@ -237,7 +369,7 @@ impl Founding {
             Message::Founded(_) => Ok(Some(from)),
             Message::Silent(why) => Err(failed(format!(
                 "{} cannot remember the pool: {why:?}; see its log",
-                (self.name)(from)
+                self.names.member(from)
             ))),
             _ => Ok(None),
         };

@@ -13,14 +13,16 @@ mod asking;
 mod founding;
 mod lenders;
 mod linked;
+mod proof;
 mod returns;
 mod run;
 mod told;
 
 pub use asking::Members;
-pub use founding::Founding;
+pub use founding::{Founding, Names};
 pub use leg_memory::folder;
 pub use linked::Network;
+pub use proof::Proof;
 pub use run::{BeforeAction, Failure, Legs, Options, Viewer, create};
 pub use told::{Shown, Stage};
 

@@ -4,20 +4,22 @@
 //! nothing changes that matters here, because it accepts nothing of others than who was promised last, and that promise is an
 //! answer to somebody else's claim, which ends this tenure at its next proposal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use certificates::Identity;
-use leg_memory::{Signs, StoreError};
+use leg_memory::{Awake, FenceWish, Pulse, Signs, StoreError};
 use members::{LinkState, Links, Message, Peer, Silence};
 use takeover::legs::{
     Answer, Config, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Record, Request,
     Session, Version,
 };
 
+use crate::proof::{Proof, Sight};
+use crate::run::random;
 use crate::{Failure, Input, Reporter};
 
 /// A member to which there was no connection for so long is not waited for.
@@ -30,6 +32,13 @@ const OWN_WAIT: Duration = Duration::from_secs(5);
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// The same of a claim, which may wait for a disk: a lender gives it up before that.
 const CLAIM_AGAIN: Duration = Duration::from_secs(15);
+
+/// What the others' configurations say of the pool is asked again after so long.
+const CONFIGURATION_AGAIN: Duration = Duration::from_secs(10);
+
+/// Two heads alone: one that was heard, and then not for so long, is missed: its fence would be a vote. While it lives, it is heard many
+/// times in that time.
+const MISSED: Duration = Duration::from_millis(1500);
 
 /// Kinds of requests: a later one of a kind takes the place of an earlier one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,8 +72,12 @@ pub struct Network {
     pub peers: Vec<Peer>,
     /// Where the member of this head remembers.
     pub folder: PathBuf,
-    /// The other head is confirmed to be off, by a fence or a person: until it is heard.
-    pub other_is_stopped: bool,
+    /// What is said of the owner before.
+    pub proof: Proof,
+    /// What this process has read of the pool's configuration.
+    pub configuration: [u8; 32],
+    /// Who has read one, too: the heads.
+    pub heads: Vec<MemberId>,
 }
 
 /// Why nothing can be decided any more.
@@ -98,7 +111,24 @@ pub(crate) struct Linked {
     owner: Option<File>,
     signs: Signs,
     signs_seen: u64,
-    pub(crate) other_is_stopped: bool,
+    proof: Proof,
+    /// Two heads alone: the other one.
+    other: Option<MemberId>,
+    /// When something was heard of each other member last.
+    heard: BTreeMap<MemberId, Instant>,
+    began: Instant,
+    /// When this process, or the member of this head, went on after a freeze.
+    thawed: Option<Instant>,
+    /// Two heads alone: the number of the wish for the other one's fence, and whether it has come true.
+    wish: Option<(u64, bool)>,
+    /// Two heads alone: whether the member of this head runs all the time.
+    pulse: Option<Pulse>,
+    awake: Awake,
+    configuration: [u8; 32],
+    heads: Vec<MemberId>,
+    asked_for_configurations: Instant,
+    /// Heads whose configuration says something else of the pool.
+    differing: BTreeSet<MemberId>,
 }
 
 /// A session that a request is about.
@@ -120,6 +150,9 @@ impl Linked {
         // Made by the member of this head, which a person may have forgotten to start.
         std::fs::create_dir_all(&network.folder).map_err(side)?;
         let signs = Signs::open(&network.folder).map_err(side)?;
+        let other = config.other_of_two();
+        let pulse = other.map(|_| Pulse::look_at(&network.folder));
+        let pulse = pulse.transpose().map_err(side)?;
         let members: Vec<MemberId> = network.peers.iter().map(|peer| peer.member).collect();
         let reporter = reporter.clone();
         let links = Links::start(
@@ -152,7 +185,18 @@ impl Linked {
             owner: None,
             signs_seen: signs.read(),
             signs,
-            other_is_stopped: network.other_is_stopped,
+            proof: network.proof,
+            other,
+            heard: BTreeMap::new(),
+            began: now,
+            thawed: None,
+            wish: None,
+            pulse,
+            awake: Awake::new(),
+            configuration: network.configuration,
+            heads: network.heads,
+            asked_for_configurations: now,
+            differing: BTreeSet::new(),
         })
     }
 
@@ -163,12 +207,110 @@ impl Linked {
     /// Whether the other head was heard by the member of this head since this was asked last.
     pub(crate) fn was_other_heard(&mut self) -> bool {
         let seen = self.signs.read();
-        std::mem::replace(&mut self.signs_seen, seen) != seen
+        let was_heard = std::mem::replace(&mut self.signs_seen, seen) != seen;
+        if let (Some(other), true) = (self.other, was_heard) {
+            self.note_heard(other);
+        }
+        was_heard
+    }
+
+    /// Something came from another member.
+    pub(crate) fn note_heard(&mut self, from: MemberId) {
+        self.heard.insert(from, Instant::now());
+        if self.other == Some(from) {
+            self.forget_wish();
+        }
+    }
+
+    /// Whether this process, or the member of this head, did not run for a while since this was asked last.
+    pub(crate) fn was_frozen(&mut self) -> bool {
+        let is_other = self.pulse.as_mut().is_some_and(Pulse::was_frozen);
+        let was_frozen = self.awake.was_frozen() || is_other;
+        if was_frozen {
+            self.thawed = Some(Instant::now());
+            self.forget_wish();
+        }
+        was_frozen
+    }
+
+    fn forget_wish(&mut self) {
+        if self.wish.take().is_some() {
+            if let Err(error) = leg_memory::forget_fence(&self.folder, self.pool) {
+                tracing::warn!(%error, "a wish for a fence stays");
+            }
+        }
+    }
+
+    /// Two heads alone, in a tenure: wishes for the fence of the other one when that is missed. Whether the wish has just come true.
+    ///
+    /// Only of one that was heard since this process began, or went on after a freeze: another one may have taken this head for one
+    /// that is off, and its fence would be no vote.
+    pub(crate) fn look_for_fence(&mut self, name: &str, now: Instant) -> bool {
+        let heard = self.other.and_then(|other| self.heard.get(&other).copied());
+        let is_missed = heard.is_some_and(|heard| {
+            self.thawed.is_none_or(|thawed| thawed < heard)
+                && now.saturating_duration_since(heard) >= MISSED
+        });
+        if !is_missed {
+            return false;
+        }
+        match &mut self.wish {
+            Some((_, true)) => false,
+            Some((number, is_true)) => {
+                *is_true = leg_memory::is_fence_confirmed(&self.folder, self.pool, *number);
+                *is_true
+            }
+            None => {
+                let wish = FenceWish {
+                    number: random(),
+                    head: name.to_owned(),
+                };
+                self.wish = Some((wish.number, false));
+                if let Err(error) = leg_memory::wish_for_fence(&self.folder, self.pool, &wish) {
+                    tracing::warn!(%error, "nobody learns that a fence of the other head is waited for");
+                }
+                false
+            }
+        }
+    }
+
+    /// Whether the other head was fenced since it was missed.
+    pub(crate) fn is_fenced(&self, head: MemberId) -> bool {
+        self.other == Some(head) && self.wish.is_some_and(|(_, is_true)| is_true)
     }
 
     /// What the other head said to the member of this head, whose process has the number `boot`.
     pub(crate) fn heard_before(&self, boot: u64) -> Option<Memory> {
-        leg_memory::heard(&self.folder, self.pool, boot)
+        let is_steady = self.pulse.as_ref().is_some_and(Pulse::is_steady);
+        let heard = leg_memory::heard(&self.folder, self.pool, boot);
+        heard.filter(|_| is_steady)
+    }
+
+    fn sight(&self, head: MemberId) -> Sight {
+        let is_connected = !self.lost.contains_key(&head);
+        Sight {
+            answers: is_connected && !self.silent.contains_key(&head),
+            is_connected,
+            heard: self.heard.get(&head).copied(),
+            began: self.began,
+        }
+    }
+
+    /// Whether what is said of a head counts now.
+    pub(crate) fn counts_as_off(&self, head: MemberId, now: Instant) -> bool {
+        let is_vote = self.other == Some(head);
+        self.proof.counts(head, is_vote, self.sight(head), now)
+    }
+
+    /// Why what is said of a head does not count.
+    pub(crate) fn objection(&self, head: MemberId, name: &str) -> Option<String> {
+        let is_vote = self.other == Some(head);
+        self.proof.objection(name, is_vote, self.sight(head))
+    }
+
+    /// Whether a person's word is all that is known of the other one of two heads.
+    pub(crate) fn relies_on_word(&self) -> bool {
+        self.proof == Proof::Word && self.other.is_some()
     }
 
     /// Asks a member. Before anything is proposed, this machine owns the pool for whoever asks its member.
@@ -203,7 +345,29 @@ impl Linked {
         }
     }
 
+    /// A head said what its configuration says of the pool.
+    pub(crate) fn has_configuration(&mut self, from: MemberId, digest: Option<[u8; 32]>) {
+        match digest == Some(self.configuration) {
+            true => self.differing.remove(&from),
+            false => self.differing.insert(from),
+        };
+    }
+
+    /// Heads whose configuration says something else of the pool.
+    pub(crate) fn differing(&self) -> &BTreeSet<MemberId> {
+        &self.differing
+    }
+
+    fn ask_for_configuration(&self, member: MemberId) {
+        if self.heads.contains(&member) {
+            self.say(member, Message::AskConfiguration);
+        }
+    }
+
     fn put(&mut self, member: MemberId, request: Request) {
+        if let Request::Read(_) = request {
+            self.ask_for_configuration(member);
+        }
         let said = self.say(member, Message::Ask(request.clone()));
         if let Some(kind) = kind(&request) {
             let question = Question {
@@ -212,6 +376,13 @@ impl Linked {
             };
             self.questions.insert((member, kind), question);
         }
+    }
+
+    /// Nothing waits for an answer any more.
+    pub(crate) fn forget_questions(&mut self) {
+        self.questions.clear();
+        self.claims.clear();
+        self.held.clear();
     }
 
     /// The tenure is over.
@@ -331,7 +502,9 @@ impl Linked {
         for (member, state) in self.links.states() {
             match state {
                 LinkState::Connected(_) => {
-                    self.lost.remove(&member);
+                    if self.lost.remove(&member).is_some() {
+                        self.ask_for_configuration(member);
+                    }
                 }
                 LinkState::Lost(_) => {
                     self.lost.entry(member).or_insert(now);
@@ -342,6 +515,12 @@ impl Linked {
             self.release_claims();
         }
         self.ask_again(now);
+        if now.duration_since(self.asked_for_configurations) >= CONFIGURATION_AGAIN {
+            self.asked_for_configurations = now;
+            for head in &self.heads {
+                self.ask_for_configuration(*head);
+            }
+        }
         let hopeless = |disk: &DiskId| {
             let head = self.lenders.get(disk);
             head.is_some_and(|head| self.is_unreachable(*head, now))
@@ -357,12 +536,14 @@ impl Linked {
     /// Whether there was no connection to a member in its time.
     fn is_unreachable(&self, member: MemberId, now: Instant) -> bool {
         let owner = self.newest.as_ref().and_then(|(_, owner)| *owner);
-        let is_stopped = self.other_is_stopped && owner == Some(member) && member != self.me;
-        let patience = if is_stopped {
-            STOPPED_WAIT
-        } else {
-            UNREACHABLE_WAIT
+        let is_vote = self.other == Some(member);
+        let is_said = is_vote || owner == Some(member) && member != self.me;
+        let proof = match is_said {
+            true => self.proof,
+            false => Proof::None,
         };
+        let patience = proof.patience(member, is_vote, STOPPED_WAIT);
+        let patience = patience.unwrap_or(UNREACHABLE_WAIT);
         let since = self.lost.get(&member);
         since.is_some_and(|since| now.duration_since(*since) >= patience)
     }
@@ -375,6 +556,9 @@ impl Linked {
             if self.lost.contains_key(member) {
                 question.said = None;
             } else if is_due(question.said, ASK_AGAIN) {
+                if let Request::Read(_) = question.what {
+                    self.ask_for_configuration(*member);
+                }
                 question.said = self.say(*member, Message::Ask(question.what.clone()));
             }
         }

@@ -10,7 +10,7 @@ use leg_memory::{Store, StoreError};
 use members::{Envelope, Heard, Message};
 use takeover::legs::{
     Action, Answer, Ballot, Config, DiskId, Event, LenderAnswer, MemberId, Memory, Notice, Owner,
-    Record, Refusal, Request, Session, Tag,
+    Record, Refusal, Request, Session,
 };
 
 use crate::asking::{Asking, Members};
@@ -18,7 +18,7 @@ use crate::lenders::{Lenders, first_stamp};
 use crate::linked::Halt;
 use crate::linked::Linked;
 use crate::returns::Returns;
-use crate::told::{Shown, Stage, refusal};
+use crate::told::{Shown, Stage, denial, difference, refusal};
 use crate::{Granted, Inbox, Input, Reporter, Side, in_background};
 
 /// Between two looks at disks that are out.
@@ -33,6 +33,8 @@ const CLOSE_WAIT: Duration = Duration::from_secs(5);
 const TELL_INTERVAL: Duration = Duration::from_secs(30);
 /// What is waited for on the way to an open pool has this time, and is asked for again after it.
 const DEADLINE: Duration = Duration::from_secs(15);
+/// What was read changed while the pool was being opened: so often it is read anew.
+const REOPENS_MAX: u32 = 3;
 
 /// Why a pool with legs is not opened, or cannot be made one.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +48,9 @@ pub enum Failure {
     /// The pool could not be opened, or a disk not be stamped.
     #[error("{0}")]
     Side(String),
+    /// A pool is not made, because what is on its disks would be lost.
+    #[error("{0}")]
+    Overwrites(String),
 }
 
 /// Sees an action before it is performed.
@@ -148,6 +153,7 @@ impl Legs {
                 copying: BTreeSet::new(),
                 last: None,
                 unheard: BTreeMap::new(),
+                differing: BTreeSet::new(),
             }),
             changed: Condvar::new(),
         });
@@ -158,7 +164,8 @@ impl Legs {
         let decider = Decider {
             // Never repeats: what was promised to an earlier process says nothing.
             owner: Owner::new(boot),
-            boot,
+            deadline: Instant::now() + DEADLINE,
+            reopens: 0,
             incarnation: random(),
             before_action: options.before_action,
             config,
@@ -245,7 +252,9 @@ struct Decider<S> {
     side: Arc<S>,
     asking: Asking,
     owner: Owner,
-    boot: u64,
+    /// When what is waited for has had its time.
+    deadline: Instant,
+    reopens: u32,
     was_told_what_was_heard: bool,
     told_of_wait: Option<Instant>,
     incarnation: u64,
@@ -264,7 +273,6 @@ enum Goes {
 
 impl<S: Side> Decider<S> {
     fn run(mut self, receiver: &Receiver<Input>) {
-        let mut deadline = Instant::now() + DEADLINE;
         let interval = match self.asking {
             Asking::Own(_) => LOOK_INTERVAL,
             Asking::Links(_) => LINK_INTERVAL,
@@ -276,7 +284,7 @@ impl<S: Side> Decider<S> {
                 Err(RecvTimeoutError::Timeout) => Ok(Goes::On),
             };
             let goes = goes.and_then(|goes| match goes {
-                Goes::On => self.on_time(&mut deadline),
+                Goes::On => self.on_time(),
                 Goes::ToItsEnd => Ok(goes),
             });
             match goes {
@@ -288,7 +296,13 @@ impl<S: Side> Decider<S> {
     }
 
     /// What is due by the clock.
-    fn on_time(&mut self, deadline: &mut Instant) -> Result<Goes, Halt> {
+    fn on_time(&mut self) -> Result<Goes, Halt> {
+        if self.look_for_freeze()? == Goes::ToItsEnd {
+            return Ok(Goes::ToItsEnd);
+        }
+        if self.look_for_fence()? == Goes::ToItsEnd {
+            return Ok(Goes::ToItsEnd);
+        }
         let now = Instant::now();
         let is_opening = self.common.shown().stage == Stage::Opening;
         if let Some(linked) = self.asking.linked() {
@@ -296,7 +310,7 @@ impl<S: Side> Decider<S> {
             let refused = linked.tick(now);
             let is_alone = is_opening && linked.is_alone(now);
             if is_opening && linked.has_heard_all(now) {
-                *deadline = (*deadline).min(now + HEARD_ALL_PAUSE);
+                self.deadline = self.deadline.min(now + HEARD_ALL_PAUSE);
             }
             if self.common.shown().unheard != unheard {
                 self.common.show(|shown| shown.unheard = unheard);
@@ -314,10 +328,10 @@ impl<S: Side> Decider<S> {
                 }
             }
         }
-        if now < *deadline {
+        if now < self.deadline {
             return Ok(Goes::On);
         }
-        *deadline = now + DEADLINE;
+        self.deadline = now + DEADLINE;
         self.on_event(Event::Deadline)
     }
 
@@ -371,6 +385,9 @@ impl<S: Side> Decider<S> {
             boot,
             message,
         } = envelope;
+        if let Some(linked) = self.asking.linked() {
+            linked.note_heard(from);
+        }
         if from != self.config.me && self.on_event(Event::Heard(from))? == Goes::ToItsEnd {
             return Ok(Goes::ToItsEnd);
         }
@@ -403,14 +420,42 @@ impl<S: Side> Decider<S> {
                     };
                     self.side.granted(lent.disk, granted);
                 }
+                if let LenderAnswer::Refused(_) = lent.answer {
+                    let why = denial(lent.denial, |member| self.side.member_name(member));
+                    tracing::warn!(disk = self.side.name(lent.disk), why, "a disk is not lent");
+                }
                 self.on_event(Event::Lent(lent.disk, lent.answer))
             }
             Message::Silent(why) => {
                 linked.is_silent(from, why);
                 Ok(Goes::On)
             }
+            Message::Configuration(digest) => {
+                linked.has_configuration(from, digest);
+                Ok(self.look_for_differences())
+            }
             _ => Ok(Goes::On),
         }
+    }
+
+    /// Heads with differing configurations do not open a pool. If it is open, that is told.
+    fn look_for_differences(&mut self) -> Goes {
+        let differing = self
+            .asking
+            .linked()
+            .map(|linked| linked.differing().clone());
+        let differing = differing.unwrap_or_default();
+        let is_opening = self.common.shown().stage == Stage::Opening;
+        if !differing.is_empty() && is_opening && !self.owner.has_tenure() {
+            let names = differing.iter().map(|head| self.side.member_name(*head));
+            let why = difference(&names.collect::<Vec<_>>());
+            self.common.show(|shown| shown.stage = Stage::Refused(why));
+            return Goes::ToItsEnd;
+        }
+        if self.common.shown().differing != differing {
+            self.common.show(|shown| shown.differing = differing);
+        }
+        Goes::On
     }
 
     /// Two heads: what the other one said to the member of this head, since that one started, counts as said to this process: whoever
@@ -427,21 +472,56 @@ impl<S: Side> Decider<S> {
         let (Some(other), Some(memory)) = (other, heard) else {
             return Ok(Goes::On);
         };
-        let tag = Tag {
-            boot: self.boot,
-            number: 0,
-        };
+        let tag = self.owner.listening_tag();
         self.on_event(Event::Answered(other, Answer::Known(tag, memory)))
     }
 
+    /// Also asked when nothing happens: a pause between two questions is taken for a freeze.
+    fn look_for_freeze(&mut self) -> Result<Goes, Halt> {
+        if !self.asking.linked().is_some_and(Linked::was_frozen) {
+            return Ok(Goes::On);
+        }
+        // What was heard before is told anew, if it holds. Where members are asked anew, they have their time.
+        self.was_told_what_was_heard = false;
+        self.deadline = Instant::now() + DEADLINE;
+        self.handle(Event::Thawed)
+    }
+
+    /// Two heads: whether the other one was fenced while it was missed. Then that is asked for again.
+    fn look_for_fence(&mut self) -> Result<Goes, Halt> {
+        let (Some(other), true) = (self.config.other_of_two(), self.owner.has_tenure()) else {
+            return Ok(Goes::On);
+        };
+        if self.hear_other()? == Goes::ToItsEnd {
+            return Ok(Goes::ToItsEnd);
+        }
+        let name = self.side.member_name(other);
+        let linked = self.asking.linked();
+        match linked.is_some_and(|linked| linked.look_for_fence(&name, Instant::now())) {
+            true => self.on_event(Event::Deadline),
+            false => Ok(Goes::On),
+        }
+    }
+
     fn on_event(&mut self, event: Event) -> Result<Goes, Halt> {
+        if self.look_for_freeze()? == Goes::ToItsEnd {
+            return Ok(Goes::ToItsEnd);
+        }
+        if self.hear_other()? == Goes::ToItsEnd {
+            return Ok(Goes::ToItsEnd);
+        }
+        self.handle(event)
+    }
+
+    /// Two heads: what the member of this head heard of the other one.
+    fn hear_other(&mut self) -> Result<Goes, Halt> {
         let was_heard = self.asking.linked().is_some_and(Linked::was_other_heard);
         if let (Some(other), true) = (self.config.other_of_two(), was_heard) {
             if self.handle(Event::Heard(other))? == Goes::ToItsEnd {
                 return Ok(Goes::ToItsEnd);
             }
         }
-        self.handle(event)
+        Ok(Goes::On)
     }
 
     fn handle(&mut self, event: Event) -> Result<Goes, Halt> {
@@ -541,7 +621,7 @@ impl<S: Side> Decider<S> {
             }
             Action::Tell(notice) => return Ok(self.tell(&notice)),
             Action::Fence(head, number) => {
-                let event = match self.is_off() {
+                let event = match self.is_off(head) {
                     true => Event::Fenced(number),
                     false => Event::FenceFailed(number),
                 };
@@ -565,11 +645,25 @@ impl<S: Side> Decider<S> {
         Ok(Goes::On)
     }
 
-    /// What whoever started this says of the other head: it holds for the opening. Later it may have come back.
-    fn is_off(&mut self) -> bool {
-        let has_tenure = self.owner.has_tenure();
+    /// What whoever started this says of the other head holds for the opening: later it may have come back. Then a fence counts that
+    /// came after it was heard last.
+    fn is_off(&mut self, head: MemberId) -> bool {
+        if self.owner.has_tenure() {
+            let linked = self.asking.linked();
+            return linked.is_some_and(|linked| linked.is_fenced(head));
+        }
+        let name = self.side.member_name(head);
         let linked = self.asking.linked();
-        linked.is_some_and(|linked| linked.other_is_stopped && !has_tenure)
+        linked.is_some_and(|linked| {
+            let counts = linked.counts_as_off(head, Instant::now());
+            if counts && linked.relies_on_word() {
+                tracing::warn!(
+                    head = name,
+                    "opened by the word that this head is off: if it runs, what it acknowledges from now on is lost"
+                );
+            }
+            counts
+        })
     }
 
     fn let_go(&mut self) {
@@ -643,10 +737,17 @@ impl<S: Side> Decider<S> {
         }
         self.side.tell(notice);
         match notice {
+            Notice::Refused(Refusal::Changed) if self.reopens < REOPENS_MAX => self.reopen(),
             Notice::Refused(why) => {
                 let why = match why {
                     Refusal::OwnerLives(head) if *head == self.config.me => "it is open".to_owned(),
-                    why => refusal(&*self.side, &self.config, why),
+                    why => {
+                        let objection = match why {
+                            Refusal::OwnerUnconfirmed(head) => self.objection(*head),
+                            _ => None,
+                        };
+                        refusal(&*self.side, &self.config, why, objection)
+                    }
                 };
                 self.common.show(|shown| shown.stage = Stage::Refused(why));
                 return Goes::ToItsEnd;
@@ -658,6 +759,28 @@ impl<S: Side> Decider<S> {
             Notice::WritesWait { .. } | Notice::Divergent(_) | Notice::OlderImage(_) => {}
         }
         Goes::On
+    }
+
+    /// Reads everything anew.
+    fn reopen(&mut self) {
+        self.reopens += 1;
+        tracing::info!("what was read changed while the pool was being opened: it is read anew");
+        self.deadline = Instant::now() + DEADLINE;
+        self.was_told_what_was_heard = false;
+        if let Some(linked) = self.asking.linked() {
+            linked.forget_questions();
+        }
+        self.reporter.send(Input::Event(Event::Open {
+            nonce: random(),
+            word: None,
+        }));
+    }
+
+    fn objection(&mut self, head: MemberId) -> Option<String> {
+        let name = self.side.member_name(head);
+        self.asking
+            .linked()?
+            .objection(head, &format!("head {name}"))
     }
 
     fn may_tell_of_wait(&mut self) -> bool {

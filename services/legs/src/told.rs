@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
-use takeover::legs::{Config, DiskId, MemberId, Newer, Record, Refusal};
+use takeover::legs::{Config, Denial, DiskId, MemberId, Newer, Record, Refusal};
 
 use crate::Side;
 
@@ -37,10 +37,17 @@ pub struct Shown {
     pub last: Option<DiskId>,
     /// Members that do not answer, each with the reason.
     pub unheard: BTreeMap<MemberId, String>,
+    /// Heads whose leg-servers have read a configuration that says something else of the pool.
+    pub differing: BTreeSet<MemberId>,
 }
 
-/// Why a pool is not opened, and what to do.
-pub(crate) fn refusal(side: &impl Side, config: &Config, why: &Refusal) -> String {
+/// Why a pool is not opened, and what to do. `objection`: why what was said of the owner before does not count.
+pub(crate) fn refusal(
+    side: &impl Side,
+    config: &Config,
+    why: &Refusal,
+    objection: Option<String>,
+) -> String {
     match why {
         Refusal::Stale(newer) => stale(side, config, newer),
         Refusal::NoRecord => {
@@ -67,16 +74,45 @@ pub(crate) fn refusal(side: &impl Side, config: &Config, why: &Refusal) -> Strin
             names(side, known.disks.keys()),
         ),
         Refusal::OwnerLives(head) => format!(
-            "head {} serves it: stop its server there first",
+            "head {0} serves it: stop its server there first. If that hangs, `systemctl kill -s KILL` ends it, or power {0} off; \
+             nobody's word replaces that while the leg-server of {0} answers",
             side.member_name(*head)
         ),
-        Refusal::OwnerUnconfirmed(head) => format!(
-            "nothing proves that head {0} has stopped, and two owners destroy a pool: power {0} off; when it is off for \
-             certain, add --previous-owner-is-stopped",
-            side.member_name(*head)
-        ),
+        Refusal::OwnerUnconfirmed(head) => match objection {
+            Some(objection) => objection,
+            None => format!(
+                "nothing proves that head {0} has stopped, and two owners destroy a pool: power {0} off; when it is off for \
+                 certain, add --previous-owner-is-stopped. If {0} runs after all, what it acknowledges from then on is lost",
+                side.member_name(*head)
+            ),
+        },
         Refusal::Outbid => "another head claims the pool at the same time: see which one shall have it".into(),
         Refusal::Changed => "the record changed meanwhile, or the other head was heard: open the pool again".into(),
+    }
+}
+
+/// Heads have read another configuration.
+pub(crate) fn difference(names: &[String]) -> String {
+    format!(
+        "the leg-server of {} has read a configuration that says something else of this pool: its groups, disks or members. Write \
+         the same file on each head, but for `me` and the key, and restart the leg-servers",
+        names.join(", ")
+    )
+}
+
+/// Why a lender admitted no session, as a clause.
+pub(crate) fn denial(denial: Option<Denial>, name: impl Fn(MemberId) -> String) -> String {
+    match denial {
+        Some(Denial::Tenure(ballot, by)) => {
+            let by = by.map_or_else(|| "an owner".to_owned(), name);
+            format!("{by} has claimed it since epoch {}", ballot.epoch)
+        }
+        Some(Denial::InUse) => "a process of its head has it".to_owned(),
+        Some(Denial::Unopened) => "it cannot be opened there".to_owned(),
+        Some(Denial::Unknown) | None => {
+            "what is kept of it cannot be read: see the leg-server's log".to_owned()
+        }
+        Some(Denial::Anew) => "its leg-server was started anew meanwhile".to_owned(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
 use takeover::legs::{
-    Kept, Lender as Model, LenderAnswer, LenderReply, LenderRequest, Roots, Session,
+    Denial, Kept, Lender as Model, LenderAnswer, LenderReply, LenderRequest, Roots, Session,
 };
 
 /// What decides about one disk.
@@ -62,6 +62,13 @@ impl Gate {
         Some(Passage(self))
     }
 
+    /// Whether a claim of that session would be refused now. Changes nothing.
+    pub(crate) fn refuses(&self, session: Session) -> bool {
+        let mut model = self.lock().model.clone();
+        let reply = model.handle(LenderRequest::Claim(session), Roots::default());
+        matches!(reply.answer, Some(LenderAnswer::Refused(_)))
+    }
+
     /// From now on no I/O of another session begins. Second: what is to be durable before anything is answered. No claim if
     /// it is refused.
     pub(crate) fn claim(self: &Arc<Self>, session: Session) -> (Option<Claim>, Option<Kept>) {
@@ -87,6 +94,11 @@ impl Gate {
     pub(crate) fn begin(&self, session: Session, incarnation: u64) -> LenderReply {
         let request = LenderRequest::Begin(session, incarnation);
         self.lock().model.handle(request, Roots::default())
+    }
+
+    /// Why that session is refused.
+    pub(crate) fn denial(&self, session: Session) -> Denial {
+        self.lock().model.denial(session)
     }
 
     /// What is to be on stable storage.

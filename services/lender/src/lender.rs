@@ -7,11 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use block_device::SharedDevice;
-use labels::Device;
+use labels::{Device, Label, LabelState};
 use nbd::{Access, ApplyError, DesiredExport, DesiredState, NbdServer, ServerLimits};
 use rustls::ServerConfig;
 use serving::{ConnectionLimits, ListenAddress};
-use takeover::legs::{Ballot, DiskId, LenderAnswer, LenderRequest, Roots, Session};
+use takeover::legs::{
+    Ballot, Denial, DiskId, Holder, LenderAnswer, LenderRequest, MemberId, Roots, Session,
+};
 
 use crate::device::{LentDevice, Right};
 use crate::disk::{Disk, OpenError};
@@ -28,6 +30,8 @@ const PAYLOAD_BYTES_MAX: u64 = 256 << 20;
 const WORKERS_MAX: usize = 64;
 /// Bytes of a session's secret.
 const SECRET_BYTES: usize = 16;
+/// Of a pool's name on a disk, so much is told.
+const NAME_CHARS_MAX: usize = 48;
 /// Pause between two attempts to open a disk that another process has, or to see that this one has let it go.
 const DISK_PAUSE: Duration = Duration::from_millis(10);
 
@@ -100,6 +104,19 @@ pub struct Grant {
     /// Name of the export, if the session is admitted. Who knows it may write: it goes over a connection that proves who is
     /// at its other end.
     pub export: Option<String>,
+    /// Why a session was refused.
+    pub denial: Option<Denial>,
+}
+
+/// What is seen of a disk by who only looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Who has it.
+    pub holder: Holder,
+    /// The greatest tenure that claimed it.
+    pub enforced: Ballot,
+    /// What it carries, in words, without control characters; empty if nothing is known of it.
+    pub contents: String,
 }
 
 impl fmt::Debug for Grant {
@@ -121,6 +138,8 @@ struct Lent {
     /// For anybody who only reads.
     look: Option<SharedDevice>,
     session: Option<(String, SharedDevice)>,
+    /// Who was admitted last, since the start of this lender.
+    holder: Option<MemberId>,
 }
 
 impl Lent {
@@ -135,16 +154,29 @@ impl Lent {
 }
 
 impl Grant {
-    fn refused(session: Session) -> Self {
+    fn refused(session: Session, denial: Denial) -> Self {
         Self {
             answer: LenderAnswer::Refused(session),
             export: None,
+            denial: Some(denial),
+        }
+    }
+
+    fn of(answer: LenderAnswer, export: Option<String>) -> Self {
+        Self {
+            answer,
+            export,
+            denial: None,
         }
     }
 }
 
+/// Opens a disk; tests have it wait.
+type Opens = Box<dyn Fn(&Path) -> Result<Disk, OpenError> + Send + Sync>;
+
 /// Lends disks of this machine.
 pub struct Lender {
+    opens: Opens,
     settings: Settings,
     incarnation: u64,
     server: NbdServer,
@@ -174,6 +206,7 @@ impl Lender {
             server = server.with_tls(Arc::clone(tls));
         }
         let lender = Self {
+            opens: Box::new(Disk::open),
             settings,
             incarnation,
             server,
@@ -209,18 +242,19 @@ impl Lender {
     /// Somebody has it, or what is known of it cannot be read.
     pub fn lend(&self, id: DiskId, path: &Path) -> Result<(), LendError> {
         self.has_room(&self.disks(), id)?;
-        let disk = Disk::open(path).map_err(|error| LendError::Open(id.0, error))?;
+        let disk = (self.opens)(path).map_err(|error| LendError::Open(id.0, error))?;
         self.add(id, path, Some(disk))
     }
 
-    /// The same, also of a disk that a process of this machine has, or that is not there: it is opened when it is claimed. If what is
-    /// known of it cannot be read, its claims are refused until it can, and other disks are lent.
+    /// The same, also of a disk that a process of this machine has, or that is not there: it is opened when it is claimed, or by
+    /// [`open_ahead`](Self::open_ahead). If what is known of it cannot be read, its claims are refused until it can, and other disks
+    /// are lent.
     ///
     /// # Errors
     ///
     /// It is lent already, or there are too many.
     pub fn lend_when_free(&self, id: DiskId, path: &Path) -> Result<(), LendError> {
-        match self.open_and_add(id, path) {
+        match self.add(id, path, None) {
             Err(LendError::Kept(_, error)) => {
                 let cause = std::error::Error::source(&error).map(tracing::field::display);
                 tracing::error!(disk = id.0, %error, cause, "claims of this disk are refused");
@@ -231,13 +265,36 @@ impl Lender {
         }
     }
 
+    /// Opens a disk before it is claimed, so that it can be looked at, unless a process has it. May take as long as the disk does.
+    pub fn open_ahead(&self, id: DiskId) {
+        let path = self.disks().get(&id).map(|lent| lent.path.clone());
+        let Some(path) = path else { return };
+        let disk = match (self.opens)(&path) {
+            Ok(disk) => Arc::new(disk),
+            Err(error) => {
+                tracing::info!(disk = id.0, %error, "not lent before it is claimed");
+                return;
+            }
+        };
+        let mut disks = self.disks();
+        let free = disks.get_mut(&id);
+        // Whoever was given it meanwhile opens it now.
+        let free = free.filter(|lent| lent.disk.is_none() && lent.given_to.is_none());
+        if let Some(lent) = free {
+            lent.have(disk);
+            if let Err(error) = self.publish(&disks) {
+                tracing::error!(disk = id.0, %error, "it cannot be looked at");
+            }
+        }
+    }
+
     /// Lends a disk after all, if what is known of it can be read now.
     fn retry_withheld(&self, id: DiskId) -> Result<(), ClaimError> {
         // Its lock is not held meanwhile: a disk may take long to open.
         let Some(path) = self.withheld().remove(&id) else {
             return Ok(());
         };
-        self.open_and_add(id, &path).map_err(|error| match error {
+        self.add(id, &path, None).map_err(|error| match error {
             LendError::Kept(_, error) => {
                 self.withheld().insert(id, path);
                 ClaimError::Withheld(id.0, error)
@@ -246,14 +303,6 @@ impl Lender {
             LendError::Open(_, error) => ClaimError::Open(id.0, error),
             LendError::Twice(_) | LendError::TooMany => ClaimError::NotLent(id.0),
         })
-    }
-
-    fn open_and_add(&self, id: DiskId, path: &Path) -> Result<(), LendError> {
-        let disk = Disk::open(path);
-        if let Err(error) = &disk {
-            tracing::info!(disk = id.0, %error, "not lent before it is claimed");
-        }
-        self.add(id, path, disk.ok())
     }
 
     fn add(&self, id: DiskId, path: &Path, disk: Option<Disk>) -> Result<(), LendError> {
@@ -269,6 +318,7 @@ impl Lender {
             kept: Arc::new(Mutex::new(file)),
             look: None,
             session: None,
+            holder: None,
         };
         if let Some(disk) = disk {
             lent.have(Arc::new(disk));
@@ -280,7 +330,61 @@ impl Lender {
 
     /// Answers a request as it came from a head; nothing, and a line in the log, if there is no answer. `is_own`: it came from this
     /// machine, which opens its disks itself.
-    pub fn answer(&self, id: DiskId, request: LenderRequest, is_own: bool) -> Option<Grant> {
+    pub fn answer(
+        &self,
+        id: DiskId,
+        request: LenderRequest,
+        by: MemberId,
+        is_own: bool,
+    ) -> Option<Grant> {
+        let granted = self.grant(id, request, is_own)?;
+        let mut disks = self.disks();
+        let lent = disks.get_mut(&id);
+        if let (LenderAnswer::Admitted(..), Some(lent)) = (granted.answer, lent) {
+            lent.holder = Some(by);
+        }
+        Some(granted)
+    }
+
+    /// Looks at a disk. Changes nothing.
+    pub fn look(&self, id: DiskId) -> Look {
+        let nothing = |holder| Look {
+            holder,
+            enforced: Ballot::default(),
+            contents: String::new(),
+        };
+        if self.withheld().contains_key(&id) {
+            return nothing(Holder::Unknown);
+        }
+        let (path, is_open, session, gate) = {
+            let disks = self.disks();
+            let Some(lent) = disks.get(&id) else {
+                return nothing(Holder::NotLent);
+            };
+            let name = lent.session.as_ref().map(|(name, _)| name.clone());
+            let session = name.map(|name| (name, lent.holder));
+            let gate = Arc::clone(&lent.gate);
+            (lent.path.clone(), lent.disk.is_some(), session, gate)
+        };
+        // One without a connection may be that of a head that has stopped.
+        let is_used = |name: &String| self.server.sessions().iter().any(|one| one.export == *name);
+        let holder = match session.filter(|(name, _)| is_used(name)) {
+            Some((_, by)) => Holder::Session(by),
+            None if is_open => Holder::Nobody,
+            None => match (self.opens)(&path) {
+                Ok(_) => Holder::Nobody,
+                Err(OpenError::InUse(_)) => Holder::Process,
+                Err(_) => Holder::Unopened,
+            },
+        };
+        Look {
+            holder,
+            enforced: gate.kept().enforced,
+            contents: contents(&path).replace(char::is_control, "?"),
+        }
+    }
+
+    fn grant(&self, id: DiskId, request: LenderRequest, is_own: bool) -> Option<Grant> {
         let answered = match request {
             LenderRequest::Claim(session) => {
                 let retried = self.retry_withheld(id);
@@ -291,9 +395,9 @@ impl Lender {
             }
             LenderRequest::Begin(session, incarnation) => {
                 let begun = self.begin(id, session, incarnation);
-                begun.map(|answer| Grant {
-                    answer,
-                    export: None,
+                begun.map(|answer| match answer {
+                    LenderAnswer::Refused(session) => self.refused(id, session),
+                    answer => Grant::of(answer, None),
                 })
             }
         };
@@ -304,12 +408,30 @@ impl Lender {
         match (answered.inspect_err(log), request) {
             (Ok(grant), _) => Some(grant),
             // Whoever asks need not wait for it.
-            (
-                Err(ClaimError::Open(..) | ClaimError::Withheld(..)),
-                LenderRequest::Claim(session),
-            ) => Some(Grant::refused(session)),
+            (Err(error), LenderRequest::Claim(session)) => {
+                let denial = match error {
+                    ClaimError::Open(_, OpenError::InUse(_)) => Denial::InUse,
+                    ClaimError::Open(..) => Denial::Unopened,
+                    ClaimError::Withheld(..) => Denial::Unknown,
+                    _ => return None,
+                };
+                Some(Grant::refused(session, denial))
+            }
             (Err(_), _) => None,
         }
+    }
+
+    /// The session is refused: by which tenure, and whose that is.
+    fn refused(&self, id: DiskId, session: Session) -> Grant {
+        let disks = self.disks();
+        let denial =
+            disks
+                .get(&id)
+                .map_or(Denial::Unknown, |lent| match lent.gate.denial(session) {
+                    Denial::Tenure(ballot, _) => Denial::Tenure(ballot, lent.holder),
+                    denial => denial,
+                });
+        Grant::refused(session, denial)
     }
 
     /// Claims a disk for a session. Waits until all I/O of others has ended.
@@ -319,10 +441,10 @@ impl Lender {
     /// The disk does not end what it was asked, or the tenure cannot be kept. The owner asks again, or goes on without the disk.
     pub fn claim(&self, id: DiskId, session: Session) -> Result<Grant, ClaimError> {
         let until = Instant::now() + self.settings.drain_wait;
-        let Some(claim) = self.begin_claim(id, session, until)? else {
-            return Ok(Grant::refused(session));
+        let Some(claim) = self.begin_claim(id, session, true, until)? else {
+            return Ok(self.refused(id, session));
         };
-        let disk = self.take(id, until)?;
+        let (disk, _) = self.take(id, until)?;
         // Nothing is written meanwhile.
         let answer = claim.admit(newest_roots(disk.path()));
         let export = match answer {
@@ -330,7 +452,10 @@ impl Lender {
             LenderAnswer::Begun(_) | LenderAnswer::Refused(_) => None,
         };
         tracing::info!(disk = id.0, ?answer, "a session claims a disk");
-        Ok(Grant { answer, export })
+        Ok(match answer {
+            LenderAnswer::Refused(session) => self.refused(id, session),
+            answer => Grant::of(answer, export),
+        })
     }
 
     /// Claims a disk for a session of a process of this machine, which opens it itself. Waits until all I/O of others has ended. This
@@ -342,10 +467,11 @@ impl Lender {
     /// As [`claim`](Self::claim).
     pub fn give(&self, id: DiskId, session: Session) -> Result<Grant, ClaimError> {
         let until = Instant::now() + self.settings.drain_wait;
-        let Some(claim) = self.begin_claim(id, session, until)? else {
-            return Ok(Grant::refused(session));
+        let is_given = self.is_given(id, session.ballot)?;
+        let Some(claim) = self.begin_claim(id, session, !is_given, until)? else {
+            return Ok(self.refused(id, session));
         };
-        if !self.is_given(id, session.ballot)? {
+        if !is_given {
             drop(self.take(id, until)?);
         }
         let path = self.let_go(id, until)?;
@@ -359,17 +485,19 @@ impl Lender {
             ?answer,
             "a process of this machine claims a disk"
         );
-        Ok(Grant {
-            answer,
-            export: None,
+        Ok(match answer {
+            LenderAnswer::Refused(session) => self.refused(id, session),
+            answer => Grant::of(answer, None),
         })
     }
 
-    /// From now on no I/O of others begins, and none is under way. None: the claim is refused.
+    /// From now on no I/O of others begins, and none is under way. None: the claim is refused. `opens`: this process opens the disk
+    /// first, if it does not have it. A claim of a disk that cannot be opened changes nothing.
     fn begin_claim(
         &self,
         id: DiskId,
         session: Session,
+        opens: bool,
         until: Instant,
     ) -> Result<Option<Claim>, ClaimError> {
         let (gate, kept) = {
@@ -377,6 +505,10 @@ impl Lender {
             let lent = disks.get(&id).ok_or(ClaimError::NotLent(id.0))?;
             (Arc::clone(&lent.gate), Arc::clone(&lent.kept))
         };
+        if gate.refuses(session) {
+            return Ok(None);
+        }
+        let is_opened = opens && self.take(id, until)?.1;
         let claim = {
             let mut file = kept.lock().expect("no holder panics");
             let (claim, write) = gate.claim(session);
@@ -385,6 +517,10 @@ impl Lender {
             claim
         };
         let Some(claim) = claim else {
+            // By a newer one that came meanwhile, and may have been given the disk.
+            if is_opened {
+                self.let_go(id, until)?;
+            }
             return Ok(None);
         };
         self.cut(id)?;
@@ -401,25 +537,29 @@ impl Lender {
         Ok(lent.given_to == Some(ballot) || lent.gate.kept().mark.ballot == ballot)
     }
 
-    /// The disk, opened if it is not. Whoever was given it has ended.
-    fn take(&self, id: DiskId, until: Instant) -> Result<Arc<Disk>, ClaimError> {
+    /// The disk, opened if it is not; whether it was opened. Whoever was given it has ended. The lock of all is not held meanwhile: a
+    /// disk may take long to open.
+    fn take(&self, id: DiskId, until: Instant) -> Result<(Arc<Disk>, bool), ClaimError> {
         loop {
-            let failed = {
-                let mut disks = self.disks();
-                let lent = disks.get_mut(&id).ok_or(ClaimError::NotLent(id.0))?;
+            let path = {
+                let disks = self.disks();
+                let lent = disks.get(&id).ok_or(ClaimError::NotLent(id.0))?;
                 if let Some(disk) = &lent.disk {
-                    return Ok(Arc::clone(disk));
+                    return Ok((Arc::clone(disk), false));
                 }
-                match Disk::open(&lent.path) {
-                    Ok(disk) => {
-                        let disk = Arc::new(disk);
-                        lent.have(Arc::clone(&disk));
-                        self.publish(&disks)
-                            .map_err(|error| ClaimError::Serve(id.0, error))?;
-                        return Ok(disk);
-                    }
-                    Err(error) => error,
+                lent.path.clone()
+            };
+            let failed = match (self.opens)(&path) {
+                Ok(disk) => {
+                    let disk = Arc::new(disk);
+                    let mut disks = self.disks();
+                    let lent = disks.get_mut(&id).ok_or(ClaimError::NotLent(id.0))?;
+                    lent.have(Arc::clone(&disk));
+                    let published = self.publish(&disks);
+                    published.map_err(|error| ClaimError::Serve(id.0, error))?;
+                    return Ok((disk, true));
                 }
+                Err(error) => error,
             };
             let may_end = matches!(failed, OpenError::InUse(_));
             if !may_end || Instant::now() >= until {
@@ -560,4 +700,150 @@ fn newest_roots(path: &Path) -> Roots {
         newest: newest.txg,
         before,
     })
+}
+
+/// What a disk carries, in words.
+fn contents(path: &Path) -> String {
+    let label = Label::read(path).ok().flatten();
+    let other = || {
+        let found = labels::other_contents(path).ok().flatten();
+        found.unwrap_or_default().to_owned()
+    };
+    let Some(label) = label else {
+        return other();
+    };
+    // It comes from the disk.
+    let name: String = label.pool_name.chars().take(NAME_CHARS_MAX).collect();
+    match label.state {
+        LabelState::Active => format!("pool {name}, which was not exported"),
+        LabelState::Exported => format!("the exported pool {name}"),
+        LabelState::Spare => "a spare of a pool".to_owned(),
+        LabelState::Cache => "a cache of a pool".to_owned(),
+        LabelState::Destroyed => other(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    fn lender(folder: &Path) -> Lender {
+        let settings = Settings {
+            listeners: vec!["127.0.0.1:0".parse().expect("an address")],
+            tls: None,
+            access: Access::Local,
+            folder: folder.to_owned(),
+            drain_wait: Duration::from_secs(10),
+        };
+        Lender::start(settings, 1).expect("started")
+    }
+
+    fn session(epoch: u64) -> Session {
+        let ballot = Ballot { epoch, nonce: 1 };
+        Session { ballot, number: 1 }
+    }
+
+    fn disk(folder: &Path, name: &str) -> PathBuf {
+        let path = folder.join(name);
+        let file = std::fs::File::create(&path).expect("file");
+        file.set_len(64 << 20).expect("sized");
+        path
+    }
+
+    fn is_admitted(grant: Option<&Grant>) -> bool {
+        grant.is_some_and(|grant| matches!(grant.answer, LenderAnswer::Admitted(..)))
+    }
+
+    /// A pool was to be made of it, with a wrong path.
+    #[test]
+    fn a_claim_of_a_disk_that_cannot_be_opened_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().expect("folder");
+        let lender = lender(folder.path());
+        let id = DiskId(5);
+        let path = folder.path().join("disk");
+        lender.lend_when_free(id, &path).expect("lent");
+        for is_own in [false, true] {
+            let claim = LenderRequest::Claim(session(7));
+            let grant = lender
+                .answer(id, claim, MemberId(2), is_own)
+                .expect("an answer");
+            assert_eq!(grant.answer, LenderAnswer::Refused(session(7)));
+        }
+        assert!(!folder.path().join("5.lent").exists());
+        disk(folder.path(), "disk");
+        let grant = lender.answer(id, LenderRequest::Claim(session(1)), MemberId(2), false);
+        assert!(is_admitted(grant.as_ref()), "{grant:?}");
+    }
+
+    #[test]
+    fn who_looks_learns_who_has_a_disk_and_what_it_carries_and_changes_nothing() {
+        let folder = tempfile::tempdir().expect("folder");
+        let lender = lender(folder.path());
+        let id = DiskId(5);
+        assert_eq!(lender.look(id).holder, Holder::NotLent);
+        let path = folder.path().join("disk");
+        lender.lend_when_free(id, &path).expect("lent");
+        assert_eq!(lender.look(id).holder, Holder::Unopened);
+        disk(folder.path(), "disk");
+        std::fs::OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .and_then(|file| std::os::unix::fs::FileExt::write_all_at(&file, b"XFSB", 0))
+            .expect("written");
+        let look = lender.look(id);
+        assert_eq!(
+            (look.holder, look.contents.as_str()),
+            (Holder::Nobody, "an XFS file system")
+        );
+        assert!(!folder.path().join("5.lent").exists());
+        let taken = Disk::open(&path).expect("opened");
+        assert_eq!(lender.look(id).holder, Holder::Process);
+        drop(taken);
+        let claim = LenderRequest::Claim(session(3));
+        let grant = lender.answer(id, claim, MemberId(2), false);
+        assert!(is_admitted(grant.as_ref()), "{grant:?}");
+        assert_eq!(lender.look(id).enforced, session(3).ballot);
+        // An older one is told which tenure is in the way.
+        let older = LenderRequest::Claim(session(2));
+        let grant = lender.answer(id, older, MemberId(1), false);
+        let denial = grant.and_then(|grant| grant.denial);
+        let expected = Denial::Tenure(session(3).ballot, Some(MemberId(2)));
+        assert_eq!(denial, Some(expected));
+    }
+
+    #[test]
+    fn a_disk_that_hangs_while_it_is_opened_does_not_hold_the_others() {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut lender = lender(folder.path());
+        let (hung, whole) = (disk(folder.path(), "hung"), disk(folder.path(), "whole"));
+        let (begin, begun) = channel();
+        let (goes_on, go_on) = channel::<()>();
+        let go_on = Mutex::new(go_on);
+        lender.opens = Box::new(move |path| {
+            if path.ends_with("hung") {
+                begin.send(()).expect("somebody waits");
+                let _ = go_on.lock().expect("no panic").recv();
+            }
+            Disk::open(path)
+        });
+        lender.lend_when_free(DiskId(5), &hung).expect("lent");
+        lender.lend_when_free(DiskId(6), &whole).expect("lent");
+        std::thread::scope(|scope| {
+            // Dropped when this fails, so that nothing waits for ever.
+            let goes_on = goes_on;
+            let claim = LenderRequest::Claim(session(1));
+            let lender = &lender;
+            let slow = scope.spawn(move || lender.answer(DiskId(5), claim, MemberId(2), false));
+            begun.recv().expect("it is being opened");
+            let (tell, told) = channel();
+            scope.spawn(move || tell.send(lender.answer(DiskId(6), claim, MemberId(2), false)));
+            let grant = told.recv_timeout(Duration::from_secs(20));
+            let grant = grant.expect("it is not held up");
+            assert!(is_admitted(grant.as_ref()), "{grant:?}");
+            goes_on.send(()).expect("somebody waits");
+            let grant = slow.join().expect("no panic");
+            assert!(is_admitted(grant.as_ref()), "{grant:?}");
+        });
+    }
 }

@@ -14,7 +14,9 @@ use lender::{ClaimError, Disk, Grant, LendError, Lender, Settings};
 use remote_leg::{Access, Event, LegError, NbdLeg, Operation, Transport};
 use rustls::{ClientConfig, ServerConfig};
 use serving::ListenAddress;
-use takeover::legs::{Ballot, DiskId, LenderAnswer, LenderRequest, Observed, Session};
+use takeover::legs::{
+    Ballot, DiskId, Holder, LenderAnswer, LenderRequest, MemberId, Observed, Session,
+};
 use tempfile::TempDir;
 use units::Extent;
 
@@ -349,6 +351,21 @@ fn a_late_write_of_an_old_session_never_lands_after_a_new_claim() {
     }
 }
 
+/// A pool is about to be made of it.
+#[test]
+fn who_looks_at_a_disk_sees_a_session_that_uses_it() {
+    let world = World::new();
+    assert_eq!(world.lender().look(DISK).holder, Holder::Nobody);
+    let leg = world.leg(session(1, 1));
+    assert_eq!(world.lender().look(DISK).holder, Holder::Session(None));
+    drop(leg);
+    let begun = Instant::now();
+    while world.lender().look(DISK).holder != Holder::Nobody {
+        assert!(begun.elapsed() < WAIT, "it has ended");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn older_tenures_and_replaced_sessions_are_refused_also_after_a_restart() {
     let mut world = World::new();
@@ -630,7 +647,7 @@ fn a_damaged_file_refuses_only_its_disk_and_only_until_it_is_removed() {
     lent.expect("the lender goes on");
     let asked = session(1, 1);
     let claim = |disk| {
-        let grant = lender.answer(disk, LenderRequest::Claim(asked), false);
+        let grant = lender.answer(disk, LenderRequest::Claim(asked), MemberId(2), false);
         grant.expect("an answer").answer
     };
     assert_eq!(claim(damaged), LenderAnswer::Refused(asked));

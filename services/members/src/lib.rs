@@ -25,4 +25,4 @@ pub use leg_memory::lock_file;
 pub use client::{Heard, LinkState, Links, Peer};
 pub use member::{Member, PoolState, ReadmitError, Serves, pools_in};
 pub use server::{Friend, Lend, Server};
-pub use wire::{Envelope, Lent, Message, Silence};
+pub use wire::{Envelope, Lent, Looked, Message, Silence};

@@ -37,3 +37,5 @@ pub const CLAIMS_MAX: usize = 32;
 pub const ANSWERS_MAX: usize = 16;
 /// Pools that one member remembers.
 pub const POOLS_MAX: usize = 1024;
+/// Pause after a change that could not be kept, until it is tried whether that is so still.
+pub const KEEP_AGAIN: Duration = Duration::from_secs(1);

@@ -5,11 +5,12 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use leg_memory::{Store, StoreError, StoreErrorKind};
-use takeover::legs::{MemberId, Memory, Request, Version};
+use takeover::legs::{DiskId, MemberId, Memory, Request, Version};
 
-use crate::limits::POOLS_MAX;
+use crate::limits::{KEEP_AGAIN, POOLS_MAX};
 use crate::wire::{Envelope, Message, Silence};
 
 /// What ends the name of a file that says: this member remembered the pool once.
@@ -48,6 +49,8 @@ pub enum ReadmitError {
 enum Slot {
     Open(Box<Store>),
     Silent(Silence),
+    /// A change could not be kept, at this time.
+    Unkept(Instant),
 }
 
 type Pools = BTreeMap<u64, Arc<Mutex<Slot>>>;
@@ -58,6 +61,7 @@ pub struct Member {
     boot: u64,
     folder: PathBuf,
     serves: Serves,
+    keep_again: Duration,
     pools: Mutex<Pools>,
 }
 
@@ -75,6 +79,7 @@ impl Member {
             boot,
             folder: folder.to_owned(),
             serves,
+            keep_again: KEEP_AGAIN,
             pools: Mutex::default(),
         };
         for pool in pools_in(folder)? {
@@ -103,12 +108,47 @@ impl Member {
         // One that was killed when it was told of the pool has not noted it yet.
         if let Err(error) = note(&self.folder, pool) {
             tracing::error!(pool, %error, "this member does not answer for the pool: its folder cannot be written");
-            return Slot::Silent(Silence::Unkept);
+            return Slot::Unkept(Instant::now());
         }
         match Store::open(&self.folder, pool) {
             Ok(store) => Slot::Open(Box::new(store)),
-            Err(error) => Slot::Silent(silence(pool, &error)),
+            Err(error) => Slot::after(pool, &error),
         }
+    }
+
+    /// A change could not be kept: tries whether it can be by now.
+    fn try_again(&self, pool: u64, slot: &mut Slot) {
+        let Slot::Unkept(tried) = slot else { return };
+        if tried.elapsed() < self.keep_again {
+            return;
+        }
+        let path = leg_memory::path_of(&self.folder, pool);
+        if !path.exists() && !known(&self.folder, pool).exists() {
+            *slot = Slot::Silent(Silence::Unknown);
+            return;
+        }
+        let noted = note(&self.folder, pool).map_err(|_| StoreErrorKind::System);
+        let opened = noted.and_then(|()| {
+            Store::reopen(&self.folder, pool).map_err(|error| match error.kind {
+                StoreErrorKind::Missing | StoreErrorKind::Refused => {
+                    silence(pool, &error);
+                    error.kind
+                }
+                kind => kind,
+            })
+        });
+        *slot = match opened {
+            Ok(store) => {
+                tracing::info!(
+                    pool,
+                    "changes can be kept again: this member answers for the pool"
+                );
+                Slot::Open(Box::new(store))
+            }
+            Err(StoreErrorKind::Missing) => Slot::Silent(Silence::Missing),
+            Err(StoreErrorKind::Refused) => Slot::Silent(Silence::Damaged),
+            Err(_) => Slot::Unkept(Instant::now()),
+        };
     }
 
     /// What it has of each pool.
@@ -120,9 +160,24 @@ impl Member {
                 PoolState::Remembers(record.map(|record| record.version()))
             }
             Slot::Silent(why) => PoolState::Silent(*why),
+            Slot::Unkept(_) => PoolState::Silent(Silence::Unkept),
         };
         let each = pools.into_iter().map(|(pool, slot)| (pool, state(&slot)));
         each.collect()
+    }
+
+    /// A pool of whose newest record the disk is, by what this member remembers.
+    pub fn pool_of(&self, disk: DiskId) -> Option<u64> {
+        let pools = self.pools().clone();
+        let mut pools = pools.into_iter();
+        let found = pools.find(|(_, slot)| match &*slot.lock().expect("no holder panics") {
+            Slot::Open(store) => {
+                let record = store.memory().accepted.as_ref();
+                record.is_some_and(|record| record.names(disk))
+            }
+            Slot::Silent(_) | Slot::Unkept(_) => false,
+        });
+        found.map(|(pool, _)| pool)
     }
 
     /// Takes a message of member `from`. The answer may go: what it promises is durable. May wait for a disk.
@@ -145,6 +200,10 @@ impl Member {
             | Message::Founded(_)
             | Message::Silent(_)
             | Message::AskLender(..)
+            | Message::LookAt(_)
+            | Message::Looked(_)
+            | Message::AskConfiguration
+            | Message::Configuration(_)
             | Message::Lent(_) => None,
         };
         let boot = self.boot;
@@ -161,15 +220,15 @@ impl Member {
             return Some(Message::Silent(Silence::Unknown));
         };
         let mut slot = slot.lock().expect("no holder panics");
+        self.try_again(pool, &mut slot);
         let Slot::Open(store) = &mut *slot else {
             return slot.silence().map(Message::Silent);
         };
         match store.handle(request, (self.serves)(pool)) {
             Ok(answer) => answer.map(Message::Tell),
             Err(error) => {
-                let why = silence(pool, &error);
-                *slot = Slot::Silent(why);
-                Some(Message::Silent(why))
+                *slot = Slot::after(pool, &error);
+                slot.silence().map(Message::Silent)
             }
         }
     }
@@ -186,6 +245,7 @@ impl Member {
             Arc::clone(pools.entry(pool).or_insert_with(unknown))
         };
         let mut slot = slot.lock().expect("no holder panics");
+        self.try_again(pool, &mut slot);
         match &*slot {
             Slot::Silent(Silence::Unknown) => *slot = self.create(pool, memory),
             // The same again: the answer was lost.
@@ -197,7 +257,7 @@ impl Member {
                 );
                 return None;
             }
-            Slot::Silent(_) => {}
+            Slot::Silent(_) | Slot::Unkept(_) => {}
         }
         Some(match &*slot {
             Slot::Open(store) => {
@@ -205,13 +265,14 @@ impl Member {
                 Message::Founded(record.map(|record| record.version()).unwrap_or_default())
             }
             Slot::Silent(why) => Message::Silent(*why),
+            Slot::Unkept(_) => Message::Silent(Silence::Unkept),
         })
     }
 
     fn create(&self, pool: u64, memory: Memory) -> Slot {
         let created = Store::create(&self.folder, pool, memory);
         let Ok(store) = created.map_err(|error| silence(pool, &error)) else {
-            return Slot::Silent(Silence::Unkept);
+            return Slot::Unkept(Instant::now());
         };
         // After the file: without it, a file alone says that the pool is known.
         match note(&self.folder, pool) {
@@ -221,7 +282,7 @@ impl Member {
             }
             Err(error) => {
                 tracing::error!(pool, %error, "a new pool is not answered for: the folder cannot be written");
-                Slot::Silent(Silence::Unkept)
+                Slot::Unkept(Instant::now())
             }
         }
     }
@@ -239,7 +300,7 @@ impl Member {
         match &*slot {
             Slot::Open(_) => return Err(ReadmitError::Remembers(pool)),
             Slot::Silent(Silence::Unknown) => return Err(ReadmitError::Unknown(pool)),
-            Slot::Silent(_) => {}
+            Slot::Silent(_) | Slot::Unkept(_) => {}
         }
         forget(&self.folder, pool).map_err(|error| ReadmitError::System(pool, error))?;
         *slot = Slot::Silent(Silence::Unknown);
@@ -256,6 +317,15 @@ impl Slot {
         match self {
             Self::Open(_) => None,
             Self::Silent(why) => Some(*why),
+            Self::Unkept(_) => Some(Silence::Unkept),
+        }
+    }
+
+    /// Nothing is said of a pool any more, because of that.
+    fn after(pool: u64, error: &StoreError) -> Self {
+        match silence(pool, error) {
+            Silence::Unkept => Self::Unkept(Instant::now()),
+            why => Self::Silent(why),
         }
     }
 }
@@ -334,7 +404,7 @@ fn forget(folder: &Path, pool: u64) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use takeover::legs::{Answer, Ballot, DiskId, Record, Tag};
+    use takeover::legs::{Answer, Ballot, Record, Tag};
 
     const POOL: u64 = 77;
     const HEAD: MemberId = MemberId(1);
@@ -466,17 +536,43 @@ mod tests {
         assert_eq!(hear(&again, read()), silent(Silence::Missing));
     }
 
+    /// Its disk is full, and somebody makes room.
     #[test]
-    fn a_write_that_fails_silences_the_pool() {
+    fn a_write_that_fails_silences_the_pool_until_one_succeeds() {
         let folder = tempfile::tempdir().expect("folder");
-        let one = member(folder.path());
+        let mut one = member(folder.path());
         hear(&one, Message::Found(memory()));
         let new = leg_memory::path_of(folder.path(), POOL).with_extension("legs.new");
         std::fs::create_dir(&new).expect("in the way");
         assert_eq!(hear(&one, claim(HEAD)), silent(Silence::Unkept));
-        std::fs::remove_dir(&new).expect("out of the way");
-        assert_eq!(hear(&one, read()), silent(Silence::Unkept));
         let state = one.states()[&POOL];
         assert_eq!(state, PoolState::Silent(Silence::Unkept));
+        std::fs::remove_dir(&new).expect("out of the way");
+        assert_eq!(hear(&one, read()), silent(Silence::Unkept), "too early");
+        std::fs::create_dir(&new).expect("in the way");
+        one.keep_again = Duration::ZERO;
+        assert_eq!(hear(&one, read()), silent(Silence::Unkept), "still full");
+        std::fs::remove_dir(&new).expect("out of the way");
+        let promised = hear(&one, claim(HEAD));
+        assert!(
+            matches!(promised, Some(Message::Tell(Answer::Promised(..)))),
+            "{promised:?}"
+        );
+    }
+
+    #[test]
+    fn a_pool_that_could_not_be_kept_when_it_was_made_is_made_later() {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut one = member(folder.path());
+        one.keep_again = Duration::ZERO;
+        let new = leg_memory::path_of(folder.path(), POOL).with_extension("legs.new");
+        std::fs::create_dir(&new).expect("in the way");
+        assert_eq!(
+            hear(&one, Message::Found(memory())),
+            silent(Silence::Unkept)
+        );
+        std::fs::remove_dir(&new).expect("out of the way");
+        assert_eq!(hear(&one, read()), silent(Silence::Unknown));
+        assert_eq!(hear(&one, Message::Found(memory())), founded());
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use certificates::{Fingerprint, Identity};
-use takeover::legs::{DiskId, LenderRequest, MemberId};
+use takeover::legs::MemberId;
 use tokio::io::AsyncRead;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
@@ -20,7 +20,7 @@ use crate::limits::{
 };
 use crate::member::Member;
 use crate::stream::{End, Pace, greet, hear, prepare, say};
-use crate::wire::{Envelope, Lent, Message};
+use crate::wire::{Envelope, Message};
 
 /// Pause after the system has refused to accept: it may be out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
@@ -93,8 +93,9 @@ impl Guests {
 /// Told of a message, and who says it.
 type Heard = dyn Fn(MemberId, &Envelope) + Send + Sync;
 
-/// Asks the lender of this machine's disks for a member. It may wait for a disk; none is no answer.
-pub type Lend = dyn Fn(MemberId, DiskId, LenderRequest) -> Option<Lent> + Send + Sync;
+/// Asks the lender of this machine's disks for a member: [`Message::AskLender`], [`Message::LookAt`] or [`Message::AskConfiguration`].
+/// It may wait for a disk; none is no answer.
+pub type Lend = dyn Fn(MemberId, &Envelope) -> Option<Message> + Send + Sync;
 
 /// Serves one [`Member`] to the others.
 pub struct Server {
@@ -119,7 +120,7 @@ impl Server {
         friends: Vec<Friend>,
         heard: impl Fn(MemberId, &Envelope) + Send + Sync + 'static,
     ) -> Result<Arc<Self>, rustls::Error> {
-        Self::with_lender(member, identity, friends, heard, |_, _, _| None)
+        Self::with_lender(member, identity, friends, heard, |_, _| None)
     }
 
     /// The same on a machine that lends disks. Its runtime needs threads that may block: [`CLAIMS_MAX`] for each connection of a
@@ -133,7 +134,7 @@ impl Server {
         identity: &Identity,
         friends: Vec<Friend>,
         heard: impl Fn(MemberId, &Envelope) + Send + Sync + 'static,
-        lend: impl Fn(MemberId, DiskId, LenderRequest) -> Option<Lent> + Send + Sync + 'static,
+        lend: impl Fn(MemberId, &Envelope) -> Option<Message> + Send + Sync + 'static,
     ) -> Result<Arc<Self>, rustls::Error> {
         let known = friends.iter().map(|friend| friend.fingerprint).collect();
         Ok(Arc::new(Self {
@@ -231,9 +232,20 @@ impl Server {
             let envelope = hear(stream).await?;
             pace.wait().await;
             (self.heard)(from, &envelope);
-            if let Message::AskLender(disk, request) = envelope.message {
-                self.ask_lender(from, disk, request, &claims, answers.clone());
-                continue;
+            match envelope.message {
+                Message::AskLender(..) | Message::LookAt(_) => {
+                    self.ask_lender(from, envelope, &claims, answers.clone());
+                    continue;
+                }
+                // In turn: who asks learns of a difference before it learns what is remembered.
+                Message::AskConfiguration => {
+                    if let Some(message) = (self.lend)(from, &envelope) {
+                        let answer = self.answer_to(&envelope, message);
+                        answers.send(answer).await.map_err(|_| End::Closed)?;
+                    }
+                    continue;
+                }
+                _ => {}
             }
             let member = Arc::clone(&self.member);
             // It waits for a disk. A connection that ends meanwhile takes nothing back: what is durable is durable.
@@ -245,32 +257,36 @@ impl Server {
         }
     }
 
+    fn answer_to(&self, question: &Envelope, message: Message) -> Envelope {
+        Envelope {
+            pool: question.pool,
+            boot: self.member.boot(),
+            message,
+        }
+    }
+
     /// Has the lender asked while the connection goes on: a claim waits until a disk has done what it was asked before.
     fn ask_lender(
         &self,
         from: MemberId,
-        disk: DiskId,
-        request: LenderRequest,
+        question: Envelope,
         claims: &Arc<Semaphore>,
         answers: mpsc::Sender<Envelope>,
     ) {
         let Ok(place) = Arc::clone(claims).try_acquire_owned() else {
-            tracing::warn!(
-                member = from.0,
-                disk = disk.0,
-                "too many claims wait for disks"
-            );
+            tracing::warn!(member = from.0, "too many claims wait for disks");
             return;
         };
         let (lend, boot) = (Arc::clone(&self.lend), self.member.boot());
         tokio::spawn(async move {
-            let asked = tokio::task::spawn_blocking(move || lend(from, disk, request)).await;
+            let pool = question.pool;
+            let asked = tokio::task::spawn_blocking(move || lend(from, &question)).await;
             drop(place);
-            if let Ok(Some(lent)) = asked {
+            if let Ok(Some(message)) = asked {
                 let answer = Envelope {
-                    pool: 0,
+                    pool,
                     boot,
-                    message: Message::Lent(lent),
+                    message,
                 };
                 // Who asked may have gone.
                 let _ = answers.send(answer).await;

@@ -1,8 +1,8 @@
 //! Messages as bytes, as `docs/formats/members.md` writes them down.
 
 use takeover::legs::{
-    Answer, Ballot, DecodeError, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Observed,
-    Record, Request, Roots, Session, Tag, Version, decode_memory, encode_memory,
+    Answer, Ballot, DecodeError, Denial, DiskId, Holder, LenderAnswer, LenderRequest, MemberId,
+    Memory, Observed, Record, Request, Roots, Session, Tag, Version, decode_memory, encode_memory,
 };
 
 use crate::limits::MESSAGE_BYTES_MAX;
@@ -11,6 +11,10 @@ const MAGIC: &[u8; 8] = b"BHMEMBER";
 const VERSION: u32 = 2;
 /// Longest name of an export, in bytes.
 const EXPORT_BYTES_MAX: usize = 128;
+/// Longest text about what a disk carries, in bytes.
+pub const CONTENTS_BYTES_MAX: usize = 256;
+/// Length of what stands for a configuration.
+pub const DIGEST_BYTES: usize = 32;
 /// Magic, version, member.
 pub const HELLO_BYTES: usize = 20;
 
@@ -24,6 +28,8 @@ mod kind {
     pub(super) const FOUND: u8 = 5;
     pub(super) const CLAIM_DISK: u8 = 10;
     pub(super) const BEGIN_DISK: u8 = 11;
+    pub(super) const LOOK_AT_DISK: u8 = 12;
+    pub(super) const ASK_CONFIGURATION: u8 = 13;
     pub(super) const KNOWN: u8 = 65;
     pub(super) const PROMISED: u8 = 66;
     pub(super) const SERVES: u8 = 67;
@@ -34,6 +40,8 @@ mod kind {
     pub(super) const ADMITTED: u8 = 80;
     pub(super) const BEGUN: u8 = 81;
     pub(super) const LENDER_REFUSED: u8 = 82;
+    pub(super) const LOOKED: u8 = 83;
+    pub(super) const CONFIGURATION: u8 = 84;
 }
 
 /// Why a member says nothing of a pool. That is no answer: it counts for nothing.
@@ -81,6 +89,29 @@ pub enum Message {
     AskLender(DiskId, LenderRequest),
     /// Its answer.
     Lent(Lent),
+    /// A question to the lender of a disk: what is it like? Changes nothing.
+    LookAt(DiskId),
+    /// Its answer.
+    Looked(Looked),
+    /// A question to a head: what does its configuration say of the pool?
+    AskConfiguration,
+    /// Its answer: a digest, or nothing of a pool that it does not name.
+    Configuration(Option<[u8; DIGEST_BYTES]>),
+}
+
+/// What is seen of a disk that a pool is to be made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Looked {
+    /// Which.
+    pub disk: DiskId,
+    /// Who has it.
+    pub holder: Holder,
+    /// The greatest tenure that claimed it.
+    pub enforced: Ballot,
+    /// Number of a pool of whose record it is, by what that machine remembers.
+    pub pool: Option<u64>,
+    /// What it carries, in words; empty if nothing is known of it.
+    pub contents: String,
 }
 
 /// What a lender answers.
@@ -92,6 +123,8 @@ pub struct Lent {
     pub answer: LenderAnswer,
     /// Name of the export that an admitted session uses; empty otherwise. Who knows it may write.
     pub export: String,
+    /// Why a session was refused; nothing otherwise.
+    pub denial: Option<Denial>,
 }
 
 impl std::fmt::Debug for Lent {
@@ -193,6 +226,17 @@ impl Envelope {
             }
             Message::AskLender(disk, request) => out.lender_request(*disk, *request),
             Message::Lent(lent) => out.lent(lent),
+            Message::LookAt(disk) => {
+                out.number(disk.0);
+                kind::LOOK_AT_DISK
+            }
+            Message::Looked(looked) => out.looked(looked),
+            Message::AskConfiguration => kind::ASK_CONFIGURATION,
+            Message::Configuration(digest) => {
+                out.0.push(u8::from(digest.is_some()));
+                out.0.extend(digest.unwrap_or_default());
+                kind::CONFIGURATION
+            }
         };
         let length = (out.0.len() - 4) as u32;
         out.0[..4].copy_from_slice(&length.to_le_bytes());
@@ -290,8 +334,47 @@ impl Writer {
                 kind::ADMITTED
             }
             LenderAnswer::Begun(_) => kind::BEGUN,
-            LenderAnswer::Refused(_) => kind::LENDER_REFUSED,
+            LenderAnswer::Refused(_) => {
+                self.denial(lent.denial.unwrap_or(Denial::Unknown));
+                kind::LENDER_REFUSED
+            }
         }
+    }
+
+    fn denial(&mut self, denial: Denial) {
+        let (code, ballot, by) = match denial {
+            Denial::Tenure(ballot, by) => (1, ballot, by),
+            Denial::InUse => (2, Ballot::default(), None),
+            Denial::Unopened => (3, Ballot::default(), None),
+            Denial::Unknown => (4, Ballot::default(), None),
+            Denial::Anew => (5, Ballot::default(), None),
+        };
+        self.0.push(code);
+        self.ballot(ballot);
+        self.maybe(by.map(|by| by.0));
+    }
+
+    fn maybe(&mut self, number: Option<u64>) {
+        self.0.push(u8::from(number.is_some()));
+        self.number(number.unwrap_or_default());
+    }
+
+    fn looked(&mut self, looked: &Looked) -> u8 {
+        self.number(looked.disk.0);
+        let (code, by) = match looked.holder {
+            Holder::Nobody => (0, None),
+            Holder::Session(by) => (1, by),
+            Holder::Process => (2, None),
+            Holder::Unopened => (3, None),
+            Holder::Unknown => (4, None),
+            Holder::NotLent => (5, None),
+        };
+        self.0.push(code);
+        self.maybe(by.map(|by| by.0));
+        self.ballot(looked.enforced);
+        self.maybe(looked.pool);
+        self.0.extend(looked.contents.as_bytes());
+        kind::LOOKED
     }
 
     fn memory(&mut self, memory: &Memory) {
@@ -415,6 +498,7 @@ impl Reader<'_> {
 
     fn lent(&mut self, kind: u8) -> Result<Message, WireError> {
         let (disk, session) = (DiskId(self.number()?), self.session()?);
+        let mut denial = None;
         let (answer, export) = match kind {
             kind::ADMITTED => {
                 let observed = Observed {
@@ -428,13 +512,69 @@ impl Reader<'_> {
                 (LenderAnswer::Admitted(session, observed), self.export()?)
             }
             kind::BEGUN => (LenderAnswer::Begun(session), String::new()),
-            _ => (LenderAnswer::Refused(session), String::new()),
+            _ => {
+                denial = Some(self.denial()?);
+                (LenderAnswer::Refused(session), String::new())
+            }
         };
         Ok(Message::Lent(Lent {
             disk,
             answer,
             export,
+            denial,
         }))
+    }
+
+    /// A number, or none: then zeroes are in its place.
+    fn maybe(&mut self) -> Result<Option<u64>, WireError> {
+        match (self.take()?, self.number()?) {
+            ([0], 0) => Ok(None),
+            ([1], number) => Ok(Some(number)),
+            _ => Err(WireError::Malformed),
+        }
+    }
+
+    fn denial(&mut self) -> Result<Denial, WireError> {
+        let ([code], ballot, by) = (self.take()?, self.ballot()?, self.maybe()?);
+        match (code, ballot == Ballot::default() && by.is_none()) {
+            (1, _) => Ok(Denial::Tenure(ballot, by.map(MemberId))),
+            (2, true) => Ok(Denial::InUse),
+            (3, true) => Ok(Denial::Unopened),
+            (4, true) => Ok(Denial::Unknown),
+            (5, true) => Ok(Denial::Anew),
+            _ => Err(WireError::Malformed),
+        }
+    }
+
+    fn looked(&mut self) -> Result<Looked, WireError> {
+        let disk = DiskId(self.number()?);
+        let ([code], by) = (self.take()?, self.maybe()?);
+        let holder = match (code, by) {
+            (0, None) => Holder::Nobody,
+            (1, by) => Holder::Session(by.map(MemberId)),
+            (2, None) => Holder::Process,
+            (3, None) => Holder::Unopened,
+            (4, None) => Holder::Unknown,
+            (5, None) => Holder::NotLent,
+            _ => return Err(WireError::Malformed),
+        };
+        Ok(Looked {
+            disk,
+            holder,
+            enforced: self.ballot()?,
+            pool: self.maybe()?,
+            contents: self.contents()?,
+        })
+    }
+
+    /// All that is left is a text without control characters: it is shown on terminals.
+    fn contents(&mut self) -> Result<String, WireError> {
+        let text = std::str::from_utf8(std::mem::take(&mut self.rest));
+        let text = text.map_err(|_| WireError::Malformed)?;
+        match text.len() <= CONTENTS_BYTES_MAX && !text.contains(char::is_control) {
+            true => Ok(text.to_owned()),
+            false => Err(WireError::Malformed),
+        }
     }
 
     /// All that is left is one.
@@ -498,6 +638,17 @@ impl Reader<'_> {
                 LenderRequest::Begin(self.session()?, self.number()?),
             ),
             kind::ADMITTED | kind::BEGUN | kind::LENDER_REFUSED => self.lent(kind)?,
+            kind::LOOK_AT_DISK => Message::LookAt(DiskId(self.number()?)),
+            kind::LOOKED => Message::Looked(self.looked()?),
+            kind::ASK_CONFIGURATION => Message::AskConfiguration,
+            kind::CONFIGURATION => {
+                let ([is_there], digest) = (self.take()?, self.take()?);
+                match (is_there, digest == [0; DIGEST_BYTES]) {
+                    (1, _) => Message::Configuration(Some(digest)),
+                    (0, true) => Message::Configuration(None),
+                    _ => return Err(WireError::Malformed),
+                }
+            }
             _ => return Err(WireError::Malformed),
         })
     }
@@ -572,15 +723,73 @@ mod tests {
                 disk: DiskId(5),
                 answer,
                 export: export.to_owned(),
+                denial: None,
             })
         };
-        vec![
+        let denied = [
+            Denial::Tenure(ballot(), Some(MemberId(2))),
+            Denial::Tenure(ballot(), None),
+            Denial::InUse,
+            Denial::Unopened,
+            Denial::Unknown,
+            Denial::Anew,
+        ];
+        let denied = denied.map(|denial| {
+            Message::Lent(Lent {
+                disk: DiskId(5),
+                answer: LenderAnswer::Refused(session),
+                export: String::new(),
+                denial: Some(denial),
+            })
+        });
+        let holders = [
+            Holder::Nobody,
+            Holder::Session(Some(MemberId(2))),
+            Holder::Session(None),
+            Holder::Process,
+            Holder::Unopened,
+            Holder::Unknown,
+            Holder::NotLent,
+        ];
+        let looked = holders.map(|holder| {
+            Message::Looked(Looked {
+                disk: DiskId(5),
+                holder,
+                enforced: ballot(),
+                pool: Some(POOL),
+                contents: String::new(),
+            })
+        });
+        let mut all = vec![
             Message::AskLender(DiskId(5), LenderRequest::Claim(session)),
             Message::AskLender(DiskId(5), LenderRequest::Begin(session, 8)),
             lent(LenderAnswer::Admitted(session, observed), "5"),
             lent(LenderAnswer::Begun(session), ""),
-            lent(LenderAnswer::Refused(session), ""),
-        ]
+            Message::LookAt(DiskId(5)),
+            Message::AskConfiguration,
+            Message::Configuration(None),
+            Message::Configuration(Some([7; DIGEST_BYTES])),
+        ];
+        all.extend(denied.into_iter().chain(looked));
+        all
+    }
+
+    #[test]
+    fn a_text_about_a_disk_has_a_bound_and_no_control_characters() {
+        let looked = |contents: String| {
+            let looked = Looked {
+                disk: DiskId(5),
+                holder: Holder::Nobody,
+                enforced: ballot(),
+                pool: None,
+                contents,
+            };
+            let envelope = enveloped(Message::Looked(looked));
+            Envelope::decode(&envelope.encode()[4..]) == Ok(envelope)
+        };
+        assert!(looked("a pool".repeat(42)));
+        assert!(!looked("x".repeat(CONTENTS_BYTES_MAX + 1)));
+        assert!(!looked("\x1b[2J".to_owned()));
     }
 
     fn enveloped(message: Message) -> Envelope {
@@ -625,6 +834,7 @@ mod tests {
                 disk: DiskId(5),
                 answer: LenderAnswer::Admitted(session, observed),
                 export: "s".repeat(length),
+                denial: None,
             }))
         };
         for (length, is_right) in [(0, false), (1, true), (128, true), (129, false)] {

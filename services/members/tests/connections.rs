@@ -13,7 +13,7 @@ use members::{
 };
 use rustls::{ClientConnection, ServerConnection, StreamOwned};
 use takeover::legs::{
-    Answer, Ballot, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Record, Request,
+    Answer, Ballot, Denial, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Record, Request,
     Session, Tag,
 };
 use tempfile::TempDir;
@@ -41,11 +41,11 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        Self::lending(|_, _, _| None)
+        Self::lending(|_, _| None)
     }
 
     fn lending(
-        lend: impl Fn(MemberId, DiskId, LenderRequest) -> Option<Lent> + Send + Sync + 'static,
+        lend: impl Fn(MemberId, &Envelope) -> Option<Message> + Send + Sync + 'static,
     ) -> Self {
         let folder = tempfile::tempdir().expect("folder");
         let (identity, heads) = (identity(), [identity(), identity()]);
@@ -393,17 +393,18 @@ fn a_claim_that_waits_for_a_disk_delays_no_other_message() {
     const DISK: DiskId = DiskId(5);
     let (free, is_free) = channel::<()>();
     let is_free = Mutex::new(is_free);
-    let world = World::lending(move |from, disk, request| {
-        assert_eq!((from, disk), (HEADS[0], DISK));
+    let world = World::lending(move |from, question| {
+        assert_eq!(from, HEADS[0]);
         let _ = is_free.lock().expect("no holder panics").recv_timeout(WAIT);
-        let LenderRequest::Claim(session) = request else {
+        let Message::AskLender(DISK, LenderRequest::Claim(session)) = question.message else {
             return None;
         };
-        Some(Lent {
-            disk,
+        Some(Message::Lent(Lent {
+            disk: DISK,
             answer: LenderAnswer::Refused(session),
             export: String::new(),
-        })
+            denial: Some(Denial::InUse),
+        }))
     });
     let head = world.head(0);
     let session = Session {
@@ -419,6 +420,7 @@ fn a_claim_that_waits_for_a_disk_delays_no_other_message() {
         disk: DISK,
         answer: LenderAnswer::Refused(session),
         export: String::new(),
+        denial: Some(Denial::InUse),
     };
     assert_eq!(heard.envelope.message, Message::Lent(lent));
 }

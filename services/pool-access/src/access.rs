@@ -391,7 +391,7 @@ fn create_unnoted(
         Some(legs) => {
             legs.install(&mut options);
             create.groups = legs.groups();
-            Some(legs.begin_founding()?)
+            Some(legs.begin_founding(create.overwrite)?)
         }
         None => None,
     };

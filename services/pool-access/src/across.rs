@@ -11,7 +11,7 @@ use control::operations::pool::{DeviceGroup, GroupKind, GroupRole};
 use control::{Advice, Button, Failure, FailureKind, Severity};
 use engine::pool::{Candidate, Claims, ImportOptions, SafeToOwn};
 use engine::{Engine, Pool};
-use legs::{Founding, Inbox, Legs, Members, Network, Options, Shown, Stage};
+use legs::{Founding, Inbox, Legs, Members, Network, Options, Proof, Shown, Stage};
 use legs_config::{Kind, LegsFile};
 use members::Peer;
 use takeover::legs::{DiskId, MemberId};
@@ -21,6 +21,7 @@ use crate::common::Common;
 use crate::engines::EngineOptions;
 use crate::engines::across::{Across, AcrossSide};
 use crate::leg_view;
+use crate::open::PreviousOwner;
 
 /// What is told of a pool's legs.
 #[derive(Clone, Debug, Default)]
@@ -140,7 +141,7 @@ impl LegsOfPool {
         }
     }
 
-    fn network(&self, other_is_stopped: bool) -> Network {
+    fn network(&self, proof: Proof) -> Network {
         let members = self.file.members.values();
         let peers = members.map(|member| Peer {
             member: MemberId(member.number),
@@ -151,8 +152,35 @@ impl LegsOfPool {
             identity: Arc::clone(&self.identity),
             peers: peers.collect(),
             folder: legs::folder(&self.state),
-            other_is_stopped,
+            proof,
+            configuration: self.file.digest(self.record()).unwrap_or_default(),
+            heads: self
+                .file
+                .members
+                .values()
+                .filter(|member| member.kind == Kind::Head)
+                .map(|member| MemberId(member.number))
+                .collect(),
         }
+    }
+
+    /// What is said of the owner before, with the members' names.
+    fn proof(&self, said: &PreviousOwner) -> Result<Proof, Failure> {
+        let head = |name: &String| {
+            let found = self.file.members.get(name);
+            let found = found.filter(|member| member.kind == Kind::Head);
+            let number = found.map(|member| MemberId(member.number));
+            number.ok_or_else(|| {
+                Failure::usage(format!("the configuration of legs names no head {name}"))
+                    .advise("give the head that used the pool last by its name there")
+            })
+        };
+        Ok(match said {
+            PreviousOwner::IsStopped => Proof::Word,
+            PreviousOwner::HostIsStopped(name) => Proof::Stopped(head(name)?),
+            PreviousOwner::HostIsOff(name) => Proof::Fenced(head(name)?),
+            PreviousOwner::Unknown | PreviousOwner::IsWatched => Proof::None,
+        })
     }
 
     fn config(&self) -> takeover::legs::Config {
@@ -168,7 +196,7 @@ impl LegsOfPool {
     pub fn open(
         &self,
         engine: Arc<dyn Engine>,
-        previous_owner_is_stopped: bool,
+        owner_before: &PreviousOwner,
         disk_wait: Duration,
         ours: impl Fn(&str) -> Result<(), Failure> + Send + Sync + 'static,
     ) -> Result<(Box<dyn Pool>, Legs), Failure> {
@@ -183,7 +211,7 @@ impl LegsOfPool {
         let side = AcrossSide::new(&self.across, disk_wait, inbox.reporter(), Box::new(open));
         let options = Options {
             config: self.config(),
-            members: Members::Links(self.network(previous_owner_is_stopped)),
+            members: Members::Links(self.network(self.proof(owner_before)?)),
             before_action: None,
         };
         let legs =
@@ -195,7 +223,9 @@ impl LegsOfPool {
 
     fn refused(&self, error: &legs::Failure) -> Failure {
         let kind = match error {
-            legs::Failure::Refused(_) => FailureKind::NeedsConfirmation,
+            legs::Failure::Refused(_) | legs::Failure::Overwrites(_) => {
+                FailureKind::NeedsConfirmation
+            }
             legs::Failure::Store(_) | legs::Failure::Side(_) => FailureKind::Unavailable,
         };
         let failure = Failure::from_chain(kind, error);
@@ -225,12 +255,21 @@ impl LegsOfPool {
     ///
     /// # Errors
     ///
-    /// A member does not answer, knows the pool, or does not lend a leg.
-    pub fn begin_founding(&self) -> Result<Founding, Failure> {
-        let names = self.file.clone();
-        let name = move |member| names.name(member);
-        let (founding, granted) = Founding::begin(self.config(), self.network(false), name)
-            .map_err(|error| self.refused(&error))?;
+    /// A member does not answer, knows the pool, or does not lend a leg; a leg is in use, or carries something and `may_overwrite` is
+    /// not said.
+    pub fn begin_founding(&self, may_overwrite: bool) -> Result<Founding, Failure> {
+        let (config, network) = (self.config(), self.network(Proof::None));
+        let names = NamesOfFile(self.file.clone());
+        let (founding, granted) = Founding::begin(config, network, may_overwrite, names)
+            .map_err(|error| {
+                let failure = self.refused(&error);
+                match error {
+                    legs::Failure::Overwrites(_) => failure.advise(
+                        "--overwrite-old-labels overwrites what nobody uses, also what is not of ZFS: see whether these disks are meant",
+                    ),
+                    _ => failure,
+                }
+            })?;
         for (disk, granted) in granted {
             if self.across.own().contains_key(&disk) {
                 continue;
@@ -261,6 +300,27 @@ impl LegsOfPool {
                 "the pool has no record, and is no good without: make it again, with --overwrite-old-labels",
             )
         })
+    }
+}
+
+/// What things are called in a configuration.
+struct NamesOfFile(LegsFile);
+
+impl legs::Names for NamesOfFile {
+    fn member(&self, member: MemberId) -> String {
+        self.0.name(member)
+    }
+
+    fn disk(&self, disk: DiskId) -> String {
+        self.0.disk_name(disk)
+    }
+
+    fn pool(&self, number: u64) -> String {
+        let mut pools = self.0.pools.iter();
+        match pools.find(|(_, pool)| pool.guid == number) {
+            Some((name, _)) => format!("pool {name}"),
+            None => format!("the pool of number {number}"),
+        }
     }
 }
 
@@ -345,6 +405,14 @@ fn advice(file: &LegsFile, shown: &Shown) -> Vec<Advice> {
             name(disk)
         );
         let what = "see where it was written: it may hold writes that nobody else has";
+        advice.push(Advice::new(Severity::Error, what, why));
+    }
+    for head in &shown.differing {
+        let why = format!(
+            "the leg-server of {} has read a legs.toml that says something else of this pool",
+            file.name(*head)
+        );
+        let what = "write the same file on each head, but for `me` and the key, and restart the leg-servers";
         advice.push(Advice::new(Severity::Error, what, why));
     }
     for (member, why) in &shown.unheard {
@@ -438,6 +506,7 @@ legs = [{{ disk = 11, head = "a", path = "/x" }}, {{ disk = 22, head = "b", path
             copying: BTreeSet::new(),
             last: None,
             unheard: BTreeMap::from([(MemberId(2), "connection refused".to_owned())]),
+            differing: BTreeSet::new(),
         };
         let told: Vec<String> = advice(&file, &shown)
             .iter()

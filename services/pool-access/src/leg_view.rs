@@ -94,6 +94,7 @@ mod tests {
             copying: BTreeSet::new(),
             last: None,
             unheard: BTreeMap::from([(MemberId(2), "connection refused".to_owned())]),
+            differing: BTreeSet::new(),
         };
         let look = |shown: &Shown| view(&file, pool, shown, |disk| format!("/run/{}", disk.0));
         let states = |shown: &Shown| -> Vec<&str> {

@@ -60,13 +60,14 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub drain_timeout: u64,
     /// Open a pool whose legs lie on several heads, by this configuration
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["stopped_owner", "fenced_owner", "watch_for_owner"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "watch_for_owner")]
     pub legs: Option<PathBuf>,
     /// The machine that used the pool last is switched off or will never touch it again. With --legs: nothing of Bulkhead runs on
-    /// the other head, its leg-server neither
+    /// the other head, its leg-server neither. It does not count while that head answers
     #[arg(long, group = "owner")]
     pub previous_owner_is_stopped: bool,
-    /// The same, but only if the machine that used the pool last has this name
+    /// The same, but only if the machine that used the pool last has this name. With --legs: no pool server has the pool on that
+    /// head, and its leg-server may run
     #[arg(long, value_name = "HOST", group = "owner")]
     pub stopped_owner: Option<String>,
     /// The machine that used the pool last was powered off, if it has this name: no sign of life of
@@ -131,7 +132,7 @@ impl From<ClaimsWord> for Claims {
 
 impl ServeArgs {
     /// What is said about the previous owner.
-    fn owner(&self) -> PreviousOwner {
+    pub(crate) fn owner(&self) -> PreviousOwner {
         match (&self.stopped_owner, &self.fenced_owner) {
             (Some(name), _) => PreviousOwner::HostIsStopped(name.clone()),
             (_, Some(name)) => PreviousOwner::HostIsOff(name.clone()),

@@ -179,8 +179,8 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
             (pool, None)
         }
         Some(legs) => {
-            let is_stopped = args.previous_owner_is_stopped;
-            let (pool, record) = legs.open(Arc::clone(&engine), is_stopped, disk_wait, ours)?;
+            let before = args.owner();
+            let (pool, record) = legs.open(Arc::clone(&engine), &before, disk_wait, ours)?;
             (pool, Some(record))
         }
     };

@@ -6,7 +6,7 @@
 //!
 //! A local owner has a session like any other; the end of its process is the drain.
 
-use super::record::{Ballot, Roots, Session};
+use super::record::{Ballot, MemberId, Roots, Session};
 use super::rules::{Rule, holds};
 
 /// What a lender has on stable storage.
@@ -58,6 +58,38 @@ pub struct Observed {
     pub roots: Roots,
 }
 
+/// Why a lender admits no session, for people: the decision does not depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// This tenure has claimed the disk, that of this member if the lender still knows whose it is.
+    Tenure(Ballot, Option<MemberId>),
+    /// A process of the lender's machine has the disk.
+    InUse,
+    /// The disk cannot be opened.
+    Unopened,
+    /// What is kept of the disk cannot be read.
+    Unknown,
+    /// The lender started anew since the session was admitted.
+    Anew,
+}
+
+/// Who has a disk, by its lender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// Nobody.
+    Nobody,
+    /// A session, of this member.
+    Session(Option<MemberId>),
+    /// A process of the lender's machine.
+    Process,
+    /// It cannot be opened.
+    Unopened,
+    /// What is kept of the disk cannot be read.
+    Unknown,
+    /// The machine does not lend such a disk.
+    NotLent,
+}
+
 /// What follows from a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LenderReply {
@@ -93,6 +125,14 @@ impl Lender {
     /// What is on stable storage.
     pub fn kept(&self) -> Kept {
         self.kept
+    }
+
+    /// Why that session is refused.
+    pub fn denial(&self, session: Session) -> Denial {
+        match session.ballot == self.kept.enforced && self.admitted != Some(session) {
+            true => Denial::Anew,
+            false => Denial::Tenure(self.kept.enforced, None),
+        }
     }
 
     /// Answers a request. `roots`: of the disk, read now.

@@ -37,7 +37,9 @@ pub use encoding::{
     DecodeError, RECORD_BYTES_MAX, STAMP_BYTES, decode_kept, decode_memory, encode_kept,
     encode_memory,
 };
-pub use lender::{Kept, Lender, LenderAnswer, LenderReply, LenderRequest, Observed};
+pub use lender::{
+    Denial, Holder, Kept, Lender, LenderAnswer, LenderReply, LenderRequest, Observed,
+};
 pub use member::{Answer, Memory, Reply, Request, Tag};
 pub use membership::{Config, LegGroup, Membership, StandIn};
 pub use owner::{Action, Completeness, Event, Owner};

@@ -184,6 +184,12 @@ impl Record {
         })
     }
 
+    /// Whether the disk is one of the pool's.
+    pub fn names(&self, disk: DiskId) -> bool {
+        let is_divergent = self.divergent.contains(&disk);
+        self.current.contains_key(&disk) || self.stale.contains_key(&disk) || is_divergent
+    }
+
     /// Makes a current disk stale.
     pub fn drop_disk(&mut self, disk: DiskId, lack: Lack) {
         let Some(marks) = self.marks(disk) else {

@@ -3,7 +3,7 @@
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::nbd::Nbd;
@@ -16,6 +16,7 @@ const BLOCK: usize = 16 << 10;
 pub struct Way {
     address: String,
     connections: Arc<Mutex<Vec<TcpStream>>>,
+    is_cut: Arc<AtomicBool>,
 }
 
 impl Way {
@@ -24,15 +25,22 @@ impl Way {
         let way = Self {
             address: listener.local_addr().expect("bound").to_string(),
             connections: Arc::default(),
+            is_cut: Arc::default(),
         };
         let connections = Arc::clone(&way.connections);
+        let is_cut = Arc::clone(&way.is_cut);
         std::thread::spawn(move || {
             for from in listener.incoming() {
                 let (Ok(from), Ok(to)) = (from, TcpStream::connect(&address)) else {
                     continue;
                 };
                 let both = [&from, &to].map(|one| one.try_clone().expect("a descriptor"));
-                connections.lock().expect("no panic").extend(both);
+                let mut connections = connections.lock().expect("no panic");
+                if is_cut.load(Ordering::Relaxed) {
+                    continue;
+                }
+                connections.extend(both);
+                drop(connections);
                 for (mut from, mut to) in [
                     (
                         from.try_clone().expect("a descriptor"),
@@ -57,6 +65,16 @@ impl Way {
             let _ = connection.shutdown(Shutdown::Both);
         }
         connections.len() / 2
+    }
+
+    /// Ends all connections, and passes none on from now on; or passes them on again.
+    fn set_cut(&self, is_cut: bool) {
+        let connections = self.connections.lock().expect("no panic");
+        self.is_cut.store(is_cut, Ordering::Relaxed);
+        drop(connections);
+        if is_cut {
+            self.cut();
+        }
     }
 }
 
@@ -151,6 +169,25 @@ impl Head {
         std::fs::read_to_string(said).expect("readable")
     }
 
+    /// Changes this head's configuration, and starts its leg-server anew.
+    pub fn reconfigure(&mut self, change: impl FnOnce(&str) -> String) {
+        let path = self.machine.path("legs.toml");
+        let text = std::fs::read_to_string(&path).expect("written");
+        std::fs::write(&path, change(&text)).expect("written");
+        self.leg_server.kill();
+        self.start_leg_server();
+    }
+
+    /// Makes a pool by this head's configuration; what is said where that is refused.
+    pub fn founds(&self, words: &str) -> Result<(), String> {
+        let words = format!("pool create {words} --legs {}", self.config());
+        let said = self.machine.run(&words);
+        match said.code {
+            0 => Ok(()),
+            _ => Err(said.out + &said.err),
+        }
+    }
+
     /// Runs a command on this head, which succeeds; what it says.
     pub fn does(&self, words: &str) -> String {
         let said = self.machine.ok(&format!("{words} --search ."));
@@ -217,6 +254,8 @@ pub struct Pair {
     witness_folder: Option<tempfile::TempDir>,
     witness_address: String,
     pub witness: Process,
+    /// Between the heads, in both directions; none where they reach each other directly.
+    network: Vec<Way>,
     acknowledged: u64,
 }
 
@@ -244,13 +283,23 @@ fn program(name: &str) -> PathBuf {
 impl Pair {
     /// With pool `tank` on a leg of each head, and an exported volume in it; `a` serves it.
     pub fn new(has_witness: bool) -> (Self, ServerProcess) {
-        Self::with_groups(1, has_witness)
+        Self::start(1, has_witness, false)
     }
 
     /// The same with so many groups of a leg of each head.
     pub fn with_groups(groups: usize, has_witness: bool) -> (Self, ServerProcess) {
+        Self::start(groups, has_witness, false)
+    }
+
+    /// The same without a witness, and the network between the heads can be cut.
+    pub fn with_network() -> (Self, ServerProcess) {
+        Self::start(1, false, true)
+    }
+
+    fn start(groups: usize, has_witness: bool, has_network: bool) -> (Self, ServerProcess) {
         let [a, b, witness] = addresses();
         let mut pair = Self {
+            network: Vec::new(),
             a: Head::new("a", a, groups),
             b: Head::new("b", b, groups),
             witness_folder: has_witness.then(|| tempfile::tempdir().expect("a folder")),
@@ -258,7 +307,7 @@ impl Pair {
             witness: Process(None),
             acknowledged: 0,
         };
-        pair.configure(groups);
+        pair.configure(groups, has_network);
         pair.start_witness();
         pair.a.start_leg_server();
         pair.b.start_leg_server();
@@ -280,7 +329,7 @@ impl Pair {
         (pair, server)
     }
 
-    fn configure(&self, groups: usize) {
+    fn configure(&mut self, groups: usize, has_network: bool) {
         let fingerprint = |head: &Head| {
             let folder = head.machine.path("keys");
             let words = format!("leg-server fingerprint --folder {}", folder.display());
@@ -322,16 +371,32 @@ impl Pair {
             format!("[[pools.tank.groups]]\nneeded = 1\nlegs = [{a}, {b}]\n")
         };
         let groups: String = (0..groups).map(group).collect();
-        for head in [&self.a, &self.b] {
+        let mut network = Vec::new();
+        for (head, other) in [(&self.a, &self.b), (&self.b, &self.a)] {
             let keys = head.machine.path("keys");
-            let text = format!(
+            let mut text = format!(
                 "me = \"{}\"\ncertificate = {:?}\nkey = {:?}\n{members}\
                  [pools.tank]\nguid = 77\n{groups}",
                 head.name,
                 keys.join("cert.pem"),
                 keys.join("key.pem")
             );
+            for port in [7071, 7072].into_iter().filter(|_| has_network) {
+                let direct = format!("{}:{port}", other.address);
+                let way = Way::to(direct.clone());
+                text = text.replace(&direct, &way.address);
+                network.push(way);
+            }
             std::fs::write(head.machine.path("legs.toml"), text).expect("written");
+        }
+        self.network = network;
+    }
+
+    /// Cuts the network between the heads, or heals it.
+    pub fn cut_network(&self, is_cut: bool) {
+        assert!(!self.network.is_empty(), "there is one");
+        for way in &self.network {
+            way.set_cut(is_cut);
         }
     }
 

@@ -233,10 +233,14 @@ impl ServerProcess {
 
     /// SIGTERM, then the exit code.
     pub fn stop(mut self) -> i32 {
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &pid]).status();
-        assert!(sent.expect("kill runs").success());
+        self.signal("-TERM");
         self.wait()
+    }
+
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args([name, &pid]).status();
+        assert!(sent.expect("kill runs").success());
     }
 
     /// The exit code, when it ends by itself.

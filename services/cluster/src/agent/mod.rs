@@ -4,6 +4,7 @@
 
 mod address;
 mod carried;
+mod fences;
 mod meta;
 mod pacemaker;
 mod process;
@@ -86,6 +87,22 @@ pub trait PoolProgram {
     /// Writes down a step that Pacemaker did not ask for, of the resource of this name.
     fn took(&self, resource: &str, step: Step) {
         let _ = (resource, step);
+    }
+
+    /// The head whose fence the server of `pool` waits for, and a number that stands for this wish.
+    fn wished_fence(&self, pool: &PoolName) -> Option<(u64, String)> {
+        let _ = pool;
+        None
+    }
+
+    /// Tells the server that the head was fenced since the wish of this number.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be told.
+    fn confirm_fence(&self, pool: &PoolName, number: u64) -> Result<(), String> {
+        let _ = (pool, number);
+        Ok(())
     }
 
     /// Asks the server to write down what it has in memory. Nothing depends on it but the length of

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use takeover::timeline::Step;
 use units::PoolName;
 
+use super::fences::Fences;
 use super::{PoolProgram, QUESTIONS, ServerProcess, Surroundings, monitor_patience};
 use crate::process::Invocation;
 
@@ -58,7 +59,9 @@ pub(super) fn watch(pool: &PoolName, around: &Surroundings<'_>) -> Result<(), St
     let head = variable("OCF_RESKEY_CRM_meta_on_node")?;
     let patience = monitor_patience(around.program.monitor_limit(pool));
     let process = ServerProcess::new(&around.run_dir, pool);
-    let seen = look_on(pool, around.program, &process, patience)?;
+    let mut fences = Fences::default();
+    let beside = || fences.look(pool, around.program, around.cluster);
+    let seen = look_on(pool, around.program, &process, patience, beside)?;
     if seen == Seen::Nothing {
         return Ok(());
     }
@@ -78,6 +81,7 @@ fn look_on(
     program: &dyn PoolProgram,
     process: &ServerProcess,
     patience: Duration,
+    mut beside: impl FnMut(),
 ) -> Result<Seen, String> {
     if !process.is_alive()? {
         return Ok(Seen::Nothing);
@@ -99,6 +103,9 @@ fn look_on(
             true => 0,
             false => unanswered + 1,
         };
+        if unanswered == 0 {
+            beside();
+        }
         if unanswered >= QUESTIONS {
             return Ok(match process.is_alive()? {
                 true => Seen::Silent,
@@ -154,7 +161,8 @@ mod tests {
         let pool = "tank".parse().expect("a name");
         let process = ServerProcess::new(folder, &pool);
         let program = Program(AtomicU32::new(answers));
-        look_on(&pool, &program, &process, Duration::from_millis(1)).expect("it is found out")
+        look_on(&pool, &program, &process, Duration::from_millis(1), || ())
+            .expect("it is found out")
     }
 
     #[test]

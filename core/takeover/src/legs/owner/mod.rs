@@ -345,10 +345,15 @@ impl Owner {
         self.oldest = self.asked;
         self.heard = None;
         self.fence = Fence::None;
-        match self.phase {
+        match &self.phase {
             Phase::Idle => {}
             Phase::Tenure(_) => {
                 self.in_tenure(config, out, |tenure, step| tenure.ask_whether_over(step));
+            }
+            // Nothing follows yet from what was read.
+            Phase::Reading(reading) => {
+                let (nonce, word) = reading.wish();
+                self.open(config, nonce, word, out);
             }
             _ => self.refuse(Refusal::Changed, out),
         }
@@ -430,5 +435,53 @@ impl Owner {
                 });
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::legs::{LegGroup, Membership};
+
+    const ME: MemberId = MemberId(1);
+    const OTHER: MemberId = MemberId(2);
+
+    fn two_heads() -> Config {
+        Config {
+            me: ME,
+            pool: 7,
+            membership: Membership::TwoHeads([ME, OTHER]),
+            groups: vec![LegGroup {
+                lenders: [(DiskId(11), ME), (DiskId(22), OTHER)].into(),
+                needed: 1,
+            }],
+        }
+    }
+
+    /// The member of this head is being started beside it, which is a freeze for whoever looks on.
+    #[test]
+    fn a_freeze_while_members_are_read_has_them_read_anew() {
+        let (config, own) = (two_heads(), Memory::default());
+        let mut owner = Owner::new(9);
+        let open = Event::Open {
+            nonce: 1,
+            word: None,
+        };
+        let first = owner.handle(&config, &own, open);
+        let again = owner.handle(&config, &own, Event::Thawed);
+        let asked = |actions: &[Action]| {
+            let tags = actions.iter().map(|action| match action {
+                Action::Ask(member, Request::Read(tag)) => (*member, tag.number),
+                other => panic!("{other:?}"),
+            });
+            tags.collect::<Vec<_>>()
+        };
+        let (first, again) = (asked(&first), asked(&again));
+        assert_eq!(first.len(), 2);
+        assert_eq!(again.len(), 2);
+        assert!(
+            again[0].1 > first[0].1,
+            "what was answered before is not believed"
+        );
     }
 }

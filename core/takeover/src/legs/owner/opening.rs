@@ -369,6 +369,11 @@ fn is_sole(config: &Config, own: &Memory) -> bool {
 }
 
 impl Reading {
+    /// What it began with.
+    pub(super) fn wish(&self) -> (u64, Option<Version>) {
+        (self.nonce, self.word)
+    }
+
     fn newest(&self, heard: Option<&Record>) -> Option<Record> {
         let accepted = self.answers.values().filter_map(|one| one.accepted.clone());
         accepted.chain(heard.cloned()).reduce(Record::newer)

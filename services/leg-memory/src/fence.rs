@@ -1,0 +1,124 @@
+//! What a pool server with two heads and no witness, and who knows of fences on its machine, tell each other by files. The server may not
+//! ask the cluster itself: it has no rights for that.
+//!
+//! * `POOL.fence-wanted`: nothing is heard of the other head, and its fence would be a vote. A number that stands for this wish, and the
+//!   name of the head.
+//! * `POOL.fence-confirmed`: the number of the wish. The head was fenced after the wish was there.
+//!
+//! Neither outlives its use: a wish of an earlier process has another number.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Longest file that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 1024;
+
+/// A fence that would be a vote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FenceWish {
+    /// Stands for this wish.
+    pub number: u64,
+    /// Whose fence.
+    pub head: String,
+}
+
+fn path(folder: &Path, pool: u64, what: &str) -> PathBuf {
+    folder.join(format!("{pool}.fence-{what}"))
+}
+
+fn put(path: &Path, text: &str) -> io::Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    File::create(&new)?.write_all(text.as_bytes())?;
+    std::fs::rename(&new, path)
+}
+
+fn get(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    let file = File::open(path).ok()?;
+    file.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// Notes a wish.
+///
+/// # Errors
+///
+/// The system fails. Nobody hears of the wish then.
+pub fn wish_for_fence(folder: &Path, pool: u64, wish: &FenceWish) -> io::Result<()> {
+    let text = format!("{:016x} {}\n", wish.number, wish.head);
+    put(&path(folder, pool, "wanted"), &text)
+}
+
+/// The wish that stands.
+pub fn wished_fence(folder: &Path, pool: u64) -> Option<FenceWish> {
+    let text = get(&path(folder, pool, "wanted"))?;
+    let (number, head) = text.trim_end().split_once(' ')?;
+    Some(FenceWish {
+        number: u64::from_str_radix(number, 16).ok()?,
+        head: head.to_owned(),
+    })
+}
+
+/// Says that the head was fenced since the wish of that number was noted.
+///
+/// # Errors
+///
+/// The system fails.
+pub fn confirm_fence(folder: &Path, pool: u64, number: u64) -> io::Result<()> {
+    put(
+        &path(folder, pool, "confirmed"),
+        &format!("{number:016x}\n"),
+    )
+}
+
+/// Whether the wish of that number has come true.
+pub fn is_fence_confirmed(folder: &Path, pool: u64, number: u64) -> bool {
+    let text = get(&path(folder, pool, "confirmed"));
+    text.is_some_and(|text| text.trim_end() == format!("{number:016x}"))
+}
+
+/// Nothing is wished for any more.
+///
+/// # Errors
+///
+/// The system fails. A number that stays says nothing about another wish.
+pub fn forget_fence(folder: &Path, pool: u64) -> io::Result<()> {
+    for what in ["wanted", "confirmed"] {
+        match std::fs::remove_file(path(folder, pool, what)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_confirmation_is_of_one_wish() {
+        let folder = tempfile::tempdir().expect("folder");
+        let place = folder.path();
+        assert_eq!(wished_fence(place, 7), None);
+        let wish = FenceWish {
+            number: 5,
+            head: "left".to_owned(),
+        };
+        wish_for_fence(place, 7, &wish).expect("noted");
+        assert_eq!(wished_fence(place, 7), Some(wish));
+        assert!(!is_fence_confirmed(place, 7, 5));
+        confirm_fence(place, 7, 5).expect("said");
+        assert!(is_fence_confirmed(place, 7, 5));
+        assert!(!is_fence_confirmed(place, 7, 6) && !is_fence_confirmed(place, 8, 5));
+        forget_fence(place, 7).expect("forgotten");
+        forget_fence(place, 7).expect("nothing to do");
+        assert_eq!(wished_fence(place, 7), None);
+        assert!(!is_fence_confirmed(place, 7, 5));
+        std::fs::write(place.join("7.fence-wanted"), "no number").expect("damaged");
+        assert_eq!(wished_fence(place, 7), None);
+    }
+}
