@@ -1,5 +1,7 @@
 //! Opens a pool in this process: the engine, the labels, the proof that nobody else has it.
 
+use std::time::{Duration, Instant};
+
 use control::failure::chain;
 use control::{Failure, FailureKind};
 use engine::pool::legs::Basis;
@@ -14,6 +16,11 @@ use crate::places;
 
 /// So often a pool is looked at again that somebody wrote to while it was claimed.
 const CHANGES_MAX: usize = 3;
+
+/// So long a pool that is to be exported may be in use by what ends by itself.
+const BUSY_WAIT: Duration = Duration::from_secs(2);
+/// Pause between two attempts.
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
 /// Whether the administrator vouches for the previous owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,9 +191,19 @@ fn prove(
 }
 
 /// Exports the pool that this process opened for a moment.
-pub fn export(pool: Box<dyn Pool>) -> Result<(), Failure> {
-    pool.export().map_err(|(_, error)| {
-        Failure::new(FailureKind::Failed, chain(&error))
-            .advise("the pool is as safe as after a crash: the next command recovers it")
-    })
+pub fn export(mut pool: Box<dyn Pool>) -> Result<(), Failure> {
+    let until = Instant::now() + BUSY_WAIT;
+    loop {
+        let (kept, error) = match pool.export() {
+            Ok(()) => return Ok(()),
+            Err(failed) => failed,
+        };
+        // A leg that comes back at this moment uses it.
+        if error.kind != PoolErrorKind::Busy || Instant::now() >= until {
+            return Err(Failure::new(FailureKind::Failed, chain(&error))
+                .advise("the pool is as safe as after a crash: the next command recovers it"));
+        }
+        pool = kept;
+        std::thread::sleep(BUSY_PAUSE);
+    }
 }
