@@ -10,7 +10,7 @@ use file_system::memory::MemoryFileSystem;
 use nfs::exports::{Exports, Shared, Source};
 use nfs::rpc::{Credential, Found, NoCall, find_record, join_fragments, read_call};
 use nfs::sharenfs::Share;
-use nfs::v4::{Caller, MESSAGE_BYTES_MAX, Presentation, Service};
+use nfs::v4::{Caller, Holders, MESSAGE_BYTES_MAX, NoRecord, Presentation, Service};
 use nfs::xdr::{Reader, Writer};
 
 const RECORD_BYTES_MAX: usize = 64 << 10;
@@ -84,7 +84,7 @@ fuzz_target!(|input: &[u8]| {
         lease_seconds: 90,
         grace_seconds: 0,
     };
-    let service = Service::new(presentation);
+    let service = Service::new(presentation, Holders::default(), Arc::new(NoRecord));
     let share = Share::parse("rw=127.0.0.1,no_root_squash").expect("a share");
     let shared = Shared {
         name: String::new(),

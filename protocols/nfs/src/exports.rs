@@ -243,10 +243,10 @@ impl Exports {
         Ok(())
     }
 
-    /// Whether a client may use anything.
+    /// Whether a client may use anything, or perhaps what is still to come.
     pub fn admits(&self, from: &Source) -> bool {
         let mut shared = self.shared().iter();
-        shared.any(|export| export.access(from).is_some())
+        self.is_incomplete || shared.any(|export| export.access(from).is_some())
     }
 
     /// What is shared, in the order that it was given in.

@@ -1,14 +1,16 @@
-//! NFS 4.1 and 4.2 over TCP: a server for file systems behind the trait [`FileSystem`](file_system::FileSystem), which it shows as one tree.
+//! NFS 3, 4.1 and 4.2 over TCP: a server for file systems behind the trait [`FileSystem`](file_system::FileSystem), which it shows as one tree.
 //!
-//! [`xdr`], [`rpc`] and [`v4`] are bytes in, bytes out: no sockets, no clock. [`server`] puts them on sockets.
+//! [`xdr`], [`rpc`], [`v3`] and [`v4`] are bytes in, bytes out: no sockets, no clock. [`server`] puts them on sockets.
 //!
-//! The references are RFC 4506 (XDR), RFC 5531 (RPC), RFC 8881 and RFC 7862 (NFS).
+//! The references are RFC 4506 (XDR), RFC 5531 (RPC), RFC 1813, RFC 8881 and RFC 7862 (NFS).
 
 #![forbid(unsafe_code)]
 
 pub mod exports;
+mod listing;
 pub mod rpc;
 pub mod server;
 pub mod sharenfs;
+pub mod v3;
 pub mod v4;
 pub mod xdr;

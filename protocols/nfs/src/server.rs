@@ -15,13 +15,19 @@ use serving::{
 
 use crate::exports::{ExportError, Exports, Shared as SharedFiles, Source};
 use crate::rpc::{self, Accepted, BadRecord, Call, Found, NoCall};
-use crate::v4::{self, Caller, MESSAGE_BYTES_MAX, Presentation, Service, Unanswered};
+use crate::v3;
+use crate::v4::{
+    self, Caller, ClientRecord, Holders, MESSAGE_BYTES_MAX, NoRecord, Presentation, Service,
+    Unanswered, Used,
+};
 use crate::xdr::{Reader, Writer};
 
 /// The program number of NFS.
 const PROGRAM: u32 = 100_003;
-/// The version that is served.
+/// The version with sessions.
 const VERSION: u32 = 4;
+const NULL: u32 = 0;
+const COMPOUND: u32 = 1;
 /// Bytes of a record besides the arguments that are agreed on in a session: header and credential.
 const CALL_HEADER_BYTES: usize = 1024;
 /// Bytes of a record.
@@ -157,10 +163,21 @@ pub struct NfsServer {
 }
 
 impl NfsServer {
-    /// A server that serves nothing yet.
+    /// A server that serves nothing yet, after which nobody knows who had something open, and which follows none.
     pub fn new(presentation: Presentation, limits: ServerLimits) -> Self {
+        Self::after(presentation, limits, Holders::default(), Arc::new(NoRecord))
+    }
+
+    /// A server that serves nothing yet, after one whose clients may take back what they had; who has something open at it is kept in
+    /// `record`.
+    pub fn after(
+        presentation: Presentation,
+        limits: ServerLimits,
+        earlier: Holders,
+        record: Arc<dyn ClientRecord>,
+    ) -> Self {
         let shared = Shared {
-            service: Service::new(presentation),
+            service: Service::new(presentation, earlier, record),
             limits,
             budget: Budget::new(limits.payload_bytes_max),
             workers: Workers::new("nfs-worker", limits.workers_max),
@@ -338,32 +355,21 @@ impl Shared {
     /// The answer to a call, or why there is none.
     fn answer(&self, call: &Call, arguments: &[u8], caller: &Caller<'_>) -> Result<Answered, End> {
         let mut out = Writer::with_capacity(ANSWER_BYTES);
-        let mut accepted = |how| rpc::write_accepted(&mut out, call.transaction, how);
         let mut export = None;
-        if call.program != PROGRAM {
-            accepted(Accepted::ProgramUnavailable);
-        } else if call.version != VERSION {
-            accepted(Accepted::ProgramMismatch {
-                lowest: VERSION,
-                highest: VERSION,
-            });
-        } else {
-            match call.procedure {
-                0 => accepted(Accepted::Success),
-                1 => {
-                    accepted(Accepted::Success);
-                    match self.service.compound(arguments, caller, &mut out) {
-                        Ok(used) => export = used.export,
-                        Err(Unanswered::Malformed) => {
-                            out.truncate(0);
-                            let how = Accepted::GarbageArguments;
-                            rpc::write_accepted(&mut out, call.transaction, how);
-                        }
-                        Err(Unanswered::Gone) => return Err(End::Gone),
+        match accepts(call) {
+            Accepted::Success => {
+                rpc::write_accepted(&mut out, call.transaction, Accepted::Success);
+                match self.execute(call, arguments, caller, &mut out) {
+                    Ok(used) => export = used.export,
+                    Err(Unanswered::Malformed) => {
+                        out.truncate(0);
+                        let how = Accepted::GarbageArguments;
+                        rpc::write_accepted(&mut out, call.transaction, how);
                     }
+                    Err(Unanswered::Gone) => return Err(End::Gone),
                 }
-                _ => accepted(Accepted::ProcedureUnavailable),
             }
+            refused => rpc::write_accepted(&mut out, call.transaction, refused),
         }
         Ok(Answered {
             bytes: out.into_bytes(),
@@ -371,9 +377,63 @@ impl Shared {
         })
     }
 
+    /// Appends the result of a call that is accepted.
+    fn execute(
+        &self,
+        call: &Call,
+        arguments: &[u8],
+        caller: &Caller<'_>,
+        out: &mut Writer,
+    ) -> Result<Used, Unanswered> {
+        let (number, service) = (call.procedure, &self.service);
+        match (call.program, call.version) {
+            (v3::MOUNT_PROGRAM, _) => v3::mount(service, number, arguments, caller, out),
+            (_, v3::VERSION) => {
+                v3::execute(service, number, call.transaction, arguments, caller, out)
+            }
+            _ if number == NULL => Ok(Used::default()),
+            _ => service.compound(arguments, caller, out),
+        }
+    }
+
     fn now_ms(&self) -> u64 {
         let elapsed = self.started.elapsed().as_millis();
         elapsed.try_into().unwrap_or(u64::MAX)
+    }
+}
+
+/// Whether there is such a procedure.
+const fn accepts(call: &Call) -> Accepted {
+    let is_known = match (call.program, call.version) {
+        (PROGRAM, VERSION) => call.procedure <= COMPOUND,
+        (PROGRAM, v3::VERSION) => v3::is_procedure(call.procedure),
+        (v3::MOUNT_PROGRAM, v3::VERSION) => v3::is_mount_procedure(call.procedure),
+        (PROGRAM, _) => {
+            return Accepted::ProgramMismatch {
+                lowest: v3::VERSION,
+                highest: VERSION,
+            };
+        }
+        (v3::MOUNT_PROGRAM, _) => {
+            return Accepted::ProgramMismatch {
+                lowest: v3::VERSION,
+                highest: v3::VERSION,
+            };
+        }
+        _ => return Accepted::ProgramUnavailable,
+    };
+    match is_known {
+        true => Accepted::Success,
+        false => Accepted::ProcedureUnavailable,
+    }
+}
+
+/// The answer that a call takes long for, as far as its beginning tells.
+fn takes_long(call: &Call, arguments: &[u8]) -> Option<u32> {
+    match (call.program, call.version) {
+        (PROGRAM, VERSION) if call.procedure == COMPOUND => v4::takes_long(arguments),
+        (PROGRAM, v3::VERSION) => v3::takes_long(call.procedure, arguments),
+        _ => None,
     }
 }
 
@@ -542,9 +602,9 @@ impl Session<'_> {
             Err(NoCall::Malformed) => return Err(End::NoCall),
         };
         let arguments = reader.rest();
-        let is_call = call.program == PROGRAM && call.version == VERSION;
-        let waits = is_call && has_more && call.procedure == 1 && v4::waits_for_disks(arguments);
-        if waits && self.execute_elsewhere(&call, arguments) {
+        let is_call = matches!(accepts(&call), Accepted::Success);
+        let long = has_more.then(|| takes_long(&call, arguments)).flatten();
+        if long.is_some_and(|payload| self.execute_elsewhere(&call, arguments, payload)) {
             return Ok(Executed {
                 answered: None,
                 is_call,
@@ -569,9 +629,11 @@ impl Session<'_> {
         }
     }
 
-    /// Has a worker execute a call, so that what is behind it need not wait; false if there is no memory for that.
-    fn execute_elsewhere(&self, call: &Call, arguments: &[u8]) -> bool {
-        let paid = self.shared.budget.try_reserve(arguments.len() as u64);
+    /// Has a worker execute a call that answers so many bytes of payload, so that what is behind it need not wait; false if there is no
+    /// memory for that.
+    fn execute_elsewhere(&self, call: &Call, arguments: &[u8], payload: u32) -> bool {
+        let bytes = arguments.len() as u64 + u64::from(payload);
+        let paid = self.shared.budget.try_reserve(bytes);
         let Some(reservation) = paid else {
             return false;
         };

@@ -2,17 +2,20 @@
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use file_system::{Attributes, Changed, FileError, FileSystem, Handle, Identity, Kind, Node};
 
 use super::attributes::{self, Bitmap};
+use super::grace::{ClientRecord, Holders};
 use super::numbers::{Status, op};
 use super::opens::StateId;
 use super::state::{Channel, MESSAGE_BYTES_MAX, OPERATIONS_MAX, Sequence, Sequenced, State};
 use crate::exports::{Exports, Place, Source};
 use crate::rpc::Credential;
 use crate::sharenfs::Access;
+use crate::v3;
 use crate::xdr::{Malformed, Reader, Writer};
 
 /// Bytes of a handle that the protocol allows.
@@ -90,7 +93,7 @@ pub struct Presentation {
     /// Seconds of a lease.
     pub lease_seconds: u32,
     /// Seconds after the start in which clients take back what they had open and locked at an earlier server, and nothing new is opened or
-    /// locked. None if there was no earlier server.
+    /// locked. Fewer, if all are done before.
     pub grace_seconds: u32,
 }
 
@@ -121,11 +124,22 @@ pub struct Service {
     exports: RwLock<Arc<Exports>>,
     pub(super) presentation: Presentation,
     state: Mutex<State>,
+    record: Arc<dyn ClientRecord>,
+    /// The version of the holders that are kept. Held while others are.
+    kept: Mutex<Kept>,
+    kept_version: AtomicU64,
+    v3: v3::Memory,
 }
 
+struct Kept(Holders);
+
 impl Service {
-    /// Serves nothing yet.
-    pub fn new(presentation: Presentation) -> Self {
+    /// Serves nothing yet. The clients of an `earlier` server may take back what they had; who has something from now on is kept in `record`.
+    pub fn new(
+        presentation: Presentation,
+        earlier: Holders,
+        record: Arc<dyn ClientRecord>,
+    ) -> Self {
         let milliseconds = |seconds: u32| u64::from(seconds) * 1000;
         let (lease_ms, grace_ms) = (
             milliseconds(presentation.lease_seconds),
@@ -134,9 +148,50 @@ impl Service {
         let start = presentation.start as u32;
         Self {
             exports: RwLock::new(Arc::new(Exports::none())),
-            state: Mutex::new(State::new(start, lease_ms, grace_ms)),
+            state: Mutex::new(State::new(start, lease_ms, grace_ms, earlier.clone())),
             presentation,
+            record,
+            kept: Mutex::new(Kept(earlier)),
+            kept_version: AtomicU64::new(0),
+            v3: v3::Memory::default(),
         }
+    }
+
+    /// What is remembered of version 3.
+    pub(crate) const fn v3(&self) -> &v3::Memory {
+        &self.v3
+    }
+
+    /// The verifier of writes that are not durable yet.
+    pub(crate) const fn verifier(&self) -> [u8; 8] {
+        self.presentation.start.to_be_bytes()
+    }
+
+    /// Whether an open of a file denies others such `access`.
+    pub(crate) fn is_denied(&self, file: Handle, access: u32) -> bool {
+        self.state().check_denied(file, access).is_err()
+    }
+
+    /// Keeps who has something open or locked, if it is not kept yet. An answer that depends on it comes after that: whoever was told that
+    /// something is his is known to the next server, and whoever lost it to somebody else is not.
+    pub(super) fn keep_holders(&self, now_ms: u64) -> Result<(), Status> {
+        let is_kept = |version| self.kept_version.load(Ordering::Acquire) >= version;
+        if is_kept(self.state().holders_version(now_ms)) {
+            return Ok(());
+        }
+        let mut kept = self.kept.lock().expect("no holder panics");
+        let (version, holders) = {
+            let mut state = self.state();
+            (state.holders_version(now_ms), state.holders())
+        };
+        if kept.0 != holders {
+            if !self.record.keep(&holders) {
+                return Err(Status::DELAY);
+            }
+            kept.0 = holders;
+        }
+        self.kept_version.store(version, Ordering::Release);
+        Ok(())
     }
 
     /// What is shared.
@@ -372,12 +427,17 @@ const fn changes_files(operation: u32) -> bool {
         )
 }
 
-/// Whether a compound, as far as a look at its beginning tells, has to wait for the disks before it is answered.
-pub fn waits_for_disks(arguments: &[u8]) -> bool {
-    looks_like_waiting(&mut Reader::new(arguments)).unwrap_or(false)
+/// Bytes of a read from which on others do not wait for it: the disks, and copies, take longer than to hand it to somebody else.
+const LONG_READ_BYTES: u32 = 64 << 10;
+
+/// Whether a compound, as far as a look at its beginning tells, takes so long that others should not wait for it: the bytes of its answer
+/// beside those that every answer has.
+pub fn takes_long(arguments: &[u8]) -> Option<u32> {
+    looks_like_waiting(&mut Reader::new(arguments)).unwrap_or(None)
 }
 
-fn looks_like_waiting(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
+fn looks_like_waiting(reader: &mut Reader<'_>) -> Result<Option<u32>, Malformed> {
+    const WITHOUT_PAYLOAD: Option<u32> = Some(0);
     const SESSION_AND_SLOT_BYTES: usize = 32;
     const STATEID_BYTES: usize = 16;
     reader.opaque(TAG_BYTES_MAX)?;
@@ -391,7 +451,14 @@ fn looks_like_waiting(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
             op::WRITE => {
                 reader.fixed(STATEID_BYTES)?;
                 reader.u64()?;
-                return Ok(reader.u32()? != 0);
+                let is_stable = reader.u32()? != 0;
+                return Ok(WITHOUT_PAYLOAD.filter(|_| is_stable));
+            }
+            op::READ => {
+                reader.fixed(STATEID_BYTES)?;
+                reader.u64()?;
+                let bytes = reader.u32()?.min(MESSAGE_BYTES_MAX);
+                return Ok(Some(bytes).filter(|bytes| *bytes >= LONG_READ_BYTES));
             }
             op::OPEN => {
                 for _ in 0..3 {
@@ -399,13 +466,14 @@ fn looks_like_waiting(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
                 }
                 reader.u64()?;
                 reader.opaque(MESSAGE_BYTES_MAX as usize)?;
-                return Ok(reader.u32()? != 0);
+                let makes = reader.u32()? != 0;
+                return Ok(WITHOUT_PAYLOAD.filter(|_| makes));
             }
-            op::COMMIT => return Ok(true),
-            other => return Ok(changes_files(other)),
+            op::COMMIT => return Ok(WITHOUT_PAYLOAD),
+            other => return Ok(WITHOUT_PAYLOAD.filter(|_| changes_files(other))),
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
 impl Call<'_> {
@@ -443,6 +511,7 @@ impl Call<'_> {
                     .and_then(|()| self.check_room_for(operation, body))
                     .and_then(|()| self.execute(operation, reader, answer.writer))
                     .and_then(|()| self.commit_changes())
+                    .and_then(|()| self.service.keep_holders(self.caller.now_ms))
                     .err()
                     .unwrap_or(Status::OK)
             } else {

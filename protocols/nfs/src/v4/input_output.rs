@@ -59,7 +59,7 @@ impl Call<'_> {
     }
 
     fn verifier(&self) -> [u8; 8] {
-        self.service.presentation.start.to_be_bytes()
+        self.service.verifier()
     }
 
     pub(super) fn read(&mut self, reader: &mut Reader<'_>, out: &mut Writer) -> Result<(), Status> {

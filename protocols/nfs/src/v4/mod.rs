@@ -3,6 +3,7 @@
 mod attributes;
 mod compound;
 mod extended;
+mod grace;
 mod input_output;
 mod names;
 mod numbers;
@@ -11,7 +12,8 @@ mod opens;
 mod sessions;
 mod state;
 
-pub use compound::{Caller, Presentation, Service, Unanswered, Used, waits_for_disks};
+pub use compound::{Caller, Presentation, Service, Unanswered, Used, takes_long};
+pub use grace::{ClientKey, ClientRecord, Holders, NoRecord};
 pub use state::MESSAGE_BYTES_MAX;
 
 #[cfg(test)]

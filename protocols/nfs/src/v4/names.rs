@@ -7,47 +7,15 @@ use super::compound::Call;
 use super::numbers::Status;
 use super::opens::WRITE;
 use crate::exports::Place;
+use crate::listing::Batch;
 use crate::xdr::{Reader, Writer};
 
 /// Bytes of a name or of a link's text that are read.
 const NAME_BYTES_MAX: usize = 4096;
-/// Entries of a directory that are looked at together, and bytes of their names.
-const ENTRIES_MAX: usize = 256;
-const BATCH_BYTES_MAX: usize = 16 << 10;
 /// Cookies that mean `.` and `..` elsewhere, and are never given out.
 const RESERVED_COOKIES: std::ops::RangeInclusive<u64> = 1..=2;
 /// Bytes of a `READDIR` answer without entries.
 const EMPTY_DIRECTORY_BYTES: usize = 16;
-
-/// Entries of a directory, copied while it was visited.
-#[derive(Default)]
-struct Batch {
-    names: Vec<u8>,
-    /// End of the name, object, cookie.
-    entries: Vec<(usize, u64, u64)>,
-}
-
-impl Batch {
-    fn take(&mut self, entry: &file_system::Entry<'_>) -> bool {
-        let bytes = self.names.len() + entry.name.len();
-        if self.entries.len() >= ENTRIES_MAX || (bytes > BATCH_BYTES_MAX && !self.names.is_empty())
-        {
-            return false;
-        }
-        self.names.extend_from_slice(entry.name);
-        self.entries.push((bytes, entry.object, entry.cookie));
-        true
-    }
-
-    /// Name, object and cookie of each.
-    fn iter(&self) -> impl Iterator<Item = (&[u8], u64, u64)> {
-        let starts = [0]
-            .into_iter()
-            .chain(self.entries.iter().map(|entry| entry.0));
-        let named = starts.zip(&self.entries);
-        named.map(|(start, (end, object, cookie))| (&self.names[start..*end], *object, *cookie))
-    }
-}
 
 /// What an answer to `READDIR` has room for.
 struct Listing<'a> {

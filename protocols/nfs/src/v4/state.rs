@@ -1,11 +1,12 @@
 //! What the server remembers of its clients: their identities, sessions and answers (RFC 8881, 2.10 and 18.35 to 18.37). Pure: no
 //! socket, no clock; the time is an argument.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use file_system::{FileSystem, Handle, Node};
 
+use super::grace::{Grace, Holders, key_of};
 use super::numbers::Status;
 use super::opens::{FileState, Held};
 
@@ -160,7 +161,9 @@ pub struct State {
     /// Tells this start of the server from others; in every number that is given out.
     pub(super) start: u32,
     lease_ms: u64,
-    grace_ms: u64,
+    grace: Grace,
+    /// Counts changes of [`State::holders`].
+    holders_version: u64,
     next: u64,
     pub(super) clients: HashMap<u64, Client>,
     owners: HashMap<Vec<u8>, Vec<u64>>,
@@ -172,12 +175,14 @@ pub struct State {
 }
 
 impl State {
-    /// A server that knows nobody. `start` is another number at each start; for `grace_ms` from then on clients take back what they had.
-    pub fn new(start: u32, lease_ms: u64, grace_ms: u64) -> Self {
+    /// A server that knows nobody. `start` is another number at each start; for `grace_ms` from then on the `earlier` holders take back
+    /// what they had.
+    pub fn new(start: u32, lease_ms: u64, grace_ms: u64, earlier: Holders) -> Self {
         Self {
             start,
             lease_ms,
-            grace_ms,
+            grace: Grace::new(earlier, grace_ms),
+            holders_version: 0,
             next: 1,
             clients: HashMap::new(),
             owners: HashMap::new(),
@@ -201,7 +206,7 @@ impl State {
 
     /// Whether clients may take back what they had, and nothing else is opened or locked.
     pub fn check_grace(&self, now_ms: u64) -> Result<(), Status> {
-        match now_ms < self.grace_ms {
+        match self.grace.is_now(now_ms) {
             true => Err(Status::GRACE),
             false => Ok(()),
         }
@@ -210,10 +215,25 @@ impl State {
     /// Whether a client may take back what it had.
     pub fn check_reclaim(&self, client: u64, now_ms: u64) -> Result<(), Status> {
         let found = self.clients.get(&client).ok_or(Status::STALE_CLIENTID)?;
-        if found.has_reclaimed || self.check_grace(now_ms).is_ok() {
+        if found.has_reclaimed || !self.grace.may_take_back(key_of(&found.owner), now_ms) {
             return Err(Status::NO_GRACE);
         }
         self.check_count(found)
+    }
+
+    /// Another number after each change of whom the next server has to know.
+    pub fn holders_version(&mut self, now_ms: u64) -> u64 {
+        if self.grace.ends(now_ms) {
+            self.holders_version += 1;
+        }
+        self.holders_version
+    }
+
+    /// Whom the next server has to know: clients that may have something open or locked.
+    pub fn holders(&self) -> Holders {
+        let clients = self.clients.values().filter(|client| client.has_reclaimed);
+        let now: BTreeSet<_> = clients.map(|client| key_of(&client.owner)).collect();
+        self.grace.holders(now)
     }
 
     pub(super) fn is_expired(&self, client: u64, now_ms: u64) -> bool {
@@ -317,6 +337,7 @@ impl State {
         let Some(client) = self.clients.remove(&id) else {
             return;
         };
+        self.holders_version += u64::from(client.has_reclaimed);
         for session in client.sessions {
             self.sessions.remove(&session);
         }
@@ -439,6 +460,8 @@ impl State {
         if std::mem::replace(&mut client.has_reclaimed, true) {
             return Err(Status::COMPLETE_ALREADY);
         }
+        self.grace.is_done(key_of(&client.owner));
+        self.holders_version += 1;
         Ok(())
     }
 

@@ -1,11 +1,11 @@
 //! Conversations in the bytes of the standard, and what must not happen whatever a client sends.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use file_system::FileSystem;
 use file_system::memory::MemoryFileSystem;
 
-use super::{Caller, Presentation, Service};
+use super::{Caller, ClientRecord, Holders, NoRecord, Presentation, Service};
 use crate::exports::{Exports, Shared, Source};
 use crate::rpc::Credential;
 use crate::sharenfs::Share;
@@ -35,17 +35,25 @@ fn shared(name: &str, guid: u64, share: &str) -> (Shared, Arc<MemoryFileSystem>)
 }
 
 fn service_of(shared: Vec<Shared>) -> Arc<Service> {
-    service_after_another(shared, 7, 0)
+    service_after_another(shared, 7, 0, (Holders::default(), Arc::new(NoRecord)))
 }
 
-fn service_after_another(shared: Vec<Shared>, start: u64, grace_seconds: u32) -> Arc<Service> {
+/// The clients of an earlier server, and where those of this one are kept.
+type Clients = (Holders, Arc<dyn ClientRecord>);
+
+fn service_after_another(
+    shared: Vec<Shared>,
+    start: u64,
+    grace_seconds: u32,
+    clients: Clients,
+) -> Arc<Service> {
     let presentation = Presentation {
         owner: b"tank".to_vec(),
         start,
         lease_seconds: LEASE_SECONDS,
         grace_seconds,
     };
-    let service = Service::new(presentation);
+    let service = Service::new(presentation, clients.0, clients.1);
     service.share(Exports::new(shared).expect("a tree"));
     Arc::new(service)
 }
@@ -503,28 +511,71 @@ fn a_change_is_durable_before_it_is_answered() {
     assert_eq!(files.commits(), 2, "nothing was made");
 }
 
-/// After a restart a client takes back its file and its lock; others get nothing new until the time for that is over.
+/// Keeps holders in memory, and how often it was asked to; it fails while told so.
+#[derive(Default)]
+struct MemoryRecord {
+    kept: Mutex<(Holders, u32)>,
+    fails: std::sync::atomic::AtomicBool,
+}
+
+impl MemoryRecord {
+    fn holders(&self) -> Holders {
+        self.kept.lock().expect("no panic").0.clone()
+    }
+
+    fn times(&self) -> u32 {
+        self.kept.lock().expect("no panic").1
+    }
+
+    fn fail(&self, fails: bool) {
+        self.fails
+            .store(fails, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// A server after those that kept their clients here.
+    fn serve(self: &Arc<Self>, shared: &Shared, start: u64) -> Arc<Service> {
+        let record = Arc::<Self>::clone(self) as Arc<dyn ClientRecord>;
+        service_after_another(vec![shared.clone()], start, 5, (self.holders(), record))
+    }
+}
+
+impl ClientRecord for MemoryRecord {
+    fn keep(&self, holders: &Holders) -> bool {
+        let mut kept = self.kept.lock().expect("no panic");
+        *kept = (holders.clone(), kept.1 + 1);
+        !self.fails.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+/// After a restart a client takes back its file and its lock; others get nothing new until it is done, or the time for that is over.
 #[test]
 fn a_client_takes_back_what_it_had_at_the_server_before() {
     let (home, _) = shared("", 5, EVERYTHING);
-    let before = service_of(vec![home.clone()]);
+    let record = Arc::new(MemoryRecord::default());
+    let before = record.serve(&home, 7);
     let mut client = Client::connect(&before, b"one", 0);
-    let open = client.open(b"file", 3, 2).expect("it is free");
+    let open = client
+        .open(b"file", 3, 2)
+        .expect("it is free, and nobody is waited for");
     assert_eq!(client.lock(b"file", &open, b"l", 0, 10), 0);
     drop(before);
-    let after = service_after_another(vec![home], 8, 5);
+    let after = record.serve(&home, 8);
     let mut back = Client::come_back(&after, b"one", 100, 8192);
     let mut other = Client::connect(&after, b"two", 200);
+    let mut stranger = Client::come_back(&after, b"three", 200, 8192);
     assert_eq!(other.open(b"file", 1, 0), Err(10013), "GRACE");
     assert_eq!(other.reclaim(b"file", 1, 0), Err(10033), "it is done");
+    assert_eq!(
+        stranger.reclaim(b"file", 1, 0),
+        Err(10033),
+        "it had nothing"
+    );
     let open = back.reclaim(b"file", 3, 2).expect("it was open");
     let lock = back.lock_or_reclaim(b"file", &open, b"l", (0, 10), true);
     assert_eq!(lock, 0);
     assert_eq!(back.lock(b"file", &open, b"l", 20, 1), 10013, "nothing new");
     assert_eq!(back.status(&[&words(&[58, 0])]), 0, "RECLAIM_COMPLETE");
     assert_eq!(back.reclaim(b"file", 3, 2), Err(10033), "NO_GRACE");
-    back.now_ms = 5001;
-    other.now_ms = 5001;
     assert_eq!(other.open(b"file", 2, 0), Err(10015), "it is denied");
     let open = other.open(b"file", 1, 0).expect("reading is not");
     assert_eq!(other.lock(b"file", &open, b"l", 5, 1), 10038, "for writing");
@@ -533,6 +584,51 @@ fn a_client_takes_back_what_it_had_at_the_server_before() {
         10025,
         "not its open"
     );
+}
+
+/// What a client that does not come back had is somebody else's after the time for that. Then it is too late at the next server, too.
+#[test]
+fn a_client_that_comes_too_late_takes_nothing_back_at_any_later_server() {
+    let (home, _) = shared("", 5, EVERYTHING);
+    let record = Arc::new(MemoryRecord::default());
+    let first = record.serve(&home, 7);
+    let mut late = Client::connect(&first, b"late", 0);
+    late.open(b"file", 3, 2).expect("it is free");
+    drop(first);
+    let second = record.serve(&home, 8);
+    let mut other = Client::connect(&second, b"other", 0);
+    assert_eq!(other.open(b"file", 3, 0), Err(10013), "GRACE");
+    let Holders::Known(both) = record.holders() else {
+        panic!("there are two");
+    };
+    assert_eq!(both.len(), 2, "the next server waits for both");
+    other.now_ms = 5001;
+    other.open(b"file", 3, 0).expect("it is free again");
+    let Holders::Known(left) = record.holders() else {
+        panic!("there is one");
+    };
+    assert_eq!(left.len(), 1, "before that was answered");
+    drop(second);
+    let third = record.serve(&home, 9);
+    let mut late = Client::come_back(&third, b"late", 0, 8192);
+    assert_eq!(late.reclaim(b"file", 3, 2), Err(10033), "NO_GRACE");
+}
+
+/// A client that was told that it may open files is known to the next server, whenever this one ends.
+#[test]
+fn who_cannot_be_kept_is_told_to_wait_and_who_is_kept_costs_nothing() {
+    let (home, _) = shared("", 5, EVERYTHING);
+    let record = Arc::new(MemoryRecord::default());
+    let service = record.serve(&home, 7);
+    let mut client = Client::come_back(&service, b"one", 0, 8192);
+    record.fail(true);
+    assert_eq!(client.status(&[&words(&[58, 0])]), 10008, "DELAY");
+    assert_eq!(client.open(b"file", 3, 2), Err(10008));
+    record.fail(false);
+    client.open(b"file", 3, 2).expect("it is free");
+    let times = record.times();
+    client.open(b"other", 3, 2).expect("it is free");
+    assert_eq!(record.times(), times);
 }
 
 #[test]

@@ -1,0 +1,84 @@
+//! The last answers: a client that heard none asks again, by the same connection or another, and must not have the call executed twice.
+
+use std::collections::{HashMap, VecDeque};
+
+/// Answers that are kept.
+const ANSWERS_MAX: usize = 4096;
+
+/// What is known of a call.
+pub(super) enum Seen {
+    /// It is new.
+    Never,
+    /// It is being executed.
+    UnderWay,
+    /// It was answered so.
+    Answered(Vec<u8>),
+}
+
+/// By a number that is equal for equal calls; nothing while a call is under way.
+#[derive(Default)]
+pub(super) struct Answers {
+    all: HashMap<u64, Option<Vec<u8>>>,
+    order: VecDeque<u64>,
+}
+
+impl Answers {
+    /// A call comes in. A new one must be ended.
+    pub(super) fn begin(&mut self, key: u64) -> Seen {
+        match self.all.get(&key) {
+            Some(Some(bytes)) => return Seen::Answered(bytes.clone()),
+            Some(None) => return Seen::UnderWay,
+            None => {}
+        }
+        while self.order.len() >= ANSWERS_MAX {
+            if let Some(oldest) = self.order.pop_front() {
+                self.all.remove(&oldest);
+            }
+        }
+        self.all.insert(key, None);
+        self.order.push_back(key);
+        Seen::Never
+    }
+
+    /// It is answered with these bytes; without any it is as if it had not come.
+    pub(super) fn end(&mut self, key: u64, answer: Option<Vec<u8>>) {
+        match (answer, self.all.get_mut(&key)) {
+            (Some(bytes), Some(place)) => *place = Some(bytes),
+            (None, Some(_)) => {
+                self.all.remove(&key);
+                self.order.retain(|other| *other != key);
+            }
+            // So many came since that it is forgotten.
+            (_, None) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_is_repeated_is_answered_as_the_first_time() {
+        let mut answers = Answers::default();
+        assert!(matches!(answers.begin(7), Seen::Never));
+        assert!(matches!(answers.begin(7), Seen::UnderWay));
+        answers.end(7, Some(b"yes".to_vec()));
+        assert!(matches!(answers.begin(7), Seen::Answered(bytes) if bytes == b"yes"));
+        assert!(matches!(answers.begin(8), Seen::Never));
+        answers.end(8, None);
+        assert!(matches!(answers.begin(8), Seen::Never));
+    }
+
+    #[test]
+    fn the_oldest_answers_make_room() {
+        let mut answers = Answers::default();
+        for key in 0..=ANSWERS_MAX as u64 {
+            assert!(matches!(answers.begin(key), Seen::Never));
+            answers.end(key, Some(Vec::new()));
+        }
+        assert_eq!(answers.all.len(), ANSWERS_MAX);
+        assert!(matches!(answers.begin(0), Seen::Never));
+        assert!(matches!(answers.begin(2), Seen::Answered(_)));
+    }
+}

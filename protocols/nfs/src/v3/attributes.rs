@@ -1,0 +1,230 @@
+//! `fattr3`, `sattr3`, and what is told of an object before and after a change (RFC 1813, 2.5 and 2.6).
+
+use file_system::{Attributes, Changed, FileSystemId, Guard, Kind, SetAttributes, SetTime, Time};
+
+use super::{Answered, At, Call, Status};
+use crate::exports::Place;
+use crate::xdr::{Malformed, Reader, Writer};
+
+const fn type_of(kind: Kind) -> u32 {
+    match kind {
+        Kind::File => 1,
+        Kind::Directory => 2,
+        Kind::BlockDevice => 3,
+        Kind::CharacterDevice => 4,
+        Kind::Link => 5,
+        Kind::Socket => 6,
+        Kind::Pipe => 7,
+    }
+}
+
+/// Times of this version have 32 bits of seconds: what does not fit is told as the nearest one.
+fn write_time(out: &mut Writer, time: Time) {
+    let seconds = time.seconds.clamp(0, u32::MAX.into());
+    out.u32(seconds as u32);
+    out.u32(time.nanoseconds);
+}
+
+fn read_time(reader: &mut Reader<'_>) -> Result<Time, Malformed> {
+    Ok(Time {
+        seconds: reader.u32()?.into(),
+        nanoseconds: reader.u32()?,
+    })
+}
+
+fn write(out: &mut Writer, id: FileSystemId, object: u64, attributes: &Attributes) {
+    out.u32(type_of(attributes.kind));
+    out.u32(attributes.mode & 0o7777);
+    for word in [attributes.links, attributes.uid, attributes.gid] {
+        out.u32(word);
+    }
+    out.u64(attributes.size);
+    out.u64(attributes.space);
+    out.u32(attributes.device.0);
+    out.u32(attributes.device.1);
+    out.u64(id.guid ^ id.snapshot);
+    out.u64(object);
+    for time in [attributes.accessed, attributes.modified, attributes.changed] {
+        write_time(out, time);
+    }
+}
+
+/// `sattr3`.
+pub(super) fn read(reader: &mut Reader<'_>) -> Answered<SetAttributes> {
+    Ok(SetAttributes {
+        mode: read_if(reader, |reader| Ok(reader.u32()? & 0o7777))?,
+        uid: read_if(reader, Reader::u32)?,
+        gid: read_if(reader, Reader::u32)?,
+        size: read_if(reader, Reader::u64)?,
+        accessed: read_set_time(reader)?,
+        modified: read_set_time(reader)?,
+    })
+}
+
+fn read_if<'a, T>(
+    reader: &mut Reader<'a>,
+    read: impl FnOnce(&mut Reader<'a>) -> Result<T, Malformed>,
+) -> Result<Option<T>, Malformed> {
+    match reader.boolean()? {
+        true => read(reader).map(Some),
+        false => Ok(None),
+    }
+}
+
+fn read_set_time(reader: &mut Reader<'_>) -> Answered<Option<SetTime>> {
+    match reader.u32()? {
+        0 => Ok(None),
+        1 => Ok(Some(SetTime::Now)),
+        2 => {
+            let time = read_time(reader)?;
+            match time.nanoseconds < 1_000_000_000 {
+                true => Ok(Some(SetTime::To(time))),
+                false => Err(Status::INVAL.into()),
+            }
+        }
+        _ => Err(Malformed.into()),
+    }
+}
+
+impl Call<'_> {
+    pub(super) fn write_fattr(&self, place: Place, attributes: &Attributes, out: &mut Writer) {
+        let id = self.exports.export(place.export).id;
+        write(out, id, place.node.object, attributes);
+    }
+
+    /// `post_op_attr` that are known.
+    pub(super) fn write_after(&self, place: Place, attributes: &Attributes, out: &mut Writer) {
+        out.boolean(true);
+        self.write_fattr(place, attributes, out);
+    }
+
+    /// `post_op_attr` as they are now, if they can be had.
+    pub(super) fn write_now(&self, at: &At, out: &mut Writer) {
+        match at.files.attributes(at.node()) {
+            Ok(attributes) => self.write_after(at.place, &attributes, out),
+            Err(_) => out.boolean(false),
+        }
+    }
+
+    /// `wcc_data`.
+    pub(super) fn write_change(&self, place: Place, changed: &Changed, out: &mut Writer) {
+        out.boolean(true);
+        out.u64(changed.before.size);
+        write_time(out, changed.before.modified);
+        write_time(out, changed.before.changed);
+        self.write_after(place, &changed.after, out);
+    }
+
+    /// `post_op_fh3`.
+    pub(super) fn write_handle(&self, place: Place, out: &mut Writer) {
+        out.boolean(true);
+        out.opaque(&self.exports.handle(place).to_bytes());
+    }
+
+    pub(super) fn get_attributes(&self, at: &At, out: &mut Writer) -> Answered {
+        let attributes = at.files.attributes(at.node())?;
+        self.write_fattr(at.place, &attributes, out);
+        Ok(())
+    }
+
+    pub(super) fn set_attributes(
+        &self,
+        at: &At,
+        reader: &mut Reader<'_>,
+        out: &mut Writer,
+    ) -> Answered {
+        let changes = read(reader)?;
+        let guard = Guard {
+            changed: read_if(reader, read_time)?,
+        };
+        at.may_change()?;
+        if changes.size.is_some() {
+            self.check_regular(at)?;
+        }
+        let changed = at
+            .files
+            .set_attributes(&at.who, at.node(), &changes, &guard)?;
+        at.commit(None)?;
+        self.write_change(at.place, &changed, out);
+        Ok(())
+    }
+
+    pub(super) fn access(&self, at: &At, reader: &mut Reader<'_>, out: &mut Writer) -> Answered {
+        const READ: u32 = 0x01;
+        const LOOKUP: u32 = 0x02;
+        const MODIFY: u32 = 0x04;
+        const EXTEND: u32 = 0x08;
+        const DELETE: u32 = 0x10;
+        const EXECUTE: u32 = 0x20;
+        let asked = reader.u32()?;
+        let attributes = at.files.attributes(at.node())?;
+        let may = at.files.permissions(&at.who, at.node())?;
+        let known = match attributes.kind {
+            Kind::Directory => READ | LOOKUP | MODIFY | EXTEND | DELETE,
+            _ => READ | MODIFY | EXTEND | EXECUTE,
+        };
+        let mut granted = 0;
+        if may.read {
+            granted |= READ;
+        }
+        if may.write && at.may_change().is_ok() {
+            granted |= MODIFY | EXTEND | DELETE;
+        }
+        if may.execute {
+            granted |= LOOKUP | EXECUTE;
+        }
+        self.write_after(at.place, &attributes, out);
+        out.u32(asked & known & granted);
+        Ok(())
+    }
+
+    pub(super) fn statistics(&self, at: &At, out: &mut Writer) -> Answered {
+        let space = at.files.statistics()?;
+        self.write_now(at, out);
+        for number in [
+            space.bytes_total,
+            space.bytes_free,
+            space.bytes_free,
+            space.files_total,
+            space.files_free,
+            space.files_free,
+        ] {
+            out.u64(number);
+        }
+        // It may be other figures in the next moment.
+        out.u32(0);
+        Ok(())
+    }
+
+    pub(super) fn limits(&self, at: &At, out: &mut Writer) -> Answered {
+        const MULTIPLE: u32 = 4096;
+        const DIRECTORY: u32 = 64 << 10;
+        /// Hard links, symbolic links, `PATHCONF` is the same for all files, times can be set.
+        const PROPERTIES: u32 = 0x01 | 0x02 | 0x08 | 0x10;
+        let most = super::PAYLOAD_BYTES_MAX;
+        at.files.attributes(at.node())?;
+        self.write_now(at, out);
+        for word in [most, most, MULTIPLE, most, most, MULTIPLE, DIRECTORY] {
+            out.u32(word);
+        }
+        out.u64(at.files.limits().file_bytes_max);
+        out.u32(0);
+        out.u32(1);
+        out.u32(PROPERTIES);
+        Ok(())
+    }
+
+    pub(super) fn path_limits(&self, at: &At, out: &mut Writer) -> Answered {
+        let limits = at.files.limits();
+        at.files.attributes(at.node())?;
+        self.write_now(at, out);
+        out.u32(limits.links_max);
+        out.u32(limits.name_bytes_max);
+        // Too long names are refused, owners are not given away, and the case of names stays.
+        out.boolean(true);
+        out.boolean(true);
+        out.boolean(limits.ignores_case);
+        out.boolean(true);
+        Ok(())
+    }
+}

@@ -1,0 +1,121 @@
+//! Contents of files. There are no opens: each call is checked by itself.
+
+use file_system::{FileError, Kind};
+
+use super::{Answered, At, Call, HANDLE_BYTES_MAX, PAYLOAD_BYTES_MAX, Status};
+use crate::xdr::{Malformed, Reader, Writer};
+
+/// `UNSTABLE`.
+const UNSTABLE: u32 = 0;
+/// `FILE_SYNC`.
+const FILE_SYNC: u32 = 2;
+/// The bits of an open that reads, or writes.
+const READ: u32 = 1;
+const WRITE: u32 = 2;
+/// As for version 4.
+const LONG_READ_BYTES: u32 = 64 << 10;
+
+/// Of the arguments of `READ`: the bytes, if they are many.
+pub(super) fn long_read(reader: &mut Reader<'_>) -> Result<Option<u32>, Malformed> {
+    reader.opaque(HANDLE_BYTES_MAX)?;
+    reader.u64()?;
+    let bytes = reader.u32()?.min(PAYLOAD_BYTES_MAX);
+    Ok(Some(bytes).filter(|bytes| *bytes >= LONG_READ_BYTES))
+}
+
+/// Whether the arguments of `WRITE` ask for a durable one.
+pub(super) fn is_stable(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
+    reader.opaque(HANDLE_BYTES_MAX)?;
+    reader.u64()?;
+    reader.u32()?;
+    Ok(reader.u32()? != UNSTABLE)
+}
+
+impl Call<'_> {
+    pub(super) fn check_regular(&self, at: &At) -> Answered {
+        match at.files.attributes(at.node())?.kind {
+            Kind::File => Ok(()),
+            Kind::Directory => Err(Status::ISDIR.into()),
+            _ => Err(Status::INVAL.into()),
+        }
+    }
+
+    /// Whether the caller may read or write a file: its owner always, who may have opened it before it lost the permission.
+    fn authorize(&self, at: &At, access: u32) -> Answered {
+        self.check_regular(at)?;
+        let may = at.files.permissions(&at.who, at.node())?;
+        let allowed = match access {
+            READ => may.read || may.execute,
+            _ => may.write,
+        };
+        let is_owner = || Ok::<_, FileError>(at.files.attributes(at.node())?.uid == at.who.uid);
+        if !allowed && !is_owner()? {
+            return Err(Status::ACCES.into());
+        }
+        // A client of version 4 may have opened it so that others must not.
+        match self
+            .service
+            .is_denied(self.exports.handle(at.place), access)
+        {
+            true => Err(Status::ACCES.into()),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn read(&self, at: &At, reader: &mut Reader<'_>, out: &mut Writer) -> Answered {
+        let (offset, count) = (reader.u64()?, reader.u32()?.min(PAYLOAD_BYTES_MAX));
+        self.authorize(at, READ)?;
+        self.write_now(at, out);
+        let place = out.len();
+        out.u32(0);
+        out.boolean(false);
+        let mut is_end = false;
+        let length = out.opaque_with(count as usize, |bytes| {
+            let read = at.files.read(at.node(), offset, bytes)?;
+            is_end = read.is_end;
+            Ok::<_, FileError>(read.length)
+        })?;
+        out.set_u32(place, length as u32);
+        out.set_u32(place + 4, is_end.into());
+        Ok(())
+    }
+
+    pub(super) fn write(&self, at: &At, reader: &mut Reader<'_>, out: &mut Writer) -> Answered {
+        let (offset, count, stability) = (reader.u64()?, reader.u32()?, reader.u32()?);
+        let bytes = reader.opaque(PAYLOAD_BYTES_MAX as usize)?;
+        if stability > FILE_SYNC {
+            return Err(Malformed.into());
+        }
+        let bytes = bytes.get(..count as usize).ok_or(Status::INVAL)?;
+        at.may_change()?;
+        self.authorize(at, WRITE)?;
+        if bytes.is_empty() {
+            out.boolean(false);
+            self.write_now(at, out);
+        } else {
+            let changed = at.files.write(at.node(), offset, bytes)?;
+            self.write_change(at.place, &changed, out);
+        }
+        let committed = match stability {
+            UNSTABLE => UNSTABLE,
+            _ => {
+                at.commit(Some(at.node()))?;
+                FILE_SYNC
+            }
+        };
+        out.u32(bytes.len() as u32);
+        out.u32(committed);
+        out.fixed(&self.service.verifier());
+        Ok(())
+    }
+
+    pub(super) fn commit(&self, at: &At, reader: &mut Reader<'_>, out: &mut Writer) -> Answered {
+        let (_offset, _count) = (reader.u64()?, reader.u32()?);
+        self.check_regular(at)?;
+        at.commit(Some(at.node()))?;
+        out.boolean(false);
+        self.write_now(at, out);
+        out.fixed(&self.service.verifier());
+        Ok(())
+    }
+}

@@ -1,0 +1,199 @@
+//! `READDIR` and `READDIRPLUS`.
+
+use file_system::{Attributes, COOKIE_LAST, FileError, Kind};
+
+use super::{Answered, At, Call, PAYLOAD_BYTES_MAX, Status};
+use crate::exports::Place;
+use crate::listing::Batch;
+use crate::xdr::{Reader, Writer};
+
+/// The cookies of `.` and `..`.
+const SELF_COOKIE: u64 = 1;
+const PARENT_COOKIE: u64 = 2;
+/// What stands behind the last entry.
+const END_BYTES: usize = 8;
+
+/// What an answer has room for.
+struct Room {
+    start: usize,
+    bytes_max: usize,
+    /// Whether attributes and handles are told, too.
+    is_plus: bool,
+    is_empty: bool,
+}
+
+impl Call<'_> {
+    pub(super) fn list(
+        &mut self,
+        at: &At,
+        reader: &mut Reader<'_>,
+        is_plus: bool,
+        out: &mut Writer,
+    ) -> Answered {
+        let cookie = reader.u64()?;
+        // Cookies stay valid: there is nothing to verify.
+        let _verifier: [u8; 8] = reader.array()?;
+        let mut bytes_max = reader.u32()?;
+        if is_plus {
+            // The first is of names only, and less than the second.
+            bytes_max = reader.u32()?;
+        }
+        let attributes = at.files.attributes(at.node())?;
+        if attributes.kind != Kind::Directory {
+            return Err(Status::NOTDIR.into());
+        }
+        if !at.files.permissions(&at.who, at.node())?.read {
+            return Err(Status::ACCES.into());
+        }
+        let mut room = Room {
+            start: out.len() - 4,
+            bytes_max: bytes_max.min(PAYLOAD_BYTES_MAX) as usize,
+            is_plus,
+            is_empty: true,
+        };
+        self.write_after(at.place, &attributes, out);
+        out.u64(0);
+        let is_whole = self.list_dots(at, cookie, &mut room, out)?
+            && self.list_entries(at, cookie, &mut room, out)?
+            && self.list_hanging(at, cookie, &mut room, out)?;
+        if room.is_empty && !is_whole {
+            return Err(Status::TOOSMALL.into());
+        }
+        out.boolean(false);
+        out.boolean(is_whole);
+        Ok(())
+    }
+
+    /// `.` and `..`; whether there was room for both.
+    fn list_dots(
+        &mut self,
+        at: &At,
+        cookie: u64,
+        room: &mut Room,
+        out: &mut Writer,
+    ) -> Answered<bool> {
+        for (name, own) in [(&b"."[..], SELF_COOKIE), (b"..", PARENT_COOKIE)] {
+            if cookie >= own {
+                continue;
+            }
+            let Ok(found) = self.find(at, name) else {
+                continue;
+            };
+            let attributes = found.files.attributes(found.node());
+            let known = attributes.ok().map(|attributes| (found.place, attributes));
+            if !self.tell(name, own, found.node().object, known, room, out) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The entries of the directory itself, without those that are covered; whether there was room for all.
+    fn list_entries(
+        &self,
+        at: &At,
+        cookie: u64,
+        room: &mut Room,
+        out: &mut Writer,
+    ) -> Answered<bool> {
+        let mut cookie = match cookie {
+            0..=PARENT_COOKIE => 0,
+            other => other,
+        };
+        if cookie > COOKIE_LAST {
+            return Ok(true);
+        }
+        loop {
+            let mut batch = Batch::default();
+            let visit = &mut |entry: file_system::Entry<'_>| batch.take(&entry);
+            let read = at.files.read_directory(&at.who, at.node(), cookie, visit);
+            let is_last = read.map_err(|error| match error {
+                FileError::BadCookie => Status::BAD_COOKIE.into(),
+                other => super::Failed::from(other),
+            })?;
+            for (name, object, next) in batch.iter() {
+                cookie = next;
+                let hanging = self.exports.hanging(at.place, name, &self.caller.from);
+                if hanging.is_some() {
+                    continue;
+                }
+                let known = match at.files.object(object) {
+                    Ok(known) => {
+                        let place = Place {
+                            node: known.node,
+                            ..at.place
+                        };
+                        Some((place, known.attributes))
+                    }
+                    Err(FileError::Gone) => return Err(super::Failed::Gone),
+                    // It was removed meanwhile.
+                    Err(FileError::Stale) => continue,
+                    Err(_) => None,
+                };
+                if !self.tell(name, next, object, known, room, out) {
+                    return Ok(false);
+                }
+            }
+            if is_last {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// The file systems that hang in the directory; whether there was room for all.
+    fn list_hanging(
+        &self,
+        at: &At,
+        cookie: u64,
+        room: &mut Room,
+        out: &mut Writer,
+    ) -> Answered<bool> {
+        for one in self
+            .exports
+            .all_hanging(at.place, cookie, &self.caller.from)
+        {
+            let files = &self.exports.export(one.place.export).files;
+            let attributes = files.attributes(one.place.node).ok();
+            let known = attributes.map(|attributes| (one.place, attributes));
+            let object = one.place.node.object;
+            if !self.tell(one.name, one.cookie, object, known, room, out) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Writes one entry; whether there was room.
+    fn tell(
+        &self,
+        name: &[u8],
+        cookie: u64,
+        object: u64,
+        known: Option<(Place, Attributes)>,
+        room: &mut Room,
+        out: &mut Writer,
+    ) -> bool {
+        let before = out.len();
+        out.boolean(true);
+        out.u64(object);
+        out.opaque(name);
+        out.u64(cookie);
+        match known {
+            _ if !room.is_plus => {}
+            Some((place, attributes)) => {
+                self.write_after(place, &attributes, out);
+                self.write_handle(place, out);
+            }
+            None => {
+                out.boolean(false);
+                out.boolean(false);
+            }
+        }
+        if out.len() - room.start + END_BYTES > room.bytes_max {
+            out.truncate(before);
+            return false;
+        }
+        room.is_empty = false;
+        true
+    }
+}

@@ -1,0 +1,366 @@
+//! Calls of version 3, as bytes.
+
+use std::sync::Arc;
+
+use file_system::memory::MemoryFileSystem;
+
+use super::{execute, mount, procedure};
+use crate::exports::{Exports, Shared, Source};
+use crate::rpc::Credential;
+use crate::sharenfs::Share;
+use crate::v4::{Caller, Holders, NoRecord, Presentation, Service};
+use crate::xdr::{Reader, Writer};
+
+const EVERYTHING: &str = "rw=127.0.0.1,no_root_squash";
+
+struct Client {
+    service: Service,
+    files: Arc<MemoryFileSystem>,
+    transaction: u32,
+    uid: u32,
+}
+
+impl Client {
+    /// With one file system, `tank/home`.
+    fn new(share: &str) -> Self {
+        let files = Arc::new(MemoryFileSystem::with_guid(5, 1 << 20));
+        let shared = Shared {
+            name: "tank/home".to_owned(),
+            share: Share::parse(share).expect("a share").expect("not off"),
+            files: Arc::<MemoryFileSystem>::clone(&files),
+        };
+        let presentation = Presentation {
+            owner: b"tank".to_vec(),
+            start: 7,
+            lease_seconds: 20,
+            grace_seconds: 0,
+        };
+        let service = Service::new(presentation, Holders::default(), Arc::new(NoRecord));
+        service.share(Exports::new(vec![shared]).expect("a tree"));
+        Self {
+            service,
+            files,
+            transaction: 0,
+            uid: 0,
+        }
+    }
+
+    fn send(&self, number: u32, arguments: &[u8], of_mount: bool) -> Vec<u8> {
+        let credential = Credential::System {
+            uid: self.uid,
+            gid: self.uid,
+            groups: Vec::new(),
+        };
+        let caller = Caller {
+            credential: &credential,
+            connection: 1,
+            from: Source::LOCAL,
+            now_ms: 0,
+        };
+        let mut out = Writer::new();
+        let answered = match of_mount {
+            true => mount(&self.service, number, arguments, &caller, &mut out),
+            false => {
+                let transaction = self.transaction;
+                execute(
+                    &self.service,
+                    number,
+                    transaction,
+                    arguments,
+                    &caller,
+                    &mut out,
+                )
+            }
+        };
+        answered.expect("an answer");
+        out.into_bytes()
+    }
+
+    fn call(&mut self, number: u32, arguments: &Writer) -> Vec<u8> {
+        self.transaction += 1;
+        self.send(number, arguments.bytes(), false)
+    }
+
+    fn status(&mut self, number: u32, arguments: &Writer) -> u32 {
+        let answer = self.call(number, arguments);
+        Reader::new(&answer).u32().expect("a status")
+    }
+
+    /// The handle of a path.
+    fn mount(&self, path: &str) -> Result<Vec<u8>, u32> {
+        let mut arguments = Writer::new();
+        arguments.opaque(path.as_bytes());
+        let answer = self.send(1, arguments.bytes(), true);
+        let mut reader = Reader::new(&answer);
+        match reader.u32().expect("a status") {
+            0 => Ok(reader.opaque(64).expect("a handle").to_vec()),
+            status => Err(status),
+        }
+    }
+
+    /// The handle of a new file.
+    fn create(&mut self, directory: &[u8], name: &str) -> Vec<u8> {
+        let answer = self.call(procedure::CREATE, &unchecked(directory, name));
+        let mut reader = Reader::new(&answer);
+        assert_eq!(reader.u32(), Ok(0), "it is made");
+        assert_eq!(reader.boolean(), Ok(true));
+        reader.opaque(64).expect("a handle").to_vec()
+    }
+}
+
+fn named(directory: &[u8], name: &str) -> Writer {
+    let mut arguments = Writer::new();
+    arguments.opaque(directory);
+    arguments.opaque(name.as_bytes());
+    arguments
+}
+
+/// `sattr3` that sets nothing.
+fn nothing_set(arguments: &mut Writer) {
+    for _ in 0..6 {
+        arguments.u32(0);
+    }
+}
+
+fn unchecked(directory: &[u8], name: &str) -> Writer {
+    let mut arguments = named(directory, name);
+    arguments.u32(0);
+    nothing_set(&mut arguments);
+    arguments
+}
+
+fn write(file: &[u8], offset: u64, stable: u32, bytes: &[u8]) -> Writer {
+    let mut arguments = Writer::new();
+    arguments.opaque(file);
+    arguments.u64(offset);
+    arguments.u32(bytes.len() as u32);
+    arguments.u32(stable);
+    arguments.opaque(bytes);
+    arguments
+}
+
+/// The names and cookies of a `READDIR` answer, and whether it ends the directory.
+fn names(answer: &[u8]) -> (Vec<(String, u64)>, bool) {
+    let mut reader = Reader::new(answer);
+    assert_eq!(reader.u32(), Ok(0), "a listing");
+    assert_eq!(reader.boolean(), Ok(true));
+    reader.fixed(84 + 8).expect("attributes and a verifier");
+    let mut found = Vec::new();
+    while reader.boolean().expect("an entry or the end") {
+        reader.u64().expect("a number");
+        let name = reader.opaque(255).expect("a name");
+        let name = String::from_utf8(name.to_vec()).expect("text");
+        found.push((name, reader.u64().expect("a cookie")));
+    }
+    (found, reader.boolean().expect("whether it ends"))
+}
+
+#[test]
+fn a_path_leads_to_a_handle_for_those_who_may_use_it() {
+    let mut client = Client::new(EVERYTHING);
+    let home = client.mount("/tank/home").expect("it is shared");
+    assert_eq!(client.mount("tank//home/").as_ref(), Ok(&home));
+    assert_eq!(client.mount("/tank/other"), Err(2));
+    assert_eq!(client.mount("/tank/../etc"), Err(22));
+    assert!(client.mount("/").is_ok(), "the way to it");
+    client.create(&home, "file");
+    assert_eq!(client.mount("/tank/home/file"), Err(20));
+    let exports = client.send(5, &[], true);
+    let mut reader = Reader::new(&exports);
+    assert_eq!(reader.boolean(), Ok(true));
+    assert_eq!(reader.opaque(64), Ok(&b"/tank/home"[..]));
+    let stranger = Client::new("rw=192.0.2.1");
+    assert_eq!(stranger.mount("/tank/home"), Err(2), "it does not see it");
+    assert_eq!(stranger.send(5, &[], true), [0, 0, 0, 0]);
+}
+
+#[test]
+fn what_is_written_is_read_and_durable_when_it_was_asked_to_be() {
+    let mut client = Client::new(EVERYTHING);
+    let home = client.mount("/tank/home").expect("it is shared");
+    let file = client.create(&home, "file");
+    let commits = client.files.commits();
+    let answer = client.call(procedure::WRITE, &write(&file, 2, 0, b"abc"));
+    // Status, wcc_data with everything (4 + 24 + 4 + 84), count, UNSTABLE, verifier.
+    assert_eq!(answer[..4], [0, 0, 0, 0]);
+    assert_eq!(
+        answer[120..136],
+        [0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7]
+    );
+    assert_eq!(client.files.commits(), commits);
+    let answer = client.call(procedure::WRITE, &write(&file, 5, 1, b"d"));
+    assert_eq!(answer[120..128], [0, 0, 0, 1, 0, 0, 0, 2], "FILE_SYNC");
+    assert_eq!(client.files.commits(), commits + 1);
+    let mut read = Writer::new();
+    read.opaque(&file);
+    read.u64(0);
+    read.u32(100);
+    let answer = client.call(procedure::READ, &read);
+    let mut reader = Reader::new(&answer);
+    reader.fixed(4 + 4 + 84).expect("attributes");
+    assert_eq!((reader.u32(), reader.boolean()), (Ok(6), Ok(true)));
+    assert_eq!(reader.opaque(100), Ok(&b"\0\0abcd"[..]));
+}
+
+#[test]
+fn a_call_that_is_repeated_is_not_executed_again() {
+    let mut client = Client::new(EVERYTHING);
+    let home = client.mount("/tank/home").expect("it is shared");
+    let mut arguments = named(&home, "made");
+    nothing_set(&mut arguments);
+    let first = client.call(procedure::MKDIR, &arguments);
+    assert_eq!(first[..4], [0, 0, 0, 0]);
+    assert_eq!(
+        client.send(procedure::MKDIR, arguments.bytes(), false),
+        first
+    );
+    assert_eq!(
+        client.status(procedure::MKDIR, &arguments),
+        17,
+        "a new call"
+    );
+}
+
+#[test]
+fn an_exclusive_create_is_known_again_by_its_verifier() {
+    let mut client = Client::new(EVERYTHING);
+    let home = client.mount("/tank/home").expect("it is shared");
+    let exclusive = |verifier: u64| {
+        let mut arguments = named(&home, "lock");
+        arguments.u32(2);
+        arguments.u64(verifier);
+        arguments
+    };
+    let verifier = 0xfedc_ba98_7654_3210;
+    assert_eq!(client.status(procedure::CREATE, &exclusive(verifier)), 0);
+    assert_eq!(
+        client.status(procedure::CREATE, &exclusive(verifier)),
+        0,
+        "it is its own"
+    );
+    assert_eq!(
+        client.status(procedure::CREATE, &exclusive(verifier ^ 1)),
+        17
+    );
+    let mut guarded = named(&home, "lock");
+    guarded.u32(1);
+    nothing_set(&mut guarded);
+    assert_eq!(client.status(procedure::CREATE, &guarded), 17);
+    assert_eq!(
+        client.status(procedure::CREATE, &unchecked(&home, "lock")),
+        0
+    );
+}
+
+#[test]
+fn directories_are_listed_in_parts_with_their_dots() {
+    let mut client = Client::new(EVERYTHING);
+    let home = client.mount("/tank/home").expect("it is shared");
+    for number in 0..40 {
+        client.create(&home, &format!("file{number}"));
+    }
+    let (mut found, mut cookie) = (Vec::new(), 0);
+    loop {
+        let mut arguments = Writer::new();
+        arguments.opaque(&home);
+        arguments.u64(cookie);
+        arguments.u64(0);
+        arguments.u32(512);
+        let (some, is_end) = names(&client.call(procedure::READDIR, &arguments));
+        assert!(!some.is_empty());
+        cookie = some.last().map_or(cookie, |(_, cookie)| *cookie);
+        found.extend(some.into_iter().map(|(name, _)| name));
+        if is_end {
+            break;
+        }
+    }
+    assert_eq!(found[..2], [".", ".."]);
+    assert_eq!(found.len(), 42);
+    let root = client.mount("/").expect("the way");
+    let mut arguments = Writer::new();
+    arguments.opaque(&root);
+    arguments.u64(0);
+    arguments.u64(0);
+    arguments.u32(4096);
+    let (all, is_end) = names(&client.call(procedure::READDIR, &arguments));
+    let all: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!((&all[..], is_end), (&[".", "..", "tank"][..], true));
+}
+
+#[test]
+fn names_are_moved_linked_and_removed() {
+    let mut client = Client::new(EVERYTHING);
+    let home = client.mount("/tank/home").expect("it is shared");
+    let file = client.create(&home, "a");
+    let mut link = Writer::new();
+    link.opaque(&file);
+    link.opaque(&home);
+    link.opaque(b"b");
+    assert_eq!(client.status(procedure::LINK, &link), 0);
+    let mut rename = named(&home, "a");
+    rename.opaque(&home);
+    rename.opaque(b"c");
+    assert_eq!(client.status(procedure::RENAME, &rename), 0);
+    assert_eq!(client.status(procedure::LOOKUP, &named(&home, "a")), 2);
+    assert_eq!(client.status(procedure::LOOKUP, &named(&home, "c")), 0);
+    assert_eq!(client.status(procedure::RMDIR, &named(&home, "c")), 20);
+    for name in ["b", "c"] {
+        assert_eq!(client.status(procedure::REMOVE, &named(&home, name)), 0);
+    }
+    let mut get = Writer::new();
+    get.opaque(&file);
+    assert_eq!(client.status(procedure::GETATTR, &get), 70, "STALE");
+    assert_eq!(client.status(procedure::LOOKUP, &named(&home, "..")), 0);
+    assert_eq!(client.status(procedure::LOOKUP, &named(&home, "x/y")), 13);
+}
+
+#[test]
+fn a_share_for_reading_refuses_changes_and_root_is_squashed() {
+    let mut client = Client::new("ro=127.0.0.1");
+    let home = client.mount("/tank/home").expect("it is shared");
+    assert_eq!(
+        client.status(procedure::CREATE, &unchecked(&home, "file")),
+        30
+    );
+    let mut client = Client::new("rw=127.0.0.1");
+    let home = client.mount("/tank/home").expect("it is shared");
+    let file = client.create(&home, "file");
+    let mut get = Writer::new();
+    get.opaque(&file);
+    let answer = client.call(procedure::GETATTR, &get);
+    // Status, kind, mode and links come before the owner and the group.
+    assert_eq!(answer[16..24], [0, 0, 0xff, 0xfe, 0, 0, 0xff, 0xfe], "nobody's");
+    let mut no_handle = Writer::new();
+    no_handle.opaque(b"nonsense");
+    assert_eq!(client.status(procedure::GETATTR, &no_handle), 10_001);
+}
+
+#[test]
+fn every_cut_of_a_call_is_malformed_or_answered() {
+    let client = Client::new(EVERYTHING);
+    let home = client.mount("/tank/home").expect("it is shared");
+    let credential = Credential::Nobody;
+    let caller = Caller {
+        credential: &credential,
+        connection: 1,
+        from: Source::LOCAL,
+        now_ms: 0,
+    };
+    let whole = write(&home, 1 << 63, 2, &[1; 64]);
+    for number in 0..=procedure::COMMIT {
+        for length in 0..whole.len() {
+            let mut out = Writer::new();
+            let cut = &whole.bytes()[..length];
+            let executed = execute(
+                &client.service,
+                number,
+                length as u32,
+                cut,
+                &caller,
+                &mut out,
+            );
+            let is_answered = executed.is_ok() && number != procedure::NULL;
+            assert_eq!(is_answered, !out.is_empty(), "{number}, {length}");
+        }
+    }
+}
