@@ -216,8 +216,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "cluster",
             "control",
             "engine",
+            "file-system",
             "iscsi",
             "nbd",
+            "nfs",
             "operations",
             "pool-access",
             "protocols",
@@ -499,12 +501,14 @@ fn protocols() -> Vec<String> {
 }
 
 /// The lines of code that name one of `protocols` before the tests of a file begin, in any spelling. What a thing is called decides
-/// nothing: the type of a target's name may be named.
+/// nothing: the type of a target's name may be named, and so may a property of datasets.
 fn naming<'a>(text: &'a str, protocols: &[String]) -> Vec<&'a str> {
     let code = text.split("\nmod tests {").next().unwrap_or_default();
     let names = |line: &&str| {
         let line = line.split("//").next().unwrap_or_default();
         let line = line.replace("IscsiName", "").to_lowercase();
+        // A property of kernel ZFS.
+        let line = line.replace("sharenfs", "");
         protocols.iter().any(|name| line.contains(name))
     };
     code.lines().filter(names).collect()

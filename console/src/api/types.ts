@@ -2058,6 +2058,11 @@ export interface components {
              * @default []
              */
             nbd?: string[];
+            /**
+             * @description Addresses of NFS: `ADDRESS:PORT`.
+             * @default []
+             */
+            nfs?: string[];
         };
         /** @description Listen here no more. */
         PortalRemove: {
@@ -2076,6 +2081,11 @@ export interface components {
              * @default []
              */
             nbd?: string[];
+            /**
+             * @description Addresses of NFS: `ADDRESS:PORT`.
+             * @default []
+             */
+            nfs?: string[];
         };
         /** @description Requests about where the server listens. */
         PortalRequest: "list" | {
@@ -2111,6 +2121,11 @@ export interface components {
              * @default []
              */
             nbd?: string[];
+            /**
+             * @description Addresses of NFS: `ADDRESS:PORT`.
+             * @default []
+             */
+            nfs?: string[];
         };
         /** @description An address that a server listens at. */
         PortalView: {

@@ -43,6 +43,26 @@ impl Portals {
         });
     }
 
+    /// What of these a server can be told that says of itself that it listens at `known`: the version that it was started in may be too
+    /// old to know every protocol.
+    #[must_use]
+    pub fn known_to(&self, known: &Self) -> Self {
+        let is_known = |name: &str| {
+            let binds_late = protocols::named(name).is_some_and(|protocol| protocol.binds_late);
+            let told = known.0.get(name).is_some_and(|places| !places.is_empty());
+            told || !binds_late
+        };
+        let all = self.0.iter().map(|(name, places)| {
+            let places = if is_known(name) {
+                places.clone()
+            } else {
+                BTreeSet::new()
+            };
+            (name.clone(), places)
+        });
+        Self(all.collect())
+    }
+
     /// As words of a command line.
     pub fn words(&self) -> Vec<String> {
         let options = self.0.iter().flat_map(|(name, places)| {

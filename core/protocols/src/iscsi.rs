@@ -11,6 +11,7 @@ pub const PROTOCOL: Description = Description {
     port: 3260,
     has_groups: true,
     has_unix: false,
+    binds_late: false,
     places: &["127.0.0.1:3260,1", "[::1]:3260,1"],
     note: "",
     tls: None,

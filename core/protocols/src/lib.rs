@@ -16,7 +16,7 @@ pub use place::{Place, Places, PlacesOfNames, socket_address};
 #[macro_export]
 macro_rules! registered {
     ($then:ident) => {
-        $then! { iscsi, nbd }
+        $then! { iscsi, nbd, nfs }
     };
 }
 
@@ -48,6 +48,9 @@ pub struct Description {
     pub has_groups: bool,
     /// Whether it also listens at Unix sockets.
     pub has_unix: bool,
+    /// Whether it listens only while there is something to serve. Its port may be taken when a server starts: that is told, and tried
+    /// again. It came after the others: servers and heads of an older version do not know it, and say nothing of it.
+    pub binds_late: bool,
     /// Where it listens if nothing is said.
     pub places: &'static [&'static str],
     /// What else the help says of its addresses, with a semicolon at the end; may be empty.

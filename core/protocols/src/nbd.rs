@@ -11,6 +11,7 @@ pub const PROTOCOL: Description = Description {
     port: 10809,
     has_groups: false,
     has_unix: true,
+    binds_late: false,
     places: &["127.0.0.1:10809"],
     note: "`[::]:10809` is every IPv6 address and no IPv4 one, `0.0.0.0:10809` the reverse;",
     tls: Some(TlsOptions {

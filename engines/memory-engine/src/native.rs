@@ -9,6 +9,8 @@ pub(crate) enum Takes {
     Word(&'static [&'static str]),
     /// A number; zero by default.
     Number,
+    /// Any text; this by default.
+    Text(&'static str),
     /// Nothing: the engine keeps it itself.
     Nothing,
 }
@@ -115,6 +117,12 @@ pub(crate) const ALL: &[Native] = &[
     of_files("canmount", &["on", "off", "noauto"]),
     of_files("snapdir", &["hidden", "visible", "disabled"]),
     of_files("xattr", &["sa", "on", "off", "dir"]),
+    Native {
+        name: "sharenfs",
+        takes: Takes::Text("off"),
+        is_inherited: true,
+        is_of_volumes: false,
+    },
     fixed("available"),
     fixed("creation"),
     fixed("encryption"),
@@ -138,6 +146,11 @@ const USER_VALUE_BYTES_MAX: usize = 8191;
 /// The property of that name.
 pub(crate) fn native(name: &str) -> Option<&'static Native> {
     ALL.iter().find(|one| one.name == name)
+}
+
+/// Whether it is one of the engine's that takes any text.
+pub(crate) fn is_text(name: &str) -> bool {
+    native(name).is_some_and(|native| matches!(native.takes, Takes::Text(_)))
 }
 
 /// Whether users may give a property of theirs that name.
@@ -186,6 +199,7 @@ pub(crate) fn check(name: &str, value: &Value, is_volume: bool) -> Result<Value,
             "it is a property of file systems, and this is a volume"
         }
         (Takes::Number, Value::Number(_)) => return Ok(value.clone()),
+        (Takes::Text(_), Value::Text(_)) => return Ok(value.clone()),
         (Takes::Word(words), value) if words.contains(&value.to_string().as_str()) => {
             return Ok(Value::Text(value.to_string()));
         }

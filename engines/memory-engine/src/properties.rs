@@ -26,11 +26,12 @@ pub(crate) fn copies(properties: &[(String, Value)]) -> u64 {
         .unwrap_or(1)
 }
 
-/// A user's properties, which are text.
+/// Properties that are text: the users', and some of the engine's.
 fn users(properties: &BTreeMap<String, Value>, prefix: &str) -> BTreeMap<String, String> {
+    let is_text = |name: &str| name.contains(':') || native::is_text(name);
     let users = properties
         .iter()
-        .filter(|(name, _)| name.contains(':') && name.starts_with(prefix));
+        .filter(|(name, _)| is_text(name) && name.starts_with(prefix));
     users
         .map(|(name, value)| (name.clone(), value.to_string()))
         .collect()
@@ -42,6 +43,7 @@ impl State {
         let default = match native.takes {
             Takes::Nothing => return None,
             Takes::Number => Value::Number(0),
+            Takes::Text(default) => Value::from(default),
             Takes::Word(words) => Value::from(words[0]),
         };
         let mut at = name;
@@ -212,7 +214,8 @@ impl State {
     fn inherited_users(&self, head: &str, found: &mut BTreeMap<String, Property>, is_below: bool) {
         let mut at = head;
         while let Some(dataset) = self.tree.datasets.get(at) {
-            for (name, value) in users(&dataset.properties, "") {
+            let all = users(&dataset.properties, "").into_iter();
+            for (name, value) in all.filter(|(name, _)| name.contains(':')) {
                 let source = match at == head && !is_below {
                     true => PropertySource::Local,
                     false => PropertySource::Inherited(at.to_owned()),

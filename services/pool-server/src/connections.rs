@@ -41,6 +41,13 @@ pub fn noted(note: &str) -> Vec<StaleConnection> {
     decode(note)
 }
 
+/// Whether a client of the previous owner was connected to `address`.
+pub fn was_used(address: SocketAddr, stale_connections: &[StaleConnection]) -> bool {
+    let address = canonical(address);
+    let mut locals = stale_connections.iter().map(|stale| stale.local);
+    locals.any(|local| local == address)
+}
+
 /// Tells these clients of the previous owner that their connections are gone. `listening` is where this server
 /// takes connections.
 pub fn tell_previous(stale_connections: &[StaleConnection], listening: &[SocketAddr]) {

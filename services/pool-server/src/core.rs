@@ -430,7 +430,7 @@ impl ServerHooks for Core {
     }
 
     fn close(&self, name: &VolumeName) {
-        self.serving.volumes.close(name);
+        self.serving.close(name);
     }
 
     fn renamed(&self, from: &VolumeName, to: &VolumeName) {

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod another_try;
 pub mod args;
 mod comeback;
 mod connections;
@@ -326,7 +327,7 @@ fn needs(
 
 /// Has all ports before the pool is touched.
 fn early_sockets(args: &ServeArgs, common: &Common) -> Result<EarlySockets, Failure> {
-    EarlySockets::bind(args.listen.tcp()).map_err(|error| match &error.address {
+    EarlySockets::bind(args.listen.early_tcp()).map_err(|error| match &error.address {
         ListenAddress::Tcp(address) if error.cause.kind() == std::io::ErrorKind::AddrInUse => {
             taken(args, *address, taken_by(common, &args.pool, *address))
         }
@@ -411,6 +412,13 @@ fn let_clients_wait(
     previous: &[StaleConnection],
 ) -> Result<(), Failure> {
     early.listen().map_err(|error| port_failure(&error))?;
+    // Whoever was served there by the owner before is about to come back. Others wait until it is known what is shared.
+    let late = args.listen.late_tcp().into_iter();
+    for address in late.filter(|late| connections::was_used(*late, previous)) {
+        if let Err(error) = early.open([address]) {
+            tracing::debug!(%error, "clients find nobody there yet");
+        }
+    }
     steps.server_took(&args.pool, Step::Claimed);
     let after_ms = started.elapsed().as_millis() as u64;
     tracing::info!(pool = %args.pool, after_ms, "the pool is ours: clients may wait for it");
@@ -538,6 +546,7 @@ fn announce(
     replay::start(core, awaited.is_any()).map_err(&failed)?;
     schedules::start(core).map_err(&failed)?;
     keys::start(core).map_err(&failed)?;
+    another_try::start(core).map_err(&failed)?;
     let access = Arc::clone(core) as Arc<dyn replicate::Access>;
     let replication = replicate::Service::start(access, args.replication).map_err(&failed)?;
     if let Some(address) = replication.address {

@@ -76,6 +76,18 @@ impl Listen {
         self.all().filter_map(|(_, place)| place.tcp()).collect()
     }
 
+    /// Those of protocols that listen from the start on.
+    pub fn early_tcp(&self) -> Vec<SocketAddr> {
+        let early = self.all().filter(|(name, _)| !binds_late(name));
+        early.filter_map(|(_, place)| place.tcp()).collect()
+    }
+
+    /// Those of protocols that listen when there is something to serve.
+    pub fn late_tcp(&self) -> Vec<SocketAddr> {
+        let late = self.all().filter(|(name, _)| binds_late(name));
+        late.filter_map(|(_, place)| place.tcp()).collect()
+    }
+
     /// Paths of its sockets.
     pub fn unix(&self) -> impl Iterator<Item = &PathBuf> {
         self.all().filter_map(|(_, place)| match place {
@@ -92,15 +104,22 @@ impl Listen {
     }
 }
 
+fn binds_late(name: &str) -> bool {
+    ::protocols::named(name).is_some_and(|protocol| protocol.binds_late)
+}
+
 fn help(protocol: &Description) -> String {
     let note = match protocol.note {
         "" => String::new(),
         note => format!(" {note}"),
     };
+    let default = match protocol.places {
+        [] => "none".to_owned(),
+        places => places.join(" and "),
+    };
     format!(
-        "{}; port 0 takes a free one;{note} may be repeated [default: {}]",
+        "{}; port 0 takes a free one;{note} may be repeated [default: {default}]",
         protocol.about(),
-        protocol.places.join(" and ")
     )
 }
 

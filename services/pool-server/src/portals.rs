@@ -112,10 +112,27 @@ impl Addresses {
     }
 
     fn tcp_mut(&mut self) -> impl Iterator<Item = &mut SocketAddr> {
-        self.0.iter_mut().filter_map(|one| match &mut one.place {
-            Place::Tcp(address) | Place::Grouped(address, _) => Some(address),
-            Place::Unix(_) => None,
-        })
+        self.0.iter_mut().filter_map(Address::tcp_mut)
+    }
+
+    /// Of a protocol that the request says nothing of, because whoever asks is too old to know it, those of `before` stay.
+    fn with_unknown_of(
+        mut self,
+        before: &Self,
+        said: &Places,
+        of: &[&'static Description],
+    ) -> Self {
+        let is_unknown =
+            |one: &&Address| one.protocol.binds_late && !said.0.contains_key(one.protocol.name);
+        let kept: Vec<_> = before.0.iter().filter(is_unknown).cloned().collect();
+        self.0.extend(kept);
+        self.in_order(of)
+    }
+
+    fn in_order(mut self, of: &[&'static Description]) -> Self {
+        self.0
+            .sort_by_key(|one| of.iter().position(|protocol| *protocol == one.protocol));
+        self
     }
 
     /// What is here and not in `other`, as options of a server.
@@ -129,9 +146,7 @@ impl Addresses {
         let new = |one: &Address| asks_for_a_port(one) || !self.0.contains(one);
         let new: Vec<_> = more.0.into_iter().filter(new).collect();
         self.0.extend(new);
-        self.0
-            .sort_by_key(|one| of.iter().position(|protocol| *protocol == one.protocol));
-        self
+        self.in_order(of)
     }
 
     /// Whether it has the address that `name` is without its group.
@@ -205,7 +220,8 @@ impl Addresses {
     }
 
     /// Takes connections at the addresses of TCP that are new since `before`, so that nothing can fail later for want
-    /// of one, and puts real ports in the place of 0; which they are. None is taken if one cannot be had.
+    /// of one, and puts real ports in the place of 0; which they are. None is taken if one cannot be had. A protocol that binds late
+    /// takes its own when there is something to serve.
     pub fn open_new(
         &mut self,
         before: &Self,
@@ -213,7 +229,12 @@ impl Addresses {
     ) -> Result<Vec<SocketAddr>, ListenError> {
         let is_new =
             |address: &SocketAddr| address.port() == 0 || !before.tcp().any(|old| old == *address);
-        let new: Vec<&mut SocketAddr> = self.tcp_mut().filter(|one| is_new(one)).collect();
+        let early_ones = self.0.iter_mut().filter(|one| {
+            let port = one.place.tcp().map(|address| address.port());
+            !one.protocol.binds_late || port == Some(0)
+        });
+        let new = early_ones.filter_map(Address::tcp_mut);
+        let new: Vec<&mut SocketAddr> = new.filter(|one| is_new(one)).collect();
         let opened = early.open(new.iter().map(|one| **one))?;
         for (place, real) in new.into_iter().zip(&opened) {
             *place = *real;
@@ -223,6 +244,13 @@ impl Addresses {
 }
 
 impl Address {
+    const fn tcp_mut(&mut self) -> Option<&mut SocketAddr> {
+        match &mut self.place {
+            Place::Tcp(address) | Place::Grouped(address, _) => Some(address),
+            Place::Unix(_) => None,
+        }
+    }
+
     /// Whether `name` is this one, whatever its group.
     fn is_named(&self, name: &Self) -> bool {
         self.protocol == name.protocol && self.place.clone().without_group() == name.place
@@ -297,7 +325,9 @@ impl Core {
                 (before.clone().without(&less), *in_use)
             }
             PortalRequest::Set(Set { places, in_use }) => {
-                (Addresses::read(places, &of)?.checked()?, *in_use)
+                let wanted = Addresses::read(places, &of)?;
+                let wanted = wanted.with_unknown_of(&before, places, &of);
+                (wanted.checked()?, *in_use)
             }
         };
         let gone = before.beyond(&wanted);
@@ -451,6 +481,25 @@ mod tests {
         let now = before.clone().without(&names(&[], &["unix:/x"]));
         assert_eq!(before.lost(&now), [("NBD", "--nbd unix:/x".to_owned())]);
         assert!(now.lost(&now).is_empty());
+    }
+
+    #[test]
+    fn what_a_request_is_too_old_to_know_stays() {
+        let read = |text: &str| serde_json::from_str::<Places>(text).expect("places");
+        let late = r#"{"iscsi":[],"nbd":[],"nfs":["10.0.0.1:2049"]}"#;
+        let before = Addresses::read(&read(late), ALL).expect("addresses");
+        let set = |text: &str| {
+            let said = read(text);
+            let wanted = Addresses::read(&said, ALL).expect("addresses");
+            wanted.with_unknown_of(&before, &said, ALL)
+        };
+        let kept = set(r#"{"iscsi":[],"nbd":["10.0.0.1:10809"]}"#);
+        assert_eq!(
+            kept.beyond(&Addresses::default()),
+            ["--nbd 10.0.0.1:10809", "--nfs 10.0.0.1:2049"]
+        );
+        let gone = set(r#"{"iscsi":[],"nbd":[],"nfs":[]}"#);
+        assert_eq!(gone, Addresses::default());
     }
 
     #[test]

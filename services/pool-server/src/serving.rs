@@ -149,15 +149,20 @@ impl Serving {
         }));
         problems.extend(secrets::problems(&desired, &ring));
         let changes = difference(&served.desired, &desired);
-        for problem in problems.iter().filter(|p| !served.problems.contains(p)) {
-            tracing::error!(subject = problem.subject, "{}", problem.sentence);
-        }
         report(&changes);
         let volume_count = all.volumes().count() as u64;
         let decided_us = begun.elapsed().as_micros() as u64;
         let protocols = self.protocols.iter();
         // All of them, also after one that failed.
         let applied: Vec<_> = protocols.map(|protocol| protocol.apply(&wanted)).collect();
+        problems.extend(
+            self.protocols
+                .iter()
+                .flat_map(|protocol| protocol.problems()),
+        );
+        for problem in problems.iter().filter(|p| !served.problems.contains(p)) {
+            tracing::error!(subject = problem.subject, "{}", problem.sentence);
+        }
         let mut kept = volumes;
         kept.extend(&rescued);
         self.volumes.keep_only(&kept);
@@ -215,6 +220,20 @@ impl Serving {
         }
     }
 
+    /// Closes `name` and all below it. May block.
+    pub fn close(&self, name: &VolumeName) {
+        self.volumes.close(name);
+        for protocol in &self.protocols {
+            protocol.close(name);
+        }
+    }
+
+    /// Whether serving what the documents say once more may do what failed before. Never waits.
+    pub fn wants_another_try(&self) -> bool {
+        let mut protocols = self.protocols.iter();
+        protocols.any(|protocol| protocol.wants_another_try())
+    }
+
     /// Lets clients of `volume` know that its contents, and perhaps its size, are others.
     pub(super) fn tell_contents_changed(
         &self,
@@ -237,7 +256,9 @@ impl Serving {
             let exports = served.exports.get(protocol.name()).into_iter().flatten();
             let meant = exports.filter(|export| match used {
                 Used::Export(of, name) => *of == protocol.name() && *name == export.name,
-                Used::Volume(volume) => export.volumes.contains(volume),
+                Used::Volume(volume) => {
+                    export.volumes.contains(volume) || export.file_system.as_ref() == Some(volume)
+                }
             });
             let meant: BTreeSet<&str> = meant.map(|export| export.name.as_str()).collect();
             let clients = protocol.clients().into_iter();
@@ -458,9 +479,14 @@ impl Serving {
         });
     }
 
-    /// Closes all volumes. What is not on disk yet, each of them waits for.
+    /// Closes all volumes and file systems. What is not on disk yet, each of them waits for.
     pub fn close_volumes(&self) {
-        self.volumes.close_all();
+        std::thread::scope(|scope| {
+            for protocol in &self.protocols {
+                scope.spawn(|| protocol.let_go());
+            }
+            self.volumes.close_all();
+        });
     }
 }
 

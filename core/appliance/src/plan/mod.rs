@@ -444,17 +444,16 @@ fn portal_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     let mut changes = Vec::new();
     for (head, known) in &actual.heads {
         for (pool, listens) in &known.portals {
-            let wanted = desired
-                .portals
-                .get(pool)
-                .filter(|wanted| *wanted != listens);
+            let wanted = desired.portals.get(pool);
+            let wanted = wanted.map(|wanted| wanted.known_to(listens));
+            let wanted = wanted.filter(|wanted| wanted != listens);
             changes.extend(wanted.map(|wanted| Change::SetPortals {
                 head: head.clone(),
                 program: desired.program.clone(),
                 pool: pool.clone(),
-                portals: wanted.clone(),
                 new: wanted.beyond(listens),
-                gone: listens.beyond(wanted),
+                gone: listens.beyond(&wanted),
+                portals: wanted,
                 in_use: desired.in_use,
             }));
         }

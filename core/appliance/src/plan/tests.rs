@@ -228,7 +228,9 @@ fn a_server_that_runs_is_told_of_its_portals_before_anything_else_is_changed() {
             "--iscsi",
             "10.77.2.101:3260,3",
             "--nbd",
-            "10.77.2.101:10809"
+            "10.77.2.101:10809",
+            "--nfs",
+            "10.77.2.101:2049"
         ]
     );
     assert_eq!(*gone, Portals::default());
@@ -238,6 +240,24 @@ fn a_server_that_runs_is_told_of_its_portals_before_anything_else_is_changed() {
     );
     perform(&desired, &mut actual, &changed.changes);
     assert!(plan(&desired, &actual).is_empty());
+}
+
+/// While heads are upgraded one after the other, a server may be older than what asks it.
+#[test]
+fn a_server_is_told_of_no_protocol_that_its_version_does_not_know() {
+    let (desired, mut actual) = applied(PAIR);
+    let tank: PoolName = "tank".parse().expect("a name");
+    let mut older = Portals::default();
+    for option in desired.portals[&tank].words().chunks(2) {
+        if option[0] != "--nfs" {
+            older.insert(option[0].trim_start_matches("--"), &option[1], None);
+        }
+    }
+    assert_ne!(older, desired.portals[&tank]);
+    let known = actual.heads.get_mut(&head("left")).expect("a known head");
+    known.portals.insert(tank, older);
+    let changed = plan(&desired, &actual);
+    assert!(changed.is_empty(), "{changed}");
 }
 
 #[test]

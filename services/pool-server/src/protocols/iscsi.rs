@@ -217,6 +217,7 @@ impl Protocol for Server {
                 .values()
                 .map(|unit| unit.volume.clone())
                 .collect(),
+            file_system: None,
         });
         targets.collect()
     }

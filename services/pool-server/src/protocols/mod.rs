@@ -15,7 +15,7 @@ use std::time::Instant;
 use ::protocols::Description;
 use block_device::SharedDevice;
 use control::answer::{ExportView, ProtocolView, SessionView, Status};
-use control::exports::DesiredState;
+use control::exports::{DesiredState, Problem};
 use control::portal::PortalView;
 use control::{Answer, Failure};
 use serving::Peer;
@@ -92,6 +92,8 @@ pub struct Export {
     pub name: String,
     /// The volumes that it shows.
     pub volumes: BTreeSet<VolumeName>,
+    /// The file system that it shows.
+    pub file_system: Option<VolumeName>,
 }
 
 /// Who is connected. It may have several connections.
@@ -184,6 +186,24 @@ pub trait Protocol: Send + Sync {
     /// Whatever can be applied is, also beside an error.
     fn apply(&self, wanted: &Wanted<'_>) -> Result<(), Failure>;
 
+    /// What of that could not be done and kept nothing else from being served. Asked after [`Self::apply`].
+    fn problems(&self) -> Vec<Problem> {
+        Vec::new()
+    }
+
+    /// Whether [`Self::apply`] should be called again some seconds later, because what it could not do may be possible then.
+    fn wants_another_try(&self) -> bool {
+        false
+    }
+
+    /// Lets go of the file systems at and below `dataset`, which is about to go or to change under them. [`Self::apply`] may open them again.
+    fn close(&self, dataset: &VolumeName) {
+        let _ = dataset;
+    }
+
+    /// Lets go of all that it has opened itself, after [`Self::drain`]: the pool is about to be closed. May block.
+    fn let_go(&self) {}
+
     /// A dataset, and all below it, has another name.
     fn renamed(&self, from: &VolumeName, to: &VolumeName) {
         let _ = (from, to);
@@ -199,6 +219,10 @@ pub trait Protocol: Send + Sync {
 
     /// Says in `status` what it shows, and who is connected. A protocol with a view of its own puts that there instead.
     fn show(&self, served: &Served<'_>, status: &mut Status) {
+        let listeners = self.listeners();
+        if served.exports.is_empty() && listeners.is_empty() {
+            return;
+        }
         let mut sessions = sessions(self.clients());
         let exports = served.exports.iter().map(|export| ExportView {
             name: export.name.clone(),
@@ -207,7 +231,7 @@ pub trait Protocol: Send + Sync {
         });
         status.other_protocols.push(ProtocolView {
             name: self.name().to_owned(),
-            listeners: self.listeners(),
+            listeners,
             exports: exports.collect(),
         });
     }

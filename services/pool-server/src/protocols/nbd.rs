@@ -87,6 +87,7 @@ impl Protocol for Server {
         let exports = wanted.desired.nbd.iter().map(|(name, export)| Export {
             name: name.clone(),
             volumes: [export.volume.clone()].into(),
+            file_system: None,
         });
         exports.collect()
     }

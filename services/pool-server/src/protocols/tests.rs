@@ -31,6 +31,7 @@ const ECHO: Description = Description {
     port: 7,
     has_groups: false,
     has_unix: true,
+    binds_late: false,
     places: &["127.0.0.1:7"],
     note: "it may be any;",
     tls: Some(TlsOptions {
@@ -148,6 +149,7 @@ impl Protocol for Echo {
         let exports = exports.map(|(volume, name)| Export {
             name: name.to_owned(),
             volumes: [volume.parse().expect("a volume")].into(),
+            file_system: None,
         });
         exports.collect()
     }

@@ -1,0 +1,318 @@
+//! NFS: file systems of the pool, for those whom the property `sharenfs` names.
+
+mod clients;
+mod files;
+mod shares;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+
+use ::nfs::exports::{ExportError, Shared};
+use ::nfs::server::{ApplyError, ConnectionStatus, DesiredState, NfsServer, ServerLimits};
+use ::nfs::v4::Presentation;
+use ::protocols::Description;
+use ::protocols::nfs::PROTOCOL;
+use block_device::SharedDevice;
+use control::Failure;
+use control::exports::Problem;
+use control::failure::chain;
+use control::portal::PortalView;
+use engine::dataset::DatasetError;
+use serving::{EarlySockets, ListenAddress, ListenError, Peer};
+use units::{PoolName, VolumeName};
+
+use super::super::portals::Addresses;
+use super::super::shared_pool::SharedPool;
+use super::{Client, ContentsTold, Export, Protocol, Start, Wanted};
+use clients::PoolRecord;
+use files::OpenFiles;
+use shares::Shares;
+
+/// A client that is silent for so long loses what it has open and locked.
+const LEASE_SECONDS: u32 = 20;
+
+/// The NFS server of a pool.
+pub struct Server {
+    server: NfsServer,
+    pool: Arc<SharedPool>,
+    early: Arc<EarlySockets>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What shall be shared; nothing if that could not be read.
+    shares: Option<Shares>,
+    files: OpenFiles,
+    /// What the server was told last.
+    desired: DesiredState,
+    problems: Vec<Problem>,
+    /// Something failed that may be well by itself later.
+    has_failed: bool,
+}
+
+impl State {
+    fn problem(&mut self, subject: &str, sentence: String) {
+        self.problems.push(Problem {
+            subject: subject.to_owned(),
+            sentence,
+        });
+    }
+}
+
+impl Server {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder panics")
+    }
+
+    fn client(one: ConnectionStatus) -> Client {
+        let export = one.export.to_string();
+        Client {
+            name: export.clone(),
+            export,
+            title: "NFS client".to_owned(),
+            peers: vec![one.peer],
+        }
+    }
+
+    fn read_shares(&self, wanted: &Wanted<'_>) -> Option<Shares> {
+        if wanted.addresses.of(PROTOCOL.name).next().is_none() {
+            return Some(Shares::default());
+        }
+        let pool = self.pool.get()?;
+        let shares = Shares::read(&*pool);
+        let failed = |error: &DatasetError| {
+            tracing::error!(error = chain(error), "look for what is shared over NFS");
+        };
+        shares.inspect_err(failed).ok()
+    }
+
+    /// Has the server do what can be done of `desired`.
+    fn apply_what_can_be(&self, state: &mut State, mut desired: DesiredState) {
+        loop {
+            let refused = match self.server.apply(desired.clone()) {
+                Ok(()) | Err(ApplyError::Ended) => break,
+                Err(refused) => refused,
+            };
+            match &refused {
+                ApplyError::Listen(error) => {
+                    state.has_failed = true;
+                    state.problem(&error.address.to_string(), taken(error));
+                    desired.listeners.retain(|one| *one != error.address);
+                }
+                ApplyError::Exports(error) => {
+                    let (ExportError::SameIdentity { other: name, .. }
+                    | ExportError::BadName { name }) = error;
+                    state.problem(name, format!("it is not shared over NFS: {error}"));
+                    desired.shared.retain(|one| one.name != *name);
+                }
+                ApplyError::Ended => break,
+            }
+        }
+        state.desired = desired;
+    }
+}
+
+fn taken(error: &ListenError) -> String {
+    let why = match error.cause.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            "another program listens there: stop it, for example the kernel's NFS server \
+             (`systemctl disable --now nfs-server`)"
+                .to_owned()
+        }
+        _ => chain(error),
+    };
+    format!("NFS is not served there, and it is tried again every few seconds; {why}")
+}
+
+fn presentation(pool: &SharedPool) -> Presentation {
+    let owner = pool.get().map(|pool| {
+        let guid = pool.status().map_or(0, |status| status.guid);
+        format!("bulkhead:{}:{guid:016x}", pool.name())
+    });
+    let mut start = [0; 8];
+    getrandom::fill(&mut start).expect("the kernel has random numbers");
+    Presentation {
+        owner: owner.unwrap_or_default().into_bytes(),
+        start: u64::from_ne_bytes(start),
+        lease_seconds: LEASE_SECONDS,
+        grace_seconds: LEASE_SECONDS,
+    }
+}
+
+impl Protocol for Server {
+    fn new(start: &Start<'_>) -> Self {
+        let setup = start.setup;
+        let limits = ServerLimits {
+            connections: setup.connections,
+            workers_max: setup.workers,
+            ..ServerLimits::default()
+        };
+        let record = PoolRecord::new(Arc::clone(start.pool), Arc::clone(start.documents));
+        let earlier = record.read();
+        let server = NfsServer::after(presentation(start.pool), limits, earlier, Arc::new(record));
+        Self {
+            server: server.with_early(Arc::clone(&setup.early)),
+            pool: Arc::clone(start.pool),
+            early: Arc::clone(&setup.early),
+            state: Mutex::default(),
+        }
+    }
+
+    fn description(&self) -> &'static Description {
+        &PROTOCOL
+    }
+
+    fn exports(&self, wanted: &Wanted<'_>) -> Vec<Export> {
+        let mut state = self.state();
+        state.shares = self.read_shares(wanted);
+        let shares = state.shares.iter().flat_map(|shares| shares.all.keys());
+        let exports = shares.map(|name| Export {
+            name: name.clone(),
+            volumes: [].into(),
+            file_system: name.parse().ok(),
+        });
+        exports.collect()
+    }
+
+    /// Whatever is wrong is a problem of one file system or address: nothing of it keeps others from being served.
+    fn apply(&self, wanted: &Wanted<'_>) -> Result<(), Failure> {
+        let state = &mut *self.state();
+        let (Some(shares), Some(pool)) = (state.shares.take(), self.pool.get()) else {
+            state.has_failed = true;
+            return Ok(());
+        };
+        let opened = state.files.open_all(&*pool, shares.all.keys());
+        state.problems = shares.problems;
+        state.problems.extend(opened.problems);
+        state.has_failed = opened.has_failed;
+        let shared = shares.all.iter().filter_map(|(name, share)| {
+            Some(Shared {
+                name: name.clone(),
+                share: share.clone(),
+                files: state.files.get(name)?,
+            })
+        });
+        let shared: Vec<_> = shared.collect();
+        let is_needed = !shared.is_empty() || opened.has_waiting;
+        let listeners = wanted.addresses.listeners(PROTOCOL.name);
+        if !is_needed {
+            let unused: Vec<SocketAddr> = listeners.iter().filter_map(tcp).collect();
+            self.early.forget(&unused);
+        }
+        let desired = DesiredState {
+            listeners: if is_needed { listeners } else { Vec::new() },
+            shared,
+            has_more_to_come: opened.has_waiting,
+        };
+        self.apply_what_can_be(state, desired);
+        state.files.keep_only(|name| shares.all.contains_key(name));
+        Ok(())
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        self.state().problems.clone()
+    }
+
+    fn wants_another_try(&self) -> bool {
+        // Whoever holds it applies something at this moment.
+        self.state.try_lock().is_ok_and(|state| state.has_failed)
+    }
+
+    fn renamed(&self, from: &VolumeName, to: &VolumeName) {
+        self.state().files.renamed(from, to);
+    }
+
+    /// Clients are told to wait until it is known what becomes of it.
+    fn close(&self, dataset: &VolumeName) {
+        let state = &mut *self.state();
+        let is_meant = |name: &str| {
+            let name = name.parse::<VolumeName>();
+            name.is_ok_and(|name| name.is_at_or_below(dataset))
+        };
+        if !state.files.names().any(is_meant) {
+            return;
+        }
+        let mut desired = state.desired.clone();
+        desired.shared.retain(|one| !is_meant(&one.name));
+        desired.has_more_to_come = true;
+        self.apply_what_can_be(state, desired);
+        state.has_failed = true;
+        state.files.keep_only(|name| !is_meant(name));
+    }
+
+    fn let_go(&self) {
+        self.server.forget_files();
+        self.state().files.keep_only(|_| false);
+    }
+
+    /// A file system is no volume: nobody writes to it but its clients.
+    fn contents_changed(&self, _: &VolumeName, _: &SharedDevice, _: bool) -> ContentsTold {
+        ContentsTold::default()
+    }
+
+    fn clients(&self) -> Vec<Client> {
+        let clients = self.server.clients().into_iter();
+        clients.map(Self::client).collect()
+    }
+
+    fn clients_beyond(&self, addresses: &Addresses) -> Vec<Client> {
+        let left = addresses.listeners(PROTOCOL.name);
+        let clients = self.server.clients().into_iter();
+        let lost = clients.filter(|one| !left.contains(&one.listener));
+        lost.map(Self::client).collect()
+    }
+
+    fn portals(&self, pool: &PoolName, addresses: &Addresses) -> Vec<PortalView> {
+        let clients = self.server.clients();
+        let came_by = |listener: &ListenAddress| {
+            let came = clients.iter().filter(|one| one.listener == *listener);
+            came.count() as u64
+        };
+        let listeners = addresses.listeners(PROTOCOL.name);
+        let listeners = listeners.iter().map(|listener| PortalView {
+            pool: pool.clone(),
+            protocol: PROTOCOL.name.to_owned(),
+            address: listener.to_string(),
+            group: None,
+            is_here: tcp(listener).is_none_or(|address| serving::is_here(address.ip())),
+            clients: came_by(listener),
+        });
+        listeners.collect()
+    }
+
+    fn listeners(&self) -> Vec<String> {
+        let listeners = self.server.listeners();
+        listeners.iter().map(ToString::to_string).collect()
+    }
+
+    fn tcp_listeners(&self) -> Vec<SocketAddr> {
+        self.server.listeners().iter().filter_map(tcp).collect()
+    }
+
+    fn peers(&self) -> Vec<Peer> {
+        self.server.peers()
+    }
+
+    fn silence_withdrawn(&self) -> usize {
+        self.server.silence_withdrawn()
+    }
+
+    fn drop_all(&self) {
+        self.server.drop_all();
+    }
+
+    fn drain(&self, deadline: Instant) {
+        self.server.drain(deadline);
+    }
+}
+
+const fn tcp(address: &ListenAddress) -> Option<SocketAddr> {
+    match address {
+        ListenAddress::Tcp(address) => Some(*address),
+        ListenAddress::Unix(_) => None,
+    }
+}

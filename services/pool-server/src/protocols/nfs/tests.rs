@@ -1,0 +1,169 @@
+//! The server of a pool in memory, asked by calls that need no session.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use ::protocols::{Place, Places};
+use engine::Pool;
+use engine::capabilities::Datasets as _;
+use engine::dataset::Value;
+use memory_engine::MemoryPool;
+
+use super::super::super::rescue::Rescues;
+use super::super::super::serving::{Serving, Setup};
+use super::super::*;
+use super::PROTOCOL;
+
+const SHARED: &str = "rw=127.0.0.0/8,insecure";
+/// A call of the procedure that does nothing (RFC 5531, section 9), with its mark.
+const NULL_CALL: [u32; 11] = [0x8000_0028, 7, 0, 2, 100_003, 4, 0, 0, 0, 0, 0];
+
+struct World {
+    serving: Serving,
+    pool: Arc<SharedPool>,
+    address: SocketAddr,
+    _folder: tempfile::TempDir,
+}
+
+impl World {
+    /// A pool with the file system `tank/a`.
+    fn new(address: SocketAddr) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pool = MemoryPool::new("tank");
+        let volume = "tank/a/v".parse().expect("a name");
+        pool.create_parents(&volume).expect("a file system");
+        let pool: Arc<SharedPool> = Arc::new(SharedPool::new(Box::new(pool) as Box<dyn Pool>));
+        let places = Places([(PROTOCOL.name.to_owned(), vec![Place::Tcp(address)])].into());
+        let setup = Setup::default();
+        let addresses = Addresses::read(&places, &[&PROTOCOL]).expect("addresses");
+        let addresses = addresses.with_real_ports(&setup.early).expect("a port");
+        let address = addresses.tcp().next().expect("an address");
+        let setup = Setup { addresses, ..setup };
+        let server = super::Server::new(&Start {
+            setup: &setup,
+            pool: &pool,
+            documents: &Arc::default(),
+        });
+        let serving = Serving::new(
+            setup,
+            vec![Box::new(server)],
+            Arc::clone(&pool),
+            Arc::default(),
+            Rescues::new(folder.path(), &"tank".parse().expect("a name")),
+            Instant::now(),
+        );
+        Self {
+            serving,
+            pool,
+            address,
+            _folder: folder,
+        }
+    }
+
+    fn share(&self, text: &str) {
+        let name = "tank/a".parse().expect("a name");
+        let properties = [("sharenfs".to_owned(), Value::Text(text.to_owned()))];
+        let pool = self.pool.require().expect("open");
+        let set = pool.set_dataset_properties((&name as &VolumeName).into(), &properties);
+        set.expect("set");
+        self.serving.reconcile().expect("served");
+    }
+
+    fn problems(&self) -> Vec<String> {
+        self.serving.glance(&"tank".parse().expect("a name")).problems
+    }
+
+    fn answers(&self) -> bool {
+        let Ok(mut client) = TcpStream::connect(self.address) else {
+            return false;
+        };
+        let call: Vec<u8> = NULL_CALL.iter().flat_map(|word| word.to_be_bytes()).collect();
+        client.write_all(&call).expect("sent");
+        let mut answer = [0; 28];
+        client.read_exact(&mut answer).expect("an answer");
+        let accepted = [0x8000_0018_u32, 7, 1, 0, 0, 0, 0];
+        answer.to_vec() == accepted.map(u32::to_be_bytes).concat()
+    }
+
+    /// The pool can only be closed when nothing of it is open.
+    fn end(self) {
+        self.serving.drain(std::time::Duration::from_secs(10));
+        self.serving.close_volumes();
+        drop(self.serving);
+        let pool = Arc::into_inner(self.pool).and_then(|pool| pool.take());
+        let exported = pool.expect("nobody uses it").export();
+        exported.map_err(|(_, error)| error).expect("exported");
+    }
+}
+
+fn any_port() -> SocketAddr {
+    "127.0.0.1:0".parse().expect("an address")
+}
+
+#[test]
+fn it_listens_only_while_something_is_shared() {
+    let world = World::new(any_port());
+    world.serving.reconcile().expect("served");
+    assert!(!world.answers(), "nothing is shared");
+    world.share(SHARED);
+    assert!(world.answers());
+    let status = world.serving.glance(&"tank".parse().expect("a name"));
+    let [view] = &status.other_protocols[..] else {
+        panic!("{status:?}");
+    };
+    assert_eq!((&view.name[..], &view.exports[0].name[..]), ("nfs", "tank/a"));
+    assert_eq!(view.listeners, [world.address.to_string()]);
+    let shown = "tank/a".parse().expect("a name");
+    assert!(world.serving.users_of(&operations::in_use::Used::Volume(&shown)).is_empty());
+    world.share("off");
+    assert!(!world.answers(), "nothing is shared any more");
+    assert_eq!(world.problems(), [""; 0]);
+    world.end();
+}
+
+#[test]
+fn a_rule_that_is_none_is_told_and_shares_nothing() {
+    let world = World::new(any_port());
+    world.share("on");
+    assert!(!world.answers());
+    let problems = world.problems();
+    assert!(problems[0].starts_with("tank/a: ") && problems[0].contains("rw=192.0.2.0/24"), "{problems:?}");
+    world.share(SHARED);
+    assert!(world.answers());
+    assert_eq!(world.problems(), [""; 0]);
+    world.end();
+}
+
+#[test]
+fn a_port_that_another_program_has_is_told_and_tried_again() {
+    let other = TcpListener::bind(any_port()).expect("a port");
+    let taken = other.local_addr().expect("an address");
+    let world = World::new(taken);
+    world.share(SHARED);
+    let problems = world.problems();
+    let starts_well = problems[0].starts_with(&format!("{taken}: NFS is not served there"));
+    assert!(starts_well && problems[0].contains("nfs-server"), "{problems:?}");
+    assert!(world.serving.wants_another_try());
+    drop(other);
+    world.serving.reconcile().expect("served");
+    assert!(world.answers() && !world.serving.wants_another_try());
+    assert_eq!(world.problems(), [""; 0]);
+    world.end();
+}
+
+#[test]
+fn what_is_about_to_go_is_let_go_of_and_opened_again_if_it_stays() {
+    let world = World::new(any_port());
+    world.share(SHARED);
+    let name: VolumeName = "tank/a".parse().expect("a name");
+    world.serving.close(&name);
+    let pool = world.pool.require().expect("open");
+    let opened = pool.open_file_system((&name).into(), false);
+    opened.expect("nobody has it open").close();
+    drop(pool);
+    assert!(world.answers(), "clients wait for what becomes of it");
+    assert!(world.serving.wants_another_try());
+    world.serving.reconcile().expect("served");
+    assert!(world.answers());
+    world.end();
+}
