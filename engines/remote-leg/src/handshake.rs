@@ -35,9 +35,12 @@ pub(crate) fn connect(
     let mut stream = TcpStream::connect_timeout(&address, wait).map_err(unreachable)?;
     prepare(&stream, wait).map_err(unreachable)?;
     let agreed = match &settings.tls {
-        None => agree(&mut stream, export).map(|bytes| (None, bytes)),
+        None => greet(&mut stream)
+            .and_then(|()| go(&mut stream, export, settings.only_looks))
+            .map(|bytes| (None, bytes)),
         Some(tls) => {
-            let agreed = agree_encrypted(&mut stream, export, Arc::clone(tls));
+            let looks = settings.only_looks;
+            let agreed = agree_encrypted(&mut stream, export, looks, Arc::clone(tls));
             agreed.map(|(tls, bytes)| (Some(tls), bytes))
         }
     };
@@ -54,6 +57,7 @@ pub(crate) fn connect(
 fn agree_encrypted(
     stream: &mut TcpStream,
     export: &str,
+    only_looks: bool,
     tls: Arc<ClientConfig>,
 ) -> Result<(ClientConnection, u64), LegError> {
     let broken = |error: rustls::Error| LegError::Unreachable(error.to_string());
@@ -73,7 +77,8 @@ fn agree_encrypted(
         let shaken = tls.complete_io(stream);
         shaken.map_err(|error| LegError::Unreachable(error.to_string()))?;
     }
-    let bytes = go(&mut rustls::Stream::new(&mut tls, stream), export)?;
+    let mut encrypted = rustls::Stream::new(&mut tls, stream);
+    let bytes = go(&mut encrypted, export, only_looks)?;
     Ok((tls, bytes))
 }
 
@@ -97,7 +102,7 @@ fn prepare(stream: &TcpStream, wait: Duration) -> io::Result<()> {
 /// The other side refuses, or is no server that writes durably. What it says is bounded.
 pub fn agree(stream: &mut (impl Read + Write), export: &str) -> Result<u64, LegError> {
     greet(stream)?;
-    go(stream, export)
+    go(stream, export, false)
 }
 
 fn unreachable(error: io::Error) -> LegError {
@@ -126,7 +131,7 @@ fn ask(stream: &mut impl Write, option: u32, data: &[u8]) -> Result<(), LegError
     stream.flush().map_err(unreachable)
 }
 
-fn go(stream: &mut (impl Read + Write), export: &str) -> Result<u64, LegError> {
+fn go(stream: &mut (impl Read + Write), export: &str, only_looks: bool) -> Result<u64, LegError> {
     let mut data = (export.len() as u32).to_be_bytes().to_vec();
     data.extend(export.as_bytes());
     data.extend([0, 0]);
@@ -139,7 +144,7 @@ fn go(stream: &mut (impl Read + Write), export: &str) -> Result<u64, LegError> {
                 return found.ok_or(LegError::Protocol("an export without a size"));
             }
             option_reply::INFO if body.starts_with(&info::EXPORT.to_be_bytes()) => {
-                found = Some(size_of(&body)?);
+                found = Some(size_of(&body, only_looks)?);
             }
             option_reply::INFO => {}
             _ if kind >> 31 == 1 => {
@@ -168,15 +173,16 @@ fn option_answer(stream: &mut impl Read, option: u32) -> Result<(u32, Vec<u8>), 
     Ok((number(12), body))
 }
 
-/// The size in the information about an export, which has to be one that is written durably.
-fn size_of(body: &[u8]) -> Result<u64, LegError> {
+/// The size in the information about an export, which has to be one that is written durably if it is to be written.
+fn size_of(body: &[u8], only_looks: bool) -> Result<u64, LegError> {
     use transmission_flag::{HAS_FLAGS, READ_ONLY, SEND_FLUSH, SEND_FUA};
     let Ok(body) = <[u8; 12]>::try_from(body) else {
         return Err(LegError::Protocol("malformed information about an export"));
     };
     let flags = u16::from_be_bytes([body[10], body[11]]);
     let needed = HAS_FLAGS | SEND_FLUSH | SEND_FUA;
-    if flags & needed != needed || flags & READ_ONLY != 0 {
+    let is_durable = flags & needed == needed && flags & READ_ONLY == 0;
+    if !is_durable && !only_looks {
         return Err(LegError::Protocol("an export that is not written durably"));
     }
     Ok(u64::from_be_bytes(

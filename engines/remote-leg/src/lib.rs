@@ -7,13 +7,17 @@
 //! has ended all I/O of the old one, and has it go on by [`NbdLeg::resume`]: everything unanswered is sent again, in its
 //! order.
 //!
-//! **A leg that failed** stays failed: a request took longer than its deadline, the lender started anew (it may have lost what it answered and
+//! **A lender that says nothing** while something is under way is asked whether it lives, by a connection of its own. If it is, its disk
+//! may be slow, and has until the deadline. If it is not, nobody waits for that.
+//!
+//! **A leg that failed** stays failed: a request took longer than its deadline, the lender does not live, the lender started anew (it may have lost what it answered and
 //! nobody flushed), or it broke the protocol. All its I/O ends with an error then. What a caller
 //! does with an error is its own affair: it may have to withhold it from ZFS.
 
 #![forbid(unsafe_code)]
 
 mod handshake;
+mod life;
 mod nbd_leg;
 mod request;
 mod wire;
@@ -89,6 +93,9 @@ pub enum LegError {
     /// The leg did not answer in time.
     #[error("the leg did not answer within its deadline")]
     Deadline,
+    /// Nothing was heard of the lender, and it does not take connections.
+    #[error("the lender of the leg does not answer at all")]
+    Silent,
     /// The lender started anew, and may have lost what it answered.
     #[error("the lender of the leg started anew")]
     OtherIncarnation,

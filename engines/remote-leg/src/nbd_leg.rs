@@ -12,6 +12,7 @@ use rustls::ClientConfig;
 use takeover::legs::Session;
 
 use crate::handshake::connect;
+use crate::life::alive_at;
 use crate::request::{REPLY_BYTES, REQUEST_BYTES, decode, encode};
 use crate::wire::Wire;
 use crate::{Done, Identity, LegError, Operation, Transport};
@@ -22,6 +23,8 @@ const OPERATIONS_MAX: usize = 4096;
 const BYTES_MAX: u64 = 256 << 20;
 /// How many looks are taken at the clock in the time of a deadline.
 const LOOKS_PER_DEADLINE: u32 = 16;
+/// As many times its silence a leg has as deadline, at least: how often the clock is looked at follows from the shorter.
+const SILENCES_PER_DEADLINE: u32 = 4;
 /// Received by one system call.
 const RECEIVE_BYTES: usize = 256 << 10;
 
@@ -30,10 +33,16 @@ const RECEIVE_BYTES: usize = 256 << 10;
 pub struct Settings {
     /// TLS, if any. It has to know the lender by its certificate.
     pub tls: Option<Arc<ClientConfig>>,
+    /// The leg is only read. Its lender takes no session for that, and need not take writes.
+    pub only_looks: bool,
     /// For an operation, from its submission to its answer, whatever happens to connections meanwhile.
     pub deadline: Duration,
     /// For a connection and its handshake.
     pub connect_wait: Duration,
+    /// If nothing is heard for so long while an operation is under way, the lender is asked whether it lives.
+    pub silence: Duration,
+    /// So long it may take to say so.
+    pub life_wait: Duration,
 }
 
 /// What a lender granted, and where.
@@ -67,7 +76,7 @@ struct Pending {
 }
 
 enum Link {
-    Up(Arc<Wire>),
+    Up(Arc<Wire>, SocketAddr),
     Down { since: Instant },
     Failed(LegError),
 }
@@ -83,6 +92,10 @@ struct State {
     cookie: u64,
     /// Cookies of what is to be sent.
     unsent: VecDeque<u64>,
+    /// Where the lender is.
+    addresses: Vec<SocketAddr>,
+    /// When something came from it last.
+    heard: Instant,
 }
 
 /// What is on its way into a socket.
@@ -120,7 +133,7 @@ impl NbdLeg {
         settings: Settings,
         tell: impl Fn(Event) + Send + Sync + 'static,
     ) -> Result<Self, LegError> {
-        let (stream, bytes) = reach(access, &settings)?;
+        let (reached, bytes) = reach(access, &settings)?;
         let state = State {
             identity: Identity {
                 disk,
@@ -135,6 +148,8 @@ impl NbdLeg {
             pending_bytes: 0,
             cookie: 0,
             unsent: VecDeque::new(),
+            addresses: access.addresses.clone(),
+            heard: Instant::now(),
         };
         let inner = Arc::new(Inner {
             settings,
@@ -149,7 +164,7 @@ impl NbdLeg {
         spawn("leg-send", move || sender.send_always())?;
         let clock = Arc::clone(&inner);
         spawn("leg-clock", move || clock.watch())?;
-        inner.use_stream(stream, access.session)?;
+        inner.use_stream(reached, access.session)?;
         Ok(leg)
     }
 
@@ -166,13 +181,13 @@ impl NbdLeg {
             self.0.fail(LegError::OtherIncarnation);
             return Err(LegError::OtherIncarnation);
         }
-        let (stream, bytes) = reach(access, &self.0.settings)?;
+        let (reached, bytes) = reach(access, &self.0.settings)?;
         if bytes != self.0.bytes {
             let error = LegError::Protocol("the disk has another size");
             self.0.fail(error.clone());
             return Err(error);
         }
-        self.0.use_stream(stream, access.session)
+        self.0.use_stream(reached, access.session)
     }
 
     /// Ends the leg: all that is under way fails.
@@ -201,12 +216,12 @@ impl Transport for NbdLeg {
     }
 }
 
-/// The first address that takes the session.
-fn reach(access: &Access, settings: &Settings) -> Result<(Wire, u64), LegError> {
+/// The first address that takes the session, and the size of the disk.
+fn reach(access: &Access, settings: &Settings) -> Result<((Wire, SocketAddr), u64), LegError> {
     let mut last = LegError::Unreachable("it has no address".to_owned());
     for address in &access.addresses {
         match connect(*address, &access.export, settings) {
-            Ok(reached) => return Ok(reached),
+            Ok((wire, bytes)) => return Ok(((wire, *address), bytes)),
             Err(error) => last = error,
         }
     }
@@ -226,18 +241,23 @@ impl Inner {
     }
 
     /// Takes requests by `stream` from now on, first what was not answered.
-    fn use_stream(self: &Arc<Self>, stream: Wire, session: Session) -> Result<(), LegError> {
+    fn use_stream(
+        self: &Arc<Self>,
+        (stream, address): (Wire, SocketAddr),
+        session: Session,
+    ) -> Result<(), LegError> {
         let stream = Arc::new(stream);
         let generation = {
             let mut state = self.lock();
             match &state.link {
                 Link::Failed(error) => return Err(error.clone()),
-                Link::Up(old) => old.shut(),
+                Link::Up(old, _) => old.shut(),
                 Link::Down { .. } => {}
             }
             state.generation += 1;
             state.identity.session = session;
-            state.link = Link::Up(Arc::clone(&stream));
+            state.link = Link::Up(Arc::clone(&stream), address);
+            state.heard = Instant::now();
             state.unsent = state.pending.keys().copied().collect();
             state.generation
         };
@@ -267,7 +287,7 @@ impl Inner {
                 {
                     Some(LegError::TooMuch)
                 }
-                Link::Up(_) | Link::Down { .. } => None,
+                Link::Up(..) | Link::Down { .. } => None,
             };
             match refused {
                 Some(error) => Some((done, error)),
@@ -317,7 +337,7 @@ impl Inner {
     fn next<'a>(&self, sending: &'a mut Option<Sending>) -> Option<&'a mut Sending> {
         let mut state = self.lock();
         let generation = state.generation;
-        let Link::Up(socket) = &state.link else {
+        let Link::Up(socket, _) = &state.link else {
             *sending = None;
             return None;
         };
@@ -348,7 +368,7 @@ impl Inner {
                 loop {
                     match &state.link {
                         Link::Failed(_) => return,
-                        Link::Up(_) if !state.unsent.is_empty() || self.is_partly_sent() => break,
+                        Link::Up(..) if !state.unsent.is_empty() || self.is_partly_sent() => break,
                         _ => {}
                     }
                     state = self.wake.wait(state).expect("no holder panics");
@@ -382,10 +402,11 @@ impl Inner {
                 Err(error) => return Received::Broken(error),
             };
             let length = {
-                let state = self.lock();
+                let mut state = self.lock();
                 if state.generation != generation {
                     return Received::Ended;
                 }
+                state.heard = Instant::now();
                 match state.pending.get(&reply.cookie) {
                     Some(pending) => pending.operation.read_bytes(),
                     None => {
@@ -416,7 +437,7 @@ impl Inner {
     fn lost(&self, generation: u64) {
         {
             let mut state = self.lock();
-            let is_current = state.generation == generation && matches!(state.link, Link::Up(_));
+            let is_current = state.generation == generation && matches!(state.link, Link::Up(..));
             if !is_current {
                 return;
             }
@@ -439,7 +460,7 @@ impl Inner {
             let mut state = self.lock();
             match &state.link {
                 Link::Failed(_) => return,
-                Link::Up(socket) => socket.shut(),
+                Link::Up(socket, _) => socket.shut(),
                 Link::Down { .. } => {}
             }
             state.link = Link::Failed(error.clone());
@@ -456,20 +477,52 @@ impl Inner {
 
     /// The thread that looks at the clock.
     fn watch(&self) {
-        let pause = self.settings.deadline / LOOKS_PER_DEADLINE;
+        let shortest = self
+            .settings
+            .deadline
+            .min(self.settings.silence * SILENCES_PER_DEADLINE);
+        let pause = shortest / LOOKS_PER_DEADLINE;
         loop {
-            {
+            let is_overdue = {
                 let state = self.lock();
                 let waited = self.wake.wait_timeout(state, pause);
                 let (state, _) = waited.expect("no holder panics");
                 if matches!(state.link, Link::Failed(_)) {
                     return;
                 }
-                if !state.is_overdue(self.settings.deadline) {
+                let is_overdue = state.is_overdue(self.settings.deadline);
+                if !is_overdue && !state.is_silent(self.settings.silence) {
                     continue;
                 }
+                is_overdue
+            };
+            match is_overdue {
+                true => self.fail(LegError::Deadline),
+                false => self.look_for_life(),
             }
-            self.fail(LegError::Deadline);
+        }
+    }
+
+    /// Nothing was heard for a while: finds out whether the lender lives.
+    fn look_for_life(&self) {
+        let (generation, addresses) = {
+            let state = self.lock();
+            (state.generation, state.addresses.clone())
+        };
+        let alive = alive_at(&addresses, self.settings.life_wait);
+        let mut state = self.lock();
+        // Something was heard meanwhile, or the connection ended, and that is looked after elsewhere.
+        if state.generation != generation || !state.is_silent(self.settings.silence) {
+            return;
+        }
+        match &state.link {
+            Link::Up(_, address) if alive.contains(address) => state.heard = Instant::now(),
+            // It lives, and this connection leads nowhere: the thread that receives finds its end.
+            Link::Up(socket, _) if !alive.is_empty() => socket.shut(),
+            _ => {
+                drop(state);
+                self.fail(LegError::Silent);
+            }
         }
     }
 }
@@ -501,6 +554,13 @@ impl State {
         let pending = self.pending.remove(&cookie)?;
         self.pending_bytes -= pending.operation.extent().length;
         Some(pending.done)
+    }
+
+    /// Whether an operation is under way on a connection that has said nothing for so long.
+    fn is_silent(&self, silence: Duration) -> bool {
+        let oldest = self.pending.values().next();
+        let is_late = oldest.is_some_and(|oldest| oldest.submitted.elapsed() >= silence);
+        is_late && matches!(self.link, Link::Up(..)) && self.heard.elapsed() >= silence
     }
 
     /// Whether something took longer than `deadline`: the oldest operation, or a connection that is to come.

@@ -151,12 +151,25 @@ impl Leg {
         deadline: Duration,
         tls: Option<Arc<ClientConfig>>,
     ) -> Result<Self, LegError> {
+        Self::connect_asking(access, deadline, tls, (WAIT, WAIT))
+    }
+
+    /// Its lender is asked whether it lives after the first time, and has the second one to answer.
+    fn connect_asking(
+        access: &Access,
+        deadline: Duration,
+        tls: Option<Arc<ClientConfig>>,
+        (silence, life_wait): (Duration, Duration),
+    ) -> Result<Self, LegError> {
         let (send, events) = channel();
         let send = Mutex::new(send);
         let settings = remote_leg::Settings {
             tls,
+            only_looks: false,
             deadline,
             connect_wait: WAIT,
+            silence,
+            life_wait,
         };
         let leg = NbdLeg::connect(DISK, access, settings, move |event| {
             let _ = send.lock().expect("no holder panics").send(event);
@@ -477,6 +490,61 @@ fn hears_nothing(world: &World) {
     assert_eq!(leg.event(), Event::Failed(LegError::Deadline));
 }
 
+/// As when a process is stopped, or a cable cut: connections are taken, and nothing is said on them.
+#[test]
+fn a_lender_that_does_not_live_is_not_waited_for_until_the_deadline() {
+    for world in [World::new(), World::encrypted()] {
+        let network = Network::to(world.address());
+        let access = world.access(session(1, 1), network.address);
+        let times = (SHORT / 4, SHORT);
+        let leg = Leg::connect_asking(&access, WAIT, world.client_tls(), times).expect("connected");
+        leg.write(0, 1).expect("written");
+        network.is_silent.store(true, Ordering::SeqCst);
+        let begun = Instant::now();
+        assert_eq!(leg.write(0, 2), Err(LegError::Silent));
+        assert!(begun.elapsed() < WAIT / 2, "{:?}", begun.elapsed());
+        assert_eq!(leg.event(), Event::Failed(LegError::Silent));
+    }
+}
+
+/// A disk keeps an answer back for longer than the silence after which its lender is asked: it lives, so the leg stays.
+#[test]
+fn a_slow_disk_of_a_lender_that_lives_has_until_the_deadline() {
+    let address = false_lender(Vec::new());
+    let access = Access {
+        session: session(1, 1),
+        incarnation: 1,
+        export: "5/any".to_owned(),
+        addresses: vec![address],
+    };
+    let times = (SHORT / 20, WAIT);
+    let leg = Leg::connect_asking(&access, SHORT, None, times).expect("connected");
+    let begun = Instant::now();
+    assert_eq!(leg.run(Operation::Flush), Err(LegError::Deadline));
+    assert!(begun.elapsed() >= SHORT, "{:?}", begun.elapsed());
+    assert_eq!(leg.event(), Event::Failed(LegError::Deadline));
+}
+
+/// Of two networks to a lender, one says nothing any more: the other one is taken, and the leg stays.
+#[test]
+fn a_silent_network_beside_one_that_carries_is_left_and_not_the_leg() {
+    let world = World::new();
+    let (first, second) = (Network::to(world.address()), Network::to(world.address()));
+    let mut access = world.access(session(1, 1), first.address);
+    access.addresses.push(second.address);
+    let times = (SHORT / 4, SHORT);
+    let leg = Leg::connect_asking(&access, WAIT, None, times).expect("connected");
+    leg.write(0, 1).expect("written");
+    first.is_silent.store(true, Ordering::SeqCst);
+    let waits = leg.submit(write(0, 2));
+    assert_eq!(leg.event(), Event::Lost);
+    let access = world.access(session(1, 2), second.address);
+    leg.leg.resume(&access).expect("resumed");
+    let answer = waits.recv_timeout(WAIT).expect("an end");
+    assert_eq!(answer, Ok(Vec::new()));
+    assert_eq!(leg.read(0), 2);
+}
+
 #[test]
 fn a_lost_connection_that_does_not_come_back_fails_at_the_deadline() {
     let world = World::new();
@@ -490,7 +558,7 @@ fn a_lost_connection_that_does_not_come_back_fails_at_the_deadline() {
     assert_eq!(answer, Err(LegError::Deadline));
 }
 
-/// Claims a listener that says `replies` to whatever comes after the handshake.
+/// Claims a listener that says `replies` to whatever comes after the handshake. Further connections are greeted.
 fn false_lender(replies: Vec<u8>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("its address");
@@ -510,6 +578,12 @@ fn false_lender(replies: Vec<u8>) -> SocketAddr {
         said.extend(reply(3, &about));
         said.extend(reply(1, &[]));
         client.write_all(&said).expect("said");
+        let greets = move || {
+            for mut client in listener.incoming().map_while(Result::ok) {
+                let _ = client.write_all(b"NBDMAGICIHAVEOPT\0\x03");
+            }
+        };
+        std::thread::spawn(greets);
         let mut asked = [0; 28];
         while client.read_exact(&mut asked).is_ok() {
             if client.write_all(&replies).is_err() {

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use ::legs::{Granted, Reporter, Seen, Side};
 use certificates::Identity;
 use engine::pool::Candidate;
-use legs_config::LegsFile;
+use legs_config::{Leg, LegsFile, Member};
 use remote_leg::{Access, Event, NbdLeg, Settings};
-use takeover::legs::{Completeness, DiskId, Kept, MemberId, Notice, Roots};
+use takeover::legs::{Completeness, DiskId, Kept, MemberId, Notice, Roots, Session};
 use units::PoolName;
 use zpool::device::legs::{self as barrier, LegFailure};
 use zpool::device::{OpenFailure, ProbeFailure, Wrap, probe};
@@ -20,8 +20,12 @@ use zpool::pool::{discover, legs as pool_legs};
 use super::legs::{Given, Open, Watched, ZfsSide};
 use super::remote::Remotes;
 
-/// A leg of another head that takes longer for an I/O has failed, connection or not.
+/// A leg of another head that takes longer for an I/O has failed, whether or not its lender lives.
 const LEG_DEADLINE: Duration = Duration::from_secs(2);
+/// Of a lender of which nothing was heard for so long while I/O waits for it, it is found out whether it lives.
+const LEG_SILENCE: Duration = Duration::from_millis(250);
+/// Time to show that. A process that gets a processor needs a few milliseconds; one that takes so long does not serve anybody.
+const LEG_LIFE_WAIT: Duration = Duration::from_millis(600);
 /// The same for who waits for the device: the leg itself tells first.
 const DEVICE_DEADLINE: Duration = Duration::from_millis(2500);
 /// For a connection to a lender.
@@ -51,9 +55,30 @@ impl Across {
         pool: &PoolName,
         run_dir: &Path,
     ) -> Option<Arc<Self>> {
+        let me = file.me.clone();
+        Self::reaching(file, identity, pool, run_dir, |leg| leg.head == me)
+    }
+
+    /// The same for who only looks: all legs are reached by their lenders, also those of this head, which its lender has.
+    pub fn to_look(
+        file: LegsFile,
+        identity: Arc<Identity>,
+        pool: &PoolName,
+        run_dir: &Path,
+    ) -> Option<Arc<Self>> {
+        Self::reaching(file, identity, pool, run_dir, |_| false)
+    }
+
+    fn reaching(
+        file: LegsFile,
+        identity: Arc<Identity>,
+        pool: &PoolName,
+        run_dir: &Path,
+        is_own: impl Fn(&Leg) -> bool,
+    ) -> Option<Arc<Self>> {
         let legs = file.pools.get(pool)?.groups.iter();
         let legs: Vec<_> = legs.flat_map(|group| &group.legs).cloned().collect();
-        let (own, others): (Vec<_>, Vec<_>) = legs.into_iter().partition(|leg| leg.head == file.me);
+        let (own, others): (Vec<_>, Vec<_>) = legs.into_iter().partition(is_own);
         // Paths of devices are absolute.
         let run_dir = std::path::absolute(run_dir).ok()?;
         let folder = run_dir.join("legs").join(pool.as_str());
@@ -102,21 +127,51 @@ impl Across {
     fn access(&self, disk: DiskId) -> Result<(Access, Settings), String> {
         let granted = self.grants().get(&disk).cloned();
         let granted = granted.ok_or("its lender admitted no session")?;
-        let (head, _) = self.file.leg(disk).ok_or("no head lends it")?;
-        let head = self.file.member(head).ok_or("no head lends it")?;
-        let tls = self.identity.client(head.fingerprint);
+        let head = self.lender(disk)?;
         let access = Access {
             session: granted.session,
             incarnation: granted.incarnation,
             export: granted.export,
             addresses: head.lends.clone(),
         };
-        let settings = Settings {
+        Ok((access, self.settings(head, false)?))
+    }
+
+    fn lender(&self, disk: DiskId) -> Result<&Member, String> {
+        let (head, _) = self.file.leg(disk).ok_or("no head lends it")?;
+        let head = self.file.member(head).ok_or("no head lends it")?;
+        Ok(head)
+    }
+
+    fn settings(&self, head: &Member, only_looks: bool) -> Result<Settings, String> {
+        let tls = self.identity.client(head.fingerprint);
+        Ok(Settings {
             tls: Some(tls.map_err(|error| error.to_string())?),
+            only_looks,
             deadline: LEG_DEADLINE,
             connect_wait: CONNECT_WAIT,
+            silence: LEG_SILENCE,
+            life_wait: LEG_LIFE_WAIT,
+        })
+    }
+
+    /// Connects to a leg to look at it, which takes no session: nobody is disturbed who has it.
+    ///
+    /// # Errors
+    ///
+    /// No address of its lender answers, or it does not lend the leg now.
+    pub fn look_at(&self, disk: DiskId) -> Result<(), String> {
+        let slot = self.remotes.slot(disk).ok_or("it is on this head")?;
+        let head = self.lender(disk)?;
+        let access = Access {
+            session: Session::default(),
+            incarnation: 0,
+            export: disk.0.to_string(),
+            addresses: head.lends.clone(),
         };
-        Ok((access, settings))
+        let leg = NbdLeg::connect(disk, &access, self.settings(head, true)?, |_| {});
+        slot.connect(leg.map_err(|error| error.to_string())?);
+        Ok(())
     }
 
     /// Connects to a leg of another head by the session that was granted last.
@@ -148,7 +203,11 @@ impl Across {
     }
 
     /// The pool, as the legs that are laid out tell of it.
-    fn found(&self) -> Result<Candidate, String> {
+    ///
+    /// # Errors
+    ///
+    /// They tell of none, or of several.
+    pub fn found(&self) -> Result<Candidate, String> {
         let some = self.own.keys().next().copied().unwrap_or(DiskId(0));
         let place = self.remotes.place(some);
         let folder = place.parent().map(Path::to_owned).unwrap_or_default();
