@@ -17,6 +17,7 @@ const TONES: Record<string, Tone> = {
   leg_copying: "busy",
   leg_failing: "bad",
   leg_stale: "warning",
+  leg_faulted: "bad",
   leg_divergent: "bad",
   member_lost: "warning",
   member_back: "good",

@@ -66,7 +66,7 @@ function Leg({ leg, hasGroups }: { leg: PoolLeg; hasGroups: boolean }) {
 }
 
 const TONES: Record<PoolLeg["state"], string> = {
-  current: "good", failing: "bad", stale: "warning", copying: "busy", divergent: "bad",
+  current: "good", failing: "bad", stale: "warning", copying: "busy", faulted: "bad", divergent: "bad",
 };
 
 /** What a leg that is not current lacks, and what becomes of it. */
@@ -78,6 +78,8 @@ function Lacks({ leg }: { leg: PoolLeg }) {
       return <p class="note">Writes wait until it is on record that this leg failed.</p>;
     case "divergent":
       return <p class="note">It may hold writes that nobody else has. Nothing is written to it.</p>;
+    case "faulted":
+      return <p class="note">{`It failed again and again, and lacks what was written${sinceGroup(leg)}. It is not tried again${beforeTime(leg)}, unless \`pool online\` says so.`}</p>;
     case "stale":
       return <p class="note">It lacks what was written{sinceGroup(leg)}. It comes back by itself.</p>;
     case "copying": {
@@ -88,6 +90,10 @@ function Lacks({ leg }: { leg: PoolLeg }) {
       return <Progress label={`Copy to ${shortened(leg.path)}`} share={percent(copied, copied + left)} text={text} />;
     }
   }
+}
+
+function beforeTime(leg: PoolLeg): string {
+  return leg.tried_again_ms === null || leg.tried_again_ms === undefined ? "" : ` before ${fullMoment(leg.tried_again_ms)}`;
 }
 
 function sinceGroup(leg: PoolLeg): string {

@@ -427,7 +427,7 @@ pub struct Event {
     pub at_ms: u64,
     /// `imported`, `exported`, `state`, `errors`, `checksum`, `joined`, `left`, `spare`, `scan`, `key`,
     /// `space`, `no_space`, `suspended`, `resumed`; of legs `leg_current`, `leg_failing`, `leg_stale`, `leg_copying`,
-    /// `leg_divergent`, `member_lost`, `member_back`.
+    /// `leg_faulted`, `leg_divergent`, `member_lost`, `member_back`.
     pub kind: String,
     /// The device it is about, if it is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -20,17 +20,20 @@ pub enum LegState {
     Stale,
     /// What it lacks is being copied to it.
     Copying,
+    /// It lacks data, came back and failed too often, and is left alone for a while.
+    Faulted,
     /// A history that is not the pool's. Nothing is written to it.
     Divergent,
 }
 
 impl LegState {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Current,
         Self::Failing,
         Self::Stale,
         Self::Copying,
+        Self::Faulted,
         Self::Divergent,
     ];
 
@@ -41,6 +44,7 @@ impl LegState {
             Self::Failing => "failing",
             Self::Stale => "stale",
             Self::Copying => "copying",
+            Self::Faulted => "faulted",
             Self::Divergent => "divergent",
         }
     }
@@ -90,6 +94,9 @@ pub struct LegView {
     /// The first transaction group of which something is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacks_since_group: Option<u64>,
+    /// When one that is faulted is tried again, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tried_again_ms: Option<u64>,
     /// Bytes that were copied to it since it came back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copied: Option<u64>,

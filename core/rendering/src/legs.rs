@@ -35,13 +35,20 @@ pub fn legs(view: &LegsView) -> String {
             leg.since_ms.map(|ms| utc(ms / 1000)).unwrap_or_default(),
             amount(leg.copied),
             left(leg),
-            leg.remaining_s
-                .map(|seconds| format!("{seconds} s"))
-                .unwrap_or_default(),
+            time_left(leg),
         ]);
     }
     let _ = write!(text, "\n{}", table.render());
     text
+}
+
+/// How long the copy takes, or until when nothing is copied.
+fn time_left(leg: &LegView) -> String {
+    match (leg.remaining_s, leg.tried_again_ms) {
+        (Some(seconds), _) => format!("{seconds} s"),
+        (None, Some(ms)) => format!("tried again {}", utc(ms / 1000)),
+        (None, None) => String::new(),
+    }
 }
 
 /// What a leg lacks: bytes where they are known, else since when.
@@ -88,6 +95,11 @@ mod tests {
                     lacks_since_group: Some(30),
                     ..leg("b:/z")
                 },
+                LegView {
+                    state: LegState::Faulted,
+                    tried_again_ms: Some(3_600_000),
+                    ..leg("b:/w")
+                },
             ],
             members: vec![
                 member("a", true),
@@ -110,5 +122,10 @@ mod tests {
         assert!(copying.starts_with("b:/y copying 1970-01-01"), "{copying}");
         assert!(copying.ends_with("1M 3M 6 s"), "{copying}");
         assert!(lines[5].join(" ").ends_with("since group 30"), "{text}");
+        let faulted = lines[6].join(" ");
+        assert!(
+            faulted.ends_with("faulted tried again 1970-01-01T01:00:00Z"),
+            "{faulted}"
+        );
     }
 }

@@ -60,6 +60,7 @@ fn fail(failure: &Failure, json: bool) -> ExitCode {
 fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
     let progress = &mut |text: &str| out.progress(text);
     let answer = match plan {
+        Plan::Inspect(args) => return pool_server::inspect::run(&args, common, out),
         Plan::Rescue(args) => return rescue::run(&args, common, out),
         Plan::Watch {
             pool,

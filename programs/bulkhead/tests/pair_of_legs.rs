@@ -12,9 +12,10 @@ use serde_json::Value;
 /// Longest time that a client may wait when a leg is lost. The promise is 3 s; a busy machine gets more.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// The other head's leg-server is killed: writes go on after a pause, and the leg comes back with what it missed.
+/// The other head's leg-server is killed: writes go on after a pause, and the leg comes back with what it missed. When that
+/// happens again and again, the leg is left alone, which is told, until a person says that it is in order.
 #[test]
-fn a_killed_lender_is_dropped_and_comes_back_current() {
+fn a_killed_lender_is_dropped_and_comes_back_current_unless_it_fails_too_often() {
     let (mut pair, server) = Pair::new(true);
     let mut client = pair.a.client();
     pair.write(&mut client, 20);
@@ -26,6 +27,33 @@ fn a_killed_lender_is_dropped_and_comes_back_current() {
     pair.b.start_leg_server();
     pair.a.await_current("b", true);
     pair.write(&mut client, 20);
+    for _ in 0..2 {
+        pair.b.leg_server.kill();
+        pair.write(&mut client, 1);
+        pair.b.start_leg_server();
+        pair.a.await_current("b", true);
+    }
+    pair.b.leg_server.kill();
+    pair.write(&mut client, 1);
+    pair.b.start_leg_server();
+    eventually("it is left alone", || {
+        leg_of(&pair.a, "b")["state"] == "faulted"
+    });
+    let leg = leg_of(&pair.a, "b");
+    let (name, again) = (leg["name"].as_str(), leg["tried_again_ms"].as_u64());
+    assert!(again > leg["since_ms"].as_u64(), "{leg}");
+    let word = format!("pool online tank {}", name.expect("a name"));
+    let status = pair.a.machine.ok("pool status tank").out;
+    let told = status.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains(&word), "{status}");
+    eventually("it is an event", || {
+        kinds_of_events(&pair.a).contains("leg_faulted")
+    });
+    pair.a.machine.ok(&word);
+    pair.a.await_current("b", true);
+    let said = pair.a.machine.ok(&word);
+    assert!(said.out.contains("is in use"), "{}", said.out);
+    pair.write(&mut client, 1);
     pair.check(&mut client);
     drop(client);
     assert_eq!(server.stop(), 0);
@@ -283,6 +311,96 @@ fn kinds_of_events(asked: &Head) -> String {
         .filter(|kind| kind.starts_with("leg_") || kind.starts_with("member_"))
         .collect();
     kinds.join(" ")
+}
+
+/// A person takes the other head's leg for a pool of its own, writes there, and brings it back. It is left alone and told, it can be
+/// looked at, and it becomes a copy of the pool by a word that names the pool.
+#[test]
+fn a_leg_with_a_history_of_its_own_is_told_and_copied_in_full_by_a_word() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    pair.b.leg_server.kill();
+    pair.write(&mut client, 4);
+    pair.b
+        .does("pool confirm tank --forget-legs --missing-devices-are-not-newer");
+    let other = pair.b.machine.serve("");
+    let mut elsewhere = pair.b.client();
+    for round in 0..200_u64 {
+        elsewhere
+            .write(16 << 20, &[round as u8; 4096])
+            .expect("written");
+        elsewhere.flush().expect("durable");
+    }
+    drop(elsewhere);
+    // Its transaction groups run ahead of the pool's.
+    for round in 0..40 {
+        pair.b
+            .machine
+            .ok(&format!("pool set tank comment=round-{round}"));
+    }
+    assert_eq!(other.stop(), 0);
+    pair.b.start_leg_server();
+    eventually("it is found out", || {
+        leg_of(&pair.a, "b")["state"] == "divergent"
+    });
+    let name = leg_of(&pair.a, "b")["name"]
+        .as_str()
+        .expect("a name")
+        .to_owned();
+    let status = pair.a.machine.ok("pool status tank").out;
+    let unwrapped = status.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        unwrapped.contains("has a history that is not this pool's"),
+        "{status}"
+    );
+    assert!(
+        unwrapped.contains(&format!(
+            "pool discard-leg tank {name} --overwrite-with tank"
+        )),
+        "{status}"
+    );
+    pair.write(&mut client, 4);
+    pair.a.sees_of("b", |seen| {
+        let found = seen.read(16 << 20, 4096).expect("read");
+        assert!(found == [199; 4096], "what was written elsewhere");
+    });
+    assert_eq!(leg_of(&pair.a, "b")["state"], "divergent");
+    // Not without the word, not with another pool's name, and not a leg that is the pool's.
+    pair.a
+        .machine
+        .refused(&format!("pool discard-leg tank {name}"), 6, "would be lost");
+    pair.a.machine.refused(
+        &format!("pool discard-leg tank {name} --overwrite-with bank"),
+        6,
+        "would be lost",
+    );
+    let own = leg_of(&pair.a, "a")["name"]
+        .as_str()
+        .expect("a name")
+        .to_owned();
+    let said = pair.a.machine.run(&format!(
+        "pool discard-leg tank {own} --overwrite-with tank"
+    ));
+    assert!(said.err.contains("the pool's own history"), "{}", said.err);
+    assert_eq!(leg_of(&pair.a, "b")["state"], "divergent");
+    pair.a.machine.ok(&format!(
+        "pool discard-leg tank {name} --overwrite-with tank"
+    ));
+    eventually("it is a copy", || {
+        leg_of(&pair.a, "b")["state"] == "current"
+    });
+    pair.write(&mut client, 4);
+    drop(client);
+    // It holds all, and nothing of its own: it goes on alone.
+    server.kill();
+    pair.a.leg_server.kill();
+    let server = pair.b.serve("--previous-owner-is-stopped");
+    pair.check(&mut pair.b.client());
+    pair.b.machine.ok("pool scrub tank --wait");
+    let status = pair.b.machine.ok("pool status tank --json").json();
+    assert_eq!(status["scan"]["errors"], 0, "{status}");
+    assert_eq!(server.stop(), 0);
 }
 
 /// The word that the owner is stopped is wrong, and the owner can be heard.

@@ -144,6 +144,8 @@ pub(crate) enum Input {
     Asked(DiskId, Option<u64>),
     /// The resilver of a disk came to nothing.
     ResilverFailed(DiskId, String),
+    /// A disk is to be asked at once, however often it came back.
+    TakeBack(DiskId),
     /// A member said something.
     Heard(Heard),
     End,
@@ -186,6 +188,16 @@ impl Reporter {
     /// Reports that the connection to a leg ended, within its deadline. Never waits.
     pub fn link_lost(&self, disk: DiskId, flushed: Option<u64>) {
         self.send(Input::Event(Event::LinkLost { disk, flushed }));
+    }
+
+    /// A person saw to a disk that is out: it is asked at once whether it is back, however often it failed. Never waits.
+    pub fn take_back(&self, disk: DiskId) {
+        self.send(Input::TakeBack(disk));
+    }
+
+    /// A person said that what is on a disk with another history may be overwritten. Never waits.
+    pub fn discard(&self, disk: DiskId) {
+        self.send(Input::Event(Event::Discard(disk)));
     }
 
     pub(crate) fn send(&self, input: Input) {

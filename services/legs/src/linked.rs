@@ -26,6 +26,9 @@ use crate::{Failure, Input, Reporter};
 const UNREACHABLE_WAIT: Duration = Duration::from_secs(1);
 /// The same of the head that owned the pool and is said to be stopped. If it is back already, its legs return later.
 const STOPPED_WAIT: Duration = Duration::from_millis(200);
+/// The same of a lender whose leg is in use, and whose connection ended: writes wait meanwhile. A lender that started anew has lost
+/// the leg in any case, so this is for networks that fail for a moment.
+const RESUME_WAIT: Duration = Duration::from_millis(600);
 /// The same of the member of this head: without it nothing is decided.
 const OWN_WAIT: Duration = Duration::from_secs(5);
 /// A question that nothing was heard of is asked again, on the same connection, too.
@@ -497,8 +500,8 @@ impl Linked {
     }
 
     /// Looks at the connections, and asks again what may have been lost. Claims at lenders that cannot be reached are refused; they are
-    /// returned.
-    pub(crate) fn tick(&mut self, now: Instant) -> Vec<(DiskId, LenderAnswer)> {
+    /// returned. `is_open`: the pool is in use.
+    pub(crate) fn tick(&mut self, now: Instant, is_open: bool) -> Vec<(DiskId, LenderAnswer)> {
         for (member, state) in self.links.states() {
             match state {
                 LinkState::Connected(_) => {
@@ -523,7 +526,11 @@ impl Linked {
         }
         let hopeless = |disk: &DiskId| {
             let head = self.lenders.get(disk);
-            head.is_some_and(|head| self.is_unreachable(*head, now))
+            let is_gone = |head: &MemberId| match is_open {
+                true => self.is_lost_for(*head, RESUME_WAIT, now),
+                false => self.is_unreachable(*head, now),
+            };
+            head.is_some_and(is_gone)
         };
         let refused: Vec<DiskId> = self.claims.keys().copied().filter(hopeless).collect();
         let refused = refused.into_iter().filter_map(|disk| {
@@ -544,8 +551,12 @@ impl Linked {
         };
         let patience = proof.patience(member, is_vote, STOPPED_WAIT);
         let patience = patience.unwrap_or(UNREACHABLE_WAIT);
+        self.is_lost_for(member, patience, now)
+    }
+
+    fn is_lost_for(&self, member: MemberId, wait: Duration, now: Instant) -> bool {
         let since = self.lost.get(&member);
-        since.is_some_and(|since| now.duration_since(*since) >= patience)
+        since.is_some_and(|since| now.duration_since(*since) >= wait)
     }
 
     fn ask_again(&mut self, now: Instant) {

@@ -11,7 +11,7 @@ const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// How often a leg comes back within [`PERIOD`]. One that fails more often is bad, or badly connected.
 const RETURNS_MAX: usize = 3;
-/// The time in which returns are counted.
+/// The time in which returns are counted. The one that came most often is tried again when the first of them is so long ago.
 const PERIOD: Duration = Duration::from_secs(3600);
 
 #[derive(Debug)]
@@ -20,6 +20,15 @@ struct Out {
     pause: Duration,
     is_asked: bool,
     returns: Vec<Instant>,
+}
+
+impl Out {
+    /// When it is asked again, if it is not asked now because it came back too often.
+    fn held_until(&self, now: Instant) -> Option<Instant> {
+        let first = self.returns.len().checked_sub(RETURNS_MAX)?;
+        let until = *self.returns.get(first)? + PERIOD;
+        (!self.is_asked && now < until).then_some(until)
+    }
 }
 
 /// The disks that are out.
@@ -44,12 +53,28 @@ impl Returns {
             });
             out.returns
                 .retain(|at| now.saturating_duration_since(*at) < PERIOD);
-            if !out.is_asked && out.due <= now && out.returns.len() < RETURNS_MAX {
+            if !out.is_asked && out.due <= now && out.held_until(now).is_none() {
                 out.is_asked = true;
                 due.push(*disk);
             }
         }
         due
+    }
+
+    /// Stale disks that came back so often that they are not asked now, and when each is asked again.
+    pub(crate) fn held(&self, record: &Record, now: Instant) -> BTreeMap<DiskId, Instant> {
+        let stale = record.stale.keys();
+        let held = stale.filter_map(|disk| Some((*disk, self.0.get(disk)?.held_until(now)?)));
+        held.collect()
+    }
+
+    /// A person saw to the disk: it is asked now, whatever came of it before.
+    pub(crate) fn forgive(&mut self, disk: DiskId, now: Instant) {
+        if let Some(out) = self.0.get_mut(&disk) {
+            out.returns.clear();
+            out.pause = PAUSE_MIN;
+            out.due = now;
+        }
     }
 
     /// The disk was asked, or what came of that has ended.
@@ -132,5 +157,47 @@ mod tests {
             }
         }
         assert_eq!(count, RETURNS_MAX);
+    }
+
+    /// The disk came back as often as it may, ten seconds apart, and failed each time.
+    fn flapping(begun: Instant) -> (Returns, Record, Instant) {
+        let (mut returns, record) = (Returns::default(), degraded());
+        let mut now = begun;
+        for _ in 0..RETURNS_MAX {
+            while returns.due(&record, now, |_| true).is_empty() {
+                now += PAUSE_MIN;
+            }
+            assert!(returns.held(&record, now).is_empty());
+            returns.begun(DISK, now);
+            assert!(returns.held(&record, now).is_empty(), "it is copied to");
+            returns.is_out(DISK, now);
+            now += Duration::from_secs(10);
+        }
+        (returns, record, now)
+    }
+
+    #[test]
+    fn one_that_came_back_too_often_says_when_it_is_asked_again_and_is() {
+        let begun = Instant::now();
+        let (mut returns, record, now) = flapping(begun);
+        let until = returns.held(&record, now)[&DISK];
+        assert_eq!(
+            until,
+            begun + PAUSE_MIN + PERIOD,
+            "the first is an hour ago"
+        );
+        let before = until - Duration::from_millis(1);
+        assert_eq!(returns.due(&record, before, |_| true), []);
+        assert_eq!(returns.due(&record, until, |_| true), [DISK]);
+        assert!(returns.held(&record, until).is_empty());
+    }
+
+    #[test]
+    fn a_person_has_one_that_came_back_too_often_asked_at_once() {
+        let (mut returns, record, now) = flapping(Instant::now());
+        assert!(!returns.held(&record, now).is_empty());
+        returns.forgive(DISK, now);
+        assert!(returns.held(&record, now).is_empty());
+        assert_eq!(returns.due(&record, now, |_| true), [DISK]);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use leg_memory::{Store, StoreError};
 use members::{Envelope, Heard, Message};
@@ -114,6 +114,20 @@ impl Common {
         change(&mut self.shown());
         self.changed.notify_all();
     }
+
+    /// Waits until that holds, for a bounded time.
+    fn wait_for(&self, limit: Duration, holds: impl Fn(&Shown) -> bool) -> Shown {
+        let until = Instant::now() + limit;
+        let mut shown = self.shown();
+        while !holds(&shown) {
+            let Some(left) = until.checked_duration_since(Instant::now()) else {
+                break;
+            };
+            let waited = self.changed.wait_timeout(shown, left);
+            shown = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        shown.clone()
+    }
 }
 
 /// Sees what can be seen of a pool with legs.
@@ -124,6 +138,11 @@ impl Viewer {
     /// What can be seen now.
     pub fn shown(&self) -> Shown {
         self.0.shown().clone()
+    }
+
+    /// Waits until that holds, for a bounded time. What can be seen then.
+    pub fn wait_for(&self, limit: Duration, holds: impl Fn(&Shown) -> bool) -> Shown {
+        self.0.wait_for(limit, holds)
     }
 }
 
@@ -151,6 +170,7 @@ impl Legs {
                 record: None,
                 awaited: BTreeSet::new(),
                 copying: BTreeSet::new(),
+                held: BTreeMap::new(),
                 last: None,
                 unheard: BTreeMap::new(),
                 differing: BTreeSet::new(),
@@ -175,6 +195,7 @@ impl Legs {
             told_of_wait: None,
             lenders: Lenders::default(),
             returns: Returns::default(),
+            held: BTreeMap::new(),
             reporter: reporter.clone(),
             common: Arc::clone(&common),
         };
@@ -208,26 +229,17 @@ impl Legs {
         shown.clone()
     }
 
-    /// Waits until that holds, for a bounded time.
-    fn wait_for(&self, limit: Duration, holds: impl Fn(&Shown) -> bool) -> Shown {
-        let until = Instant::now() + limit;
-        let mut shown = self.common.shown();
-        while !holds(&shown) {
-            let Some(left) = until.checked_duration_since(Instant::now()) else {
-                break;
-            };
-            let waited = self.common.changed.wait_timeout(shown, left);
-            shown = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        shown.clone()
-    }
-
     /// The pool was exported: gives it up.
     pub fn close(self) -> Shown {
         self.reporter.send(Input::Event(Event::Exported));
-        self.wait_for(CLOSE_WAIT, |shown| {
+        self.common.wait_for(CLOSE_WAIT, |shown| {
             matches!(shown.stage, Stage::Closed | Stage::Failed(_))
         })
+    }
+
+    /// Takes what a person says of legs.
+    pub fn reporter(&self) -> Reporter {
+        self.reporter.clone()
     }
 
     /// What can be seen, for who holds no pool.
@@ -260,6 +272,8 @@ struct Decider<S> {
     incarnation: u64,
     lenders: Lenders,
     returns: Returns,
+    /// As it was shown last.
+    held: BTreeMap<DiskId, Instant>,
     reporter: Reporter,
     common: Arc<Common>,
 }
@@ -307,7 +321,7 @@ impl<S: Side> Decider<S> {
         let is_opening = self.common.shown().stage == Stage::Opening;
         if let Some(linked) = self.asking.linked() {
             let unheard = linked.unheard();
-            let refused = linked.tick(now);
+            let refused = linked.tick(now, !is_opening);
             let is_alone = is_opening && linked.is_alone(now);
             if is_opening && linked.has_heard_all(now) {
                 self.deadline = self.deadline.min(now + HEARD_ALL_PAUSE);
@@ -371,6 +385,13 @@ impl<S: Side> Decider<S> {
                 self.returns.is_out(disk, now);
                 let flushed = None;
                 return self.on_event(Event::LegFailed { disk, flushed });
+            }
+            Input::TakeBack(disk) => {
+                tracing::info!(
+                    disk = self.side.name(disk),
+                    "a leg is asked at once whether it is back"
+                );
+                self.returns.forgive(disk, now);
             }
             Input::Heard(heard) => return self.on_message(heard),
             Input::End => return Ok(Goes::ToItsEnd),
@@ -804,7 +825,16 @@ impl<S: Side> Decider<S> {
             Asking::Links(linked) => Some(linked),
         };
         let is_reachable = |disk| linked.is_none_or(|linked| linked.is_connected_to_lender(disk));
-        for disk in self.returns.due(&record, Instant::now(), is_reachable) {
+        let now = Instant::now();
+        let due = self.returns.due(&record, now, is_reachable);
+        let held = self.returns.held(&record, now);
+        if held != self.held {
+            let until = |at: &Instant| SystemTime::now() + at.saturating_duration_since(now);
+            let told = held.iter().map(|(disk, at)| (*disk, until(at))).collect();
+            self.common.show(|shown| shown.held = told);
+            self.held = held;
+        }
+        for disk in due {
             let is_elsewhere = linked.is_some_and(|linked| linked.is_elsewhere(disk));
             let (side, reporter) = (Arc::clone(&self.side), self.reporter.clone());
             in_background("leg-return", move || {

@@ -33,6 +33,8 @@ pub struct Shown {
     pub awaited: BTreeSet<DiskId>,
     /// Legs that are stale, and to which what they lack is being copied.
     pub copying: BTreeSet<DiskId>,
+    /// Legs that are stale, and that came back and failed so often that they are left alone: until when.
+    pub held: BTreeMap<DiskId, SystemTime>,
     /// The leg that failed and that no other one can stand in for.
     pub last: Option<DiskId>,
     /// Members that do not answer, each with the reason.

@@ -53,6 +53,15 @@ pub use {
     discovery::glance as discovery_glance, nbd::view as nbd_view, target::view as target_view,
 };
 
+/// What a person says about a leg.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LegWord {
+    /// It is in order again: take it back at once.
+    TakeBack,
+    /// It has another history, of which nothing is wanted: overwrite it.
+    Discard,
+}
+
 /// What a server has open. The command line has nothing open, and every method does nothing.
 pub trait ServerHooks {
     /// The documents changed: serve what they say now, before the answer is given.
@@ -87,6 +96,11 @@ pub trait ServerHooks {
     fn begin_anew(&self, _: Anew) -> Result<(), Failure> {
         let message = "the pool is suspended, and opened by this command only";
         Err(Failure::new(FailureKind::Unavailable, message))
+    }
+    /// Does what a person says about a leg of a pool whose legs lie on several heads. `None`: the pool has no such legs, or nobody
+    /// serves it.
+    fn leg(&self, _: &str, _: LegWord) -> Option<Result<Answer, Failure>> {
+        None
     }
     /// Whether the owner of the pool wants to end, so that nobody should wait long.
     fn is_ending(&self) -> bool;

@@ -6,9 +6,9 @@ use std::path::Path;
 use control::answer::{Done, PoolStatus as PoolState, Property};
 use control::operations::pool::{
     DeviceGroup, GroupKind, GroupRole, PoolRequest, add::Add, attach::Attach, clear::Clear,
-    create::PoolCreate, detach::Detach, events::Events, get::Get, offline::Offline, online::Online,
-    remove::Remove, replace::Replace, replace_disk::ReplaceDisk, scrub::Scrub,
-    scrub_schedule::ScrubSchedule, set::Set,
+    create::PoolCreate, detach::Detach, discard_leg::DiscardLeg, events::Events, get::Get,
+    offline::Offline, online::Online, remove::Remove, replace::Replace, replace_disk::ReplaceDisk,
+    scrub::Scrub, scrub_schedule::ScrubSchedule, set::Set,
 };
 use control::request::Properties;
 use control::{Answer, Failure, FailureKind};
@@ -17,7 +17,7 @@ use engine::pool::{
 };
 
 use super::volume::chosen;
-use super::{Context, events, failures, replace, scrub, status};
+use super::{Context, LegWord, events, failures, replace, scrub, status};
 
 /// What `create` asks for, as the engine wants it.
 pub fn spec(create: &PoolCreate) -> PoolSpec {
@@ -153,7 +153,17 @@ pub fn perform(
                 false => replace::plan(context, &options),
             }
         }
+        PoolRequest::DiscardLeg(DiscardLeg { leg }) => {
+            let answer = context.hooks.leg(&leg, LegWord::Discard);
+            answer.unwrap_or_else(|| {
+                let message = "the pool has no legs on several heads that a server has open";
+                Err(Failure::new(FailureKind::Unavailable, message))
+            })
+        }
         PoolRequest::Online(Online { device }) => {
+            if let Some(answer) = context.hooks.leg(&text(&device), LegWord::TakeBack) {
+                return answer;
+            }
             done(pool.online(&text(&device), false))?;
             Ok(Done::changed(format!("{} is used again", device.display())))
         }

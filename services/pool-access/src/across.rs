@@ -5,15 +5,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use certificates::Identity;
-use control::answer::PoolStatus;
+use control::answer::{Answer, Done, PoolStatus};
 use control::legs::LegsView;
 use control::operations::pool::{DeviceGroup, GroupKind, GroupRole};
-use control::{Advice, Button, Failure, FailureKind, Severity};
+use control::{Advice, Button, Failure, FailureKind};
 use engine::pool::{Candidate, Claims, ImportOptions, SafeToOwn};
 use engine::{Engine, Pool};
-use legs::{Founding, Inbox, Legs, Members, Network, Options, Proof, Shown, Stage};
+use legs::{Founding, Inbox, Legs, Members, Network, Options, Proof};
 use legs_config::{Kind, LegsFile};
 use members::Peer;
+use operations::LegWord;
 use takeover::legs::{DiskId, MemberId};
 use units::PoolName;
 
@@ -21,6 +22,7 @@ use crate::common::Common;
 use crate::engines::EngineOptions;
 use crate::engines::across::{Across, AcrossSide};
 use crate::leg_view;
+use crate::leg_words::{self, Judged};
 use crate::open::PreviousOwner;
 
 /// What is told of a pool's legs.
@@ -57,6 +59,9 @@ impl Told {
 /// Health of a pool whose writes wait for the record of its legs.
 const HEALTH_WRITES_WAIT: &str = "WAITING";
 
+/// So long a person waits until it is on record that what is on a leg is given up.
+const DISCARD_WAIT: Duration = Duration::from_secs(10);
+
 /// The legs of one pool, and who remembers which of them hold everything.
 pub struct LegsOfPool {
     file: LegsFile,
@@ -67,7 +72,7 @@ pub struct LegsOfPool {
 }
 
 /// Whether `pool` is in the file at `path`, with this head's key.
-fn read(path: &Path) -> Result<(LegsFile, Identity), Failure> {
+pub(crate) fn read(path: &Path) -> Result<(LegsFile, Identity), Failure> {
     let file = legs_config::read(path).map_err(|error| {
         Failure::from_chain(FailureKind::Usage, &error).advise(format!("see to {}", path.display()))
     })?;
@@ -85,6 +90,12 @@ fn read(path: &Path) -> Result<(LegsFile, Identity), Failure> {
     }
 }
 
+pub(crate) fn names_no_pool(file: &LegsFile, pool: &PoolName, path: &Path) -> Failure {
+    let names: Vec<&str> = file.pools.keys().map(PoolName::as_str).collect();
+    Failure::not_found(format!("{} names no pool {pool}", path.display()))
+        .advise(format!("it names: {}", names.join(" ")))
+}
+
 impl LegsOfPool {
     /// By the configuration at `path`. Touches no disk.
     ///
@@ -96,11 +107,7 @@ impl LegsOfPool {
         let identity = Arc::new(identity);
         let run_dir = &common.settings.run_dir;
         let across = Across::new(file.clone(), Arc::clone(&identity), pool, run_dir);
-        let across = across.ok_or_else(|| {
-            let names: Vec<&str> = file.pools.keys().map(PoolName::as_str).collect();
-            Failure::not_found(format!("{} names no pool {pool}", path.display()))
-                .advise(format!("it names: {}", names.join(" ")))
-        })?;
+        let across = across.ok_or_else(|| names_no_pool(&file, pool, path))?;
         Ok(Self {
             file,
             identity,
@@ -127,16 +134,56 @@ impl LegsOfPool {
 
     /// What is to be told of the legs of the open pool.
     pub fn teller(&self, legs: &Legs) -> impl Fn() -> Told + Send + Sync + 'static {
-        let (file, viewer) = (self.file.clone(), legs.viewer());
+        let (name, file, viewer) = (self.pool.clone(), self.file.clone(), legs.viewer());
         let pool = self.file.pools[&self.pool].clone();
         let across = Arc::clone(&self.across);
         let device = move |disk| across.place(disk).to_string_lossy().into_owned();
         move || {
             let shown = viewer.shown();
             Told {
-                advice: advice(&file, &shown),
+                advice: leg_words::advice(&file, &name, &shown),
                 do_writes_wait: leg_view::do_writes_wait(&shown),
                 view: leg_view::view(&file, &pool, &shown, &device),
+            }
+        }
+    }
+
+    /// Does what a person says about a leg of the open pool.
+    pub fn performer(
+        &self,
+        legs: &Legs,
+    ) -> impl Fn(&str, LegWord) -> Result<Answer, Failure> + Send + Sync + 'static {
+        let (name, file, across) = (
+            self.pool.clone(),
+            self.file.clone(),
+            Arc::clone(&self.across),
+        );
+        let pool = self.file.pools[&self.pool].clone();
+        let (viewer, reporter) = (legs.viewer(), legs.reporter());
+        move |leg, word| {
+            let shown = viewer.shown();
+            let place = |disk| across.place(disk);
+            let disk = leg_words::find(&file, &pool, place, leg)?;
+            let known = file.disk_name(disk);
+            match (word, leg_words::judge(word, &shown, disk, &name, &known)?) {
+                (_, Judged::Done(why)) => Ok(Done::already(why)),
+                (LegWord::TakeBack, Judged::ToDo) => {
+                    reporter.take_back(disk);
+                    Ok(Done::changed(format!(
+                        "leg {known} is tried again now: what it lacks is copied to it as soon as its head answers"
+                    )))
+                }
+                (LegWord::Discard, Judged::ToDo) => {
+                    reporter.discard(disk);
+                    let shown =
+                        viewer.wait_for(DISCARD_WAIT, |shown| !leg_words::diverges(shown, disk));
+                    match leg_words::diverges(&shown, disk) {
+                        false => Ok(Done::changed(format!(
+                            "what was on leg {known} is given up: the pool is copied to it in full when its head answers"
+                        ))),
+                        true => Err(leg_words::unrecorded(&known)),
+                    }
+                }
             }
         }
     }
@@ -343,94 +390,10 @@ fn import(
     claimed.open().map_err(text)
 }
 
-/// What is wrong with legs, and with members that remember.
-fn advice(file: &LegsFile, shown: &Shown) -> Vec<Advice> {
-    let mut advice = Vec::new();
-    let name = |disk: &DiskId| file.disk_name(*disk);
-    if let Stage::Failed(why) = &shown.stage {
-        let why =
-            format!("nothing is put on record any more, so writes wait once a leg fails: {why}");
-        advice.push(Advice::new(
-            Severity::Error,
-            "start the pool's server again",
-            why,
-        ));
-    }
-    if let Some(disk) = &shown.last {
-        let why = format!(
-            "writes wait: {} failed, and no other leg holds everything",
-            name(disk)
-        );
-        advice.push(Advice::new(
-            Severity::Error,
-            "see to that leg and to its head",
-            why,
-        ));
-    }
-    for disk in shown
-        .awaited
-        .iter()
-        .filter(|disk| shown.last != Some(**disk))
-    {
-        let why = format!(
-            "writes wait until it is on record that {} failed",
-            name(disk)
-        );
-        let what = "start the leg-servers of the members that do not answer, or the witness";
-        advice.push(Advice::new(Severity::Error, what, why));
-    }
-    let record = shown.record.as_ref();
-    for (disk, stale) in record.iter().flat_map(|record| &record.stale) {
-        let since = stale.since;
-        let lacks = format!(
-            "leg {} lacks what was written since transaction group {since}",
-            name(disk)
-        );
-        advice.push(match stale.is_written {
-            true => Advice::new(
-                Severity::Warning,
-                "wait",
-                format!("{lacks}, which is being copied to it, or will be when it can be reached"),
-            ),
-            false => Advice::new(
-                Severity::Warning,
-                "see to its head and its disk: the leg comes back by itself",
-                lacks,
-            ),
-        });
-    }
-    for disk in record.iter().flat_map(|record| &record.divergent) {
-        let why = format!(
-            "leg {} has a history that is not this pool's, and is left alone",
-            name(disk)
-        );
-        let what = "see where it was written: it may hold writes that nobody else has";
-        advice.push(Advice::new(Severity::Error, what, why));
-    }
-    for head in &shown.differing {
-        let why = format!(
-            "the leg-server of {} has read a legs.toml that says something else of this pool",
-            file.name(*head)
-        );
-        let what = "write the same file on each head, but for `me` and the key, and restart the leg-servers";
-        advice.push(Advice::new(Severity::Error, what, why));
-    }
-    for (member, why) in &shown.unheard {
-        let why = format!("member {} does not answer: {why}", file.name(*member));
-        let what = match file.member(*member).map(|member| member.kind) {
-            Some(Kind::Witness) => "start bulkhead-witness there, and see to the network",
-            _ => "start bulkhead-leg-server there, and see to the network",
-        };
-        advice.push(Advice::new(Severity::Warning, what, why));
-    }
-    advice
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use std::collections::{BTreeMap, BTreeSet};
-    use takeover::legs::{Ballot, Record};
+    use control::Severity;
 
     #[test]
     fn legs_are_not_replaced_or_cleared_and_waiting_is_told() {
@@ -488,32 +451,5 @@ legs = [{{ disk = 11, head = "a", path = "/x" }}, {{ disk = 22, head = "b", path
             "0b".repeat(32)
         );
         legs_config::parse(&text).expect("it is whole")
-    }
-
-    #[test]
-    fn a_stale_leg_and_a_silent_member_are_told_by_their_names() {
-        let file = two_heads();
-        let mut record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
-        let lack = takeover::legs::Lack {
-            since: 30,
-            newest: 30,
-        };
-        record.drop_disk(DiskId(22), lack);
-        let shown = Shown {
-            stage: Stage::Open,
-            record: Some(record),
-            awaited: BTreeSet::new(),
-            copying: BTreeSet::new(),
-            last: None,
-            unheard: BTreeMap::from([(MemberId(2), "connection refused".to_owned())]),
-            differing: BTreeSet::new(),
-        };
-        let told: Vec<String> = advice(&file, &shown)
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].contains("b:/y lacks what was written since transaction group 30"));
-        assert!(told[1].contains("member b does not answer: connection refused"));
     }
 }

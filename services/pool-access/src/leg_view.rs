@@ -1,5 +1,7 @@
 //! What is shown of legs: the configuration, with what the record and the members say of it.
 
+use std::time::SystemTime;
+
 use control::legs::{LegMemberView, LegState, LegView, LegsView};
 use legs::Shown;
 use legs_config::{Kind, LegsFile, Pool};
@@ -27,6 +29,7 @@ pub fn view(
             device: device(disk),
             state: state(shown, disk),
             lacks_since_group: stale.map(|stale| stale.since),
+            tried_again_ms: shown.held.get(&disk).map(|until| ms(*until)),
             ..LegView::default()
         }
     };
@@ -48,6 +51,11 @@ pub fn view(
     }
 }
 
+fn ms(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}
+
 /// Whether a leg failed, and that is not on record, or none holds everything any more.
 pub fn do_writes_wait(shown: &Shown) -> bool {
     shown.last.is_some() || !shown.awaited.is_empty()
@@ -64,6 +72,8 @@ fn state(shown: &Shown, disk: DiskId) -> LegState {
         LegState::Current
     } else if shown.copying.contains(&disk) {
         LegState::Copying
+    } else if shown.held.contains_key(&disk) {
+        LegState::Faulted
     } else {
         LegState::Stale
     }
@@ -72,6 +82,7 @@ fn state(shown: &Shown, disk: DiskId) -> LegState {
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
+    use std::time::Duration;
 
     use legs::Stage;
     use takeover::legs::{Ballot, MemberId, Record};
@@ -92,6 +103,7 @@ mod tests {
             )),
             awaited: BTreeSet::new(),
             copying: BTreeSet::new(),
+            held: BTreeMap::new(),
             last: None,
             unheard: BTreeMap::from([(MemberId(2), "connection refused".to_owned())]),
             differing: BTreeSet::new(),
@@ -127,6 +139,11 @@ mod tests {
         record.drop_disk(DiskId(22), lack);
         assert_eq!(states(&shown), ["current", "stale"]);
         assert_eq!(look(&shown).legs[1].lacks_since_group, Some(30));
+        let until = SystemTime::UNIX_EPOCH + Duration::from_secs(3600);
+        shown.held.insert(DiskId(22), until);
+        assert_eq!(states(&shown), ["current", "faulted"]);
+        assert_eq!(look(&shown).legs[1].tried_again_ms, Some(3_600_000));
+        shown.held.clear();
         shown.copying.insert(DiskId(22));
         assert_eq!(states(&shown), ["current", "copying"]);
         let record = shown.record.as_mut().expect("a record");

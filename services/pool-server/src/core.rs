@@ -19,7 +19,7 @@ use engine::pool::Anew;
 use operations::events::News;
 use operations::in_use::{self, Used};
 use operations::replicate;
-use operations::{self, ContentsSwapped, Context, ServerHooks};
+use operations::{self, ContentsSwapped, Context, LegWord, ServerHooks};
 use pool_access::audit;
 use pool_access::engines;
 use pool_access::{End, is_end};
@@ -417,6 +417,10 @@ impl ServerHooks for Core {
 
     fn is_open(&self, name: &VolumeName) -> bool {
         self.serving.volumes.open_volume(name).is_some()
+    }
+
+    fn leg(&self, leg: &str, word: LegWord) -> Option<Result<Answer, Failure>> {
+        self.watch.leg(leg, word)
     }
 
     fn begin_anew(&self, anew: Anew) -> Result<(), Failure> {

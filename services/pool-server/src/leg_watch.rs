@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use control::answer::{DeviceLoad, DeviceView, PoolStatus};
+use control::calendar::utc;
 use control::legs::{LegState, LegView, LegsView};
 use operations::events::News;
 
@@ -17,6 +18,7 @@ const fn kind(state: LegState) -> &'static str {
         LegState::Failing => "leg_failing",
         LegState::Stale => "leg_stale",
         LegState::Copying => "leg_copying",
+        LegState::Faulted => "leg_faulted",
         LegState::Divergent => "leg_divergent",
     }
 }
@@ -193,6 +195,16 @@ fn told(leg: &LegView, legs: &LegsView) -> News {
             format!("leg {name} is back: what it lacks{since} is copied to it"),
             false,
         ),
+        LegState::Faulted => {
+            let until = leg.tried_again_ms.map(|ms| utc(ms / 1000));
+            let until = until
+                .map(|until| format!(" before {until}"))
+                .unwrap_or_default();
+            let message = format!(
+                "leg {name} failed again and again: it is not tried again{until}, unless `bulkhead pool online` says so"
+            );
+            (message, true)
+        }
         LegState::Divergent => (
             format!(
                 "leg {name} has a history that is not this pool's: nothing is written to it until a person decides"
@@ -329,6 +341,22 @@ mod tests {
         let wanted =
             "leg b:/d lacks what is written since transaction group 30: only a:/d holds everything";
         assert_eq!(news[0].message, wanted);
+    }
+
+    #[test]
+    fn a_leg_that_is_left_alone_says_until_when_and_by_which_word_it_comes_back() {
+        let mut watch = LegWatch::default();
+        let mut seen = legs(LegState::Faulted);
+        seen.legs[1].tried_again_ms = Some(3_600_000);
+        let news = watch.look(&seen, &status(0, None), &nothing, 1);
+        assert_eq!((news[0].kind, news[0].is_bad), ("leg_faulted", true));
+        for part in ["b:/d", "before 1970-01-01T01:00:00Z", "pool online"] {
+            assert!(
+                news[0].message.contains(part),
+                "{part}: {}",
+                news[0].message
+            );
+        }
     }
 
     #[test]

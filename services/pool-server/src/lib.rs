@@ -11,6 +11,7 @@ mod core;
 mod deferred_start;
 mod diagnosis;
 mod headroom;
+pub mod inspect;
 mod journal;
 mod keys;
 mod lazy;
@@ -76,7 +77,7 @@ use self::protocols::Start;
 use self::rescue::Rescues;
 use self::serving::{Serving, Setup};
 use self::shared_pool::SharedPool;
-use self::watch::Watch;
+use self::watch::{PoolLegs, Watch};
 
 /// Pause between two signs of life.
 const TICK: Duration = Duration::from_millis(500);
@@ -196,7 +197,10 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let watch = Watch::start(Arc::clone(&pool), Arc::clone(&journal))
         .map_err(Failure::of("start the pool's watch"))?;
     if let (Some(legs), Some(record)) = (&legs_of_pool, &record) {
-        watch.tell_of_legs(Box::new(legs.teller(record)));
+        watch.has_legs(PoolLegs {
+            tell: Box::new(legs.teller(record)),
+            perform: Box::new(legs.performer(record)),
+        });
     }
     let rescues = Rescues::new(
         control.path().parent().unwrap_or(&common.settings.run_dir),

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
-use control::Failure;
 use control::answer::{PoolSpace, PoolStatus};
 use control::legs::LegsView;
+use control::{Answer, Failure};
 use engine::Pool;
 use operations::events::{self, News};
-use operations::{self, Context, DocumentCache, NoServer};
+use operations::{self, Context, DocumentCache, LegWord, NoServer};
 use pool_access::across::Told;
 use units::VolumeName;
 
@@ -40,13 +40,18 @@ pub struct Watch {
     device_returns: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
-    /// What is to be told of legs on several heads.
-    legs: OnceLock<TellOfLegs>,
+    /// Legs on several heads.
+    legs: OnceLock<PoolLegs>,
     leg_watch: Mutex<LegWatch>,
 }
 
-/// What is to be told of legs now. Never waits.
-pub type TellOfLegs = Box<dyn Fn() -> Told + Send + Sync>;
+/// The legs of a pool on several heads.
+pub struct PoolLegs {
+    /// What is to be told of them now. Never waits.
+    pub tell: Box<dyn Fn() -> Told + Send + Sync>,
+    /// Does what a person says about one. Waits for the record, for a bounded time.
+    pub perform: Box<dyn Fn(&str, LegWord) -> Result<Answer, Failure> + Send + Sync>,
+}
 
 #[derive(Default)]
 struct State {
@@ -88,9 +93,18 @@ impl Watch {
     }
 
     /// The state of the pool tells of its legs, too, from now on.
-    pub fn tell_of_legs(&self, tell: TellOfLegs) {
+    pub fn has_legs(&self, legs: PoolLegs) {
         // Once for each pool.
-        let _ = self.legs.set(tell);
+        let _ = self.legs.set(legs);
+    }
+
+    fn told_of_legs(&self) -> Option<Told> {
+        self.legs.get().map(|legs| (legs.tell)())
+    }
+
+    /// Does what a person says about a leg. `None`: the pool has none on several heads.
+    pub fn leg(&self, leg: &str, word: LegWord) -> Option<Result<Answer, Failure>> {
+        self.legs.get().map(|legs| (legs.perform)(leg, word))
     }
 
     /// What happened to the pool.
@@ -129,8 +143,8 @@ impl Watch {
             status.health = "SUSPENDED".to_owned();
             status.advice = vec![operations::suspended_step(&status.name)];
         }
-        if let Some(tell) = self.legs.get() {
-            tell().add_to(&mut status);
+        if let Some(told) = self.told_of_legs() {
+            told.add_to(&mut status);
             self.complete_legs(&mut status);
         }
         let age = at.elapsed();
@@ -219,7 +233,7 @@ impl Watch {
         if self.is_suspended() {
             return "SUSPENDED".into();
         }
-        if self.legs.get().is_some_and(|tell| tell().do_writes_wait) {
+        if self.told_of_legs().is_some_and(|told| told.do_writes_wait) {
             return "writes wait for the record of its legs".into();
         }
         let state = self.lock();
@@ -241,8 +255,8 @@ impl Watch {
                 Some(Ok(status)) => {
                     self.lock().seen = Some((Instant::now(), status.clone()));
                     let mut told = status.clone();
-                    if let Some(tell) = self.legs.get() {
-                        tell().add_to(&mut told);
+                    if let Some(of_legs) = self.told_of_legs() {
+                        of_legs.add_to(&mut told);
                     }
                     self.report(last.as_ref(), &status, &told);
                     self.look_at_legs(&told);

@@ -38,6 +38,7 @@ use pool_access::engines::bench_crypto::command::BenchCommand;
 use pool_access::legs::Said;
 use pool_access::rescue::RescueArgs;
 use pool_server::args::ServeArgs;
+use pool_server::inspect::InspectArgs;
 use units::PoolName;
 
 pub use completion::write as completions;
@@ -230,6 +231,8 @@ pub enum Plan {
         /// The administrator says that the previous owner is stopped.
         previous_owner_is_stopped: bool,
     },
+    /// Show what legs of a head hold.
+    Inspect(InspectArgs),
     /// Take the administrator's word that a pool may be opened though something newer may be lost by that.
     Confirm {
         /// Which.

@@ -8,6 +8,7 @@ use control::operations::pool::{self, create::PoolCreate, events, layout, scrub}
 use control::request::{PoolRequest, Request};
 use head::args::MoveArgs;
 use pool_access::legs::Said;
+use pool_server::inspect::InspectArgs;
 use units::PoolName;
 
 use super::{Plan, PoolSelector, ask};
@@ -37,6 +38,8 @@ pub enum PoolCommand {
         #[command(flatten)]
         said: Said,
     },
+    /// Show what legs of a head hold as a pool of its own, read-only, beside the pool that is served
+    InspectLegs(InspectArgs),
     /// Hand a pool over to another head of the appliance; clients wait a moment and go on
     #[command(after_help = MOVE_EXAMPLES)]
     Move(MoveArgs),
@@ -121,6 +124,7 @@ impl PoolCommand {
             Self::List => Ok(Plan::Discover),
             Self::Import(args) => Ok(args.plan()),
             Self::Confirm { pool, said } => Ok(Plan::Confirm { pool, said }),
+            Self::InspectLegs(args) => Ok(Plan::Inspect(args)),
             Self::Move(args) => Ok(Plan::Move(args)),
             Self::Events(args) if args.follow => Ok(Plan::Follow(args.pool)),
             Self::Events(args) => ask(Ok(args.request()), Request::Pool),

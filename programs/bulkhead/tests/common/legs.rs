@@ -205,6 +205,24 @@ impl Head {
         Nbd::connect(&self.machine.nbd_socket(), "v").expect("connected")
     }
 
+    /// Opens what the legs of head `other` hold, and lets `look` look at volume `v` of it.
+    pub fn sees_of(&self, other: &str, look: impl FnOnce(&mut Nbd)) {
+        let words = format!("pool inspect-legs tank {other} --legs {}", self.config());
+        let mut command = self.machine.command(&words);
+        let child = command.stdout(Stdio::null()).spawn().expect("it starts");
+        let process = Process(Some(child));
+        let socket = self.machine.path(&format!("run/tank-{other}.inspect.sock"));
+        let name = format!("tank-{other}/v");
+        let mut seen = None;
+        eventually("it can be looked at", || {
+            seen = Nbd::connect(&socket, &name).ok();
+            seen.is_some()
+        });
+        look(&mut seen.expect("connected"));
+        process.signal("-TERM");
+        eventually("it has ended", || !socket.exists());
+    }
+
     /// The last record of the server's log.
     fn record(&self) -> String {
         let log = self.machine.log();

@@ -15,6 +15,10 @@ pub(super) fn families(statuses: &[(&str, &Status)]) -> Vec<Family> {
         "bulkhead_leg_state_timestamp_seconds",
         "When a leg came into its state, in seconds since 1970.",
     );
+    let mut retry = gauge(
+        "bulkhead_leg_retry_timestamp_seconds",
+        "When a leg that failed too often is tried again, in seconds since 1970.",
+    );
     let mut left = gauge(
         "bulkhead_leg_return_left_bytes",
         "What is still to be copied to a leg that came back, at most.",
@@ -52,6 +56,9 @@ pub(super) fn families(statuses: &[(&str, &Status)]) -> Vec<Family> {
             if let Some(since_ms) = leg.since_ms {
                 since.add(&labels, since_ms as f64 / 1000.0);
             }
+            if let Some(again_ms) = leg.tried_again_ms {
+                retry.add(&labels, again_ms as f64 / 1000.0);
+            }
             type Get = fn(&LegView) -> Option<u64>;
             let amounts: [(&mut Family, Get); 3] = [
                 (&mut left, |leg| leg.left),
@@ -75,7 +82,9 @@ pub(super) fn families(statuses: &[(&str, &Status)]) -> Vec<Family> {
         waits.add(&[("pool", pool)], truth(legs.writes_wait));
         epoch.add(&[("pool", pool)], legs.epoch as f64);
     }
-    vec![state, since, left, copied, remaining, member, waits, epoch]
+    vec![
+        state, since, retry, left, copied, remaining, member, waits, epoch,
+    ]
 }
 
 #[cfg(test)]
@@ -98,6 +107,7 @@ mod tests {
                 copied: Some(10),
                 left: Some(4096),
                 remaining_s: Some(3),
+                tried_again_ms: Some(3_500),
                 ..LegView::default()
             }],
             members: vec![LegMemberView {
@@ -116,6 +126,7 @@ mod tests {
             format!(r#"bulkhead_leg_state{{{leg},state="copying"}} 1"#),
             format!(r#"bulkhead_leg_state{{{leg},state="current"}} 0"#),
             format!("bulkhead_leg_state_timestamp_seconds{{{leg}}} 2.5"),
+            format!("bulkhead_leg_retry_timestamp_seconds{{{leg}}} 3.5"),
             format!("bulkhead_leg_return_left_bytes{{{leg}}} 4096"),
             format!("bulkhead_leg_return_copied_bytes{{{leg}}} 10"),
             format!("bulkhead_leg_return_remaining_seconds{{{leg}}} 3"),

@@ -105,11 +105,20 @@ fn differs_by_one(one: &str, other: &str) -> bool {
 ///
 /// The path cannot be used.
 pub fn member_path(word: &str) -> Result<PathBuf, Failure> {
+    if is_leg(word) {
+        return Ok(PathBuf::from(word));
+    }
     let plain = !word.contains('/') && !PathBuf::from(word).exists();
     match plain && !PathBuf::from("/dev").join(word).exists() {
         true => Ok(PathBuf::from(word)),
         false => device_path(word),
     }
+}
+
+/// Whether it is how `pool status` calls a leg: the name of a head, and a path there.
+fn is_leg(word: &str) -> bool {
+    let parts = word.split_once(":/");
+    parts.is_some_and(|(head, _)| !head.is_empty() && !head.contains('/'))
 }
 
 /// A device as a label will remember it: absolute. A name without a slash is a disk in /dev,

@@ -22,6 +22,7 @@ noun! {
         clear::Clear,
         attach::Attach,
         detach::Detach,
+        discard_leg::DiscardLeg,
         replace::Replace,
         replace_disk::ReplaceDisk,
         online::Online,

@@ -16,7 +16,7 @@ use crate::{Effect, Failure};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolOnline")]
 pub struct Online {
-    /// Device of the pool.
+    /// Device of the pool. A leg on one of several heads as `pool status` calls it, such as `left:/dev/disk/by-id/x`.
     pub device: PathBuf,
 }
 
@@ -32,9 +32,15 @@ impl Operation for Online {
     }
 }
 
+const EXAMPLES: &str = "Example:
+  bulkhead pool online tank /dev/disk/by-id/scsi-a
+
+A leg of a pool whose legs lie on several heads comes back by itself, until it has failed three times within an hour. Then
+`pool status` calls it faulted, and says when it is tried again. This command has it tried at once: LEG is HEAD:PATH.";
+
 /// Use a device again
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  bulkhead pool online tank /dev/disk/by-id/scsi-a")]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
     device: DeviceArguments,

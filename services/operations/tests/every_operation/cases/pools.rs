@@ -82,6 +82,7 @@ pub const DEVICES: &[Case] = &[
     ("pool.detach", r#"{"device":"/disks/used"}"#, "changed"),
     ("pool.detach", r#"{"device":"/disks/c"}"#, "changed"),
     ("pool.detach", r#"{"device":"/disks/c"}"#, "NotFound"),
+    ("pool.discard_leg", r#"{"leg":"b:/disks/a"}"#, "Unavailable"),
     (
         "pool.replace",
         r#"{"old":"/disks/b","new":"/disks/d"}"#,

@@ -11,7 +11,7 @@ use engine::pool::legs::Record;
 use takeover::legs::{Completeness, DiskId, Kept, Notice, Roots, decode_kept, encode_kept};
 use units::PoolName;
 use zpool::device::legs::{self as barrier, LegFailure, Watcher};
-use zpool::device::{STAMP_BYTES, probe, read_stamps, write_stamps};
+use zpool::device::{STAMP_BYTES, forget_roots, probe, read_stamps, write_stamps};
 use zpool::pool::legs as pool_legs;
 
 /// Between two looks at a leg that is copied to, and at one that may come back.
@@ -293,6 +293,10 @@ impl Side for Watched {
     fn resilver(&self, disk: DiskId, since: u64, beyond: u64) -> Result<Completeness, String> {
         let side = &self.0;
         let text = |error: engine::pool::PoolError| error.to_string();
+        if since == 0 {
+            // A person gave up what is on it. Its roots may be of later groups than the pool's: none may stay.
+            forget_roots(side.path(disk)?, side.leg(disk)).map_err(|error| error.to_string())?;
+        }
         pool_legs::note_lacking(&side.pool, side.leg(disk), since).map_err(text)?;
         barrier::admit(side.leg(disk));
         pool_legs::bring_back(&side.pool, side.leg(disk)).map_err(text)?;

@@ -1,0 +1,78 @@
+//! `pool discard-leg`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use crate::answer::Done;
+use crate::operations::{Least, Operation, PoolSelector, Route, Turn, Urgency, Verb, schema_of};
+use crate::{Effect, Failure, FailureKind};
+
+/// Give up what is on a leg with another history: the pool is copied to it in full.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PoolDiscardLeg")]
+pub struct DiscardLeg {
+    /// The leg, as `pool status` calls it.
+    pub leg: String,
+}
+
+impl Operation for DiscardLeg {
+    fn effect(&self, pool: &PoolName) -> Effect {
+        let Self { leg: _ } = self;
+        Effect::Destroy(vec![pool.to_string()])
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Beside
+    }
+
+    fn urgency(&self) -> Option<Urgency> {
+        Some(Urgency::Long)
+    }
+}
+
+const EXAMPLES: &str = "Example:
+  bulkhead pool discard-leg tank right:/dev/disk/by-id/scsi-b --overwrite-with tank
+
+A leg that was written to while it was no part of this pool is left alone: it may hold writes that nobody else has. Look at
+it first, on its own head. This command gives it up: everything on it is replaced by a copy of the pool.";
+
+/// Give up what is on a divergent leg, and copy the pool to it in full
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The pool
+    pool: PoolName,
+    /// The leg, as `pool status` calls it: HEAD:PATH
+    leg: String,
+    /// The name of the pool once more: what only this leg holds is lost
+    #[arg(long, value_name = "POOL")]
+    overwrite_with: Option<PoolName>,
+}
+
+impl Verb for DiscardLeg {
+    type Arguments = Arguments;
+    const ROUTES: &'static [Route] = &[Route::post(
+        "/pools/{pool}/discard-leg",
+        "Give up what is on a leg with another history; the pool's name confirms",
+        schema_of::<Done>,
+        Least::Govern,
+    )];
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let Arguments {
+            pool,
+            leg,
+            overwrite_with,
+        } = arguments;
+        if overwrite_with.as_ref() != Some(&pool) {
+            let message = format!("everything that only leg {leg} holds would be lost");
+            let failure = Failure::new(FailureKind::NeedsConfirmation, message);
+            return Err(failure.advise(format!(
+                "look at it first; if it shall become a copy of pool {pool}, add --overwrite-with {pool}"
+            )));
+        }
+        Ok((PoolSelector::Pool(pool), Self { leg }))
+    }
+}

@@ -1,0 +1,310 @@
+//! What is said about legs: to a person, and by one.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use control::calendar::utc;
+use control::{Advice, Failure, FailureKind, Severity};
+use legs::{Shown, Stage};
+use legs_config::{Kind, LegsFile, Pool};
+use operations::LegWord;
+use takeover::legs::DiskId;
+use units::PoolName;
+
+/// What comes of a person's word.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Judged {
+    /// It is to be done.
+    ToDo,
+    /// Nothing has to be done, with the reason.
+    Done(String),
+}
+
+/// The leg that is called so: as `pool status` calls it, or as the pool's owner does (`place`).
+///
+/// # Errors
+///
+/// The pool has no such leg.
+pub fn find(
+    file: &LegsFile,
+    pool: &Pool,
+    place: impl Fn(DiskId) -> PathBuf,
+    called: &str,
+) -> Result<DiskId, Failure> {
+    let legs = pool.groups.iter().flat_map(|group| &group.legs);
+    let legs: Vec<DiskId> = legs.map(|leg| DiskId(leg.disk)).collect();
+    let is_it =
+        |disk: &&DiskId| file.disk_name(**disk) == called || place(**disk).as_os_str() == called;
+    legs.iter().find(is_it).copied().ok_or_else(|| {
+        let known: Vec<String> = legs.iter().map(|disk| file.disk_name(*disk)).collect();
+        let failure = Failure::not_found(format!("the pool has no leg {called}"));
+        failure.advise(format!("its legs are {}", known.join(" ")))
+    })
+}
+
+/// Whether the record says that the leg has another history.
+pub fn diverges(shown: &Shown, disk: DiskId) -> bool {
+    let record = shown.record.as_ref();
+    record.is_some_and(|record| record.divergent.contains(&disk))
+}
+
+/// Whether that word is one for this leg, which is called `leg`.
+///
+/// # Errors
+///
+/// Another word is, or none.
+pub fn judge(
+    word: LegWord,
+    shown: &Shown,
+    disk: DiskId,
+    pool: &PoolName,
+    leg: &str,
+) -> Result<Judged, Failure> {
+    let is_stale = shown
+        .record
+        .as_ref()
+        .is_some_and(|record| record.stale.contains_key(&disk));
+    match (word, diverges(shown, disk)) {
+        (LegWord::TakeBack, true) => Err(Failure::new(
+            FailureKind::NeedsConfirmation,
+            format!("leg {leg} has a history that is not this pool's: it may hold writes that nobody else has"),
+        )
+        .advise(format!(
+            "look at it first; to give it up, `bulkhead pool discard-leg {pool} {leg} --overwrite-with {pool}`"
+        ))),
+        (LegWord::TakeBack, false) if shown.copying.contains(&disk) => {
+            Ok(Judged::Done(format!("what leg {leg} lacks is being copied to it")))
+        }
+        (LegWord::TakeBack, false) if !is_stale => {
+            Ok(Judged::Done(format!("leg {leg} is in use")))
+        }
+        (LegWord::TakeBack, false) | (LegWord::Discard, true) => Ok(Judged::ToDo),
+        (LegWord::Discard, false) => Err(Failure::new(
+            FailureKind::Exists,
+            format!("leg {leg} has the pool's own history: nothing on it has to be given up"),
+        )
+        .advise("if it lacks data, it gets that when its head answers")),
+    }
+}
+
+/// The members did not agree in time that what is on a leg is given up.
+pub fn unrecorded(leg: &str) -> Failure {
+    Failure::new(
+        FailureKind::Unavailable,
+        format!(
+            "it is not on record yet that what is on leg {leg} is given up: too few members answer"
+        ),
+    )
+    .advise(
+        "start the members that `bulkhead pool status` names as silent: it is put on record then",
+    )
+}
+
+/// A leg failed so often that it is left alone.
+fn faulted(pool: &PoolName, leg: &str, until: SystemTime) -> Advice {
+    let since = until.duration_since(SystemTime::UNIX_EPOCH);
+    let until = utc(since.map_or(0, |since| since.as_secs()));
+    let why = format!(
+        "leg {leg} came back and failed several times within an hour: it lacks data, and is not tried again before {until}"
+    );
+    let what =
+        "see to its disk, its head and the network between the heads, then have it tried at once";
+    Advice::new(Severity::Error, what, why).by(format!("bulkhead pool online {pool} {leg}"))
+}
+
+/// What is wrong with legs, and with members that remember.
+pub fn advice(file: &LegsFile, pool: &PoolName, shown: &Shown) -> Vec<Advice> {
+    let mut advice = Vec::new();
+    let name = |disk: &DiskId| file.disk_name(*disk);
+    if let Stage::Failed(why) = &shown.stage {
+        let why =
+            format!("nothing is put on record any more, so writes wait once a leg fails: {why}");
+        advice.push(Advice::new(
+            Severity::Error,
+            "start the pool's server again",
+            why,
+        ));
+    }
+    if let Some(disk) = &shown.last {
+        let why = format!(
+            "writes wait: {} failed, and no other leg holds everything",
+            name(disk)
+        );
+        advice.push(Advice::new(
+            Severity::Error,
+            "see to that leg and to its head",
+            why,
+        ));
+    }
+    for disk in shown
+        .awaited
+        .iter()
+        .filter(|disk| shown.last != Some(**disk))
+    {
+        let why = format!(
+            "writes wait until it is on record that {} failed",
+            name(disk)
+        );
+        let what = "start the leg-servers of the members that do not answer, or the witness";
+        advice.push(Advice::new(Severity::Error, what, why));
+    }
+    let record = shown.record.as_ref();
+    for (disk, stale) in record.iter().flat_map(|record| &record.stale) {
+        let since = stale.since;
+        let lacks = format!(
+            "leg {} lacks what was written since transaction group {since}",
+            name(disk)
+        );
+        if let Some(until) = shown.held.get(disk) {
+            advice.push(faulted(pool, &name(disk), *until));
+            continue;
+        }
+        advice.push(match stale.is_written {
+            true => Advice::new(
+                Severity::Warning,
+                "wait",
+                format!("{lacks}, which is being copied to it, or will be when it can be reached"),
+            ),
+            false => Advice::new(
+                Severity::Warning,
+                "see to its head and its disk: the leg comes back by itself",
+                lacks,
+            ),
+        });
+    }
+    for disk in record.iter().flat_map(|record| &record.divergent) {
+        let why = format!(
+            "leg {} has a history that is not this pool's, and is left alone",
+            name(disk)
+        );
+        let leg = name(disk);
+        let head = leg.split(':').next().unwrap_or_default();
+        let what = format!(
+            "find out where it was written, and look at it (`bulkhead pool inspect-legs {pool} {head}`): it may hold writes that \
+             nobody else has. Only when nothing of it is wanted, give it up: the pool is copied to it in full"
+        );
+        let give_up = format!("bulkhead pool discard-leg {pool} {leg} --overwrite-with {pool}");
+        advice.push(Advice::new(Severity::Error, what, why).by(give_up));
+    }
+    for head in &shown.differing {
+        let why = format!(
+            "the leg-server of {} has read a legs.toml that says something else of this pool",
+            file.name(*head)
+        );
+        let what = "write the same file on each head, but for `me` and the key, and restart the leg-servers";
+        advice.push(Advice::new(Severity::Error, what, why));
+    }
+    for (member, why) in &shown.unheard {
+        let why = format!("member {} does not answer: {why}", file.name(*member));
+        let what = match file.member(*member).map(|member| member.kind) {
+            Some(Kind::Witness) => "start bulkhead-witness there, and see to the network",
+            _ => "start bulkhead-leg-server there, and see to the network",
+        };
+        advice.push(Advice::new(Severity::Warning, what, why));
+    }
+    advice
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::across::tests::two_heads;
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::time::Duration;
+    use takeover::legs::{Ballot, Lack, MemberId, Record};
+
+    const LACK: Lack = Lack {
+        since: 30,
+        newest: 30,
+    };
+
+    fn tank() -> PoolName {
+        "tank".parse().expect("a name")
+    }
+
+    #[test]
+    fn a_stale_leg_and_a_silent_member_are_told_by_their_names() {
+        let file = two_heads();
+        let mut record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
+        record.drop_disk(DiskId(22), LACK);
+        let shown = Shown {
+            stage: Stage::Open,
+            record: Some(record),
+            awaited: BTreeSet::new(),
+            copying: BTreeSet::new(),
+            held: BTreeMap::new(),
+            last: None,
+            unheard: BTreeMap::from([(MemberId(2), "connection refused".to_owned())]),
+            differing: BTreeSet::new(),
+        };
+        let told: Vec<String> = advice(&file, &tank(), &shown)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains("b:/y lacks what was written since transaction group 30"));
+        assert!(told[1].contains("member b does not answer: connection refused"));
+    }
+
+    fn shown(record: Record) -> Shown {
+        Shown {
+            stage: Stage::Open,
+            record: Some(record),
+            awaited: BTreeSet::new(),
+            copying: BTreeSet::new(),
+            held: BTreeMap::new(),
+            last: None,
+            unheard: BTreeMap::new(),
+            differing: BTreeSet::new(),
+        }
+    }
+
+    #[test]
+    fn a_leg_that_is_left_alone_says_until_when_and_what_takes_it_back() {
+        let file = two_heads();
+        let mut record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
+        record.drop_disk(DiskId(22), LACK);
+        let mut shown = shown(record);
+        let until = SystemTime::UNIX_EPOCH + Duration::from_secs(3600);
+        shown.held.insert(DiskId(22), until);
+        let told = advice(&file, &tank(), &shown);
+        assert_eq!(told.len(), 1, "{told:?}");
+        let told = told[0].to_string();
+        for part in [
+            "before 1970-01-01T01:00:00Z",
+            "bulkhead pool online tank b:/y",
+        ] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        let judged = |disk, leg| judge(LegWord::TakeBack, &shown, DiskId(disk), &tank(), leg);
+        assert_eq!(judged(22, "b:/y"), Ok(Judged::ToDo));
+        assert!(matches!(judged(11, "a:/x"), Ok(Judged::Done(_))));
+    }
+
+    #[test]
+    fn only_a_leg_with_another_history_is_given_up_and_only_by_its_name() {
+        let file = two_heads();
+        let pool = file.pools.values().next().expect("a pool");
+        let mut record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
+        record.diverge(DiskId(22));
+        let shown = shown(record);
+        let asked = |name: &str| {
+            let place = |disk: DiskId| PathBuf::from(format!("/run/{}", disk.0));
+            let disk = find(&file, pool, place, name).map_err(|one| one.kind)?;
+            let judged = judge(LegWord::Discard, &shown, disk, &tank(), name);
+            judged.map(|_| disk).map_err(|one| one.kind)
+        };
+        assert_eq!(asked("b:/y"), Ok(DiskId(22)));
+        assert_eq!(asked("/run/22"), Ok(DiskId(22)));
+        assert_eq!(asked("a:/x"), Err(FailureKind::Exists));
+        assert_eq!(asked("/y"), Err(FailureKind::NotFound));
+        let refused = judge(LegWord::TakeBack, &shown, DiskId(22), &tank(), "b:/y");
+        let refused = refused.expect_err("its writes would be lost");
+        assert_eq!(refused.kind, FailureKind::NeedsConfirmation);
+        let told = advice(&file, &tank(), &shown)[0].to_string();
+        assert!(
+            told.contains("pool discard-leg tank b:/y --overwrite-with tank"),
+            "{told}"
+        );
+    }
+}
