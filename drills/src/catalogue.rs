@@ -47,6 +47,14 @@ macro_rules! drills {
                         | Self::LegHalfOpen
                         | Self::LegHung
                         | Self::LegSlow
+                        | Self::LegServerKilled
+                        | Self::LenderReboots
+                        | Self::WitnessLost
+                        | Self::WitnessHung
+                        | Self::StaleAlone
+                        | Self::PowerInTurn
+                        | Self::PowerLostDuringReturn
+                        | Self::PartitionFenceDead
                 )
             }
 
@@ -129,6 +137,22 @@ drills! {
         Hidden Same Forbidden;
     LegSlow "leg-slow": "legs: the disks of another head answer a tenth of a second late",
         Hidden Same Forbidden;
+    LegServerKilled "leg-server-killed": "legs: the leg-server of a head is killed",
+        Hidden Same Forbidden;
+    LenderReboots "lender-reboots": "legs: the power of another head is gone for less than half a second",
+        Hidden Same Allowed;
+    WitnessLost "witness-lost": "legs: no head reaches the witness",
+        Hidden Same Forbidden;
+    WitnessHung "witness-hung": "legs: every program of the witness is stopped (SIGSTOP)",
+        Hidden Same Forbidden;
+    StaleAlone "stale-alone": "legs: a leg falls behind, all lose their power, and the head with all that was acknowledged is late",
+        Unbounded Anywhere Allowed;
+    PowerInTurn "power-in-turn": "legs: heads lose their power one after the other, and get it back in another order",
+        Unbounded Anywhere Allowed;
+    PowerLostDuringReturn "power-lost-during-return": "legs: a leg gets what it missed, and a head loses its power",
+        Unbounded Anywhere Allowed;
+    PartitionFenceDead "partition-fence-dead": "legs: two heads do not hear each other, and cannot power each other off",
+        Unbounded Anywhere Allowed;
 }
 
 impl fmt::Display for Drill {

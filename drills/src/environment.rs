@@ -36,6 +36,8 @@ const FRESH_S: f64 = 0.5;
 const LOG_BYTES_MAX: u64 = 8 << 20;
 
 const VOLUME_SIZE: &str = "32M";
+/// Where pool servers keep their logs on heads.
+const STATE_FOLDER: &str = "/var/lib/bulkhead";
 /// Where the legs of pools have their names on the head that serves, each in a folder of its pool.
 const LEGS_FOLDER: &str = "/run/bulkhead/legs";
 
@@ -142,6 +144,22 @@ impl Environment {
             .map(|device| format!("{} {how}\n", device.display()));
         std::fs::write(self.lab.leg_faults(&self.pool), lines.collect::<String>())
             .map_err(DrillError::io("write the faults of disks"))
+    }
+
+    fn pool_log_path(&self, head: &HeadName) -> PathBuf {
+        let path = format!("{STATE_FOLDER}/{}.log", self.pool);
+        self.lab.file_of(head, &path)
+    }
+
+    /// What the pool's servers on a head have said.
+    pub fn pool_log(&self, head: &HeadName) -> String {
+        text_since(&self.pool_log_path(head), 0)
+    }
+
+    /// Begins that anew. Only while the head has no power.
+    pub fn forget_pool_log(&self, head: &HeadName) {
+        // None is as good.
+        let _ = std::fs::remove_file(self.pool_log_path(head));
     }
 
     /// Runs `bulkhead` on a head.
@@ -281,6 +299,13 @@ impl Environment {
             Ok(status) => health::complaint_of_legs(&status),
             Err(error) => Some(error.to_string()),
         }
+    }
+
+    /// Whether `head`, which serves the pool, says that every leg of `lender` lacks something.
+    pub fn are_stale(&self, head: &HeadName, lender: &HeadName) -> bool {
+        let status = ["pool", "status", self.pool.as_str(), "--json"];
+        let status = self.bulkhead(head, &status);
+        status.is_ok_and(|status| health::are_stale(&status, lender.as_str()))
     }
 
     /// What the cluster is busy with: a takeover that begins then would have to wait for that.

@@ -93,7 +93,7 @@ pub fn possible(
             not("not every head has a BMC and outlets")
         }
         Drill::BothLegsGone if appliance.pools[pool].has_legs() => {
-            not("no disk of the pool is shared by heads")
+            not("no disk of the pool is shared: `stale-alone` loses a whole mirror")
         }
         Drill::DiskFails | Drill::DiskHangs | Drill::DiskSlow | Drill::BothLegsGone
             if !appliance.pools[pool].has_legs() && appliance.pools[pool].disks.len() < 2 =>
@@ -463,7 +463,7 @@ fn machine_of(environment: &Environment, head: &HeadName) -> Result<Local, Drill
 }
 
 /// Lets the other heads reach whatever can power `victim` off, or not any more.
-fn reach_fence_devices(
+pub(crate) fn reach_fence_devices(
     environment: &Environment,
     victim: &HeadName,
     reachable: bool,

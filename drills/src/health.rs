@@ -9,6 +9,19 @@ struct Status {
     suspended: bool,
     devices: Vec<Device>,
     scan: Option<Scan>,
+    #[serde(default)]
+    legs: Option<Legs>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Legs {
+    legs: Vec<Leg>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Leg {
+    head: String,
+    state: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -62,6 +75,15 @@ pub fn complaint_of_legs(status: &str) -> Option<String> {
     let has_sign = |line: &&str| SIGNS.iter().any(|sign| line.contains(sign));
     let found = status.lines().find(has_sign)?;
     Some(found.trim().to_owned())
+}
+
+/// Whether it is on record that every leg of `head` lacks something.
+pub fn are_stale(status: &str, head: &str) -> bool {
+    let status = serde_json::from_str::<Status>(status).ok();
+    let legs = status.and_then(|status| status.legs);
+    let legs = legs.map_or_else(Vec::new, |legs| legs.legs);
+    let mut own = legs.iter().filter(|leg| leg.head == head).peekable();
+    own.peek().is_some() && own.all(|leg| matches!(leg.state.as_str(), "stale" | "copying"))
 }
 
 /// Whether all I/O waits for devices.
@@ -121,6 +143,23 @@ mod tests {
         ] {
             assert_eq!(told(line).as_deref(), Some(line));
         }
+    }
+
+    #[test]
+    fn a_head_is_behind_when_each_of_its_legs_is() {
+        let are_stale = |states: [&str; 2]| {
+            let [one, other] = states;
+            let text = format!(
+                r#"{{"suspended":false,"devices":[],"scan":null,"legs":{{"legs":[
+                    {{"head":"left","state":"current"}},{{"head":"right","state":"{one}"}},
+                    {{"head":"right","state":"{other}"}}]}}}}"#
+            );
+            super::are_stale(&text, "right")
+        };
+        assert!(are_stale(["stale", "stale"]));
+        assert!(!are_stale(["stale", "current"]));
+        assert!(!are_stale(["failing", "failing"]));
+        assert!(!super::are_stale(&status("ONLINE", "null"), "right"));
     }
 
     #[test]
