@@ -100,7 +100,7 @@ build() { # folder
     sed -i -e 's/^hardcode_libdir_flag_spec=.*/hardcode_libdir_flag_spec=""/' -e 's/^runpath_var=.*/runpath_var=NO_SUCH_VARIABLE/' libtool
     # The version stays; the name becomes one that no other program asks for.
     local linked
-    linked=$(make -f Makefile -f - print <<<'print: ; @echo $(libzpool_la_LDFLAGS)' 2>/dev/null)
+    linked=$(make --no-print-directory -f Makefile -f - print <<<'print: ; @echo $(libzpool_la_LDFLAGS)' 2>/dev/null)
     [[ $linked == *-version-info\ 6:* ]] || die "libzpool's interface is not 6 any more: $linked"
     make -j"$jobs" LIBZPOOL_CPPFLAGS='-UDEBUG -DNDEBUG' libzpool_la_LDFLAGS="$linked -release bulkhead" libzpool.la \
         >make.log 2>&1 || die "make failed: $(tail -n 20 make.log)"
