@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from dataclasses import asdict
 from pathlib import Path
 
 from proof import rounds, runtime
@@ -79,7 +78,7 @@ def main(argv: list[str]) -> int:
     rounds.say_seed(arguments.seed, "legs")
     tallies = [_run_one(SHAPES[arguments.shape], arguments)] if arguments.shape else _run_all(arguments)
     if arguments.tally:
-        arguments.tally.write_text(json.dumps(asdict(tallies[0])))
+        arguments.tally.write_text(json.dumps(vars(tallies[0])))
     complaints = [words for one in tallies for words in one.complaints]
     seconds = time.monotonic() - started
     faults = sum(one.faults.total() for one in tallies)

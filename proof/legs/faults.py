@@ -233,13 +233,14 @@ def second_owner(proof: LegsProof, choice: random.Random) -> None:
 
 @_kind()
 def leg_server_restarted_everywhere(proof: LegsProof, choice: random.Random) -> None:
-    """As by an upgrade: one head after the other, while a client writes."""
+    """As by an upgrade: one head after the other, each when all legs hold everything, while a client writes."""
     heads = list(proof.machines.heads)
     choice.shuffle(heads)
     for head in heads:
         head.kill_lender()
         head.start_lender()
         proof.writes_go_on()
+        proof.await_current()
 
 
 # Networks.

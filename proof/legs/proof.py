@@ -38,6 +38,7 @@ REFUSALS = {
     "other head not heard": "may have gone on alone",
     "served elsewhere": "serves it: stop its server",
     "not fenced": "nothing proves that head",
+    "word does not count": "and that does not count",
     "outbid": "claims the pool at the same time",
     "changed": "the record changed meanwhile",
 }
@@ -126,7 +127,7 @@ class LegsProof:
         if _returns(self.owner.committed()) >= RETURNS_MAX:
             self.stop_server()
             self.serve_again()
-            runtime.wait_until("all legs are current", self._all_current, RECOVERY_SECONDS, 0.05)
+            self.await_current()
         self._started_this_round.clear()
         self.write()
         self.let_pass(choice.uniform(0, 0.2))
@@ -146,7 +147,7 @@ class LegsProof:
         else:
             self.serve_again()
         self._check()
-        runtime.wait_until("all legs are current again", self._all_current, RECOVERY_SECONDS, 0.05)
+        self.await_current()
 
     # Clients.
 
@@ -289,6 +290,10 @@ class LegsProof:
     def _all_current(self) -> bool:
         newest = record.possible(self.machines.memories())
         return all(one.current == self.machines.disks for one in newest) and len(newest) == 1
+
+    def await_current(self) -> None:
+        """Waits until all legs hold everything."""
+        runtime.wait_until("all legs are current", self._all_current, RECOVERY_SECONDS, 0.05)
 
     # What faults are made of.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ MAGIC, VERSION = b"BULKLEGS", 1
 HEADER = struct.Struct("<8sIII")
 FIXED = struct.Struct("<QQQQB")
 RECORD = struct.Struct("<QQQQBQ")
+QUORUM = 2
+"""Of two members or three."""
 CURRENT_BYTES, STALE_BYTES, DIVERGENT_BYTES = 8 + 20, 8 + 8 + 20 + 20 + 8 + 1, 8
 
 
@@ -77,8 +80,10 @@ def read(path: Path) -> Memory | None:
 def possible(memories: Iterable[Memory | None]) -> list[Record]:
     """The records that may be the newest that a quorum has: whoever opens the pool may go by any of them, and by no other."""
     known = [memory for memory in memories if memory]
-    committed = max((memory.committed for memory in known), default=(0, 0))
-    accepted = {memory.accepted for memory in known if memory.accepted}
+    accepted = Counter(memory.accepted for memory in known if memory.accepted)
+    # Two members have it, so it is committed, also where none of them knows that yet.
+    by_a_quorum = [one.version for one, count in accepted.items() if count >= QUORUM]
+    committed = max((*(memory.committed for memory in known), *by_a_quorum), default=(0, 0))
     return sorted((one for one in accepted if one.version >= committed), key=lambda one: one.version)
 
 

@@ -81,6 +81,12 @@ class RecordTest(unittest.TestCase):
         memories = [Memory((3, 1), old), None, Memory((3, 2), new), Memory((3, 1), newer)]
         self.assertEqual(record.possible(memories), [new, newer])
 
+    def test_what_two_members_have_is_committed_before_they_know_it(self) -> None:
+        old, new = (Record((3, sequence), 1, frozenset({sequence}), frozenset()) for sequence in (1, 2))
+        memories = [Memory((3, 1), new), Memory((3, 1), old), Memory((3, 1), new)]
+        self.assertEqual(record.possible(memories), [new])
+        self.assertEqual(record.possible(memories[:2]), [old, new])
+
     def test_each_group_needs_as_many_disks_as_it_says(self) -> None:
         groups = [Group(1, {11: "a", 21: "b"}), Group(2, {12: "a", 22: "b", 32: "c"})]
         self.assertTrue(record.is_readable(groups, [21, 12, 32]))
