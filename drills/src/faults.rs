@@ -238,10 +238,17 @@ pub fn prepare(
         Drill::MoveBack => other_head(environment, &home, rng),
         _ => home,
     };
-    if wanted == *head {
+    let mut head = head.clone();
+    if drill.is_of_legs() && head == wanted {
+        // A server takes a leg back a few times an hour only: each round has a server of its own.
+        let other = other_head(environment, &head, rng);
+        hand_over(environment, &head, &other)?;
+        head = environment.settle()?;
+    }
+    if head == wanted {
         return Ok(wanted);
     }
-    hand_over(environment, head, &wanted)?;
+    hand_over(environment, &head, &wanted)?;
     environment.settle()
 }
 

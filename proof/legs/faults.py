@@ -296,7 +296,7 @@ def owner_alone(proof: LegsProof, choice: random.Random) -> None:
     proof.must_refuse(other)
     if choice.random() < 0.5:
         proof.cables.mend()
-        proof.writes_go_on()
+        proof.writes_go_on_or_server_begins_anew()
         return
     proof.power_off(owner)
     if proof.open(other, FENCED):

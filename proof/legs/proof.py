@@ -29,8 +29,8 @@ RECOVERY_SECONDS = 90.0
 GRACE_SECONDS, WAIT_SECONDS = 0.5, 1.5
 """After a cut, writes that were under way may still be answered; then none may be for as long as that."""
 
-RETURNS_MAX = 3
-"""So often a server takes a leg back within an hour: before one more, its operator starts it anew."""
+BEGINS_ANEW = "this server ends at once, so that the next one begins"
+"""What a server says that lost the last leg of a group, and whose lender answers again."""
 
 REFUSALS = {
     "stale": "acknowledged writes would be lost",
@@ -40,6 +40,7 @@ REFUSALS = {
     "not fenced": "nothing proves that head",
     "word does not count": "and that does not count",
     "outbid": "claims the pool at the same time",
+    "taken away at its start": "the record of its legs names another owner",
     "changed": "the record changed meanwhile",
 }
 
@@ -124,7 +125,8 @@ class LegsProof:
         return self.tally
 
     def _begin_round(self, choice: random.Random) -> None:
-        if _returns(self.owner.committed()) >= RETURNS_MAX:
+        if _returns(self.owner.committed()):
+            # A server takes a leg back three times an hour, and a round may need that: an operator starts it anew.
             self.stop_server()
             self.serve_again()
             self.await_current()
@@ -163,6 +165,20 @@ class LegsProof:
         """A write that begins now is answered."""
         assert self._writer
         self._writer.must_go_on(ANSWER_SECONDS)
+
+    def writes_go_on_or_server_begins_anew(self) -> None:
+        """All that the owner had lost is there again. It ends if a group had no leg left, and whoever watches it starts it."""
+        assert self._writer and self.owner.server
+        server = self.owner.server
+        try:
+            self._writer.must_go_on(ANSWER_SECONDS)
+        except ProofError:
+            if server.alive() or BEGINS_ANEW not in server.log_tail():
+                raise
+            self._may_lose_connection = True
+            self.owner.kill_server()
+            self.serve_again()
+            self.write()
 
     def writes_wait(self) -> None:
         """No write is answered for some time."""

@@ -329,7 +329,11 @@ fn a_share_for_reading_refuses_changes_and_root_is_squashed() {
     get.opaque(&file);
     let answer = client.call(procedure::GETATTR, &get);
     // Status, kind, mode and links come before the owner and the group.
-    assert_eq!(answer[16..24], [0, 0, 0xff, 0xfe, 0, 0, 0xff, 0xfe], "nobody's");
+    assert_eq!(
+        answer[16..24],
+        [0, 0, 0xff, 0xfe, 0, 0, 0xff, 0xfe],
+        "nobody's"
+    );
     let mut no_handle = Writer::new();
     no_handle.opaque(b"nonsense");
     assert_eq!(client.status(procedure::GETATTR, &no_handle), 10_001);
