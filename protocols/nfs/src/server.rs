@@ -137,6 +137,7 @@ enum End {
 
 struct Shared {
     service: Service,
+    v3: v3::Memory,
     limits: ServerLimits,
     budget: Arc<Budget>,
     workers: Workers,
@@ -178,6 +179,7 @@ impl NfsServer {
     ) -> Self {
         let shared = Shared {
             service: Service::new(presentation, earlier, record),
+            v3: v3::Memory::default(),
             limits,
             budget: Budget::new(limits.payload_bytes_max),
             workers: Workers::new("nfs-worker", limits.workers_max),
@@ -385,12 +387,10 @@ impl Shared {
         caller: &Caller<'_>,
         out: &mut Writer,
     ) -> Result<Used, Unanswered> {
-        let (number, service) = (call.procedure, &self.service);
+        let (number, service, xid) = (call.procedure, &self.service, call.transaction);
         match (call.program, call.version) {
             (v3::MOUNT_PROGRAM, _) => v3::mount(service, number, arguments, caller, out),
-            (_, v3::VERSION) => {
-                v3::execute(service, number, call.transaction, arguments, caller, out)
-            }
+            (_, v3::VERSION) => v3::execute(service, &self.v3, number, xid, arguments, caller, out),
             _ if number == NULL => Ok(Used::default()),
             _ => service.compound(arguments, caller, out),
         }

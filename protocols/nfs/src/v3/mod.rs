@@ -236,6 +236,7 @@ pub fn takes_long(number: u32, arguments: &[u8]) -> Option<u32> {
 /// There is no answer.
 pub fn execute(
     service: &Service,
+    memory: &Memory,
     number: u32,
     transaction: u32,
     arguments: &[u8],
@@ -248,7 +249,7 @@ pub fn execute(
     let start = out.len();
     let once = is_once(number).then(|| key(number, transaction, arguments, caller));
     if let Some(key) = once {
-        match service.v3().answers().begin(key) {
+        match memory.answers().begin(key) {
             Seen::Never => {}
             Seen::Answered(bytes) => {
                 out.append(&bytes);
@@ -278,7 +279,7 @@ pub fn execute(
     if let Some(key) = once {
         let kept = matches!(executed, Ok(()) | Err(Failed::With(_)));
         let bytes = kept.then(|| out.bytes()[start..].to_vec());
-        service.v3().answers().end(key, bytes);
+        memory.answers().end(key, bytes);
     }
     match executed {
         Err(Failed::Malformed) => Err(Unanswered::Malformed),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use file_system::memory::MemoryFileSystem;
 
-use super::{execute, mount, procedure};
+use super::{Memory, execute, mount, procedure};
 use crate::exports::{Exports, Shared, Source};
 use crate::rpc::Credential;
 use crate::sharenfs::Share;
@@ -15,6 +15,7 @@ const EVERYTHING: &str = "rw=127.0.0.1,no_root_squash";
 
 struct Client {
     service: Service,
+    memory: Memory,
     files: Arc<MemoryFileSystem>,
     transaction: u32,
     uid: u32,
@@ -39,6 +40,7 @@ impl Client {
         service.share(Exports::new(vec![shared]).expect("a tree"));
         Self {
             service,
+            memory: Memory::default(),
             files,
             transaction: 0,
             uid: 0,
@@ -64,6 +66,7 @@ impl Client {
                 let transaction = self.transaction;
                 execute(
                     &self.service,
+                    &self.memory,
                     number,
                     transaction,
                     arguments,
@@ -357,6 +360,7 @@ fn every_cut_of_a_call_is_malformed_or_answered() {
             let cut = &whole.bytes()[..length];
             let executed = execute(
                 &client.service,
+                &client.memory,
                 number,
                 length as u32,
                 cut,

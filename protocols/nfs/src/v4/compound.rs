@@ -15,7 +15,6 @@ use super::state::{Channel, MESSAGE_BYTES_MAX, OPERATIONS_MAX, Sequence, Sequenc
 use crate::exports::{Exports, Place, Source};
 use crate::rpc::Credential;
 use crate::sharenfs::Access;
-use crate::v3;
 use crate::xdr::{Malformed, Reader, Writer};
 
 /// Bytes of a handle that the protocol allows.
@@ -128,7 +127,6 @@ pub struct Service {
     /// The version of the holders that are kept. Held while others are.
     kept: Mutex<Kept>,
     kept_version: AtomicU64,
-    v3: v3::Memory,
 }
 
 struct Kept(Holders);
@@ -153,13 +151,7 @@ impl Service {
             record,
             kept: Mutex::new(Kept(earlier)),
             kept_version: AtomicU64::new(0),
-            v3: v3::Memory::default(),
         }
-    }
-
-    /// What is remembered of version 3.
-    pub(crate) const fn v3(&self) -> &v3::Memory {
-        &self.v3
     }
 
     /// The verifier of writes that are not durable yet.
