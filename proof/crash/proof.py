@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from proof.clients.base import Client
 from proof.clients.iscsi import IscsiClient
 from proof.clients.nbd import NbdClient
+from proof.clients.nfs import Identity, NfsClient
 from proof.crash.legs import LegFaults
 from proof.crash.verify import verify
 from proof.crash.workload import Volume, Workload
@@ -81,6 +82,8 @@ class CrashProof:
         self._plan = plan
         self._faults = faults
         self._tally = CrashTally()
+        self._identities: dict[str, Identity] = {}
+        """Of clients of NFS, which take back what they had open at the server before."""
         self._volumes = [
             Volume(spec.name, tag, spec.size, spec.synchronous)
             for tag, spec in enumerate(server.volumes, 1)
@@ -184,6 +187,11 @@ class CrashProof:
     def _connect(self, volume: str) -> list[Client]:
         clients: list[Client] = []
         for index in range(CLIENTS_A_PROTOCOL):
+            if file := self._server.nfs(volume):
+                name = f"proof-{volume}-{index}"
+                identity = self._identities.setdefault(name, Identity(name.encode()))
+                clients.append(NfsClient(file, identity))
+                continue
             if address := self._server.iscsi(volume):
                 digest = "crc32c" if index else "none"
                 initiator = f"iqn.2026-01.org.example:proof-{volume}-{index}"
@@ -229,4 +237,5 @@ def volumes_for_crash() -> list[VolumeSpec]:
         VolumeSpec("usual-blocks", 16 * mebibyte, 16384, (("compression", "lz4"),)),
         VolumeSpec("large-blocks", 16 * mebibyte, 131072, (("compression", "zstd"),)),
         VolumeSpec("always-sync", 8 * mebibyte, 8192, (("sync", "always"),)),
+        VolumeSpec("file", 12 * mebibyte, 32768, (), is_file=True),
     ]

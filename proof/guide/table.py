@@ -52,6 +52,11 @@ PAGES: dict[str, Page] = {
         first=(("nbdinfo 'nbds://", "serve tank --nbd 127.0.0.1:10809 --nbd unix:/run/bulkhead/tank.nbd --nbd-tls-cert server-cert.pem"
                 " --nbd-tls-key server-key.pem --nbd-tls-ca ca-cert.pem\nbulkhead nbd export tank/vm0 --name vm0 --allow-certificate hypervisor1\n"),),
     ),
+    "files": Page(
+        before=POOL + "serve tank\n",
+        instead=(("10.0.0.1:2049", "127.0.0.1:2049"),),
+        elsewhere=(("mount -t nfs", "needs a client's kernel: proof.linux"), ("bulkhead portal add", "as for NBD: programs/bulkhead/tests/portals.rs")),
+    ),
     "pools": Page(
         before="export BULKHEAD_SEARCH=/srv/disks\n" + DISKS,
         instead=(*((f"DISK{number}", f"/srv/disks/d{number}") for number in range(1, 7)),

@@ -14,6 +14,8 @@ from pathlib import Path
 from proof import runtime
 from proof.process import checked, run
 from proof.runtime import REPOSITORY, ProofError
+from proof.servers.base import VolumeSpec
+from proof.servers.bulkhead import POOL, Bulkhead
 
 ADDRESS = "127.77.20.49"
 """pynfs always goes to port 2049: an address of our own leaves that port of others alone."""
@@ -33,7 +35,8 @@ KNOWN_OF_MINOR = {2: [(re.compile("EID4"), "it takes a flag of NFS 4.2 for an un
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="proof.nfs", description="pynfs against files in memory.")
+    parser = argparse.ArgumentParser(prog="proof.nfs", description="pynfs against files in memory, or in a pool.")
+    parser.add_argument("--pool", action="store_true", help="against the server of a pool, of which $BULKHEAD or the release build is the program")
     parser.add_argument("--pynfs", type=Path, default=os.environ.get("PYNFS"), help="a built checkout of pynfs (PYNFS)")
     parser.add_argument("--python", default=os.environ.get("PYNFS_PYTHON", "python3"), help="a Python below 3.13 with ply")
     parser.add_argument("--minor", type=int, choices=(1, 2), action="append", help="minor version; both if nothing is said")
@@ -42,7 +45,21 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 
 
 @contextmanager
-def _server() -> Iterator[None]:
+def _pool(scratch: Path) -> Iterator[str]:
+    """Serves a file system of a pool until the block ends; its path."""
+    scratch.mkdir()
+    server = Bulkhead(scratch, [VolumeSpec("files", 0, is_file=True)], options=("--nfs", f"{ADDRESS}:{PORT}"))
+    try:
+        server.prepare()
+        server.start()
+        server.wait_ready()
+        yield f"/{POOL}/files"
+    finally:
+        server.kill()
+
+
+@contextmanager
+def _memory() -> Iterator[str]:
     """Serves files in memory until the block ends; it ends with us, too, because its input does."""
     checked([REPOSITORY / "scripts/cargo.sh", "build", "--locked", "-q", "-p", "nfs", "--example", "memory_nfs"], BUILD_SECONDS)
     program = REPOSITORY / "target/debug/examples/memory_nfs"
@@ -52,7 +69,7 @@ def _server() -> Iterator[None]:
         if not process.stdout.readline():
             raise ProofError(f"{program} does not listen on {ADDRESS}:{PORT}")
         try:
-            yield
+            yield "/"
         finally:
             process.terminate()
 
@@ -66,8 +83,8 @@ def _judge(arguments: argparse.Namespace, minor: int, scratch: Path) -> tuple[in
     """Passed tests, failures with a reason, failures without one."""
     results = scratch / f"minor-{minor}.json"
     program = arguments.pynfs / "nfs4.1/testserver.py"
-    command = [arguments.python, program, f"{ADDRESS}:/", f"--minorversion={minor}", "--maketree", f"--json={results}"]
-    with _server():
+    with _pool(scratch / f"pool-{minor}") if arguments.pool else _memory() as path:
+        command = [arguments.python, program, f"{ADDRESS}:{path}", f"--minorversion={minor}", "--maketree", f"--json={results}"]
         outcome = run([*command, *arguments.tests], JUDGE_SECONDS, env={"PYTHONPATH": str(arguments.pynfs)})
     if not results.exists():
         raise ProofError(f"pynfs ended without results:\n{outcome.output[-2000:]}")

@@ -9,6 +9,7 @@ from typing import Self
 
 from proof.clients.iscsi import IscsiAddress
 from proof.clients.nbd import NbdAddress
+from proof.clients.nfs import NfsAddress
 from proof.process import Child, tree_cpu_seconds
 
 
@@ -22,6 +23,8 @@ class VolumeSpec:
     properties: tuple[tuple[str, str], ...] = ()
     read_only: bool = False
     """Exported for reading only. Peers ignore it."""
+    is_file: bool = False
+    """A file of a file system of its own stands for the volume: it is there for NFS, and for nothing else. Peers have none."""
 
     @property
     def synchronous(self) -> bool:
@@ -64,6 +67,10 @@ class Server(ABC):
 
     def nbd(self, volume: str) -> NbdAddress | None:
         """Where the volume is for NBD, if at all."""
+        return None
+
+    def nfs(self, volume: str) -> NfsAddress | None:
+        """Where the file is for NFS, if at all."""
         return None
 
     def kill(self) -> None:

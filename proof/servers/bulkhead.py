@@ -17,6 +17,7 @@ from typing import BinaryIO
 
 from proof.clients.iscsi import IscsiAddress
 from proof.clients.nbd import NbdAddress
+from proof.clients.nfs import NfsAddress
 from proof.crash import legs
 from proof.process import Child, Outcome, checked, run
 from proof.runtime import REPOSITORY, ProofError, at_exit, free_port
@@ -120,6 +121,7 @@ class Bulkhead(Server):
         self.fault_file = scratch / "leg-faults"
         self._ports = [free_port() for _ in range(portals)]
         self._nbd_port = free_port()
+        self._nfs_port = free_port()
         self._leg_bytes = leg_bytes
         self._written = written
         self._key = scratch / "volumes.key" if encrypted else None
@@ -186,6 +188,11 @@ class Bulkhead(Server):
         properties = [word for name, value in volume.properties for word in ("--property", f"{name}={value}")]
         shape = ["--size", str(volume.size), "--block-size", str(volume.block_size), "--sparse"]
         key = ["--key-format", "raw", "--key-location", f"file://{self._key}"] if self._key else []
+        if volume.is_file:
+            # What volumes are below is a file system. What the pool has is inherited.
+            self.command("volume", "create", f"{dataset}/pad", "--size", "1M", "--sparse", "--parents")
+            self.command("volume", "set", POOL, "sharenfs=rw=127.0.0.0/8,no_root_squash,insecure")
+            return
         self.command("volume", "create", dataset, *shape, *properties, *key)
         only = ["--read-only"] if volume.read_only else []
         # With a write cache, so that what was not flushed can be lost, and the proofs can tell the difference.
@@ -197,10 +204,15 @@ class Bulkhead(Server):
         self._starts += 1
         portals = [word for port in self._ports for word in ("--iscsi", f"127.0.0.1:{port},1")]
         faults = ["--leg-faults", str(self.fault_file)] if self.fault_file.exists() else []
-        argv = [self.program, "pool-server", POOL, *portals, "--nbd", f"127.0.0.1:{self._nbd_port}", *faults, *self._options]
+        others = ["--nbd", f"127.0.0.1:{self._nbd_port}", *self._nfs_option()]
+        argv = [self.program, "pool-server", POOL, *portals, *others, *faults, *self._options]
         log = self.scratch / f"server-{self._starts % 4}.log"
         log.unlink(missing_ok=True)
         self.children = [Child("bulkhead pool-server", argv, log, {**self._env, "NOTIFY_SOCKET": self._ready.path})]
+
+    def _nfs_option(self) -> list[str]:
+        """Older programs, which proofs compare with, do not have it."""
+        return ["--nfs", f"127.0.0.1:{self._nfs_port}"] if any(volume.is_file for volume in self.volumes) else []
 
     def wait_ready(self) -> None:
         self._ready.wait(self.children[0], START_SECONDS)
@@ -221,6 +233,12 @@ class Bulkhead(Server):
 
     def nbd(self, volume: str) -> NbdAddress:
         return NbdAddress.tcp(self._nbd_port, volume)
+
+    def nfs(self, volume: str) -> NfsAddress | None:
+        for spec in self.volumes:
+            if spec.name == volume and spec.is_file:
+                return NfsAddress("127.0.0.1", self._nfs_port, (POOL.encode(), volume.encode(), b"file"), spec.size)
+        return None
 
     def status(self) -> dict[str, object]:
         """``bulkhead pool status --json``."""

@@ -1,0 +1,540 @@
+"""A client of NFS 4.1 and 4.2 (RFC 8881) that speaks what stock clients speak: sessions with slots, opens that it takes back from a
+server that was started anew, writes that are durable at once or by a commit.
+
+Stock clients outside kernels know version 4.0 at most, so this one is ours. pynfs and the kernel's client judge the server, too.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import struct
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import parse_qs, urlsplit
+
+from proof.clients.base import Client, ClientError, Done, ReadDone, Refusal
+from proof.clients.xdr import Reader, opaque, u32, u64
+
+PORT = 2049
+PROGRAM = 100_003
+VERSION = 4
+
+CLOSE, COMMIT, CREATE, GETATTR, GETFH, LOCK, LOOKUP = 4, 5, 6, 9, 10, 12, 15
+OPEN, PUTFH, PUTROOTFH, READ, READDIR, REMOVE, RENAME, SAVEFH, SETATTR, WRITE = 18, 22, 24, 25, 26, 28, 29, 32, 34, 38
+EXCHANGE_ID, CREATE_SESSION, DESTROY_SESSION, SEQUENCE, DESTROY_CLIENTID, RECLAIM_COMPLETE = 42, 43, 44, 53, 57, 58
+
+OK, NOENT, STALE, DELAY, GRACE, BADSESSION, STALE_CLIENTID, NO_GRACE = 0, 2, 70, 10008, 10013, 10052, 10022, 10033
+RECLAIM_BAD, COMPLETE_ALREADY, DEADSESSION = 10034, 10054, 10078
+
+PAUSE_S = 0.1
+"""Before what the server asked to repeat later is repeated: as Linux does at first."""
+
+ONCE = frozenset((CLOSE, CREATE, LOCK, OPEN, REMOVE, RENAME, SETATTR))
+"""Operations whose answer the server shall keep: they must not be executed twice."""
+
+UNSTABLE, FILE_SYNC = 0, 2
+SLOTS = 16
+PAYLOAD_BYTES_MAX = 1 << 20
+MESSAGE_BYTES_MAX = PAYLOAD_BYTES_MAX + (16 << 10)
+CACHED_BYTES_MAX = 4096
+OPERATIONS_MAX = 16
+GRANULARITY = 512
+
+TYPE, SIZE, FILEID, MODE, LINKS, OWNER, GROUP = 1, 4, 20, 33, 35, 36, 37
+"""Attributes, by their numbers."""
+
+
+class StatusError(ClientError):
+    """An operation that was answered with an error."""
+
+    def __init__(self, operation: int, status: int):
+        super().__init__(f"operation {operation} of NFS was answered with status {status}")
+        self.operation = operation
+        self.status = status
+
+
+@dataclass(frozen=True)
+class NfsAddress:
+    """Where a file is that stands for a volume: ``nfs://HOST[:PORT]/DATASET/FILE?bytes=SIZE``."""
+
+    host: str
+    port: int
+    path: tuple[bytes, ...]
+    size: int
+
+    @staticmethod
+    def parse(text: str) -> NfsAddress:
+        """Reads the form above."""
+        parts = urlsplit(text)
+        path = tuple(part.encode() for part in parts.path.split("/") if part)
+        size = int(parse_qs(parts.query)["bytes"][0])
+        return NfsAddress(parts.hostname or "", parts.port or PORT, path, size)
+
+    def __str__(self) -> str:
+        return f"nfs {self.host}:{self.port}/" + b"/".join(self.path).decode()
+
+
+@dataclass
+class Identity:
+    """Who the client is. It stays the same over all connections and servers, as do the files that it has open."""
+
+    owner: bytes
+    verifier: bytes = field(default_factory=lambda: os.urandom(8))
+    uid: int = 0
+    gid: int = 0
+    opened: dict[tuple[bytes, ...], bytes] = field(default_factory=dict)
+    """The handles of files that are open, by their paths."""
+
+
+def bitmap(*numbers: int) -> bytes:
+    """A bitmap with these bits."""
+    words = [0] * (max(numbers, default=-1) // 32 + 1)
+    for number in numbers:
+        words[number // 32] |= 1 << number % 32
+    return u32(len(words), *words)
+
+
+def attributes(**values: int) -> bytes:
+    """Attributes to be set: ``size`` and ``mode``."""
+    packed = b""
+    numbers = []
+    if "size" in values:
+        numbers.append(SIZE)
+        packed += u64(values["size"])
+    if "mode" in values:
+        numbers.append(MODE)
+        packed += u32(values["mode"])
+    return bitmap(*numbers) + opaque(packed)
+
+
+Operation = tuple[int, bytes]
+"""Its number and its arguments."""
+
+Steps = Generator[list[Operation], Reader, None]
+"""Compounds, one after the other, each with what its last operation answers."""
+
+ANONYMOUS = bytes(16)
+CURRENT = u32(1) + bytes(12)
+
+
+def lookups(path: Sequence[bytes]) -> list[Operation]:
+    """From the root to a file."""
+    return [(PUTROOTFH, b""), *((LOOKUP, opaque(name)) for name in path)]
+
+
+def open_file(client: int, name: bytes, make: bool, mode: int = 0o644) -> Operation:
+    """Opens a file for reading and writing; one that is not there is made if ``make``."""
+    how = u32(1, 0) + attributes(mode=mode) if make else u32(0)
+    return OPEN, u32(0, 3, 0) + u64(client) + opaque(b"proof") + how + u32(0) + opaque(name)
+
+
+def open_again(client: int) -> Operation:
+    """Takes an open of an earlier server back: of the current file."""
+    return OPEN, u32(0, 3, 0) + u64(client) + opaque(b"proof") + u32(0) + u32(1, 0)
+
+
+def skip_result(operation: int, reader: Reader) -> None:
+    """Passes over the result of an operation that stands before the last one."""
+    if operation == SEQUENCE:
+        reader.fixed(16 + 5 * 4)
+    elif operation == OPEN:
+        read_open(reader)
+    elif operation == GETFH:
+        reader.opaque()
+    elif operation in (CREATE,):
+        reader.fixed(4 + 16)
+        reader.words()
+
+
+def read_open(reader: Reader) -> bytes:
+    """The state id of a file that was opened."""
+    state = reader.fixed(16)
+    reader.fixed(4 + 16 + 4)
+    reader.words()
+    if reader.u32() != 0:
+        raise ClientError("the server delegates a file, which nobody asked for")
+    return state
+
+
+@dataclass
+class Call:
+    """A compound under way."""
+
+    operations: list[Operation]
+    done: Callable[[Reader], None]
+    failed: Callable[[int, int], None]
+    slot: int | None = None
+
+
+class NfsConnection:
+    """A connection with its session. Never waits: whoever uses it polls the socket."""
+
+    def __init__(self, host: str, port: int, identity: Identity, minor: int = 2, source_port: int = 0):
+        self.identity = identity
+        self.minor = minor
+        self.client = 0
+        self.last_error = ""
+        self.lost = False
+        self.session: bytes | None = None
+        self._sequences: list[int] = []
+        self._free: list[int] = []
+        self._queue: deque[Call] = deque()
+        self._calls: dict[int, Call] = {}
+        self._transaction = int.from_bytes(os.urandom(3), "big")
+        self._input = bytearray()
+        self._output = bytearray()
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        self.socket = socket.socket(family, kind, protocol)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._bind(source_port)
+        self.socket.setblocking(False)
+        try:
+            self.socket.connect(address)
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self._lose(str(error))
+
+    def _bind(self, source_port: int) -> None:
+        """Servers take a low port as a sign that root asks."""
+        if source_port:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self.socket.bind(("", source_port))
+            return
+        if os.geteuid() != 0:
+            return
+        wildcard = "::" if self.socket.family == socket.AF_INET6 else ""
+        for _ in range(64):
+            port = 600 + int.from_bytes(os.urandom(2), "big") % 400
+            try:
+                self.socket.bind((wildcard, port))
+                return
+            except OSError:
+                continue
+
+    def _lose(self, why: str) -> None:
+        if not self.lost:
+            self.lost = True
+            self.last_error = why
+            self.socket.close()
+
+    def close(self) -> None:
+        """Drops the connection; what is under way is never answered."""
+        self._lose(self.last_error or "closed")
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way."""
+        return not (self._calls or self._queue)
+
+    def events(self) -> int:
+        """What to poll for."""
+        return select.POLLIN | (select.POLLOUT if self._output else 0)
+
+    def service(self, events: int) -> None:
+        """Sends and receives what can be."""
+        try:
+            if self._output and events & select.POLLOUT:
+                sent = self.socket.send(self._output)
+                del self._output[:sent]
+            if events & (select.POLLIN | select.POLLHUP | select.POLLERR):
+                self._receive()
+        except BlockingIOError:
+            pass
+        except (OSError, ClientError) as error:
+            self._lose(str(error))
+
+    def _receive(self) -> None:
+        data = self.socket.recv(1 << 18)
+        if not data:
+            self._lose("the server closed the connection")
+            return
+        self._input += data
+        while len(self._input) >= 4:
+            length = int.from_bytes(self._input[:4], "big") & 0x7FFF_FFFF
+            if len(self._input) < 4 + length:
+                return
+            record = bytes(self._input[4 : 4 + length])
+            del self._input[: 4 + length]
+            self._answered(record)
+
+    def _answered(self, record: bytes) -> None:
+        reader = Reader(record)
+        call = self._calls.pop(reader.u32())
+        if call.slot is not None:
+            self._free.append(call.slot)
+        if reader.u32() != 1 or reader.u32() != 0:
+            raise ClientError("a call was denied")
+        reader.u32()
+        reader.opaque()
+        if accepted := reader.u32():
+            raise ClientError(f"a call was not executed: {accepted}")
+        status = reader.u32()
+        reader.opaque()
+        count = reader.u32()
+        self._judge(call, status, count, reader)
+        self._send_queued()
+
+    def _judge(self, call: Call, status: int, count: int, reader: Reader) -> None:
+        for index in range(count):
+            operation = reader.u32()
+            found = reader.u32()
+            if found != OK:
+                call.failed(operation, found)
+                return
+            if index < count - 1:
+                skip_result(operation, reader)
+        if status != OK:
+            call.failed(0, status)
+        else:
+            call.done(reader)
+
+    def call(self, operations: list[Operation], done: Callable[[Reader], None], failed: Callable[[int, int], None]) -> None:
+        """Sends a compound in the session; ``done`` gets what the last operation answers."""
+        self._queue.append(Call(operations, done, failed))
+        self._send_queued()
+
+    def _send_queued(self) -> None:
+        while self._queue and self._free and self.session is not None:
+            call = self._queue.popleft()
+            call.slot = self._free.pop()
+            self._sequences[call.slot] += 1
+            is_once = any(number in ONCE for number, _ in call.operations)
+            sequence = self.session + u32(self._sequences[call.slot], call.slot, len(self._sequences) - 1, is_once)
+            self._send(call, [(SEQUENCE, sequence), *call.operations])
+
+    def call_alone(self, operation: Operation, done: Callable[[Reader], None], failed: Callable[[int, int], None]) -> None:
+        """Sends an operation that needs no session."""
+        self._send(Call([operation], done, failed), [operation])
+
+    def _send(self, call: Call, operations: list[Operation]) -> None:
+        self._transaction = (self._transaction + 1) & 0xFFFF_FFFF
+        self._calls[self._transaction] = call
+        who = u32(0) + opaque(b"proof") + u32(self.identity.uid, self.identity.gid, 0)
+        header = u32(self._transaction, 0, 2, PROGRAM, VERSION, 1, 1) + opaque(who) + u32(0, 0)
+        body = opaque(b"") + u32(self.minor, len(operations)) + b"".join(u32(number) + words for number, words in operations)
+        record = header + body
+        self._output += struct.pack(">I", 0x8000_0000 | len(record)) + record
+        self.service(select.POLLOUT)
+
+    def begin(self, ready: Callable[[], None], failed: Callable[[int, int], None]) -> None:
+        """Makes itself known, and makes a session."""
+        owner = self.identity.verifier + opaque(self.identity.owner)
+        self.call_alone((EXCHANGE_ID, owner + u32(0, 0, 0)), lambda reader: self._known(reader, ready, failed), failed)
+
+    def _known(self, reader: Reader, ready: Callable[[], None], failed: Callable[[int, int], None]) -> None:
+        self.client = reader.u64()
+        sequence = reader.u32()
+        channel = u32(0, MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX, CACHED_BYTES_MAX, OPERATIONS_MAX, SLOTS, 0)
+        words = u64(self.client) + u32(sequence, 0) + channel + channel + u32(0x4000_0000, 1, 0)
+        self.call_alone((CREATE_SESSION, words), lambda answer: self._made(answer, ready), failed)
+
+    def _made(self, reader: Reader, ready: Callable[[], None]) -> None:
+        self.session = reader.fixed(16)
+        reader.fixed(8)
+        *_, slots = (reader.u32() for _ in range(6))
+        self._sequences = [0] * min(slots, SLOTS)
+        self._free = list(range(len(self._sequences)))
+        ready()
+
+
+class NfsClient(Client):
+    """A file as a volume."""
+
+    granularity = GRANULARITY
+
+    def __init__(self, address: NfsAddress, identity: Identity, ready: Done | None = None):
+        """Connects, opens the file (or takes it back) and gives it its size; with ``ready`` only starts to."""
+        self.name = str(address)
+        self.size = address.size
+        self._address = address
+        self._identity = identity
+        self._ready = ready
+        self._state = ANONYMOUS
+        self._handle = b""
+        self._connection = NfsConnection(address.host, address.port, identity)
+        self._steps: Steps = self._start()
+        self._later: list[tuple[float, Callable[[], None]]] = []
+        if not self._connection.lost:
+            self._connection.begin(lambda: self._step(None), self._failed_to_start)
+        if ready is None:
+            self._wait()
+
+    def _wait(self) -> None:
+        poller = select.poll()
+        while not self._handle:
+            if self.dead:
+                raise ClientError(f"{self.name}: {self.last_error or self._connection.last_error}")
+            poller.register(self.descriptor(), self.events())
+            for _, events in poller.poll(100):
+                self.service(events)
+            self.catch_up()
+
+    def _start(self) -> Steps:
+        *directory, name = self._address.path
+        client = self._connection.client
+        handle = self._identity.opened.get(self._address.path)
+        if handle is not None:
+            answer = yield [(PUTFH, opaque(handle)), open_again(client)]
+            self._state = read_open(answer)
+        yield [(RECLAIM_COMPLETE, u32(0))]
+        if handle is None:
+            answer = yield [*lookups(directory), open_file(client, name, True)]
+            self._state = read_open(answer)
+            answer = yield [*lookups(self._address.path), (GETFH, b"")]
+            handle = answer.opaque()
+            answer = yield [(PUTFH, opaque(handle)), (GETATTR, bitmap(SIZE))]
+            answer.words()
+            if Reader(answer.opaque()).u64() != self.size:
+                yield [(PUTFH, opaque(handle)), (SETATTR, self._state + attributes(size=self.size))]
+            self._identity.opened[self._address.path] = handle
+        self._handle = handle
+
+    def _step(self, answer: Reader | None) -> None:
+        try:
+            operations = next(self._steps) if answer is None else self._steps.send(answer)
+        except StopIteration:
+            ready, self._ready = self._ready, None
+            if ready:
+                ready(True)
+            return
+        self._connection.call(operations, self._step, lambda operation, status: self._start_refused(operations, operation, status))
+
+    def _start_refused(self, operations: list[Operation], operation: int, status: int) -> None:
+        if operation == OPEN and status in (NO_GRACE, RECLAIM_BAD):
+            # The server has no room for what was: the file is opened as a new one.
+            del self._identity.opened[self._address.path]
+        if operation == RECLAIM_COMPLETE and status == COMPLETE_ALREADY:
+            self._step(Reader(b""))
+            return
+        if status in (GRACE, DELAY):
+            self._again(lambda: self._connection.call(operations, self._step, lambda *why: self._start_refused(operations, *why)))
+            return
+        self._failed_to_start(operation, status)
+
+    def _failed_to_start(self, operation: int, status: int) -> None:
+        self._connection.last_error = f"operation {operation} was answered with status {status}"
+        self._connection.close()
+        ready, self._ready = self._ready, None
+        if ready:
+            ready(False)
+
+    @property
+    def dead(self) -> bool:
+        return self._connection.lost
+
+    def descriptor(self) -> int:
+        return -1 if self.dead else self._connection.socket.fileno()
+
+    def events(self) -> int:
+        return self._connection.events()
+
+    def service(self, events: int) -> None:
+        self._connection.service(events)
+        if self.dead:
+            self.last_error = self._connection.last_error
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def catch_up(self) -> None:
+        now = time.monotonic()
+        due = [action for at, action in self._later if at <= now]
+        self._later = [(at, action) for at, action in self._later if at > now]
+        for action in due:
+            action()
+
+    def _again(self, action: Callable[[], None]) -> None:
+        self._later.append((time.monotonic() + PAUSE_S, action))
+
+    def _submit(self, operation: Operation, answered: Callable[[Reader], None], refused: Callable[[], None]) -> None:
+        operations = [(PUTFH, opaque(self._handle)), operation]
+
+        def done(reader: Reader) -> None:
+            self.in_flight -= 1
+            answered(reader)
+
+        def failed(number: int, status: int) -> None:
+            if status in (DELAY, GRACE):
+                self._again(lambda: self._connection.call(operations, done, failed))
+                return
+            self.in_flight -= 1
+            words = f"operation {number} was answered with status {status}"
+            if status in (BADSESSION, DEADSESSION):
+                # Another server: connect again, and take back what was open.
+                self._connection.last_error = words
+                self._connection.close()
+                return
+            self.errors += 1
+            self.last_error, self.last_refusal = words, Refusal(words, status)
+            refused()
+
+        self.in_flight += 1
+        self._connection.call(operations, done, failed)
+
+    def write(self, offset: int, data: bytearray, forced: bool, done: Done) -> None:
+        parts = [(offset + at, bytes(data[at : at + PAYLOAD_BYTES_MAX])) for at in range(0, len(data), PAYLOAD_BYTES_MAX)]
+        self._write_parts(parts, forced, done)
+
+    def _write_parts(self, parts: list[tuple[int, bytes]], forced: bool, done: Done) -> None:
+        left = len(parts)
+        failed = False
+
+        def ended(good: bool) -> None:
+            nonlocal left, failed
+            left, failed = left - 1, failed or not good
+            if not left:
+                done(not failed)
+
+        for offset, part in parts:
+            self._write_part(offset, part, forced, ended)
+
+    def _write_part(self, offset: int, data: bytes, forced: bool, done: Done) -> None:
+        def answered(reader: Reader) -> None:
+            count, how = reader.u32(), reader.u32()
+            if forced and how != FILE_SYNC:
+                raise ClientError(f"{self.name}: a durable write was answered as one that is not")
+            if count == len(data):
+                done(True)
+            else:
+                self._write_part(offset + count, data[count:], forced, done)
+
+        arguments = self._state + u64(offset) + u32(FILE_SYNC if forced else UNSTABLE) + opaque(data)
+        self._submit((WRITE, arguments), answered, lambda: done(False))
+
+    def zero(self, offset: int, length: int, forced: bool, done: Done) -> None:
+        self.write(offset, bytearray(length), forced, done)
+
+    def discard(self, offset: int, length: int, done: Done) -> None:
+        self.write(offset, bytearray(length), False, done)
+
+    def flush(self, done: Done) -> None:
+        self._submit((COMMIT, u64(0) + u32(0)), lambda _: done(True), lambda: done(False))
+
+    def read(self, offset: int, length: int, done: ReadDone) -> None:
+        found = bytearray()
+
+        def answered(reader: Reader) -> None:
+            is_end = reader.u32()
+            found.extend(reader.opaque())
+            if len(found) == length:
+                done(bytes(found))
+            elif is_end:
+                done(None)
+            else:
+                ask()
+
+        def ask() -> None:
+            count = min(length - len(found), PAYLOAD_BYTES_MAX)
+            arguments = self._state + u64(offset + len(found)) + u32(count)
+            self._submit((READ, arguments), answered, lambda: done(None))
+
+        ask()
+
+    def ping(self, done: Done) -> None:
+        """Asks for a sign of life: an empty compound of the session."""
+        self._connection.call([], lambda _: done(True), lambda *_: done(False))

@@ -1,0 +1,57 @@
+"""XDR (RFC 4506): what NFS packs its arguments and results in."""
+
+from __future__ import annotations
+
+import struct
+
+from proof.clients.base import ClientError
+
+
+def u32(*values: int) -> bytes:
+    """Unsigned numbers of 32 bits."""
+    return struct.pack(f">{len(values)}I", *values)
+
+
+def u64(*values: int) -> bytes:
+    """Unsigned numbers of 64 bits."""
+    return struct.pack(f">{len(values)}Q", *values)
+
+
+def opaque(data: bytes) -> bytes:
+    """Bytes behind their length, filled up to a multiple of four."""
+    return u32(len(data)) + data + bytes(-len(data) % 4)
+
+
+class Reader:
+    """Takes values from the front of an answer."""
+
+    def __init__(self, data: bytes):
+        self._data = data
+        self._at = 0
+
+    def fixed(self, length: int) -> bytes:
+        """So many bytes."""
+        end = self._at + length
+        if end > len(self._data):
+            raise ClientError(f"an answer of {len(self._data)} bytes ends too early")
+        found, self._at = self._data[self._at : end], end
+        return found
+
+    def u32(self) -> int:
+        """A number of 32 bits."""
+        return int.from_bytes(self.fixed(4), "big")
+
+    def u64(self) -> int:
+        """A number of 64 bits."""
+        return int.from_bytes(self.fixed(8), "big")
+
+    def opaque(self) -> bytes:
+        """Bytes behind their length."""
+        length = self.u32()
+        found = self.fixed(length)
+        self.fixed(-length % 4)
+        return found
+
+    def words(self) -> list[int]:
+        """Numbers of 32 bits behind their count: a bitmap."""
+        return [self.u32() for _ in range(self.u32())]
