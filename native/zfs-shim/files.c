@@ -209,23 +209,29 @@ int
 bh_files_text(bh_files_t *files, uint64_t object, uint32_t which, uint8_t *data,
     uint64_t *length)
 {
-	const zpl_attr_t attribute = which == BH_TEXT_LINK ? ZPL_SYMLINK : ZPL_DACL_ACES;
+	static const zpl_attr_t attributes[] = {
+		[BH_TEXT_LINK] = ZPL_SYMLINK, [BH_TEXT_ACL] = ZPL_DACL_ACES,
+		[BH_TEXT_EXTENDED] = ZPL_DXATTR,
+	};
 	sa_handle_t *handle;
 	dmu_buf_t *bonus;
 	int size = 0;
 
+	if (which >= sizeof (attributes) / sizeof (attributes[0]))
+		return (EINVAL);
 	int error = bh_files_bonus(files, object, &bonus);
 	if (error != 0)
 		return (error);
 	rw_enter(&files->bf_attributes, RW_READER);
 	error = bh_files_handle(files, bonus, &handle);
 	if (error == 0) {
-		error = sa_size(handle, files->bf_types[attribute], &size);
+		error = sa_size(handle, files->bf_types[attributes[which]],
+		    &size);
 		if (error == 0 && size > *length)
 			error = ERANGE;
 		if (error == 0)
-			error = sa_lookup(handle, files->bf_types[attribute], data,
-			    size);
+			error = sa_lookup(handle, files->bf_types[attributes[which]],
+			    data, size);
 		sa_handle_destroy(handle);
 	}
 	rw_exit(&files->bf_attributes);

@@ -36,6 +36,12 @@ is_directory(const struct bh_step *step)
 	return ((step->node->mode & S_IFMT) == S_IFDIR);
 }
 
+static uint64_t
+hole_bytes(const struct bh_step *step)
+{
+	return (step->length == 0 ? DMU_OBJECT_END : step->length);
+}
+
 static int
 hold_attributes(bh_change_t *change, uint32_t index)
 {
@@ -75,6 +81,41 @@ hold_contents(bh_change_t *change, uint32_t index)
 	return (0);
 }
 
+/* The list lies in a block of its own where it does not fit beside the other attributes. */
+static int
+hold_list(bh_change_t *change, uint32_t index)
+{
+	const struct bh_step *step = &change->bc_steps[index];
+	bh_files_t *files = change->bc_files;
+	bh_held_t *held = &change->bc_held[index];
+	dmu_buf_t *bonus;
+
+	int error = bh_files_bonus(files, step->object, &bonus);
+	if (error != 0)
+		return (error);
+	error = bh_files_handle(files, bonus, &held->bh_handle);
+	dmu_buf_rele(bonus, files);
+	if (error == 0) {
+		dmu_tx_hold_sa_create(change->bc_tx, (int)step->length);
+		dmu_tx_hold_sa(change->bc_tx, held->bh_handle, B_TRUE);
+	}
+	return (error);
+}
+
+static int
+hold_clone(bh_change_t *change, uint32_t index)
+{
+	const struct bh_step *step = &change->bc_steps[index];
+	bh_held_t *held = &change->bc_held[index];
+	int error = dnode_hold(change->bc_files->bf_os, step->object, change,
+	    &held->bh_dnode);
+
+	if (error == 0)
+		dmu_tx_hold_clone_by_dnode(change->bc_tx, held->bh_dnode,
+		    step->value, (int)step->node->size);
+	return (error);
+}
+
 /* Tells the transaction what a step will change. */
 static int
 hold(bh_change_t *change, uint32_t index)
@@ -109,6 +150,13 @@ hold(bh_change_t *change, uint32_t index)
 		return (0);
 	case BH_STEP_WRITE:
 		return (hold_contents(change, index));
+	case BH_STEP_HOLE:
+		dmu_tx_hold_free(tx, step->object, step->value, hole_bytes(step));
+		return (0);
+	case BH_STEP_EXTEND:
+		return (hold_list(change, index));
+	case BH_STEP_CLONE:
+		return (hold_clone(change, index));
 	case BH_STEP_LOG:
 		return (0);
 	default:
@@ -249,19 +297,49 @@ enter(bh_change_t *change, const struct bh_step *step)
 }
 
 static void
-write_contents(bh_change_t *change, uint32_t index)
+grow_block(bh_change_t *change, const struct bh_step *step)
+{
+	bh_files_t *files = change->bc_files;
+
+	if (step->block_size == 0)
+		return;
+	rw_enter(&files->bf_attributes, RW_WRITER);
+	int error = dmu_object_set_blocksize(files->bf_os, step->object,
+	    step->block_size, 0, change->bc_tx);
+	rw_exit(&files->bf_attributes);
+	/* A file that has more blocks than one keeps their size. */
+	VERIFY(error == 0 || error == ENOTSUP);
+}
+
+static void
+extend(bh_change_t *change, uint32_t index)
 {
 	const struct bh_step *step = &change->bc_steps[index];
 	bh_files_t *files = change->bc_files;
 
-	if (step->block_size != 0) {
-		rw_enter(&files->bf_attributes, RW_WRITER);
-		int error = dmu_object_set_blocksize(files->bf_os, step->object,
-		    step->block_size, 0, change->bc_tx);
-		rw_exit(&files->bf_attributes);
-		/* A file that has more blocks than one keeps their size. */
-		VERIFY(error == 0 || error == ENOTSUP);
-	}
+	rw_enter(&files->bf_attributes, RW_WRITER);
+	VERIFY0(sa_update(change->bc_held[index].bh_handle,
+	    files->bf_types[ZPL_DXATTR], (void *)(uintptr_t)step->data,
+	    (uint32_t)step->length, change->bc_tx));
+	rw_exit(&files->bf_attributes);
+}
+
+/* The last thing that can be refused: only a replay clones, and nothing else is in its change then. */
+static int
+clone_blocks(bh_change_t *change, const struct bh_step *step)
+{
+	grow_block(change, step);
+	return (dmu_brt_clone(change->bc_files->bf_os, step->object, step->value,
+	    step->node->size, change->bc_tx, (const blkptr_t *)step->data,
+	    step->length / sizeof (blkptr_t)));
+}
+
+static void
+write_contents(bh_change_t *change, uint32_t index)
+{
+	const struct bh_step *step = &change->bc_steps[index];
+
+	grow_block(change, step);
 	VERIFY0(dmu_write_by_dnode(change->bc_held[index].bh_dnode, step->value,
 	    step->length, step->data, change->bc_tx));
 }
@@ -277,6 +355,8 @@ perform_first(bh_change_t *change, uint32_t index)
 		return (make(change, step));
 	case BH_STEP_ENTER:
 		return (enter(change, step));
+	case BH_STEP_CLONE:
+		return (clone_blocks(change, step));
 	default:
 		return (0);
 	}
@@ -308,6 +388,13 @@ perform(bh_change_t *change, uint32_t index)
 		break;
 	case BH_STEP_WRITE:
 		write_contents(change, index);
+		break;
+	case BH_STEP_HOLE:
+		VERIFY0(dmu_free_range(os, step->object, step->value,
+		    hole_bytes(step), tx));
+		break;
+	case BH_STEP_EXTEND:
+		extend(change, index);
 		break;
 	case BH_STEP_LOG:
 		bh_files_log_step(files, step, &change->bc_made,

@@ -28,6 +28,8 @@ struct bh_files {
 	zilog_t *bf_log;
 	/* Held by whoever changes attributes or a block size, for as long as memory takes. */
 	krwlock_t bf_attributes;
+	/* The last transaction group with a change that the log could not be told. */
+	uint64_t bf_unlogged;
 	boolean_t bf_read_only;
 	int bf_replay_error;
 	bh_record_visitor_t *bf_visit;

@@ -10,22 +10,22 @@
 #include <sys/dsl_dataset.h>
 #include <sys/dsl_pool.h>
 #include <sys/txg.h>
+#include <zfeature_common.h>
 
 #include "volume_impl.h"
 
-/* Whether a file is still what it was when a record was made, and has the bytes that the record is about. */
+/* Whether a file is still what it was when a record was made. */
 static int
-check_recorded(bh_files_t *files, dmu_buf_t *bonus, uint64_t generation,
-    const lr_write_t *record)
+check_recorded(bh_files_t *files, dmu_buf_t *bonus, uint64_t generation)
 {
-	uint64_t now = 0, size = 0, links = 0;
+	uint64_t now = 0, links = 0;
 	sa_handle_t *handle;
 
 	int error = bh_files_handle(files, bonus, &handle);
 	if (error != 0)
 		return (error);
 	const struct { zpl_attr_t attribute; uint64_t *to; } wanted[] = {
-		{ ZPL_GEN, &now }, { ZPL_SIZE, &size }, { ZPL_LINKS, &links },
+		{ ZPL_GEN, &now }, { ZPL_LINKS, &links },
 	};
 	for (size_t i = 0; i < sizeof (wanted) / sizeof (wanted[0]) && error == 0; i++)
 		error = sa_lookup(handle, files->bf_types[wanted[i].attribute],
@@ -33,13 +33,13 @@ check_recorded(bh_files_t *files, dmu_buf_t *bonus, uint64_t generation,
 	sa_handle_destroy(handle);
 	if (error != 0)
 		return (error);
-	return (now != generation || links == 0 || record->lr_offset >= size ?
-	    ENOENT : 0);
+	return (now != generation || links == 0 ? ENOENT : 0);
 }
 
 /*
  * Called by the log while a commit collects records: fetches what a record's bytes are now. Those of a file that is
- * gone, or was cut, are not needed: the record that says so follows. The lock keeps the block from being exchanged
+ * gone are not needed: the record that says so follows. Those that were cut are zeros: without the record the size would be
+ * missing if the power goes before the next one. The lock keeps the block from being exchanged
  * for a larger one.
  */
 static int
@@ -55,7 +55,7 @@ get_data(void *arg, uint64_t generation, lr_write_t *record, char *data,
 	if (error != 0)
 		return (error);
 	rw_enter(&files->bf_attributes, RW_READER);
-	error = check_recorded(files, bonus, generation, record);
+	error = check_recorded(files, bonus, generation);
 	if (error == 0)
 		error = dmu_read(files->bf_os, record->lr_foid, record->lr_offset,
 		    record->lr_length, data, DMU_READ_NO_PREFETCH);
@@ -101,11 +101,20 @@ bh_files_log_step(bh_files_t *files, const struct bh_step *step,
 	/* It is being replayed, and this says how far. Or the dataset has sync=disabled. */
 	if (zil_replaying(log, tx))
 		return;
+	/* An older ZFS would not know the record. A commit waits for the transaction group instead. */
+	if (step->value == TX_SETSAXATTR && !spa_feature_is_enabled(
+	    log->zl_spa, SPA_FEATURE_ZILSAXATTR)) {
+		__atomic_store_n(&files->bf_unlogged, dmu_tx_get_txg(tx),
+		    __ATOMIC_RELAXED);
+		return;
+	}
 	itx_t *itx = zil_itx_create(step->value, sizeof (lr_t) + step->length);
 	memcpy((uint8_t *)&itx->itx_lr + sizeof (lr_t), step->data, step->length);
 	if (step->flags & BH_STEP_OF_NEW)
 		complete_creation(itx, made, slots);
-	if (step->value == TX_WRITE) {
+	if (step->value == TX_WRITE && step->object == 0) {
+		itx->itx_wr_state = WR_COPIED;
+	} else if (step->value == TX_WRITE) {
 		const lr_write_t *record = (const lr_write_t *)&itx->itx_lr;
 		itx->itx_wr_state = WR_NEED_COPY;
 		itx->itx_private = files;
@@ -121,6 +130,10 @@ bh_files_commit(bh_files_t *files)
 {
 	if (__atomic_load_n(&files->bf_log, __ATOMIC_ACQUIRE) == NULL)
 		return (0);
+	uint64_t unlogged = __atomic_load_n(&files->bf_unlogged,
+	    __ATOMIC_RELAXED);
+	if (unlogged > spa_last_synced_txg(files->bf_os->os_spa))
+		txg_wait_synced(dmu_objset_pool(files->bf_os), unlogged);
 	bh_in_place_begin();
 	zil_commit(files->bf_log, 0);
 	bh_in_place_end();

@@ -79,6 +79,7 @@ struct bh_node {
 /* Attributes of variable length. */
 #define	BH_TEXT_LINK	0U
 #define	BH_TEXT_ACL	1U
+#define	BH_TEXT_EXTENDED	2U	/* extended attributes, as a packed list */
 
 /* An entry of a directory, as bh_files_list() puts it into its buffer; its name follows, padded to 8 bytes. */
 struct bh_entry {
@@ -96,6 +97,9 @@ struct bh_entry {
 #define	BH_STEP_FREE	6U
 #define	BH_STEP_WRITE	7U
 #define	BH_STEP_LOG	8U
+#define	BH_STEP_EXTEND	9U
+#define	BH_STEP_CLONE	10U
+#define	BH_STEP_HOLE	11U
 
 /* A bit of `flags`. */
 #define	BH_STEP_OF_NEW	1U	/* stands for the object that was made by a step before */
@@ -112,9 +116,12 @@ struct bh_entry {
  * LEAVE: the name leaves the directory.
  * UNLINK: `object` is added to the list of unlinked ones. FORGET: it is taken off.
  * FREE: `object` and all that it has.
+ * HOLE: `length` bytes at offset `value` of `object` become a hole; 0: up to the end.
+ * EXTEND: `object` gets the list of extended attributes `data`.
+ * CLONE: `object` gets the blocks whose pointers `data` has, at offset `value`. Together they are `node->size` bytes long. `block_size` is its new block size, or 0.
  * WRITE: `data` at offset `value` of `object`. `block_size` is its new block size, or 0.
  * LOG: a record of type `value`, without its common header, which the intent log gets. With OF_NEW it is
- * one of a creation, and receives number and generation, or one of attributes, and receives the number. `object`, of a record of a write: the generation of the file.
+ * one of a creation, and receives number and generation, or one of attributes, and receives the number. `object`, of a record of a write: the generation of the file; 0: its bytes are in the record already.
  */
 struct bh_step {
 	uint32_t kind;

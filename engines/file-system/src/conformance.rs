@@ -6,7 +6,7 @@
 
 use crate::{
     COOKIE_LAST, Content, FileError, FileSystem, Guard, Identity, Kind, Make, Node, Removable,
-    SetAttributes, SetTime, Time,
+    SetAttributes, SetExtended, SetTime, Time,
 };
 
 /// A test on an empty file system.
@@ -31,6 +31,10 @@ pub const ALL: &[(&str, Test)] = &[
     ("attributes change together, under their guard", attributes),
     ("rights are those of owner, group and others", rights),
     ("the sticky bit keeps names", sticky),
+    (
+        "extended attributes are kept with their object",
+        extended_attributes,
+    ),
 ];
 
 const ROOT: Identity = Identity {
@@ -481,4 +485,42 @@ fn sticky(files: &dyn FileSystem) {
     files
         .rename(&user(10), (shared, b"one"), (shared, b"two"))
         .expect("its owner may");
+}
+
+fn extended_attributes(files: &dyn FileSystem) {
+    let owner = user(10);
+    let root = files.root();
+    let made = files.make(&owner, root, b"file", Make::File, &with_mode(0o640));
+    let node = made.expect("a file").object.node;
+    let set = |name: &[u8], value: &[u8], how| {
+        let set = files.set_extended(&owner, node, name, value, how);
+        set.map(|changed| assert!(changed.before.change != changed.after.change))
+    };
+    let get = |name: &[u8]| files.extended(&owner, node, name);
+    assert_eq!(get(b"one"), Err(FileError::NoExtended));
+    let names = files.extended_names(&owner, node);
+    assert_eq!(names, Ok(Vec::new()));
+    let replaced = set(b"one", b"value", SetExtended::Replace);
+    assert_eq!(replaced, Err(FileError::NoExtended));
+    assert_eq!(set(b"one", b"value", SetExtended::Create), Ok(()));
+    let again = set(b"one", b"other", SetExtended::Create);
+    assert_eq!(again, Err(FileError::Exists));
+    assert_eq!(get(b"one"), Ok(b"value".to_vec()));
+    let long = [7; 20_000];
+    assert_eq!(set(b"one", &long, SetExtended::Replace), Ok(()));
+    assert_eq!(set(b"two", b"", SetExtended::Either), Ok(()));
+    assert_eq!(get(b"one"), Ok(long.to_vec()));
+    assert_eq!(get(b"two"), Ok(Vec::new()));
+    let names = files.extended_names(&owner, node);
+    assert_eq!(names, Ok(vec![b"one".to_vec(), b"two".to_vec()]));
+    let other = user(11);
+    let refused = files.extended(&other, node, b"one");
+    assert_eq!(refused, Err(FileError::Access));
+    let refused = files.set_extended(&other, node, b"one", b"", SetExtended::Either);
+    assert_eq!(error(refused), Some(FileError::Access));
+    files.remove_extended(&owner, node, b"one").expect("there");
+    let again = files.remove_extended(&owner, node, b"one");
+    assert_eq!(error(again), Some(FileError::NoExtended));
+    let names = files.extended_names(&owner, node);
+    assert_eq!(names, Ok(vec![b"two".to_vec()]));
 }

@@ -13,6 +13,7 @@ use crate::convert::{
 };
 use crate::file_system::{FILE_BYTES_MAX, LINKS_MAX, WRITE_BYTES_MAX, Zpl};
 use crate::objects::{Has, Objects, Step, Stored, StoredTime};
+use crate::quotas::Payers;
 use crate::records::{Bytes, Creation, Record, Setting, set};
 
 const SET_USER_ID: u64 = 0o4000;
@@ -20,6 +21,9 @@ const SET_GROUP_ID: u64 = 0o2000;
 const GROUP_EXECUTES: u64 = 0o010;
 /// Bytes of where a link leads (`PATH_MAX` of Linux, less its NUL).
 const LINK_BYTES_MAX: usize = 4095;
+
+/// What is longer is freed in several transactions: a crash may leave part of it done.
+pub(crate) const LARGE_BYTES: u64 = 16 << 20;
 
 /// A new object before it has a number.
 pub(crate) struct NewObject<'a> {
@@ -133,6 +137,7 @@ impl<O: Objects> Zpl<O> {
     ) -> Done<Made> {
         let stored = &new.stored;
         let kind = kind_of(stored.mode).ok_or(FileError::Invalid)?;
+        self.check_quotas(Payers::of(stored), true)?;
         let list = acl::trivial((stored.mode & 0o777) as u32, kind);
         let set = with_entries(parent, 1, i64::from(kind == Kind::Directory));
         let record = Record::Create(Creation {
@@ -199,6 +204,7 @@ impl<O: Objects> Zpl<O> {
         if attributes_of(&stored)?.kind == Kind::Directory {
             return Err(FileError::IsDirectory);
         }
+        self.check_kept(&stored)?;
         if stored.links >= u64::from(LINKS_MAX) {
             return Err(FileError::TooManyLinks);
         }
@@ -260,20 +266,23 @@ impl<O: Objects> Zpl<O> {
             return Err(FileError::NotSame);
         }
         check_set(&self.judged(node.object, &stored, who)?, who, changes)?;
+        self.check_kept(&stored)?;
         if let Some(size) = changes.size {
             check_size(attributes.kind, size)?;
+            self.check_flags(&stored, flag::READ_ONLY)?;
         }
         let mode = mode_after(&attributes, who, changes);
         let (set, record) = setting(node.object, &stored, changes, mode);
-        if let Some(size) = changes.size.filter(|size| *size < stored.size) {
-            let freed = self.objects.free(node.object, size, None);
-            freed.map_err(failure)?;
+        self.check_quotas(Payers::new_ones(&stored, &merged(&stored, &set)), true)?;
+        let shorter = changes.size.filter(|size| *size < stored.size);
+        let mut steps = Vec::new();
+        if let Some(size) = shorter {
+            steps.extend(self.hole(node.object, &stored, (size, None))?);
         }
         // The only block grows with the file: later blocks have its size.
         let block_size = changes
             .size
             .and_then(|size| self.grown_block(&stored, size));
-        let mut steps = Vec::new();
         if block_size.is_some() {
             steps.push(Step::Write {
                 object: node.object,
@@ -293,14 +302,34 @@ impl<O: Objects> Zpl<O> {
             },
             logged(&Record::Set(record)),
         ]);
-        let frees = changes.size.is_some_and(|size| size < stored.size);
-        self.objects.change(&steps, frees).map_err(failure)?;
+        let change = self.objects.change(&steps, shorter.is_some());
+        change.map_err(failure)?;
         changed(&stored, &set)
+    }
+
+    /// The step that makes a range a hole; what is too large for it is done before.
+    fn hole(
+        &self,
+        object: u64,
+        stored: &Stored,
+        (offset, length): (u64, Option<u64>),
+    ) -> Done<Option<Step<'static>>> {
+        let bytes = length.unwrap_or(stored.size.saturating_sub(offset));
+        if bytes > LARGE_BYTES {
+            let freed = self.objects.free(object, offset, length);
+            freed.map_err(failure)?;
+            return Ok(None);
+        }
+        Ok(Some(Step::Hole {
+            object,
+            offset,
+            length,
+        }))
     }
 
     /// The new size of a file's only block, if it has to become larger for contents up to `end`: blocks of a file have
     /// one size, which is the dataset's `recordsize` as soon as there are two.
-    fn grown_block(&self, stored: &Stored, end: u64) -> Option<u64> {
+    pub(crate) fn grown_block(&self, stored: &Stored, end: u64) -> Option<u64> {
         let (now, max) = (stored.block_size, self.objects.record_size());
         let may_grow = stored.size <= now && (!now.is_power_of_two() || now < max);
         if end <= now || !may_grow {
@@ -321,6 +350,11 @@ impl<O: Objects> Zpl<O> {
             .ok_or(FileError::TooLarge)?;
         let _changing = self.locks.change(&[node.object]);
         let first = self.file(node)?;
+        self.check_flags(&first, flag::IMMUTABLE | flag::READ_ONLY)?;
+        if offset < first.size {
+            self.check_kept(&first)?;
+        }
+        self.check_quotas(Payers::of(&first), false)?;
         let mut last = first;
         let mut at = offset;
         for piece in bytes.chunks(WRITE_BYTES_MAX) {
@@ -389,14 +423,15 @@ impl<O: Objects> Zpl<O> {
     pub(crate) fn punch(&self, node: Node, offset: u64, length: u64) -> Done {
         let _changing = self.locks.change(&[node.object]);
         let stored = self.file(node)?;
+        self.check_kept(&stored)?;
+        self.check_flags(&stored, flag::READ_ONLY)?;
         let end = offset.checked_add(length).ok_or(FileError::Invalid)?;
         let end = end.min(stored.size);
         let length = end.saturating_sub(offset);
         if length == 0 {
             return Ok(());
         }
-        let freed = self.objects.free(node.object, offset, Some(length));
-        freed.map_err(failure)?;
+        let hole = self.hole(node.object, &stored, (offset, Some(length)))?;
         let time = now_after(stored.ctime);
         let set = Stored {
             mtime: time,
@@ -404,7 +439,8 @@ impl<O: Objects> Zpl<O> {
             has: Has::MTIME.with(Has::CTIME),
             ..Stored::default()
         };
-        let steps = [
+        let mut steps = Vec::from_iter(hole);
+        steps.extend([
             Step::Set {
                 object: node.object,
                 stored: set,
@@ -415,7 +451,7 @@ impl<O: Objects> Zpl<O> {
                 offset,
                 length,
             }),
-        ];
+        ]);
         self.objects.change(&steps, true).map_err(failure)?;
         Ok(())
     }
@@ -589,6 +625,8 @@ pub(crate) fn fresh(
     if is_device {
         stored.has = stored.has.with(Has::DEVICE);
     }
+    // What is in a directory of extended attributes is part of one.
+    stored.flags |= parent.flags & flag::EXTENDED;
     if parent.flags & flag::PROJECT_INHERITS != 0 && parent.has.has(Has::PROJECT) {
         stored.project = parent.project;
         stored.has = stored.has.with(Has::PROJECT);

@@ -22,6 +22,10 @@ pub mod flag {
     pub const INHERIT: u64 = 0x2;
     pub const ACL_TRIVIAL: u64 = 0x4;
     pub const NO_EXECUTE_DENIED: u64 = 0x100;
+    pub const READ_ONLY: u64 = 0x1_0000_0000;
+    pub const IMMUTABLE: u64 = 0x10_0000_0000;
+    pub const NO_UNLINK: u64 = 0x20_0000_0000;
+    pub const APPEND_ONLY: u64 = 0x40_0000_0000;
     pub const ARCHIVE: u64 = 0x8_0000_0000;
     pub const MODIFIED: u64 = 0x400_0000_0000;
     pub const PROJECT_INHERITS: u64 = 0x4000_0000_0000;

@@ -1,19 +1,21 @@
 //! A file system: looking, and what the changes share. The changes are in [`crate::changes`] and [`crate::removal`].
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use file_system::rights::{check_directory, check_name, permitted};
 use file_system::{
     Attributes, COOKIE_LAST, Changed, Content, Done, Entry, FileError, FileSystem, FileSystemId,
     Guard, Identity, Kind, Limits, Made, Make, Node, Object, Permissions, Read, Removable, Renamed,
-    SetAttributes, Statistics,
+    SetAttributes, SetExtended, Statistics,
 };
 
 use crate::acl;
 use crate::convert::{attributes_of, entry_object, failure, flag};
 use crate::locks::ObjectLocks;
 use crate::objects::{Facts, ObjectError, Objects, Stored, Text};
+use crate::quotas::{Payers, Quotas};
 
 /// Bytes of a name.
 pub const NAME_BYTES_MAX: usize = 255;
@@ -21,6 +23,8 @@ pub const NAME_BYTES_MAX: usize = 255;
 pub const LINKS_MAX: u32 = i32::MAX as u32;
 /// Bytes that one transaction writes.
 pub const WRITE_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a write that the intent log does not split.
+const ATOMIC_WRITE_BYTES: u32 = 4096;
 /// Bytes of a file.
 pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 /// Bytes of an access control list, and of where a link leads.
@@ -33,21 +37,26 @@ pub struct Zpl<O> {
     pub(crate) objects: O,
     facts: Facts,
     root: Node,
+    quotas: Quotas,
     /// Whoever changes names has it. It comes before the objects' locks.
     names: Mutex<()>,
     pub(crate) locks: ObjectLocks,
+    /// The log is replayed: what it says was allowed.
+    replaying: AtomicBool,
     /// Objects that are kept when they lose their last name, and how often.
     holds: Mutex<HashMap<u64, u32>>,
 }
 
 impl<O: Objects> Zpl<O> {
-    pub(crate) fn new(objects: O, facts: Facts, root: Node) -> Self {
+    pub(crate) fn new(objects: O, facts: Facts, root: Node, quotas: Quotas) -> Self {
         Self {
             objects,
             facts,
             root,
+            quotas,
             names: Mutex::new(()),
             locks: ObjectLocks::new(),
+            replaying: AtomicBool::new(false),
             holds: Mutex::new(HashMap::new()),
         }
     }
@@ -73,11 +82,20 @@ impl<O: Objects> Zpl<O> {
         &self.facts
     }
 
+    /// Begins or ends a replay.
+    pub(crate) fn set_replaying(&self, is_replaying: bool) {
+        self.replaying.store(is_replaying, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_replaying(&self) -> bool {
+        self.replaying.load(Ordering::Relaxed)
+    }
+
     /// An object that has a name, or is held. What belongs to extended attributes is no object of its own.
     pub(crate) fn live(&self, node: Node) -> Done<Stored> {
         let stored = self.objects.stored(node.object).map_err(failure)?;
         let is_gone = stored.links == 0 && !self.is_held(node.object);
-        let is_hidden = stored.flags & flag::EXTENDED != 0;
+        let is_hidden = stored.flags & flag::EXTENDED != 0 && !self.is_replaying();
         if stored.generation != node.generation || is_gone || is_hidden {
             return Err(FileError::Stale);
         }
@@ -113,12 +131,42 @@ impl<O: Objects> Zpl<O> {
         })
     }
 
+    /// What `who` may do with an object.
+    pub(crate) fn may(&self, object: u64, stored: &Stored, who: &Identity) -> Done<Permissions> {
+        Ok(permitted(&self.judged(object, stored, who)?, who))
+    }
+
+    /// Refuses what `payers` have no quota left for: bytes, and with `makes` also one more object.
+    pub(crate) fn check_quotas(&self, payers: Payers, makes: bool) -> Done {
+        match self.is_replaying() {
+            true => Ok(()),
+            false => self.quotas.check(&self.objects, payers, makes),
+        }
+    }
+
+    /// Whether contents and attributes of an object may change: a kernel can have fixed them (`chattr +i`, `+a`).
+    pub(crate) fn check_kept(&self, stored: &Stored) -> Done {
+        self.check_flags(stored, flag::IMMUTABLE | flag::APPEND_ONLY)
+    }
+
+    /// Whether an object has none of these flags.
+    pub(crate) fn check_flags(&self, stored: &Stored, refused: u64) -> Done {
+        match stored.flags & refused {
+            0 => Ok(()),
+            _ if self.is_replaying() => Ok(()),
+            _ => Err(FileError::NotPermitted),
+        }
+    }
+
     /// A directory in which `who` may look names up, and change them if `writes`.
     pub(crate) fn directory(&self, who: &Identity, node: Node, writes: bool) -> Done<Stored> {
         let stored = self.live(node)?;
         check_directory(&self.judged(node.object, &stored, who)?, who, writes)?;
         if writes && stored.links == 0 {
             return Err(FileError::Stale);
+        }
+        if writes {
+            self.check_flags(&stored, flag::IMMUTABLE)?;
         }
         Ok(stored)
     }
@@ -165,7 +213,7 @@ impl<O: Objects> FileSystem for Zpl<O> {
             name_bytes_max: NAME_BYTES_MAX as u32,
             file_bytes_max: FILE_BYTES_MAX,
             links_max: LINKS_MAX,
-            atomic_write_bytes: WRITE_BYTES_MAX as u32,
+            atomic_write_bytes: ATOMIC_WRITE_BYTES,
             is_read_only: self.facts.is_read_only,
             ignores_case: false,
         }
@@ -204,8 +252,7 @@ impl<O: Objects> FileSystem for Zpl<O> {
     }
 
     fn permissions(&self, who: &Identity, node: Node) -> Done<Permissions> {
-        let stored = self.live(node)?;
-        Ok(permitted(&self.judged(node.object, &stored, who)?, who))
+        self.may(node.object, &self.live(node)?, who)
     }
 
     fn look_up(&self, who: &Identity, directory: Node, name: &[u8]) -> Done<Object> {
@@ -342,6 +389,29 @@ impl<O: Objects> FileSystem for Zpl<O> {
 
     fn deallocate(&self, node: Node, offset: u64, length: u64) -> Done {
         self.punch(node, offset, length)
+    }
+
+    fn extended(&self, who: &Identity, node: Node, name: &[u8]) -> Done<Vec<u8>> {
+        self.read_extended(who, node, name)
+    }
+
+    fn set_extended(
+        &self,
+        who: &Identity,
+        node: Node,
+        name: &[u8],
+        value: &[u8],
+        how: SetExtended,
+    ) -> Done<Changed> {
+        self.change_extended(who, node, name, Some(value), how)
+    }
+
+    fn remove_extended(&self, who: &Identity, node: Node, name: &[u8]) -> Done<Changed> {
+        self.change_extended(who, node, name, None, SetExtended::Replace)
+    }
+
+    fn extended_names(&self, who: &Identity, node: Node) -> Done<Vec<Vec<u8>>> {
+        self.list_extended(who, node)
     }
 
     fn hold(&self, node: Node) -> Done {

@@ -3,20 +3,24 @@
 //!
 //! It knows no pool: [`objects`] is what it needs of one. What the dataset has that this layer does not serve is refused
 //! when it is opened: old forms of attributes, names that are normalized or ignore case, access control lists of
-//! POSIX, and records in the intent log that it cannot replay. Extended attributes are kept and not served. Times of last
-//! reads are not updated by reads. Quotas of users, groups and projects are counted and not enforced.
+//! POSIX, and records in the intent log that it cannot replay. Of extended attributes those of users are served (`user.`), and all
+//! others kept. Times of last reads are not updated by reads. Quotas of users, groups and projects are those that were set when the
+//! file system was opened.
 //!
 //! Names are changed one change after the other in a file system; contents of different files side by side.
 
 #![forbid(unsafe_code)]
 
 pub mod acl;
+pub mod attribute_list;
 mod changes;
 mod convert;
+mod extended;
 mod file_system;
 mod locks;
 pub mod objects;
 mod open;
+mod quotas;
 pub mod records;
 mod removal;
 mod replay;

@@ -150,6 +150,8 @@ pub enum Text {
     Link,
     /// The entries of the access control list.
     Acl,
+    /// The list of extended attributes.
+    Extended,
 }
 
 /// One step of a change. Names have no NUL.
@@ -221,6 +223,35 @@ pub enum Step<'a> {
         /// The new size of the file's only block.
         block_size: Option<u64>,
     },
+    /// Makes a range a hole; `None`: up to the end. For ranges that one transaction can free: see [`Objects::free`].
+    Hole {
+        /// Whose.
+        object: u64,
+        /// Where.
+        offset: u64,
+        /// How much.
+        length: Option<u64>,
+    },
+    /// Sets the list of extended attributes.
+    Extend {
+        /// Whose.
+        object: u64,
+        /// The list.
+        list: &'a [u8],
+    },
+    /// Lets a range have blocks that another file has, too.
+    Clone {
+        /// Whose.
+        object: u64,
+        /// Where.
+        offset: u64,
+        /// How much.
+        length: u64,
+        /// Their pointers.
+        pointers: &'a [u8],
+        /// The new size of the file's only block.
+        block_size: Option<u64>,
+    },
     /// Adds a record to the intent log.
     Log {
         /// Its type.
@@ -229,7 +260,7 @@ pub enum Step<'a> {
         body: Vec<u8>,
         /// Whether it is about what a step before has made.
         is_new: bool,
-        /// Of a write the generation of the file.
+        /// Of a write the generation of the file; 0: its bytes are in the body already.
         generation: u64,
     },
 }

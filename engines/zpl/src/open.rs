@@ -4,6 +4,7 @@ use file_system::Node;
 
 use crate::file_system::Zpl;
 use crate::objects::{Facts, ObjectError, Objects};
+use crate::quotas::Quotas;
 use crate::records::{BadRecord, Record, decode};
 use crate::replay;
 
@@ -131,7 +132,8 @@ impl<O: Objects> Zpl<O> {
             object: facts.root,
             generation: root.generation,
         };
-        let zpl = Self::new(objects, facts, root);
+        let quotas = Quotas::find(&objects)?;
+        let zpl = Self::new(objects, facts, root, quotas);
         if !facts.is_read_only {
             zpl.drain()?;
             replay::run(&zpl)?;

@@ -6,6 +6,7 @@ pub mod kind {
     #![allow(missing_docs)]
     pub const CREATE: u64 = 1;
     pub const MKDIR: u64 = 2;
+    pub const MKXATTR: u64 = 3;
     pub const SYMLINK: u64 = 4;
     pub const REMOVE: u64 = 5;
     pub const RMDIR: u64 = 6;
@@ -14,6 +15,10 @@ pub mod kind {
     pub const WRITE: u64 = 9;
     pub const TRUNCATE: u64 = 10;
     pub const SETATTR: u64 = 11;
+    pub const SETSAXATTR: u64 = 21;
+    pub const RENAME_EXCHANGE: u64 = 22;
+    pub const RENAME_WHITEOUT: u64 = 23;
+    pub const CLONE_RANGE: u64 = 24;
 }
 
 /// What a record of attributes sets: bits of its mask, as Linux has them.
@@ -26,8 +31,10 @@ pub mod set {
     pub const ATIME: u64 = 0x10;
     pub const MTIME: u64 = 0x20;
     pub const CTIME: u64 = 0x40;
-    /// What this crate can replay.
+    /// What this crate can replay. A kernel logs other bits of its system calls, too, which say nothing about the file.
     pub const KNOWN: u64 = MODE | UID | GID | SIZE | ATIME | MTIME | CTIME;
+    /// Flags of the file follow (`chattr`).
+    pub const FLAGS: u64 = 1 << 31;
 }
 
 /// Bytes of a block pointer.
@@ -69,7 +76,29 @@ pub struct Setting {
     pub size: u64,
     pub atime: [u64; 2],
     pub mtime: [u64; 2],
+    /// Flags of the object that are set or cleared, as they are stored: which, and those of them that are set.
+    pub flags: [u64; 2],
 }
+
+/// A flag in a record (`XAT0_*`), and as it is stored.
+const FLAGS: [(u64, u64); 12] = [
+    (0x2, 0x8_0000_0000),
+    (0x4, 0x4_0000_0000),
+    (0x8, 0x1_0000_0000),
+    (0x10, 0x2_0000_0000),
+    (0x20, 0x20_0000_0000),
+    (0x40, 0x10_0000_0000),
+    (0x80, 0x40_0000_0000),
+    (0x100, 0x80_0000_0000),
+    (0x200, 0x100_0000_0000),
+    (0x400, 0x200_0000_0000),
+    (0x800, 0x400_0000_0000),
+    (0x2_0000, 0x4000_0000_0000),
+];
+/// Words of the map of what is set (`XVA_MAPSIZE`).
+const MAP_WORDS: u32 = 3;
+/// Bytes behind the flags: a time and a stamp, which are not set here.
+const BEHIND_FLAGS: usize = 48;
 
 /// Where the bytes of a write are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +114,8 @@ pub enum Bytes<'a> {
 #[allow(missing_docs)]
 pub enum Record<'a> {
     Create(Creation<'a>),
+    /// The directory of extended attributes of `directory`, which may be a file. It has no name.
+    MakeExtended(Creation<'a>),
     Remove {
         directory: u64,
         name: &'a [u8],
@@ -99,6 +130,18 @@ pub enum Record<'a> {
         from: (u64, &'a [u8]),
         to: (u64, &'a [u8]),
     },
+    /// Two names change places.
+    Exchange {
+        from: (u64, &'a [u8]),
+        to: (u64, &'a [u8]),
+    },
+    /// A device with the numbers 0 takes the place of what is renamed: overlay file systems hide lower files so.
+    Whiteout {
+        from: (u64, &'a [u8]),
+        to: (u64, &'a [u8]),
+        /// Without directory and name, which are those of `from`.
+        whiteout: Creation<'a>,
+    },
     Write {
         object: u64,
         offset: u64,
@@ -112,6 +155,21 @@ pub enum Record<'a> {
         length: u64,
     },
     Set(Setting),
+    /// An extended attribute in the list of those; an empty value takes it away.
+    Extended {
+        object: u64,
+        name: &'a [u8],
+        value: &'a [u8],
+    },
+    /// A range gets blocks that another file has, too.
+    Clone {
+        object: u64,
+        offset: u64,
+        length: u64,
+        block_size: u64,
+        /// Block pointers, of 128 bytes each.
+        pointers: &'a [u8],
+    },
 }
 
 /// Why a record cannot be replayed.
@@ -177,15 +235,30 @@ pub fn decode(kind: u64, body: &[u8]) -> Result<Record<'_>, BadRecord> {
         kind::CREATE | kind::MKDIR | kind::SYMLINK => creation(&mut reader, kind),
         kind::REMOVE | kind::RMDIR => removal(&mut reader, kind),
         kind::LINK => link(&mut reader),
-        kind::RENAME => rename(&mut reader),
+        kind::RENAME => rename(&mut reader).map(|(from, to)| Record::Rename { from, to }),
+        kind::RENAME_EXCHANGE => {
+            rename(&mut reader).map(|(from, to)| Record::Exchange { from, to })
+        }
+        kind::RENAME_WHITEOUT => whiteout(&mut reader),
+        kind::MKXATTR => extended_directory(&mut reader),
+        kind::SETSAXATTR => extended(&mut reader),
+        kind::CLONE_RANGE => clone(&mut reader),
         kind::WRITE => write(&mut reader),
         kind::TRUNCATE => truncation(&mut reader),
         kind::SETATTR => {
-            let set = setting(&mut reader);
-            if set.is_some_and(|set| set.mask & !set::KNOWN != 0) {
-                return Err(BadRecord::Unsupported { kind });
+            let mut set = setting(&mut reader);
+            if set.is_some_and(|set| set.mask & set::FLAGS != 0) {
+                let flags = flags(&mut reader);
+                if flags.is_some_and(|flags| flags.is_none()) {
+                    return Err(BadRecord::Unsupported { kind });
+                }
+                let with = |flags| set.map(|set| Setting { flags, ..set });
+                set = flags.flatten().and_then(with);
             }
-            set.map(Record::Set)
+            set.map(|set| {
+                let mask = set.mask & (set::KNOWN | set::FLAGS);
+                Record::Set(Setting { mask, ..set })
+            })
         }
         _ => return Err(BadRecord::Unsupported { kind }),
     };
@@ -195,38 +268,41 @@ pub fn decode(kind: u64, body: &[u8]) -> Result<Record<'_>, BadRecord> {
     })
 }
 
-fn creation<'a>(reader: &mut Reader<'a>, kind: u64) -> Option<Record<'a>> {
-    let directory = reader.number()?;
+/// What a record of a creation says of the new object, behind its directory.
+fn new_object<'a>(reader: &mut Reader<'a>, directory: u64) -> Option<Creation<'a>> {
     let object = reader.number()?;
-    let (mode, uid, gid, generation) = (
-        reader.number()?,
-        reader.number()?,
-        reader.number()?,
-        reader.number()?,
-    );
-    let (crtime, device) = (reader.pair()?, reader.number()?);
-    let name = reader.name()?;
-    let link = match kind {
-        kind::SYMLINK => Some(reader.text()?),
-        _ => None,
-    };
-    let is_directory = mode & 0o170_000 == 0o040_000;
-    let is_link = mode & 0o170_000 == 0o120_000;
-    let fits = is_directory == (kind == kind::MKDIR) && is_link == link.is_some();
     let created = Creation {
         directory,
         object: object_of(object),
         slots: (object >> SLOTS_SHIFT) + 1,
-        mode,
-        uid,
-        gid,
-        generation,
-        crtime,
-        device,
-        name,
-        link,
+        mode: reader.number()?,
+        uid: reader.number()?,
+        gid: reader.number()?,
+        generation: reader.number()?,
+        crtime: reader.pair()?,
+        device: reader.number()?,
+        name: b"",
+        link: None,
     };
-    (fits && created.object != 0 && generation != 0).then_some(Record::Create(created))
+    (created.object != 0 && created.generation != 0).then_some(created)
+}
+
+fn creation<'a>(reader: &mut Reader<'a>, kind: u64) -> Option<Record<'a>> {
+    let directory = reader.number()?;
+    let mut created = new_object(reader, directory)?;
+    created.name = reader.name()?;
+    if kind == kind::SYMLINK {
+        created.link = Some(reader.text()?);
+    }
+    (created.kind() == kind).then_some(Record::Create(created))
+}
+
+fn extended_directory<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
+    let directory = reader.number()?;
+    let created = new_object(reader, directory)?;
+    // Its name is empty.
+    reader.text()?;
+    (created.kind() == kind::MKDIR).then_some(Record::MakeExtended(created))
 }
 
 fn removal<'a>(reader: &mut Reader<'a>, kind: u64) -> Option<Record<'a>> {
@@ -245,11 +321,51 @@ fn link<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
     })
 }
 
-fn rename<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
+/// Two names, each with its directory.
+type Names<'a> = ((u64, &'a [u8]), (u64, &'a [u8]));
+
+fn rename<'a>(reader: &mut Reader<'a>) -> Option<Names<'a>> {
     let (from, to) = (reader.number()?, reader.number()?);
-    Some(Record::Rename {
-        from: (from, reader.name()?),
-        to: (to, reader.name()?),
+    Some(((from, reader.name()?), (to, reader.name()?)))
+}
+
+fn whiteout<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
+    let (from, to) = (reader.number()?, reader.number()?);
+    let whiteout = new_object(reader, from)?;
+    let is_device = whiteout.mode & 0o170_000 == 0o020_000;
+    let (from, to) = ((from, reader.name()?), (to, reader.name()?));
+    is_device.then_some(Record::Whiteout { from, to, whiteout })
+}
+
+fn extended<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
+    let (object, length) = (object_of(reader.number()?), reader.number()?);
+    let name = reader.text().filter(|name| !name.is_empty())?;
+    let value = reader.rest.get(..usize::try_from(length).ok()?)?;
+    Some(Record::Extended {
+        object,
+        name,
+        value,
+    })
+}
+
+fn clone<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
+    let object = object_of(reader.number()?);
+    let (offset, length) = (reader.number()?, reader.number()?);
+    let (block_size, count) = (reader.number()?, reader.number()?);
+    let bytes = usize::try_from(count).ok()?.checked_mul(POINTER_BYTES)?;
+    let end = offset
+        .checked_add(length)
+        .filter(|end| *end <= i64::MAX as u64)?;
+    // The last block may be behind the end of the file; all others are whole.
+    let blocks = end.div_ceil(block_size.max(1)) - offset / block_size.max(1);
+    let fits = block_size != 0 && offset % block_size == 0 && blocks == count && length != 0;
+    let pointers = reader.rest.get(..bytes).filter(|_| fits)?;
+    Some(Record::Clone {
+        object,
+        offset,
+        length,
+        block_size,
+        pointers,
     })
 }
 
@@ -296,7 +412,43 @@ fn setting(reader: &mut Reader<'_>) -> Option<Setting> {
         size: reader.number()?,
         atime: reader.pair()?,
         mtime: reader.pair()?,
+        flags: [0; 2],
     })
+}
+
+/// The flags of a record; nothing in it: it sets what is no flag, such as a project.
+fn flags(reader: &mut Reader<'_>) -> Option<Option<[u64; 2]>> {
+    let words = reader.number()?;
+    // Two words of 32 bits: the length of the map, and its first.
+    let (count, which) = match cfg!(target_endian = "little") {
+        true => (words as u32, words >> 32),
+        false => ((words >> 32) as u32, words & 0xffff_ffff),
+    };
+    let others = reader.number()?;
+    let values = reader.number()?;
+    reader.rest.get(..BEHIND_FLAGS)?;
+    let known = FLAGS.iter().fold(0, |known, (bit, _)| known | bit);
+    if count != MAP_WORDS || others != 0 || which & !known != 0 {
+        return Some(None);
+    }
+    let stored = |bits: u64| {
+        let set = FLAGS.iter().filter(|(bit, _)| bits & bit != 0);
+        set.fold(0, |stored, (_, flag)| stored | flag)
+    };
+    Some(Some([stored(which), stored(which & values)]))
+}
+
+/// The same as words of a record.
+fn flag_words([which, values]: [u64; 2]) -> [u64; 9] {
+    let bits = |stored: u64| {
+        let set = FLAGS.iter().filter(|(_, flag)| stored & flag != 0);
+        set.fold(0, |bits, (bit, _)| bits | bit)
+    };
+    let map = match cfg!(target_endian = "little") {
+        true => u64::from(MAP_WORDS) | bits(which) << 32,
+        false => u64::from(MAP_WORDS) << 32 | bits(which),
+    };
+    [map, 0, bits(values), 0, 0, 0, 0, 0, 0]
 }
 
 /// Writes numbers and names, one after the other.
@@ -311,14 +463,31 @@ impl Writer {
         self
     }
 
-    fn name(mut self, name: &[u8]) -> Self {
-        self.0.extend(name);
-        self.0.push(0);
+    fn bytes(mut self, bytes: &[u8]) -> Self {
+        self.0.extend(bytes);
         self
+    }
+
+    fn name(self, name: &[u8]) -> Self {
+        self.bytes(name).bytes(&[0])
     }
 }
 
 impl Creation<'_> {
+    /// What stands in a record behind the directory.
+    fn numbers(&self) -> [u64; 8] {
+        [
+            self.object | self.slots.saturating_sub(1) << SLOTS_SHIFT,
+            self.mode,
+            self.uid,
+            self.gid,
+            self.generation,
+            self.crtime[0],
+            self.crtime[1],
+            self.device,
+        ]
+    }
+
     /// Its type.
     pub fn kind(&self) -> u64 {
         match self.mode & 0o170_000 {
@@ -335,24 +504,17 @@ impl Record<'_> {
         let empty = Writer::default();
         let (kind, writer) = match self {
             Self::Create(new) => {
-                let object = new.object | new.slots.saturating_sub(1) << SLOTS_SHIFT;
-                let numbers = [
-                    new.directory,
-                    object,
-                    new.mode,
-                    new.uid,
-                    new.gid,
-                    new.generation,
-                    new.crtime[0],
-                    new.crtime[1],
-                    new.device,
-                ];
-                let writer = empty.numbers(&numbers).name(new.name);
+                let writer = empty.numbers(&[new.directory]);
+                let writer = writer.numbers(&new.numbers()).name(new.name);
                 let writer = match new.link {
                     Some(link) => writer.name(link),
                     None => writer,
                 };
                 (new.kind(), writer)
+            }
+            Self::MakeExtended(new) => {
+                let writer = empty.numbers(&[new.directory]);
+                (kind::MKXATTR, writer.numbers(&new.numbers()).name(b""))
             }
             Self::Remove {
                 directory,
@@ -373,6 +535,33 @@ impl Record<'_> {
             Self::Rename { from, to } => {
                 let writer = empty.numbers(&[from.0, to.0]).name(from.1).name(to.1);
                 (kind::RENAME, writer)
+            }
+            Self::Exchange { from, to } => {
+                let writer = empty.numbers(&[from.0, to.0]).name(from.1).name(to.1);
+                (kind::RENAME_EXCHANGE, writer)
+            }
+            Self::Whiteout { from, to, whiteout } => {
+                let writer = empty.numbers(&[from.0, to.0]).numbers(&whiteout.numbers());
+                (kind::RENAME_WHITEOUT, writer.name(from.1).name(to.1))
+            }
+            Self::Extended {
+                object,
+                name,
+                value,
+            } => {
+                let writer = empty.numbers(&[*object, value.len() as u64]).name(name);
+                (kind::SETSAXATTR, writer.bytes(value))
+            }
+            Self::Clone {
+                object,
+                offset,
+                length,
+                block_size,
+                pointers,
+            } => {
+                let count = (pointers.len() / POINTER_BYTES) as u64;
+                let writer = empty.numbers(&[*object, *offset, *length, *block_size, count]);
+                (kind::CLONE_RANGE, writer.bytes(pointers))
             }
             Self::Write {
                 object,
@@ -401,7 +590,12 @@ impl Record<'_> {
                     set.mtime[0],
                     set.mtime[1],
                 ];
-                (kind::SETATTR, empty.numbers(&numbers))
+                let writer = empty.numbers(&numbers);
+                let writer = match set.mask & set::FLAGS {
+                    0 => writer,
+                    _ => writer.numbers(&flag_words(set.flags)),
+                };
+                (kind::SETATTR, writer)
             }
         };
         (kind, writer.0)
@@ -462,6 +656,36 @@ mod tests {
             from: (34, b"from"),
             to: (35, b"to"),
         });
+        back(&Record::MakeExtended(Creation {
+            mode: 0o040_777,
+            name: b"",
+            ..file
+        }));
+        back(&Record::Exchange {
+            from: (34, b"from"),
+            to: (35, b"to"),
+        });
+        back(&Record::Whiteout {
+            from: (34, b"from"),
+            to: (35, b"to"),
+            whiteout: Creation {
+                mode: 0o020_000,
+                name: b"",
+                ..file
+            },
+        });
+        back(&Record::Extended {
+            object: 128,
+            name: b"user.a/b",
+            value: b"value",
+        });
+        back(&Record::Clone {
+            object: 128,
+            offset: 8192,
+            length: 5000,
+            block_size: 4096,
+            pointers: &[7; 256],
+        });
         back(&Record::Truncate {
             object: 128,
             offset: 4096,
@@ -476,6 +700,14 @@ mod tests {
             size: 3,
             atime: [4, 5],
             mtime: [6, 7],
+            flags: [0; 2],
+        }));
+        back(&Record::Set(Setting {
+            object: 128,
+            mask: set::MODE | set::FLAGS,
+            mode: 0o600,
+            flags: [0x30_0000_0000, 0x10_0000_0000],
+            ..Setting::default()
         }));
     }
 
@@ -534,15 +766,17 @@ mod tests {
 
     #[test]
     fn what_cannot_be_replayed_is_told_by_its_type() {
-        for kind in [0, 3, 12, 13, 14, 20, 21, 24, 1 << 63 | 5] {
+        for kind in [0, 12, 13, 14, 20, 25, 1 << 63 | 5] {
             assert_eq!(decode(kind, &[0; 64]), Err(BadRecord::Unsupported { kind }));
         }
         let set = Setting {
             object: 1,
-            mask: 1 << 31,
+            mask: set::FLAGS,
             ..Setting::default()
         };
-        let (kind, body) = Record::Set(set).encode();
+        let (kind, mut body) = Record::Set(set).encode();
+        // A project.
+        body[80 + 6] = 4;
         assert_eq!(decode(kind, &body), Err(BadRecord::Unsupported { kind }));
     }
 }

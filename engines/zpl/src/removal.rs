@@ -3,14 +3,12 @@
 use file_system::rights::check_sticky;
 use file_system::{Changed, Done, FileError, Identity, Kind, Node, Removable, Renamed};
 
-use crate::changes::{changed, logged, with_entries};
-use crate::convert::{attributes_of, entry_object, entry_type, failure, now_after};
+use crate::changes::{LARGE_BYTES, changed, logged, with_entries};
+use crate::convert::{attributes_of, entry_object, entry_type, failure, flag, now_after};
 use crate::file_system::Zpl;
 use crate::objects::{Has, ObjectError, Objects, Step, Stored};
 use crate::records::Record;
 
-/// What is longer is freed in several transactions.
-const LARGE_BYTES: u64 = 16 << 20;
 /// More directories than any path has.
 const DEPTH_MAX: usize = 1 << 16;
 
@@ -19,6 +17,13 @@ struct Losing {
     object: u64,
     stored: Stored,
     is_directory: bool,
+}
+
+/// The names of a renaming, and whether the log is told.
+struct Names<'a> {
+    from: (Node, &'a [u8]),
+    to: (Node, &'a [u8]),
+    is_noted: bool,
 }
 
 impl Losing {
@@ -69,6 +74,10 @@ impl<O: Objects> Zpl<O> {
         let attributes = attributes_of(&stored)?;
         let directory = self.judged(directory, parent, who)?;
         check_sticky(&directory, &attributes, who)?;
+        // Whoever may only add names takes none away.
+        self.check_flags(parent, flag::APPEND_ONLY)?;
+        self.check_kept(&stored)?;
+        self.check_flags(&stored, flag::NO_UNLINK)?;
         Ok(Losing {
             object,
             stored,
@@ -167,9 +176,29 @@ impl<O: Objects> Zpl<O> {
     ) -> Done<Renamed> {
         self.check_name(from.1)?;
         self.check_name(to.1)?;
+        self.rename_noted(who, from, to, true)
+    }
+
+    /// Renames by a log whose record has more to be done: only its last change notes that it was replayed.
+    pub(crate) fn rename_unnoted(
+        &self,
+        who: &Identity,
+        from: (Node, &[u8]),
+        to: (Node, &[u8]),
+    ) -> Done {
+        self.rename_noted(who, from, to, false).map(drop)
+    }
+
+    fn rename_noted(
+        &self,
+        who: &Identity,
+        from: (Node, &[u8]),
+        to: (Node, &[u8]),
+        is_noted: bool,
+    ) -> Done<Renamed> {
         let (renamed, gone) = {
             let _names = self.lock_names();
-            self.rename_locked(who, from, to)?
+            self.rename_locked(who, from, to, is_noted)?
         };
         if let Some(object) = gone {
             self.purge_told(object);
@@ -182,6 +211,7 @@ impl<O: Objects> Zpl<O> {
         who: &Identity,
         from: (Node, &[u8]),
         to: (Node, &[u8]),
+        is_noted: bool,
     ) -> Done<(Renamed, Option<u64>)> {
         self.directory(who, from.0, true)?;
         self.directory(who, to.0, true)?;
@@ -207,7 +237,8 @@ impl<O: Objects> Zpl<O> {
             Some(target) => Some(self.replaced(who, (to.0.object, &parents.1), &mover, target)?),
             None => None,
         };
-        self.rename_all(from, to, &parents, &mover, replaced.as_ref())
+        let names = Names { from, to, is_noted };
+        self.rename_all(&names, &parents, &mover, replaced.as_ref())
     }
 
     /// What the rename replaces, if it may.
@@ -231,12 +262,12 @@ impl<O: Objects> Zpl<O> {
     /// Performs a rename that was checked.
     fn rename_all(
         &self,
-        from: (Node, &[u8]),
-        to: (Node, &[u8]),
+        names: &Names<'_>,
         parents: &(Stored, Stored),
         mover: &Losing,
         replaced: Option<&Losing>,
     ) -> Done<(Renamed, Option<u64>)> {
+        let (from, to) = (names.from, names.to);
         let moved = i64::from(mover.is_directory);
         let gone = replaced.map_or(0, |losing| i64::from(losing.is_directory));
         let entries = 1 - i64::from(replaced.is_some());
@@ -290,16 +321,75 @@ impl<O: Objects> Zpl<O> {
             steps.extend(rest);
             freed = is_last.then_some(losing.object);
         }
-        steps.push(logged(&Record::Rename {
-            from: (from.0.object, from.1),
-            to: (to.0.object, to.1),
-        }));
+        if names.is_noted {
+            steps.push(logged(&Record::Rename {
+                from: (from.0.object, from.1),
+                to: (to.0.object, to.1),
+            }));
+        }
         self.objects.change(&steps, false).map_err(failure)?;
         let renamed = Renamed {
             from: changed(&parents.0, &set_from)?,
             to: changed(&parents.1, &set_to)?,
         };
         Ok((renamed, freed.filter(|object| !self.is_held(*object))))
+    }
+
+    /// Lets two names change places. Only a log asks for it.
+    pub(crate) fn exchange(&self, from: (Node, &[u8]), to: (Node, &[u8])) -> Done {
+        let _names = self.lock_names();
+        let find = |(directory, name): (Node, &[u8])| {
+            let object = self.entry(directory.object, name)?;
+            object.ok_or(FileError::NotFound)
+        };
+        let (first, second) = (find(from)?, find(to)?);
+        let _changing = self
+            .locks
+            .change(&[from.0.object, to.0.object, first, second]);
+        let stored = |object| self.objects.stored(object).map_err(failure);
+        let (parents, moved) = (
+            (stored(from.0.object)?, stored(to.0.object)?),
+            (stored(first)?, stored(second)?),
+        );
+        let directories = |stored: &Stored| {
+            let kind = attributes_of(stored)?.kind;
+            Ok::<_, FileError>(i64::from(kind == Kind::Directory))
+        };
+        let more = directories(&moved.1)? - directories(&moved.0)?;
+        let enter = |(directory, name): (Node, _), object, stored: &Stored| Step::Enter {
+            directory: directory.object,
+            name,
+            value: entry_type(stored.mode) | object,
+            is_new: false,
+            replaces: true,
+        };
+        let set = |object, stored| Step::Set {
+            object,
+            stored,
+            acl: None,
+        };
+        let placed = |directory: Node, stored: &Stored| Stored {
+            parent: directory.object,
+            ctime: now_after(stored.ctime),
+            has: Has::PARENT.with(Has::CTIME),
+            ..Stored::default()
+        };
+        let is_same = from.0.object == to.0.object;
+        let mut steps = vec![
+            enter(from, second, &moved.1),
+            enter(to, first, &moved.0),
+            set(second, placed(from.0, &moved.1)),
+            set(first, placed(to.0, &moved.0)),
+        ];
+        let more = if is_same { 0 } else { more };
+        steps.push(set(from.0.object, with_entries(&parents.0, 0, more)));
+        if !is_same {
+            steps.push(set(to.0.object, with_entries(&parents.1, 0, -more)));
+        }
+        let (from, to) = ((from.0.object, from.1), (to.0.object, to.1));
+        steps.push(logged(&Record::Exchange { from, to }));
+        self.objects.change(&steps, false).map_err(failure)?;
+        Ok(())
     }
 
     /// Frees an object without a name. A failure is told: the next open tries again.
@@ -408,7 +498,7 @@ impl<O: Objects> Zpl<O> {
     }
 }
 
-fn without_name(object: u64) -> Step<'static> {
+pub(crate) fn without_name(object: u64) -> Step<'static> {
     Step::Set {
         object,
         stored: Stored {

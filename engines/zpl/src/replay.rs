@@ -2,13 +2,14 @@
 //! becomes one change, which also notes how far the replay has come.
 
 use file_system::{
-    Done, FileError, FileSystem, Guard, Identity, Node, Removable, SetAttributes, SetTime,
+    Done, FileError, FileSystem, Guard, Identity, Kind, Node, Removable, SetAttributes, SetTime,
 };
 
-use crate::changes::{NewObject, fresh};
-use crate::convert::{MODE_MASK, failure, time_of};
+use crate::acl;
+use crate::changes::{NewObject, fresh, logged};
+use crate::convert::{MODE_MASK, failure, flag, now_after, time_of};
 use crate::file_system::Zpl;
-use crate::objects::{Has, ObjectError, Objects, Stored};
+use crate::objects::{Has, ObjectError, Objects, Step, Stored};
 use crate::records::{Bytes, Creation, Record, Setting, decode, set};
 
 const ROOT: Identity = Identity {
@@ -19,6 +20,13 @@ const ROOT: Identity = Identity {
 
 /// Replays all of the log. One that has nothing to replay only begins anew.
 pub fn run<O: Objects>(zpl: &Zpl<O>) -> Result<(), ObjectError> {
+    zpl.set_replaying(true);
+    let replayed = run_all(zpl);
+    zpl.set_replaying(false);
+    replayed
+}
+
+fn run_all<O: Objects>(zpl: &Zpl<O>) -> Result<(), ObjectError> {
     zpl.objects.replay_log(&mut |kind, body| {
         let record = decode(kind, body).map_err(|error| {
             tracing::error!(%error, "the intent log cannot be replayed");
@@ -37,7 +45,8 @@ pub fn run<O: Objects>(zpl: &Zpl<O>) -> Result<(), ObjectError> {
 
 fn replay<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>) -> Done {
     match *record {
-        Record::Create(new) => create(zpl, &new),
+        Record::Create(new) => create(zpl, &new, None),
+        Record::MakeExtended(new) => make_extended(zpl, &new),
         Record::Remove {
             directory,
             name,
@@ -63,6 +72,36 @@ fn replay<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>) -> Done {
             let to = (node(zpl, to.0)?, to.1);
             zpl.rename(&ROOT, from, to).map(drop)
         }
+        Record::Exchange { from, to } => {
+            let from = (node(zpl, from.0)?, from.1);
+            zpl.exchange(from, (node(zpl, to.0)?, to.1))
+        }
+        Record::Whiteout { from, to, whiteout } => {
+            let device = Creation {
+                directory: from.0,
+                name: from.1,
+                ..whiteout
+            };
+            create(zpl, &device, Some(to))
+        }
+        Record::Extended {
+            object,
+            name,
+            value,
+        } => match zpl.objects.stored(object) {
+            Ok(_) => zpl.replay_extended(object, name, value),
+            error => skip(error),
+        },
+        Record::Clone {
+            object,
+            offset,
+            length,
+            pointers,
+            ..
+        } => match zpl.objects.stored(object) {
+            Ok(stored) => clone(zpl, record, object, &stored, (offset, length, pointers)),
+            error => skip(error),
+        },
         Record::Write {
             object,
             offset,
@@ -82,6 +121,7 @@ fn replay<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>) -> Done {
         },
         Record::Set(set) => match zpl.objects.stored(set.object) {
             Ok(stored) => {
+                set_flags(zpl, &set, &stored)?;
                 let node = of(set.object, &stored);
                 zpl.set(&ROOT, node, &wanted(&set), &Guard::default())
                     .map(drop)
@@ -111,25 +151,105 @@ fn node<O: Objects>(zpl: &Zpl<O>, object: u64) -> Done<Node> {
     Ok(of(object, &stored))
 }
 
-fn create<O: Objects>(zpl: &Zpl<O>, new: &Creation<'_>) -> Done {
+/// Makes an object; what has its name now is renamed to `renamed` before.
+fn create<O: Objects>(zpl: &Zpl<O>, new: &Creation<'_>, renamed: Option<(u64, &[u8])>) -> Done {
+    let directory = node(zpl, new.directory)?;
+    if let Some(to) = renamed {
+        // A crash in between has renamed it already, and noted nothing.
+        let is_done = zpl.entry(new.directory, new.name)?.is_none();
+        if !is_done {
+            let to = (node(zpl, to.0)?, to.1);
+            zpl.rename_unnoted(&ROOT, (directory, new.name), to)?;
+        }
+    }
     let _names = zpl.lock_names();
     let _changing = zpl.locks.change(&[new.directory]);
-    let parent = zpl.directory(&ROOT, node(zpl, new.directory)?, true)?;
+    let parent = zpl.directory(&ROOT, directory, true)?;
+    let new_object = replayed_object(new, &parent);
+    let made = zpl.create(new.directory, &parent, new.name, &new_object)?;
+    debug_assert_eq!(made.object.node.object, new.object);
+    Ok(())
+}
+
+fn replayed_object<'a>(new: &Creation<'a>, parent: &Stored) -> NewObject<'a> {
     let size = new.link.map_or(0, |to| to.len() as u64);
     let owner = (new.mode, new.uid, new.gid);
     let stored = Stored {
         generation: new.generation,
         slots: new.slots,
-        ..fresh(new.directory, owner, size, new.device, new.crtime, &parent)
+        ..fresh(new.directory, owner, size, new.device, new.crtime, parent)
     };
-    let new_object = NewObject {
+    NewObject {
         stored,
         link: new.link,
         claims: Some(new.object),
         then: None,
+    }
+}
+
+/// The directory of an object's extended attributes, which has no name.
+fn make_extended<O: Objects>(zpl: &Zpl<O>, new: &Creation<'_>) -> Done {
+    let _changing = zpl.locks.change(&[new.directory]);
+    let owner = zpl.objects.stored(new.directory).map_err(failure)?;
+    let mut made = replayed_object(new, &owner).stored;
+    made.flags |= flag::EXTENDED;
+    let list = acl::trivial((made.mode & 0o777) as u32, Kind::Directory);
+    let steps = [
+        Step::Make {
+            claims: Some(new.object),
+            stored: &made,
+            acl: &list,
+            link: None,
+        },
+        Step::Set {
+            object: new.directory,
+            stored: Stored {
+                extended: new.object,
+                has: Has::EXTENDED,
+                ..Stored::default()
+            },
+            acl: None,
+        },
+        logged(&Record::MakeExtended(*new)),
+    ];
+    zpl.objects.change(&steps, false).map_err(failure)?;
+    Ok(())
+}
+
+fn clone<O: Objects>(
+    zpl: &Zpl<O>,
+    record: &Record<'_>,
+    object: u64,
+    stored: &Stored,
+    (offset, length, pointers): (u64, u64, &[u8]),
+) -> Done {
+    let Record::Clone { block_size, .. } = *record else {
+        return Err(FileError::Invalid);
     };
-    let made = zpl.create(new.directory, &parent, new.name, &new_object)?;
-    debug_assert_eq!(made.object.node.object, new.object);
+    let _changing = zpl.locks.change(&[object]);
+    let time = now_after(stored.ctime);
+    let steps = [
+        Step::Clone {
+            object,
+            offset,
+            length,
+            pointers,
+            block_size: Some(block_size).filter(|size| *size > stored.block_size),
+        },
+        Step::Set {
+            object,
+            stored: Stored {
+                size: stored.size.max(offset + length),
+                mtime: time,
+                ctime: time,
+                has: Has::SIZE.with(Has::MTIME).with(Has::CTIME),
+                ..Stored::default()
+            },
+            acl: None,
+        },
+        logged(record),
+    ];
+    zpl.objects.change(&steps, false).map_err(failure)?;
     Ok(())
 }
 
@@ -166,6 +286,25 @@ fn truncate<O: Objects>(zpl: &Zpl<O>, node: Node, size: u64, offset: u64, length
         0 => Ok(()),
         length => zpl.punch(node, offset, length),
     }
+}
+
+/// What `chattr` has set or cleared. The change of the other attributes notes that the record was replayed.
+fn set_flags<O: Objects>(zpl: &Zpl<O>, record: &Setting, stored: &Stored) -> Done {
+    let [which, values] = record.flags;
+    if which == 0 {
+        return Ok(());
+    }
+    let step = Step::Set {
+        object: record.object,
+        stored: Stored {
+            flags: stored.flags & !which | values,
+            has: Has::FLAGS,
+            ..Stored::default()
+        },
+        acl: None,
+    };
+    zpl.objects.change(&[step], false).map_err(failure)?;
+    Ok(())
 }
 
 /// What a record of attributes asks for.

@@ -132,6 +132,8 @@ pub const BH_HAS_EXTENDED: u64 = 1 << 14;
 pub const BH_TEXT_LINK: u32 = 0;
 /// An attribute of variable length.
 pub const BH_TEXT_ACL: u32 = 1;
+/// An attribute of variable length.
+pub const BH_TEXT_EXTENDED: u32 = 2;
 /// Value of `kind`, or a bit of `flags`.
 pub const BH_STEP_MAKE: u32 = 0;
 /// Value of `kind`, or a bit of `flags`.
@@ -150,6 +152,12 @@ pub const BH_STEP_FREE: u32 = 6;
 pub const BH_STEP_WRITE: u32 = 7;
 /// Value of `kind`, or a bit of `flags`.
 pub const BH_STEP_LOG: u32 = 8;
+/// Value of `kind`, or a bit of `flags`.
+pub const BH_STEP_EXTEND: u32 = 9;
+/// Value of `kind`, or a bit of `flags`.
+pub const BH_STEP_CLONE: u32 = 10;
+/// Value of `kind`, or a bit of `flags`.
+pub const BH_STEP_HOLE: u32 = 11;
 /// Value of `kind`, or a bit of `flags`.
 pub const BH_STEP_OF_NEW: u32 = 1;
 /// Value of `kind`, or a bit of `flags`.

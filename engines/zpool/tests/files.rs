@@ -9,7 +9,8 @@ use engine::capabilities::{Datasets, FileSystems, Ownership, Properties};
 use engine::dataset::{DatasetErrorKind, DatasetRef, Value};
 use engine::pool::{GroupKind, PoolSpec};
 use file_system::{
-    FileError, FileSystem, Guard, Identity, Make, Node, Removable, SetAttributes, conformance,
+    FileError, FileSystem, Guard, Identity, Make, Node, Removable, SetAttributes, SetExtended,
+    conformance,
 };
 use support::{Parts, disks, export, isolated, options, part, tank};
 use units::VolumeName;
@@ -122,6 +123,16 @@ fn leave_changes(files: &dyn FileSystem) {
     };
     let set = files.set_attributes(&ROOT, cut, &changes, &Guard::default());
     set.expect("root may");
+    for (name, value) in [
+        (&b"kept"[..], &b"value"[..]),
+        (b"gone", b"x"),
+        (b"empty", b""),
+    ] {
+        let set = files.set_extended(&ROOT, cut, name, value, SetExtended::Create);
+        set.expect("room");
+    }
+    let removed = files.remove_extended(&ROOT, cut, b"gone");
+    removed.expect("it is there");
     make(files, root, b"gone", Make::File);
     let removed = files.remove(&ROOT, root, b"gone", Removable::Any);
     removed.expect("it is there");
@@ -154,6 +165,10 @@ fn check_changes(files: &dyn FileSystem) {
     assert!(contents(files, cut) == expected, "contents of the cut file");
     let known = files.attributes(cut).expect("there");
     assert_eq!((known.mode, known.uid, known.gid), (0o4711, 10, 20));
+    let names = files.extended_names(&ROOT, cut);
+    assert_eq!(names, Ok(vec![b"empty".to_vec(), b"kept".to_vec()]));
+    let value = files.extended(&ROOT, cut, b"kept");
+    assert_eq!(value, Ok(b"value".to_vec()));
     for name in [&b"gone"[..], b"empty"] {
         assert_eq!(look_up(files, root, name), Err(FileError::NotFound));
     }

@@ -248,6 +248,38 @@ impl Pointed {
                 raw.value = *offset;
                 raw.block_size = block_size.unwrap_or(0);
             }
+            Step::Hole {
+                object,
+                offset,
+                length,
+            } => {
+                raw.kind = sys::BH_STEP_HOLE;
+                raw.object = *object;
+                raw.value = *offset;
+                raw.length = length.unwrap_or(0);
+            }
+            Step::Extend { object, list } => {
+                give(list);
+                raw.kind = sys::BH_STEP_EXTEND;
+                raw.object = *object;
+            }
+            Step::Clone {
+                object,
+                offset,
+                length,
+                pointers,
+                block_size,
+            } => {
+                give(pointers);
+                raw.kind = sys::BH_STEP_CLONE;
+                raw.object = *object;
+                raw.value = *offset;
+                raw.block_size = block_size.unwrap_or(0);
+                raw.node = self.node(&Stored {
+                    size: *length,
+                    ..Stored::default()
+                });
+            }
             Step::Log {
                 kind,
                 body,
@@ -359,6 +391,7 @@ impl Objects for Files {
         let which = match which {
             Text::Link => sys::BH_TEXT_LINK,
             Text::Acl => sys::BH_TEXT_ACL,
+            Text::Extended => sys::BH_TEXT_EXTENDED,
         };
         let mut bytes = vec![0; bytes_max];
         let mut length = bytes.len() as u64;

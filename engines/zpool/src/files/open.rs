@@ -67,6 +67,13 @@ fn refused(name: &str, error: &OpenError) -> DatasetError {
     DatasetError::new(DOING, name, kind)
 }
 
+impl FileSystem {
+    /// The objects that its files are made of. Whoever changes them by this knows what they are.
+    pub fn objects(&self) -> &Files {
+        self.zpl.objects()
+    }
+}
+
 impl OpenFileSystem for FileSystem {
     fn name(&self) -> &str {
         &self.name
@@ -95,18 +102,29 @@ impl std::fmt::Debug for FileSystem {
     }
 }
 
+impl Pool {
+    /// As [`FileSystems::open_file_system`], for whoever needs more than its files.
+    pub fn open_files(
+        &self,
+        dataset: DatasetRef<'_>,
+        read_only: bool,
+    ) -> Result<FileSystem, DatasetError> {
+        let name = self.own(DOING, dataset)?.as_str().to_owned();
+        let files = open_files(&name, read_only)?;
+        let zpl = Zpl::open(files).map_err(|error| refused(&name, &error))?;
+        Ok(FileSystem {
+            name,
+            zpl: Arc::new(zpl),
+        })
+    }
+}
+
 impl FileSystems for Pool {
     fn open_file_system(
         &self,
         dataset: DatasetRef<'_>,
         read_only: bool,
     ) -> Result<Box<dyn OpenFileSystem>, DatasetError> {
-        let name = self.own(DOING, dataset)?.as_str().to_owned();
-        let files = open_files(&name, read_only)?;
-        let zpl = Zpl::open(files).map_err(|error| refused(&name, &error))?;
-        Ok(Box::new(FileSystem {
-            name,
-            zpl: Arc::new(zpl),
-        }))
+        Ok(Box::new(self.open_files(dataset, read_only)?))
     }
 }
