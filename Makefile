@@ -8,6 +8,8 @@ PYTHON := /usr/bin/python3
 ROUNDS ?= 50
 SEED ?=
 LEGS ?= none
+# 1: of the crash proofs the one of files.
+FILES ?=
 FUZZ_SECONDS ?= $(or $(SECONDS),60)
 REPETITIONS ?= 3
 DISK_REPETITIONS ?= 1
@@ -24,7 +26,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb deb-witness demo demo-legs demo-single test lint unit conformance crash legs hostile rollback operations operations-crash operations-steps guide races requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool
+.PHONY: help deps build install deb deb-witness demo demo-legs demo-single test lint unit conformance crash crash-files crash-volumes legs hostile rollback operations operations-crash operations-steps guide races requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -78,7 +80,14 @@ conformance: build ## iscsi-test-cu and the NBD clients
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.conformance
 
-crash: build ## ROUNDS kills with verified clients; LEGS=mix harms a leg meanwhile, ONE_FILE=1 has no mirror
+crash: $(if $(FILES),crash-files,crash-volumes) ## ROUNDS kills with verified clients; LEGS=mix harms a leg meanwhile, ONE_FILE=1 has no mirror; FILES=1: of who changes files
+
+crash-files:
+	@scripts/deps.sh test
+	$(CARGO) build --locked -p zpool --example files
+	$(PYTHON) -m proof.files --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
+
+crash-volumes: build
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.crash --rounds $(ROUNDS) --legs-fault $(LEGS) $(if $(ONE_FILE),--one-file) $(if $(SEED),--seed $(SEED))
 
@@ -150,6 +159,7 @@ stock: build ## ROUNDS of moves and lost power under qemu's own iSCSI and NBD cl
 
 linux: build ## a real Linux initiator, in a virtual machine
 	@scripts/deps.sh linux
+	$(CARGO) build --locked -p zpool --example files
 	$(PYTHON) -m proof.linux
 
 fuzz: ## SECONDS of coverage-guided fuzzing, shared by the parsers

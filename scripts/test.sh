@@ -45,6 +45,7 @@ proofs() {
     run make crash ROUNDS="${CRASH_ROUNDS:-50}"
     run make crash ROUNDS="${LEGS_ROUNDS:-16}" LEGS=mix
     run make crash ROUNDS="${ONE_FILE_ROUNDS:-12}" ONE_FILE=1
+    run make crash ROUNDS="${FILES_ROUNDS:-10}" FILES=1
     run make hostile
     run make rollback ROUNDS="${ROLLBACK_ROUNDS:-12}"
     run make operations

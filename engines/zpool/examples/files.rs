@@ -1,0 +1,621 @@
+//! A program for proofs: performs commands from standard input on the files of a pool's file systems, and answers each with
+//! a line.
+//!
+//! `files POOL FOLDER create|import SECONDS`: the pool is on all files of the folder, and transaction groups come after so many
+//! seconds. A command begins with its lane: each lane has a thread of its own, and performs its commands one after the other. An answer
+//! begins with the lane, too: `LANE ok WORDS` or `LANE error WHY`. The end of the input ends the process at once, like a crash;
+//! `LANE export` before it closes the pool in good order.
+//!
+//! Words of a command are separated by spaces. Names and texts are written by `%XX` where they are not letters, digits or `._-/`.
+//!
+//! | command | what it does |
+//! |---|---|
+//! | `create DATASET` | makes a file system |
+//! | `create-secret DATASET HEX` | makes an encrypted one |
+//! | `key DATASET HEX` | loads its key |
+//! | `set DATASET PROPERTY VALUE` | sets a property of it |
+//! | `open DATASET` | opens it, and tells the number of its root; the lane's further commands are about its files |
+//! | `close` | closes it |
+//! | `make KIND PATH MODE UID GID [TEXT]` | `file`, `directory`, `link`, `block`, `character`, `socket`, `pipe`; of a link where it leads, of a device `MAJOR:MINOR` |
+//! | `write PATH OFFSET LENGTH TOKEN` | writes TOKEN, 16 characters, over and over; where one begins depends on the offset only |
+//! | `read PATH OFFSET LENGTH` | tells the bytes in hex, fewer at the end |
+//! | `size PATH BYTES`, `punch PATH OFFSET LENGTH` | |
+//! | `mode PATH OCTAL`, `owner PATH UID GID`, `times PATH ATIME MTIME` | times in nanoseconds since 1970 |
+//! | `rename FROM TO`, `link PATH NEW`, `remove PATH`, `remove-directory PATH` | |
+//! | `hold PATH` | keeps an object when it loses its last name |
+//! | `attribute PATH NAME [VALUE]` | sets an extended attribute, or takes it away |
+//! | `attributes PATH` | tells them: `NAME=VALUE` each |
+//! | `log KIND HEX` | adds a record to the intent log, and changes nothing |
+//! | `note NAME NUMBER` | an entry of the master node |
+//! | `orphan` | an object without a name; tells its number |
+//! | `commit`, `sync` | by the intent log, by a transaction group |
+//! | `tree` | a line of `LANE entry WORDS` for each name, then the answer |
+
+use std::collections::HashMap;
+use std::io::{BufRead, Write};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+use engine::OpenFileSystem;
+use engine::capabilities::{Datasets, Keys, Ownership, Properties};
+use engine::dataset::Value;
+use engine::keys::{KeyFormat, KeyMaterial, NewKey};
+use engine::pool::{GroupKind, ImportOptions, PoolSpec, SafeToOwn};
+use file_system::{
+    Attributes, FileSystem, Guard, Identity, Kind, Make, Node, Removable, SetAttributes,
+    SetExtended, SetTime, Time,
+};
+use units::VolumeName;
+use zeroize::Zeroizing;
+use zpl::objects::{Has, Objects, Step, Stored};
+use zpool::{Engine, EngineOptions, HostId, Pool};
+
+const ROOT: Identity = Identity {
+    uid: 0,
+    gid: 0,
+    groups: Vec::new(),
+};
+const MASTER_NODE: u64 = 1;
+const TOKEN_BYTES: usize = 16;
+const READ_BYTES: usize = 1 << 20;
+
+type Answer = Result<String, String>;
+
+fn told(error: impl std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        words = format!("{words}: {error}");
+        source = error.source();
+    }
+    words.replace('\n', " ")
+}
+
+fn decoded(word: &str) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let mut rest = word.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        if *first == b'%' {
+            let digits = behind
+                .get(..2)
+                .and_then(|digits| std::str::from_utf8(digits).ok());
+            let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+            bytes.push(byte.ok_or("a % without two digits")?);
+            rest = &behind[2..];
+        } else {
+            bytes.push(*first);
+            rest = behind;
+        }
+    }
+    Ok(bytes)
+}
+
+fn encoded(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'_' | b'-' | b'/' => {
+                char::from(*byte).to_string()
+            }
+            byte => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+fn unhex(digits: &str) -> Result<Vec<u8>, String> {
+    let bytes = digits.as_bytes().chunks(2).map(|pair| {
+        let pair = std::str::from_utf8(pair).ok()?;
+        u8::from_str_radix(pair, 16).ok()
+    });
+    let bytes: Option<Vec<u8>> = bytes.collect();
+    bytes.ok_or_else(|| "no hex digits".to_owned())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The words of a command.
+struct Words<'a>(std::str::SplitWhitespace<'a>);
+
+impl<'a> Words<'a> {
+    fn word(&mut self) -> Result<&'a str, String> {
+        self.0.next().ok_or_else(|| "a word is missing".to_owned())
+    }
+
+    fn number(&mut self) -> Result<u64, String> {
+        self.word()?.parse().map_err(told)
+    }
+
+    fn id(&mut self) -> Result<u32, String> {
+        self.word()?.parse().map_err(told)
+    }
+
+    fn octal(&mut self) -> Result<u32, String> {
+        u32::from_str_radix(self.word()?, 8).map_err(told)
+    }
+
+    fn time(&mut self) -> Result<SetTime, String> {
+        let nanoseconds: i128 = self.word()?.parse().map_err(told)?;
+        let second = 1_000_000_000;
+        Ok(SetTime::To(Time {
+            seconds: nanoseconds.div_euclid(second) as i64,
+            nanoseconds: nanoseconds.rem_euclid(second) as u32,
+        }))
+    }
+
+    fn dataset(&mut self) -> Result<VolumeName, String> {
+        self.word()?.parse().map_err(told)
+    }
+
+    fn text(&mut self) -> Result<Vec<u8>, String> {
+        decoded(self.word()?)
+    }
+}
+
+/// A lane: its thread, and the file system that it has open.
+struct Lane {
+    pool: Arc<Mutex<Option<Pool>>>,
+    opened: Option<zpool::files::FileSystem>,
+    says: Sender<String>,
+    number: u32,
+}
+
+impl Lane {
+    fn run(mut self, commands: &Receiver<String>) {
+        for command in commands {
+            let answer = match self.perform(&command) {
+                Ok(words) => format!("{} ok {words}", self.number),
+                Err(why) => format!("{} error {why}", self.number),
+            };
+            if self.says.send(answer).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn files(&self) -> Result<Arc<dyn FileSystem>, String> {
+        let opened = self.opened.as_ref().ok_or("no file system is open")?;
+        Ok(opened.files())
+    }
+
+    fn perform(&mut self, command: &str) -> Answer {
+        let mut words = Words(command.split_whitespace());
+        match words.word()? {
+            "open" => {
+                let name = words.dataset()?;
+                let pool = self.pool.lock().expect("no panic");
+                let pool = pool.as_ref().ok_or("the pool is exported")?;
+                let opened = pool.open_files((&name).into(), false).map_err(told)?;
+                let root = opened.files().root();
+                self.opened = Some(opened);
+                Ok(root.object.to_string())
+            }
+            "close" => {
+                self.opened = None;
+                Ok(String::new())
+            }
+            "tree" => self.tree(),
+            what @ ("log" | "note" | "orphan") => self.experiment(what, &mut words),
+            what @ ("create" | "create-secret" | "key" | "set" | "sync" | "export") => {
+                self.administer(what, &mut words)
+            }
+            what => perform(&*self.files()?, what, &mut words),
+        }
+    }
+
+    fn administer(&self, what: &str, words: &mut Words<'_>) -> Answer {
+        let mut guard = self.pool.lock().expect("no panic");
+        if what == "export" {
+            let pool = guard.take().ok_or("the pool is exported")?;
+            pool.export().map_err(|(_, error)| told(error))?;
+            return Ok(String::new());
+        }
+        let pool = guard.as_ref().ok_or("the pool is exported")?;
+        if what == "sync" {
+            pool.sync().map_err(told)?;
+            return Ok(String::new());
+        }
+        let name = words.dataset()?;
+        let done = match what {
+            "create" => pool.create_parents(&format!("{name}/below").parse().map_err(told)?),
+            "key" => pool.load_key((&name).into(), &material(words)?),
+            "create-secret" => {
+                let key = NewKey {
+                    suite: None,
+                    format: KeyFormat::Raw,
+                    material: material(words)?,
+                    iterations: None,
+                    location: "prompt".to_owned(),
+                };
+                pool.create_key_parent(&name, &key, &[])
+            }
+            _ => {
+                let property = words.word()?.to_owned();
+                let value = words.word()?;
+                let value = match value.parse() {
+                    Ok(number) => Value::Number(number),
+                    Err(_) => Value::Text(value.to_owned()),
+                };
+                pool.set_dataset_properties((&name).into(), &[(property, value)])
+            }
+        };
+        done.map_err(told)?;
+        Ok(String::new())
+    }
+
+    /// What no file system does: a kernel is to judge what comes of it.
+    fn experiment(&self, what: &str, words: &mut Words<'_>) -> Answer {
+        let opened = self.opened.as_ref().ok_or("no file system is open")?;
+        let name;
+        let stored = Stored {
+            mode: 0o100_600,
+            links: 1,
+            has: Has::NEW,
+            ..Stored::default()
+        };
+        let list = zpl::acl::trivial(0o600, Kind::File);
+        let step = match what {
+            "orphan" => Step::Make {
+                claims: None,
+                stored: &stored,
+                acl: &list,
+                link: None,
+            },
+            "log" => Step::Log {
+                kind: words.number()?,
+                body: unhex(words.word()?)?,
+                is_new: false,
+                generation: 0,
+            },
+            _ => {
+                name = words.text()?;
+                Step::Enter {
+                    directory: MASTER_NODE,
+                    name: &name,
+                    value: words.number()?,
+                    is_new: false,
+                    replaces: true,
+                }
+            }
+        };
+        let outcome = opened.objects().change(&[step], false);
+        Ok(outcome.map_err(told)?.object.to_string())
+    }
+
+    fn tree(&self) -> Answer {
+        let files = self.files()?;
+        let mut seen = HashMap::new();
+        let mut waiting = vec![(b"/".to_vec(), files.root())];
+        let mut count = 0;
+        while let Some((path, node)) = waiting.pop() {
+            let attributes = files.attributes(node).map_err(told)?;
+            let said = entry(&*files, node, &attributes, &mut seen)?;
+            let line = format!("{} entry {} {said}", self.number, encoded(&path));
+            self.says.send(line).map_err(told)?;
+            count += 1;
+            if attributes.kind == Kind::Directory {
+                waiting.extend(inside(&*files, &path, node)?);
+            }
+        }
+        Ok(count.to_string())
+    }
+}
+
+/// The names in a directory.
+fn inside(
+    files: &dyn FileSystem,
+    path: &[u8],
+    directory: Node,
+) -> Result<Vec<(Vec<u8>, Node)>, String> {
+    let mut names = Vec::new();
+    let mut visit = |entry: file_system::Entry<'_>| {
+        names.push(entry.name.to_vec());
+        true
+    };
+    files
+        .read_directory(&ROOT, directory, 0, &mut visit)
+        .map_err(told)?;
+    let slash = match path {
+        b"/" => &b""[..],
+        _ => b"/",
+    };
+    let found = names.into_iter().map(|name| {
+        let object = files.look_up(&ROOT, directory, &name).map_err(told)?;
+        Ok(([path, slash, &name].concat(), object.node))
+    });
+    found.collect()
+}
+
+fn nanoseconds(time: Time) -> i128 {
+    i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds)
+}
+
+/// Kind, mode, owner, links, size, times, device, and contents of an object.
+fn entry(
+    files: &dyn FileSystem,
+    node: Node,
+    attributes: &Attributes,
+    seen: &mut HashMap<u64, String>,
+) -> Answer {
+    let (kind, contents) = match attributes.kind {
+        Kind::File => ("file", sum(files, node, attributes.size, seen)?),
+        Kind::Directory => ("directory", "-".to_owned()),
+        Kind::Link => ("link", encoded(&files.read_link(node).map_err(told)?)),
+        Kind::BlockDevice => ("block", "-".to_owned()),
+        Kind::CharacterDevice => ("character", "-".to_owned()),
+        Kind::Socket => ("socket", "-".to_owned()),
+        Kind::Pipe => ("pipe", "-".to_owned()),
+    };
+    Ok(format!(
+        "{kind} {:o} {} {} {} {} {} {} {} {}:{} {contents}",
+        attributes.mode,
+        attributes.uid,
+        attributes.gid,
+        attributes.links,
+        attributes.size,
+        nanoseconds(attributes.accessed),
+        nanoseconds(attributes.modified),
+        nanoseconds(attributes.created),
+        attributes.device.0,
+        attributes.device.1,
+    ))
+}
+
+/// The SHA-256 of what a file holds.
+fn sum(files: &dyn FileSystem, node: Node, size: u64, seen: &mut HashMap<u64, String>) -> Answer {
+    if let Some(sum) = seen.get(&node.object) {
+        return Ok(sum.clone());
+    }
+    let mut context = ring::digest::Context::new(&ring::digest::SHA256);
+    let mut buffer = vec![0; READ_BYTES];
+    let mut at = 0;
+    while at < size {
+        let read = files.read(node, at, &mut buffer).map_err(told)?;
+        context.update(&buffer[..read.length]);
+        at += read.length as u64;
+        if read.length == 0 {
+            return Err(format!("a file of {size} bytes ends at {at}"));
+        }
+    }
+    let digest = context.finish();
+    let text: String = digest
+        .as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    seen.insert(node.object, text.clone());
+    Ok(text)
+}
+
+fn material(words: &mut Words<'_>) -> Result<KeyMaterial, String> {
+    Ok(KeyMaterial::new(Zeroizing::new(unhex(words.word()?)?)))
+}
+
+fn found(files: &dyn FileSystem, path: &[u8]) -> Result<Node, String> {
+    let mut node = files.root();
+    for name in path
+        .split(|byte| *byte == b'/')
+        .filter(|name| !name.is_empty())
+    {
+        node = files.look_up(&ROOT, node, name).map_err(told)?.node;
+    }
+    Ok(node)
+}
+
+/// The directory of a path, and its last name.
+fn place<'a>(files: &dyn FileSystem, path: &'a [u8]) -> Result<(Node, &'a [u8]), String> {
+    let slash = path.iter().rposition(|byte| *byte == b'/');
+    let slash = slash.ok_or("a path begins with /")?;
+    Ok((found(files, &path[..slash])?, &path[slash + 1..]))
+}
+
+fn make(files: &dyn FileSystem, words: &mut Words<'_>) -> Answer {
+    let kind = words.word()?;
+    let path = words.text()?;
+    let (mode, uid, gid) = (words.octal()?, words.id()?, words.id()?);
+    let text = words.0.next().map_or(Ok(Vec::new()), decoded)?;
+    let device = || {
+        let text = std::str::from_utf8(&text).ok()?;
+        let (major, minor) = text.split_once(':')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    };
+    let device = || device().ok_or("a device is MAJOR:MINOR");
+    let what = match kind {
+        "file" => Make::File,
+        "directory" => Make::Directory,
+        "link" => Make::Link(&text),
+        "block" => device().map(|(major, minor)| Make::BlockDevice(major, minor))?,
+        "character" => device().map(|(major, minor)| Make::CharacterDevice(major, minor))?,
+        "socket" => Make::Socket,
+        "pipe" => Make::Pipe,
+        _ => return Err("no such kind".to_owned()),
+    };
+    let attributes = SetAttributes {
+        mode: Some(mode),
+        uid: Some(uid),
+        gid: Some(gid),
+        ..SetAttributes::default()
+    };
+    let (directory, name) = place(files, &path)?;
+    let made = files
+        .make(&ROOT, directory, name, what, &attributes)
+        .map_err(told)?;
+    Ok(made.object.node.object.to_string())
+}
+
+fn write(files: &dyn FileSystem, words: &mut Words<'_>) -> Answer {
+    let node = found(files, &words.text()?)?;
+    let (offset, length) = (words.number()?, words.number()? as usize);
+    let token = words.word()?.as_bytes();
+    if token.len() != TOKEN_BYTES {
+        return Err("a token has 16 characters".to_owned());
+    }
+    let first = (offset % TOKEN_BYTES as u64) as usize;
+    let bytes: Vec<u8> = token
+        .iter()
+        .cycle()
+        .skip(first)
+        .take(length)
+        .copied()
+        .collect();
+    files.write(node, offset, &bytes).map_err(told)?;
+    Ok(String::new())
+}
+
+fn read(files: &dyn FileSystem, words: &mut Words<'_>) -> Answer {
+    let node = found(files, &words.text()?)?;
+    let (offset, length) = (words.number()?, words.number()? as usize);
+    let mut bytes = vec![0; length];
+    let read = files.read(node, offset, &mut bytes).map_err(told)?;
+    Ok(hex(&bytes[..read.length]))
+}
+
+fn change(files: &dyn FileSystem, path: &[u8], changes: &SetAttributes) -> Answer {
+    let node = found(files, path)?;
+    let guard = Guard::default();
+    files
+        .set_attributes(&ROOT, node, changes, &guard)
+        .map_err(told)?;
+    Ok(String::new())
+}
+
+fn set(files: &dyn FileSystem, what: &str, words: &mut Words<'_>) -> Answer {
+    let path = words.text()?;
+    let mut changes = SetAttributes::default();
+    match what {
+        "size" => changes.size = Some(words.number()?),
+        "mode" => changes.mode = Some(words.octal()?),
+        "owner" => (changes.uid, changes.gid) = (Some(words.id()?), Some(words.id()?)),
+        _ => (changes.accessed, changes.modified) = (Some(words.time()?), Some(words.time()?)),
+    }
+    change(files, &path, &changes)
+}
+
+fn perform(files: &dyn FileSystem, what: &str, words: &mut Words<'_>) -> Answer {
+    match what {
+        "make" => return make(files, words),
+        "write" => return write(files, words),
+        "read" => return read(files, words),
+        "size" | "mode" | "owner" | "times" => return set(files, what, words),
+        "commit" => files.commit(None).map_err(told)?,
+        "punch" => {
+            let node = found(files, &words.text()?)?;
+            let (offset, length) = (words.number()?, words.number()?);
+            files.deallocate(node, offset, length).map_err(told)?;
+        }
+        "rename" => {
+            let (from, to) = (words.text()?, words.text()?);
+            let (from, to) = (place(files, &from)?, place(files, &to)?);
+            files.rename(&ROOT, from, to).map_err(told)?;
+        }
+        "link" => {
+            let node = found(files, &words.text()?)?;
+            let new = words.text()?;
+            let (directory, name) = place(files, &new)?;
+            files.link(&ROOT, node, directory, name).map_err(told)?;
+        }
+        "remove" | "remove-directory" => {
+            let path = words.text()?;
+            let (directory, name) = place(files, &path)?;
+            let what = match what {
+                "remove" => Removable::NoDirectory,
+                _ => Removable::Directory,
+            };
+            files.remove(&ROOT, directory, name, what).map_err(told)?;
+        }
+        "attribute" => {
+            let (node, name) = (found(files, &words.text()?)?, words.text()?);
+            let value = words.0.next().map(decoded).transpose()?;
+            let done = match value {
+                Some(value) => files.set_extended(&ROOT, node, &name, &value, SetExtended::Either),
+                None => files.remove_extended(&ROOT, node, &name),
+            };
+            done.map_err(told)?;
+        }
+        "attributes" => {
+            let node = found(files, &words.text()?)?;
+            let mut told_all = Vec::new();
+            for name in files.extended_names(&ROOT, node).map_err(told)? {
+                let value = files.extended(&ROOT, node, &name).map_err(told)?;
+                told_all.push(format!("{}={}", encoded(&name), encoded(&value)));
+            }
+            return Ok(told_all.join(" "));
+        }
+        "hold" => files.hold(found(files, &words.text()?)?).map_err(told)?,
+        _ => return Err("no such command".to_owned()),
+    }
+    Ok(String::new())
+}
+
+fn open_pool(words: &[String]) -> Result<Pool, String> {
+    let [pool, folder, how, seconds] = words else {
+        return Err("files POOL FOLDER create|import SECONDS".to_owned());
+    };
+    let mut options = EngineOptions::new(HostId::derive("proof of files", pool));
+    options.arc_bytes_max = units::ByteCount::mib(128);
+    options.txg_timeout_s = seconds.parse().map_err(told)?;
+    let engine = Engine::start(options).map_err(told)?;
+    let folder = PathBuf::from(folder);
+    if how == "create" {
+        let disks = std::fs::read_dir(&folder).map_err(told)?;
+        let disks: Result<Vec<_>, _> = disks.map(|disk| disk.map(|disk| disk.path())).collect();
+        let name = pool.parse().map_err(told)?;
+        let spec = PoolSpec::new(name, GroupKind::Stripe, disks.map_err(told)?);
+        let pool = Pool::create(engine, &spec).map_err(told)?;
+        pool.complete_root().map_err(told)?;
+        return Ok(pool);
+    }
+    let found = zpool::discover(&[folder]).map_err(told)?;
+    let candidate = found.first().ok_or("no pool is there")?;
+    // Nobody else can have it: the proof has ended whoever had.
+    let proof = SafeToOwn::operator_confirms(candidate);
+    Pool::import(engine, candidate, proof, &ImportOptions::default()).map_err(told)
+}
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let pool = match open_pool(&words) {
+        Ok(pool) => Arc::new(Mutex::new(Some(pool))),
+        Err(why) => {
+            let told = writeln!(std::io::stderr(), "files: {why}");
+            std::process::exit(if told.is_ok() { 1 } else { 2 });
+        }
+    };
+    let (says, answers) = channel::<String>();
+    std::thread::spawn(move || {
+        let mut out = std::io::stdout().lock();
+        for answer in answers {
+            if writeln!(out, "{answer}")
+                .and_then(|()| out.flush())
+                .is_err()
+            {
+                return;
+            }
+        }
+    });
+    says.send("ready".to_owned()).expect("the thread runs");
+    let mut lanes: HashMap<u32, Sender<String>> = HashMap::new();
+    for line in std::io::stdin().lock().lines() {
+        let Ok(line) = line else { break };
+        let Some((number, command)) = line.split_once(' ') else {
+            break;
+        };
+        let Ok(number) = number.parse() else { break };
+        let lane = lanes.entry(number).or_insert_with(|| {
+            let (sender, commands) = channel();
+            let lane = Lane {
+                pool: Arc::clone(&pool),
+                opened: None,
+                says: says.clone(),
+                number,
+            };
+            std::thread::spawn(move || lane.run(&commands));
+            sender
+        });
+        lane.send(command.to_owned()).expect("the lane runs");
+    }
+    // The library's threads have no end of their own.
+    std::process::exit(0);
+}

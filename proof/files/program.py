@@ -1,0 +1,199 @@
+"""The program that performs commands on files (``engines/zpool/examples/files.rs``), and its answers."""
+
+from __future__ import annotations
+
+import queue
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from proof.process import Outcome, die_with_parent, run
+from proof.runtime import REPOSITORY, ProofError, at_exit
+from proof.servers.bulkhead import zdb_findings
+
+POOL = "tank"
+PROGRAM = REPOSITORY / "target/debug/examples/files"
+ANSWER_SECONDS = 120.0
+ZDB_SECONDS = 300.0
+
+
+def program() -> Path:
+    """Where it is, built."""
+    if not PROGRAM.exists():
+        raise ProofError(f"{PROGRAM} is missing: scripts/cargo.sh build --locked -p zpool --example files")
+    return PROGRAM
+
+
+def encoded(name: bytes) -> str:
+    """A name or text as a word of a command."""
+    plain = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/"
+    return "".join(chr(byte) if byte in plain else f"%{byte:02X}" for byte in name)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is told of a name in a tree."""
+
+    kind: str
+    mode: str
+    """In octal."""
+    uid: int
+    gid: int
+    links: int
+    size: int
+    accessed: int
+    """Nanoseconds since 1970, as the other times."""
+    modified: int
+    created: int
+    device: str
+    contents: str
+    """Of a file its SHA-256, of a link where it leads, as a word."""
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> Entry:
+        """From the program's words."""
+        kind, mode, uid, gid, links, size, accessed, modified, created, device, contents = words
+        return cls(kind, mode, int(uid), int(gid), int(links), int(size), int(accessed), int(modified), int(created), device, contents)
+
+
+Tree = dict[str, Entry]
+"""Names by their paths, as words."""
+
+
+class Program:
+    """A process that has the pool open. Lanes perform their commands side by side."""
+
+    def __init__(self, folder: Path, how: str, log: Path, *, txg_seconds: int = 5):
+        """``how`` is ``create`` or ``import``; the pool is on all files of ``folder``."""
+        self._log = log
+        with log.open("ab") as errors:
+            self._process = subprocess.Popen(
+                [program(), POOL, folder, how, str(txg_seconds)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                bufsize=1,
+                preexec_fn=die_with_parent,
+            )
+        self._forget = at_exit(self.kill)
+        self._answers: dict[int, queue.Queue[str | None]] = {}
+        self._ready = threading.Event()
+        self._reader = threading.Thread(target=self._read, name="answers", daemon=True)
+        self._reader.start()
+
+    def wait_ready(self) -> None:
+        """Returns when the pool is open."""
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while not self._ready.wait(0.05):
+            self.require_alive()
+            if time.monotonic() > deadline:
+                raise ProofError(f"the pool is not open after {ANSWER_SECONDS:g} s")
+
+    def require_alive(self) -> None:
+        """Raises with what it said when it has ended."""
+        if self._process.poll() is not None:
+            raise ProofError(f"the program ended with {self._process.returncode}:\n{self.words()}")
+
+    def words(self) -> str:
+        """The end of what it complained about."""
+        return self._log.read_text(errors="replace")[-3000:] if self._log.exists() else ""
+
+    def send(self, lane: int, command: str) -> bool:
+        """Gives a lane a command; False when the process is gone."""
+        self._queue(lane)
+        try:
+            assert self._process.stdin
+            self._process.stdin.write(f"{lane} {command}\n")
+        except (BrokenPipeError, ValueError):
+            return False
+        return True
+
+    def answer(self, lane: int, seconds: float = ANSWER_SECONDS) -> str | None:
+        """The next line of a lane, without its number; ``None`` when the process is gone and has said no more."""
+        try:
+            return self._queue(lane).get(timeout=seconds)
+        except queue.Empty:
+            raise ProofError(f"lane {lane} does not answer:\n{self.words()}") from None
+
+    def answered(self, lane: int) -> list[str]:
+        """The lines of a lane that have come."""
+        lines = []
+        while True:
+            try:
+                line = self._queue(lane).get_nowait()
+            except queue.Empty:
+                return lines
+            if line is None:
+                return lines
+            lines.append(line)
+
+    def do(self, command: str, lane: int = 0) -> str:
+        """Performs a command that has to succeed; its words."""
+        if not self.send(lane, command):
+            self.require_alive()
+        answer = self.answer(lane)
+        if answer is None:
+            raise ProofError(f"the program ended within {command}:\n{self.words()}")
+        if not answer.startswith("ok"):
+            raise ProofError(f"{command}: {answer}")
+        return answer[3:]
+
+    def tree(self, lane: int = 0) -> Tree:
+        """All names of the file system that a lane has open."""
+        self.send(lane, "tree")
+        tree: Tree = {}
+        while True:
+            line = self.answer(lane)
+            if line is None:
+                raise ProofError(f"the program ended:\n{self.words()}")
+            words = line.split()
+            if words[0] == "entry":
+                tree[words[1]] = Entry.of(words[2:])
+            elif words[0] == "ok":
+                return tree
+            else:
+                raise ProofError(f"tree: {line}")
+
+    def kill(self) -> None:
+        """SIGKILL; what it had answered before can still be read."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        self._forget()
+
+    def export(self, lanes: Sequence[int] = (0,)) -> None:
+        """Closes what the lanes have open, then the pool, then the process."""
+        for lane in lanes:
+            self.do("close", lane)
+        self.do("export")
+        self.kill()
+
+    def _queue(self, lane: int) -> queue.Queue[str | None]:
+        return self._answers.setdefault(lane, queue.Queue())
+
+    def _read(self) -> None:
+        assert self._process.stdout
+        for line in self._process.stdout:
+            if not line.endswith("\n"):
+                break
+            number, _, rest = line.strip().partition(" ")
+            if number == "ready":
+                self._ready.set()
+            else:
+                self._queue(int(number)).put(rest)
+        for lane in list(self._answers.values()):
+            lane.put(None)
+
+
+def audit(folder: Path) -> str:
+    """What stock ``zdb`` finds in the pool, which nobody has open; empty when it is sound."""
+    outcome: Outcome = run(["zdb", "-e", "-p", folder, "-bcc", POOL], ZDB_SECONDS)
+    return zdb_findings(outcome)
+
+
+__all__ = ["POOL", "Entry", "Program", "Tree", "audit", "encoded", "program"]

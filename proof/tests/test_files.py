@@ -1,0 +1,62 @@
+"""The judge of files after a crash: what the log may do passes, and what it may not is found."""
+
+import unittest
+
+from proof.files.judge import ATOMIC_BYTES, Judge
+from proof.files.model import Change, Model
+
+TOKEN, OTHER = "a" * 16, "b" * 16
+
+
+def made(*changes: Change) -> Model:
+    model = Model()
+    for change in changes:
+        model.perform(change)
+    return model
+
+
+FILE = Change(("make", "file", b"/file", "644", 0, 0))
+SECOND = Change(("make", "file", b"/second", "644", 0, 0))
+LONG = Change(("write", b"/file", 0, ATOMIC_BYTES + 1, TOKEN))
+SHORT = Change(("write", b"/file", 0, ATOMIC_BYTES, TOKEN))
+
+
+class JudgeTest(unittest.TestCase):
+    def place(self, since: list[Change], after: Model) -> int | None:
+        """After how many changes the judge finds that this is; none: it is like nothing that may be."""
+
+        def read(path: str, size: int) -> bytes:
+            return bytes(after.objects[after.paths()[path]].data[:size])
+
+        model, number, _ = Judge(Model(), since, after.tree(), read).place()
+        return number if model else None
+
+    def test_each_state_on_the_way_is_found(self) -> None:
+        since = [FILE, LONG, SECOND]
+        for number in range(len(since) + 1):
+            # A long write that is there whole is one that is there in part.
+            self.assertIn(self.place(since, made(*since[:number])), (number, number - 1))
+
+    def test_a_later_name_without_an_earlier_one_is_wrong(self) -> None:
+        self.assertIsNone(self.place([FILE, SECOND], made(SECOND)))
+
+    def test_what_nobody_has_given_is_wrong(self) -> None:
+        self.assertIsNone(self.place([FILE], made(FILE, SECOND)))
+        self.assertIsNone(self.place([FILE], made(FILE, Change(("write", b"/file", 0, 5, TOKEN)))))
+
+    def test_only_a_long_write_may_be_there_in_part(self) -> None:
+        part = made(FILE, Change(("write", b"/file", 0, 1000, TOKEN)))
+        self.assertEqual(self.place([FILE, LONG], part), 1)
+        self.assertIsNone(self.place([FILE, SHORT], part))
+        self.assertIsNone(self.place([FILE, LONG, SECOND], made(FILE, Change(("write", b"/file", 0, 1000, TOKEN)), SECOND)))
+
+    def test_a_record_may_have_the_bytes_of_a_later_write_and_no_others(self) -> None:
+        later = Change(("write", b"/file", 16, 32, OTHER))
+        self.assertEqual(self.place([FILE, LONG, later], made(FILE, LONG, later)), 1)
+        found = made(FILE, LONG, Change(("write", b"/file", 16, 32, "c" * 16)))
+        self.assertIsNone(self.place([FILE, LONG, later], found))
+
+    def test_contents_of_what_is_gone_later_may_be_missing(self) -> None:
+        gone = Change(("remove", b"/file"))
+        self.assertEqual(self.place([FILE, SHORT, SECOND, gone], made(FILE, SECOND)), 3)
+        self.assertIsNone(self.place([FILE, SHORT, SECOND], made(FILE, SECOND)))
