@@ -30,7 +30,7 @@ bench_packages=(tgt nbdkit)
 # What OpenZFS asks for when only its library for user space is built.
 libzpool_packages=(dpkg-dev libblkid-dev uuid-dev libudev-dev libtirpc-dev libssl-dev zlib1g-dev libaio-dev)
 # What makes and runs the guest of proof.linux; the guest's own packages are only unpacked.
-linux_packages=(qemu-system-x86 cpio kmod iproute2 make libelf-dev)
+linux_packages=(qemu-system-x86 cpio kmod iproute2 make libelf-dev attr)
 
 # shellcheck disable=SC1091
 . /etc/os-release

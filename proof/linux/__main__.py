@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from proof import runtime
-from proof.linux import kernel_log, kernel_zfs, luggage, modules, root, shelf, two_kernels
+from proof.linux import kernel_files, kernel_log, kernel_zfs, luggage, modules, root, shelf, two_kernels
 from proof.linux.appliance import NETWORKS, Appliance, LabIncapable
 from proof.linux.drills import Drills
 from proof.linux.faults import Faults
@@ -27,7 +27,7 @@ from proof.servers.bulkhead import program
 SERVER_MEMORY_MIB = 1024
 ROUNDS = 6
 """Each fault of two kernels once."""
-PARTS = ("initiator", "fencing", "drills", "kernel-zfs", "two-kernels")
+PARTS = ("initiator", "fencing", "drills", "kernel-zfs", "files", "two-kernels")
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -36,7 +36,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--only", choices=PARTS, action="append", help="only this part; may be repeated")
     parser.add_argument("--profile", choices=("fast", "default", "conservative"), default="conservative", help="time-outs of the two heads")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="faults of two kernels, on either kind of disks")
-    parser.add_argument("--seed", type=int, default=0, help="replays the faults of two kernels")
+    parser.add_argument("--seed", type=int, default=0, help="replays the faults of two kernels, and the changes of files")
     parser.add_argument("--keep", action="store_true", help="keep the scratch directory")
     return parser.parse_args(argv)
 
@@ -181,6 +181,33 @@ def _kernel_zfs(trial: Trial, scratch: Path, image: root.GuestImage) -> None:
         machine.power_off()
 
 
+def _files(trial: Trial, scratch: Path, image: root.GuestImage, seed: int) -> None:
+    """The part whose guest has ZFS in its kernel, and our files on its disk."""
+    seed = seed or random.SystemRandom().randrange(1, 1 << 31)
+    print(f"files: seed {seed}")
+    image = luggage.pack(scratch, image, kernel_files.programs(scratch), modules.kernel_zfs(image))
+    disk = kernel_files.make_disk(scratch)
+    files = kernel_files.KernelFiles(scratch, disk, seed)
+    trial.judged("files: we write", files.we_write, essential=True)
+    machine = Machine(scratch, image, disks=[disk])
+    known = kernel_zfs.STARTED
+    try:
+        _boot(trial, machine)
+        trial.step("files: kernel ZFS", partial(files.enter, machine), expected=known, essential=True)
+        trial.step("files: the kernel reads what we wrote", files.kernel_reads, expected=known, essential=True)
+        trial.step("files: the kernel writes", files.kernel_writes, expected=known, essential=True)
+        trial.judged("files: we read what the kernel wrote", files.we_read, essential=True)
+        trial.judged("files: odd records", files.we_try, essential=True)
+        trial.step("files: the kernel replays odd records", files.kernel_tries, expected=known, essential=True)
+        trial.judged("files: the pool after them", files.audit_tried)
+        trial.judged("files: our log, left by a kill", files.we_leave_a_log, essential=True)
+        trial.step("files: the kernel replays our log", files.kernel_replays, expected=known, essential=True)
+        trial.step("files: the kernel's log, left by a power cut", files.kernel_leaves_a_log, expected=known, essential=True)
+    finally:
+        machine.power_off()
+    trial.judged("files: we replay the kernel's log", files.we_replay)
+
+
 def _two_kernels(trial: Trial, scratch: Path, image: root.GuestImage, rounds: int, seed: int) -> None:
     """The part with two guests, each a head."""
     seed = seed or random.SystemRandom().randrange(1, 1 << 31)
@@ -247,6 +274,8 @@ def main(argv: list[str]) -> int:
             _two_heads(trial, scratch, image, arguments.profile)
         if "kernel-zfs" in parts:
             trial.part(lambda: _kernel_zfs(trial, scratch, image))
+        if "files" in parts:
+            trial.part(lambda: _files(trial, scratch, image, arguments.seed))
         if "two-kernels" in parts:
             _two_kernels(trial, scratch, image, arguments.rounds, arguments.seed)
     print(f"took {time.monotonic() - started:.0f} s")

@@ -1,0 +1,555 @@
+"""The kernel's own OpenZFS judges our files: it mounts what we wrote, we open what it wrote, and each replays the other's intent log.
+
+Our side is the program of :mod:`proof.files` on this machine, and the kernel is the guest's. The disk is one file: whoever has
+imported the pool has exported it, or died, before the other one begins.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import random
+import re
+import struct
+import urllib.parse
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from proof.files.model import Change, Changes, Model, differences
+from proof.files.program import POOL, Entry, Program, Tree, audit, encoded
+from proof.linux.luggage import PLACE
+from proof.linux.machine import Machine
+from proof.linux.modules import MODULES, zfs_version
+from proof.linux.steps import require
+from proof.process import checked
+from proof.runtime import at_exit
+
+DISK = "files"
+DISK_BYTES = 1 << 30
+STEP_SECONDS = 400.0
+TXG_SECONDS = 600
+"""No transaction group ends by itself while a step goes on: what is durable is in the log."""
+RANDOM_CHANGES = 500
+LOGGED_CHANGES = 150
+SHOWN = 12
+KEY = "6b" * 32
+KEY_FILE = "/run/files.key"
+OURS, SECRET, THEIRS, THEIR_OTHER = "ours", "secret", "theirs", "their-other"
+MADE_BY_US = (OURS, SECRET)
+MADE_BY_KERNEL: Mapping[str, str] = {
+    THEIRS: "-o dnodesize=auto",
+    THEIR_OTHER: "-o recordsize=16k -o xattr=dir -o compression=off -o utf8only=off",
+}
+ALL = (*MADE_BY_US, *MADE_BY_KERNEL)
+TRIED = ("tried", "tried-secret")
+BELOW = "/logged-by-us"
+_OF_THEIRS = (
+    *("remove /deep/er/block", "remove /deep/clone", "remove /cut", "remove /link1000", "remove /many/a-name-that-is-long-enough-for-more-than-one-block-9"),
+    *("write /random 1000 50 written-over-ooo", "write /sparse 3000000 70000 written-over-ooo", "write /holes 150000 5 written-over-ooo", "size /grown 100"),
+    *("rename /deep/moved /many/back", "link /deep/short /many/short", "mode /random 4711", "owner /deep/link 5 6", "times /null 1000 2000"),
+)
+"""What we do to what the kernel wrote."""
+_REFUSED = {
+    **{command: "not permitted" for command in ("write /fixed 0 5 written-over-ooo", "mode /fixed 600", "remove /fixed", "link /fixed /again", "size /grows 1", "write /grows 0 1 written-over-ooo")},
+    "write /quota 0 5 written-over-ooo": "the quota is used up",
+    "owner /sparse 4242 0": "the quota is used up",
+}
+"""What we must not do to it, and why."""
+WITH_ATTRIBUTES = ("/random", "/deep", "/deep/er/block", "/from-kernel/new", "/begun", "/logged/durable", "/logged/inside", "/grown", "/large")
+
+_KINDS = {0o100000: "file", 0o040000: "directory", 0o120000: "link", 0o060000: "block", 0o020000: "character", 0o140000: "socket", 0o010000: "pipe"}
+
+_FUNCTIONS = r"""
+told() {
+    cd $1
+    busybox find . -print0 | busybox xargs -0 -n 500 /usr/bin/stat --printf '%n\0%f %u %g %h %s %.9X %.9Y %.9W %t %T\0'
+    printf '\0'
+    busybox find . -type f -print0 | busybox xargs -0 -r -n 500 /usr/bin/sha256sum -z
+    printf '\0'
+    busybox find . -type l -print0 | busybox xargs -0 -r -n 500 /usr/bin/readlink -z
+}
+"""
+
+_WRITES = r"""
+cd $tree
+mkdir -p deep/er/est many empty; chmod 2775 deep; chown 1000:100 deep
+for number in $(seq 2500); do : >many/a-name-that-is-long-enough-for-more-than-one-block-$number; done
+head -c 300000 /dev/urandom >random; head -c 777 /dev/urandom >deep/short; head -c 131072 /dev/urandom >deep/er/block
+printf x | dd of=sparse bs=1 seek=4G conv=notrunc status=none; printf y | dd of=sparse bs=1 seek=1M conv=notrunc status=none
+for size in 1 511 513 4095 70000; do head -c $size /dev/urandom >>grown; done
+head -c 1000000 /dev/urandom >cut; truncate -s 333333 cut; truncate -s 500000 cut
+head -c 600000 /dev/urandom >holes; fallocate -p -o 100000 -l 300000 holes
+ln random deep/second; ln -s short deep/link; ln -s $(head -c 100 /dev/zero | tr '\0' l) link100; ln -s $(head -c 1000 /dev/zero | tr '\0' l) link1000
+mknod null c 1 3; mknod disk b 259 70000; mkfifo deep/pipe; chmod 4755 random; chmod 1777 empty; chmod 0 deep/short
+chown 4000000000:4000000001 deep/er/block; : >$'odd \xff\n"%name'; : >$(head -c 255 /dev/zero | tr '\0' n)
+touch -h -d '1960-02-03 04:05:06.789' deep/link; touch -d '2400-01-01' grown; touch -a -d '1999-01-01' cut
+setfattr -n user.short -v value random; setfattr -n user.long -v $(head -c 3000 /dev/zero | tr '\0' v) random
+for number in $(seq 30); do setfattr -n user.many$number -v $number-$number deep; done
+setfattr -n user.of-link-free -v x deep/er/block; setfattr -n trusted.t -v y many
+mv many/a-name-that-is-long-enough-for-more-than-one-block-7 deep/moved; rm many/*-1?; mkdir gone; rmdir gone
+cp --reflink=auto random deep/clone
+head -c 300000 /dev/urandom >quota; chown 4242 quota
+printf fixed >fixed; printf grows >grows; chattr +i fixed; chattr +a grows
+"""
+"""One of everything that Linux makes."""
+
+_CHANGES = r"""
+cd $tree
+some() { busybox find . -maxdepth 1 -type f -name "$1[0-9]*" | sort | head -n 5; }
+mkdir from-kernel; head -c 200000 /dev/urandom >from-kernel/new
+for file in $(some a); do printf appended >>$file; mv $file from-kernel/; done
+for file in $(some b); do truncate -s 50000 $file; chmod 640 $file; chown 1001 $file; done
+for file in $(some c); do rm $file; done
+if [ -d large ]; then rm -r large/gone; rm large/*-1[0-3][0-9][1-5]; mv large/*-2 large/renamed; printf over | dd of=long bs=1 seek=4000000 conv=notrunc status=none; fi
+setfattr -n user.from -v kernel from-kernel/new
+"""
+"""What the kernel does to a tree that we wrote."""
+
+_LOGGED = r"""
+cd $tree
+mkdir logged logged/inside; printf 'after the commit' >logged/file
+head -c 20000 /dev/urandom | dd of=logged/durable bs=20000 iflag=fullblock oflag=dsync status=none
+head -c 2000000 /dev/urandom | dd of=logged/large bs=1000000 iflag=fullblock oflag=dsync status=none
+ln -s to/somewhere logged/link; mknod logged/device c 5 1; mkfifo logged/pipe; ln logged/file logged/second
+mv logged/file logged/inside/moved; truncate -s 777777 logged/large; fallocate -p -o 65536 -l 200000 logged/large
+chmod 600 logged/durable; chown 1000:100 logged/durable; touch -d '2001-02-03' logged/inside
+: >logged/replaced; : >logged/replacing; mv logged/replacing logged/replaced
+: >logged/gone; rm logged/gone; mkdir logged/empty; rmdir logged/empty
+printf more >>logged/durable; touch -d '2005-05-05 05:05:05' logged/durable
+setfattr -n user.logged -v new logged/durable; setfattr -n user.other -v $(head -c 2000 /dev/zero | tr '\0' v) logged/inside
+setfattr -n user.gone -v x logged/durable; setfattr -x user.gone logged/durable; setfattr -n user.early -v changed begun
+cp --reflink=auto cloned logged/clone 2>/dev/null || true; printf over | dd of=logged/clone bs=1 seek=140000 conv=notrunc status=none
+: >logged/fixed; chattr +i logged/fixed; mkdir logged/swapped; : >logged/x; rename exchange logged/x logged/swapped; rename whiteout logged/inside/moved logged/hidden
+sync -f .
+"""
+"""What is durable only by the kernel's log."""
+
+
+def programs(scratch: Path) -> dict[str, Path]:
+    """The stock tools that the guest gets, by their names there, and one of ours."""
+    names = ("zpool", "zfs", "setfattr", "getfattr")
+    rename = scratch / "rename"
+    checked(["gcc", "-Wall", "-Werror", "-o", rename, Path(__file__).with_name("rename.c")], 60)
+    return {"rename": rename, **{name: Path(checked(["sh", "-c", f"PATH=$PATH:/usr/sbin:/sbin command -v {name}"], 10).strip()) for name in names}}
+
+
+def make_disk(scratch: Path) -> Path:
+    """The disk, as a sparse file in a folder of its own."""
+    folder = scratch / "files-disk"
+    folder.mkdir()
+    disk = folder / f"{DISK}.img"
+    with disk.open("wb") as file:
+        file.truncate(DISK_BYTES)
+    return disk
+
+
+class KernelFiles:
+    """The pool, and what its file systems hold."""
+
+    def __init__(self, scratch: Path, disk: Path, seed: int):
+        self._disk = disk
+        self._folder = disk.parent / "device"
+        self._folder.mkdir()
+        self._device = ""
+        """A kernel opens no pool that was made on a file: it is a block device for us, too."""
+        self._log = scratch / "files-program.log"
+        self._seed = seed
+        self._trees: dict[str, Tree] = {}
+        """What each file system holds, by the words of whoever wrote it last."""
+        self._models: dict[str, Model] = {}
+        self._attributes: dict[tuple[str, str], dict[str, str]] = {}
+        """Extended attributes by file system and path."""
+
+    # ---------------------------------------------------------------- our side
+
+    def we_write(self) -> str:
+        """A pool with trees of everything that we can make."""
+        self._attach()
+        ours = Program(self._folder, "create", self._log)
+        ours.wait_ready()
+        ours.do(f"create {POOL}/{OURS}")
+        ours.do(f"create-secret {POOL}/{SECRET} {KEY}")
+        ours.do(f"set {POOL}/{SECRET} recordsize 16384")
+        for lane, name in enumerate(MADE_BY_US):
+            ours.do(f"open {POOL}/{name}", lane)
+            self._models[name] = Model()
+            self._perform(ours, lane, name, _large(), RANDOM_CHANGES)
+            self._give_attributes(ours, lane, name, "/grown", "/large")
+            found = self._trees[name] = ours.tree(lane)
+            _require_same(name, found, self._models[name].tree())
+        ours.export(range(len(MADE_BY_US)))
+        self._audit()
+        return f"{sum(map(len, self._trees.values()))} names in {len(MADE_BY_US)} file systems; zdb found nothing"
+
+    def we_read(self) -> str:
+        """All that the kernel has left, its tree and ours."""
+        ours = self._open(ALL)
+        self._judge_ours(ours, ALL)
+        ours.export(range(len(ALL)))
+        self._audit()
+        return f"{sum(map(len, self._trees.values()))} names in {len(ALL)} file systems are as the kernel tells them; zdb found nothing"
+
+    def we_leave_a_log(self) -> str:
+        """Changes that only the log has, everywhere, also where the kernel wrote before, and a process that is killed."""
+        ours = self._open(ALL, TXG_SECONDS)
+        for lane, name in enumerate(ALL):
+            # The log begins with the first commit, which waits for what came before.
+            ours.do("commit", lane)
+        for lane, name in enumerate(ALL):
+            for command in (*_OF_THEIRS, f"make directory {BELOW} 755 0 0") if name in MADE_BY_KERNEL else (f"make directory {BELOW} 755 0 0",):
+                ours.do(command, lane)
+            if name in MADE_BY_KERNEL:
+                self._judge_refusals(ours, lane)
+            self._models[name] = Model()
+            self._perform(ours, lane, name, [], LOGGED_CHANGES, BELOW.encode())
+            ours.do(f"make file {BELOW}-attributes 644 0 0", lane)
+            self._give_attributes(ours, lane, name, f"{BELOW}-attributes", *(("/random",) if name in MADE_BY_KERNEL else ()))
+            ours.do("commit", lane)
+            self._trees[name] = ours.tree(lane)
+            below = {path.removeprefix(BELOW) or "/": entry for path, entry in self._trees[name].items() if (path + "/").startswith(BELOW + "/")}
+            _require_same(name, below, self._models[name].tree())
+        ours.kill()
+        return self._records("we were killed", LOGGED_CHANGES // 2)
+
+    def we_replay(self) -> str:
+        """What the kernel had made durable before its power went."""
+        records = self._records("the kernel lost its power", 10)
+        ours = self._open(ALL)
+        self._judge_ours(ours, ALL)
+        for lane, name in enumerate(ALL):
+            ours.do("commit", lane)
+            ours.do("make directory /after-the-replay 755 0 0", lane)
+            self._trees[name] = ours.tree(lane)
+        ours.export(range(len(ALL)))
+        self._audit()
+        return f"{records}; all is there, and zdb found nothing"
+
+    # --------------------------------------------------------- the kernel's side
+
+    def enter(self, machine: Machine) -> str:
+        """After each start of the guest: the modules, and the key."""
+        self._machine = machine
+        loads = "".join(f"insmod /{PLACE}/{name}.ko\n" for name in MODULES)
+        self._run(f"""
+            mkdir -p /etc/zfs
+            until [ $(ls -d /sys/block/vd* | wc -l) -ge 1 ]; do sleep 0.1; done
+            {loads}
+            until [ -c /dev/zfs ]; do sleep 0.1; done
+            printf 'k%.0s' $(seq 32) >{KEY_FILE}
+        """)
+        shown = self._run("cat /sys/module/zfs/version").strip()
+        require(shown == zfs_version(), f"the kernel has ZFS {shown}, our library {zfs_version()}")
+        return f"ZFS {shown} in Linux {machine.release}"
+
+    def kernel_reads(self) -> str:
+        """The kernel mounts what we wrote, and finds nothing to repair."""
+        self._import(MADE_BY_US, "-o ro -o noatime")
+        self._judge_kernel(MADE_BY_US)
+        counted = self._judge_counts(OURS)
+        self._scrub()
+        return f"{sum(len(self._trees[name]) for name in MADE_BY_US)} names are as we told them; {counted}; its scrub repaired 0B"
+
+    def kernel_writes(self) -> str:
+        """File systems of the kernel's, and its changes of ours."""
+        self._run("".join(f"zfs umount {POOL}/{name}; zfs mount -o noatime {POOL}/{name}\n" for name in MADE_BY_US))
+        for name, options in MADE_BY_KERNEL.items():
+            self._run(f"zfs create -o atime=off {options} -o mountpoint=/mnt/{name} {POOL}/{name}\ntree=/mnt/{name}\n({_WRITES})")
+        for name in MADE_BY_US:
+            self._run(f"tree=/mnt/{name}\n({_CHANGES})")
+        for name in MADE_BY_KERNEL:
+            self._run(f"zpool sync; zfs set userquota@4242=100K {POOL}/{name}")
+        self._keep(ALL)
+        self._export()
+        return f"{sum(len(self._trees[name]) for name in ALL)} names in {len(ALL)} file systems"
+
+    def kernel_replays(self) -> str:
+        """The kernel imports what our killed process left, and replays our logs."""
+        self._import(ALL, "-o noatime", "-f")
+        self._judge_kernel(ALL)
+        self._scrub()
+        return "what we had committed is there; its scrub repaired 0B"
+
+    def kernel_leaves_a_log(self) -> str:
+        """Changes that only the kernel's log has. The power goes next."""
+        self._run(f"echo {TXG_SECONDS} >/sys/module/zfs/parameters/zfs_txg_timeout; zpool sync; zpool sync")
+        for name in ALL:
+            # The first commit waits for what came before. Only blocks on disk can be cloned.
+            self._run(f"cd /mnt/{name}; : >begun; setfattr -n user.early -v early begun; head -c 400000 /dev/urandom >cloned; zpool sync; sync -f .")
+        for name in ALL:
+            self._run(f"tree=/mnt/{name}\n({_LOGGED})")
+        self._keep(ALL)
+        return f"{sum(len(self._trees[name]) for name in ALL)} names"
+
+    def we_try(self) -> str:
+        """Records that no ZFS writes, in the logs of two file systems, one with a key: what a kernel makes of them is to be seen."""
+        ours = self._open((), TXG_SECONDS)
+        ours.do(f"create {POOL}/{TRIED[0]}")
+        ours.do(f"create-secret {POOL}/{TRIED[1]} {KEY}")
+        for lane, name in enumerate(TRIED):
+            root = int(ours.do(f"open {POOL}/{name}", lane))
+            numbers = [int(ours.do(f"make file /{file} 644 0 0", lane)) for file in ("written", "kept", "gone", "old")]
+            for file in ("written", "kept"):
+                ours.do(f"write /{file} 0 2000 before-the-crash", lane)
+            orphan = int(ours.do("orphan", lane))
+            ours.do(f"note bulkhead-state {orphan}", lane)
+            ours.do("sync", lane)
+            ours.do("commit", lane)
+            for kind, body in _odd_records(root, numbers):
+                ours.do(f"log {kind} {body.hex()}", lane)
+            ours.do("commit", lane)
+        ours.kill()
+        self._detach()
+        return "records with bytes behind their names, and writes of no length; an object without a name that the master node knows"
+
+    def kernel_tries(self) -> str:
+        """What the kernel's replay makes of them."""
+        self._import(TRIED, "-o noatime", "-f")
+        seen = []
+        for name in TRIED:
+            tree = self._kernel_tree(name)
+            expected = {"/", "/created", "/folder", "/link", "/second", "/new", "/written", "/kept"}
+            require(set(tree) == expected, f"{name}: {sorted(tree)}")
+            require(tree["/link"].contents == "leads/to", f"the link leads to {tree['/link'].contents}")
+            require(tree["/kept"].mode == "4711" and tree["/second"].links == 2, f"{tree['/kept']}")
+            whole = hashlib.sha256(b"before-the-crash" * 125).hexdigest()
+            zeroed = hashlib.sha256(bytes(512) + b"before-the-crash" * 93).hexdigest()
+            require(tree["/kept"].contents == whole, f"{name}: a write of no length with bytes behind it has changed the file")
+            seen.append({whole: "whole", zeroed: "without its first 512 bytes"}.get(tree["/written"].contents, "something else"))
+        self._scrub()
+        self._export()
+        return f"bytes behind names are ignored; after a write of no length without bytes the file is {' and '.join(seen)}; with bytes it is whole"
+
+    def audit_tried(self) -> str:
+        """The pool after the trials."""
+        self._audit()
+        return "zdb found nothing"
+
+    # ------------------------------------------------------------------ hands
+
+    def _run(self, script: str) -> str:
+        return self._machine.run(_FUNCTIONS + script, STEP_SECONDS)
+
+    def _import(self, names: tuple[str, ...], options: str, force: str = "") -> None:
+        keys = "".join(f"zfs load-key -L file://{KEY_FILE} {POOL}/{name}\n" for name in (SECRET, TRIED[1]) if name in names)
+        mounts = "".join(f"zfs set -u mountpoint=/mnt/{name} {POOL}/{name}; zfs mount {options} {POOL}/{name}\n" for name in names)
+        self._run(f"zpool import {force} -N -d /dev -o cachefile=none {POOL}; {keys}\n{mounts}")
+
+    def _export(self) -> None:
+        self._run(f"cd /; zpool export {POOL}")
+
+    def _scrub(self) -> None:
+        shown = self._run(f"zpool scrub -w {POOL}; zpool status -p {POOL}")
+        require("errors: No known data errors" in shown and "repaired 0B" in shown, f"the kernel's ZFS found:\n{shown}")
+
+    def _keep(self, names: tuple[str, ...]) -> None:
+        for name in names:
+            self._trees[name] = self._kernel_tree(name)
+            for path in WITH_ATTRIBUTES:
+                if path in self._trees[name]:
+                    self._attributes[name, path] = self._kernel_attributes(name, path)
+
+    def _kernel_attributes(self, name: str, path: str) -> dict[str, str]:
+        """The extended attributes of users, their values in hex."""
+        shown = self._run(f"getfattr -h --absolute-names -d -m '^user' -e hex /mnt/{name}{path}")
+        return dict(re.findall(r"^user\.(\S+?)=0x(\w*)$", shown, re.M))
+
+    def _our_attributes(self, ours: Program, lane: int, path: str) -> dict[str, str]:
+        shown = (word.split("=") for word in ours.do(f"attributes {path}", lane).split())
+        return {name: _decoded(value).hex() for name, value in shown}
+
+    def _judge_attributes(self, told: Callable[[str, str], dict[str, str]], names: tuple[str, ...]) -> None:
+        for (name, path), expected in self._attributes.items():
+            if name in names:
+                found = told(name, path)
+                require(found == expected, f"extended attributes of {name}{path}: {str(found)[:500]}, not {str(expected)[:500]}")
+
+    def _kernel_tree(self, name: str) -> Tree:
+        return _told(base64.b64decode(self._run(f"told /mnt/{name} | base64 -w0").split()[-1]))
+
+    def _judge_kernel(self, names: tuple[str, ...]) -> None:
+        for name in names:
+            _require_same(name, self._kernel_tree(name), self._trees[name])
+        self._judge_attributes(self._kernel_attributes, names)
+
+    def _judge_ours(self, ours: Program, names: tuple[str, ...]) -> None:
+        for lane, name in enumerate(names):
+            _require_same(name, ours.tree(lane), self._trees[name])
+        self._judge_attributes(lambda name, path: self._our_attributes(ours, names.index(name), path), names)
+
+    def _judge_counts(self, name: str) -> str:
+        """What the kernel says that each user has, against the owners in the tree."""
+        shown = self._run(f"zfs userspace -n -H -p -o name,objused {POOL}/{name}")
+        told = {int(user): int(count) for user, count in (line.split() for line in shown.splitlines() if line)}
+        counted: dict[int, int] = {}
+        seen: set[tuple[int, int, str]] = set()
+        for entry in self._trees[name].values():
+            identity = (entry.uid, entry.created, entry.contents)
+            if entry.links > 1 and entry.kind != "directory" and identity in seen:
+                continue
+            seen.add(identity)
+            counted[entry.uid] = counted.get(entry.uid, 0) + 1
+        require(told == counted, f"files of each user: the kernel says {told}, the tree {counted}")
+        return f"the objects of {len(told)} users are counted"
+
+    def _open(self, names: tuple[str, ...], txg_seconds: int = 5) -> Program:
+        self._attach()
+        ours = Program(self._folder, "import", self._log, txg_seconds=txg_seconds)
+        ours.wait_ready()
+        if SECRET in names:
+            ours.do(f"key {POOL}/{SECRET} {KEY}")
+        for lane, name in enumerate(names):
+            ours.do(f"open {POOL}/{name}", lane)
+        return ours
+
+    def _perform(self, ours: Program, lane: int, name: str, first: list[Change], count: int, below: bytes = b"") -> None:
+        model = self._models[name]
+        changes = Changes(model, random.Random(f"{self._seed}:{name}:{count}"))
+        for change in first:
+            model.perform(change)
+            ours.do(change.command(below), lane)
+        for _ in range(count):
+            ours.do(changes.next().command(below), lane)
+
+    def _judge_refusals(self, ours: Program, lane: int) -> None:
+        for command, why in _REFUSED.items():
+            ours.send(lane, command)
+            answer = ours.answer(lane)
+            require(answer == f"error {why}", f"{command}: {answer}, not {why}")
+
+    def _give_attributes(self, ours: Program, lane: int, name: str, *paths: str) -> None:
+        for path in paths:
+            for number in range(1, 25):
+                ours.do(f"attribute {path} many{number} {'v' * number}", lane)
+            ours.do(f"attribute {path} long {'l' * 20_000}", lane)
+            ours.do(f"attribute {path} many3 changed", lane)
+            ours.do(f"attribute {path} many4", lane)
+            self._attributes[name, path] = self._our_attributes(ours, lane, path)
+
+    def _attach(self) -> None:
+        if not self._device:
+            self._device = checked(["losetup", "--find", "--show", "--direct-io=on", self._disk], 60).strip()
+            self._forget = at_exit(self._detach)
+            (self._folder / DISK).symlink_to(self._device)
+
+    def _detach(self) -> None:
+        """What this machine has in memory for the device is in the file then, and nothing of it is known any more."""
+        if self._device:
+            checked(["losetup", "--detach", self._device], 60)
+            (self._folder / DISK).unlink()
+            self._device = ""
+            self._forget()
+
+    def _audit(self) -> None:
+        self._attach()
+        findings = audit(self._folder)
+        self._detach()
+        require(not findings, f"zdb found: {findings}")
+
+    def _records(self, when: str, least: int) -> str:
+        counts = {name: self._count_records(name) for name in ALL}
+        self._detach()
+        plain = {name: count for name, count in counts.items() if name != SECRET}
+        require(all(count >= least for count in plain.values()), f"records of the log when {when}: {counts}")
+        return f"when {when}, zdb found " + ", ".join(f"{count} records of {name}" for name, count in plain.items())
+
+    def _count_records(self, name: str) -> int:
+        self._attach()
+        shown = checked(["sh", "-c", f"zdb -e -p {self._folder} -iiiii {POOL}/{name} 2>&1 || true"], STEP_SECONDS)
+        return len(re.findall(r"^\s*TX_\w+\s+len", shown, re.M))
+
+
+def _odd_records(root: int, numbers: list[int]) -> list[tuple[int, bytes]]:
+    """Type and body of records with more in them than a kernel writes."""
+    written, kept, _, _ = numbers
+    behind = b"\0BULKHEAD" + bytes(range(256)) + b"\xff" * 135
+    fresh = max(numbers) + 64
+
+    def words(*numbers: int) -> bytes:
+        return struct.pack(f"<{len(numbers)}Q", *numbers)
+
+    def new(number: int, mode: int) -> bytes:
+        return words(root, number, mode, 0, 0, 77, 1_700_000_000, 5, 0)
+
+    setting = words(kept, 0x1, 0o4711, 0, 0, 0, 0, 0, 0, 0)
+    return [
+        (1, new(fresh, 0o100644) + b"created\0" + behind),
+        (2, new(fresh + 1, 0o040755) + b"folder\0" + behind),
+        (4, new(fresh + 2, 0o120777) + b"link\0leads/to\0" + behind),
+        (5, words(root) + b"gone\0" + behind),
+        (7, words(root, kept) + b"second\0" + behind),
+        (8, words(root, root) + b"old\0new\0" + behind),
+        (11, setting + behind),
+        (9, words(written, 0, 0, 0) + bytes(128)),
+        (9, words(kept, 0, 0, 0) + bytes(128) + behind),
+    ]
+
+
+def _decoded(word: str) -> bytes:
+    return urllib.parse.unquote_to_bytes(word)
+
+
+def _large() -> list[Change]:
+    """What random changes do not make: a directory of many names, long files, odd names."""
+    changes: list[Change] = [Change(("make", "directory", b"/large", "755", 0, 0))]
+    for number in range(1500):
+        changes.append(Change(("make", "file", b"/large/a-name-that-is-long-enough-for-many-blocks-%d" % number, "644", number % 3, 0)))
+    for number in range(0, 1500, 7):
+        changes.append(Change(("remove", b"/large/a-name-that-is-long-enough-for-many-blocks-%d" % number)))
+    changes += [
+        Change(("make", "directory", b"/large/gone", "755", 0, 0)),
+        Change(("make", "file", b"/large/gone/too", "644", 0, 0)),
+        Change(("make", "file", b"/long", "4750", 7, 8)),
+        Change(("write", b"/long", 0, 5_000_000, "0123456789abcde\u007e")),
+        Change(("write", b"/long", 9_000_001, 70_000, "fedcba987654321~")),
+        Change(("mode", b"/long", "4750")),
+        Change(("make", "file", b"/grown", "640", 1000, 100)),
+        *(Change(("write", b"/grown", offset, length, "growing-growing~")) for offset, length in ((0, 1), (1, 510), (511, 5), (600, 9000), (3, 100_000), (131_072, 3))),
+        Change(("make", "link", b"/link", "777", 1, 1, b"t" * 4000)),
+        Change(("make", "file", b"/odd \xff\n\"%name", "600", 0, 0)),
+        Change(("make", "file", b"/" + b"n" * 255, "600", 4_000_000_000, 4_000_000_001)),
+        Change(("times", b"/grown", -300_000_000 * 1_000_000_000 - 1, 13_569_465_600 * 1_000_000_000 + 999)),
+    ]
+    return changes
+
+
+def _require_same(name: str, found: Tree, expected: Tree) -> None:
+    if complaints := differences(found, expected):
+        shown = "\n  ".join(complaints[:SHOWN])
+        require(False, f"{name}: {len(complaints)} of {len(expected)} names differ:\n  {shown}")
+
+
+def _nanoseconds(text: bytes) -> int:
+    seconds, _, fraction = text.partition(b".")
+    value = int(seconds) * 1_000_000_000
+    return value + (int(fraction or 0) if not seconds.startswith(b"-") else -int(fraction or 0))
+
+
+def _path(name: bytes) -> str:
+    return encoded(name[1:] or b"/")
+
+
+def _told(printed: bytes) -> Tree:
+    """The tree that the shell function ``told`` prints."""
+    entries, sums, links = printed.split(b"\0\0", 2) if printed.count(b"\0\0") >= 2 else (printed, b"", b"")
+    tree: Tree = {}
+    words = entries.split(b"\0")
+    order = []
+    for name, told in zip(words[::2], words[1::2], strict=False):
+        mode, uid, gid, count, size, accessed, modified, created, major, minor = told.split()
+        kind = _KINDS[int(mode, 16) & 0o170000]
+        device = f"{int(major, 16)}:{int(minor, 16)}" if kind in ("block", "character") else "0:0"
+        times = [_nanoseconds(time) for time in (accessed, modified, created)]
+        path = _path(name)
+        order.append((path, kind))
+        tree[path] = Entry(kind, f"{int(mode, 16) & 0o7777:o}", int(uid), int(gid), int(count), int(size), *times, device, "-")
+    for line in sums.split(b"\0"):
+        if line:
+            checksum, name = line.split(b"  ", 1)
+            tree[_path(name)] = replace(tree[_path(name)], contents=checksum.decode())
+    for path, target in zip((path for path, kind in order if kind == "link"), links.split(b"\0"), strict=False):
+        tree[path] = replace(tree[path], contents=encoded(target))
+    return tree
+
+
+__all__ = ["KernelFiles", "make_disk", "programs"]
