@@ -1,0 +1,14 @@
+//! The list of extended attributes of a file: any bytes are a list or none, and a list comes back from its bytes.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use zpl::attribute_list::{decode, encode};
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Some(list) = decode(bytes) {
+        let total: usize = list.iter().map(|(name, value)| name.len() + value.len()).sum();
+        assert!(total <= bytes.len());
+        assert_eq!(decode(&encode(&list)), Some(list));
+    }
+});
