@@ -324,7 +324,7 @@ fn a_leg_with_a_history_of_its_own_is_told_and_copied_in_full_by_a_word() {
     pair.write(&mut client, 4);
     pair.b
         .does("pool confirm tank --forget-legs --missing-devices-are-not-newer");
-    let other = pair.b.machine.serve("");
+    let other = pair.b.machine.serve("--search .");
     let mut elsewhere = pair.b.client();
     for round in 0..200_u64 {
         elsewhere
