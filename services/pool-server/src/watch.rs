@@ -50,8 +50,11 @@ pub struct PoolLegs {
     /// What is to be told of them now. Never waits.
     pub tell: Box<dyn Fn() -> Told + Send + Sync>,
     /// Does what a person says about one. Waits for the record, for a bounded time.
-    pub perform: Box<dyn Fn(&str, LegWord) -> Result<Answer, Failure> + Send + Sync>,
+    pub perform: Box<PerformWord>,
 }
+
+/// Takes the name of a leg, as the status shows it.
+pub type PerformWord = dyn Fn(&str, LegWord) -> Result<Answer, Failure> + Send + Sync;
 
 #[derive(Default)]
 struct State {
