@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from proof import rounds, runtime
-from proof.crash.proof import CrashProof, Plan, volumes_for_crash
+from proof.crash.proof import CrashProof, Plan, file_for_crash, volumes_for_crash
 from proof.servers.base import Server
 from proof.servers.bulkhead import Bulkhead, MirrorFaults
 from proof.servers.peers import Peers
@@ -17,10 +17,13 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--legs-fault", choices=("none", "eio", "flush", "corrupt", "truncate", "mix"), default="none")
     parser.add_argument("--one-file", action="store_true", help="a pool of one file, which writes its intent log another way than a mirror")
     parser.add_argument("--encrypted", action="store_true", help="volumes with keys, from a file")
+    parser.add_argument("--nfs", action="store_true", help="a file of a file system, too, by clients of NFS")
     parser.add_argument("--audit-every", type=int, default=50, help="rounds between two looks of zdb")
     arguments = parser.parse_args(argv)
     if arguments.one_file and arguments.legs_fault != "none":
         parser.error("--legs-fault needs a mirror")
+    if arguments.nfs and arguments.server != "bulkhead":
+        parser.error("--nfs: tgt and nbdkit serve no files")
     return arguments
 
 
@@ -33,7 +36,7 @@ def main(argv: list[str]) -> int:
     variables = f"ROUNDS={arguments.rounds}{f' LEGS={arguments.legs_fault}' if harmed else ''}{' ONE_FILE=1' if arguments.one_file else ''}"
     rounds.say_seed(arguments.seed, f"crash {variables}")
     with runtime.scratch("crash", arguments.keep) as scratch:
-        volumes = volumes_for_crash()
+        volumes = [*volumes_for_crash(), *([file_for_crash()] if arguments.nfs else [])]
         faults = None
         server: Server
         if arguments.server == "peers":
