@@ -772,7 +772,7 @@ export interface components {
             /**
              * @description `imported`, `exported`, `state`, `errors`, `checksum`, `joined`, `left`, `spare`, `scan`, `key`,
              *     `space`, `no_space`, `suspended`, `resumed`; of legs `leg_current`, `leg_failing`, `leg_stale`, `leg_copying`,
-             *     `leg_divergent`, `member_lost`, `member_back`.
+             *     `leg_faulted`, `leg_divergent`, `member_lost`, `member_back`.
              */
             kind: string;
             /** @description What happened, in a sentence. */
@@ -1111,7 +1111,7 @@ export interface components {
         /** @description How the disks of a group work together. */
         LegGroupKind: "mirror" | "raidz1";
         /** @description What a leg has. */
-        LegState: "current" | "failing" | "stale" | "copying" | "divergent";
+        LegState: "current" | "failing" | "stale" | "copying" | "faulted" | "divergent";
         /** @description The third machine that remembers which disks of two heads hold everything. */
         LegWitness: {
             /** @description Where `bulkhead-witness` listens; more than one where it has links in several networks. */
@@ -1604,6 +1604,11 @@ export interface components {
             /** @description Device of the pool. */
             device: string;
         };
+        /** @description Give up what is on a leg with another history: the pool is copied to it in full. */
+        PoolDiscardLeg: {
+            /** @description The leg, as `pool status` calls it. */
+            leg: string;
+        };
         /** @description Something that happened to a pool, as it is streamed. */
         PoolEvent: {
             /** @description What happened. */
@@ -1702,6 +1707,11 @@ export interface components {
             since_ms?: number | null;
             /** @description What it has. */
             state: components["schemas"]["LegState"];
+            /**
+             * Format: uint64
+             * @description When one that is faulted is tried again, in milliseconds since 1970.
+             */
+            tried_again_ms?: number | null;
         };
         /** @description Who remembers: a head, or the witness. */
         PoolLegMember: {
@@ -1759,7 +1769,7 @@ export interface components {
         };
         /** @description Use a device again. */
         PoolOnline: {
-            /** @description Device of the pool. */
+            /** @description Device of the pool. A leg on one of several heads as `pool status` calls it, such as `left:/dev/disk/by-id/x`. */
             device: string;
         };
         /** @description A pool among others. */
@@ -1851,6 +1861,8 @@ export interface components {
             attach: components["schemas"]["PoolAttach"];
         } | {
             detach: components["schemas"]["PoolDetach"];
+        } | {
+            discard_leg: components["schemas"]["PoolDiscardLeg"];
         } | {
             replace: components["schemas"]["PoolReplace"];
         } | {
@@ -3893,6 +3905,7 @@ export type PoolClear = components['schemas']['PoolClear'];
 export type PoolClose = components['schemas']['PoolClose'];
 export type PoolDestroy = components['schemas']['PoolDestroy'];
 export type PoolDetach = components['schemas']['PoolDetach'];
+export type PoolDiscardLeg = components['schemas']['PoolDiscardLeg'];
 export type PoolEvent = components['schemas']['PoolEvent'];
 export type PoolEvents = components['schemas']['PoolEvents'];
 export type PoolFound = components['schemas']['PoolFound'];
