@@ -223,6 +223,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "operations",
             "pool-access",
             "protocols",
+            "rendering",
             "scsi",
             "serving",
             "takeover",
