@@ -74,7 +74,7 @@ told() {
 _WRITES = r"""
 cd $tree
 mkdir -p deep/er/est many empty; chmod 2775 deep; chown 1000:100 deep
-for number in $(seq 2500); do : >many/a-name-that-is-long-enough-for-more-than-one-block-$number; done
+for number in $(seq 1200); do : >many/a-name-that-is-long-enough-for-more-than-one-block-$number; done
 head -c 300000 /dev/urandom >random; head -c 777 /dev/urandom >deep/short; head -c 131072 /dev/urandom >deep/er/block
 printf x | dd of=sparse bs=1 seek=4G conv=notrunc status=none; printf y | dd of=sparse bs=1 seek=1M conv=notrunc status=none
 for size in 1 511 513 4095 70000; do head -c $size /dev/urandom >>grown; done
