@@ -12,6 +12,8 @@ import { logOut, login, may, resume } from "./state/session";
 import { theme, type Theme } from "./state/theme";
 import { DrillsPage } from "./pages/drills";
 import { EventsPage } from "./pages/events";
+import { FilesystemPage } from "./pages/filesystem";
+import { FilesystemsPage } from "./pages/filesystems";
 import { LoginPage } from "./pages/login";
 import { OverviewPage } from "./pages/overview";
 import { PoolPage } from "./pages/pool";
@@ -36,6 +38,7 @@ const PLACES: Place[] = [
   { name: "", text: "Overview", icon: "overview" },
   { name: "pools", text: "Pools", icon: "pool" },
   { name: "volumes", text: "Volumes", icon: "volume" },
+  { name: "filesystems", text: "File systems", icon: "files" },
   { name: "targets", text: "Targets", icon: "target" },
   { name: "replication", text: "Replication", icon: "replication" },
   { name: "events", text: "Events", icon: "events" },
@@ -53,6 +56,8 @@ function CurrentPage() {
       return first ? <PoolPage key={first} name={first} /> : <PoolsPage />;
     case "volumes":
       return first ? <VolumePage key={first} name={first} /> : <VolumesPage />;
+    case "filesystems":
+      return first ? <FilesystemPage key={first} name={first} /> : <FilesystemsPage />;
     case "targets":
       return first && second ? <TargetPage key={second} pool={first} name={second} /> : <TargetsPage />;
     case "replication":

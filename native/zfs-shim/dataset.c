@@ -13,10 +13,12 @@
 #include <sys/dsl_prop.h>
 #include <sys/zap.h>
 #include <sys/zfeature.h>
+#include <sys/zfs_znode.h>
 #include <sys/zio_checksum.h>
 #include <sys/zio_compress.h>
 #include <zfs_prop.h>
 
+#include "initial.h"
 #include "shim_dataset.h"
 #include "volume_impl.h"
 
@@ -124,6 +126,7 @@ visit_one(const char *name, void *arg)
 	found.bd_referenced = dsl_get_referenced(ds);
 	found.bd_logical_referenced = dsl_get_logicalreferenced(ds);
 	found.bd_compress_percent = dsl_get_compressratio(ds);
+	found.bd_objects = BP_GET_FILL(dsl_dataset_get_blkptr(ds));
 	/* Fails for one that is being destroyed. */
 	(void) dsl_get_written(ds, &found.bd_written);
 	if (!found.bd_is_snapshot)
@@ -220,6 +223,29 @@ bh_dataset_walk(const char *name, uint32_t snapshots,
 	return (walk_tree(name, snapshots != 0 ? DS_FIND_SNAPSHOTS : 0, &walk));
 }
 
+/* What was fixed when a file system was made; nothing while its key is missing. */
+static void
+add_fixed(objset_t *os, nvlist_t *list)
+{
+	const zfs_prop_t fixed[] = { ZFS_PROP_VERSION, ZFS_PROP_NORMALIZE,
+	    ZFS_PROP_UTF8ONLY, ZFS_PROP_CASE };
+	dsl_key_mapping_t *mapping = NULL;
+	spa_t *spa = dmu_objset_spa(os);
+	uint64_t value;
+
+	if (os->os_encrypted && spa_keystore_create_mapping(spa,
+	    dmu_objset_ds(os), FTAG, &mapping) != 0)
+		return;
+	for (size_t i = 0; i < sizeof (fixed) / sizeof (fixed[0]); i++) {
+		const char *name = fixed[i] == ZFS_PROP_VERSION ? ZPL_VERSION_STR :
+		    zfs_prop_to_name(fixed[i]);
+		if (zap_lookup(os, MASTER_NODE_OBJ, name, 8, 1, &value) == 0)
+			dsl_prop_nvlist_add_uint64(list, fixed[i], value);
+	}
+	if (mapping != NULL)
+		key_mapping_rele(spa, mapping, FTAG);
+}
+
 static boolean_t is_settable(zfs_prop_t property, zfs_type_t type);
 
 /* Adds the defaults of what can be set and is set nowhere. */
@@ -261,6 +287,9 @@ bh_dataset_properties(const char *name, struct nvlist **out)
 			dsl_prop_nvlist_add_uint64(list, ZFS_PROP_VOLBLOCKSIZE,
 			    block_size);
 		}
+		if (dmu_objset_type(os) == DMU_OST_ZFS &&
+		    !DS_IS_INCONSISTENT(dmu_objset_ds(os)))
+			add_fixed(os, list);
 		add_defaults(list, strchr(name, '@') != NULL ?
 		    ZFS_TYPE_SNAPSHOT : dmu_objset_type(os) == DMU_OST_ZVOL ?
 		    ZFS_TYPE_VOLUME : ZFS_TYPE_FILESYSTEM);
@@ -308,6 +337,15 @@ check_value(const char *pool, zfs_prop_t property, uint64_t value)
 		    zio_checksum_to_feature(value & ZIO_CHECKSUM_MASK)));
 	case ZFS_PROP_COPIES:
 		return (value >= 1 && value <= 3 ? 0 : ERANGE);
+	/* The library takes any number for a size of blocks. */
+	case ZFS_PROP_RECORDSIZE:
+		if (value < SPA_MINBLOCKSIZE || value > SPA_MAXBLOCKSIZE || !ISP2(value))
+			return (ERANGE);
+		return (value <= SPA_OLD_MAXBLOCKSIZE ? 0 :
+		    require_feature(pool, SPA_FEATURE_LARGE_BLOCKS));
+	case ZFS_PROP_DNODESIZE:
+		return (value == ZFS_DNSIZE_LEGACY ? 0 :
+		    require_feature(pool, SPA_FEATURE_LARGE_DNODE));
 	default:
 		return (0);
 	}
@@ -381,8 +419,8 @@ check_pair(const char *pool, zfs_type_t type, nvpair_t *pair, nvlist_t *plain,
 	}
 }
 
-static int
-check_all(const char *pool, zfs_type_t type, nvlist_t *properties,
+int
+bh_properties_check(const char *pool, zfs_type_t type, nvlist_t *properties,
     nvlist_t *plain, nvlist_t *special, char *bad, uint64_t bad_size)
 {
 	nvpair_t *pair = NULL;
@@ -447,7 +485,7 @@ bh_dataset_set(const char *name, struct nvlist *properties, char *bad,
 
 	bad[0] = '\0';
 	if (error == 0)
-		error = check_all(name, type, properties, plain, special, bad,
+		error = bh_properties_check(name, type, properties, plain, special, bad,
 		    bad_size);
 
 	/* Marks the feature as in use before the first block is compressed with it. */
@@ -493,82 +531,11 @@ bh_property_text(const char *property, uint64_t value)
 	return (text);
 }
 
-/* What a new dataset has from the transaction group on that makes it: checked already. */
-typedef struct initial {
-	nvlist_t *i_properties;
-	/* Quotas and reservations, which are kept outside the property list. */
-	nvlist_t *i_limits;
-} initial_t;
-
 typedef struct volume_shape {
 	uint64_t vs_size;
 	uint64_t vs_block_size;
-	initial_t vs_initial;
+	bh_initial_t vs_initial;
 } volume_shape_t;
-
-static uint64_t
-limit_of(const initial_t *initial, zfs_prop_t property)
-{
-	uint64_t value = 0;
-
-	(void) nvlist_lookup_uint64(initial->i_limits,
-	    zfs_prop_to_name(property), &value);
-	return (value);
-}
-
-/* One quota or reservation of a dataset that is being made; it has taken no space yet. */
-static void
-set_initial_limit(dsl_dataset_t *ds, zfs_prop_t property, uint64_t value,
-    dmu_tx_t *tx)
-{
-	dsl_dir_t *dd = ds->ds_dir;
-
-	if (property == ZFS_PROP_REFRESERVATION) {
-		dsl_dataset_set_refreservation_sync_impl(ds, ZPROP_SRC_LOCAL,
-		    value, tx);
-		return;
-	}
-	dsl_prop_set_sync_impl(ds, zfs_prop_to_name(property), ZPROP_SRC_LOCAL,
-	    sizeof (value), 1, &value, tx);
-	switch (property) {
-	case ZFS_PROP_QUOTA:
-		dmu_buf_will_dirty(dd->dd_dbuf, tx);
-		mutex_enter(&dd->dd_lock);
-		dsl_dir_phys(dd)->dd_quota = value;
-		mutex_exit(&dd->dd_lock);
-		break;
-	case ZFS_PROP_REFQUOTA:
-		/* Whoever opens the dataset later takes it from the property. */
-		ds->ds_quota = value;
-		break;
-	default:
-		VERIFY3S(property, ==, ZFS_PROP_RESERVATION);
-		dsl_dir_set_reservation_sync_impl(dd, value, tx);
-	}
-}
-
-static void
-set_initial(dsl_dataset_t *ds, const initial_t *initial, dmu_tx_t *tx)
-{
-	const spa_feature_t zstd = SPA_FEATURE_ZSTD_COMPRESS;
-	nvpair_t *pair = NULL;
-	uint64_t value;
-
-	/* Switched on before the first block is compressed with it. */
-	if (nvlist_lookup_uint64(initial->i_properties,
-	    zfs_prop_to_name(ZFS_PROP_COMPRESSION), &value) == 0 &&
-	    ZIO_COMPRESS_ALGO(value) == ZIO_COMPRESS_ZSTD &&
-	    !dsl_dataset_feature_is_active(ds, zstd)) {
-		void *const on = (void *)B_TRUE;
-		ds->ds_feature_activation[zstd] = on;
-		dsl_dataset_activate_feature(ds->ds_object, zstd, on, tx);
-		ds->ds_feature[zstd] = on;
-	}
-	dsl_props_set_sync_impl(ds, ZPROP_SRC_LOCAL, initial->i_properties, tx);
-	while ((pair = nvlist_next_nvpair(initial->i_limits, pair)) != NULL)
-		set_initial_limit(ds, zfs_name_to_prop(nvpair_name(pair)),
-		    fnvpair_value_uint64(pair), tx);
-}
 
 /* Runs while the new dataset is synced: its two objects, and its properties. */
 static void
@@ -582,53 +549,7 @@ make_volume(objset_t *os, void *arg, cred_t *cr, dmu_tx_t *tx)
 	    DMU_OT_NONE, 0, tx));
 	VERIFY0(zap_update(os, BH_PROPERTIES_OBJECT, BH_SIZE_KEY, 8, 1,
 	    &shape->vs_size, tx));
-	set_initial(dmu_objset_ds(os), &shape->vs_initial, tx);
-}
-
-/* Whether that much can be set aside below the parent of `name`. */
-static int
-check_space(const char *name, uint64_t bytes)
-{
-	dsl_pool_t *dp;
-	dsl_dir_t *parent;
-	const char *last;
-	int error = dsl_pool_hold(name, FTAG, &dp);
-
-	if (error != 0)
-		return (error);
-	error = dsl_dir_hold(dp, name, FTAG, &parent, &last);
-	if (error == 0) {
-		if (bytes > dsl_dir_space_available(parent, NULL, 0, B_TRUE))
-			error = ENOSPC;
-		dsl_dir_rele(parent, FTAG);
-	}
-	dsl_pool_rele(dp, FTAG);
-	return (error);
-}
-
-/* Whether limits can hold for a dataset that begins with `referenced` bytes; `bad` names one that cannot. */
-static int
-check_limits(const char *name, const initial_t *initial, uint64_t referenced,
-    char *bad, uint64_t bad_size)
-{
-	uint64_t aside = limit_of(initial, ZFS_PROP_RESERVATION);
-	uint64_t own = limit_of(initial, ZFS_PROP_REFRESERVATION);
-	uint64_t quota = limit_of(initial, ZFS_PROP_QUOTA);
-	uint64_t refquota = limit_of(initial, ZFS_PROP_REFQUOTA);
-	zfs_prop_t wrong = ZPROP_INVAL;
-
-	int error = check_space(name, MAX(aside, own));
-	if (error == ENOSPC)
-		wrong = own >= aside ? ZFS_PROP_REFRESERVATION :
-		    ZFS_PROP_RESERVATION;
-	else if (quota != 0 && quota < MAX(aside, own))
-		wrong = ZFS_PROP_QUOTA;
-	else if (refquota != 0 && refquota < MAX(referenced, own))
-		wrong = ZFS_PROP_REFQUOTA;
-	if (wrong == ZPROP_INVAL)
-		return (error);
-	(void) strlcpy(bad, zfs_prop_to_name(wrong), bad_size);
-	return (ENOSPC);
+	bh_initial_set(dmu_objset_ds(os), &shape->vs_initial, tx);
 }
 
 int
@@ -666,29 +587,6 @@ referenced_bytes(const char *snapshot, uint64_t *bytes)
 	return (0);
 }
 
-/* Checked against the pool: the dataset does not exist yet. */
-static int
-check_initial(const char *name, nvlist_t *properties, uint64_t referenced,
-    const initial_t *initial, char *bad, uint64_t bad_size)
-{
-	char pool[ZFS_MAX_DATASET_NAME_LEN];
-
-	(void) strlcpy(pool, name, sizeof (pool));
-	pool[strcspn(pool, "/")] = '\0';
-	int error = check_all(pool, ZFS_TYPE_VOLUME, properties,
-	    initial->i_properties, initial->i_limits, bad, bad_size);
-	if (error == 0 && !nvlist_empty(initial->i_limits))
-		error = check_limits(name, initial, referenced, bad, bad_size);
-	return (error);
-}
-
-static void
-free_initial(const initial_t *initial)
-{
-	nvlist_free(initial->i_properties);
-	nvlist_free(initial->i_limits);
-}
-
 int
 bh_volume_create(const char *name, uint64_t size, uint64_t block_size,
     struct nvlist *properties, const struct bh_new_key *key, char *bad,
@@ -709,8 +607,8 @@ bh_volume_create(const char *name, uint64_t size, uint64_t block_size,
 	}
 	volume_shape_t shape = { size, block_size,
 	    { fnvlist_alloc(), fnvlist_alloc() } };
-	int error = check_initial(name, properties, 0, &shape.vs_initial, bad,
-	    bad_size);
+	int error = bh_initial_check(name, ZFS_TYPE_VOLUME, properties, 0,
+	    &shape.vs_initial, bad, bad_size);
 	if (error == 0) {
 		error = bh_key_params(key, &params);
 		/* The library leaves it to whoever makes a dataset. */
@@ -724,7 +622,7 @@ bh_volume_create(const char *name, uint64_t size, uint64_t block_size,
 		    make_volume, &shape);
 		dsl_crypto_params_free(params, error != 0);
 	}
-	free_initial(&shape.vs_initial);
+	bh_initial_free(&shape.vs_initial);
 	return (error);
 }
 
@@ -823,7 +721,7 @@ bh_snapshot_rename(const char *dataset, const char *from, const char *to)
 typedef struct new_clone {
 	const char *nc_name;
 	const char *nc_snapshot;
-	initial_t nc_initial;
+	bh_initial_t nc_initial;
 } new_clone_t;
 
 /* Only file systems have children. */
@@ -888,7 +786,7 @@ sync_clone(void *arg, dmu_tx_t *tx)
 	VERIFY0(dsl_dataset_hold_obj(dp, number, FTAG, &ds));
 	spa_history_log_internal_ds(ds, "clone", tx, "origin=%s (%llu)",
 	    clone->nc_snapshot, (u_longlong_t)snapshot->ds_object);
-	set_initial(ds, &clone->nc_initial, tx);
+	bh_initial_set(ds, &clone->nc_initial, tx);
 	dsl_dataset_rele(ds, FTAG);
 	dsl_dir_rele(parent, FTAG);
 	dsl_dataset_rele(snapshot, FTAG);
@@ -903,11 +801,14 @@ bh_dataset_clone(const char *name, const char *snapshot,
 	new_clone_t clone = { name, snapshot,
 	    { fnvlist_alloc(), fnvlist_alloc() } };
 	uint64_t referenced = 0;
+	zfs_type_t type;
 
 	bad[0] = '\0';
 	int error = referenced_bytes(snapshot, &referenced);
 	if (error == 0)
-		error = check_initial(name, properties, referenced,
+		error = type_of(snapshot, &type);
+	if (error == 0)
+		error = bh_initial_check(name, type, properties, referenced,
 		    &clone.nc_initial, bad, bad_size);
 	if (error == 0)
 		error = dsl_sync_task(name, check_clone, sync_clone, &clone,
@@ -915,7 +816,7 @@ bh_dataset_clone(const char *name, const char *snapshot,
 		    fnvlist_num_pairs(clone.nc_initial.i_properties) +
 		    fnvlist_num_pairs(clone.nc_initial.i_limits)),
 		    ZFS_SPACE_CHECK_NORMAL);
-	free_initial(&clone.nc_initial);
+	bh_initial_free(&clone.nc_initial);
 	return (error);
 }
 

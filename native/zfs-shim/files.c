@@ -319,6 +319,13 @@ bh_files_next(bh_files_t *files, uint64_t object, uint32_t hole,
 	return (error == ESRCH ? ENXIO : error);
 }
 
+int
+bh_files_next_object(bh_files_t *files, uint64_t *object)
+{
+	int error = dmu_object_next(files->bf_os, object, B_FALSE, 0);
+	return (error == ESRCH ? ENOENT : error);
+}
+
 void
 bh_files_space(bh_files_t *files, uint64_t *used, uint64_t *available,
     uint64_t *objects, uint64_t *objects_available)

@@ -627,7 +627,8 @@ bh_volume_is_unreplayed(const char *name, uint32_t *out)
 
 	if (error != 0)
 		return (error);
-	*out = dmu_objset_type(os) == DMU_OST_ZVOL &&
+	dmu_objset_type_t type = dmu_objset_type(os);
+	*out = (type == DMU_OST_ZVOL || type == DMU_OST_ZFS) &&
 	    (os->os_zil_header.zh_flags & ZIL_REPLAY_NEEDED) != 0;
 	dmu_objset_rele(os, FTAG);
 	return (0);

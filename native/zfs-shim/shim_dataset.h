@@ -38,6 +38,7 @@ typedef struct bh_dataset {
 	uint64_t bd_ref_quota;
 	uint64_t bd_written;	/* since the snapshot before it */
 	uint64_t bd_compress_percent;	/* 100 where nothing was saved */
+	uint64_t bd_objects;	/* files, directories and the like, as of the last transaction group */
 	uint64_t bd_volume_size;	/* 0 if not a volume */
 	uint64_t bd_volume_block_size;
 	uint32_t bd_kind;
@@ -85,8 +86,24 @@ int bh_dataset_inherit(const char *name, const char *property);
 /* The name of one of a native property's named values, else NULL. A constant. */
 const char *bh_property_text(const char *property, uint64_t value);
 
-/* An empty file system that kernel ZFS can mount. */
+/* The root directory of a new file system, and what is fixed when it is made. */
+typedef struct bh_new_root {
+	uint64_t bn_owner;
+	uint64_t bn_group;
+	uint64_t bn_mode;	/* permissions only */
+	const void *bn_access;	/* its access control list: entries of 8 bytes */
+	uint64_t bn_access_bytes;
+	uint64_t bn_utf8_only;	/* names have to be UTF-8 */
+} bh_new_root_t;
+
+/* An empty file system that kernel ZFS can mount, as parents of volumes are. */
 int bh_filesystem_create(const char *name);
+/*
+ * The same with a root directory of its own kind. Properties, `key` and `bad` are those of bh_volume_create().
+ */
+int bh_filesystem_make(const char *name, const bh_new_root_t *root,
+    struct nvlist *properties, const struct bh_new_key *key, char *bad,
+    uint64_t bad_size);
 /*
  * Gives the root file system of a new pool what the library leaves out in user space, so that
  * kernel ZFS can mount it. Does nothing if it is there.

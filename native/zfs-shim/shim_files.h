@@ -165,6 +165,8 @@ int bh_files_count(bh_files_t *files, uint64_t directory, uint64_t *count);
 int bh_files_read(bh_files_t *files, uint64_t object, uint64_t offset, uint8_t *data, uint64_t length);
 /* The next data, or hole, from `offset` on. ENXIO: there is none. */
 int bh_files_next(bh_files_t *files, uint64_t object, uint32_t hole, uint64_t *offset);
+/* The object behind `*object`, of whatever kind; ENOENT if there is none. */
+int bh_files_next_object(bh_files_t *files, uint64_t *object);
 void bh_files_space(bh_files_t *files, uint64_t *used, uint64_t *available, uint64_t *objects,
     uint64_t *objects_available);
 /* The size of the blocks of large files. */

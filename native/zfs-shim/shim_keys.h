@@ -63,11 +63,5 @@ int bh_key_unload(const char *name);
  * that of its parent. One transaction group has the new key and the new location, or neither.
  */
 int bh_key_change(const char *name, const bh_new_key_t *key);
-/*
- * As bh_filesystem_create(), with a key of its own, and with user properties, which are set in the
- * transaction that makes it.
- */
-int bh_filesystem_create_encrypted(const char *name, const bh_new_key_t *key,
-    struct nvlist *properties);
 
 #endif /* BH_SHIM_KEYS_H */

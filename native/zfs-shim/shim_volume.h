@@ -70,7 +70,7 @@ int bh_unreplayed_volumes(const char *pool, bh_name_visitor_t *visit, void *arg)
 int bh_volume_count(const char *pool, uint64_t *out);
 /* How many it had when this process imported it, without reading. ENOENT if that is not known. */
 int bh_volume_count_at_import(const char *pool, uint64_t *out);
-/* Whether `name` is a volume that bh_unreplayed_volumes() visits. */
+/* Whether `name`, a volume or file system, has a log that must be replayed. */
 int bh_volume_is_unreplayed(const char *name, uint32_t *out);
 
 uint64_t bh_volume_size(const bh_volume_t *volume);

@@ -13,6 +13,8 @@ from proof.servers.bulkhead import POOL, TARGET
 V, W, E = (f"{POOL}/{name}" for name in "vwe")
 IQN = "iqn.2026-01.org.example:second"
 COPY = f"{POOL}/copy"
+FILES = f"{POOL}/files"
+SHARE = "sharenfs=rw=192.0.2.0/24"
 SECOND = "second"
 """A pool on the spare disk."""
 LOST = f"{POOL}/lost"
@@ -74,6 +76,10 @@ class Operation:
 
 def _destroy(name: str) -> Step:
     return lambda world: world.destroy_volume(name)
+
+
+def _destroy_files(name: str) -> tuple[str, ...]:
+    return ("filesystem", "destroy", name, "--recursive", "--shared", YES)
 
 
 def _receive(world: World, name: str, stream: str, *options: str) -> None:
@@ -397,6 +403,36 @@ OPERATIONS: tuple[Operation, ...] = (
         before=(("volume", "set", W, "compression=zstd", "org.example:a=1"),),
     ),
     Operation(("volume", "set", POOL, "quota=400M"), "quota", after=(("volume", "set", POOL, "quota=none"),)),
+    Operation(("filesystem", "create", FILES, "--owner", "1000", "--mode", "2770", "--quota", "64M", "-o", SHARE), after=(_destroy_files(FILES),)),
+    Operation(("filesystem", "create", f"{FILES}/a/b", "--parents", "--reservation", "16M"), "with parents", after=(_destroy_files(FILES),), rest=Rest.COMPLETED),
+    Operation(("filesystem", "create", FILES, *KEEP, "file://KEY2"), "encrypted", after=(_destroy_files(FILES),)),
+    Operation(("filesystem", "set", FILES, SHARE, "atime=off"), before=(("filesystem", "create", FILES),), after=(_destroy_files(FILES),)),
+    Operation(
+        ("filesystem", "inherit", FILES, "sharenfs", "atime"),
+        # One property after the other.
+        rest=Rest.COMPLETED,
+        before=(("filesystem", "create", FILES), ("filesystem", "set", FILES, SHARE, "atime=off")),
+        after=(_destroy_files(FILES),),
+    ),
+    Operation(("filesystem", "rename", FILES, f"{POOL}/moved"), before=(("filesystem", "create", FILES),), after=(_destroy_files(f"{POOL}/moved"),)),
+    Operation(
+        ("filesystem", "destroy", FILES, "--recursive", "--shared", YES),
+        before=(("filesystem", "create", f"{FILES}/a", "--parents"), ("filesystem", "set", FILES, SHARE), ("snapshot", "create", f"{FILES}@s")),
+        # What is below it goes first.
+        rest=Rest.COMPLETED,
+    ),
+    Operation(
+        ("filesystem", "rollback", f"{FILES}@s", "--destroy-newer"),
+        before=(("filesystem", "create", FILES), ("snapshot", "create", f"{FILES}@s"), ("snapshot", "create", f"{FILES}@t")),
+        after=(_destroy_files(FILES),),
+        # Snapshots may go before the files do.
+        rest=Rest.COMPLETED,
+    ),
+    Operation(
+        ("filesystem", "promote", COPY),
+        before=(("filesystem", "create", FILES), ("snapshot", "create", f"{FILES}@s"), ("filesystem", "clone", f"{FILES}@s", COPY)),
+        after=(("filesystem", "promote", FILES), _destroy_files(COPY), _destroy_files(FILES)),
+    ),
     Operation(("pool", "attach", POOL, "LEG0", "SPARE"), before=(_blank_spare,), after=(("pool", "detach", POOL, "SPARE"), _blank_spare)),
     Operation(("pool", "detach", POOL, "SPARE"), before=(_blank_spare, _attach_spare), after=(_blank_spare,)),
     Operation(
@@ -433,6 +469,12 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(("pool", "clear", POOL)),
     Operation(("pool", "set", POOL, "comment=rack-7"), after=(("pool", "set", POOL, "comment="),)),
+    Operation(
+        ("filesystem", "clone", f"{FILES}@s", COPY),
+        is_killed=False,
+        before=(("filesystem", "create", FILES), ("snapshot", "create", f"{FILES}@s")),
+        after=(_destroy_files(COPY), _destroy_files(FILES)),
+    ),
     Operation(("volume", "clone", f"{V}@base", COPY), is_killed=False, after=(_destroy("copy"),)),
     Operation(("snapshot", "rollback", f"{V}@s"), is_killed=False, before=(("snapshot", "create", f"{V}@s"),), after=(("snapshot", "destroy", f"{V}@s", YES),)),
     Operation(
@@ -441,6 +483,9 @@ OPERATIONS: tuple[Operation, ...] = (
         before=(_blank_spare,),
         after=(("pool", "scrub", POOL, "--wait"), _take_leg_back),
     ),
+    Operation(("filesystem", "check", FILES), before=(("filesystem", "create", FILES),), after=(_destroy_files(FILES),)),
+    Operation(("filesystem", "get", POOL, "sharenfs")),
+    Operation(("filesystem", "list", POOL)),
     Operation(("nbd", "list")),
     Operation(("pool", "events", POOL)),
     Operation(("pool", "get", POOL, "size")),

@@ -20,6 +20,8 @@ ELSEWHERE = {
     "bench": "changes no pool",
     "completion": "changes nothing",
     "drill": "its lab is removed by the next: programs/bulkhead/tests/lab.rs",
+    "filesystem key": "the same as `volume key`",
+    "filesystem show": "looks: programs/bulkhead/tests/file_systems.rs",
     "head": "each file of a head is replaced as a whole: services/api",
     "lab": "changes no pool, and `lab down` removes what was begun: programs/bulkhead/tests/lab.rs",
     "leg-server": "killed with heads and witness: programs/bulkhead/tests/pair_of_legs.rs",

@@ -207,11 +207,13 @@ class World:
         with self.control() as control:
             ask = control.ask
             found = ask({"volume": "list"})
+            files = ask({"filesystem": "list"})
             snapshots = [one["name"] for one in ask({"snapshot": {"list": {"volume": None}}})]
             replication = ask({"replicate": "list"})
             status = ask({"pool": "status"})
             seen: dict[str, Any] = {
                 "volumes": {one["name"]: _volume(control, one) for one in found},
+                "filesystems": {one["name"]: _files(control, one) for one in files},
                 "snapshots": sorted(name for name in snapshots if not name.split("@")[1].startswith(OF_ITSELF)),
                 "targets": [_without(one, "sessions") for one in ask({"target": "list"})],
                 "discovery": ask({"target": {"discovery": "show"}}),
@@ -285,6 +287,10 @@ def _volume(control: Control, one: dict[str, Any]) -> dict[str, Any]:
         "identity": one.get("identity") if name in (f"{POOL}/{kept}" for kept in "vwe") else bool(one.get("identity")),
         "own": _own(control, name),
     }
+
+
+def _files(control: Control, one: dict[str, Any]) -> dict[str, Any]:
+    return {"share": one["share"], "origin": one.get("origin"), "own": _own(control, one["name"])}
 
 
 def _own(control: Control, dataset: str) -> dict[str, str]:

@@ -175,7 +175,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "certificates",
             "control",
             "engine",
+            "file-system",
             "nbd",
+            "nfs",
             "protocols",
             "send-stream",
             "serving",
@@ -435,6 +437,10 @@ const NAME_PROTOCOLS: &[(&str, &str)] = &[
     ),
     ("services/operations/src/nbd.rs", "its operations"),
     ("services/operations/src/target.rs", "its operations"),
+    (
+        "services/operations/src/filesystem.rs",
+        "whom a file system is shared with is checked when it is set",
+    ),
     (
         "services/operations/src/in_use.rs",
         "whom its operations cut off",

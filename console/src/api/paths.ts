@@ -23,6 +23,9 @@ export const poolPath = (pool: string): string => `/pools/${encode(pool)}`;
 export const volumePath = (volume: string): string =>
   `${poolPath(poolOf(volume))}/volumes/${encode(withoutPool(volume))}`;
 
+export const filesystemPath = (filesystem: string): string =>
+  `${poolPath(poolOf(filesystem))}/filesystems/${encode(withoutPool(filesystem))}`;
+
 export const snapshotPath = (snapshot: string): string =>
   `${poolPath(poolOf(snapshot))}/snapshots/${encode(withoutPool(snapshot))}`;
 

@@ -67,6 +67,12 @@ export interface components {
         } | {
             volume: components["schemas"]["VolumeView"];
         } | {
+            filesystems: components["schemas"]["FilesystemView"][];
+        } | {
+            filesystem: components["schemas"]["FilesystemView"];
+        } | {
+            checked: components["schemas"]["CheckView"];
+        } | {
             rolled_back: components["schemas"]["RolledBack"];
         } | {
             rescue: components["schemas"]["RescueView"];
@@ -410,6 +416,33 @@ export interface components {
             mutual_user?: string | null;
             /** @description The target. */
             target: components["schemas"]["IscsiName"];
+        };
+        /** @description What a check of a file system found. */
+        CheckView: {
+            /**
+             * Format: uint64
+             * @description How much does not fit.
+             */
+            fault_count: number;
+            /** @description The first hundred of it. */
+            faults: components["schemas"]["FaultView"][];
+            /** @description The file system. */
+            name: string;
+            /**
+             * Format: uint64
+             * @description Names in directories.
+             */
+            names: number;
+            /**
+             * Format: uint64
+             * @description Files, directories and the like.
+             */
+            objects: number;
+            /**
+             * Format: uint64
+             * @description How long it took.
+             */
+            took_ms: number;
         };
         /** @description What happens to one thing that Pacemaker knows. */
         CibChange: {
@@ -827,6 +860,18 @@ export interface components {
         };
         /** @description Kinds of failure. The numbers are the exit codes of the command line and are stable. */
         FailureKind: "failed" | "usage" | "not_found" | "exists" | "busy" | "needs_confirmation" | "unreachable" | "unavailable" | "no_space" | "denied";
+        /** @description Something in a file system that does not fit. */
+        FaultView: {
+            /**
+             * Format: uint64
+             * @description The number of the object that it is about, as `zdb` takes it.
+             */
+            object: number;
+            /** @description Its path in the file system, if one leads to it. */
+            path?: string | null;
+            /** @description What is wrong, in a sentence without its subject. */
+            what: string;
+        };
         /** @description How a head is powered off. Tried in this order: the hypervisor, the BMC, all outlets together. */
         Fencing: {
             /**
@@ -853,6 +898,200 @@ export interface components {
              * @default null
              */
             virtual_machine?: components["schemas"]["VirtualMachine"] | null;
+        };
+        /** @description What is changed of a file system. */
+        FilesystemChange: {
+            /**
+             * @description Properties that shall have the parent's value again.
+             * @default []
+             */
+            inherit?: string[];
+            /**
+             * @description Another name, `POOL/NAME`.
+             * @default null
+             */
+            name?: components["schemas"]["VolumeName"] | null;
+            /**
+             * @description Other values of properties.
+             * @default {}
+             */
+            properties?: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * @description Look for names, files and directories of a file system that do not fit together
+         *
+         *     A scrub checks that what is stored is what was written. This checks that it makes sense: that
+         *     every name leads to a file, every file has as many names as it says, and every directory hangs
+         *     below the root. It reads a snapshot, which it takes and destroys, so that clients go on. Nothing
+         *     is repaired.
+         */
+        FilesystemCheck: {
+            /** @description The file system */
+            name: components["schemas"]["VolumeName"];
+        };
+        /** @description Make a file system */
+        FilesystemCreate: {
+            /** @description An existing file system is success. */
+            exist_ok: boolean;
+            /**
+             * Format: uint32
+             * @description Number of the group that its root directory belongs to.
+             */
+            group: number;
+            /** @description A key of its own. Without one it is as its parent is: plain, or encrypted with the parent's. */
+            key?: components["schemas"]["KeySettings"] | null;
+            /** @description Permissions of its root directory. */
+            mode: string;
+            /** @description Its name. */
+            name: components["schemas"]["VolumeName"];
+            /**
+             * Format: uint32
+             * @description Number of the user that its root directory belongs to.
+             */
+            owner: number;
+            /** @description Make missing parents. */
+            parents: boolean;
+            /** @description Native (`sharenfs`, `quota`, `recordsize`, ...) and user (`a:b`) properties. */
+            properties: {
+                [key: string]: string;
+            };
+        };
+        /** @description Destroy a file system */
+        FilesystemDestroy: {
+            /** @description The file system */
+            name: components["schemas"]["VolumeName"];
+            /** @description Its snapshots too, and all that is below it */
+            recursive: boolean;
+            /** @description Even though it is shared, or in use: clients lose it, and what is below it is exported no more */
+            shared: boolean;
+        };
+        /** @description Read properties */
+        FilesystemGet: {
+            /** @description The file system, or a pool for what its file systems inherit */
+            name: string;
+            /** @description Which properties [default: all] */
+            names: string[];
+        };
+        /** @description Forget a property's own value, so that the parent's holds */
+        FilesystemInherit: {
+            /** @description The file system */
+            name: string;
+            /** @description Which properties */
+            names: string[];
+        };
+        /** @description Swap roles with the file system this one was cloned from, so that that one can be destroyed */
+        FilesystemPromote: {
+            /** @description The file system */
+            name: components["schemas"]["VolumeName"];
+        };
+        /** @description Give a file system another name in its pool; what is below it moves along, and open files stay open */
+        FilesystemRename: {
+            /** @description The file system */
+            from: components["schemas"]["VolumeName"];
+            /** @description Its new name */
+            to: components["schemas"]["VolumeName"];
+        };
+        /** @description Requests about file systems. */
+        FilesystemRequest: "list" | {
+            create: components["schemas"]["FilesystemCreate"];
+        } | {
+            show: components["schemas"]["FilesystemShow"];
+        } | {
+            destroy: components["schemas"]["FilesystemDestroy"];
+        } | {
+            rename: components["schemas"]["FilesystemRename"];
+        } | {
+            rollback: components["schemas"]["FilesystemRollback"];
+        } | {
+            promote: components["schemas"]["FilesystemPromote"];
+        } | {
+            get: components["schemas"]["FilesystemGet"];
+        } | {
+            set: components["schemas"]["FilesystemSet"];
+        } | {
+            inherit: components["schemas"]["FilesystemInherit"];
+        } | {
+            check: components["schemas"]["FilesystemCheck"];
+        };
+        /**
+         * @description Take a file system back to a snapshot, also while it is shared and in use
+         *
+         *     What was written since the snapshot is lost. Clients wait meanwhile and stay connected. Files that
+         *     were made since are gone for them (ESTALE); files that they have open and that the snapshot has are
+         *     as they were then.
+         */
+        FilesystemRollback: {
+            /**
+             * @description Destroy the file system's newer snapshots
+             * @default false
+             */
+            destroy_newer?: boolean;
+            /** @description The snapshot, as POOL/NAME@SNAPSHOT */
+            to: components["schemas"]["SnapshotName"];
+        };
+        /** @description Change properties */
+        FilesystemSet: {
+            /** @description File system, or the pool's name for the root dataset. */
+            name: string;
+            /** @description New values. */
+            properties: {
+                [key: string]: string;
+            };
+        };
+        /** @description Show one file system with its properties, how it is shared, and who uses it */
+        FilesystemShow: {
+            /** @description The file system */
+            name: components["schemas"]["VolumeName"];
+        };
+        /** @description A file system. */
+        FilesystemView: {
+            /**
+             * Format: uint64
+             * @description Space that it could still take.
+             */
+            available: number;
+            /** @description Who uses it now, in words. */
+            clients?: string[];
+            /** @description It is encrypted and its key is not loaded. */
+            locked?: boolean;
+            /** @description Its name. */
+            name: components["schemas"]["VolumeName"];
+            /** @description The snapshot it was cloned from. */
+            origin?: string | null;
+            /** @description Properties; only in detail. */
+            properties?: {
+                [key: string]: components["schemas"]["Property"];
+            };
+            /**
+             * Format: uint64
+             * @description Space that its files occupy.
+             */
+            referenced: number;
+            /** @description Who may use it over the network. */
+            share: components["schemas"]["ShareView"];
+            /**
+             * @description Where its space goes, and its limits.
+             * @default {
+             *       "available": 0,
+             *       "by_children": 0,
+             *       "by_data": 0,
+             *       "by_reservation": 0,
+             *       "by_snapshots": 0,
+             *       "compress_percent": 0,
+             *       "logical_referenced": 0,
+             *       "logical_used": 0,
+             *       "used": 0,
+             *       "written": 0
+             *     }
+             */
+            space?: components["schemas"]["SpaceView"];
+            /**
+             * Format: uint64
+             * @description Space that it, its snapshots and what is below it occupy.
+             */
+            used: number;
         };
         /** @description One mistake. */
         Finding: {
@@ -2401,6 +2640,8 @@ export interface components {
         } | {
             volume: components["schemas"]["VolumeRequest"];
         } | {
+            filesystem: components["schemas"]["FilesystemRequest"];
+        } | {
             key: components["schemas"]["KeyRequest"];
         } | {
             snapshot: components["schemas"]["SnapshotRequest"];
@@ -2497,7 +2738,7 @@ export interface components {
         };
         /** @description What a user may do. Each role may do all that those before it may. */
         Role: "read-only" | "operator" | "admin";
-        /** @description A volume was taken back to a snapshot. */
+        /** @description A volume or file system was taken back to a snapshot. */
         RolledBack: {
             /**
              * Format: uint64
@@ -2508,7 +2749,7 @@ export interface components {
             destroyed: components["schemas"]["SnapshotName"][];
             /**
              * Format: uint64
-             * @description How long the volume's clients waited; none if it was not open.
+             * @description How long clients waited; none if it was not open.
              */
             pause_ms?: number | null;
             /**
@@ -2518,7 +2759,7 @@ export interface components {
             sessions_told: number;
             /**
              * Format: uint64
-             * @description The volume's size now.
+             * @description The volume's size now; 0 of a file system.
              */
             size: number;
             /** @description The snapshot, with the volume's name. */
@@ -2762,6 +3003,15 @@ export interface components {
         };
         /** @description How much it matters. */
         Severity: "error" | "warning" | "info";
+        /** @description How a file system is shared. */
+        ShareView: {
+            /** @description The dataset above from which it is inherited. */
+            from?: string | null;
+            /** @description Why it is not shared in this way, and what to do. */
+            problem?: string | null;
+            /** @description Its property `sharenfs`, or that of the nearest dataset above that has one; `off` if none has. */
+            value: string;
+        };
         /** @description Make a volume of a snapshot */
         SnapshotClone: {
             /** @description The snapshot. */
@@ -3811,6 +4061,7 @@ export type Bmc = components['schemas']['Bmc'];
 export type Button = components['schemas']['Button'];
 export type Change = components['schemas']['Change'];
 export type ChapView = components['schemas']['ChapView'];
+export type CheckView = components['schemas']['CheckView'];
 export type CibChange = components['schemas']['CibChange'];
 export type Claims = components['schemas']['Claims'];
 export type Clients = components['schemas']['Clients'];
@@ -3840,7 +4091,21 @@ export type ExportView = components['schemas']['ExportView'];
 export type FailingView = components['schemas']['FailingView'];
 export type Failure = components['schemas']['Failure'];
 export type FailureKind = components['schemas']['FailureKind'];
+export type FaultView = components['schemas']['FaultView'];
 export type Fencing = components['schemas']['Fencing'];
+export type FilesystemChange = components['schemas']['FilesystemChange'];
+export type FilesystemCheck = components['schemas']['FilesystemCheck'];
+export type FilesystemCreate = components['schemas']['FilesystemCreate'];
+export type FilesystemDestroy = components['schemas']['FilesystemDestroy'];
+export type FilesystemGet = components['schemas']['FilesystemGet'];
+export type FilesystemInherit = components['schemas']['FilesystemInherit'];
+export type FilesystemPromote = components['schemas']['FilesystemPromote'];
+export type FilesystemRename = components['schemas']['FilesystemRename'];
+export type FilesystemRequest = components['schemas']['FilesystemRequest'];
+export type FilesystemRollback = components['schemas']['FilesystemRollback'];
+export type FilesystemSet = components['schemas']['FilesystemSet'];
+export type FilesystemShow = components['schemas']['FilesystemShow'];
+export type FilesystemView = components['schemas']['FilesystemView'];
 export type Finding = components['schemas']['Finding'];
 export type FindingSeverity = components['schemas']['FindingSeverity'];
 export type Fingerprint = components['schemas']['Fingerprint'];
@@ -3981,6 +4246,7 @@ export type ServerStatus = components['schemas']['ServerStatus'];
 export type Session = components['schemas']['Session'];
 export type SessionView = components['schemas']['SessionView'];
 export type Severity = components['schemas']['Severity'];
+export type ShareView = components['schemas']['ShareView'];
 export type SnapshotClone = components['schemas']['SnapshotClone'];
 export type SnapshotCreate = components['schemas']['SnapshotCreate'];
 export type SnapshotDestroy = components['schemas']['SnapshotDestroy'];

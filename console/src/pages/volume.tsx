@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import type { Done, RescueView, RolledBack, SnapshotView, VolumeView } from "../api/types";
 import { mistake, patch, post, remove } from "../api/client";
-import { confirmed, poolOf, poolPath, snapshotPath, volumePath } from "../api/paths";
+import { confirmed, poolOf, poolPath, volumePath } from "../api/paths";
 import { Button, Card, Facts, Page, Table } from "../parts/basics";
 import { Chart } from "../parts/chart";
 import { FormDialog } from "../parts/dialog";
@@ -14,6 +14,7 @@ import { go, link } from "../state/route";
 import { may } from "../state/session";
 import { MapVolume } from "./maps";
 import { BeginRescue, RescueCard } from "./rescue";
+import { CloneSnapshot, RemoveSnapshot, RenameSnapshot, TakeSnapshot } from "./snapshots";
 import { Exports } from "./volumes";
 
 type Asked =
@@ -118,7 +119,7 @@ function Summary({ volume }: { volume: VolumeView }) {
 function Dialogs({ volume, asked, onClose }: { volume: VolumeView; asked: Asked; onClose: () => void }) {
   switch (asked.kind) {
     case "snapshot":
-      return <TakeSnapshot volume={volume} onClose={onClose} />;
+      return <TakeSnapshot of={volume.name} onClose={onClose} />;
     case "resize":
       return <Resize volume={volume} onClose={onClose} />;
     case "destroy":
@@ -130,28 +131,12 @@ function Dialogs({ volume, asked, onClose }: { volume: VolumeView; asked: Asked;
     case "rollback":
       return <Rollback volume={volume} snapshot={asked.snapshot} onClose={onClose} />;
     case "rename":
-      return <Rename snapshot={asked.snapshot} onClose={onClose} />;
+      return <RenameSnapshot snapshot={asked.snapshot} onClose={onClose} />;
     case "clone":
-      return <Clone snapshot={asked.snapshot} onClose={onClose} />;
+      return <CloneSnapshot snapshot={asked.snapshot} what="volume" onMade={(name) => go("volumes", name)} onClose={onClose} />;
     case "forget":
-      return (
-        <FormDialog title={`Remove ${asked.snapshot.name}`} action="Remove the snapshot" danger typed={asked.snapshot.name}
-          onClose={onClose}
-          submit={async () => (await remove<Done>(confirmed(snapshotPath(asked.snapshot.name), asked.snapshot.name))).message}>
-          <p>The volume stays as it is; it cannot be rolled back to this moment any more.</p>
-        </FormDialog>
-      );
+      return <RemoveSnapshot snapshot={asked.snapshot} what="volume" onClose={onClose} />;
   }
-}
-
-function TakeSnapshot({ volume, onClose }: { volume: VolumeView; onClose: () => void }) {
-  const [name, setName] = useState(() => `at-${new Date().toISOString().slice(0, 19).replace(/[:T]/g, "-")}`);
-  return (
-    <FormDialog title={`Take a snapshot of ${volume.name}`} action="Take it" onClose={onClose}
-      submit={async () => (await post<Done>(`${poolPath(poolOf(volume.name))}/snapshots`, { names: [`${volume.name}@${name}`] })).message}>
-      <Input label="Name" value={name} onValue={setName} required mono />
-    </FormDialog>
-  );
 }
 
 function Resize({ volume, onClose }: { volume: VolumeView; onClose: () => void }) {
@@ -220,31 +205,4 @@ function toldOf(name: string, done: RolledBack): string {
   const pause = done.pause_ms === null || done.pause_ms === undefined ? "" : `, clients waited ${duration(done.pause_ms)}`;
   const told = done.sessions_told > 0 ? `, ${plural(done.sessions_told, "session")} told` : "";
   return `${name} is as it was at ${done.to} (${duration(done.took_ms)}${pause}${told})`;
-}
-
-function Rename({ snapshot, onClose }: { snapshot: SnapshotView; onClose: () => void }) {
-  const [volume, before] = snapshot.name.split("@");
-  const [name, setName] = useState(before ?? "");
-  return (
-    <FormDialog title={`Rename ${snapshot.name}`} action="Rename" onClose={onClose}
-      submit={async () => (await post<Done>(`${snapshotPath(snapshot.name)}/rename`, { to: `${volume}@${name}` })).message}>
-      <p>A schedule that took it no longer counts it, and never removes it.</p>
-      <Input label="New name" value={name} onValue={setName} required mono />
-    </FormDialog>
-  );
-}
-
-function Clone({ snapshot, onClose }: { snapshot: SnapshotView; onClose: () => void }) {
-  const [to, setTo] = useState(`${snapshot.name.split("@")[0]}-copy`);
-  return (
-    <FormDialog title={`Clone ${snapshot.name}`} action="Clone" onClose={onClose}
-      submit={async () => {
-        const done = await post<Done>(`${snapshotPath(snapshot.name)}/clone`, { to, properties: {} });
-        go("volumes", to);
-        return done.message;
-      }}>
-      <p>A new volume with these contents. It takes space only for what is written to it.</p>
-      <Input label="New volume" value={to} onValue={setTo} required mono />
-    </FormDialog>
-  );
 }

@@ -86,7 +86,7 @@ const BLOCK_SIZES: [string, string][] = [
   ["65536", "64 KiB"], ["131072", "128 KiB: large files, backups"],
 ];
 
-const COMPRESSIONS: [string, string][] = [["", "as the pool"], ["lz4", "lz4: fast"], ["zstd", "zstd: smaller"], ["off", "none"]];
+export const COMPRESSIONS: [string, string][] = [["", "as the pool"], ["lz4", "lz4: fast"], ["zstd", "zstd: smaller"], ["off", "none"]];
 
 function CreateVolume({ pools, onClose }: { pools: string[]; onClose: () => void }) {
   const [pool, setPool] = useState(pools[0] ?? "");
@@ -135,6 +135,6 @@ function CreateVolume({ pools, onClose }: { pools: string[]; onClose: () => void
   );
 }
 
-function withoutPrefix(name: string, pool: string): string {
+export function withoutPrefix(name: string, pool: string): string {
   return name.startsWith(`${pool}/`) ? withoutPool(name) : name;
 }

@@ -39,7 +39,13 @@ pub enum Answer {
     Space(Vec<SpaceView>),
     /// A volume in detail.
     Volume(Box<VolumeView>),
-    /// A volume was taken back to a snapshot.
+    /// File systems of a pool.
+    Filesystems(Vec<FilesystemView>),
+    /// A file system in detail.
+    Filesystem(Box<FilesystemView>),
+    /// What a check of a file system found.
+    Checked(CheckView),
+    /// A volume or file system was taken back to a snapshot.
     RolledBack(RolledBack),
     /// A rescue that lasts.
     Rescue(Box<RescueView>),
@@ -122,18 +128,18 @@ impl Done {
     }
 }
 
-/// A volume was taken back to a snapshot.
+/// A volume or file system was taken back to a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RolledBack {
     /// The snapshot, with the volume's name.
     pub to: SnapshotName,
-    /// The volume's size now.
+    /// The volume's size now; 0 of a file system.
     pub size: u64,
     /// Snapshots that were newer, and are no more.
     pub destroyed: Vec<SnapshotName>,
     /// How long all of it took.
     pub took_ms: u64,
-    /// How long the volume's clients waited; none if it was not open.
+    /// How long clients waited; none if it was not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_ms: Option<u64>,
     /// Sessions that were told that the contents changed.
@@ -468,6 +474,78 @@ pub struct VolumeView {
     /// Properties; only in detail.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub properties: BTreeMap<String, Property>,
+}
+
+/// A file system.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FilesystemView {
+    /// Its name.
+    pub name: VolumeName,
+    /// It is encrypted and its key is not loaded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub locked: bool,
+    /// Space that it, its snapshots and what is below it occupy.
+    pub used: u64,
+    /// Space that it could still take.
+    pub available: u64,
+    /// Space that its files occupy.
+    pub referenced: u64,
+    /// Who may use it over the network.
+    pub share: ShareView,
+    /// Who uses it now, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<String>,
+    /// The snapshot it was cloned from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    /// Where its space goes, and its limits.
+    #[serde(default)]
+    pub space: SpaceView,
+    /// Properties; only in detail.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub properties: BTreeMap<String, Property>,
+}
+
+/// What a check of a file system found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckView {
+    /// The file system.
+    pub name: String,
+    /// Files, directories and the like.
+    pub objects: u64,
+    /// Names in directories.
+    pub names: u64,
+    /// How much does not fit.
+    pub fault_count: u64,
+    /// The first hundred of it.
+    pub faults: Vec<FaultView>,
+    /// How long it took.
+    pub took_ms: u64,
+}
+
+/// Something in a file system that does not fit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FaultView {
+    /// The number of the object that it is about, as `zdb` takes it.
+    pub object: u64,
+    /// Its path in the file system, if one leads to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// What is wrong, in a sentence without its subject.
+    pub what: String,
+}
+
+/// How a file system is shared.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ShareView {
+    /// Its property `sharenfs`, or that of the nearest dataset above that has one; `off` if none has.
+    pub value: String,
+    /// The dataset above from which it is inherited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Why it is not shared in this way, and what to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// Where the space of a dataset goes, and its limits. In bytes.

@@ -32,6 +32,7 @@ const GOVERNED_PROPERTIES: &[&str] = &[
     "keyformat",
     "keylocation",
     "pbkdf2iters",
+    "sharenfs",
 ];
 
 pub(crate) fn change_unless(governs: bool) -> Effect {
@@ -121,6 +122,14 @@ mod tests {
         let property = |name: &str| json!({"volume": {"set": {"name": "tank/a", "properties": {name: "off"}}}});
         assert_eq!(effect_of(property("compression")), Effect::Change);
         assert_eq!(effect_of(property("checksum")), Effect::Govern);
+        assert_eq!(effect_of(property("sharenfs")), Effect::Govern);
+        let create = |properties: Value| {
+            json!({"filesystem": {"create": {"name": "tank/a", "owner": 0, "group": 0, "mode": "0755",
+            "properties": properties, "parents": false, "exist_ok": false}}})
+        };
+        assert_eq!(effect_of(create(json!({"quota": "1G"}))), Effect::Change);
+        let shared = json!({"sharenfs": "rw=192.0.2.0/24"});
+        assert_eq!(effect_of(create(shared)), Effect::Govern);
         let load =
             |location: Value| json!({"key": {"load": {"name": "tank/a", "location": location}}});
         assert_eq!(effect_of(load(Value::Null)), Effect::Change);
@@ -134,6 +143,10 @@ mod tests {
             (json!({"pool": {"remove": {"device": "/a"}}}), &["/a"]),
             (
                 json!({"volume": {"destroy": {"name": "tank/a", "recursive": false, "exported": false}}}),
+                &["tank/a"],
+            ),
+            (
+                json!({"filesystem": {"destroy": {"name": "tank/a", "recursive": true, "shared": false}}}),
                 &["tank/a"],
             ),
             (

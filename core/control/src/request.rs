@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::operations::filesystem::FilesystemRequest;
 pub use crate::operations::key::KeyRequest;
 pub use crate::operations::nbd::NbdRequest;
 pub use crate::operations::pool::PoolRequest;
@@ -36,6 +37,8 @@ pub enum Request {
     Pool(PoolRequest),
     /// About volumes.
     Volume(VolumeRequest),
+    /// About file systems.
+    Filesystem(FilesystemRequest),
     /// About keys of encrypted volumes.
     Key(KeyRequest),
     /// About snapshots.
@@ -70,6 +73,7 @@ impl Request {
             Self::Status => &Status,
             Self::Pool(request) => request.operation(),
             Self::Volume(request) => request.operation(),
+            Self::Filesystem(request) => request.operation(),
             Self::Key(request) => request.operation(),
             Self::Snapshot(request) => request.operation(),
             Self::Target(request) => request.operation(),
@@ -87,6 +91,7 @@ impl Request {
         let nouns = [
             PoolRequest::routes(),
             VolumeRequest::routes(),
+            FilesystemRequest::routes(),
             KeyRequest::routes(),
             SnapshotRequest::routes(),
             TargetRequest::routes(),
@@ -104,6 +109,7 @@ impl Request {
         let nouns = [
             PoolRequest::verbs(),
             VolumeRequest::verbs(),
+            FilesystemRequest::verbs(),
             KeyRequest::verbs(),
             SnapshotRequest::verbs(),
             TargetRequest::verbs(),

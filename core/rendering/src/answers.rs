@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use control::answer::{
-    ChapView, DeviceView, DiscoveryView, Event, NbdView, PoolLoad, PoolStatus, PoolSummary,
-    Property, ProtocolView, RolledBack, ServerStatus, SnapshotView, Status, TargetView, VolumeView,
+    ChapView, DeviceView, DiscoveryView, Event, FilesystemView, NbdView, PoolLoad, PoolStatus,
+    PoolSummary, Property, ProtocolView, RolledBack, ServerStatus, SnapshotView, Status,
+    TargetView, VolumeView,
 };
 use control::rescue::RescueView;
 use control::{Answer, Failure};
@@ -32,6 +33,9 @@ pub fn answer(answer: &Answer, json: bool) -> String {
         Answer::Replacement(view) => daily::replacement(view),
         Answer::Space(spaces) => daily::space_list(spaces),
         Answer::Volume(volume) => volume_detail(volume),
+        Answer::Filesystems(all) => daily::filesystem_list(all),
+        Answer::Filesystem(view) => filesystem_detail(view),
+        Answer::Checked(view) => daily::checked(view),
         Answer::RolledBack(done) => rolled_back(done),
         Answer::Rescue(view) => rescue(view),
         Answer::Rescues(views) if views.is_empty() => "no volume is being rescued\n".to_owned(),
@@ -106,6 +110,9 @@ fn joined(answers: &[Answer]) -> Vec<Answer> {
     for one in answers {
         match (all.last_mut(), one) {
             (Some(Answer::Volumes(all)), Answer::Volumes(more)) => all.extend_from_slice(more),
+            (Some(Answer::Filesystems(all)), Answer::Filesystems(more)) => {
+                all.extend_from_slice(more);
+            }
             (Some(Answer::Space(all)), Answer::Space(more)) => all.extend_from_slice(more),
             (Some(Answer::Snapshots(all)), Answer::Snapshots(more)) => all.extend_from_slice(more),
             (Some(Answer::Schedules(all)), Answer::Schedules(more)) => all.extend_from_slice(more),
@@ -431,6 +438,38 @@ fn volume_detail(volume: &VolumeView) -> String {
     }
     if !volume.properties.is_empty() {
         let _ = write!(text, "\n{}", property_list(&volume.properties));
+    }
+    text
+}
+
+fn filesystem_detail(view: &FilesystemView) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "{name:<12} {value}");
+    };
+    line("name:", view.name.to_string());
+    if view.locked {
+        line(
+            "locked:",
+            "its key is not loaded: `bulkhead filesystem key load`".to_owned(),
+        );
+    }
+    line("share:", daily::share(&view.share));
+    if let Some(problem) = &view.share.problem {
+        line("not shared:", problem.clone());
+    }
+    line("used:", bytes(view.used));
+    line("available:", bytes(view.available));
+    line("referenced:", bytes(view.referenced));
+    daily::space_lines(&view.space, &mut line);
+    if let Some(origin) = &view.origin {
+        line("origin:", origin.clone());
+    }
+    for client in &view.clients {
+        line("client:", client.clone());
+    }
+    if !view.properties.is_empty() {
+        let _ = write!(text, "\n{}", property_list(&view.properties));
     }
     text
 }

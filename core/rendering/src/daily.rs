@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use control::answer::{
-    DamageView, DeviceView, PoolStatus, ReplacementView, ScheduleView, SpaceView,
+    CheckView, DamageView, DeviceView, FilesystemView, PoolStatus, ReplacementView, ScheduleView,
+    ShareView, SpaceView,
 };
 use control::calendar::utc;
 use control::portal::PortalView;
@@ -40,6 +41,66 @@ pub fn schedule_list(schedules: &[ScheduleView]) -> String {
         }
     }
     table.render()
+}
+
+/// File systems, a line each.
+pub fn filesystem_list(all: &[FilesystemView]) -> String {
+    let headings = ["NAME", ">USED", ">AVAIL", ">REFER", ">CLIENTS", "SHARED"];
+    let mut table = Table::new(&headings);
+    for one in all {
+        let share = share(&one.share);
+        table.row([
+            one.name.to_string(),
+            bytes(one.used),
+            bytes(one.available),
+            bytes(one.referenced),
+            one.clients.len().to_string(),
+            match (one.locked, &one.share.problem) {
+                (true, _) => "locked".to_owned(),
+                (false, Some(_)) => format!("NOT SHARED: {share}"),
+                (false, None) => share,
+            },
+        ]);
+    }
+    table.render()
+}
+
+/// What a check of a file system found.
+pub fn checked(view: &CheckView) -> String {
+    let mut text = String::new();
+    for fault in &view.faults {
+        let object = fault.object;
+        let subject = match &fault.path {
+            Some(path) => format!("{path} (object {object})"),
+            None => format!("object {object}"),
+        };
+        let _ = writeln!(text, "{subject} {}", fault.what);
+    }
+    let more = view.fault_count.saturating_sub(view.faults.len() as u64);
+    if more > 0 {
+        let _ = writeln!(text, "and {more} more");
+    }
+    let (name, objects, names) = (&view.name, view.objects, view.names);
+    let _ = match view.fault_count {
+        0 => writeln!(
+            text,
+            "{name}: {objects} objects with {names} names fit together"
+        ),
+        count => writeln!(
+            text,
+            "{name}: {count} fault(s) in {objects} objects with {names} names\n\
+             Copy what can be read to another file system, or take the file system back to a snapshot from before."
+        ),
+    };
+    text
+}
+
+/// How a file system is shared, and where that is set.
+pub fn share(share: &ShareView) -> String {
+    match &share.from {
+        Some(from) => format!("{} (as {from})", share.value),
+        None => share.value.clone(),
+    }
 }
 
 /// Where the space goes, a line a dataset.

@@ -12,8 +12,8 @@ use labels::HostId;
 use units::{ByteCount, PoolName, SnapshotName, VolumeName};
 
 use crate::dataset::{
-    Damage, DatasetError, DatasetInfo, DatasetRef, Depth, Property, PropertyEdits, Snapshots,
-    UserProperties, Value, VolumeSpec,
+    Damage, DatasetError, DatasetInfo, DatasetRef, Depth, FileSystemSpec, Property, PropertyEdits,
+    Snapshots, UserProperties, Value, VolumeSpec,
 };
 use crate::files::OpenFileSystem;
 use crate::keys::{KeyInfo, KeyMaterial, NewKey};
@@ -151,6 +151,9 @@ pub trait Datasets {
     /// refused, there is no volume.
     fn create_volume(&self, spec: &VolumeSpec) -> Result<(), DatasetError>;
 
+    /// Makes an empty file system in the form that every ZFS knows. If a property is refused, there is none.
+    fn create_file_system(&self, spec: &FileSystemSpec) -> Result<(), DatasetError>;
+
     /// Changes the size of a volume that is not open, and its reservation if it was for the whole
     /// volume. Of an open one: [`Volume::resize`], then [`Self::adjust_reservation`].
     fn resize_volume(&self, name: &VolumeName, size: ByteCount) -> Result<(), DatasetError>;
@@ -210,10 +213,11 @@ pub trait IntentLogs {
     /// The volumes whose logs wait. Reads one block of each volume of the pool.
     fn unreplayed_volumes(&self) -> Result<Vec<VolumeName>, DatasetError>;
 
-    /// Whether the log of `name` waits.
+    /// Whether the log of `name`, a volume or file system, waits.
     fn is_unreplayed(&self, name: &VolumeName) -> Result<bool, DatasetError>;
 
-    /// Replays the log of `name` if it waits and the volume is not open. May block.
+    /// Replays the log of `name`, a volume or file system, if it waits. A volume must not be open; a file system may be.
+    /// May block.
     fn replay(&self, name: &VolumeName) -> Result<(), DatasetError>;
 
     /// Gives up what the log of `name` holds, which was acknowledged as durable. False if no log waits. May block.
@@ -239,7 +243,7 @@ pub trait Snapshotting {
     /// Renames a snapshot within its dataset.
     fn rename_snapshot(&self, from: &SnapshotName, tag: &str) -> Result<(), DatasetError>;
 
-    /// Makes a writable volume that starts with a snapshot's contents, with properties of its own
+    /// Makes a writable volume, or file system, that starts with a snapshot's contents, with properties of its own
     /// from the beginning.
     fn clone_snapshot(
         &self,
@@ -248,7 +252,7 @@ pub trait Snapshotting {
         properties: &[(String, Value)],
     ) -> Result<(), DatasetError>;
 
-    /// Takes a volume that is not open back to its newest snapshot; what was written since is
+    /// Takes a volume or file system that is not open back to its newest snapshot; what was written since is
     /// lost.
     fn rollback(&self, snapshot: &SnapshotName) -> Result<(), DatasetError>;
 }

@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+use file_system::check::{Summary, Told};
+
+use crate::dataset::DatasetError;
+
 /// An open file system, or a snapshot of one. It is closed when this is dropped.
 pub trait OpenFileSystem: std::fmt::Debug + Send + Sync {
     /// The dataset that it was opened by. A rename does not change it.
@@ -10,6 +14,10 @@ pub trait OpenFileSystem: std::fmt::Debug + Send + Sync {
     /// Waits for calls to end, writes everything to disk and lets go of the file system. Later calls, from whoever shares
     /// its files, answer [`FileError::Gone`](file_system::FileError::Gone). May block.
     fn close(&self);
+
+    /// Looks for what does not fit together; of a snapshot, because nobody may change it meanwhile. `tell` answers whether to go
+    /// on: if not, the answer is [`Closed`](crate::dataset::DatasetErrorKind::Closed). May take hours.
+    fn check(&self, tell: &mut dyn FnMut(Told) -> bool) -> Result<Summary, DatasetError>;
 
     /// Its files, as protocols serve them.
     fn files(&self) -> Arc<dyn file_system::FileSystem>;

@@ -19,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod conformance;
 mod error;
 mod handle;

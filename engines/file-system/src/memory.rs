@@ -37,12 +37,14 @@ pub struct MemoryFileSystem {
     state: Mutex<State>,
 }
 
+#[derive(Clone)]
 struct State {
     nodes: HashMap<u64, Object>,
     next: u64,
     bytes_used: u64,
 }
 
+#[derive(Clone)]
 struct Object {
     attributes: Attributes,
     holds: u32,
@@ -50,6 +52,7 @@ struct Object {
     body: Body,
 }
 
+#[derive(Clone)]
 enum Body {
     /// Blocks that were written, by number.
     File(BTreeMap<u64, Box<[u8]>>),
@@ -58,6 +61,7 @@ enum Body {
     Nothing,
 }
 
+#[derive(Clone)]
 struct Directory {
     parent: u64,
     names: HashMap<Vec<u8>, u64>,
@@ -126,6 +130,23 @@ impl MemoryFileSystem {
             commits: AtomicU64::new(0),
             state: Mutex::new(state),
         }
+    }
+
+    /// The same files under another identity, as a clone has them. Nobody holds any of them.
+    pub fn copy(&self, guid: u64) -> Self {
+        let mut state = self.lock().clone();
+        state.nodes.values_mut().for_each(|object| object.holds = 0);
+        Self {
+            id: FileSystemId { guid, snapshot: 0 },
+            bytes_max: self.bytes_max,
+            commits: AtomicU64::new(0),
+            state: Mutex::new(state),
+        }
+    }
+
+    /// How many objects there are.
+    pub fn objects(&self) -> u64 {
+        self.lock().nodes.len() as u64
     }
 
     /// How often something was made durable.

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use engine::capabilities::{Datasets, Volumes};
 use engine::dataset::{
-    DatasetError, DatasetErrorKind, DatasetInfo, DatasetRef, Depth, Snapshots, Value, VolumeSpec,
+    DatasetError, DatasetErrorKind, DatasetInfo, DatasetRef, Depth, FileSystemSpec, Snapshots,
+    Value, VolumeSpec,
 };
 use engine::volume::OpenOptions;
 use units::{ByteCount, SnapshotName, VolumeName};
 
 use crate::encryption::Encryption;
+use crate::files;
 use crate::image::Image;
 use crate::native::with_cause;
 use crate::properties::copies;
@@ -60,7 +62,7 @@ impl State {
             properties.push(("refreservation".to_owned(), Value::Number(bytes)));
         }
         let own = spec.key.as_ref().map(Encryption::of_new_key).transpose()?;
-        let checked = self.checked_new(name, &properties, 0)?;
+        let checked = self.checked_new(name, &properties, 0, true)?;
         self.tree.place(name)?;
         let mut dataset = Dataset::new(self.tree.next_txg(), Some(Image::new(size, block)));
         dataset.encryption = match own {
@@ -68,6 +70,25 @@ impl State {
             None => self.inherited_encryption(name)?,
         };
         dataset.properties = checked;
+        self.tree.datasets.insert(name.to_owned(), dataset);
+        Ok(())
+    }
+
+    fn create_files(&mut self, spec: &FileSystemSpec) -> Result<(), DatasetErrorKind> {
+        let name = spec.name.as_str();
+        let own = spec.key.as_ref().map(Encryption::of_new_key).transpose()?;
+        let mut checked = self.checked_new(name, &spec.properties, 0, false)?;
+        self.tree.place(name)?;
+        let mut dataset = Dataset::new(self.tree.next_txg(), None);
+        dataset.encryption = match own {
+            Some(own) => Some(own.owned_by(dataset.guid)),
+            None => self.inherited_encryption(name)?,
+        };
+        let utf8_only = if spec.utf8_only { "on" } else { "off" };
+        checked.insert("utf8only".to_owned(), Value::from(utf8_only));
+        dataset.properties = checked;
+        let root = (spec.owner, spec.group, spec.mode);
+        dataset.files = Some(Arc::new(files::with_root(dataset.guid, root)));
         self.tree.datasets.insert(name.to_owned(), dataset);
         Ok(())
     }
@@ -292,6 +313,13 @@ impl Datasets for MemoryPool {
         const DOING: &str = "create";
         let mut state = self.begin_change("create_volume", DOING, (&spec.name).into())?;
         let created = state.create(spec);
+        created.map_err(|kind| with_cause(DOING, spec.name.as_str(), kind))
+    }
+
+    fn create_file_system(&self, spec: &FileSystemSpec) -> Result<(), DatasetError> {
+        const DOING: &str = "create";
+        let mut state = self.begin_change("create_file_system", DOING, (&spec.name).into())?;
+        let created = state.create_files(spec);
         created.map_err(|kind| with_cause(DOING, spec.name.as_str(), kind))
     }
 

@@ -5,12 +5,34 @@ use std::sync::Arc;
 use engine::OpenFileSystem;
 use engine::capabilities::FileSystems;
 use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef};
+use file_system::check::{Summary, Told};
 use file_system::memory::MemoryFileSystem;
+use file_system::{FileSystem, Guard, Identity, SetAttributes};
 
 use crate::state::{MemoryPool, Shared};
+use crate::tree::Found;
 
 /// Bytes of contents of a file system.
 const BYTES_MAX: u64 = 1 << 30;
+
+/// An empty one whose root directory has this owner, group and mode.
+pub(crate) fn with_root(guid: u64, (uid, gid, mode): (u32, u32, u32)) -> MemoryFileSystem {
+    let files = MemoryFileSystem::with_guid(guid, BYTES_MAX);
+    let root = Identity {
+        uid: 0,
+        gid: 0,
+        groups: Vec::new(),
+    };
+    let changes = SetAttributes {
+        uid: Some(uid),
+        gid: Some(gid),
+        mode: Some(mode),
+        ..SetAttributes::default()
+    };
+    let set = files.set_attributes(&root, files.root(), &changes, &Guard::default());
+    set.expect("root may, and it is there");
+    files
+}
 
 /// An open file system in memory.
 struct MemoryFiles {
@@ -31,6 +53,15 @@ impl OpenFileSystem for MemoryFiles {
         if let Some(dataset) = datasets.find(|one| one.guid == self.guid) {
             dataset.is_open = false;
         }
+    }
+
+    fn check(&self, _: &mut dyn FnMut(Told) -> bool) -> Result<Summary, DatasetError> {
+        let objects = self.files.objects();
+        Ok(Summary {
+            objects,
+            names: objects - 1,
+            faults: 0,
+        })
     }
 
     fn files(&self) -> Arc<dyn file_system::FileSystem> {
@@ -66,7 +97,21 @@ impl FileSystems for MemoryPool {
                 why: why.to_owned(),
             })
         };
-        if name.contains('@') || read_only || state.is_read_only {
+        let made = |guid: u64| Arc::new(MemoryFileSystem::with_guid(guid, BYTES_MAX));
+        if let Found::Snapshot(_, one) = state.tree.find(name).map_err(fail)? {
+            // A copy: whoever changes it changes no snapshot.
+            let files = one
+                .files
+                .as_ref()
+                .map(|files| Arc::new(files.copy(one.guid)));
+            return Ok(Box::new(MemoryFiles {
+                name: name.to_owned(),
+                guid: one.guid,
+                files: files.unwrap_or_else(|| made(one.guid)),
+                shared: Arc::clone(&self.shared),
+            }));
+        }
+        if read_only || state.is_read_only {
             return Err(refuse("files in memory can always be changed"));
         }
         if state.tree.is_locked(name) {
@@ -80,8 +125,7 @@ impl FileSystems for MemoryPool {
             return Err(fail(DatasetErrorKind::Busy));
         }
         let guid = one.guid;
-        let made = || Arc::new(MemoryFileSystem::with_guid(guid, BYTES_MAX));
-        let files = Arc::clone(one.files.get_or_insert_with(made));
+        let files = Arc::clone(one.files.get_or_insert_with(|| made(guid)));
         one.is_open = true;
         Ok(Box::new(MemoryFiles {
             name: name.to_owned(),

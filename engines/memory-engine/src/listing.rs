@@ -7,6 +7,17 @@ use crate::image::Image;
 use crate::state::State;
 use crate::tree::{Dataset, Found, Snapshot};
 
+/// Objects of an empty file system beside its root directory.
+const LISTS: u64 = 5;
+
+fn files_of(dataset: &Dataset) -> u64 {
+    let files = dataset.files.as_ref().map_or(1, |files| files.objects());
+    match dataset.volume {
+        Some(_) => 0,
+        None => LISTS + files,
+    }
+}
+
 impl State {
     fn kind_of(dataset: &Dataset) -> DatasetKind {
         match (dataset.is_partial(), &dataset.volume) {
@@ -51,6 +62,7 @@ impl State {
             logical_referenced: ByteCount(charge.referenced),
             refreservation: ByteCount(dataset.number("refreservation")),
             space: self.tree.space_of(name, dataset),
+            objects: files_of(dataset),
             volume: image
                 .filter(|_| kind == DatasetKind::Volume)
                 .map(|image| self.shape(name, &image)),
@@ -87,6 +99,7 @@ impl State {
                 compress_percent: 100,
                 ..SpaceUse::default()
             },
+            objects: 0,
             volume: is_volume.then(|| self.shape(head, &snapshot.image)),
         })
     }

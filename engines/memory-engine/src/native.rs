@@ -9,6 +9,8 @@ pub(crate) enum Takes {
     Word(&'static [&'static str]),
     /// A number; zero by default.
     Number,
+    /// A size of blocks.
+    Size,
     /// Any text; this by default.
     Text(&'static str),
     /// Nothing: the engine keeps it itself.
@@ -73,6 +75,9 @@ const SUMS: &[&str] = &[
 ];
 const CACHED: &[&str] = &["all", "none", "metadata"];
 
+/// Bytes of a record if nothing is said.
+pub(crate) const RECORD_BYTES_DEFAULT: u64 = 128 << 10;
+
 /// All that there are.
 pub(crate) const ALL: &[Native] = &[
     word(
@@ -113,16 +118,41 @@ pub(crate) const ALL: &[Native] = &[
     limit("refquota"),
     limit("reservation"),
     limit("refreservation"),
+    of_files(
+        "aclinherit",
+        &[
+            "restricted",
+            "discard",
+            "noallow",
+            "passthrough",
+            "passthrough-x",
+        ],
+    ),
+    of_files(
+        "aclmode",
+        &["discard", "groupmask", "passthrough", "restricted"],
+    ),
+    of_files("acltype", &["off", "posix", "nfsv4"]),
     of_files("atime", &["on", "off"]),
     of_files("canmount", &["on", "off", "noauto"]),
     of_files("snapdir", &["hidden", "visible", "disabled"]),
     of_files("xattr", &["sa", "on", "off", "dir"]),
+    of_files("relatime", &["on", "off"]),
+    Native {
+        name: "recordsize",
+        takes: Takes::Size,
+        is_inherited: true,
+        is_of_volumes: false,
+    },
     Native {
         name: "sharenfs",
         takes: Takes::Text("off"),
         is_inherited: true,
         is_of_volumes: false,
     },
+    fixed("casesensitivity"),
+    fixed("normalization"),
+    fixed("utf8only"),
     fixed("available"),
     fixed("creation"),
     fixed("encryption"),
@@ -138,6 +168,9 @@ pub(crate) const ALL: &[Native] = &[
     fixed("volsize"),
     fixed("written"),
 ];
+
+/// Sizes of a record.
+const RECORD_BYTES: std::ops::RangeInclusive<u64> = 512..=16 << 20;
 
 /// Longest name of a user's property, and longest value, in bytes.
 const USER_NAME_BYTES_MAX: usize = 255;
@@ -199,6 +232,12 @@ pub(crate) fn check(name: &str, value: &Value, is_volume: bool) -> Result<Value,
             "it is a property of file systems, and this is a volume"
         }
         (Takes::Number, Value::Number(_)) => return Ok(value.clone()),
+        (Takes::Size, Value::Number(size))
+            if size.is_power_of_two() && RECORD_BYTES.contains(size) =>
+        {
+            return Ok(value.clone());
+        }
+        (Takes::Size, Value::Number(_)) => "the value is out of range",
         (Takes::Text(_), Value::Text(_)) => return Ok(value.clone()),
         (Takes::Word(words), value) if words.contains(&value.to_string().as_str()) => {
             return Ok(Value::Text(value.to_string()));

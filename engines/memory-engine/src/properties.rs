@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use engine::capabilities::Properties;
 use engine::dataset::{
-    DatasetError, DatasetErrorKind, DatasetRef, Property, PropertyEdits, PropertySource,
-    UserProperties, Value, VolumeSpec,
+    DatasetError, DatasetErrorKind, DatasetKind, DatasetRef, Property, PropertyEdits,
+    PropertySource, UserProperties, Value, VolumeSpec,
 };
 
 use crate::native::{self, NO_ROOM, Takes, check, check_inherit, check_users, refused, with_cause};
@@ -43,6 +43,7 @@ impl State {
         let default = match native.takes {
             Takes::Nothing => return None,
             Takes::Number => Value::Number(0),
+            Takes::Size => Value::Number(native::RECORD_BYTES_DEFAULT),
             Takes::Text(default) => Value::from(default),
             Takes::Word(words) => Value::from(words[0]),
         };
@@ -60,7 +61,9 @@ impl State {
             }
             at = parent_of(at);
         }
-        Some((default, PropertySource::Default))
+        // The library tells no text that is set nowhere.
+        let is_text = matches!(native.takes, Takes::Text(_));
+        (!is_text).then_some((default, PropertySource::Default))
     }
 
     /// The `copies` in effect.
@@ -72,16 +75,17 @@ impl State {
             .unwrap_or(1)
     }
 
-    /// Checks the properties that a new volume at `name` is to have.
+    /// Checks the properties that a new volume, or file system, at `name` is to have.
     pub(crate) fn checked_new(
         &self,
         name: &str,
         properties: &[(String, Value)],
         referenced: u64,
+        is_volume: bool,
     ) -> Result<BTreeMap<String, Value>, DatasetErrorKind> {
         let mut checked = BTreeMap::new();
         for (name, value) in properties {
-            checked.insert(name.clone(), check(name, value, true)?);
+            checked.insert(name.clone(), check(name, value, is_volume)?);
         }
         let limit = |name: &str| match checked.get(name) {
             Some(Value::Number(number)) => *number,
@@ -251,6 +255,12 @@ impl State {
         }
         let suite = dataset.encryption.as_ref().map_or("off", |key| &key.suite);
         facts.push(("encryption", Value::from(suite)));
+        if info.kind == DatasetKind::Filesystem {
+            let utf8_only = dataset.properties.get("utf8only").cloned();
+            facts.push(("casesensitivity", Value::from("sensitive")));
+            facts.push(("normalization", Value::from("none")));
+            facts.push(("utf8only", utf8_only.unwrap_or_else(|| Value::from("off"))));
+        }
         Ok(facts)
     }
 
@@ -283,8 +293,12 @@ impl State {
         }
         for (fact, value) in self.facts(name, dataset)? {
             // A fact that is as it is by default counts as one that nobody set.
-            let is_default =
-                fact == "volblocksize" && value == VolumeSpec::BLOCK_SIZE_DEFAULT.into();
+            let is_default = match fact {
+                "volblocksize" => value == VolumeSpec::BLOCK_SIZE_DEFAULT.into(),
+                "casesensitivity" | "normalization" => true,
+                "utf8only" => value == Value::from("off"),
+                _ => false,
+            };
             let source = match is_default {
                 true => PropertySource::Default,
                 false => PropertySource::Native,

@@ -161,7 +161,7 @@ impl State {
         let txg = self.tree.next_txg();
         if partial.is_new {
             let checked = self
-                .checked_new(name, initial, 0)
+                .checked_new(name, initial, 0, true)
                 .map_err(TransferErrorKind::Dataset)?;
             if let Some(dataset) = self.tree.datasets.get_mut(name) {
                 dataset.properties = checked;
@@ -188,6 +188,7 @@ impl State {
             txg,
             time_s: now_s(),
             image: Arc::new(partial.image.clone()),
+            files: None,
             properties: Default::default(),
         });
         dataset.partial = None;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use engine::capabilities::Snapshotting;
 use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef, Value};
+use file_system::memory::MemoryFileSystem;
 use units::{SnapshotName, VolumeName};
 
 use crate::encryption::Encryption;
@@ -13,6 +14,11 @@ use crate::native::{check_users, with_cause};
 use crate::numbers::{new_guid, now_s};
 use crate::state::{MemoryPool, State};
 use crate::tree::{Dataset, Found, Snapshot, Tree};
+
+/// The files as they are now, for a dataset of that number.
+fn copy_of(files: &Option<Arc<MemoryFileSystem>>, guid: u64) -> Option<Arc<MemoryFileSystem>> {
+    files.as_ref().map(|files| Arc::new(files.copy(guid)))
+}
 
 impl Tree {
     /// Adds a snapshot of what the dataset holds now.
@@ -32,6 +38,7 @@ impl Tree {
             txg,
             time_s: now_s(),
             image: Arc::new(dataset.contents()),
+            files: copy_of(&dataset.files, dataset.guid),
             properties: marks.clone(),
         };
         dataset.snapshots.push(snapshot);
@@ -54,10 +61,12 @@ impl Tree {
     /// Takes a volume that nobody uses back to its newest snapshot.
     pub(crate) fn roll_back(&mut self, name: &SnapshotName) -> Result<(), DatasetErrorKind> {
         let image = self.check_newest(name)?;
-        let dataset = self.get(name.volume().as_str())?;
+        let dataset = self.get_mut(name.volume().as_str())?;
         if let Some(mut contents) = dataset.image() {
             *contents = (*image).clone();
         }
+        let then = dataset.snapshot(name.tag());
+        dataset.files = then.and_then(|one| copy_of(&one.files, dataset.guid));
         self.next_txg();
         Ok(())
     }
@@ -98,18 +107,19 @@ impl State {
         let Found::Snapshot(of, wanted) = self.tree.find(snapshot.as_str())? else {
             return Err(DatasetErrorKind::NotFound);
         };
-        if of.volume.is_none() {
-            return Err(DatasetErrorKind::NotAVolume);
-        }
+        let is_volume = of.volume.is_some();
         let missing = |kind| match kind {
             DatasetErrorKind::ParentMissing => DatasetErrorKind::ParentOfMissing,
             kind => kind,
         };
-        let checked = self.checked_new(clone.as_str(), properties, wanted.image.bytes());
+        let bytes = wanted.image.bytes();
+        let checked = self.checked_new(clone.as_str(), properties, bytes, is_volume);
         let checked = checked.map_err(missing)?;
         self.tree.place(clone.as_str()).map_err(missing)?;
         let encryption = of.encryption.as_ref().map(Encryption::shared);
-        let mut dataset = Dataset::new(self.tree.txg + 1, Some((*wanted.image).clone()));
+        let image = is_volume.then(|| (*wanted.image).clone());
+        let mut dataset = Dataset::new(self.tree.txg + 1, image);
+        dataset.files = copy_of(&wanted.files, dataset.guid);
         dataset.origin = Some(wanted.guid);
         dataset.encryption = encryption;
         dataset.properties = checked;

@@ -23,6 +23,8 @@ pub(crate) struct Snapshot {
     pub(crate) txg: u64,
     pub(crate) time_s: u64,
     pub(crate) image: Arc<Image>,
+    /// Of a file system that was opened before.
+    pub(crate) files: Option<Arc<MemoryFileSystem>>,
     pub(crate) properties: BTreeMap<String, Value>,
 }
 

@@ -96,6 +96,7 @@ scenarios! {
     snapshots_and_clones,
     promotions,
     taking_back,
+    file_systems,
     open_volumes,
     keys,
     streams,

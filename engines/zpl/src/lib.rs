@@ -14,6 +14,7 @@
 pub mod acl;
 pub mod attribute_list;
 mod changes;
+pub mod check;
 mod convert;
 mod extended;
 mod file_system;

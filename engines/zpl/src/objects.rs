@@ -326,6 +326,8 @@ pub trait Objects: Send + Sync {
     fn settle(&self) -> Result<(), ObjectError>;
     /// Visits the records that have to be replayed.
     fn walk_log(&self, visit: Visitor<'_>) -> Result<(), ObjectError>;
+    /// The next object after one, of whatever kind: those that are no file, directory or the like have no attributes.
+    fn next_object(&self, after: u64) -> Result<Option<u64>, ObjectError>;
     /// Replays the log. The visitor makes one change with a [`Step::Log`] for each record.
     fn replay_log(&self, visit: Visitor<'_>) -> Result<(), ObjectError>;
 }

@@ -37,10 +37,24 @@ pub struct bh_dataset {
     pub bd_ref_quota: u64,
     pub bd_written: u64,
     pub bd_compress_percent: u64,
+    pub bd_objects: u64,
     pub bd_volume_size: u64,
     pub bd_volume_block_size: u64,
     pub bd_kind: u32,
     pub bd_is_snapshot: u32,
+}
+
+/// The root directory of a new file system; see the header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct bh_new_root {
+    pub bn_owner: u64,
+    pub bn_group: u64,
+    pub bn_mode: u64,
+    pub bn_access: *const c_void,
+    pub bn_access_bytes: u64,
+    pub bn_utf8_only: u64,
 }
 
 /// Data that is damaged beyond repair; see the header.
@@ -107,6 +121,14 @@ unsafe extern "C" {
     pub fn bh_dataset_inherit(name: *const c_char, property: *const c_char) -> i32;
     pub fn bh_property_text(property: *const c_char, value: u64) -> *const c_char;
     pub fn bh_filesystem_create(name: *const c_char) -> i32;
+    pub fn bh_filesystem_make(
+        name: *const c_char,
+        root: *const bh_new_root,
+        properties: *mut nvlist,
+        key: *const bh_new_key,
+        bad: *mut c_char,
+        bad_size: u64,
+    ) -> i32;
     pub fn bh_filesystem_complete(name: *const c_char) -> i32;
     pub fn bh_volume_create(
         name: *const c_char,

@@ -206,6 +206,7 @@ unsafe extern "C" {
         length: u64,
     ) -> c_int;
     pub fn bh_files_next(files: *mut bh_files, object: u64, hole: u32, offset: *mut u64) -> c_int;
+    pub fn bh_files_next_object(files: *mut bh_files, object: *mut u64) -> c_int;
     pub fn bh_files_space(
         files: *mut bh_files,
         used: *mut u64,

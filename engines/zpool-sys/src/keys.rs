@@ -1,7 +1,6 @@
 //! `native/zfs-shim/shim_keys.h`, declaration for declaration. Units, ownership and errors are
 //! documented there.
 
-use crate::nvlist;
 use std::ffi::{c_char, c_void};
 
 /// Bytes of a wrapping key.
@@ -54,9 +53,4 @@ unsafe extern "C" {
     pub fn bh_key_load(name: *const c_char, key: *const u8, only_check: u32) -> i32;
     pub fn bh_key_unload(name: *const c_char) -> i32;
     pub fn bh_key_change(name: *const c_char, key: *const bh_new_key) -> i32;
-    pub fn bh_filesystem_create_encrypted(
-        name: *const c_char,
-        key: *const bh_new_key,
-        properties: *mut nvlist,
-    ) -> i32;
 }

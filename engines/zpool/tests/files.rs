@@ -6,7 +6,7 @@ use std::process::Command;
 
 use engine::OpenFileSystem;
 use engine::capabilities::{Datasets, FileSystems, Ownership, Properties};
-use engine::dataset::{DatasetErrorKind, DatasetRef, Value};
+use engine::dataset::{DatasetErrorKind, DatasetRef, FileSystemSpec, Value};
 use engine::pool::{GroupKind, PoolSpec};
 use file_system::{
     FileError, FileSystem, Guard, Identity, Make, Node, Removable, SetAttributes, SetExtended,
@@ -326,4 +326,50 @@ fn what_is_not_served_is_refused() {
         assert!(matches!(refused, DatasetErrorKind::NotAFileSystem));
         export(pool);
     });
+}
+
+/// What kernel ZFS would make of the root directory: `zdb` says what is stored. A mode for which a plain list does not do, too.
+#[test]
+fn a_new_file_system_has_the_root_directory_that_was_asked_for() {
+    isolated(
+        "a_new_file_system_has_the_root_directory_that_was_asked_for",
+        || {
+            let pool = new_pool();
+            for (name, owner, group, mode) in [
+                ("tank/plain", 0, 0, 0o755),
+                ("tank/team", 1000, 100, 0o2770),
+                ("tank/odd", 1, 2, 0o1057),
+            ] {
+                let spec = FileSystemSpec {
+                    owner,
+                    group,
+                    mode,
+                    ..FileSystemSpec::plain(name.parse().expect("a name"))
+                };
+                pool.create_file_system(&spec).expect("create");
+                let opened = open(&pool, &spec.name);
+                let files = opened.files();
+                let root = files.attributes(files.root()).expect("a root");
+                assert_eq!((root.uid, root.gid, root.mode), (owner, group, mode));
+                assert_eq!(root.links, 2);
+                let other = Identity {
+                    uid: 7,
+                    gid: group,
+                    groups: Vec::new(),
+                };
+                let may = files.permissions(&other, files.root()).expect("a root");
+                let bits = mode >> 3 & 7;
+                let said = (bits & 4 != 0, bits & 2 != 0, bits & 1 != 0);
+                assert_eq!((may.read, may.write, may.execute), said, "{mode:o}");
+                drop(opened);
+                let info = pool.dataset((&spec.name).into()).expect("it is there");
+                assert!(
+                    info.objects <= FileSystemSpec::OBJECTS_EMPTY,
+                    "an empty one has {} objects",
+                    info.objects
+                );
+            }
+            export(pool);
+        },
+    );
 }

@@ -90,6 +90,7 @@ impl Call {
         for (member, source) in members {
             let value = match source {
                 Source::Volume => json!(self.dataset("volume")?),
+                Source::Filesystem => json!(self.dataset("filesystem")?),
                 Source::Snapshot => json!(self.dataset("snapshot")?),
                 Source::Snapshots => json!([self.dataset("snapshot")?]),
                 Source::Target => json!(self.named("target")?),
@@ -698,6 +699,7 @@ mod tests {
             ("pool.add", json!({"groups": []})),
             ("pool.remove", json!({"device": "/a"})),
             ("volume.create", json!({"name": "tank/a", "size": 1 << 20})),
+            ("filesystem.create", json!({"name": "tank/a"})),
             ("snapshot.create", json!({"names": ["tank/a@b"]})),
             ("snapshot.clone", json!({"to": "tank/c"})),
             ("snapshot.rename", json!({"to": "tank/vms/a@c"})),
@@ -742,6 +744,7 @@ mod tests {
         let path = [
             ("pool", "tank"),
             ("volume", "vms/a"),
+            ("filesystem", "home/ann"),
             ("snapshot", "vms/a@b"),
             ("target", "iqn.2026-01.org.example:a"),
         ];

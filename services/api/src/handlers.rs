@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use control::answer::Done;
+use control::operations::filesystem;
 use control::operations::pool::create::PoolCreate;
 use control::operations::target::allow::Allow;
 use control::operations::target::deny::Deny;
@@ -10,7 +11,7 @@ use control::operations::target::{TargetRequest, Who};
 use control::operations::volume::rename::Rename;
 use control::operations::volume::resize::Resize;
 use control::operations::volume::set::Set;
-use control::request::{Properties, VolumeRequest};
+use control::request::{FilesystemRequest, Properties, VolumeRequest};
 use control::{Answer, Failure, FailureKind, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -152,6 +153,20 @@ pub struct VolumeChange {
     /// Other values of properties.
     #[serde(default)]
     pub properties: Properties,
+    /// Another name, `POOL/NAME`.
+    #[serde(default)]
+    pub name: Option<VolumeName>,
+}
+
+/// What is changed of a file system.
+#[derive(Deserialize, JsonSchema)]
+pub struct FilesystemChange {
+    /// Other values of properties.
+    #[serde(default)]
+    pub properties: Properties,
+    /// Properties that shall have the parent's value again.
+    #[serde(default)]
+    pub inherit: Vec<String>,
     /// Another name, `POOL/NAME`.
     #[serde(default)]
     pub name: Option<VolumeName>,
@@ -482,12 +497,40 @@ pub(crate) fn request(api: &Api, call: &Call) -> Result<Reply, Failure> {
     Reply::of(api.operations.start(wanted, Box::new(work))?)
 }
 
+/// The name of what the path says, in its pool.
+fn dataset(call: &Call, what: &str) -> Result<VolumeName, Failure> {
+    let path = format!("{}/{}", call.pool()?, call.named(what)?);
+    let name = path.parse();
+    name.map_err(|error: units::NameError| Failure::usage(error.to_string()))
+}
+
+pub(crate) fn change_filesystem(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    let (change, name): (FilesystemChange, _) = (call.input()?, dataset(call, "filesystem")?);
+    let mut requests = Vec::new();
+    if !change.properties.is_empty() {
+        requests.push(FilesystemRequest::Set(filesystem::set::Set {
+            name: name.to_string(),
+            properties: change.properties,
+        }));
+    }
+    if !change.inherit.is_empty() {
+        requests.push(FilesystemRequest::Inherit(filesystem::inherit::Inherit {
+            name: name.to_string(),
+            names: change.inherit,
+        }));
+    }
+    // Last: the others know it by its old name.
+    if let Some(to) = change.name {
+        requests.push(FilesystemRequest::Rename(filesystem::rename::Rename {
+            from: name,
+            to,
+        }));
+    }
+    ask_all(api, call, requests.into_iter().map(Request::Filesystem))
+}
+
 pub(crate) fn change_volume(api: &Api, call: &Call) -> Result<Reply, Failure> {
-    let (change, pool): (VolumeChange, _) = (call.input()?, call.pool()?);
-    let path = format!("{pool}/{}", call.named("volume")?);
-    let name: VolumeName = path
-        .parse()
-        .map_err(|error: units::NameError| Failure::usage(error.to_string()))?;
+    let (change, name): (VolumeChange, _) = (call.input()?, dataset(call, "volume")?);
     let mut requests = Vec::new();
     if let Some(size) = change.size {
         let resize = Resize {
@@ -499,7 +542,7 @@ pub(crate) fn change_volume(api: &Api, call: &Call) -> Result<Reply, Failure> {
     }
     if !change.properties.is_empty() {
         requests.push(VolumeRequest::Set(Set {
-            name: path,
+            name: name.to_string(),
             properties: change.properties,
         }));
     }

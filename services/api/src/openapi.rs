@@ -142,7 +142,7 @@ fn parameters(route: &Route, members: &[(&'static str, Source)]) -> Vec<Value> {
         .filter_map(|rest| rest.split('}').next())
     {
         let about = match name {
-            "volume" => "Its name without the pool; a slash is written %2F.",
+            "volume" | "filesystem" => "Its name without the pool; a slash is written %2F.",
             "snapshot" => "Its name without the pool, such as vm0%40monday.",
             _ => "Its name.",
         };

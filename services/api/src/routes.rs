@@ -285,6 +285,7 @@ fn others() -> Vec<Route> {
     head("POST", "/pools/{pool}/move", "Hand the pool over to another head", Type(of::<h::Move>), of::<Operation>, WORK, h::move_pool).answering(202),
     head("POST", "/pools/{pool}/requests", "Ask the pool anything; the role depends on the request", Type(of::<h::Question>), answer_or_operation, LOOK, h::request).taking(LISTS_BYTES_MAX),
     head("PATCH", "/pools/{pool}/volumes/{volume}", "Resize, rename or set properties; with `allow_shrink` the name confirms", Type(of::<h::VolumeChange>), DONE, WORK, h::change_volume),
+    head("PATCH", "/pools/{pool}/filesystems/{filesystem}", "Rename, or set properties; `sharenfs` takes an administrator", Type(of::<h::FilesystemChange>), DONE, WORK, h::change_filesystem),
     // To another appliance.
     // iSCSI.
     head("POST", "/pools/{pool}/targets/{target}/allow", "Let initiators in", Type(of::<Who>), DONE, WORK, h::allow),

@@ -1,10 +1,13 @@
 //! The datasets of a pool as the operations see them: facts about volumes, and the export
 //! documents in their properties.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use control::Failure;
-use engine::dataset::{DatasetErrorKind, DatasetInfo, DatasetRef, Snapshots};
+use engine::dataset::{
+    DatasetErrorKind, DatasetInfo, DatasetKind, DatasetRef, FileSystemSpec, Snapshots,
+};
 use units::{PoolName, VolumeName};
 
 use super::Context;
@@ -47,6 +50,41 @@ impl Context<'_> {
         let mut all = all.map_err(failures::dataset)?;
         all.retain(|info| info.volume.is_some());
         Ok(all)
+    }
+}
+
+/// Which datasets have contents to keep, of all that are at and below one.
+pub struct Contents<'a> {
+    above_volumes: BTreeSet<&'a str>,
+}
+
+impl<'a> Contents<'a> {
+    /// Of these datasets.
+    pub fn of(all: &'a [DatasetInfo]) -> Self {
+        let mut above_volumes = BTreeSet::new();
+        for info in all.iter().filter(|info| info.volume.is_some()) {
+            let mut name = info.name.as_str();
+            while let Some((parent, _)) = name.rsplit_once('/') {
+                above_volumes.insert(parent);
+                name = parent;
+            }
+        }
+        Self { above_volumes }
+    }
+
+    /// Volumes have some, and so have file systems; but for the pool's own, and those that are empty and stand above
+    /// volumes to hold them together.
+    pub fn has(&self, info: &DatasetInfo) -> bool {
+        if info.snapshot {
+            return false;
+        }
+        let is_empty = info.objects <= FileSystemSpec::OBJECTS_EMPTY;
+        let is_group = is_empty && self.above_volumes.contains(info.name.as_str());
+        match info.kind {
+            DatasetKind::Volume => info.volume.is_some(),
+            DatasetKind::Filesystem => info.name.contains('/') && !is_group,
+            DatasetKind::Other => false,
+        }
     }
 }
 

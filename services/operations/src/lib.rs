@@ -11,6 +11,7 @@ mod document_cache;
 pub mod documents;
 pub mod events;
 mod failures;
+mod filesystem;
 pub mod in_use;
 pub mod key;
 pub mod key_source;
@@ -80,7 +81,8 @@ pub trait ServerHooks {
     fn users_of(&self, _: &in_use::Used<'_>) -> Vec<String> {
         Vec::new()
     }
-    /// Lets go of `name` and all below it for good.
+    /// Lets go of `name` and all below it. A file system that is shared still is served again when the exports change: its
+    /// clients wait until then.
     fn close(&self, name: &VolumeName);
     /// `from`, and all below it, has another name.
     fn renamed(&self, from: &VolumeName, to: &VolumeName);
@@ -166,6 +168,7 @@ pub fn perform(
         Request::Status => status::glance(context),
         Request::Pool(request) => pool::perform(context, request, progress),
         Request::Volume(request) => volume::perform(context, request),
+        Request::Filesystem(request) => filesystem::perform(context, request, progress),
         Request::Key(request) => key::perform(context, request),
         Request::Snapshot(request) => snapshot::perform(context, request),
         Request::Target(request) => {

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use control::answer::RolledBack;
 use control::{Answer, Failure, FailureKind};
-use engine::dataset::{DatasetErrorKind, DatasetInfo, Snapshots};
+use engine::dataset::{DatasetErrorKind, DatasetInfo, DatasetKind, Snapshots};
 use engine::transfer::Bookmark;
 use units::{SnapshotName, VolumeName};
 
 use super::documents::no_volume;
-use super::{Context, failures, transfer, volume};
+use super::{Context, failures, filesystem, transfer, volume};
 
 /// Snapshots that a refusal names; the others are counted.
 const NAMED_MAX: usize = 8;
@@ -45,6 +45,9 @@ pub fn perform(
     }
     // So that little is left to be written while clients wait.
     context.pool.sync().map_err(failures::pool)?;
+    if before.volume.is_none() {
+        return files(context, to, &newer, begun);
+    }
     let destroy = || newer.destroy(context);
     let exchanged = context.hooks.swap_contents(&name, &mut |paused| {
         destroy()?;
@@ -74,7 +77,43 @@ pub fn perform(
     }))
 }
 
-/// The volume, and its snapshots.
+/// Takes a file system back. It is closed meanwhile, and its clients wait: what they have open and the snapshot has not is
+/// stale for them afterwards.
+fn files(
+    context: &Context<'_>,
+    to: &SnapshotName,
+    newer: &Newer,
+    begun: Instant,
+) -> Result<Answer, Failure> {
+    let name = to.volume();
+    let is_in_use = !filesystem::clients(context, &name).is_empty();
+    let closed = Instant::now();
+    context.hooks.close(&name);
+    let done = take_back(context, to, newer);
+    // Whatever came of it is served again.
+    let served = context.hooks.exports_changed();
+    let pause = closed.elapsed();
+    done.and(served)?;
+    Ok(Answer::RolledBack(RolledBack {
+        to: to.clone(),
+        size: 0,
+        destroyed: newer.snapshots.clone(),
+        took_ms: begun.elapsed().as_millis() as u64,
+        pause_ms: is_in_use.then_some(pause.as_millis() as u64),
+        sessions_told: 0,
+        connections_closed: 0,
+    }))
+}
+
+fn take_back(context: &Context<'_>, to: &SnapshotName, newer: &Newer) -> Result<(), Failure> {
+    // A log that waits would otherwise be replayed over the old files.
+    let replayed = context.pool.replay(&to.volume());
+    replayed.map_err(failures::dataset)?;
+    newer.destroy(context)?;
+    context.pool.rollback(to).map_err(failures::dataset)
+}
+
+/// The volume or file system, and its snapshots.
 fn look(
     context: &Context<'_>,
     name: &VolumeName,
@@ -88,10 +127,15 @@ fn look(
     let Some(before) = at.map(|at| all.swap_remove(at)) else {
         return Err(no_volume(name));
     };
-    let Some(shape) = before.volume else {
-        return Err(Failure::usage(format!("{name} is not a volume")));
-    };
-    volume::refuse_locked(name, shape)?;
+    match (before.volume, before.kind) {
+        (Some(shape), _) => volume::refuse_locked(name, shape)?,
+        (None, DatasetKind::Filesystem) => {}
+        (None, _) => {
+            return Err(Failure::usage(format!(
+                "{name} is not complete: it is being received"
+            )));
+        }
+    }
     let prefix = format!("{name}@");
     all.retain(|info| info.snapshot && info.name.starts_with(&prefix));
     Ok((before, all))

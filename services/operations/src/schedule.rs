@@ -14,7 +14,7 @@ use control::{Answer, Failure};
 use engine::dataset::{DatasetErrorKind, DatasetInfo, PropertySource, Snapshots, Value};
 use units::{SnapshotName, VolumeName};
 
-use super::datasets::Dataset;
+use super::datasets::{Contents, Dataset};
 use super::documents::{All, Documents, document_failure};
 use super::events::News;
 use super::snapshot::replay;
@@ -114,10 +114,8 @@ fn schedules(all: &All, infos: &[DatasetInfo]) -> (Vec<Schedule>, Vec<News>) {
             }
         }
     }
-    let volumes = infos
-        .iter()
-        .filter(|info| info.volume.is_some() && !info.snapshot);
-    for info in volumes {
+    let contents = Contents::of(infos);
+    for info in infos.iter().filter(|info| contents.has(info)) {
         let nearest = ancestry(&info.name).find(|name| own(all, name).is_some());
         if let Some(schedule) = nearest.and_then(|name| found.get_mut(name)) {
             if let Ok(name) = info.name.parse() {
@@ -474,6 +472,7 @@ mod tests {
             logical_referenced: ByteCount(0),
             refreservation: ByteCount(0),
             space: SpaceUse::default(),
+            objects: 0,
             volume: is_volume.then_some(shape),
         }
     }

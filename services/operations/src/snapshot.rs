@@ -13,9 +13,9 @@ use control::{Answer, Failure, FailureKind};
 use engine::dataset::{DatasetErrorKind, DatasetInfo, DatasetKind, DatasetRef, Snapshots, Value};
 use units::{SnapshotName, VolumeName};
 
-use super::datasets::Dataset;
+use super::datasets::{Contents, Dataset};
 use super::documents::new_identity;
-use super::{Context, failures, rescue_clones, schedule, volume};
+use super::{Context, failures, filesystem, rescue_clones, schedule, volume};
 use crate::replicate;
 
 /// Longest name of a snapshot, with that of its volume.
@@ -60,7 +60,7 @@ fn create(context: &Context<'_>, request: &Create) -> Result<Answer, Failure> {
         (false, _) => format!("created {list}"),
         (true, 0) => format!("created {} snapshot(s) at one moment: {list}", names.len()),
         (true, _) => format!(
-            "created {} snapshot(s) at one moment: {list}; left out {left_out} volume(s) that replication fills or \
+            "created {} snapshot(s) at one moment: {list}; left out {left_out} that replication fills or \
              that are there for a rescue only",
             names.len()
         ),
@@ -73,14 +73,11 @@ fn those_named(context: &Context<'_>, names: &[NewSnapshot]) -> Result<Vec<Snaps
     let each = names.iter().map(|name| {
         let of = Dataset::parse(name.of())?;
         // One that cannot be looked at is told of when its snapshot is made.
-        let is_tree = match &of {
+        let is_group = match &of {
             Dataset::Root(_) => true,
-            Dataset::Volume(_) => {
-                let found = context.pool.dataset((&of).into());
-                found.is_ok_and(|info| info.kind == DatasetKind::Filesystem)
-            }
+            Dataset::Volume(_) => is_group(context, &of),
         };
-        match is_tree {
+        match is_group {
             true => Err(not_a_volume(name.of())),
             false => snapshot_of(name.of(), name.tag()),
         }
@@ -88,15 +85,28 @@ fn those_named(context: &Context<'_>, names: &[NewSnapshot]) -> Result<Vec<Snaps
     each.collect()
 }
 
+/// Whether it only holds volumes together.
+fn is_group(context: &Context<'_>, of: &Dataset) -> bool {
+    let found = context.pool.dataset(of.into());
+    if !found.is_ok_and(|info| info.kind == DatasetKind::Filesystem) {
+        return false;
+    }
+    let all = context.pool.datasets(of.into(), Snapshots::Skip);
+    let all = all.unwrap_or_default();
+    let contents = Contents::of(&all);
+    all.first().is_some_and(|info| !contents.has(info))
+}
+
 fn not_a_volume(name: &str) -> Failure {
-    let message = format!("{name} is no volume");
+    let message = format!("{name} is no volume, and holds no files");
     Failure::usage(message).advise(
-        "--recursive (-r) takes a snapshot of every volume in it, all at one moment; in the API the member `recursive`",
+        "--recursive (-r) takes a snapshot of every volume and file system in it, all at one moment; in the API the \
+         member `recursive`",
     )
 }
 
-/// A snapshot of every volume in what is named, and how many volumes get none. What only holds volumes has no contents
-/// to keep.
+/// A snapshot of every volume and file system in what is named, and how many get none. What only holds volumes has no
+/// contents to keep.
 fn all_in(
     context: &Context<'_>,
     wanted: &[NewSnapshot],
@@ -109,16 +119,20 @@ fn all_in(
         let of = Dataset::parse(one.of())?;
         let all = context.pool.datasets((&of).into(), Snapshots::Skip);
         let all = all.map_err(failures::dataset)?;
-        let volumes = all.into_iter().filter(|info| info.volume.is_some());
+        let contents = Contents::of(&all);
+        let kept = all.iter().filter(|info| contents.has(info));
         // What is named itself is meant.
-        let (out, meant): (Vec<DatasetInfo>, _) =
-            volumes.partition(|info| info.name != one.of() && is_not_ours(&info.name));
+        let (out, meant): (Vec<&DatasetInfo>, Vec<_>) =
+            kept.partition(|info| info.name != one.of() && is_not_ours(&info.name));
         if meant.is_empty() {
-            let message = format!("there is no volume in {} to take a snapshot of", one.of());
+            let message = format!(
+                "there is no volume or file system in {} to take a snapshot of",
+                one.of()
+            );
             return Err(Failure::not_found(message)
-                .advise(format!("`bulkhead volume list {}` shows all", one.pool())));
+                .advise(format!("`bulkhead volume space {}` shows all", one.pool())));
         }
-        left_out.extend(out.into_iter().map(|info| info.name));
+        left_out.extend(out.into_iter().map(|info| info.name.clone()));
         for info in meant {
             names.push(snapshot_of(&info.name, one.tag())?);
         }
@@ -238,11 +252,20 @@ fn clone(
     to: &VolumeName,
     properties: &Properties,
 ) -> Result<Answer, Failure> {
-    let (name, identity) = new_identity()?;
+    filesystem::refuse_unserved(properties)?;
+    let of = context.pool.dataset(from.into());
+    let is_files = of.map_err(failures::dataset)?.kind == DatasetKind::Filesystem;
     let mut values = volume::values(properties);
-    values.extend(identity.map(|identity| (name, Value::Text(identity))));
+    if !is_files {
+        let (name, identity) = new_identity()?;
+        values.extend(identity.map(|identity| (name, Value::Text(identity))));
+    }
     let cloned = context.pool.clone_snapshot(from, to, &values);
     context.documents.changed(to.as_str());
     cloned.map_err(failures::dataset)?;
+    if is_files {
+        // It may be shared, by what it inherits.
+        context.hooks.exports_changed()?;
+    }
     Ok(Done::changed(format!("cloned {from} to {to}")))
 }

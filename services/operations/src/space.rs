@@ -107,6 +107,7 @@ mod tests {
                 by_reservation: ByteCount(refreservation.saturating_sub(referenced)),
                 ..SpaceUse::default()
             },
+            objects: 0,
             volume: Some(VolumeShape {
                 size: ByteCount(size),
                 block_size: ByteCount(16_384),

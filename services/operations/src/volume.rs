@@ -11,14 +11,14 @@ use control::operations::volume::create::Create;
 use control::request::Properties;
 use control::{Answer, Failure, FailureKind};
 use engine::dataset::{
-    DatasetInfo, Depth, PropertySource, Snapshots, Value, VolumeShape, VolumeSpec,
+    DatasetInfo, DatasetKind, Depth, PropertySource, Snapshots, Value, VolumeShape, VolumeSpec,
 };
 use units::{ByteCount, VolumeName};
 
 use super::datasets::{Dataset, is_sparse};
 use super::documents::{All, Documents, export_document, new_identity, no_volume};
 use super::in_use::Used;
-use super::{Context, failures, key, rollback};
+use super::{Context, failures, filesystem, key, rollback};
 
 /// Performs one request.
 pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, Failure> {
@@ -46,7 +46,11 @@ pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, 
     }
 }
 
-fn rename(context: &Context<'_>, from: &VolumeName, to: &VolumeName) -> Result<Answer, Failure> {
+pub fn rename(
+    context: &Context<'_>,
+    from: &VolumeName,
+    to: &VolumeName,
+) -> Result<Answer, Failure> {
     super::refuse_space(to.as_str())?;
     let renamed = context.pool.rename(from, to);
     // Those below it have other names, too.
@@ -57,7 +61,7 @@ fn rename(context: &Context<'_>, from: &VolumeName, to: &VolumeName) -> Result<A
     Ok(Done::changed(format!("renamed {from} to {to}")))
 }
 
-fn promote(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
+pub fn promote(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
     let found = context
         .pool
         .dataset(name.into())
@@ -154,8 +158,9 @@ pub fn values(properties: &Properties) -> Vec<(String, Value)> {
 
 /// Sizes may be written as people write them.
 fn value_of(name: &str, value: &str) -> Value {
-    const SIZES: [&str; 5] = [
+    const SIZES: [&str; 6] = [
         "volsize",
+        "recordsize",
         "reservation",
         "refreservation",
         "quota",
@@ -171,7 +176,7 @@ fn value_of(name: &str, value: &str) -> Value {
 }
 
 /// Our own properties have commands of their own, which keep them consistent.
-fn refuse_own<'a>(mut names: impl Iterator<Item = &'a String>) -> Result<(), Failure> {
+pub fn refuse_own<'a>(mut names: impl Iterator<Item = &'a String>) -> Result<(), Failure> {
     match names.find(|name| name.starts_with(PROPERTY_PREFIX)) {
         None => Ok(()),
         Some(name) => Err(Failure::usage(format!("property {name} is Bulkhead's own"))
@@ -223,7 +228,7 @@ fn spaces(context: &Context<'_>) -> Result<Answer, Failure> {
     Ok(Answer::Space(all.iter().map(named).collect()))
 }
 
-fn space(info: &DatasetInfo) -> SpaceView {
+pub fn space(info: &DatasetInfo) -> SpaceView {
     let limit = |bytes: ByteCount| (bytes.get() > 0).then_some(bytes.get());
     let space = &info.space;
     SpaceView {
@@ -317,7 +322,7 @@ fn resize(
     Ok(Done::changed(format!("{name} has {} now", ByteCount(size))))
 }
 
-fn destroy(
+pub fn destroy(
     context: &Context<'_>,
     name: &VolumeName,
     recursive: bool,
@@ -335,6 +340,9 @@ fn destroy(
         false => refuse_dependents(context, name)?,
         true => refuse_clones(context, name)?,
     }
+    if !exported {
+        filesystem::refuse_shared(context, name)?;
+    }
     let ended = end_exports(context, name, exported)?;
     context.hooks.exports_changed()?;
     context.hooks.close(name);
@@ -344,18 +352,22 @@ fn destroy(
         Depth::One
     };
     let destroyed = context.pool.destroy_dataset(name, depth);
+    let destroyed = destroyed.map_err(failures::dataset);
     match depth {
         Depth::One => context.documents.changed(name.as_str()),
         Depth::Recursive => context.documents.forget(),
     }
-    if let Err(error) = destroyed {
+    if let Err(failure) = destroyed {
         put_back(context, ended);
-        return Err(failures::dataset(error));
+        return Err(failure);
     }
-    let kind = if info.volume.is_some() {
-        "volume"
-    } else {
-        "dataset"
+    if info.kind == DatasetKind::Filesystem {
+        // Its clients wait to hear what became of it.
+        context.hooks.exports_changed()?;
+    }
+    let kind = match info.kind {
+        DatasetKind::Filesystem => "file system",
+        DatasetKind::Volume | DatasetKind::Other => "volume",
     };
     Ok(Done::changed(format!("destroyed {kind} {name}")))
 }
@@ -452,13 +464,13 @@ fn refuse_dependents(context: &Context<'_>, name: &VolumeName) -> Result<(), Fai
 }
 
 /// All properties in effect. Those with secrets are not among them.
-fn properties(
+pub fn properties(
     context: &Context<'_>,
     dataset: &Dataset,
 ) -> Result<BTreeMap<String, Property>, Failure> {
     let found = context.pool.dataset_properties(dataset.into());
     let found = found.map_err(failures::dataset)?.into_iter();
-    Ok(found
+    let mut all: BTreeMap<String, Property> = found
         .filter(|(name, _)| !name.starts_with(PROPERTY_PREFIX))
         .map(|(name, property)| {
             let source = match property.source {
@@ -471,10 +483,19 @@ fn properties(
             let value = property.value.to_string();
             (name, Property { value, source })
         })
-        .collect())
+        .collect();
+    // Of file systems only; the library tells no text that is set nowhere.
+    if all.contains_key("recordsize") {
+        all.entry(filesystem::SHARE.to_owned())
+            .or_insert_with(|| Property {
+                value: filesystem::OFF.to_owned(),
+                source: "default".to_owned(),
+            });
+    }
+    Ok(all)
 }
 
-fn get(context: &Context<'_>, name: &str, names: &[String]) -> Result<Answer, Failure> {
+pub fn get(context: &Context<'_>, name: &str, names: &[String]) -> Result<Answer, Failure> {
     refuse_own(names.iter())?;
     let mut all = properties(context, &Dataset::parse(name)?)?;
     // Anybody may set such a property, so that it is not unknown: it is absent.
@@ -505,8 +526,9 @@ pub fn chosen(
     names.iter().map(pick).collect()
 }
 
-fn set(context: &Context<'_>, name: &str, properties: Properties) -> Result<Answer, Failure> {
+pub fn set(context: &Context<'_>, name: &str, properties: Properties) -> Result<Answer, Failure> {
     refuse_own(properties.keys())?;
+    filesystem::refuse_unserved(&properties)?;
     let dataset = Dataset::parse(name)?;
     if let (Some(size), Dataset::Volume(volume)) = (properties.get("volsize"), &dataset) {
         if properties.len() > 1 {
@@ -521,16 +543,22 @@ fn set(context: &Context<'_>, name: &str, properties: Properties) -> Result<Answ
         .pool
         .set_dataset_properties((&dataset).into(), &values(&properties));
     done.map_err(failures::dataset)?;
+    if filesystem::is_served_by(properties.keys()) {
+        context.hooks.exports_changed()?;
+    }
     let names: Vec<&str> = properties.keys().map(String::as_str).collect();
     Ok(Done::changed(format!("set {} of {name}", names.join(", "))))
 }
 
-fn inherit(context: &Context<'_>, name: &str, names: &[String]) -> Result<Answer, Failure> {
+pub fn inherit(context: &Context<'_>, name: &str, names: &[String]) -> Result<Answer, Failure> {
     refuse_own(names.iter())?;
     let dataset = Dataset::parse(name)?;
     for property in names {
         let done = context.pool.inherit_property((&dataset).into(), property);
         done.map_err(failures::dataset)?;
+    }
+    if filesystem::is_served_by(names.iter()) {
+        context.hooks.exports_changed()?;
     }
     Ok(Done::changed(format!(
         "{name} inherits {}",

@@ -10,7 +10,9 @@ use crate::sockets;
 use control::answer::{PoolStatus, Status};
 use control::operations::PoolSelector;
 use control::operations::snapshot::list::List;
-use control::request::{PoolRequest, SnapshotRequest, TargetRequest, VolumeRequest};
+use control::request::{
+    FilesystemRequest, PoolRequest, SnapshotRequest, TargetRequest, VolumeRequest,
+};
 use control::{Advice, Answer, Failure, FailureKind, Request, Severity};
 use rendering::Printer;
 use units::{IscsiName, PoolName};
@@ -377,6 +379,7 @@ pub fn names(common: &Common, word: &str) -> Vec<String> {
     let mut names: Vec<String> = here.served.iter().map(PoolName::to_string).collect();
     let mut requests = vec![
         Request::Volume(VolumeRequest::List),
+        Request::Filesystem(FilesystemRequest::List),
         Request::Target(TargetRequest::List),
     ];
     if word.contains('@') {
@@ -389,6 +392,9 @@ pub fn names(common: &Common, word: &str) -> Vec<String> {
         for answer in said.into_values().flatten() {
             match answer {
                 Answer::Volumes(all) => names.extend(all.iter().map(|one| one.name.to_string())),
+                Answer::Filesystems(all) => {
+                    names.extend(all.iter().map(|one| one.name.to_string()));
+                }
                 Answer::Targets(all) => names.extend(all.iter().map(|one| one.name.to_string())),
                 Answer::Snapshots(all) => names.extend(all.iter().map(|one| one.name.to_string())),
                 _ => {}

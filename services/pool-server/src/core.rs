@@ -334,6 +334,12 @@ impl Handler for Core {
         match &mut answer {
             Answer::Done(done) if done.changed => self.datasets_changed(&*pool),
             Answer::Transfer(_) => self.datasets_changed(&*pool),
+            // Of a volume that is told where it is exchanged under its clients.
+            Answer::RolledBack(done) if done.size == 0 => {
+                let message = format!("{} was taken back to {}", done.to.volume(), done.to);
+                let news = News::of_pool("rolled_back", message, false);
+                self.watch.journal().add(news);
+            }
             other => self.serving.add_sessions(other),
         }
         Ok(answer)

@@ -22,7 +22,7 @@ use control::answer::Done;
 use control::operations::snapshot::rename::Rename;
 use control::operations::volume::rescue::begin::Begin;
 use control::operations::volume::rescue::end::End;
-use control::request::{Request, RescueRequest, SnapshotRequest, VolumeRequest};
+use control::request::{FilesystemRequest, Request, RescueRequest, SnapshotRequest, VolumeRequest};
 use control::rescue::RescueView;
 use control::{Answer, Failure, FailureKind, PoolLock};
 use engine::Volume;
@@ -180,6 +180,12 @@ impl Core {
     pub fn refuse_if_rescued(&self, request: &Request) -> Result<(), Failure> {
         let request = match request {
             Request::Volume(request) => request,
+            Request::Filesystem(FilesystemRequest::Destroy(destroy)) => {
+                return self.refuse_rescued_below(&destroy.name, true);
+            }
+            Request::Filesystem(FilesystemRequest::Rename(rename)) => {
+                return self.refuse_rescued_below(&rename.from, true);
+            }
             Request::Snapshot(SnapshotRequest::Rename(Rename { from, .. }))
                 if self.serving.rescues.has_snapshot(from) =>
             {
@@ -198,11 +204,16 @@ impl Core {
             }
             _ => return Ok(()),
         };
-        let below = format!("{name}/");
         let is_gone = matches!(
             request,
             VolumeRequest::Destroy(_) | VolumeRequest::Rename(_)
         );
+        self.refuse_rescued_below(name, is_gone)
+    }
+
+    /// Refuses if a rescue has something at or below `name`; what it only needs the name of, too, if that goes.
+    fn refuse_rescued_below(&self, name: &VolumeName, is_gone: bool) -> Result<(), Failure> {
+        let below = format!("{name}/");
         let held = self.serving.rescues.held(is_gone).into_iter();
         let mut held = held.filter(|(one, _)| one == name || one.as_str().starts_with(&below));
         match held.next() {

@@ -6,6 +6,7 @@
 //! (`services/operations`).
 
 mod confirmed;
+pub mod filesystem;
 pub mod key;
 pub mod nbd;
 mod options;

@@ -39,6 +39,8 @@ pub enum Least {
 pub enum Source {
     /// `POOL/{volume}`.
     Volume,
+    /// `POOL/{filesystem}`.
+    Filesystem,
     /// `POOL/{snapshot}`.
     Snapshot,
     /// A list of one such.

@@ -54,6 +54,9 @@ pub struct DatasetInfo {
     pub refreservation: ByteCount,
     /// What it is made of, and its limits; zero for snapshots, but for what they wrote.
     pub space: SpaceUse,
+    /// Files, directories and the like, as of the last transaction group. An empty file system has
+    /// [`FileSystemSpec::OBJECTS_EMPTY`] at most.
+    pub objects: u64,
     /// Of a volume that is complete; zeros while its key is missing.
     pub volume: Option<VolumeShape>,
 }
@@ -141,6 +144,47 @@ impl VolumeSpec {
             size,
             block_size: Self::BLOCK_SIZE_DEFAULT,
             sparse: true,
+            properties: Vec::new(),
+            key: None,
+        }
+    }
+}
+
+/// A file system to be made.
+#[derive(Clone, Debug)]
+pub struct FileSystemSpec {
+    /// Its name.
+    pub name: VolumeName,
+    /// Its root directory's owner.
+    pub owner: u32,
+    /// And group.
+    pub group: u32,
+    /// And permissions, with the bits for set-uid, set-gid and sticky.
+    pub mode: u32,
+    /// Names have to be UTF-8. That never changes.
+    pub utf8_only: bool,
+    /// As [`VolumeSpec::properties`].
+    pub properties: Vec<(String, Value)>,
+    /// As [`VolumeSpec::key`].
+    pub key: Option<NewKey>,
+}
+
+impl FileSystemSpec {
+    /// Permissions of the root directory if nothing is said.
+    pub const MODE_DEFAULT: u32 = 0o755;
+
+    /// Objects of an empty file system, whoever made it: the root directory, lists, and the registry of attributes. Kernel
+    /// ZFS makes one more for shares.
+    pub const OBJECTS_EMPTY: u64 = 8;
+
+    /// One that belongs to root, with default properties.
+    pub fn plain(name: VolumeName) -> Self {
+        Self {
+            name,
+            owner: 0,
+            group: 0,
+            mode: Self::MODE_DEFAULT,
+            utf8_only: false,
             properties: Vec::new(),
             key: None,
         }

@@ -1,6 +1,7 @@
 //! What is done to each engine, and what is written down of its answers.
 
 mod data;
+mod files;
 mod keyed;
 mod pools;
 mod transfers;
@@ -17,6 +18,7 @@ use engine::{Engine, Pool};
 use units::{ByteCount, SnapshotName, VolumeName};
 
 pub use data::*;
+pub use files::*;
 pub use keyed::*;
 pub use pools::*;
 pub use transfers::*;

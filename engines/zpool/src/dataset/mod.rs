@@ -4,6 +4,7 @@
 //! says otherwise.
 
 mod damage;
+mod file_system;
 pub(crate) mod property;
 
 use std::collections::BTreeSet;
@@ -13,8 +14,8 @@ use std::sync::Arc;
 use engine::Volume as _;
 use engine::capabilities::{Datasets, Keys, Properties, Sending, Snapshotting, Volumes};
 use engine::dataset::{
-    DatasetError, DatasetErrorKind, DatasetInfo, DatasetKind, DatasetRef, Depth, Snapshots,
-    SpaceUse, Value, VolumeShape, VolumeSpec,
+    DatasetError, DatasetErrorKind, DatasetInfo, DatasetKind, DatasetRef, Depth, FileSystemSpec,
+    Snapshots, SpaceUse, Value, VolumeShape, VolumeSpec,
 };
 use engine::volume::OpenOptions;
 use units::{ByteCount, SnapshotName, VolumeName};
@@ -71,6 +72,7 @@ unsafe extern "C" fn collect_dataset(arg: *mut c_void, dataset: *const sys::bh_d
             written: ByteCount(raw.bd_written),
             compress_percent: raw.bd_compress_percent,
         },
+        objects: raw.bd_objects,
         volume: (kind == DatasetKind::Volume).then_some(VolumeShape {
             size: ByteCount(raw.bd_volume_size),
             block_size: ByteCount(raw.bd_volume_block_size),
@@ -367,6 +369,10 @@ impl Datasets for Pool {
         self.create_with(&spec.name, (size, block), &properties, key.as_ref())
     }
 
+    fn create_file_system(&self, spec: &FileSystemSpec) -> Result<(), DatasetError> {
+        self.make_file_system(spec)
+    }
+
     fn resize_volume(&self, name: &VolumeName, size: ByteCount) -> Result<(), DatasetError> {
         let before = self.dataset(name.into())?;
         let volume = self.open_volume(name, OpenOptions::default())?;
@@ -612,10 +618,8 @@ impl Snapshotting for Pool {
         const DOING: &str = "clone";
         self.own(DOING, snapshot.into())?;
         self.own(DOING, clone.into())?;
-        if self.dataset(snapshot.into())?.volume.is_none() {
-            let kind = DatasetErrorKind::NotAVolume;
-            return Err(DatasetError::new(DOING, snapshot.as_str(), kind));
-        }
+        // A missing snapshot is told from a missing parent.
+        self.dataset(snapshot.into())?;
         let (snapshot_c, clone_c) = (c_text(snapshot.as_str()), c_text(clone.as_str()));
         let list = property::to_list(DOING, clone.as_str(), properties)?;
         let mut bad = [0 as c_char; NAME_BYTES];

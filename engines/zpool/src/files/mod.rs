@@ -482,6 +482,17 @@ impl Objects for Files {
         Ok(Some(at))
     }
 
+    fn next_object(&self, after: u64) -> Result<Option<u64>, ObjectError> {
+        let using = self.using()?;
+        let mut object = after;
+        // SAFETY: open while `using` lives.
+        match checked(unsafe { sys::bh_files_next_object(using.raw(), &mut object) }) {
+            Ok(()) => Ok(Some(object)),
+            Err(ObjectError::Missing) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     fn space(&self) -> Result<[u64; 4], ObjectError> {
         let using = self.using()?;
         let mut told = [0; 4];

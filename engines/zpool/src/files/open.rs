@@ -6,7 +6,9 @@ use engine::OpenFileSystem;
 use engine::capabilities::FileSystems;
 use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef};
 use engine::gate::Gate;
+use file_system::check::{Summary, Told};
 use rustix::io::Errno;
+use zpl::check::Ended;
 use zpl::objects::ObjectError;
 use zpl::{OpenError, Zpl};
 use zpool_sys as sys;
@@ -81,6 +83,17 @@ impl OpenFileSystem for FileSystem {
 
     fn close(&self) {
         self.zpl.objects().close();
+    }
+
+    fn check(&self, tell: &mut dyn FnMut(Told) -> bool) -> Result<Summary, DatasetError> {
+        const DOING: &str = "check";
+        zpl::check::check(self.zpl.objects(), tell).map_err(|ended| match ended {
+            Ended::Canceled => DatasetError::new(DOING, &self.name, DatasetErrorKind::Closed),
+            Ended::Failed(error) => DatasetError {
+                doing: DOING,
+                ..refused(&self.name, &OpenError::Objects(error))
+            },
+        })
     }
 
     fn files(&self) -> Arc<dyn file_system::FileSystem> {

@@ -8,7 +8,7 @@
 use std::ffi::c_void;
 
 use engine::capabilities::Keys;
-use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef};
+use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef, FileSystemSpec, Value};
 use engine::keys::{
     ITERATIONS_DEFAULT, ITERATIONS_MAX, ITERATIONS_MIN, KeyFormat, KeyInfo, KeyMaterial,
     MaterialError, NewKey, WrappingKey,
@@ -18,7 +18,6 @@ use zpool_sys as sys;
 
 use crate::dataset::text;
 use crate::error::SystemError;
-use crate::nvlist::NvList;
 use crate::pool::{Pool, c_text};
 
 /// The wrapping key that `material` stands for.
@@ -241,19 +240,11 @@ impl Keys for Pool {
         key: &NewKey,
         properties: &[(String, String)],
     ) -> Result<(), DatasetError> {
-        const DOING: &str = "create";
-        self.own(DOING, name.into())?;
-        let fail = |kind| DatasetError::new(DOING, name.as_str(), kind);
-        let raw = RawKey::new(key).map_err(fail)?;
-        let c_name = c_text(name.as_str());
-        let mut list = NvList::new();
-        for (property, value) in properties {
-            list.set_text(property, value);
-        }
-        // SAFETY: the pool is open; name, key and list live for the call.
-        let code = unsafe {
-            sys::bh_filesystem_create_encrypted(c_name.as_ptr(), raw.as_ptr(), list.as_raw())
-        };
-        SystemError::check(code).map_err(|cause| self.create_error(name, cause))
+        let text = |(name, value): &(String, String)| (name.clone(), Value::Text(value.clone()));
+        self.make_file_system(&FileSystemSpec {
+            properties: properties.iter().map(text).collect(),
+            key: Some(key.clone()),
+            ..FileSystemSpec::plain(name.clone())
+        })
     }
 }

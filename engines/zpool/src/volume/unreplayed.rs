@@ -1,11 +1,11 @@
-//! Volumes whose intent log waits to be replayed. A log is replayed when its volume is opened, so
+//! Volumes and file systems whose intent log waits to be replayed. A log is replayed when its volume is opened, so
 //! until then whatever is made from the volume (a snapshot, a stream) lacks what an earlier owner
 //! acknowledged last.
 
 use std::ffi::{CStr, c_char, c_void};
 
 use engine::Volume as _;
-use engine::capabilities::IntentLogs;
+use engine::capabilities::{Datasets, FileSystems, IntentLogs};
 use engine::dataset::{DatasetError, DatasetErrorKind};
 use engine::volume::OpenOptions;
 use units::VolumeName;
@@ -52,8 +52,18 @@ impl IntentLogs for Pool {
     }
 
     fn replay(&self, name: &VolumeName) -> Result<(), DatasetError> {
-        if self.is_unreplayed(name)? {
+        if !self.is_unreplayed(name)? {
+            return Ok(());
+        }
+        if self.dataset(name.into())?.volume.is_some() {
             self.open_volume(name, OpenOptions::default())?.close();
+            return Ok(());
+        }
+        match self.open_file_system(name.into(), false) {
+            Ok(opened) => opened.close(),
+            // Whoever has it open has replayed its log.
+            Err(error) if error.kind == DatasetErrorKind::Busy => {}
+            Err(error) => return Err(error),
         }
         Ok(())
     }

@@ -104,9 +104,10 @@ fn zsh_names(text: &str) -> String {
 }
 
 "#;
-    const PLACES: [&str; 8] = [
+    const PLACES: [&str; 9] = [
         "pool",
         "volume",
+        "filesystem",
         "target",
         "snapshot",
         "snapshots",

@@ -3,6 +3,7 @@
 
 mod completion;
 mod definitions;
+mod filesystem;
 mod key;
 mod manual;
 mod misunderstood;
@@ -76,6 +77,7 @@ const EXAMPLES: &str = "Examples:
   bulkhead target create iqn.2026-01.org.example:tank --pool tank
   bulkhead target map iqn.2026-01.org.example:tank tank/vm0
   bulkhead nbd export tank/vm0 --name vm0
+  bulkhead filesystem create tank/home --share rw=192.0.2.0/24
   bulkhead pool-server tank
   bulkhead status";
 
@@ -114,7 +116,10 @@ pub enum Noun {
     /// Volumes: the block devices in a pool
     #[command(subcommand)]
     Volume(volume::VolumeCommand),
-    /// Snapshots of volumes
+    /// File systems: files and directories in a pool, and who may use them over NFS
+    #[command(subcommand)]
+    Filesystem(filesystem::FilesystemCommand),
+    /// Snapshots of volumes and file systems
     #[command(subcommand)]
     Snapshot(snapshot::SnapshotCommand),
     /// iSCSI targets: which volumes they show, and to whom
@@ -252,6 +257,7 @@ impl Noun {
         match self {
             Self::Pool(command) => command.plan(),
             Self::Volume(command) => command.plan(),
+            Self::Filesystem(command) => command.plan(),
             Self::Snapshot(command) => command.plan(),
             Self::Target(command) => ask(command.request(), Request::Target),
             Self::Nbd(command) => ask(command.request(), Request::Nbd),
@@ -378,6 +384,11 @@ mod tests {
             "volume space --pool tank",
             "volume rm tank/v --yes-destroy-data",
             "volume create tank/v --size 1.5G",
+            "filesystem ls tank",
+            "filesystem list --pool tank",
+            "filesystem rm tank/home --yes-destroy-data",
+            "filesystem clone tank/home@a tank/copy",
+            "filesystem key status tank/home",
             "snapshot ls --pool tank",
             "snapshot rm tank/v@a --yes-destroy-data",
             "snapshot rollback tank/v@a",
@@ -415,6 +426,7 @@ mod tests {
         for (words, word) in [
             ("pool destroy tank", "--yes-destroy-all-data"),
             ("volume destroy tank/a", "--yes-destroy-data"),
+            ("filesystem destroy tank/a", "--yes-destroy-data"),
             ("snapshot destroy tank/a@b", "--yes-destroy-data"),
         ] {
             let cli =

@@ -171,7 +171,7 @@ macro_rules! tables {
 }
 
 tables! {
-    volumes, properties, rollbacks, logs, keys, snapshots, schedules, targets, secrets, nbd, transfers, replication, portals,
+    volumes, filesystems, properties, rollbacks, logs, keys, snapshots, schedules, targets, secrets, nbd, transfers, replication, portals,
     the_pool, devices, replacements, scrubs, a_suspended_pool,
 }
 

@@ -3,6 +3,7 @@
 
 mod clients;
 mod copies;
+mod filesystems;
 mod pools;
 mod volumes;
 
@@ -24,6 +25,7 @@ pub const NEVER_REFUSED: &[&str] = &[
 /// Tables by their names.
 pub const ALL: &[(&str, &[Case])] = &[
     ("volumes", volumes::VOLUMES),
+    ("filesystems", filesystems::FILESYSTEMS),
     ("properties", volumes::PROPERTIES),
     ("rollbacks", volumes::ROLLBACKS),
     ("logs", volumes::LOGS),

@@ -1,0 +1,221 @@
+// One file system: how it is shared and who uses it, its limits, its snapshots.
+
+import { useState } from "preact/hooks";
+import type { Done, FilesystemView, RolledBack, SnapshotView } from "../api/types";
+import { patch, post, remove } from "../api/client";
+import { confirmed, filesystemPath, poolOf, poolPath } from "../api/paths";
+import { Button, Card, Facts, Page, Table } from "../parts/basics";
+import { FormDialog } from "../parts/dialog";
+import { Check, Input } from "../parts/fields";
+import { bytes, duration, moment } from "../parts/format";
+import { useLoaded } from "../state/loaded";
+import { go, link } from "../state/route";
+import { may } from "../state/session";
+import { Share, sizeOf } from "./filesystems";
+import { CloneSnapshot, RemoveSnapshot, RenameSnapshot, TakeSnapshot } from "./snapshots";
+
+type Asked =
+  | { kind: "snapshot" | "share" | "limits" | "destroy" }
+  | { kind: "rollback" | "rename" | "clone" | "forget"; snapshot: SnapshotView };
+
+export function FilesystemPage({ name }: { name: string }) {
+  const [asked, setAsked] = useState<Asked | null>(null);
+  const found = useLoaded<FilesystemView>(filesystemPath(name));
+  const snapshots = useLoaded<SnapshotView[]>(`${poolPath(poolOf(name))}/snapshots?volume=${encodeURIComponent(name)}`);
+  const above = <><a href={link("filesystems")}>File systems</a> in <a href={link("pools", poolOf(name))}>{poolOf(name)}</a></>;
+  const reload = (): void => {
+    setAsked(null);
+    void found.reload();
+    void snapshots.reload();
+  };
+  return (
+    <Page
+      title={`File system ${name}`}
+      above={above}
+      actions={found.data && (
+        <>
+          <Button needs="operator" kind="primary" icon="snapshot" onClick={() => setAsked({ kind: "snapshot" })}>Take a snapshot</Button>
+          <Button needs="admin" onClick={() => setAsked({ kind: "share" })}>Share it</Button>
+          <Button needs="operator" onClick={() => setAsked({ kind: "limits" })}>Limits</Button>
+          <Button needs="admin" kind="danger" onClick={() => setAsked({ kind: "destroy" })}>Destroy</Button>
+        </>
+      )}
+    >
+      {found.error && <p role="alert">{found.error.failure.message}</p>}
+      <div class="grid">
+        {found.data && <Summary found={found.data} />}
+        {found.data && <Clients found={found.data} />}
+        <Card title="Snapshots" wide>
+          <Table<SnapshotView>
+            caption={`Snapshots of ${name}`}
+            rows={[...(snapshots.data ?? [])].reverse()}
+            keyOf={(snapshot) => snapshot.name}
+            empty="There is no snapshot. Take one before anything risky: it takes no time and no space."
+            columns={[
+              { title: "Snapshot", cell: (snapshot) => <span class="mono">@{snapshot.name.split("@")[1]}</span> },
+              { title: "Taken", cell: (snapshot) => (snapshot.created_unix_s ? moment(snapshot.created_unix_s * 1000) : "–") },
+              { title: "Held only by it", number: true, cell: (snapshot) => bytes(snapshot.used) },
+              { title: "Actions", quiet: true, cell: (snapshot) => <SnapshotButtons snapshot={snapshot} ask={setAsked} /> },
+            ]}
+          />
+        </Card>
+      </div>
+      {asked && found.data && <Dialogs found={found.data} asked={asked} onClose={reload} />}
+    </Page>
+  );
+}
+
+function SnapshotButtons({ snapshot, ask }: { snapshot: SnapshotView; ask: (asked: Asked) => void }) {
+  const named = <span class="unseen"> {snapshot.name}</span>;
+  return (
+    <div class="actions">
+      <Button needs="operator" onClick={() => ask({ kind: "rollback", snapshot })}>Roll back to it<span class="unseen">: {snapshot.name}</span></Button>
+      <Button needs="operator" onClick={() => ask({ kind: "clone", snapshot })}>Clone{named}</Button>
+      <Button needs="operator" onClick={() => ask({ kind: "rename", snapshot })}>Rename{named}</Button>
+      <Button needs="admin" onClick={() => ask({ kind: "forget", snapshot })}>Remove{named}</Button>
+    </div>
+  );
+}
+
+const limit = (size: number | null | undefined): string => (size ? bytes(size) : "none");
+
+function Summary({ found }: { found: FilesystemView }) {
+  const property = (name: string): string => found.properties?.[name]?.value ?? "–";
+  return (
+    <Card title="Summary" wide>
+      <Facts
+        facts={[
+          ["State", found.locked ? "locked: its key is not loaded" : "open"],
+          ["Shared", <Share share={found.share} />],
+          ["Used with its snapshots", bytes(found.used)],
+          ["Its files", bytes(found.referenced)],
+          ["Available", bytes(found.available)],
+          ["Quota", limit(found.space?.quota)],
+          ["Quota without snapshots", limit(found.space?.refquota)],
+          ["Reserved", limit(found.space?.reservation)],
+          ["Record size", bytes(Number(found.properties?.recordsize?.value ?? 0))],
+          ["Compression", property("compression")],
+          ["Clone of", found.origin ?? "nothing"],
+        ]}
+      />
+    </Card>
+  );
+}
+
+function Clients({ found }: { found: FilesystemView }) {
+  return (
+    <Card title="Clients" wide>
+      <Table<string>
+        caption={`Clients of ${found.name}`}
+        rows={found.clients ?? []}
+        keyOf={(client) => client}
+        empty={found.share.value === "off" ? "Nobody can use it: it is not shared." : "Nobody uses it now."}
+        columns={[{ title: "Client", cell: (client) => <span class="mono">{client}</span> }]}
+      />
+    </Card>
+  );
+}
+
+function Dialogs({ found, asked, onClose }: { found: FilesystemView; asked: Asked; onClose: () => void }) {
+  switch (asked.kind) {
+    case "snapshot":
+      return <TakeSnapshot of={found.name} onClose={onClose} />;
+    case "share":
+      return <ShareIt found={found} onClose={onClose} />;
+    case "limits":
+      return <Limits found={found} onClose={onClose} />;
+    case "destroy":
+      return <Destroy found={found} onClose={onClose} />;
+    case "rollback":
+      return <Rollback found={found} snapshot={asked.snapshot} onClose={onClose} />;
+    case "rename":
+      return <RenameSnapshot snapshot={asked.snapshot} onClose={onClose} />;
+    case "clone":
+      return <CloneSnapshot snapshot={asked.snapshot} what="file system" onMade={(name) => go("filesystems", name)} onClose={onClose} />;
+    case "forget":
+      return <RemoveSnapshot snapshot={asked.snapshot} what="file system" onClose={onClose} />;
+  }
+}
+
+function ShareIt({ found, onClose }: { found: FilesystemView; onClose: () => void }) {
+  const isOwn = found.properties?.sharenfs?.source === "local";
+  const [inherit, setInherit] = useState(!isOwn);
+  const [value, setValue] = useState(isOwn && found.share.value !== "off" ? found.share.value : "");
+  return (
+    <FormDialog title={`Share ${found.name}`} action="Share" onClose={onClose}
+      submit={async () => {
+        const change = inherit ? { inherit: ["sharenfs"] } : { properties: { sharenfs: value.trim() || "off" } };
+        return (await patch<Done>(filesystemPath(found.name), change)).message;
+      }}>
+      <p>Clients of these networks use it over NFS. It changes at once, also for clients that are connected.</p>
+      <Check label="As the one above it" checked={inherit} onValue={setInherit} />
+      {!inherit && (
+        <Input label="Shared with" hint="such as rw=192.0.2.0/24,ro=198.51.100.7; nothing: it is not shared" value={value} onValue={setValue} mono />
+      )}
+    </FormDialog>
+  );
+}
+
+/** What was written is sent, so that a size stays as a person wrote it. */
+function Limits({ found, onClose }: { found: FilesystemView; onClose: () => void }) {
+  const before = (size: number | null | undefined): string => (size ? String(size) : "");
+  const [quota, setQuota] = useState(before(found.space?.quota));
+  const [refquota, setRefquota] = useState(before(found.space?.refquota));
+  const [reservation, setReservation] = useState(before(found.space?.reservation));
+  return (
+    <FormDialog title={`Limits of ${found.name}`} action="Set the limits" onClose={onClose}
+      submit={async () => {
+        const properties = {
+          quota: sizeOf(quota) ?? "none", refquota: sizeOf(refquota) ?? "none", reservation: sizeOf(reservation) ?? "none",
+        };
+        return (await patch<Done>(filesystemPath(found.name), { properties })).message;
+      }}>
+      <Input label="Quota" hint="with its snapshots and what is below it, such as 100G; nothing: no limit" value={quota} onValue={setQuota} />
+      <Input label="Quota without snapshots" hint="its own files alone; nothing: no limit" value={refquota} onValue={setRefquota} />
+      <Input label="Reserved" hint="space that nobody else can take; nothing: none" value={reservation} onValue={setReservation} />
+    </FormDialog>
+  );
+}
+
+function Destroy({ found, onClose }: { found: FilesystemView; onClose: () => void }) {
+  const [recursive, setRecursive] = useState(false);
+  const [shared, setShared] = useState(false);
+  return (
+    <FormDialog title={`Destroy ${found.name}`} action="Destroy the file system" danger typed={found.name} onClose={onClose}
+      submit={async () => {
+        const path = confirmed(filesystemPath(found.name), found.name, `&recursive=${recursive}&shared=${shared}`);
+        const done = await remove<Done>(path);
+        go("filesystems");
+        return done.message;
+      }}>
+      <p>All files of {found.name} are lost.</p>
+      <Check label="Its snapshots too, and all that is below it" checked={recursive} onValue={setRecursive} />
+      {found.share.value !== "off" && (
+        <Check label="Even though it is shared: its clients lose it" checked={shared} onValue={setShared} />
+      )}
+    </FormDialog>
+  );
+}
+
+function Rollback({ found, snapshot, onClose }: { found: FilesystemView; snapshot: SnapshotView; onClose: () => void }) {
+  const [destroyNewer, setDestroyNewer] = useState(false);
+  return (
+    <FormDialog title={`Roll ${found.name} back`} action="Roll back" danger typed={snapshot.name} onClose={onClose}
+      submit={async () => {
+        const answer = await post<{ rolled_back: RolledBack }>(`${poolPath(poolOf(found.name))}/requests`, {
+          request: { filesystem: { rollback: { to: snapshot.name, destroy_newer: destroyNewer } } },
+          confirm: snapshot.name,
+        });
+        return `${found.name} is as it was at ${answer.rolled_back.to} (${duration(answer.rolled_back.took_ms)})`;
+      }}>
+      <p>
+        {found.name} becomes what it was at <b class="mono">@{snapshot.name.split("@")[1]}</b>. What was written since is lost.
+        Clients wait meanwhile. What they have open and was made since is gone for them.
+      </p>
+      {may("admin") && (
+        <Check label="Remove the snapshots that are newer" checked={destroyNewer} onValue={setDestroyNewer}
+          hint="A file system can only go back past a snapshot when that snapshot goes." />
+      )}
+    </FormDialog>
+  );
+}

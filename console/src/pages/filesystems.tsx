@@ -1,0 +1,121 @@
+// All file systems: space, how they are shared, who uses them; and a new one.
+
+import { useState } from "preact/hooks";
+import type { Done, FilesystemView, ShareView } from "../api/types";
+import { mistake, post } from "../api/client";
+import { poolPath } from "../api/paths";
+import { Button, Card, Page, Table } from "../parts/basics";
+import { FormDialog } from "../parts/dialog";
+import { Input, Select } from "../parts/fields";
+import { bytes, parseSize } from "../parts/format";
+import { useOfPools } from "../state/loaded";
+import { go, link } from "../state/route";
+import { may } from "../state/session";
+import { COMPRESSIONS, servedPools, withoutPrefix } from "./volumes";
+
+export function FilesystemsPage() {
+  const [creating, setCreating] = useState(false);
+  const pools = servedPools();
+  const found = useOfPools<FilesystemView>(pools, "filesystems");
+  return (
+    <Page title="File systems">
+      <div class="grid">
+        <Card
+          title="File systems"
+          wide
+          actions={pools.length > 0 && (
+            <Button kind="primary" icon="plus" needs="operator" onClick={() => setCreating(true)}>Create a file system</Button>
+          )}
+        >
+          {found === null && pools.length > 0 ? <p role="status">Asking …</p> : (
+            <Table<FilesystemView>
+              caption="File systems"
+              rows={(found ?? []).map(({ item }) => item)}
+              keyOf={(one) => one.name}
+              empty={pools.length > 0 ? "There is no file system yet." : "No pool is served; file systems live in pools."}
+              columns={[
+                { title: "File system", cell: (one) => <a href={link("filesystems", one.name)}>{one.name}</a> },
+                { title: "Used", number: true, cell: (one) => bytes(one.used) },
+                { title: "Available", number: true, cell: (one) => (one.locked ? "locked" : bytes(one.available)) },
+                { title: "Shared", cell: (one) => <Share share={one.share} /> },
+                { title: "Clients", number: true, cell: (one) => String(one.clients?.length ?? 0) },
+              ]}
+            />
+          )}
+        </Card>
+      </div>
+      {creating && <CreateFilesystem pools={pools} onClose={() => setCreating(false)} />}
+    </Page>
+  );
+}
+
+/** How it is shared, and where that is set. */
+export function Share({ share }: { share: ShareView }) {
+  if (share.value === "off") return <>not shared</>;
+  return (
+    <>
+      <span class="mono">{share.value}</span>
+      {share.from && <> as {share.from}</>}
+      {share.problem && <p role="alert">{share.problem}</p>}
+    </>
+  );
+}
+
+const RECORD_SIZES: [string, string][] = [
+  ["", "as the pool: usually 128 KiB"], ["16384", "16 KiB: databases"], ["131072", "128 KiB"], ["1048576", "1 MiB: large files"],
+];
+
+/** A size, or nothing; what else is written is a mistake. */
+export function sizeOf(text: string): string | null {
+  const wanted = text.trim();
+  if (wanted === "") return null;
+  if (parseSize(wanted) === null) throw mistake(`${wanted} is no size: write 10G or 1.5T`);
+  return wanted;
+}
+
+function CreateFilesystem({ pools, onClose }: { pools: string[]; onClose: () => void }) {
+  const [pool, setPool] = useState(pools[0] ?? "");
+  const [name, setName] = useState("");
+  const [share, setShare] = useState("");
+  const [quota, setQuota] = useState("");
+  const [owner, setOwner] = useState("0");
+  const [mode, setMode] = useState("0755");
+  const [recordSize, setRecordSize] = useState("");
+  const [compression, setCompression] = useState("");
+  return (
+    <FormDialog
+      title="Create a file system"
+      action="Create the file system"
+      onClose={onClose}
+      submit={async () => {
+        if (name.trim() === "") throw mistake("give the file system a name");
+        if (!/^\d+$/.test(owner)) throw mistake(`${owner} is no number of a user: write 1000`);
+        const full = `${pool}/${withoutPrefix(name.trim(), pool)}`;
+        const wanted: [string, string | null][] = [
+          ["sharenfs", share.trim() || null], ["quota", sizeOf(quota)], ["recordsize", recordSize || null], ["compression", compression || null],
+        ];
+        const properties = Object.fromEntries(wanted.filter(([, value]) => value !== null));
+        const done = await post<Done>(`${poolPath(pool)}/filesystems`, {
+          name: full,
+          owner: Number(owner),
+          mode,
+          properties,
+          parents: full.split("/").length > 2,
+        });
+        go("filesystems", full);
+        return done.message;
+      }}
+    >
+      <Select label="Pool" value={pool} onValue={setPool} options={pools.map((one): [string, string] => [one, one])} />
+      <Input label="Name" hint="such as home or home/ann" value={name} onValue={setName} required />
+      {may("admin") && (
+        <Input label="Shared with" hint="such as rw=192.0.2.0/24; nothing: as the one above it" value={share} onValue={setShare} mono />
+      )}
+      <Input label="Quota" hint="most that it may take, such as 100G; nothing: no limit" value={quota} onValue={setQuota} />
+      <Input label="Owner" hint="number of the user that its root directory belongs to" value={owner} onValue={setOwner} numeric required />
+      <Input label="Permissions" hint="of its root directory, as chmod takes them" value={mode} onValue={setMode} mono required />
+      <Select label="Record size" value={recordSize} onValue={setRecordSize} options={RECORD_SIZES} />
+      <Select label="Compression" value={compression} onValue={setCompression} options={COMPRESSIONS} />
+    </FormDialog>
+  );
+}

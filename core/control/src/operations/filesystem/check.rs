@@ -1,0 +1,44 @@
+//! `filesystem check`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{PoolName, VolumeName};
+
+use crate::operations::{Operation, PoolSelector, Turn, Verb};
+use crate::{Effect, Failure};
+
+/// Look for names, files and directories of a file system that do not fit together
+///
+/// A scrub checks that what is stored is what was written. This checks that it makes sense: that
+/// every name leads to a file, every file has as many names as it says, and every directory hangs
+/// below the root. It reads a snapshot, which it takes and destroys, so that clients go on. Nothing
+/// is repaired.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "FilesystemCheck")]
+#[command(after_help = "Example:\n  bulkhead filesystem check tank/home")]
+pub struct Check {
+    /// The file system
+    #[arg(id = "filesystem", value_name = "FILESYSTEM")]
+    pub name: VolumeName,
+}
+
+impl Operation for Check {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { name: _ } = self;
+        Effect::Change
+    }
+
+    /// It takes as long as there are files, and a snapshot of a name that only another check takes.
+    fn turn(&self) -> Turn {
+        Turn::Beside
+    }
+}
+
+impl Verb for Check {
+    type Arguments = Self;
+
+    fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
+        Ok((PoolSelector::Pool(arguments.name.pool()), arguments))
+    }
+}

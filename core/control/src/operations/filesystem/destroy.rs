@@ -1,0 +1,70 @@
+//! `filesystem destroy`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{PoolName, VolumeName};
+
+use crate::answer::Done;
+use crate::operations::{
+    Confirmable, Confirmed, Least, Operation, PoolSelector, Route, Source, Verb, schema_of,
+};
+use crate::{Effect, Failure};
+
+/// Destroy a file system
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "FilesystemDestroy")]
+#[command(
+    visible_alias = "rm",
+    after_help = "Example:\n  bulkhead filesystem destroy tank/home --yes-destroy-data"
+)]
+pub struct Destroy {
+    /// The file system
+    #[arg(id = "filesystem", value_name = "FILESYSTEM")]
+    pub name: VolumeName,
+    /// Its snapshots too, and all that is below it
+    #[arg(long, short)]
+    pub recursive: bool,
+    /// Even though it is shared, or in use: clients lose it, and what is below it is exported no more
+    #[arg(long, visible_alias = "in-use")]
+    pub shared: bool,
+}
+
+impl Operation for Destroy {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self {
+            name,
+            recursive: _,
+            shared: _,
+        } = self;
+        Effect::Destroy(vec![name.to_string()])
+    }
+}
+
+impl Confirmable for Destroy {
+    const HELP: &'static str = "Yes, its files shall be lost";
+
+    fn loss(&self) -> String {
+        format!("the files of {} would be lost", self.name)
+    }
+}
+
+impl Verb for Destroy {
+    type Arguments = Confirmed<Self>;
+    const ROUTES: &'static [Route] = &[Route::delete(
+        "/pools/{pool}/filesystems/{filesystem}",
+        "Destroy a file system; its name confirms",
+        schema_of::<Done>,
+        Least::Govern,
+    )
+    .with(&[
+        ("name", Source::Filesystem),
+        ("recursive", Source::Query("false")),
+        ("shared", Source::Query("false")),
+    ])];
+
+    fn from_arguments(arguments: Confirmed<Self>) -> Result<(PoolSelector, Self), Failure> {
+        let destroy = arguments.check()?;
+        Ok((PoolSelector::Pool(destroy.name.pool()), destroy))
+    }
+}

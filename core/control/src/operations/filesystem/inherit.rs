@@ -1,0 +1,38 @@
+//! `filesystem inherit`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use crate::effect::{change_unless, governs};
+use crate::operations::{Operation, PoolSelector, Verb, dataset, pool_named};
+use crate::{Effect, Failure};
+
+/// Forget a property's own value, so that the parent's holds
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "FilesystemInherit")]
+#[command(after_help = "Example:\n  bulkhead filesystem inherit tank/home sharenfs")]
+pub struct Inherit {
+    /// The file system
+    #[arg(id = "filesystem", value_name = "FILESYSTEM", value_parser = dataset)]
+    pub name: String,
+    /// Which properties
+    #[arg(required = true)]
+    pub names: Vec<String>,
+}
+
+impl Operation for Inherit {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { name: _, names } = self;
+        change_unless(governs(names.iter()))
+    }
+}
+
+impl Verb for Inherit {
+    type Arguments = Self;
+
+    fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
+        Ok((PoolSelector::Pool(pool_named(&arguments.name)), arguments))
+    }
+}

@@ -1,0 +1,14 @@
+//! File systems: files and directories in a pool.
+
+use super::noun;
+
+noun! {
+    /// Requests about file systems.
+    FilesystemRequest, FilesystemCommand, "filesystem";
+    verbs {
+        create::Create, show::Show, destroy::Destroy, rename::Rename, rollback::Rollback, promote::Promote,
+        get::Get, set::Set, inherit::Inherit, check::Check,
+    }
+    bare { list::List }
+    nouns {}
+}

@@ -1,0 +1,34 @@
+//! `filesystem promote`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{PoolName, VolumeName};
+
+use crate::operations::{Operation, PoolSelector, Verb};
+use crate::{Effect, Failure};
+
+/// Swap roles with the file system this one was cloned from, so that that one can be destroyed
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "FilesystemPromote")]
+#[command(after_help = "Example:\n  bulkhead filesystem promote tank/copy")]
+pub struct Promote {
+    /// The file system
+    #[arg(id = "filesystem", value_name = "FILESYSTEM")]
+    pub name: VolumeName,
+}
+
+impl Operation for Promote {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { name: _ } = self;
+        Effect::Change
+    }
+}
+
+impl Verb for Promote {
+    type Arguments = Self;
+
+    fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
+        Ok((PoolSelector::Pool(arguments.name.pool()), arguments))
+    }
+}

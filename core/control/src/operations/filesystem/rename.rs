@@ -1,0 +1,38 @@
+//! `filesystem rename`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{PoolName, VolumeName};
+
+use crate::operations::{Operation, PoolSelector, Verb, one_pool};
+use crate::{Effect, Failure};
+
+/// Give a file system another name in its pool; what is below it moves along, and open files stay open
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "FilesystemRename")]
+#[command(after_help = "Example:\n  bulkhead filesystem rename tank/home tank/people")]
+pub struct Rename {
+    /// The file system
+    #[arg(id = "filesystem", value_name = "FILESYSTEM")]
+    pub from: VolumeName,
+    /// Its new name
+    #[arg(id = "new_name", value_name = "NEW_NAME")]
+    pub to: VolumeName,
+}
+
+impl Operation for Rename {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { from: _, to: _ } = self;
+        Effect::Change
+    }
+}
+
+impl Verb for Rename {
+    type Arguments = Self;
+
+    fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
+        let pool = one_pool([arguments.from.pool(), arguments.to.pool()])?;
+        Ok((pool, arguments))
+    }
+}

@@ -1,0 +1,50 @@
+//! `filesystem rollback`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{PoolName, SnapshotName};
+
+use crate::operations::{Operation, PoolSelector, Verb};
+use crate::{Effect, Failure};
+
+const EXAMPLES: &str = "Examples:
+  bulkhead filesystem rollback tank/home@monday
+  bulkhead filesystem rollback tank/home@monday --destroy-newer";
+
+/// Take a file system back to a snapshot, also while it is shared and in use
+///
+/// What was written since the snapshot is lost. Clients wait meanwhile and stay connected. Files that
+/// were made since are gone for them (ESTALE); files that they have open and that the snapshot has are
+/// as they were then.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "FilesystemRollback")]
+#[command(after_help = EXAMPLES)]
+pub struct Rollback {
+    /// The snapshot, as POOL/NAME@SNAPSHOT
+    #[arg(id = "snapshot", value_name = "SNAPSHOT")]
+    pub to: SnapshotName,
+    /// Destroy the file system's newer snapshots
+    #[serde(default)]
+    #[arg(long)]
+    pub destroy_newer: bool,
+}
+
+impl Operation for Rollback {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { to, destroy_newer } = self;
+        match destroy_newer {
+            true => Effect::Destroy(vec![to.to_string()]),
+            false => Effect::Revert(to.to_string()),
+        }
+    }
+}
+
+impl Verb for Rollback {
+    type Arguments = Self;
+
+    fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
+        let pool = arguments.to.volume().pool();
+        Ok((PoolSelector::Pool(pool), arguments))
+    }
+}

@@ -1,0 +1,63 @@
+//! `filesystem set`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use crate::effect::set;
+use crate::operations::{Operation, PoolSelector, Verb, dataset, pool_named, property};
+use crate::request::Properties;
+use crate::{Effect, Failure};
+
+/// Change properties
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "FilesystemSet")]
+pub struct Set {
+    /// File system, or the pool's name for the root dataset.
+    pub name: String,
+    /// New values.
+    pub properties: Properties,
+}
+
+impl Operation for Set {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self {
+            name: _,
+            properties,
+        } = self;
+        set(properties)
+    }
+}
+
+const EXAMPLES: &str = "Examples:
+  bulkhead filesystem set tank/home sharenfs=rw=192.0.2.0/24,ro=198.51.100.7 quota=500G
+  bulkhead filesystem set tank/home sharenfs=off";
+
+/// Change properties
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The file system, or a pool for what its file systems inherit
+    #[arg(value_parser = dataset)]
+    filesystem: String,
+    /// New values
+    #[arg(required = true, value_name = "NAME=VALUE", value_parser = property)]
+    properties: Vec<(String, String)>,
+}
+
+impl Verb for Set {
+    type Arguments = Arguments;
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let Arguments {
+            filesystem: name,
+            properties,
+        } = arguments;
+        let properties = properties.into_iter().collect();
+        Ok((
+            PoolSelector::Pool(pool_named(&name)),
+            Self { name, properties },
+        ))
+    }
+}

@@ -1,0 +1,45 @@
+//! `filesystem show`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{PoolName, VolumeName};
+
+use crate::answer::FilesystemView;
+use crate::operations::{Operation, PoolSelector, Route, Source, Turn, Verb, schema_of};
+use crate::{Effect, Failure};
+
+/// Show one file system with its properties, how it is shared, and who uses it
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "FilesystemShow")]
+#[command(after_help = "Example:\n  bulkhead filesystem show tank/home")]
+pub struct Show {
+    /// The file system
+    #[arg(id = "filesystem", value_name = "FILESYSTEM")]
+    pub name: VolumeName,
+}
+
+impl Operation for Show {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { name: _ } = self;
+        Effect::Look
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Looks
+    }
+}
+
+impl Verb for Show {
+    type Arguments = Self;
+    const ROUTES: &'static [Route] = &[Route::get(
+        "/pools/{pool}/filesystems/{filesystem}",
+        "A file system",
+        schema_of::<FilesystemView>,
+    )
+    .with(&[("name", Source::Filesystem)])];
+
+    fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
+        Ok((PoolSelector::Pool(arguments.name.pool()), arguments))
+    }
+}

@@ -1,0 +1,442 @@
+//! Looks through a file system for what does not fit together: names that lead nowhere, objects that no name leads to, counts of
+//! names and entries, directories that do not hang below the root, contents beyond the end of a file.
+//!
+//! Nothing is changed. Nobody else may change the file system meanwhile, so it is done on a snapshot. It takes bounded memory: names
+//! are counted for a range of objects at a time, and all directories are read again for the next range.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use file_system::Kind;
+use file_system::check::{Fault, Summary, Told};
+
+use crate::convert::{entry_object, flag, kind_of, type_of};
+use crate::objects::{Has, ObjectError, Objects, Stored, Text};
+
+/// Objects whose names are counted at a time: 64 MiB.
+const COUNTED_MAX: u64 = 16 << 20;
+/// Entries of a directory that are read at a time.
+const ENTRIES_MAX: usize = 1024;
+/// Directories that are known to hang below the root, in memory.
+const KNOWN_MAX: usize = 64 << 10;
+/// How deep directories are followed.
+const DEPTH_MAX: usize = 4096;
+/// How deep a path is told.
+const PATH_DEPTH_MAX: usize = 64;
+/// Objects between two words about how far it is.
+const TOLD_EVERY: u64 = 10_000;
+/// Where a symbolic link leads, in bytes.
+const LINK_BYTES_MAX: usize = 64 << 10;
+/// Type in a directory's entry.
+const ENTRY_TYPE_SHIFT: u32 = 60;
+
+/// Why a check ended early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Whoever is told did not want to hear more.
+    Canceled,
+    /// Something cannot be read.
+    Failed(ObjectError),
+}
+
+impl From<ObjectError> for Ended {
+    fn from(error: ObjectError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Tells what does not fit; `tell` answers whether to go on.
+pub fn check<O: Objects>(
+    objects: &O,
+    tell: &mut dyn FnMut(Told) -> bool,
+) -> Result<Summary, Ended> {
+    let mut check = Check::new(objects, tell);
+    check.run(COUNTED_MAX)?;
+    Ok(check.summary)
+}
+
+struct Check<'a, O> {
+    objects: &'a O,
+    tell: &'a mut dyn FnMut(Told) -> bool,
+    root: u64,
+    unlinked: u64,
+    summary: Summary,
+    /// Whether a directory hangs below the root.
+    known: HashMap<u64, bool>,
+    done: u64,
+    of: u64,
+}
+
+/// How many names the objects of a range have.
+struct Names {
+    first: u64,
+    end: u64,
+    counts: Vec<u32>,
+}
+
+impl Names {
+    fn of(range: &Range<u64>) -> Self {
+        Self {
+            first: range.start,
+            end: range.end,
+            counts: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, object: u64) {
+        if !(self.first..self.end).contains(&object) {
+            return;
+        }
+        let at = (object - self.first) as usize;
+        if at >= self.counts.len() {
+            self.counts.resize(at + 1, 0);
+        }
+        self.counts[at] = self.counts[at].saturating_add(1);
+    }
+
+    fn count(&self, object: u64) -> u32 {
+        let at = (object - self.first) as usize;
+        self.counts.get(at).copied().unwrap_or_default()
+    }
+}
+
+/// An entry of a directory, copied.
+struct Entry {
+    name: Vec<u8>,
+    value: u64,
+}
+
+impl<'a, O: Objects> Check<'a, O> {
+    fn new(objects: &'a O, tell: &'a mut dyn FnMut(Told) -> bool) -> Self {
+        let facts = objects.facts();
+        let [_, _, count, _] = objects.space().unwrap_or_default();
+        Self {
+            objects,
+            tell,
+            root: facts.root,
+            unlinked: facts.unlinked,
+            summary: Summary::default(),
+            known: HashMap::new(),
+            done: 0,
+            of: count,
+        }
+    }
+
+    /// All of it, with the names of so many objects counted at a time.
+    fn run(&mut self, counted_max: u64) -> Result<(), Ended> {
+        let mut range = 0..counted_max;
+        loop {
+            let last = self.count_and_judge(&range)?;
+            if last < range.end {
+                return Ok(());
+            }
+            range = range.end..range.end.saturating_add(counted_max);
+            self.of = self.of.saturating_add(self.summary.objects);
+        }
+    }
+
+    /// Counts the names of the objects in the range, and judges those objects. The last object that there is.
+    fn count_and_judge(&mut self, range: &Range<u64>) -> Result<u64, Ended> {
+        let is_first = range.start == 0;
+        let mut names = Names::of(range);
+        let (mut at, mut last) = (0, 0);
+        while let Some(object) = self.objects.next_object(at)? {
+            (at, last) = (object, object);
+            let Some(stored) = self.stored(object)? else {
+                continue;
+            };
+            self.progress()?;
+            if is_first {
+                self.summary.objects += 1;
+                self.judge_alone(object, &stored)?;
+            }
+            if stored.has.has(Has::EXTENDED) {
+                names.add(stored.extended);
+            }
+            if kind_of(stored.mode) == Some(Kind::Directory) {
+                let visit = &mut |target| names.add(target);
+                self.directory(object, &stored, is_first, visit)?;
+            }
+        }
+        let mut at = range.start.saturating_sub(1);
+        while let Some(object) = self.objects.next_object(at)? {
+            if object >= range.end {
+                break;
+            }
+            at = object;
+            if let Some(stored) = self.stored(object)? {
+                self.judge_names(object, &stored, names.count(object))?;
+            }
+        }
+        Ok(last)
+    }
+
+    /// The attributes of a file system's object; nothing of lists and of the library's own.
+    fn stored(&self, object: u64) -> Result<Option<Stored>, Ended> {
+        match self.objects.stored(object) {
+            Ok(stored) => Ok(Some(stored)),
+            Err(ObjectError::Missing) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn progress(&mut self) -> Result<(), Ended> {
+        self.done += 1;
+        if self.done % TOLD_EVERY != 0 {
+            return Ok(());
+        }
+        let of = self.of.max(self.done);
+        match (self.tell)(Told::Progress {
+            done: self.done,
+            of,
+        }) {
+            true => Ok(()),
+            false => Err(Ended::Canceled),
+        }
+    }
+
+    fn fault(&mut self, object: u64, what: String) -> Result<(), Ended> {
+        self.summary.faults += 1;
+        let path = self.path(object);
+        match (self.tell)(Told::Fault(Fault { object, path, what })) {
+            true => Ok(()),
+            false => Err(Ended::Canceled),
+        }
+    }
+
+    /// What an object says by itself.
+    fn judge_alone(&mut self, object: u64, stored: &Stored) -> Result<(), Ended> {
+        if !stored.has.has(Has::ESSENTIAL) {
+            return self.fault(object, "lacks attributes that everything has".to_owned());
+        }
+        match kind_of(stored.mode) {
+            None => self.fault(
+                object,
+                format!("has a type that is none: mode {:o}", stored.mode),
+            ),
+            Some(Kind::File) => self.judge_end(object, stored),
+            Some(Kind::Link) => self.judge_link(object, stored),
+            Some(Kind::Directory) => match self.hangs_below_root(object)? {
+                true => Ok(()),
+                false => self.fault(object, "does not hang below the root directory".to_owned()),
+            },
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn judge_end(&mut self, object: u64, stored: &Stored) -> Result<(), Ended> {
+        // The last block is stored as a whole.
+        let block = stored.block_size.max(1);
+        let end = stored.size.div_ceil(block).saturating_mul(block);
+        match self.objects.next(object, end, false)? {
+            None => Ok(()),
+            Some(at) => self.fault(
+                object,
+                format!("has contents at {at}, beyond its end at {}", stored.size),
+            ),
+        }
+    }
+
+    fn judge_link(&mut self, object: u64, stored: &Stored) -> Result<(), Ended> {
+        match self.objects.text(object, Text::Link, LINK_BYTES_MAX) {
+            Ok(text) if text.len() as u64 == stored.size => Ok(()),
+            Ok(text) => self.fault(
+                object,
+                format!(
+                    "says that it leads to {} bytes, and has {}",
+                    stored.size,
+                    text.len()
+                ),
+            ),
+            Err(ObjectError::Missing) => {
+                self.fault(object, "is a link that leads nowhere".to_owned())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Visits the objects that a directory names, and judges the entries if it is asked to.
+    fn directory(
+        &mut self,
+        object: u64,
+        stored: &Stored,
+        judges: bool,
+        visit: &mut dyn FnMut(u64),
+    ) -> Result<(), Ended> {
+        let (mut cursor, mut entries, mut directories) = (0, 0_u64, 0_u64);
+        loop {
+            let (some, is_end) = self.some_entries(object, &mut cursor)?;
+            for entry in &some {
+                let target = entry_object(entry.value);
+                visit(target);
+                entries += 1;
+                if judges && self.judge_entry(object, stored, entry)? {
+                    directories += 1;
+                }
+            }
+            if is_end {
+                break;
+            }
+        }
+        if !judges {
+            return Ok(());
+        }
+        self.summary.names += entries;
+        if stored.size != entries.saturating_add(2) {
+            let said = stored.size.saturating_sub(2);
+            self.fault(
+                object,
+                format!("says that it has {said} entries, and has {entries}"),
+            )?;
+        }
+        if stored.links != 0 && stored.links != directories.saturating_add(2) {
+            let said = stored.links.saturating_sub(2);
+            self.fault(
+                object,
+                format!("says that it has {said} directories, and has {directories}"),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The next entries behind the cursor, and whether there are no more.
+    fn some_entries(&self, directory: u64, cursor: &mut u64) -> Result<(Vec<Entry>, bool), Ended> {
+        let mut some = Vec::new();
+        let is_end = self.objects.list(directory, *cursor, &mut |entry| {
+            if some.len() == ENTRIES_MAX {
+                return false;
+            }
+            some.push(Entry {
+                name: entry.name.to_vec(),
+                value: entry.value,
+            });
+            *cursor = entry.cursor;
+            true
+        })?;
+        Ok((some, is_end))
+    }
+
+    /// Whether it names a directory that is in this one.
+    fn judge_entry(&mut self, directory: u64, of: &Stored, entry: &Entry) -> Result<bool, Ended> {
+        let name = String::from_utf8_lossy(&entry.name).into_owned();
+        let target = entry_object(entry.value);
+        let Some(stored) = self.stored(target)? else {
+            let what =
+                format!("has the name {name:?}, which leads to object {target}, and there is none");
+            return self.fault(directory, what).map(|()| false);
+        };
+        let kind = kind_of(stored.mode);
+        let told = entry.value >> ENTRY_TYPE_SHIFT;
+        if kind.is_some_and(|kind| told != 0 && told != type_of(kind) >> 12) {
+            let what = format!("has the name {name:?} with another type than what it leads to");
+            self.fault(directory, what)?;
+        }
+        let is_hidden = |stored: &Stored| stored.flags & flag::EXTENDED != 0;
+        if is_hidden(&stored) != is_hidden(of) {
+            let what =
+                format!("has the name {name:?}, which leads to what is hidden, or out of it");
+            self.fault(directory, what)?;
+        }
+        if kind != Some(Kind::Directory) {
+            return Ok(false);
+        }
+        if stored.parent != directory {
+            let parent = stored.parent;
+            let what = format!(
+                "is in directory {directory} by the name {name:?}, and says that it is in {parent}"
+            );
+            self.fault(target, what)?;
+        }
+        Ok(true)
+    }
+
+    /// As many names as it says.
+    fn judge_names(&mut self, object: u64, stored: &Stored, names: u32) -> Result<(), Ended> {
+        let (names, links) = (u64::from(names), stored.links);
+        let is_directory = kind_of(stored.mode) == Some(Kind::Directory);
+        let wanted = match is_directory {
+            true => u64::from(object != self.root),
+            false => links,
+        };
+        if links == 0 {
+            let key = format!("{object:x}");
+            let waits = match self.objects.look_up(self.unlinked, key.as_bytes()) {
+                Ok(_) => true,
+                Err(ObjectError::Missing) => false,
+                Err(error) => return Err(error.into()),
+            };
+            return match (names, waits) {
+                (0, true) => Ok(()),
+                (0, false) => self.fault(
+                    object,
+                    "has no name, and is not listed to be removed".to_owned(),
+                ),
+                _ => self.fault(object, format!("says that it has no name, and has {names}")),
+            };
+        }
+        match names {
+            _ if names == wanted => Ok(()),
+            0 => self.fault(
+                object,
+                "cannot be reached: no directory names it".to_owned(),
+            ),
+            _ => self.fault(
+                object,
+                format!("says that it has {wanted} names, and has {names}"),
+            ),
+        }
+    }
+
+    /// Whether the parents of a directory lead to the root. Those of attributes lead to what has them.
+    fn hangs_below_root(&mut self, directory: u64) -> Result<bool, Ended> {
+        let (mut at, mut way) = (directory, Vec::new());
+        let hangs = loop {
+            if at == self.root {
+                break true;
+            }
+            if let Some(known) = self.known.get(&at) {
+                break *known;
+            }
+            way.push(at);
+            match self.stored(at)? {
+                Some(stored) if way.len() < DEPTH_MAX && stored.parent != at => at = stored.parent,
+                _ => break false,
+            }
+        };
+        if self.known.len() + way.len() > KNOWN_MAX {
+            self.known.clear();
+        }
+        self.known.extend(way.into_iter().map(|one| (one, hangs)));
+        Ok(hangs)
+    }
+
+    /// A path to an object, by the directories that it says it is in.
+    fn path(&self, object: u64) -> Option<String> {
+        let (mut at, mut names) = (object, Vec::new());
+        while at != self.root {
+            if names.len() == PATH_DEPTH_MAX {
+                return None;
+            }
+            let parent = self.stored(at).ok()??.parent;
+            names.push(self.name_in(parent, at)?);
+            at = parent;
+        }
+        names.reverse();
+        Some(format!("/{}", names.join("/")))
+    }
+
+    fn name_in(&self, directory: u64, object: u64) -> Option<String> {
+        let mut found = None;
+        let listed = self.objects.list(directory, 0, &mut |entry| {
+            if entry_object(entry.value) == object {
+                found = Some(String::from_utf8_lossy(entry.name).into_owned());
+            }
+            found.is_none()
+        });
+        listed.ok().and(found)
+    }
+}
+
+#[cfg(test)]
+#[path = "check_tests.rs"]
+mod tests;

@@ -1,0 +1,410 @@
+//! Requests about file systems.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use control::answer::{CheckView, Done, FaultView, FilesystemView, ShareView};
+use control::operations::filesystem::FilesystemRequest;
+use control::operations::filesystem::create::Create;
+use control::operations::filesystem::destroy::Destroy;
+use control::request::Properties;
+use control::{Answer, Failure, FailureKind};
+use engine::dataset::{
+    DatasetErrorKind, DatasetInfo, DatasetKind, FileSystemSpec, Snapshots, Value,
+};
+use file_system::check::Told;
+use nfs::sharenfs::Share;
+use units::{SnapshotName, VolumeName};
+
+use super::datasets::Dataset;
+use super::in_use::Used;
+use super::{Context, failures, key, rollback, volume};
+
+/// The property that says who may use a file system.
+pub const SHARE: &str = "sharenfs";
+/// What it says where nothing is shared.
+pub const OFF: &str = "off";
+/// What a snapshot is called that a check reads.
+const CHECKED_TAG: &str = "bulkhead-check";
+/// Faults that are told one by one.
+const FAULTS_MAX: usize = 100;
+
+/// Performs one request.
+pub fn perform(
+    context: &Context<'_>,
+    request: FilesystemRequest,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Answer, Failure> {
+    match request {
+        FilesystemRequest::Create(request) => create(context, &request),
+        FilesystemRequest::List => list(context),
+        FilesystemRequest::Show(request) => show(context, &request.name),
+        FilesystemRequest::Destroy(request) => destroy(context, &request),
+        FilesystemRequest::Rename(request) => {
+            look(context, &request.from)?;
+            volume::rename(context, &request.from, &request.to)
+        }
+        FilesystemRequest::Rollback(request) => {
+            look(context, &request.to.volume())?;
+            rollback::perform(context, &request.to, request.destroy_newer)
+        }
+        FilesystemRequest::Check(request) => check(context, &request.name, progress),
+        FilesystemRequest::Promote(request) => {
+            look(context, &request.name)?;
+            volume::promote(context, &request.name)
+        }
+        FilesystemRequest::Get(request) => {
+            look_at(context, &request.name)?;
+            volume::get(context, &request.name, &request.names)
+        }
+        FilesystemRequest::Set(request) => {
+            look_at(context, &request.name)?;
+            volume::set(context, &request.name, request.properties)
+        }
+        FilesystemRequest::Inherit(request) => {
+            look_at(context, &request.name)?;
+            volume::inherit(context, &request.name, &request.names)
+        }
+    }
+}
+
+/// There is none of that name.
+pub fn no_filesystem(name: &str) -> Failure {
+    let pool = name.split('/').next().unwrap_or_default();
+    Failure::not_found(format!("there is no file system {name}"))
+        .advise(format!("`bulkhead filesystem list {pool}` shows them"))
+}
+
+/// The file system of that name.
+fn look(context: &Context<'_>, name: &VolumeName) -> Result<DatasetInfo, Failure> {
+    look_at(context, name.as_str())
+}
+
+fn look_at(context: &Context<'_>, name: &str) -> Result<DatasetInfo, Failure> {
+    let found = context.pool.dataset((&Dataset::parse(name)?).into());
+    let info = found.map_err(|error| match error.kind {
+        DatasetErrorKind::NotFound => no_filesystem(name),
+        _ => failures::dataset(error),
+    })?;
+    match info.kind {
+        DatasetKind::Filesystem => Ok(info),
+        DatasetKind::Volume => Err(Failure::usage(format!("{name} is a volume"))
+            .advise("the commands of `bulkhead volume` are for volumes")),
+        DatasetKind::Other => Err(Failure::new(
+            FailureKind::Busy,
+            format!("{name} is not complete: it is being received"),
+        )
+        .advise(format!(
+            "`bulkhead snapshot receive {name} --token` shows how to go on"
+        ))),
+    }
+}
+
+/// What is fixed when a file system is made.
+struct Fixed {
+    utf8_only: bool,
+}
+
+/// Takes what is fixed at the beginning out of the properties. What is served is accepted only.
+fn fixed(properties: &mut Properties) -> Result<Fixed, Failure> {
+    let mut utf8_only = false;
+    for (name, served) in [("casesensitivity", "sensitive"), ("normalization", "none")] {
+        match properties.remove(name) {
+            Some(value) if value != served => return Err(not_served(name, &value, served)),
+            _ => {}
+        }
+    }
+    if let Some(value) = properties.remove("utf8only") {
+        utf8_only = match value.as_str() {
+            "on" => true,
+            "off" => false,
+            _ => {
+                return Err(Failure::usage(format!("utf8only={value} is not possible"))
+                    .advise("use on or off"));
+            }
+        };
+    }
+    Ok(Fixed { utf8_only })
+}
+
+fn not_served(name: &str, value: &str, served: &str) -> Failure {
+    Failure::usage(format!("a file system with {name}={value} is not served"))
+        .advise(format!("leave it out, or use {name}={served}"))
+}
+
+/// Refuses values that nothing here could serve. The library takes any text for a share.
+pub fn refuse_unserved(properties: &Properties) -> Result<(), Failure> {
+    if let Some(text) = properties.get(SHARE) {
+        Share::parse(text).map_err(|error| Failure::usage(error.to_string()))?;
+    }
+    match properties.get("acltype").map(String::as_str) {
+        Some(value @ ("posix" | "posixacl")) => Err(not_served("acltype", value, OFF)),
+        _ => Ok(()),
+    }
+}
+
+/// Whether one of them decides what clients of a server see.
+pub fn is_served_by<'a>(mut names: impl Iterator<Item = &'a String>) -> bool {
+    names.any(|name| [SHARE, "readonly"].contains(&name.as_str()))
+}
+
+/// Refuses a new file system that would inherit what is not served.
+fn refuse_inherited(context: &Context<'_>, create: &Create) -> Result<(), Failure> {
+    if create.properties.contains_key("acltype") {
+        return Ok(());
+    }
+    let mut above = create.name.as_str();
+    while let Some((parent, _)) = above.rsplit_once('/') {
+        above = parent;
+        // Parents that are to be made inherit it, too.
+        let Ok(found) = context
+            .pool
+            .dataset_properties((&Dataset::parse(parent)?).into())
+        else {
+            continue;
+        };
+        return match found.get("acltype") {
+            Some(property) if property.value == Value::from("posix") => {
+                Err(Failure::usage(format!(
+                    "{} would inherit acltype=posix from {parent}, which is not served",
+                    create.name
+                ))
+                .advise("add -o acltype=off"))
+            }
+            _ => Ok(()),
+        };
+    }
+    Ok(())
+}
+
+fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
+    let name = &create.name;
+    super::refuse_space(name.as_str())?;
+    volume::refuse_own(create.properties.keys())?;
+    refuse_unserved(&create.properties)?;
+    let mut properties = create.properties.clone();
+    let fixed = fixed(&mut properties)?;
+    if create.exist_ok {
+        match context.pool.dataset(name.into()).map(|info| info.kind) {
+            Ok(DatasetKind::Filesystem) => {
+                return Ok(Done::already(format!("file system {name} exists already")));
+            }
+            Ok(_) => {
+                let message = format!("{name} exists already, and is not a file system");
+                return Err(
+                    Failure::new(FailureKind::Exists, message).advise("choose another name")
+                );
+            }
+            Err(_) => {}
+        }
+    }
+    refuse_inherited(context, create)?;
+    // Read before anything is made.
+    let key = create.key.as_ref().map(key::new_key).transpose()?;
+    let own = create.key.as_ref().and_then(key::own_property);
+    if create.parents {
+        let made = context.pool.create_parents(name);
+        made.map_err(failures::dataset)?;
+    }
+    let mut values = volume::values(&properties);
+    values.extend(own.map(|(name, value)| (name, Value::Text(value))));
+    let spec = FileSystemSpec {
+        name: name.clone(),
+        owner: create.owner,
+        group: create.group,
+        mode: create.mode.bits(),
+        utf8_only: fixed.utf8_only,
+        properties: values,
+        key,
+    };
+    let created = context.pool.create_file_system(&spec);
+    context.documents.changed(name.as_str());
+    created.map_err(failures::dataset)?;
+    // It may be shared, by what it inherits, too.
+    context.hooks.exports_changed()?;
+    Ok(Done::changed(format!("created file system {name}")))
+}
+
+/// The shares of a pool, and whose keys are missing.
+struct Known {
+    shares: BTreeMap<String, String>,
+    locked: BTreeSet<String>,
+}
+
+impl Known {
+    fn of(context: &Context<'_>) -> Result<Self, Failure> {
+        let all = context.pool.user_properties(SHARE);
+        let all = all.map_err(failures::dataset)?.into_iter();
+        let shares = all.filter_map(|(dataset, mut own)| Some((dataset, own.remove(SHARE)?)));
+        let keys = context.pool.encrypted_datasets();
+        let keys = keys.map_err(failures::dataset)?.into_iter();
+        Ok(Self {
+            shares: shares.collect(),
+            locked: keys
+                .filter(|key| !key.loaded)
+                .map(|key| key.dataset)
+                .collect(),
+        })
+    }
+
+    /// How a dataset is shared: by the nearest share at or above it.
+    fn share(&self, dataset: &str) -> ShareView {
+        let mut at = Some(dataset);
+        while let Some(name) = at {
+            if let Some(value) = self.shares.get(name) {
+                return ShareView {
+                    problem: Share::parse(value).err().map(|error| error.to_string()),
+                    value: value.clone(),
+                    from: (name != dataset).then(|| name.to_owned()),
+                };
+            }
+            at = name.rsplit_once('/').map(|(parent, _)| parent);
+        }
+        ShareView {
+            value: OFF.to_owned(),
+            ..ShareView::default()
+        }
+    }
+}
+
+/// Who uses a file system over the network, in words.
+pub fn clients(context: &Context<'_>, name: &VolumeName) -> Vec<String> {
+    context.hooks.users_of(&Used::Volume(name))
+}
+
+fn view(context: &Context<'_>, info: &DatasetInfo, known: &Known) -> Option<FilesystemView> {
+    let name: VolumeName = info.name.parse().ok()?;
+    Some(FilesystemView {
+        clients: clients(context, &name),
+        name,
+        locked: known.locked.contains(&info.name),
+        used: info.used.get(),
+        available: info.available.get(),
+        referenced: info.referenced.get(),
+        share: known.share(&info.name),
+        origin: info.origin.clone(),
+        space: volume::space(info),
+        properties: BTreeMap::new(),
+    })
+}
+
+fn list(context: &Context<'_>) -> Result<Answer, Failure> {
+    let all = context
+        .pool
+        .datasets(context.pool.name().into(), Snapshots::Skip);
+    let all = all.map_err(failures::dataset)?;
+    let known = Known::of(context)?;
+    let is_meant = |info: &&DatasetInfo| info.kind == DatasetKind::Filesystem;
+    let views = all.iter().filter(is_meant);
+    let views = views.filter_map(|info| view(context, info, &known));
+    Ok(Answer::Filesystems(views.collect()))
+}
+
+fn show(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
+    let info = look(context, name)?;
+    let known = Known::of(context)?;
+    let view = view(context, &info, &known).ok_or_else(|| no_filesystem(name.as_str()))?;
+    let properties = volume::properties(context, &Dataset::Volume(name.clone()))?;
+    Ok(Answer::Filesystem(Box::new(FilesystemView {
+        properties,
+        ..view
+    })))
+}
+
+fn destroy(context: &Context<'_>, destroy: &Destroy) -> Result<Answer, Failure> {
+    look(context, &destroy.name)?;
+    volume::destroy(context, &destroy.name, destroy.recursive, destroy.shared)
+}
+
+/// Refuses to take a file system at or below `name` away that is shared, even while nobody uses it: its clients may come
+/// back.
+pub fn refuse_shared(context: &Context<'_>, name: &VolumeName) -> Result<(), Failure> {
+    let all = context.pool.datasets(name.into(), Snapshots::Skip);
+    let all = all.map_err(failures::dataset)?;
+    let known = Known::of(context)?;
+    let is_shared = |info: &&DatasetInfo| {
+        info.kind == DatasetKind::Filesystem && known.share(&info.name).value != OFF
+    };
+    let Some(shared) = all.iter().find(is_shared) else {
+        return Ok(());
+    };
+    let users = shared.name.parse().map(|name| clients(context, &name));
+    let users: Vec<String> = users.unwrap_or_default();
+    let by = match &users[..] {
+        [] => String::new(),
+        users => format!(", and in use by {}", users.join(", ")),
+    };
+    let share = known.share(&shared.name).value;
+    let message = format!("{} is shared with {share}{by}", shared.name);
+    Err(Failure::new(FailureKind::Busy, message).advise(format!(
+        "end that first: `bulkhead filesystem set {} sharenfs=off`; or add --in-use",
+        shared.name
+    )))
+}
+
+/// The snapshot that a check reads, and destroys in the end. One that was left by a check that was killed goes first.
+fn checked_snapshot(context: &Context<'_>, name: &VolumeName) -> Result<SnapshotName, Failure> {
+    let snapshot: SnapshotName = format!("{name}@{CHECKED_TAG}")
+        .parse()
+        .map_err(|error: units::NameError| Failure::usage(error.to_string()))?;
+    let names = [snapshot];
+    let _alone = context.hooks.alone();
+    if context.pool.dataset((&names[0]).into()).is_ok() {
+        context
+            .pool
+            .destroy_snapshots(&names)
+            .map_err(|error| match error.kind {
+                DatasetErrorKind::Busy => Failure::new(
+                    FailureKind::Busy,
+                    format!("{name} is being checked already"),
+                )
+                .advise("wait until that check has ended"),
+                _ => failures::dataset(error),
+            })?;
+    }
+    super::replay_before_snapshot(context, &names)?;
+    context.pool.snapshot(&names).map_err(failures::dataset)?;
+    let [snapshot] = names;
+    Ok(snapshot)
+}
+
+fn check(
+    context: &Context<'_>,
+    name: &VolumeName,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Answer, Failure> {
+    look(context, name)?;
+    let begun = Instant::now();
+    let snapshot = checked_snapshot(context, name)?;
+    let mut faults = Vec::new();
+    let opened = context.pool.open_file_system((&snapshot).into(), true);
+    let checked = opened.and_then(|opened| {
+        opened.check(&mut |told| {
+            match told {
+                Told::Progress { done, of } => {
+                    progress(&format!("{done} of {of} objects are checked"));
+                }
+                Told::Fault(fault) if faults.len() < FAULTS_MAX => faults.push(FaultView {
+                    object: fault.object,
+                    path: fault.path,
+                    what: fault.what,
+                }),
+                Told::Fault(_) => {}
+            }
+            !context.hooks.is_ending()
+        })
+    });
+    let destroyed = context
+        .pool
+        .destroy_snapshots(std::slice::from_ref(&snapshot));
+    let summary = checked.map_err(failures::dataset)?;
+    destroyed.map_err(failures::dataset)?;
+    Ok(Answer::Checked(CheckView {
+        name: name.to_string(),
+        objects: summary.objects,
+        names: summary.names,
+        fault_count: summary.faults,
+        faults,
+        took_ms: begun.elapsed().as_millis() as u64,
+    }))
+}

@@ -1,0 +1,263 @@
+//! File systems: what they are made with, how they are shared, their snapshots.
+
+use super::{Case, volume};
+
+/// Makes a file system with properties.
+macro_rules! files {
+    ($name:literal) => {
+        files!($name, "")
+    };
+    ($name:literal, $properties:literal) => {
+        concat!(
+            r#"{"name":""#,
+            $name,
+            r#"","owner":0,"group":0,"mode":"0755","properties":{"#,
+            $properties,
+            r#"},"parents":false,"exist_ok":false}"#
+        )
+    };
+}
+
+pub const FILESYSTEMS: &[Case] = &[
+    ("filesystem.create", files!("tank/f"), "changed"),
+    ("filesystem.create", files!("tank/f"), "Exists"),
+    ("filesystem.create", files!("tank/none/f"), "NotFound"),
+    ("filesystem.create", files!("tank/a b"), "Usage"),
+    ("filesystem.create", files!("other/f"), "Usage"),
+    (
+        "filesystem.create",
+        r#"{"name":"tank/deep/er/f","owner":1000,"group":100,"mode":"2770","properties":{"quota":"64M","recordsize":"1M","utf8only":"on","casesensitivity":"sensitive","normalization":"none"},"parents":true,"exist_ok":false}"#,
+        "changed",
+    ),
+    (
+        "filesystem.create",
+        r#"{"name":"tank/f","owner":0,"group":0,"mode":"0755","properties":{},"parents":false,"exist_ok":true}"#,
+        "already",
+    ),
+    ("volume.create", volume!("tank/v"), "changed"),
+    (
+        "filesystem.create",
+        r#"{"name":"tank/v","owner":0,"group":0,"mode":"0755","properties":{},"parents":false,"exist_ok":true}"#,
+        "Exists",
+    ),
+    ("filesystem.create", files!("tank/v/f"), "Usage"),
+    // What is not served is refused, not made.
+    (
+        "filesystem.create",
+        files!("tank/g", r#""casesensitivity":"insensitive""#),
+        "Usage",
+    ),
+    (
+        "filesystem.create",
+        files!("tank/g", r#""normalization":"formC""#),
+        "Usage",
+    ),
+    (
+        "filesystem.create",
+        files!("tank/g", r#""utf8only":"yes""#),
+        "Usage",
+    ),
+    (
+        "filesystem.create",
+        files!("tank/g", r#""acltype":"posix""#),
+        "Usage",
+    ),
+    (
+        "filesystem.create",
+        files!("tank/g", r#""sharenfs":"on""#),
+        "Usage",
+    ),
+    (
+        "filesystem.create",
+        files!("tank/g", r#""sharenfs":"rw=192.0.2.0/24,speed=high""#),
+        "Usage",
+    ),
+    (
+        "filesystem.create",
+        files!("tank/g", r#""recordsize":"100K""#),
+        "Usage",
+    ),
+    (
+        "filesystem.create",
+        files!("tank/g", r#""volsize":"1M""#),
+        "Usage",
+    ),
+    (
+        "filesystem.create",
+        files!("tank/g", r#""bulkhead:schedule":"x""#),
+        "Usage",
+    ),
+    (
+        "filesystem.create",
+        files!("tank/g", r#""reservation":"10T""#),
+        "NoSpace",
+    ),
+    ("filesystem.show", r#"{"name":"tank/g"}"#, "NotFound"),
+    ("filesystem.list", "", "told"),
+    ("filesystem.show", r#"{"name":"tank/f"}"#, "told"),
+    ("filesystem.show", r#"{"name":"tank/v"}"#, "Usage"),
+    (
+        "filesystem.get",
+        r#"{"name":"tank/f","names":["sharenfs","utf8only"]}"#,
+        "told",
+    ),
+    ("filesystem.get", r#"{"name":"tank/v","names":[]}"#, "Usage"),
+    (
+        "filesystem.get",
+        r#"{"name":"tank/g","names":[]}"#,
+        "NotFound",
+    ),
+    (
+        "filesystem.set",
+        r#"{"name":"tank/f","properties":{"sharenfs":"rw=192.0.2.0/24","quota":"1G"}}"#,
+        "changed",
+    ),
+    (
+        "filesystem.set",
+        r#"{"name":"tank/f","properties":{"sharenfs":"rw"}}"#,
+        "Usage",
+    ),
+    (
+        "filesystem.set",
+        r#"{"name":"tank/f","properties":{"acltype":"posix"}}"#,
+        "Usage",
+    ),
+    (
+        "filesystem.set",
+        r#"{"name":"tank/f","properties":{"utf8only":"on"}}"#,
+        "Usage",
+    ),
+    (
+        "filesystem.set",
+        r#"{"name":"tank/v","properties":{"quota":"1G"}}"#,
+        "Usage",
+    ),
+    (
+        "filesystem.set",
+        r#"{"name":"tank/g","properties":{"quota":"1G"}}"#,
+        "NotFound",
+    ),
+    (
+        "filesystem.set",
+        r#"{"name":"tank","properties":{"sharenfs":"ro=192.0.2.0/24"}}"#,
+        "changed",
+    ),
+    // Shared by itself, and by what it inherits: neither goes by mistake.
+    (
+        "filesystem.destroy",
+        r#"{"name":"tank/f","recursive":false,"shared":false}"#,
+        "Busy",
+    ),
+    (
+        "filesystem.inherit",
+        r#"{"name":"tank/f","names":["sharenfs"]}"#,
+        "changed",
+    ),
+    (
+        "filesystem.inherit",
+        r#"{"name":"tank/f","names":["utf8only"]}"#,
+        "Usage",
+    ),
+    (
+        "filesystem.destroy",
+        r#"{"name":"tank/f","recursive":false,"shared":false}"#,
+        "Busy",
+    ),
+    (
+        "volume.destroy",
+        r#"{"name":"tank/f","recursive":false,"exported":false}"#,
+        "Busy",
+    ),
+    (
+        "filesystem.inherit",
+        r#"{"name":"tank","names":["sharenfs"]}"#,
+        "changed",
+    ),
+    (
+        "filesystem.rename",
+        r#"{"from":"tank/f","to":"tank/deep/f"}"#,
+        "changed",
+    ),
+    (
+        "filesystem.rename",
+        r#"{"from":"tank/deep/f","to":"tank/v/f"}"#,
+        "Usage",
+    ),
+    (
+        "filesystem.rename",
+        r#"{"from":"tank/v","to":"tank/w"}"#,
+        "Usage",
+    ),
+    (
+        "filesystem.rename",
+        r#"{"from":"tank/g","to":"tank/h"}"#,
+        "NotFound",
+    ),
+    ("filesystem.check", r#"{"name":"tank/deep/f"}"#, "told"),
+    ("filesystem.check", r#"{"name":"tank/v"}"#, "Usage"),
+    (
+        "snapshot.create",
+        r#"{"names":["tank/deep/f@1"]}"#,
+        "changed",
+    ),
+    (
+        "snapshot.create",
+        r#"{"names":["tank/deep/f@2"]}"#,
+        "changed",
+    ),
+    (
+        "filesystem.rollback",
+        r#"{"to":"tank/deep/f@1"}"#,
+        "NeedsConfirmation",
+    ),
+    (
+        "filesystem.rollback",
+        r#"{"to":"tank/deep/f@1","destroy_newer":true}"#,
+        "changed",
+    ),
+    (
+        "filesystem.rollback",
+        r#"{"to":"tank/deep/f@none"}"#,
+        "NotFound",
+    ),
+    ("filesystem.rollback", r#"{"to":"tank/v@1"}"#, "Usage"),
+    (
+        "snapshot.clone",
+        r#"{"from":"tank/deep/f@1","to":"tank/c","properties":{"sharenfs":"rw"}}"#,
+        "Usage",
+    ),
+    (
+        "snapshot.clone",
+        r#"{"from":"tank/deep/f@1","to":"tank/c","properties":{"recordsize":"64K"}}"#,
+        "changed",
+    ),
+    ("filesystem.promote", r#"{"name":"tank/deep/f"}"#, "already"),
+    ("filesystem.promote", r#"{"name":"tank/v"}"#, "Usage"),
+    ("filesystem.promote", r#"{"name":"tank/c"}"#, "changed"),
+    (
+        "filesystem.destroy",
+        r#"{"name":"tank/v","recursive":false,"shared":false}"#,
+        "Usage",
+    ),
+    (
+        "filesystem.destroy",
+        r#"{"name":"tank/none","recursive":false,"shared":false}"#,
+        "NotFound",
+    ),
+    (
+        "filesystem.destroy",
+        r#"{"name":"tank/deep/er","recursive":false,"shared":false}"#,
+        "Busy",
+    ),
+    (
+        "filesystem.destroy",
+        r#"{"name":"tank/deep","recursive":true,"shared":false}"#,
+        "changed",
+    ),
+    // Nothing would be served that inherits what is not.
+    (
+        "filesystem.set",
+        r#"{"name":"tank/c","properties":{"atime":"off","snapdir":"visible","xattr":"sa"}}"#,
+        "changed",
+    ),
+];
