@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
-use members::{Member, PoolState, Server, Silence};
+use anyhow::{Context, anyhow, bail};
+use members::{Member, PoolState, Server, Silence, Word};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
@@ -29,7 +29,7 @@ const WAIT: Duration = Duration::from_secs(5);
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Request {
     Status,
-    Readmit(u64),
+    Readmit { pool: u64, is_replaced: bool },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -92,13 +92,15 @@ fn reason(pool: u64, why: Silence) -> String {
     match why {
         Silence::Unknown => "the heads have not told of it yet".to_owned(),
         Silence::Missing => format!(
-            "its file is missing, and may have held promises; when both heads reach this witness, run `bulkhead-witness readmit {pool} \
-             --forget`"
+            "its file is missing, and may have held promises: run `bulkhead-witness readmit {pool} --forget`"
         ),
         Silence::Damaged => format!(
-            "its file is damaged, and may have held promises; see that this disk is sound; when both heads reach this \
-             witness, run `bulkhead-witness readmit {pool} --forget`"
+            "its file is damaged, and may have held promises: see that this disk is sound, then run `bulkhead-witness readmit {pool} \
+             --forget`"
         ),
+        Silence::Lost => {
+            "it is told by the head that serves it, when both heads reach each other and this witness".to_owned()
+        }
         Silence::Unkept => {
             "a change could not be written; see the log, mend the disk or make room on it, then restart the witness"
                 .to_owned()
@@ -110,6 +112,7 @@ fn look(member: &Member, server: &Server) -> Status {
     let pools = member.states().into_iter().map(|(number, state)| {
         let (version, silent) = match state {
             PoolState::Remembers(version) => (version, None),
+            PoolState::Lost => (None, Some(reason(number, Silence::Lost))),
             PoolState::Silent(why) => (None, Some(reason(number, why))),
         };
         Pool {
@@ -187,16 +190,21 @@ async fn attend(
 fn answer(line: &str, member: &Member, server: &Server) -> Answer {
     match serde_json::from_str(line) {
         Ok(Request::Status) => Answer::Status(look(member, server)),
-        Ok(Request::Readmit(pool)) => match member.readmit(pool) {
+        Ok(Request::Readmit { pool, is_replaced }) => match readmitted(member, pool, is_replaced) {
             Ok(()) => Answer::Readmitted,
-            Err(error) => {
-                let cause = std::error::Error::source(&error);
-                let cause = cause.map(|cause| format!(": {cause}"));
-                Answer::Refused(format!("{error}{}", cause.unwrap_or_default()))
-            }
+            Err(error) => Answer::Refused(format!("{error:#}")),
         },
         Err(error) => Answer::Refused(format!("not understood: {error}")),
     }
+}
+
+fn readmitted(member: &Member, pool: u64, is_replaced: bool) -> anyhow::Result<()> {
+    let life = getrandom::u64().map_err(|error| anyhow!("make a random number: {error}"))?;
+    let word = Word {
+        life: life.max(1),
+        is_replaced,
+    };
+    Ok(member.readmit(pool, word)?)
 }
 
 fn ask(path: &Path, request: Request) -> anyhow::Result<Answer> {
@@ -226,9 +234,9 @@ pub fn status(path: &Path) -> anyhow::Result<Status> {
     }
 }
 
-/// Has the witness at `path` forget that it ever knew a pool.
-pub fn readmit(path: &Path, pool: u64) -> anyhow::Result<()> {
-    match ask(path, Request::Readmit(pool))? {
+/// Has the witness at `path` told anew of a pool.
+pub fn readmit(path: &Path, pool: u64, is_replaced: bool) -> anyhow::Result<()> {
+    match ask(path, Request::Readmit { pool, is_replaced })? {
         Answer::Readmitted => Ok(()),
         Answer::Refused(why) => bail!(why),
         Answer::Status(_) => bail!("another answer than was asked for"),

@@ -65,14 +65,17 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Let the heads tell the witness anew of a pool whose file it lost. At risk: until both heads have been
-    /// heard, nobody knows what the witness had promised
+    /// Have the witness told anew of a pool whose file it lost, or that the machine before it remembered. Until the head that
+    /// serves the pool has told it, and the other head has agreed, it has no vote
     Readmit {
-        /// Number of the pool, as `status` prints it
+        /// Number of the pool, as `status` prints it: `guid` in legs.toml
         pool: u64,
         /// Says that what the lost file held is to be forgotten
         #[arg(long, required = true)]
         forget: bool,
+        /// Says that this machine takes the place of one that remembered the pool, or that its whole folder was lost
+        #[arg(long)]
+        replaced: bool,
     },
 }
 
@@ -130,10 +133,10 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
                 false => print(&status.to_string()),
             }
         }
-        Command::Readmit { pool, .. } => {
-            desk::readmit(&cli.place.desk, *pool)?;
+        Command::Readmit { pool, replaced, .. } => {
+            desk::readmit(&cli.place.desk, *pool, *replaced)?;
             print(&format!(
-                "the heads may tell this witness of pool {pool} anew\n"
+                "this witness is told of pool {pool} by the head that serves it, when the other head has agreed to that\n"
             ))
         }
     }

@@ -107,7 +107,7 @@ fn summary(member: &Member) -> String {
     let states = member.states();
     let silent = states
         .values()
-        .filter(|state| matches!(state, PoolState::Silent(_)))
+        .filter(|state| matches!(state, PoolState::Silent(_) | PoolState::Lost))
         .count();
     let remembered = states.len() - silent;
     match silent {

@@ -216,7 +216,7 @@ fn talk(head: &Head) -> Told {
     for epoch in EPOCHS {
         let ballot = Ballot { epoch, nonce: 1 };
         match head.ask(Message::Ask(Request::Claim { ballot, by: HEAD })) {
-            Some(Message::Tell(Answer::Promised(promised, _))) => told.promised = promised.epoch,
+            Some(Message::Tell(Answer::Promised { ballot, .. })) => told.promised = ballot.epoch,
             None => return told,
             other => panic!("{other:?}"),
         }
@@ -292,8 +292,40 @@ fn a_lost_file_is_told_and_a_person_takes_the_witness_in_again() {
     assert!(!unsaid.status.success(), "--forget has to be said");
     let readmitted = world.run(&["readmit", "77", "--forget"]);
     assert!(readmitted.status.success(), "{readmitted:?}");
-    let founded = head.ask(Message::Found(memory()));
-    assert!(matches!(founded, Some(Message::Founded(_))));
+    let forgot = head.ask(read());
+    let Some(Message::Tell(Answer::Forgot(_, life))) = forgot else {
+        panic!("{forgot:?}");
+    };
+    assert!(world.status().contains("told by the head that serves it"));
+    let mut record = memory().accepted.expect("a record");
+    record.sequence = 2;
+    record.lives.insert(WITNESS, life);
+    let told = head.ask(Message::Ask(Request::Welcome(record)));
+    assert!(matches!(told, Some(Message::Tell(Answer::Accepted(..)))));
+    assert!(world.status().contains("pool 77: record 2 of epoch 1"));
+    witness.end();
+}
+
+/// Its folder is empty: nothing says that there ever was such a pool.
+#[test]
+fn a_witness_in_place_of_another_one_is_told_by_a_persons_word() {
+    let world = World::new();
+    let mut witness = world.start();
+    let head = world.connect(&mut witness);
+    assert_eq!(head.ask(read()), Some(Message::Silent(Silence::Unknown)));
+    let unsaid = world.run(&["readmit", "77", "--forget"]);
+    let said = String::from_utf8_lossy(&unsaid.stderr);
+    assert!(
+        !unsaid.status.success() && said.contains("--replaced"),
+        "{said}"
+    );
+    let readmitted = world.run(&["readmit", "77", "--forget", "--replaced"]);
+    assert!(readmitted.status.success(), "{readmitted:?}");
+    let forgot = head.ask(read());
+    assert!(
+        matches!(forgot, Some(Message::Tell(Answer::Forgot(..)))),
+        "{forgot:?}"
+    );
     witness.end();
 }
 

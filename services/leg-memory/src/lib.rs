@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use takeover::legs::{
-    Answer, DecodeError, Memory, RECORD_BYTES_MAX, Request, decode_memory, encode_memory,
+    Answer, DecodeError, MemberId, Memory, RECORD_BYTES_MAX, Request, decode_memory, encode_memory,
 };
 
 /// A process that was killed has ended by then.
@@ -201,17 +201,22 @@ impl Store {
         &self.memory
     }
 
-    /// Takes a request: what follows is durable before the answer is returned. `serves`: the owner of the pool is on
+    /// Takes a request to member `me`: what follows is durable before the answer is returned. `serves`: the owner of the pool is on
     /// this very head.
     ///
     /// # Errors
     ///
     /// The file could not be written. The member answers nothing more until it is opened again.
-    pub fn handle(&mut self, request: Request, serves: bool) -> Result<Option<Answer>, StoreError> {
+    pub fn handle(
+        &mut self,
+        me: MemberId,
+        request: Request,
+        serves: bool,
+    ) -> Result<Option<Answer>, StoreError> {
         if self.is_doubtful {
             return Err(Cause::Doubtful.at(&self.path));
         }
-        let reply = self.memory.handle(request, serves);
+        let reply = self.memory.handle(me, request, serves);
         if let Some(memory) = reply.write {
             if let Err(cause) = self.write(&memory) {
                 self.is_doubtful = true;
@@ -293,9 +298,10 @@ pub fn lock_file(path: &Path) -> std::io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use takeover::legs::{Ballot, DiskId, MemberId, Record};
+    use takeover::legs::{Ballot, DiskId, Record};
 
     const POOL: u64 = 77;
+    const ME: MemberId = MemberId(3);
 
     fn memory() -> Memory {
         let ballot = Ballot { epoch: 1, nonce: 5 };
@@ -317,13 +323,13 @@ mod tests {
         let root = tempfile::tempdir().expect("folder");
         let folder = root.path().join("legs");
         let mut store = Store::create(&folder, POOL, memory()).expect("create");
-        let answer = store.handle(claim(4), false).expect("written");
-        assert!(matches!(answer, Some(Answer::Promised(..))));
+        let answer = store.handle(ME, claim(4), false).expect("written");
+        assert!(matches!(answer, Some(Answer::Promised { .. })));
         let before = store.memory().clone();
         drop(store);
         let mut store = Store::open(&folder, POOL).expect("open");
         assert_eq!(store.memory(), &before);
-        let answer = store.handle(claim(3), false).expect("nothing to write");
+        let answer = store.handle(ME, claim(3), false).expect("nothing to write");
         assert!(matches!(answer, Some(Answer::Refused { .. })));
     }
 
@@ -376,7 +382,7 @@ mod tests {
         std::fs::write(&new, b"BULKLEGS and no more").expect("write");
         let mut store = Store::open(root.path(), POOL).expect("open");
         assert_eq!(store.memory(), &memory());
-        store.handle(claim(2), false).expect("written over");
+        store.handle(ME, claim(2), false).expect("written over");
         assert!(!new.exists());
     }
 
@@ -386,10 +392,10 @@ mod tests {
         let mut store = Store::create(root.path(), POOL, memory()).expect("create");
         let new = beside(&path_of(root.path(), POOL), "new");
         std::fs::create_dir(&new).expect("in the way");
-        let failed = store.handle(claim(2), false).expect_err("cannot write");
+        let failed = store.handle(ME, claim(2), false).expect_err("cannot write");
         assert_eq!(failed.kind, StoreErrorKind::System);
         std::fs::remove_dir(&new).expect("out of the way");
-        let later = store.handle(claim(3), false).expect_err("unknown");
+        let later = store.handle(ME, claim(3), false).expect_err("unknown");
         assert_eq!(later.kind, StoreErrorKind::Doubtful);
     }
 }

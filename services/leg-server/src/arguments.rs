@@ -42,4 +42,23 @@ pub enum LegServerVerb {
     /// List the numbers of the pools that this head remembers, as in legs.toml
     #[command(after_help = "Example:\n  bulkhead leg-server pools")]
     Pools,
+    /// Have this head told anew of a pool whose file it lost. Until it is told it has no vote
+    #[command(after_help = "Example:\n  bulkhead leg-server readmit 100 --forget")]
+    Readmit(ReadmitArgs),
+}
+
+/// `leg-server readmit`
+#[derive(Debug, Args)]
+pub struct ReadmitArgs {
+    /// Number of the pool: `guid` in legs.toml
+    pub pool: u64,
+    /// Says that what the lost file held is to be forgotten
+    #[arg(long, required = true)]
+    pub forget: bool,
+    /// Says that this machine takes the place of one that remembered the pool, or that its whole folder was lost
+    #[arg(long)]
+    pub replaced: bool,
+    /// The configuration of legs
+    #[arg(long, value_name = "FILE", default_value = CONFIG)]
+    pub config: PathBuf,
 }

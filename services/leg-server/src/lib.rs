@@ -19,13 +19,15 @@ use std::time::{Duration, Instant};
 use control::{Failure, FailureKind};
 use legs_config::{Kind, LegsFile};
 use lender::{Lender, Settings};
-use members::{Envelope, Friend, Lent, Looked, Member, Message, PoolState, Server};
+use members::{
+    Envelope, Friend, Lent, Looked, Member, Message, PoolState, ReadmitError, Server, Word,
+};
 use rendering::Printer;
 use serving::ListenAddress;
-use takeover::legs::{DiskId, LenderAnswer, MemberId};
+use takeover::legs::{DiskId, LenderAnswer, MemberId, Membership};
 use tokio::net::TcpListener;
 
-use arguments::{LegServerCommand, LegServerVerb};
+use arguments::{LegServerCommand, LegServerVerb, ReadmitArgs};
 use listen::Listener;
 
 /// Threads that wait for disks: those that remember, and claims of every connection.
@@ -57,8 +59,42 @@ pub fn run(command: &LegServerCommand, state_dir: &Path, out: Printer) -> Result
                 pools.iter().map(|number| format!("{number}\n")).collect()
             })
         }
+        Some(LegServerVerb::Readmit(args)) => readmit(args, state_dir, out),
         None => serve(command, state_dir),
     }
+}
+
+fn readmit(args: &ReadmitArgs, state_dir: &Path, out: Printer) -> Result<(), Failure> {
+    let file = identity::config(&args.config)?;
+    if matches!(
+        file.membership(),
+        Membership::TwoHeads(_) | Membership::OneHead(_)
+    ) {
+        let message = "without a witness nobody else can know what this head had promised";
+        return Err(Failure::new(FailureKind::Failed, message).advise(
+            "if this head's disks hold everything, or the other ones are gone for good: `bulkhead pool confirm POOL --forget-legs \
+             --missing-devices-are-not-newer` makes the pool one of a single head",
+        ));
+    }
+    let word = Word {
+        life: random()?.max(1),
+        is_replaced: args.replaced,
+    };
+    let folder = leg_memory::folder(state_dir);
+    std::fs::create_dir_all(&folder)
+        .map_err(Failure::of(format!("make the folder {}", folder.display())))?;
+    members::readmit(&folder, args.pool, word).map_err(|error| {
+        let kind = match error {
+            ReadmitError::Remembers(_) | ReadmitError::Waits(_) => FailureKind::Exists,
+            ReadmitError::Unknown(_) => FailureKind::NotFound,
+            ReadmitError::System(..) | ReadmitError::Store(..) => FailureKind::Failed,
+        };
+        Failure::from_chain(kind, &error)
+    })?;
+    out.text(&format!(
+        "this head is told of pool {} by the head that serves it, when the two others have agreed to that\n",
+        args.pool
+    ))
 }
 
 fn serve(command: &LegServerCommand, state_dir: &Path) -> Result<(), Failure> {
@@ -271,7 +307,7 @@ async fn attend(member: &Member) -> Result<(), Failure> {
 
 fn summary(member: &Member) -> String {
     let states = member.states();
-    let is_silent = |state: &&PoolState| matches!(state, PoolState::Silent(_));
+    let is_silent = |state: &&PoolState| matches!(state, PoolState::Silent(_) | PoolState::Lost);
     let silent = states.values().filter(is_silent).count();
     let remembered = states.len() - silent;
     match silent {

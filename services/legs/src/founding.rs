@@ -162,11 +162,13 @@ impl Founding {
         let questions = members.map(|member| (member, (member, Message::Ask(Request::Read(tag)))));
         let understand = |from: MemberId, message| match message {
             Message::Silent(members::Silence::Unknown) => Ok(Some(from)),
-            Message::Tell(Answer::Known(..)) | Message::Silent(_) => Err(failed(format!(
-                "{} remembers a pool of the number {} already: choose another number for the new pool",
-                self.names.member(from),
-                self.config.pool
-            ))),
+            Message::Tell(Answer::Known(..) | Answer::Forgot(..)) | Message::Silent(_) => {
+                Err(failed(format!(
+                    "{} remembers a pool of the number {} already: choose another number for the new pool",
+                    self.names.member(from),
+                    self.config.pool
+                )))
+            }
             _ => Ok(None),
         };
         self.ask_all(questions.collect(), understand, |member| {

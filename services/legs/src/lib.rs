@@ -143,7 +143,7 @@ pub(crate) enum Input {
     /// A disk was asked whether it is back.
     Asked(DiskId, Option<u64>),
     /// The resilver of a disk came to nothing.
-    ResilverFailed(DiskId, String),
+    ResilverFailed(DiskId, Session, String),
     /// A disk is to be asked at once, however often it came back.
     TakeBack(DiskId),
     /// A member said something.

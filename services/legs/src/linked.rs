@@ -35,6 +35,8 @@ const OWN_WAIT: Duration = Duration::from_secs(5);
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// The same of a claim, which may wait for a disk: a lender gives it up before that.
 const CLAIM_AGAIN: Duration = Duration::from_secs(15);
+/// Members that may have lost what they remembered are asked again after so long.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What the others' configurations say of the pool is asked again after so long.
 const CONFIGURATION_AGAIN: Duration = Duration::from_secs(10);
@@ -56,8 +58,8 @@ fn kind(request: &Request) -> Option<Kind> {
         Request::Read(_) => Some(Kind::Read),
         Request::Claim { .. } => Some(Kind::Claim),
         Request::Propose(_) => Some(Kind::Propose),
-        // Needs no answer.
-        Request::Committed(..) => None,
+        // Needs no answer; who was not told says again that it forgot.
+        Request::Committed(..) | Request::Welcome(_) => None,
     }
 }
 
@@ -110,6 +112,9 @@ pub(crate) struct Linked {
     /// Members without a connection, since when.
     lost: BTreeMap<MemberId, Instant>,
     silent: BTreeMap<MemberId, Silence>,
+    /// When all members were asked last whether they lost what they remembered, and whether there was a new connection since.
+    looked: Instant,
+    is_new: bool,
     folder: PathBuf,
     owner: Option<File>,
     signs: Signs,
@@ -184,6 +189,8 @@ impl Linked {
             held: Vec::new(),
             lost: members.into_iter().map(|member| (member, now)).collect(),
             silent: BTreeMap::new(),
+            looked: now,
+            is_new: true,
             folder: network.folder,
             owner: None,
             signs_seen: signs.read(),
@@ -414,19 +421,24 @@ impl Linked {
 
     /// A member answered: what it was asked is done, and what it has is known.
     pub(crate) fn answered(&mut self, from: MemberId, answer: &Answer) {
+        if let Answer::Forgot(..) = answer {
+            self.questions.remove(&(from, Kind::Read));
+            return self.is_silent(from, Silence::Lost);
+        }
         self.silent.remove(&from);
         if let Answer::Known(_, memory) = answer {
             let record = memory.accepted.as_ref();
             let read = record.map(|record| (record.version(), record.owner));
             self.newest = self.newest.max(read);
         }
-        if matches!(answer, Answer::Promised(..)) && self.owner_to_hear() == Some(from) {
+        if matches!(answer, Answer::Promised { .. }) && self.owner_to_hear() == Some(from) {
             self.release_claims();
         }
         let kind = match answer {
             Answer::Known(..) => Kind::Read,
-            Answer::Promised(..) | Answer::Serves(_) => Kind::Claim,
+            Answer::Promised { .. } | Answer::Serves(_) => Kind::Claim,
             Answer::Accepted(..) => Kind::Propose,
+            Answer::Forgot(..) => return,
             // Of a claim or of a proposal.
             Answer::Refused { .. } => {
                 self.questions.remove(&(from, Kind::Claim));
@@ -456,7 +468,7 @@ impl Linked {
     fn note_own(&mut self, answer: &Answer, proposed: Option<Record>) {
         match answer {
             Answer::Known(_, memory) => self.own = memory.clone(),
-            Answer::Promised(ballot, record) => {
+            Answer::Promised { ballot, record, .. } => {
                 self.own.promised = *ballot;
                 self.own.accepted = record.clone();
             }
@@ -464,7 +476,7 @@ impl Linked {
                 self.own.promised = *ballot;
                 self.own.accepted = proposed.or(self.own.accepted.take());
             }
-            Answer::Serves(_) | Answer::Refused { .. } => {}
+            Answer::Serves(_) | Answer::Refused { .. } | Answer::Forgot(..) => {}
         }
     }
 
@@ -506,6 +518,7 @@ impl Linked {
             match state {
                 LinkState::Connected(_) => {
                     if self.lost.remove(&member).is_some() {
+                        self.is_new = true;
                         self.ask_for_configuration(member);
                     }
                 }
@@ -538,6 +551,16 @@ impl Linked {
             Some((disk, LenderAnswer::Refused(session_of(claim.what))))
         });
         refused.collect()
+    }
+
+    /// Whether it is time to ask whether a member lost what it remembered: one that does not answer, or may have started anew.
+    pub(crate) fn is_look_due(&mut self, now: Instant) -> bool {
+        let is_of_use = self.is_new || !self.silent.is_empty();
+        let is_due = is_of_use && now.duration_since(self.looked) >= LOOK_AGAIN;
+        if is_due {
+            (self.looked, self.is_new) = (now, false);
+        }
+        is_due
     }
 
     /// Whether there was no connection to a member in its time.
@@ -612,9 +635,16 @@ impl Linked {
         let silent = self.silent.iter().map(|(member, why)| {
             let why = match why {
                 Silence::Unknown => "it was never told of this pool",
-                Silence::Missing => "its file of this pool is missing",
-                Silence::Damaged => "its file of this pool is damaged",
+                Silence::Missing => {
+                    "its file of this pool is missing: see that its disk is sound, then say `readmit` there"
+                }
+                Silence::Damaged => {
+                    "its file of this pool is damaged: see that its disk is sound, then say `readmit` there"
+                }
                 Silence::Unkept => "it could not write a change",
+                Silence::Lost => {
+                    "it lost what it remembered, and is told as soon as the two others have agreed to that"
+                }
             };
             (*member, why.to_owned())
         });

@@ -318,7 +318,10 @@ impl<S: Side> Decider<S> {
             return Ok(Goes::ToItsEnd);
         }
         let now = Instant::now();
-        let is_opening = self.common.shown().stage == Stage::Opening;
+        let (is_opening, is_open) = {
+            let stage = &self.common.shown().stage;
+            (*stage == Stage::Opening, *stage == Stage::Open)
+        };
         if let Some(linked) = self.asking.linked() {
             let unheard = linked.unheard();
             let refused = linked.tick(now, !is_opening);
@@ -335,6 +338,10 @@ impl<S: Side> Decider<S> {
                      `systemctl start bulkhead-leg-server` starts it, its log says what is wrong"
                         .into(),
                 ));
+            }
+            let is_look_due = is_open && linked.is_look_due(now);
+            if is_look_due && self.on_event(Event::Look)? == Goes::ToItsEnd {
+                return Ok(Goes::ToItsEnd);
             }
             for (disk, answer) in refused {
                 if self.on_event(Event::Lent(disk, answer))? == Goes::ToItsEnd {
@@ -379,12 +386,11 @@ impl<S: Side> Decider<S> {
                     return self.on_event(Event::LegBack { disk, newest_group });
                 }
             }
-            Input::ResilverFailed(disk, why) => {
+            Input::ResilverFailed(disk, session, why) => {
                 let name = self.side.name(disk);
                 tracing::warn!(disk = name, why, "a leg that came back failed again");
                 self.returns.is_out(disk, now);
-                let flushed = None;
-                return self.on_event(Event::LegFailed { disk, flushed });
+                return self.on_event(Event::ReturnFailed(disk, session));
             }
             Input::TakeBack(disk) => {
                 tracing::info!(
@@ -559,7 +565,7 @@ impl<S: Side> Decider<S> {
     fn note(&mut self, event: &Event) {
         match event {
             Event::Imported => self.common.show(|shown| shown.stage = Stage::Open),
-            Event::LegFailed { disk, .. } => {
+            Event::LegFailed { disk, .. } | Event::ReturnFailed(disk, _) => {
                 let disk = *disk;
                 self.common.show(|shown| {
                     shown.copying.remove(&disk);
@@ -573,7 +579,9 @@ impl<S: Side> Decider<S> {
                 self.returns.is_out(*disk, Instant::now());
             }
             // One that is whole is so until the record calls it current.
-            Event::Returned(disk, completeness) if !completeness.is_whole() => {
+            Event::Returned {
+                disk, completeness, ..
+            } if !completeness.is_whole() => {
                 self.common.show(|shown| {
                     shown.copying.remove(disk);
                 });
@@ -613,6 +621,7 @@ impl<S: Side> Decider<S> {
                 disk,
                 since,
                 beyond,
+                session,
                 ..
             } => {
                 self.returns.begun(disk, Instant::now());
@@ -622,8 +631,12 @@ impl<S: Side> Decider<S> {
                 let (side, reporter) = (Arc::clone(&self.side), self.reporter.clone());
                 in_background("leg-resilver", move || {
                     reporter.send(match side.resilver(disk, since, beyond) {
-                        Ok(completeness) => Input::Event(Event::Returned(disk, completeness)),
-                        Err(why) => Input::ResilverFailed(disk, why),
+                        Ok(completeness) => Input::Event(Event::Returned {
+                            disk,
+                            session,
+                            completeness,
+                        }),
+                        Err(why) => Input::ResilverFailed(disk, session, why),
                     });
                 });
             }
@@ -698,7 +711,7 @@ impl<S: Side> Decider<S> {
         match &mut self.asking {
             Asking::Links(linked) => linked.ask(member, request)?,
             Asking::Own(store) => {
-                if let Some(answer) = store.handle(request, serves)? {
+                if let Some(answer) = store.handle(member, request, serves)? {
                     self.reporter
                         .send(Input::Event(Event::Answered(member, answer)));
                 }

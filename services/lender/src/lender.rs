@@ -837,7 +837,10 @@ mod tests {
             let slow = scope.spawn(move || lender.answer(DiskId(5), claim, MemberId(2), false));
             begun.recv().expect("it is being opened");
             let (tell, told) = channel();
-            scope.spawn(move || tell.send(lender.answer(DiskId(6), claim, MemberId(2), false)));
+            scope.spawn(move || {
+                tell.send(lender.answer(DiskId(6), claim, MemberId(2), false))
+                    .expect("somebody waits");
+            });
             let grant = told.recv_timeout(Duration::from_secs(20));
             let grant = grant.expect("it is not held up");
             assert!(is_admitted(grant.as_ref()), "{grant:?}");

@@ -23,6 +23,6 @@ pub mod wire;
 pub use leg_memory::lock_file;
 
 pub use client::{Heard, LinkState, Links, Peer};
-pub use member::{Member, PoolState, ReadmitError, Serves, pools_in};
+pub use member::{Member, PoolState, ReadmitError, Serves, Word, pools_in, readmit};
 pub use server::{Friend, Lend, Server};
 pub use wire::{Envelope, Lent, Looked, Message, Silence};

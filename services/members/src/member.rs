@@ -26,6 +26,8 @@ pub type Serves = Box<dyn Fn(u64) -> bool + Send + Sync>;
 pub enum PoolState {
     /// It answers. The newest record that it accepted.
     Remembers(Option<Version>),
+    /// It lost what it remembered. By a person's word it is told anew, by the head that serves the pool.
+    Lost,
     /// It does not.
     Silent(Silence),
 }
@@ -38,12 +40,30 @@ pub enum ReadmitError {
         "this member remembers the pool {0} and answers: what it remembers would be lost, and with it what the others rely on"
     )]
     Remembers(u64),
+    /// It waits to be told.
+    #[error("this member waits already to be told of the pool {0} by the head that serves it")]
+    Waits(u64),
     /// It was never told of it.
-    #[error("this member was never told of a pool {0}: `bulkhead-witness status` lists its pools")]
+    #[error(
+        "this member was never told of a pool {0}: see the numbers of pools in legs.toml; if this machine takes the place of one that \
+         remembered the pool, or its whole folder was lost, say so by `--replaced`"
+    )]
     Unknown(u64),
     /// The system failed.
-    #[error("forget the pool {0}")]
+    #[error("make this member one of the pool {0} again")]
     System(u64, #[source] io::Error),
+    /// The file could not be made.
+    #[error("make this member one of the pool {0} again")]
+    Store(u64, #[source] StoreError),
+}
+
+/// A person's word about a member that lost what it remembered.
+#[derive(Clone, Copy, Debug)]
+pub struct Word {
+    /// Random, not 0: the life of the member that begins.
+    pub life: u64,
+    /// Also if nothing says that the pool was ever known: this machine takes the place of another one.
+    pub is_replaced: bool,
 }
 
 enum Slot {
@@ -155,6 +175,7 @@ impl Member {
     pub fn states(&self) -> BTreeMap<u64, PoolState> {
         let pools = self.pools().clone();
         let state = |slot: &Mutex<Slot>| match &*slot.lock().expect("no holder panics") {
+            Slot::Open(store) if store.memory().is_lost() => PoolState::Lost,
             Slot::Open(store) => {
                 let record = store.memory().accepted.as_ref();
                 PoolState::Remembers(record.map(|record| record.version()))
@@ -215,21 +236,50 @@ impl Member {
     }
 
     fn ask(&self, pool: u64, request: Request) -> Option<Message> {
-        let slot = self.pools().get(&pool).cloned();
-        let Some(slot) = slot else {
+        let Some(slot) = self.slot(pool) else {
             return Some(Message::Silent(Silence::Unknown));
         };
         let mut slot = slot.lock().expect("no holder panics");
         self.try_again(pool, &mut slot);
+        if slot.silence().is_some_and(Silence::is_of_the_file) {
+            self.look_for_word(pool, &mut slot);
+        }
         let Slot::Open(store) = &mut *slot else {
             return slot.silence().map(Message::Silent);
         };
-        match store.handle(request, (self.serves)(pool)) {
+        match store.handle(self.me, request, (self.serves)(pool)) {
+            Ok(None) if store.memory().is_lost() => Some(Message::Silent(Silence::Lost)),
             Ok(answer) => answer.map(Message::Tell),
             Err(error) => {
                 *slot = Slot::after(pool, &error);
                 slot.silence().map(Message::Silent)
             }
+        }
+    }
+
+    /// A pool that is known, or of which another process said a person's word.
+    fn slot(&self, pool: u64) -> Option<Arc<Mutex<Slot>>> {
+        let mut pools = self.pools();
+        let known = pools.get(&pool).cloned();
+        let has_room = pools.len() < POOLS_MAX;
+        if known.is_some() || !has_room || !leg_memory::path_of(&self.folder, pool).exists() {
+            return known;
+        }
+        let found = pools
+            .entry(pool)
+            .or_insert_with(|| Arc::new(Mutex::new(Slot::Silent(Silence::Missing))));
+        Some(Arc::clone(found))
+    }
+
+    /// Whether a person said since that this member may be told anew. No other file is taken that appears meanwhile.
+    fn look_for_word(&self, pool: u64, slot: &mut Slot) {
+        let opened = Store::open(&self.folder, pool);
+        if let Some(store) = opened.ok().filter(|store| store.memory().is_lost()) {
+            tracing::warn!(
+                pool,
+                "by a person's word this member is told of the pool anew"
+            );
+            *slot = Slot::Open(Box::new(store));
         }
     }
 
@@ -287,29 +337,56 @@ impl Member {
         }
     }
 
-    /// A person's word that this member may be told of the pool anew, as if it had never heard of it. A refused file is kept
-    /// under another name.
+    /// As [`readmit`], in the process that answers.
     ///
     /// # Errors
     ///
-    /// It remembers the pool, or was never told of it.
-    pub fn readmit(&self, pool: u64) -> Result<(), ReadmitError> {
-        let slot = self.pools().get(&pool).cloned();
-        let slot = slot.ok_or(ReadmitError::Unknown(pool))?;
-        let mut slot = slot.lock().expect("no holder panics");
-        match &*slot {
-            Slot::Open(_) => return Err(ReadmitError::Remembers(pool)),
-            Slot::Silent(Silence::Unknown) => return Err(ReadmitError::Unknown(pool)),
-            Slot::Silent(_) | Slot::Unkept(_) => {}
+    /// As there.
+    pub fn readmit(&self, pool: u64, word: Word) -> Result<(), ReadmitError> {
+        let slot = self.slot(pool);
+        let mut slot = slot
+            .as_ref()
+            .map(|slot| slot.lock().expect("no holder panics"));
+        match slot.as_deref() {
+            Some(Slot::Open(store)) if store.memory().is_lost() => {
+                return Err(ReadmitError::Waits(pool));
+            }
+            Some(Slot::Open(_)) => return Err(ReadmitError::Remembers(pool)),
+            _ => {}
         }
-        forget(&self.folder, pool).map_err(|error| ReadmitError::System(pool, error))?;
-        *slot = Slot::Silent(Silence::Unknown);
-        tracing::warn!(
-            pool,
-            "a person said that this member may be told of the pool anew"
-        );
+        readmit(&self.folder, pool, word)?;
+        if let Some(slot) = &mut slot {
+            self.look_for_word(pool, slot);
+        }
         Ok(())
     }
+}
+
+/// A person's word that the member with this folder, which lost what it remembered of the pool, may be told of it anew. The process that
+/// answers need not run. A refused file is kept under another name.
+///
+/// # Errors
+///
+/// It remembers the pool, or was never told of it.
+pub fn readmit(folder: &Path, pool: u64, word: Word) -> Result<(), ReadmitError> {
+    let system = |error| ReadmitError::System(pool, error);
+    match Store::open(folder, pool) {
+        Ok(store) if store.memory().is_lost() => return Err(ReadmitError::Waits(pool)),
+        Ok(_) => return Err(ReadmitError::Remembers(pool)),
+        Err(error) => match error.kind {
+            StoreErrorKind::InUse => return Err(ReadmitError::Remembers(pool)),
+            StoreErrorKind::Missing | StoreErrorKind::Refused => {}
+            _ => return Err(ReadmitError::Store(pool, error)),
+        },
+    }
+    let was_known = pools_in(folder).map_err(system)?.contains(&pool);
+    if !was_known && !word.is_replaced {
+        return Err(ReadmitError::Unknown(pool));
+    }
+    put_aside(folder, pool).map_err(system)?;
+    let store = Store::create(folder, pool, Memory::again(word.life));
+    store.map_err(|error| ReadmitError::Store(pool, error))?;
+    note(folder, pool).map_err(system)
 }
 
 impl Slot {
@@ -384,20 +461,19 @@ fn note(folder: &Path, pool: u64) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-fn forget(folder: &Path, pool: u64) -> io::Result<()> {
+/// Keeps a refused file under another name. That the pool was known is still noted.
+fn put_aside(folder: &Path, pool: u64) -> io::Result<()> {
     let refused = leg_memory::path_of(folder, pool);
-    if refused.try_exists()? {
-        let free = (1_u32..).map(|number| refused.with_extension(format!("legs.refused-{number}")));
-        let mut free = free.take(POOLS_MAX);
-        let kept = free.find(|path| !path.exists()).ok_or_else(|| {
-            io::Error::other("too many refused files: remove those that nobody wants to look at")
-        })?;
-        std::fs::rename(&refused, kept)?;
+    if !refused.try_exists()? {
+        return Ok(());
     }
-    match std::fs::remove_file(known(folder, pool)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    note(folder, pool)?;
+    let free = (1_u32..).map(|number| refused.with_extension(format!("legs.refused-{number}")));
+    let mut free = free.take(POOLS_MAX);
+    let kept = free.find(|path| !path.exists()).ok_or_else(|| {
+        io::Error::other("too many refused files: remove those that nobody wants to look at")
+    })?;
+    std::fs::rename(&refused, kept)?;
     File::open(folder)?.sync_all()
 }
 
@@ -450,6 +526,26 @@ mod tests {
         Some(Message::Silent(why))
     }
 
+    fn word(life: u64) -> Word {
+        Word {
+            life,
+            is_replaced: false,
+        }
+    }
+
+    fn forgot(life: u64) -> Option<Message> {
+        let tag = Tag { boot: 4, number: 1 };
+        Some(Message::Tell(Answer::Forgot(tag, life)))
+    }
+
+    /// A record that names the life of this member.
+    fn named(life: u64) -> Record {
+        let mut record = memory().accepted.expect("a record");
+        record.sequence += 1;
+        record.lives.insert(MemberId(3), life);
+        record
+    }
+
     #[test]
     fn a_pool_is_founded_once_and_remembered_after_a_restart() {
         let folder = tempfile::tempdir().expect("folder");
@@ -460,7 +556,7 @@ mod tests {
         let promised = hear(&one, claim(HEAD));
         assert!(matches!(
             promised,
-            Some(Message::Tell(Answer::Promised(..)))
+            Some(Message::Tell(Answer::Promised { .. }))
         ));
         assert_eq!(hear(&one, Message::Found(memory())), None, "too late");
         drop(one);
@@ -485,7 +581,7 @@ mod tests {
         let one = member(folder.path());
         hear(&one, Message::Found(memory()));
         assert!(matches!(
-            one.readmit(POOL),
+            one.readmit(POOL, word(7)),
             Err(ReadmitError::Remembers(POOL))
         ));
         drop(one);
@@ -494,9 +590,63 @@ mod tests {
         assert_eq!(hear(&again, read()), silent(Silence::Missing));
         let refound = hear(&again, Message::Found(memory()));
         assert_eq!(refound, silent(Silence::Missing), "by no head alone");
-        again.readmit(POOL).expect("a person's word");
-        assert_eq!(hear(&again, read()), silent(Silence::Unknown));
-        assert_eq!(hear(&again, Message::Found(memory())), founded());
+        let unsaid = again.readmit(POOL + 1, word(7));
+        assert!(matches!(unsaid, Err(ReadmitError::Unknown(_))));
+        again.readmit(POOL, word(7)).expect("a person's word");
+        assert!(matches!(
+            again.readmit(POOL, word(8)),
+            Err(ReadmitError::Waits(POOL))
+        ));
+        assert_eq!(hear(&again, read()), forgot(7));
+        assert_eq!(hear(&again, claim(HEAD)), silent(Silence::Lost));
+        assert_eq!(hear(&again, Message::Found(memory())), None);
+        drop(again);
+        let again = member(folder.path());
+        assert_eq!(again.states()[&POOL], PoolState::Lost);
+        assert_eq!(hear(&again, read()), forgot(7), "after a restart");
+        assert!(matches!(
+            hear(&again, Message::Ask(Request::Welcome(named(7)))),
+            Some(Message::Tell(Answer::Accepted(..)))
+        ));
+        let version = Some(named(7).version());
+        assert_eq!(again.states()[&POOL], PoolState::Remembers(version));
+    }
+
+    /// The word is said by another process while this one runs.
+    #[test]
+    fn a_word_that_another_process_said_is_followed_at_the_next_question() {
+        let folder = tempfile::tempdir().expect("folder");
+        let one = member(folder.path());
+        hear(&one, Message::Found(memory()));
+        let said = readmit(folder.path(), POOL, word(7));
+        assert!(matches!(said, Err(ReadmitError::Remembers(POOL))));
+        drop(one);
+        let path = leg_memory::path_of(folder.path(), POOL);
+        let whole = std::fs::read(&path).expect("read");
+        std::fs::remove_file(&path).expect("lost");
+        let one = member(folder.path());
+        assert_eq!(hear(&one, read()), silent(Silence::Missing));
+        std::fs::write(&path, whole).expect("an old copy");
+        assert_eq!(hear(&one, read()), silent(Silence::Missing), "no word");
+        std::fs::remove_file(&path).expect("gone again");
+        readmit(folder.path(), POOL, word(7)).expect("a person's word");
+        assert_eq!(hear(&one, read()), forgot(7));
+    }
+
+    /// Another machine, or one whose whole folder is gone.
+    #[test]
+    fn a_machine_that_takes_the_place_of_a_member_says_so() {
+        let folder = tempfile::tempdir().expect("folder");
+        let one = member(folder.path());
+        assert_eq!(hear(&one, read()), silent(Silence::Unknown));
+        let unsaid = readmit(folder.path(), POOL, word(7));
+        assert!(matches!(unsaid, Err(ReadmitError::Unknown(POOL))));
+        let replaced = Word {
+            is_replaced: true,
+            ..word(7)
+        };
+        readmit(folder.path(), POOL, replaced).expect("a person's word");
+        assert_eq!(hear(&one, read()), forgot(7));
     }
 
     #[test]
@@ -510,16 +660,12 @@ mod tests {
             std::fs::write(&path, format!("damage {round}")).expect("damaged");
             let again = member(folder.path());
             assert_eq!(hear(&again, read()), silent(Silence::Damaged));
-            again.readmit(POOL).expect("a person's word");
+            again.readmit(POOL, word(round)).expect("a person's word");
+            assert_eq!(hear(&again, read()), forgot(round));
             let kept = path.with_extension(format!("legs.refused-{round}"));
             let kept = std::fs::read_to_string(kept).expect("kept");
             assert_eq!(kept, format!("damage {round}"));
         }
-        assert_eq!(
-            member(folder.path()).states(),
-            BTreeMap::new(),
-            "as if never heard of"
-        );
     }
 
     /// The file is there, and the note that it is known is not: killed between the two.
@@ -555,7 +701,7 @@ mod tests {
         std::fs::remove_dir(&new).expect("out of the way");
         let promised = hear(&one, claim(HEAD));
         assert!(
-            matches!(promised, Some(Message::Tell(Answer::Promised(..)))),
+            matches!(promised, Some(Message::Tell(Answer::Promised { .. }))),
             "{promised:?}"
         );
     }

@@ -26,6 +26,7 @@ mod kind {
     pub(super) const PROPOSE: u8 = 3;
     pub(super) const COMMITTED: u8 = 4;
     pub(super) const FOUND: u8 = 5;
+    pub(super) const WELCOME: u8 = 6;
     pub(super) const CLAIM_DISK: u8 = 10;
     pub(super) const BEGIN_DISK: u8 = 11;
     pub(super) const LOOK_AT_DISK: u8 = 12;
@@ -37,6 +38,7 @@ mod kind {
     pub(super) const REFUSED: u8 = 69;
     pub(super) const FOUNDED: u8 = 70;
     pub(super) const SILENT: u8 = 71;
+    pub(super) const FORGOT: u8 = 72;
     pub(super) const ADMITTED: u8 = 80;
     pub(super) const BEGUN: u8 = 81;
     pub(super) const LENDER_REFUSED: u8 = 82;
@@ -55,10 +57,23 @@ pub enum Silence {
     Damaged,
     /// A change could not be made durable.
     Unkept,
+    /// It lost what it remembered, and is not told of a newer record yet.
+    Lost,
 }
 
 impl Silence {
-    const ALL: [Self; 4] = [Self::Unknown, Self::Missing, Self::Damaged, Self::Unkept];
+    const ALL: [Self; 5] = [
+        Self::Unknown,
+        Self::Missing,
+        Self::Damaged,
+        Self::Unkept,
+        Self::Lost,
+    ];
+
+    /// Whether a person's word ends it.
+    pub fn is_of_the_file(self) -> bool {
+        matches!(self, Self::Missing | Self::Damaged)
+    }
 
     fn code(self) -> u8 {
         match self {
@@ -66,6 +81,7 @@ impl Silence {
             Self::Missing => 2,
             Self::Damaged => 3,
             Self::Unkept => 4,
+            Self::Lost => 5,
         }
     }
 }
@@ -271,9 +287,9 @@ impl Envelope {
 impl Message {
     fn record(&self) -> Option<&Record> {
         match self {
-            Self::Ask(Request::Propose(record)) => Some(record),
+            Self::Ask(Request::Propose(record) | Request::Welcome(record)) => Some(record),
             Self::Tell(Answer::Known(_, memory)) | Self::Found(memory) => memory.accepted.as_ref(),
-            Self::Tell(Answer::Promised(_, record)) => record.as_ref(),
+            Self::Tell(Answer::Promised { record, .. }) => record.as_ref(),
             _ => None,
         }
     }
@@ -401,6 +417,10 @@ impl Writer {
                 self.version(*version);
                 kind::COMMITTED
             }
+            Request::Welcome(record) => {
+                self.memory(&Memory::new(record.clone()));
+                kind::WELCOME
+            }
         }
     }
 
@@ -411,8 +431,12 @@ impl Writer {
                 self.memory(memory);
                 kind::KNOWN
             }
-            Answer::Promised(ballot, record) => {
-                self.memory(&promise(*ballot, record.clone()));
+            Answer::Promised {
+                ballot,
+                record,
+                life,
+            } => {
+                self.memory(&promise(*ballot, record.clone(), *life));
                 kind::PROMISED
             }
             Answer::Serves(ballot) => {
@@ -429,16 +453,22 @@ impl Writer {
                 self.ballot(*promised);
                 kind::REFUSED
             }
+            Answer::Forgot(tag, life) => {
+                self.tag(*tag);
+                self.number(*life);
+                kind::FORGOT
+            }
         }
     }
 }
 
 /// How a promise travels.
-fn promise(promised: Ballot, accepted: Option<Record>) -> Memory {
+fn promise(promised: Ballot, accepted: Option<Record>, life: u64) -> Memory {
     Memory {
         promised,
         accepted,
         committed: Version::default(),
+        life,
     }
 }
 
@@ -596,7 +626,11 @@ impl Reader<'_> {
     fn promise(&mut self) -> Result<Answer, WireError> {
         let memory = self.memory()?;
         match memory.committed == Version::default() {
-            true => Ok(Answer::Promised(memory.promised, memory.accepted)),
+            true => Ok(Answer::Promised {
+                ballot: memory.promised,
+                record: memory.accepted,
+                life: memory.life,
+            }),
             false => Err(WireError::Malformed),
         }
     }
@@ -618,6 +652,7 @@ impl Reader<'_> {
             }),
             kind::PROPOSE => Message::Ask(Request::Propose(self.proposal()?)),
             kind::COMMITTED => Message::Ask(Request::Committed(self.ballot()?, self.version()?)),
+            kind::WELCOME => Message::Ask(Request::Welcome(self.proposal()?)),
             kind::FOUND => Message::Found(self.memory()?),
             kind::KNOWN => Message::Tell(Answer::Known(self.tag()?, self.memory()?)),
             kind::PROMISED => Message::Tell(self.promise()?),
@@ -627,6 +662,7 @@ impl Reader<'_> {
                 asked: self.ballot()?,
                 promised: self.ballot()?,
             }),
+            kind::FORGOT => Message::Tell(Answer::Forgot(self.tag()?, self.number()?)),
             kind::FOUNDED => Message::Founded(self.version()?),
             kind::SILENT => Message::Silent(self.silence()?),
             kind::CLAIM_DISK => Message::AskLender(
@@ -672,6 +708,7 @@ mod tests {
             newest: 91,
         };
         record.drop_disk(DiskId(2), lack);
+        record.lives.insert(MemberId(2), 8);
         record
     }
 
@@ -686,11 +723,13 @@ mod tests {
                 by: MemberId(2),
             }),
             Message::Ask(Request::Propose(record())),
+            Message::Ask(Request::Welcome(record())),
+            Message::Tell(Answer::Forgot(tag, 8)),
             Message::Ask(Request::Committed(ballot(), version)),
             Message::Tell(Answer::Known(tag, memory.clone())),
             Message::Tell(Answer::Known(tag, Memory::default())),
-            Message::Tell(Answer::Promised(ballot(), Some(record()))),
-            Message::Tell(Answer::Promised(ballot(), None)),
+            Message::Tell(promised(Some(record()), 6)),
+            Message::Tell(promised(None, 0)),
             Message::Tell(Answer::Serves(ballot())),
             Message::Tell(Answer::Accepted(ballot(), version)),
             Message::Tell(Answer::Refused {
@@ -703,6 +742,15 @@ mod tests {
         all.extend(Silence::ALL.map(Message::Silent));
         all.extend(lender_messages());
         all
+    }
+
+    fn promised(record: Option<Record>, life: u64) -> Answer {
+        let ballot = ballot();
+        Answer::Promised {
+            ballot,
+            record,
+            life,
+        }
     }
 
     fn lender_messages() -> Vec<Message> {

@@ -190,7 +190,7 @@ fn two_heads_ask_at_once_and_one_epoch_is_promised_to_one_of_them() {
                 .map(|head| head.heard.recv_timeout(WAIT))
                 .filter(|heard| {
                     let message = &heard.as_ref().expect("an answer").envelope.message;
-                    matches!(message, Message::Tell(Answer::Promised(..)))
+                    matches!(message, Message::Tell(Answer::Promised { .. }))
                 })
                 .count()
         });

@@ -6,13 +6,18 @@ use super::record::{Ballot, DiskId, Marks, MemberId, Record, Session, Stale, Ver
 use std::collections::{BTreeMap, BTreeSet};
 
 const MAGIC: &[u8; 8] = b"BULKLEGS";
-const VERSION: u32 = 1;
+/// The one that is written. All since the first are read.
+const VERSION: u32 = 2;
+/// Without lives of members.
+const VERSION_1: u32 = 1;
 /// Magic, version, length, checksum.
 const HEADER_BYTES: usize = 20;
 /// Of a pool, in all places together.
 const DISKS_MAX: usize = 1024;
-/// The longest memory: a header, the fixed members, and the longest entry for each disk.
-pub const RECORD_BYTES_MAX: usize = HEADER_BYTES + 128 + DISKS_MAX * 65;
+/// Members that a record names.
+const LIVES_MAX: usize = 16;
+/// The longest memory: a header, the fixed members, and the longest entry for each disk and each member.
+pub const RECORD_BYTES_MAX: usize = HEADER_BYTES + 140 + DISKS_MAX * 65 + LIVES_MAX * 16;
 
 /// Why bytes are no memory of a member. A member with such bytes does not answer: it may have promised anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +49,7 @@ pub fn encode_memory(memory: &Memory) -> Vec<u8> {
     put_ballot(&mut body, memory.promised);
     put(&mut body, memory.committed.epoch);
     put(&mut body, memory.committed.sequence);
+    put(&mut body, memory.life);
     body.push(u8::from(memory.accepted.is_some()));
     if let Some(record) = &memory.accepted {
         put_record(&mut body, record);
@@ -70,8 +76,9 @@ pub fn decode_memory(bytes: &[u8]) -> Result<Memory, DecodeError> {
         let four = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
         u32::from_le_bytes(four)
     };
-    if number(8) != VERSION {
-        return Err(DecodeError::UnknownVersion(number(8)));
+    let version = number(8);
+    if ![VERSION_1, VERSION].contains(&version) {
+        return Err(DecodeError::UnknownVersion(version));
     }
     let body = &bytes[HEADER_BYTES..];
     if bytes.len() > RECORD_BYTES_MAX || body.len() != number(12) as usize {
@@ -81,7 +88,7 @@ pub fn decode_memory(bytes: &[u8]) -> Result<Memory, DecodeError> {
         return Err(DecodeError::Checksum);
     }
     let mut reader = Reader { rest: body };
-    let memory = reader.memory().ok_or(DecodeError::Content)?;
+    let memory = reader.memory(version).ok_or(DecodeError::Content)?;
     match reader.rest.is_empty() {
         true => Ok(memory),
         false => Err(DecodeError::Content),
@@ -132,9 +139,16 @@ fn put_record(out: &mut Vec<u8>, record: &Record) {
     for disk in &record.divergent {
         put(out, disk.0);
     }
+    assert!(record.lives.len() <= LIVES_MAX, "too many members");
+    put_count(out, record.lives.len());
+    for (member, life) in &record.lives {
+        put(out, member.0);
+        put(out, *life);
+    }
 }
 
 const STAMP_MAGIC: &[u8; 8] = b"BULKSTMP";
+const STAMP_VERSION: u32 = 1;
 /// Length of what a lender keeps of a disk.
 pub const STAMP_BYTES: usize = 68;
 /// Magic, version.
@@ -148,7 +162,7 @@ pub fn encode_kept(disk: DiskId, sequence: u64, kept: &Kept) -> [u8; STAMP_BYTES
     put_ballot(&mut body, kept.enforced);
     put_session(&mut body, kept.mark);
     let mut bytes = STAMP_MAGIC.to_vec();
-    bytes.extend(VERSION.to_le_bytes());
+    bytes.extend(STAMP_VERSION.to_le_bytes());
     let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes), &body);
     bytes.extend(sum.to_le_bytes());
     bytes.extend(body);
@@ -163,7 +177,7 @@ pub fn decode_kept(block: &[u8], disk: DiskId) -> Option<(u64, Kept)> {
     let mut reader = Reader { rest };
     let sum = u32::from_le_bytes(reader.take()?);
     let is_whole = crc32c::crc32c_append(crc32c::crc32c(header), reader.rest) == sum;
-    if !is_whole || &header[..8] != STAMP_MAGIC || header[8..] != VERSION.to_le_bytes() {
+    if !is_whole || &header[..8] != STAMP_MAGIC || header[8..] != STAMP_VERSION.to_le_bytes() {
         return None;
     }
     let is_of_it = reader.disk()? == disk;
@@ -217,24 +231,29 @@ impl Reader<'_> {
         })
     }
 
-    fn memory(&mut self) -> Option<Memory> {
+    fn memory(&mut self, version: u32) -> Option<Memory> {
         let promised = self.ballot()?;
         let committed = Version {
             epoch: self.number()?,
             sequence: self.number()?,
         };
+        let life = match version {
+            VERSION_1 => 0,
+            _ => self.number()?,
+        };
         let accepted = match self.flag()? {
-            true => Some(self.record()?),
+            true => Some(self.record(version)?),
             false => None,
         };
         Some(Memory {
             promised,
             accepted,
             committed,
+            life,
         })
     }
 
-    fn record(&mut self) -> Option<Record> {
+    fn record(&mut self, version: u32) -> Option<Record> {
         let pool = self.number()?;
         let ballot = self.ballot()?;
         let sequence = self.number()?;
@@ -256,6 +275,10 @@ impl Reader<'_> {
         if twice.any(is_twice) {
             return None;
         }
+        let lives = match version {
+            VERSION_1 => BTreeMap::new(),
+            _ => self.lives()?,
+        };
         Some(Record {
             pool,
             ballot,
@@ -264,7 +287,18 @@ impl Reader<'_> {
             current,
             stale,
             divergent,
+            lives,
         })
+    }
+
+    fn lives(&mut self) -> Option<BTreeMap<MemberId, u64>> {
+        let count = self.count()?;
+        let entry = |reader: &mut Self| Some((MemberId(reader.number()?), reader.number()?));
+        let entries: Vec<_> = (0..count).map_while(|_| entry(self)).collect();
+        let is_sorted = entries.windows(2).all(|two| two[0].0 < two[1].0);
+        let is_right = entries.len() == count && count <= LIVES_MAX && is_sorted;
+        let is_right = is_right && entries.iter().all(|(_, life)| *life != 0);
+        is_right.then(|| entries.into_iter().collect())
     }
 
     fn disk(&mut self) -> Option<DiskId> {
@@ -311,12 +345,16 @@ mod tests {
         record.owner = Some(MemberId(5));
         record.drop_disk(DiskId(2), LACK);
         record.diverge(DiskId(3));
-        Memory::new(record)
+        record.lives.insert(MemberId(6), 88);
+        Memory {
+            life: 88,
+            ..Memory::new(record)
+        }
     }
 
     #[test]
     fn a_memory_comes_back() {
-        for memory in [memory(), Memory::default()] {
+        for memory in [memory(), Memory::again(9), Memory::default()] {
             assert_eq!(decode_memory(&encode_memory(&memory)), Ok(memory));
         }
     }
@@ -331,10 +369,11 @@ mod tests {
                 sequence: 4,
             },
             accepted: None,
+            life: 6,
         });
-        let mut expected = b"BULKLEGS\x01\0\0\0\x21\0\0\0".to_vec();
+        let mut expected = b"BULKLEGS\x02\0\0\0\x29\0\0\0".to_vec();
         let mut body = Vec::new();
-        for number in [2_u64, 9, 1, 4] {
+        for number in [2_u64, 9, 1, 4, 6] {
             body.extend(number.to_le_bytes());
         }
         body.push(0);
@@ -396,8 +435,37 @@ mod tests {
     #[test]
     fn a_later_version_is_refused_before_its_checksum() {
         let mut bytes = encode_memory(&memory());
-        bytes[8] = 2;
-        assert_eq!(decode_memory(&bytes), Err(DecodeError::UnknownVersion(2)));
+        bytes[8] = 3;
+        assert_eq!(decode_memory(&bytes), Err(DecodeError::UnknownVersion(3)));
+    }
+
+    /// As a release before wrote it: promised, committed, and a record of disk 1 without an owner.
+    #[test]
+    fn a_memory_of_version_1_is_read() {
+        let mut body = Vec::new();
+        for number in [3_u64, 7, 3, 1] {
+            body.extend(number.to_le_bytes());
+        }
+        body.push(1);
+        for number in [42_u64, 3, 7, 1] {
+            body.extend(number.to_le_bytes());
+        }
+        body.push(0);
+        body.extend(0_u64.to_le_bytes());
+        body.extend(1_u32.to_le_bytes());
+        for number in [1_u64, 3, 7] {
+            body.extend(number.to_le_bytes());
+        }
+        body.extend(1_u32.to_le_bytes());
+        body.extend([0; 8]);
+        let mut bytes = b"BULKLEGS\x01\0\0\0".to_vec();
+        bytes.extend((body.len() as u32).to_le_bytes());
+        let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes), &body);
+        bytes.extend(sum.to_le_bytes());
+        bytes.extend(body);
+        let ballot = Ballot { epoch: 3, nonce: 7 };
+        let expected = Memory::new(Record::new(42, ballot, [DiskId(1)]));
+        assert_eq!(decode_memory(&bytes), Ok(expected));
     }
 
     #[test]
@@ -407,6 +475,9 @@ mod tests {
         for disk in 0..DISKS_MAX as u64 {
             record.drop_disk(DiskId(disk), LACK);
         }
+        record.lives = (1..=LIVES_MAX as u64)
+            .map(|at| (MemberId(at), at))
+            .collect();
         let bytes = encode_memory(&Memory::new(record));
         assert!(bytes.len() <= RECORD_BYTES_MAX, "{}", bytes.len());
         assert!(decode_memory(&bytes).is_ok());

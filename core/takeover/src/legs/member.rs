@@ -3,6 +3,10 @@
 //! It keeps three things on stable storage: the greatest tenure that it promised to, the newest record that it
 //! accepted, and which record it knows to be committed. [`Memory::handle`] says what to write. The answer may go
 //! only after that is durable.
+//!
+//! **A member that lost all that** may have promised anything. A person's word begins another *life* of it, by a random number. In
+//! that life it is no member ([`Memory::again`]) until a committed record names the life, and its owner has sent that record. Votes of
+//! the life before do not count beside such a record.
 
 use super::record::{Ballot, MemberId, Record, Version};
 use super::rules::{Rule, holds};
@@ -25,6 +29,8 @@ pub struct Memory {
     pub accepted: Option<Record>,
     /// It is known that a quorum had this record.
     pub committed: Version,
+    /// Random, of a member that lost what it remembered before; otherwise 0.
+    pub life: u64,
 }
 
 /// What a member is asked.
@@ -43,6 +49,8 @@ pub enum Request {
     Propose(Record),
     /// This record is committed. Needs no answer.
     Committed(Ballot, Version),
+    /// This record is committed, and names the life of a member that has no memory: remember it, and be a member.
+    Welcome(Record),
 }
 
 /// What a member answers.
@@ -50,8 +58,15 @@ pub enum Request {
 pub enum Answer {
     /// To a read.
     Known(Tag, Memory),
-    /// It promised, and its own head does not serve the pool. Holds the newest record that it accepted.
-    Promised(Ballot, Option<Record>),
+    /// It promised, and its own head does not serve the pool.
+    Promised {
+        /// To whom.
+        ballot: Ballot,
+        /// The newest record that it accepted.
+        record: Option<Record>,
+        /// In which life.
+        life: u64,
+    },
     /// Its own head serves the pool.
     Serves(Ballot),
     /// It accepted.
@@ -63,6 +78,8 @@ pub enum Answer {
         /// To whom it promised.
         promised: Ballot,
     },
+    /// To a read: it lost what it remembered, and is no member until a record names this life.
+    Forgot(Tag, u64),
 }
 
 /// What follows from a request.
@@ -74,6 +91,15 @@ pub struct Reply {
     pub answer: Option<Answer>,
 }
 
+impl Reply {
+    fn none() -> Self {
+        Self {
+            write: None,
+            answer: None,
+        }
+    }
+}
+
 impl Memory {
     /// Of a member that was there when the pool was made.
     pub fn new(record: Record) -> Self {
@@ -81,7 +107,21 @@ impl Memory {
             promised: record.ballot,
             committed: record.version(),
             accepted: Some(record),
+            life: 0,
         }
+    }
+
+    /// Of a member that lost what it remembered, by a person's word. `life`: random, not 0.
+    pub fn again(life: u64) -> Self {
+        Self {
+            life,
+            ..Self::default()
+        }
+    }
+
+    /// Whether it lost what it remembered, and was not told of anything since.
+    pub fn is_lost(&self) -> bool {
+        self.life != 0 && self.accepted.is_none()
     }
 
     /// The newest record, if it is known to be committed.
@@ -91,8 +131,11 @@ impl Memory {
         is_known.then_some(record)
     }
 
-    /// Answers a request. `serves`: the owner of the pool is on this very head.
-    pub fn handle(&self, request: Request, serves: bool) -> Reply {
+    /// Answers a request to member `me`. `serves`: the owner of the pool is on this very head.
+    pub fn handle(&self, me: MemberId, request: Request, serves: bool) -> Reply {
+        if self.is_lost() {
+            return self.handle_lost(me, request);
+        }
         match request {
             Request::Read(tag) => Reply {
                 write: None,
@@ -109,8 +152,40 @@ impl Memory {
             {
                 self.refuse(record.ballot)
             }
+            // This is a machine that was replaced, or an old copy of its file: another life counts.
+            Request::Propose(record) if record.life(me) != self.life => Reply::none(),
             Request::Propose(record) => self.propose(record),
             Request::Committed(ballot, version) => self.learn(ballot, version),
+            // The answer was lost.
+            Request::Welcome(record) if self.accepted.as_ref() == Some(&record) => Reply {
+                write: None,
+                answer: Some(Answer::Accepted(record.ballot, record.version())),
+            },
+            Request::Welcome(record) => self.welcome(me, record),
+        }
+    }
+
+    fn handle_lost(&self, me: MemberId, request: Request) -> Reply {
+        match request {
+            Request::Read(tag) => Reply {
+                write: None,
+                answer: Some(Answer::Forgot(tag, self.life)),
+            },
+            Request::Welcome(record) => self.welcome(me, record),
+            Request::Claim { .. } | Request::Propose(_) | Request::Committed(..) => Reply::none(),
+        }
+    }
+
+    fn welcome(&self, me: MemberId, record: Record) -> Reply {
+        if !self.is_lost() || record.life(me) != self.life {
+            return Reply::none();
+        }
+        Reply {
+            answer: Some(Answer::Accepted(record.ballot, record.version())),
+            write: Some(Self {
+                life: self.life,
+                ..Self::new(record)
+            }),
         }
     }
 
@@ -127,7 +202,11 @@ impl Memory {
         };
         Reply {
             write: is_newer.then_some(promised),
-            answer: Some(Answer::Promised(ballot, self.accepted.clone())),
+            answer: Some(Answer::Promised {
+                ballot,
+                record: self.accepted.clone(),
+                life: self.life,
+            }),
         }
     }
 
@@ -147,15 +226,13 @@ impl Memory {
             .is_some_and(|known| known.version() > version && ballot == known.ballot);
         // A record that came late: what it said was replaced by its own proposer.
         if has_newer {
-            return Reply {
-                write: None,
-                answer: None,
-            };
+            return Reply::none();
         }
         let accepted = Self {
             promised: ballot,
             accepted: Some(record),
             committed: self.committed,
+            life: self.life,
         };
         Reply {
             write: (accepted != *self).then_some(accepted),
@@ -192,12 +269,18 @@ mod tests {
     use super::*;
     use crate::legs::record::DiskId;
 
+    const ME: MemberId = MemberId(2);
+
     fn ballot(epoch: u64, nonce: u64) -> Ballot {
         Ballot { epoch, nonce }
     }
 
     fn memory() -> Memory {
         Memory::new(Record::new(1, ballot(3, 1), [DiskId(1)]))
+    }
+
+    fn handle(memory: &Memory, request: Request, serves: bool) -> Reply {
+        memory.handle(ME, request, serves)
     }
 
     fn claim(ballot: Ballot) -> Request {
@@ -207,26 +290,30 @@ mod tests {
 
     #[test]
     fn an_epoch_is_promised_once() {
-        let reply = memory().handle(claim(ballot(4, 8)), false);
+        let reply = handle(&memory(), claim(ballot(4, 8)), false);
         let promised = reply.write.expect("to be written");
-        assert!(matches!(reply.answer, Some(Answer::Promised(_, Some(_)))));
-        let again = promised.handle(claim(ballot(4, 8)), false);
+        assert!(matches!(
+            reply.answer,
+            Some(Answer::Promised {
+                record: Some(_),
+                ..
+            })
+        ));
+        let again = handle(&promised, claim(ballot(4, 8)), false);
         assert_eq!(again.write, None);
-        assert!(matches!(again.answer, Some(Answer::Promised(..))));
+        assert!(matches!(again.answer, Some(Answer::Promised { .. })));
         for late in [ballot(4, 9), ballot(3, 1)] {
-            let refused = promised.handle(claim(late), false);
+            let refused = handle(&promised, claim(late), false);
             assert!(matches!(refused.answer, Some(Answer::Refused { .. })));
         }
     }
 
     #[test]
     fn a_record_of_an_older_tenure_is_refused() {
-        let promised = memory()
-            .handle(claim(ballot(4, 8)), false)
-            .write
-            .expect("new");
+        let promised = handle(&memory(), claim(ballot(4, 8)), false);
+        let promised = promised.write.expect("new");
         let old = Record::new(1, ballot(3, 1), []);
-        let reply = promised.handle(Request::Propose(old), false);
+        let reply = handle(&promised, Request::Propose(old), false);
         assert!(matches!(reply.answer, Some(Answer::Refused { .. })));
         assert_eq!(reply.write, None);
     }
@@ -239,27 +326,68 @@ mod tests {
             sequence: 4,
             ..newer.clone()
         };
-        let accepted = memory()
-            .handle(Request::Propose(newer), false)
-            .write
-            .expect("new");
-        let reply = accepted.handle(Request::Propose(late), false);
+        let accepted = handle(&memory(), Request::Propose(newer), false);
+        let accepted = accepted.write.expect("new");
+        let reply = handle(&accepted, Request::Propose(late), false);
         assert_eq!((reply.write, reply.answer), (None, None));
     }
 
     #[test]
     fn a_head_that_serves_promises_nothing_and_accepts_nothing_of_others() {
-        let reply = memory().handle(claim(ballot(9, 9)), true);
+        let reply = handle(&memory(), claim(ballot(9, 9)), true);
         assert_eq!(reply.answer, Some(Answer::Serves(ballot(9, 9))));
         assert_eq!(reply.write, None);
         let other = Record::new(1, ballot(9, 9), [DiskId(1)]);
-        let reply = memory().handle(Request::Propose(other), true);
+        let reply = handle(&memory(), Request::Propose(other), true);
         let (asked, promised) = (ballot(9, 9), ballot(3, 1));
         let refused = Answer::Refused { asked, promised };
         assert_eq!((reply.answer, reply.write), (Some(refused), None));
         let mut own = Record::new(1, ballot(3, 1), [DiskId(1)]);
         own.sequence = 2;
-        let reply = memory().handle(Request::Propose(own), true);
+        let reply = handle(&memory(), Request::Propose(own), true);
         assert!(matches!(reply.answer, Some(Answer::Accepted(..))));
+    }
+
+    fn named(life: u64) -> Record {
+        let mut record = Record::new(1, ballot(5, 6), [DiskId(1)]);
+        record.lives.insert(ME, life);
+        record
+    }
+
+    #[test]
+    fn a_member_that_lost_its_memory_is_none_until_a_record_names_its_life() {
+        let lost = Memory::again(70);
+        let tag = Tag { boot: 3, number: 1 };
+        let reply = handle(&lost, Request::Read(tag), false);
+        assert_eq!(reply.answer, Some(Answer::Forgot(tag, 70)));
+        for request in [
+            claim(ballot(9, 9)),
+            Request::Propose(named(70)),
+            Request::Welcome(named(71)),
+            Request::Welcome(Record::new(1, ballot(5, 6), [DiskId(1)])),
+        ] {
+            let reply = handle(&lost, request.clone(), false);
+            assert_eq!(reply, Reply::none(), "{request:?}");
+        }
+        let welcomed = handle(&lost, Request::Welcome(named(70)), false);
+        let told = welcomed.write.expect("to be written");
+        assert_eq!(told.promised, ballot(5, 6));
+        let again = handle(&told, Request::Welcome(named(70)), false);
+        assert_eq!((again.write, again.answer), (None, welcomed.answer));
+        let reply = handle(&told, claim(ballot(6, 1)), false);
+        let promised = matches!(reply.answer, Some(Answer::Promised { life: 70, .. }));
+        assert!(promised, "{:?}", reply.answer);
+        let older = Record {
+            sequence: 4,
+            ..named(70)
+        };
+        assert_eq!(handle(&told, Request::Welcome(older), false), Reply::none());
+    }
+
+    /// Its machine was replaced, or an old copy of its file was put back.
+    #[test]
+    fn a_member_of_another_life_does_not_vote_for_a_record() {
+        let reply = handle(&memory(), Request::Propose(named(70)), false);
+        assert_eq!(reply, Reply::none());
     }
 }

@@ -135,6 +135,8 @@ pub struct Record {
     pub stale: BTreeMap<DiskId, Stale>,
     /// Disks with a history that is not this pool's. Nothing is written to them.
     pub divergent: BTreeSet<DiskId>,
+    /// Members that lost what they remembered, each with the life in which it counts now; 0 for others.
+    pub lives: BTreeMap<MemberId, u64>,
 }
 
 impl Record {
@@ -149,7 +151,13 @@ impl Record {
             current: disks.into_iter().map(|disk| (disk, first)).collect(),
             stale: BTreeMap::new(),
             divergent: BTreeSet::new(),
+            lives: BTreeMap::new(),
         }
+    }
+
+    /// The life of a member in which it counts: 0 until it lost what it remembered.
+    pub fn life(&self, member: MemberId) -> u64 {
+        self.lives.get(&member).copied().unwrap_or_default()
     }
 
     /// Its place.

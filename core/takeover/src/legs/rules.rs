@@ -43,6 +43,8 @@ pub(super) enum Rule {
     SinceOutlivesTheResilver,
     /// A leg is current only after its resilver, synced groups and a flush.
     ReturnIsComplete,
+    /// What ended says of which session it was.
+    ReturnsNameTheirSession,
     /// From the proposal to make a leg current on, its errors are withheld.
     GrowthBindsFromItsProposal,
     /// A record says that a stale leg is written before it is.
@@ -65,6 +67,12 @@ pub(super) enum Rule {
     OwnersPromiseNothing,
     /// It accepts nothing of others either.
     OwnersAcceptNothing,
+    /// A member that lost its memory does not vote until it was told of a record that names its life.
+    LostMembersDoNotVote,
+    /// It is told after that record is committed.
+    WelcomeAfterTheCommit,
+    /// Promises of a life count only beside records that name it.
+    PromisesOfThisLife,
     /// Two heads: a fence stands in for a vote until its victim is heard.
     FenceEndsWhenHeard,
     /// Two heads: after a boot the own copy is not enough.

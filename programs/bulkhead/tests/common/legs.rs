@@ -127,7 +127,7 @@ impl Head {
         }
     }
 
-    fn config(&self) -> String {
+    pub fn config(&self) -> String {
         self.machine.path("legs.toml").display().to_string()
     }
 
@@ -425,6 +425,46 @@ impl Pair {
         command.arg("--folder").arg(folder.join("state"));
         command.arg("--desk").arg(folder.join("desk"));
         command
+    }
+
+    /// Runs a command of the witness; whether it succeeded, and what it says.
+    pub fn witness_does(&self, words: &[&str]) -> (bool, String) {
+        let done = self.witness_command(words).output().expect("it runs");
+        let said = [done.stdout, done.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        (done.status.success(), said)
+    }
+
+    /// What the witness has for the pool.
+    pub fn witness_file(&self) -> PathBuf {
+        let folder = self.witness_folder.as_ref().expect("there is one").path();
+        folder.join("state/77.legs")
+    }
+
+    /// Waits until the witness remembers a record.
+    pub fn await_witness_told(&self) {
+        super::eventually("the witness was told", || {
+            let (_, said) = self.witness_does(&["status"]);
+            said.contains("pool 77: record")
+        });
+    }
+
+    /// Another machine takes the place of the witness: another key, and nothing remembered. Heads read of it when they start.
+    pub fn replace_witness(&mut self) {
+        self.witness.kill();
+        self.witness_folder = Some(tempfile::tempdir().expect("a folder"));
+        let (_, identity) = self.witness_does(&["identity"]);
+        for head in [&self.a, &self.b] {
+            let path = head.config();
+            let text = std::fs::read_to_string(&path).expect("written");
+            let (before, rest) = text.split_once("[members.w]").expect("a witness");
+            let (own, after) = rest.split_once("fingerprint = \"").expect("its key");
+            let after = after.split_once('"').expect("its end").1;
+            let identity = identity.trim();
+            let text = format!("{before}[members.w]{own}fingerprint = \"{identity}\"{after}");
+            std::fs::write(&path, text).expect("written");
+        }
+        self.start_witness();
     }
 
     pub fn start_witness(&mut self) {

@@ -89,8 +89,13 @@ impl World {
 
     /// A member takes a request and writes what it has to.
     pub(super) fn answer(&mut self, member: u8, request: Request) -> Option<crate::legs::Answer> {
+        let is_welcome = matches!(request, Request::Welcome(_));
         let head = self.member(member)?;
-        let reply = head.known().handle(request, head.owner.has_tenure());
+        let serves = head.owner.has_tenure();
+        let reply = head.known().handle(member_id(member), request, serves);
+        if is_welcome && reply.write.is_some() {
+            cover("a member that lost its memory is one again");
+        }
         if let Some(memory) = reply.write {
             match holds(Rule::MembersWriteBeforeTheyAnswer) {
                 true => head.memory = memory,
@@ -271,8 +276,8 @@ impl World {
                 is_flushed,
                 group: copied,
             };
-            let event = Event::Returned(disk_id(io.disk), completeness);
-            self.event(setup, io.from, event);
+            let returned = Payload::Returned(io.disk, io.session, completeness);
+            self.send(io.from, io.from, returned);
         }
         if let Some(event) = self.look_for_end(io.from) {
             self.event(setup, io.from, event);

@@ -2,7 +2,9 @@
 
 use super::search::last_notice;
 use super::steps::Step;
-use super::world::{Envelope, Fault, Kind, Payload, Setup, Start, World, disk_id, member_id};
+use super::world::{
+    Envelope, Fault, Kind, Payload, Setup, Start, WITNESS, World, disk_id, member_id,
+};
 use crate::legs::{Newer, Notice, Refusal};
 
 const KINDS: [Kind; 3] = [Kind::TwoHeads, Kind::Witness, Kind::ThreeHeads];
@@ -368,5 +370,43 @@ fn a_disk_that_was_written_elsewhere_is_left_alone_until_a_person_gives_it_up() 
         world.then(&setup, Step::LegBack { head: 0, disk: 1 });
         assert_eq!(world.committed.current.len(), 2, "{kind:?}");
         assert_eq!(world.violation, None);
+    }
+}
+
+/// The witness, or the third head.
+fn third(kind: Kind) -> u8 {
+    match kind {
+        Kind::Witness => WITNESS,
+        _ => 2,
+    }
+}
+
+#[test]
+fn a_member_that_lost_its_memory_is_no_vote_until_the_owner_has_told_it() {
+    for kind in [Kind::Witness, Kind::ThreeHeads] {
+        let (setup, mut world) = begin(kind, Start::Served);
+        world.take(&setup, Step::Forget(third(kind)));
+        world.take(&setup, Step::Crash(1));
+        assert!(!write(&setup, &mut world, 0), "{kind:?}: by whose vote?");
+    }
+}
+
+#[test]
+fn a_member_that_was_told_anew_votes_and_a_second_loss_is_survived() {
+    for kind in [Kind::Witness, Kind::ThreeHeads] {
+        let (setup, mut world) = begin(kind, Start::Served);
+        world.take(&setup, Step::Forget(third(kind)));
+        world.then(&setup, Step::Look(0));
+        assert_eq!(world.committed.life(member_id(third(kind))), 1, "{kind:?}");
+        world.take(&setup, Step::Crash(1));
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+        assert!(!world.committed.current.contains_key(&disk_id(1)));
+        // The owner dies, too: nobody opens what lacks the write.
+        world.take(&setup, Step::Crash(0));
+        world.take(&setup, Step::Boot(1));
+        let why = refusal(&setup, &mut world, 1);
+        assert!(matches!(why, Refusal::Stale(_)), "{kind:?}: {why:?}");
+        world.take(&setup, Step::Boot(0));
+        opens(&setup, &mut world, 0);
     }
 }

@@ -1,7 +1,7 @@
 //! What must hold in every state, by name.
 
 use super::world::{Content, FOREIGN, Setup, World, disk_id, disk_of};
-use crate::legs::Record;
+use crate::legs::{Memory, Record};
 
 /// Looked at after every step.
 pub(super) fn check(world: &mut World) {
@@ -46,16 +46,10 @@ pub(super) fn on_import(world: &mut World, disks: &[u8], newest: Content) {
 pub(super) fn on_release(world: &mut World, setup: &Setup, head: u8, disk: u8) {
     let disk = disk_id(disk);
     let is_out = |record: &Record| !record.current.contains_key(&disk);
-    let knows = |index: usize| {
-        let accepted = world.heads[index].memory.accepted.as_ref();
-        accepted.is_some_and(is_out)
-    };
-    let heads = (0..world.heads.len()).filter(|index| knows(*index)).count();
-    let witness = world
-        .witness
-        .as_ref()
-        .and_then(|one| one.memory.accepted.as_ref());
-    let count = heads + usize::from(witness.is_some_and(is_out));
+    // Who lost its memory acts on no record.
+    let knows = |memory: &Memory| memory.accepted.as_ref().map_or(memory.is_lost(), is_out);
+    let heads = world.heads.iter().chain(&world.witness);
+    let count = heads.filter(|one| knows(&one.memory)).count();
     let is_durable = match setup.configs[usize::from(head)].other_of_two() {
         None => count >= setup.configs[usize::from(head)].members().len().min(2),
         Some(_) => {
@@ -63,7 +57,8 @@ pub(super) fn on_release(world: &mut World, setup: &Setup, head: u8, disk: u8) {
             let heard = other.owner.heard_record();
             // One that is frozen knows nothing any more when it goes on.
             let runs = other.is_up && !other.is_frozen;
-            knows(usize::from(head)) && (!runs || heard.is_none_or(is_out)) || count >= 2
+            knows(&world.heads[usize::from(head)].memory) && (!runs || heard.is_none_or(is_out))
+                || count >= 2
         }
     };
     if !is_durable {

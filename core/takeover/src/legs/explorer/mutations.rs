@@ -14,8 +14,8 @@ const WALKS_WITH_MAX: u64 = 40;
 const WALK_STEPS_MAX: usize = 250;
 
 use Fault::{
-    Crash, Cut, DiskFails, ForeignImport, Freeze, Hurry, LenderRestart, LinkLost, Lose, OlderImage,
-    ServerCrash,
+    Crash, Cut, DiskFails, ForeignImport, Forget, Freeze, Hurry, LenderRestart, LinkLost, Lose,
+    OlderImage, ServerCrash,
 };
 
 /// A rule, and where it is looked for.
@@ -46,8 +46,8 @@ const fn mutation(
 
 use Kind::{TwoHeads, Witness};
 use Start::{
-    Abroad, Aged, Ahead, Alone, Degraded, Frozen, Grown, New, Proposed, Relapsed, Served, Torn,
-    Usurped,
+    Abroad, Aged, Ahead, Alone, Degraded, Forgotten, Frozen, Grown, Late, New, Proposed, Relapsed,
+    Served, Torn, Unheard, Usurped,
 };
 
 #[rustfmt::skip]
@@ -77,6 +77,9 @@ const MUTATIONS: &[Mutation] = &[
     mutation(Rule::ProofOfTheStop, Witness, Served, &[Cut], (1, 1, 1)),
     mutation(Rule::ProofForOneTenure, Witness, Abroad, &[Cut, Hurry, Lose], (2, 2, 1)),
     mutation(Rule::OwnersPromiseNothing, Witness, Served, &[], (0, 1, 1)),
+    mutation(Rule::LostMembersDoNotVote, Witness, Alone, &[Forget, Crash], (2, 1, 1)),
+    mutation(Rule::WelcomeAfterTheCommit, Witness, Unheard, &[ServerCrash], (1, 1, 2)),
+    mutation(Rule::PromisesOfThisLife, Witness, Forgotten, &[Cut, Hurry], (2, 0, 1)),
     mutation(Rule::FenceEndsWhenHeard, TwoHeads, Served, &[DiskFails, Hurry, Cut, Crash], (4, 1, 2)),
     mutation(Rule::UnsureAfterBoot, TwoHeads, Alone, &[Crash], (1, 1, 1)),
     mutation(Rule::AnswersOfThisBoot, TwoHeads, Served, &[Hurry, Cut, Crash], (3, 1, 2)),
@@ -95,6 +98,8 @@ const SPARES: &[Mutation] = &[
     mutation(Rule::OwnersAcceptNothing, TwoHeads, Served, &[Freeze, Hurry], (2, 1, 2)),
     // A leg that lacks more than the record says does not have the root of the group before: all of it is copied.
     mutation(Rule::SinceTheFirstUnconfirmed, Witness, Served, &[DiskFails], (1, 0, 2)),
+    // The late end of an earlier return names a group that is on the leg by now, and the pool has to pass that one first.
+    mutation(Rule::ReturnsNameTheirSession, Witness, Late, &[], (0, 0, 2)),
     // A claim of an old tenure would end the session of the owner. It gets no further: members refuse its record, and
     // another incarnation of the lender resumes nothing.
     mutation(Rule::LendersKeepTheirEpoch, Witness, Usurped, &[LinkLost, LenderRestart], (2, 0, 2)),

@@ -4,7 +4,7 @@ mod effects;
 mod starts;
 
 use super::world::{Envelope, FOREIGN, Fault, Payload, Progress, Resilver, Setup, World, disk_id};
-use crate::legs::{Stale, Version};
+use crate::legs::{Memory, Stale, Version};
 
 /// One step of the world. A trace of them can be replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,6 +59,9 @@ pub(super) enum Step {
     ForeignImport(u8),
     TakeImage(u8),
     PutImageBack(u8),
+    Forget(u8),
+    /// The owner on a head asks all members what they remember.
+    Look(u8),
     Discard {
         head: u8,
         disk: u8,
@@ -97,6 +100,12 @@ impl World {
                 false if self.may(setup, Fault::Cut) => steps.push(Step::Cut(one, other)),
                 false => {}
             }
+        }
+        // Two heads have no rule for that: the one that lost its memory stays silent.
+        let members = self.members();
+        if self.may(setup, Fault::Forget) && members.len() == 3 {
+            let up = members.into_iter().filter(|member| self.is_up(*member));
+            steps.extend(up.map(Step::Forget));
         }
         if self.may(setup, Fault::PowerLoss) && self.heads.iter().any(|head| head.is_up) {
             steps.push(Step::PowerLoss);
@@ -152,6 +161,13 @@ impl World {
                 self.idle_steps(setup, at, steps);
             } else if self.is_quiet(at) || self.may(setup, Fault::Hurry) {
                 steps.push(Step::Deadline(at));
+            }
+            let is_lost = |member: &u8| {
+                let is_reached = self.is_up(*member) && !self.is_cut(at, *member);
+                is_reached && self.memory(*member).is_some_and(Memory::is_lost)
+            };
+            if head.owner.has_tenure() && self.members().iter().any(is_lost) {
+                steps.push(Step::Look(at));
             }
             self.server_steps(setup, at, steps);
         }

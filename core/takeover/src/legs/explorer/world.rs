@@ -2,8 +2,8 @@
 //! and clients whose acknowledged writes are counted.
 
 use crate::legs::{
-    Answer, Ballot, Config, DiskId, Kept, LegGroup, Lender, LenderAnswer, LenderRequest, MemberId,
-    Membership, Memory, Owner, Record, Request, Roots, Session,
+    Answer, Ballot, Completeness, Config, DiskId, Kept, LegGroup, Lender, LenderAnswer,
+    LenderRequest, MemberId, Membership, Memory, Owner, Record, Request, Roots, Session,
 };
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub(super) const fn idle_groups(write: u8) -> u8 {
 }
 /// The number of a write that is of no client and of no owner of this pool.
 pub(super) const FOREIGN: u16 = 1 << 15;
-const WITNESS: u8 = 8;
+pub(super) const WITNESS: u8 = 8;
 
 /// Writes by their numbers, one bit each.
 pub(super) type Writes = u16;
@@ -85,6 +85,8 @@ pub(super) enum Payload {
     LenderAnswer(u8, LenderAnswer),
     Io(Io),
     IoDone(Io, bool),
+    /// Of the driver to the owner on the same head.
+    Returned(u8, Session, Completeness),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -101,12 +103,13 @@ impl Envelope {
             Payload::Request(Request::Read(_)) => 0,
             Payload::Request(Request::Claim { .. }) => 1,
             Payload::Request(Request::Propose(_)) => 2,
-            Payload::Request(Request::Committed(..)) => 3,
+            Payload::Request(Request::Committed(..) | Request::Welcome(_)) => 3,
             Payload::Answer(_) => 4,
             Payload::LenderRequest(..) => 5,
             Payload::LenderAnswer(..) => 6,
             Payload::Io(_) => 7,
             Payload::IoDone(..) => 8,
+            Payload::Returned(..) => 9,
         };
         (self.from, self.to, kind)
     }
@@ -245,6 +248,8 @@ pub(super) struct World {
     pub(super) committed: Rc<Record>,
     /// A fence was reported and not done.
     pub(super) has_lie: bool,
+    /// How often a member lost what it remembered.
+    pub(super) lives: u8,
     pub(super) violation: Option<&'static str>,
 }
 
@@ -279,6 +284,8 @@ pub(super) enum Fault {
     ForeignImport,
     /// A stale disk is put back as it was before.
     OlderImage,
+    /// A member loses what it remembers, and a person says that it may be told anew.
+    Forget,
     Hurry,
     Discard,
     Close,
@@ -334,6 +341,15 @@ pub(super) enum Start {
     /// As served; then head 0 died when the root of a write was on the leg of head 1 only. It serves it again, without that leg,
     /// and one write was made since.
     Ahead,
+    /// As usurped; then the witness lost what it remembered, and the heads do not hear each other.
+    Unheard,
+    /// As degraded; then the leg of head 1 came back, was copied to, and failed before the owner heard that it is complete. One write was
+    /// made since. The leg works again, and the owner has still not heard.
+    Late,
+    /// As served; head 1 wanted the pool and was told that head 0 is off, which is not so. Its member promised, lost that, and was
+    /// told of the record anew. Then the leg of head 1 failed and works again. The witness has neither heard of that nor of the
+    /// claim, and one write was made since.
+    Forgotten,
 }
 
 pub(super) fn disk_id(disk: u8) -> DiskId {
@@ -474,6 +490,7 @@ impl Setup {
             births: [0; 8],
             committed: Rc::new(record),
             has_lie: false,
+            lives: 0,
             violation: None,
         }
     }
@@ -522,8 +539,7 @@ impl World {
     }
 
     pub(super) fn pairs(&self) -> Vec<(u8, u8)> {
-        let mut members: Vec<u8> = (0..self.heads.len() as u8).collect();
-        members.extend(self.witness.as_ref().map(|_| WITNESS));
+        let members = self.members();
         let pairs = members
             .iter()
             .flat_map(|one| members.iter().map(|other| (*one, *other)));
@@ -542,6 +558,18 @@ impl World {
             let envelope = Rc::new(envelope);
             self.net.insert(at, Sent { key, envelope });
         }
+    }
+
+    /// All members, by their numbers.
+    pub(super) fn members(&self) -> Vec<u8> {
+        let mut members: Vec<u8> = (0..self.heads.len() as u8).collect();
+        members.extend(self.witness.as_ref().map(|_| WITNESS));
+        members
+    }
+
+    pub(super) fn memory(&self, member: u8) -> Option<&Memory> {
+        let head = self.heads.get(usize::from(member));
+        head.or(self.witness.as_ref()).map(|one| one.known())
     }
 
     /// The blocks of `history` that were written in `since` or later.

@@ -16,7 +16,7 @@ use super::membership::{Config, StandIn};
 use super::record::{DiskId, MemberId, Record, Session, Version};
 use super::refusal::{Notice, Refusal};
 use super::rules::{Rule, holds};
-use opening::{Admitting, Claiming, Fencing, Reading};
+use opening::{Admitting, Claiming, Fencing, Promise, Reading};
 use std::collections::BTreeMap;
 use tenure::Tenure;
 
@@ -32,6 +32,8 @@ pub enum Event {
     },
     /// Two heads: time to ask the other one what it knows. Does no harm at any time.
     Listen,
+    /// Three members: time to ask all of them whether they lost what they remembered. Does no harm at any time.
+    Look,
     /// Something arrived from another head, of whatever kind. Given before that itself is.
     Heard(MemberId),
     /// This head did not run for a while, so that others may have taken it for one that is off. Given before anything else that
@@ -71,7 +73,16 @@ pub enum Event {
         newest_group: u64,
     },
     /// The resilver of a disk has come to an end.
-    Returned(DiskId, Completeness),
+    Returned {
+        /// Which.
+        disk: DiskId,
+        /// By which it was written. Of an earlier one it says nothing: the disk may have been away since.
+        session: Session,
+        /// What it holds.
+        completeness: Completeness,
+    },
+    /// The resilver of a disk that this session wrote failed.
+    ReturnFailed(DiskId, Session),
     /// A person said that a divergent disk may be overwritten.
     Discard(DiskId),
     /// The pool is exported.
@@ -79,7 +90,7 @@ pub enum Event {
 }
 
 /// What is known of a disk whose resilver ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Completeness {
     /// Its DTL is empty.
     pub lacks_nothing: bool,
@@ -191,7 +202,7 @@ impl Owner {
         }
     }
 
-    /// Two heads: what the other one is asked with that nobody waits for.
+    /// What members are asked with that nobody waits for.
     pub fn listening_tag(&self) -> Tag {
         Tag {
             boot: self.boot,
@@ -221,9 +232,10 @@ impl Owner {
         match (answer, &self.phase) {
             (Answer::Known(tag, _), Phase::Reading(_)) => self.is_of_use(*tag),
             (Answer::Known(tag, _), _) => self.is_of_use(*tag) && config.other_of_two().is_some(),
-            (Answer::Promised(ballot, _) | Answer::Serves(ballot), Phase::Claiming(one)) => {
+            (Answer::Promised { ballot, .. } | Answer::Serves(ballot), Phase::Claiming(one)) => {
                 one.ballot() == *ballot
             }
+            (Answer::Forgot(..), Phase::Tenure(_)) => true,
             (Answer::Refused { asked, .. }, Phase::Claiming(one)) => one.ballot() == *asked,
             (Answer::Refused { asked, .. }, Phase::Tenure(one)) => one.ballot() == *asked,
             (Answer::Accepted(ballot, version), Phase::Tenure(one)) => {
@@ -261,6 +273,7 @@ impl Owner {
             Event::Open { nonce, word } if self.is_idle() => self.open(config, nonce, word, out),
             Event::Open { .. } => {}
             Event::Listen => self.listen(config, out),
+            Event::Look => self.look(config, out),
             Event::Heard(head) => self.on_heard(config, head, out),
             Event::Thawed if holds(Rule::FreezesAreNoticed) => self.on_thaw(config, out),
             Event::Thawed => {}
@@ -278,7 +291,8 @@ impl Owner {
             | Event::LegFailed { .. }
             | Event::LinkLost { .. }
             | Event::LegBack { .. }
-            | Event::Returned(..)
+            | Event::Returned { .. }
+            | Event::ReturnFailed(..)
             | Event::Discard(_)
             | Event::Exported => {
                 self.in_tenure(config, out, |tenure, step| tenure.take(step, event));
@@ -336,6 +350,16 @@ impl Owner {
     fn listen(&mut self, config: &Config, out: &mut Actions) {
         if let (Some(other), true) = (config.other_of_two(), self.is_idle()) {
             out.push(Action::Ask(other, Request::Read(self.listening_tag())));
+        }
+    }
+
+    /// What members remember is of no use to an owner. That one remembers nothing is.
+    fn look(&mut self, config: &Config, out: &mut Actions) {
+        let is_by_quorum = config.other_of_two().is_none();
+        if self.has_tenure() && is_by_quorum {
+            for member in config.members() {
+                out.push(Action::Ask(member, Request::Read(self.listening_tag())));
+            }
         }
     }
 
@@ -419,8 +443,13 @@ impl Owner {
     ) {
         match answer {
             Answer::Known(tag, memory) => self.on_known(config, own, from, tag, memory, out),
-            Answer::Promised(ballot, record) => {
-                self.on_promise(config, own, from, ballot, record, out);
+            Answer::Promised {
+                ballot,
+                record,
+                life,
+            } => {
+                let promise = Promise { record, life };
+                self.on_promise(config, own, from, ballot, promise, out);
             }
             Answer::Serves(ballot) => self.on_serves(from, ballot, out),
             Answer::Accepted(ballot, version) => {
@@ -434,6 +463,12 @@ impl Owner {
                     tenure.on_refused(step, from, asked);
                 });
             }
+            Answer::Forgot(tag, life) if self.is_of_use(tag) => {
+                self.in_tenure(config, out, |tenure, step| {
+                    tenure.on_forgot(step, from, life);
+                });
+            }
+            Answer::Forgot(..) => {}
         }
     }
 }

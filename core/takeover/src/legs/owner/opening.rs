@@ -30,7 +30,14 @@ pub(super) struct Claiming {
     /// The owner that the judged record names is off, by a fence that was asked for after the record was read, or by a word.
     is_owner_off: bool,
     has_word: bool,
-    promises: BTreeMap<MemberId, Option<Record>>,
+    promises: BTreeMap<MemberId, Promise>,
+}
+
+/// What a member that promised remembers, and in which life.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Promise {
+    pub(super) record: Option<Record>,
+    pub(super) life: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -245,7 +252,7 @@ impl Owner {
         own: &Memory,
         from: MemberId,
         ballot: Ballot,
-        record: Option<Record>,
+        promise: Promise,
         out: &mut Actions,
     ) {
         let (is_sure, mut by) = (self.is_sure(), self.stand_in(config));
@@ -255,20 +262,25 @@ impl Owner {
         if claiming.ballot != ballot {
             return;
         }
-        claiming.promises.insert(from, record);
+        claiming.promises.insert(from, promise);
         by.is_other_fenced &= is_sure || claiming.has_word;
         by.is_sole = is_sole(config, own);
-        let promised = claiming.promises.keys().copied().collect();
-        if config.may_claim(&promised, by) && claiming.is_owner_stopped(config) {
+        let newest = claiming.newest(self.heard.as_ref());
+        let promised = claiming.promised_beside(&newest);
+        if config.may_claim(&promised, by) && claiming.is_owner_stopped(config, &promised) {
             let claiming = claiming.clone();
-            self.begin_admission(own, &claiming, out);
+            self.begin_admission(own, &claiming, newest, out);
         }
     }
 
-    fn begin_admission(&mut self, own: &Memory, claiming: &Claiming, out: &mut Actions) {
-        let promised = claiming.promises.values().flatten().cloned();
-        let records = promised.chain(self.heard.clone());
-        let mut base = records.fold(claiming.judged.clone(), Record::newer);
+    fn begin_admission(
+        &mut self,
+        own: &Memory,
+        claiming: &Claiming,
+        newest: Record,
+        out: &mut Actions,
+    ) {
+        let mut base = newest;
         if !holds(Rule::NewestRecordOfTheQuorum) {
             base = own.accepted.clone().unwrap_or(base);
         }
@@ -390,11 +402,28 @@ impl Claiming {
         self.ballot
     }
 
-    /// A head that promised does not serve the pool, and cannot begin to by an older epoch.
-    fn is_owner_stopped(&self, config: &Config) -> bool {
-        let is_stopped = |owner: MemberId| {
-            owner == config.me || self.is_owner_off || self.promises.contains_key(&owner)
+    /// The newest record that anybody named.
+    fn newest(&self, heard: Option<&Record>) -> Record {
+        let promised = self.promises.values();
+        let promised = promised.filter_map(|promise| promise.record.as_ref());
+        let records = promised.chain(heard).cloned();
+        records.fold(self.judged.clone(), Record::newer)
+    }
+
+    /// Who promised in the life that this record names. What a member promised in an earlier one, it may have forgotten.
+    fn promised_beside(&self, newest: &Record) -> BTreeSet<MemberId> {
+        let counts = |member: MemberId, promise: &Promise| {
+            promise.life == newest.life(member) || !holds(Rule::PromisesOfThisLife)
         };
+        let promises = self.promises.iter();
+        let counted = promises.filter(|(member, promise)| counts(**member, promise));
+        counted.map(|(member, _)| *member).collect()
+    }
+
+    /// A head that promised does not serve the pool, and cannot begin to by an older epoch.
+    fn is_owner_stopped(&self, config: &Config, promised: &BTreeSet<MemberId>) -> bool {
+        let is_stopped =
+            |owner: MemberId| owner == config.me || self.is_owner_off || promised.contains(&owner);
         self.judged.owner.is_none_or(is_stopped) || !holds(Rule::ProofOfTheStop)
     }
 }

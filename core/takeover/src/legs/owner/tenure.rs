@@ -120,6 +120,8 @@ pub(super) struct Tenure {
     numbers: BTreeMap<DiskId, u32>,
     /// Members that promised to another tenure.
     refused: BTreeSet<MemberId>,
+    /// Members that lost what they remembered and are to be told, by their lives.
+    lost: BTreeMap<MemberId, u64>,
 }
 
 impl Tenure {
@@ -133,6 +135,7 @@ impl Tenure {
             legs,
             numbers: BTreeMap::new(),
             refused: BTreeSet::new(),
+            lost: BTreeMap::new(),
         }
     }
 
@@ -175,6 +178,10 @@ impl Tenure {
             accepted: BTreeSet::new(),
             record,
         });
+        if !holds(Rule::WelcomeAfterTheCommit) {
+            let proposed = self.latest().clone();
+            self.welcome(step, &proposed);
+        }
         if self.stage == Stage::Committing && !holds(Rule::CommitBeforeImport) {
             self.begin_stamps(step);
         }
@@ -253,9 +260,40 @@ impl Tenure {
             is_sole: self.is_committed_sure && step.config.is_sole(counted.iter()),
             is_other_fenced: step.fence.is_other_fenced && self.may_vote_by_fence(step.config),
         };
-        if step.config.is_committed(&proposal.accepted, by) {
+        // A member whose life begins with this record has no vote about it.
+        let lives =
+            |member: &&MemberId| self.committed.life(**member) == proposal.record.life(**member);
+        let accepted = proposal.accepted.iter().filter(lives).copied().collect();
+        if step.config.is_committed(&accepted, by) {
             let record = proposal.record.clone();
             self.commit(step, record);
+        }
+    }
+
+    /// A member lost what it remembered. It is told when the record that names its life is committed: before, it might forget the
+    /// promise to a later owner once more.
+    pub(super) fn on_forgot(&mut self, step: &mut Step<'_>, from: MemberId, life: u64) {
+        match self.committed.life(from) == life && self.has_committed() {
+            true => step.out.push(welcome(from, &self.committed)),
+            false => {
+                self.lost.insert(from, life);
+            }
+        }
+    }
+
+    /// Whether the last committed record is of this tenure.
+    fn has_committed(&self) -> bool {
+        !matches!(self.stage, Stage::Committing)
+    }
+
+    fn welcome(&mut self, step: &mut Step<'_>, record: &Record) {
+        for (member, life) in std::mem::take(&mut self.lost) {
+            match record.life(member) == life {
+                true => step.out.push(welcome(member, record)),
+                false => {
+                    self.lost.insert(member, life);
+                }
+            }
         }
     }
 
@@ -276,6 +314,7 @@ impl Tenure {
             }
         }
         step.out.push(Action::Committed(record.clone()));
+        self.welcome(step, &record);
         let disks: Vec<DiskId> = self.legs.keys().copied().collect();
         for disk in disks {
             self.after_commit(step, disk, &record);
@@ -377,7 +416,14 @@ impl Tenure {
             Event::LegFailed { disk, flushed } => self.fail(step, disk, flushed),
             Event::LinkLost { disk, flushed } => self.on_link_lost(step, disk, flushed),
             Event::LegBack { disk, newest_group } => self.on_leg_back(step, disk, newest_group),
-            Event::Returned(disk, completeness) => self.on_returned(disk, completeness),
+            Event::Returned {
+                disk,
+                session,
+                completeness,
+            } => self.on_returned(disk, session, completeness),
+            Event::ReturnFailed(disk, session) if !self.is_of_another_return(disk, session) => {
+                self.fail(step, disk, None);
+            }
             Event::Discard(disk) if self.committed.divergent.contains(&disk) => {
                 let number = self.numbers.get(&disk).copied().unwrap_or_default();
                 self.legs.entry(disk).or_insert(Leg {
@@ -482,6 +528,7 @@ impl Tenure {
         if self.stage == Stage::Closing {
             record.owner = None;
         }
+        record.lives.extend(&self.lost);
         let is_new = record != *latest;
         record.sequence += 1;
         (is_new.then_some(record), is_urgent)
@@ -507,6 +554,10 @@ impl Proposal {
             }
         }
     }
+}
+
+fn welcome(member: MemberId, record: &Record) -> Action {
+    Action::Ask(member, Request::Welcome(record.clone()))
 }
 
 /// Whether the record says that the owner of its tenure writes to a stale disk.

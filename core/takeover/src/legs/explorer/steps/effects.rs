@@ -7,7 +7,7 @@ use crate::legs::explorer::world::{
 };
 use crate::legs::explorer::{invariants, search::cover};
 use crate::legs::rules::{Rule, holds};
-use crate::legs::{Event, LenderAnswer, Owner, Request, Version};
+use crate::legs::{Event, LenderAnswer, Memory, Owner, Request, Version};
 use std::rc::Rc;
 
 impl World {
@@ -50,6 +50,7 @@ impl World {
                 self.faults += u8::from(self.is_io_under_way(head, disk));
                 self.leg_failed(setup, head, disk);
             }
+            Step::Look(head) => self.event(setup, head, Event::Look),
             Step::LinkLost { head, disk } => self.lose_link(setup, head, disk),
             Step::LegBack { head, disk } => self.leg_back(setup, head, disk),
             Step::Copy { head, disk } => self.copy(head, disk),
@@ -126,6 +127,7 @@ impl World {
                 content.group += 5;
                 content.before = content.group - 1;
             }
+            Step::Forget(member) => self.forget(member),
             Step::TakeImage(disk) => {
                 let one = self.disk(disk);
                 one.image = one.durable;
@@ -153,6 +155,19 @@ impl World {
                 self.event(setup, head, Event::Exported);
             }
             _ => {}
+        }
+    }
+
+    fn forget(&mut self, member: u8) {
+        cover("a member loses its memory");
+        self.lives += 1;
+        let life = self.lives.into();
+        if let Some(one) = self.member(member) {
+            one.unwritten = None;
+            one.memory = match holds(Rule::LostMembersDoNotVote) {
+                true => Memory::again(life),
+                false => Memory::default(),
+            };
         }
     }
 
@@ -243,6 +258,15 @@ impl World {
                 self.event(setup, to, Event::Lent(disk_id(disk), answer));
             }
             Payload::Io(io) => self.arrive(io),
+            Payload::Returned(disk, session, completeness) => {
+                let disk = disk_id(disk);
+                let event = Event::Returned {
+                    disk,
+                    session,
+                    completeness,
+                };
+                self.event(setup, to, event);
+            }
             Payload::IoDone(io, is_good) => self.io_done(setup, io, is_good),
         }
     }
@@ -405,7 +429,7 @@ impl World {
         // Connections of I/O end; what was on its way to others may still arrive there.
         self.net
             .retain(|Sent { envelope, .. }| match &envelope.payload {
-                Payload::Io(_) | Payload::IoDone(..) => envelope.to != head,
+                Payload::Io(_) | Payload::IoDone(..) | Payload::Returned(..) => envelope.to != head,
                 Payload::Request(_) => envelope.from != envelope.to || envelope.to != head,
                 _ => true,
             });
@@ -427,7 +451,7 @@ impl World {
         self.net
             .retain(|Sent { envelope, .. }| match &envelope.payload {
                 Payload::Request(_) => envelope.from != envelope.to || envelope.to != head,
-                Payload::IoDone(..) => envelope.to != head,
+                Payload::IoDone(..) | Payload::Returned(..) => envelope.to != head,
                 _ => true,
             });
     }

@@ -2,7 +2,7 @@
 
 use super::Step;
 use crate::legs::Request;
-use crate::legs::explorer::world::{Payload, Setup, Start, World, digest};
+use crate::legs::explorer::world::{Envelope, Payload, Setup, Start, WITNESS, World, digest};
 use std::collections::BTreeSet;
 
 impl Step {
@@ -33,7 +33,7 @@ impl Setup {
             return world;
         }
         world.then(self, Step::Open(0));
-        if self.start == Start::Usurped {
+        if matches!(self.start, Start::Usurped | Start::Unheard) {
             world.toggle_cut(0, 1);
             world.take(self, Step::Open(1));
             world.settle_by(self, |_, step| !matches!(step, Step::PowerOff(_)));
@@ -59,7 +59,17 @@ impl Setup {
         if self.start == Start::Aged {
             world.then(self, Step::Issue(0));
         }
-        let are_whole = [Start::Served, Start::Usurped, Start::Torn, Start::Ahead];
+        if self.start == Start::Forgotten {
+            self.forget_a_promise(&mut world);
+        }
+        let are_whole = [
+            Start::Served,
+            Start::Usurped,
+            Start::Unheard,
+            Start::Torn,
+            Start::Ahead,
+            Start::Forgotten,
+        ];
         if !are_whole.contains(&self.start) {
             world.then(self, Step::DiskFails(1));
             world.then(self, Step::Issue(0));
@@ -69,6 +79,13 @@ impl Setup {
             world.toggle_cut(0, 1);
             world.net.clear();
             world.then(self, Step::Boot(1));
+        }
+        if self.start == Start::Unheard {
+            world.take(self, Step::Forget(WITNESS));
+            world.toggle_cut(0, 1);
+        }
+        if self.start == Start::Late {
+            self.return_late(&mut world);
         }
         if self.start == Start::Relapsed {
             world.take(self, Step::LegBack { head: 0, disk: 1 });
@@ -109,6 +126,53 @@ impl Setup {
         world.net.clear();
     }
 
+    fn forget_a_promise(&self, world: &mut World) {
+        world.toggle_cut(0, 1);
+        world.take(self, Step::Open(1));
+        world.settle_by(self, |_, step| !matches!(step, Step::PowerOff(_)));
+        world.take(self, Step::FenceLies(0));
+        world.take(self, Step::FenceReport(0));
+        world.take(self, Step::Forget(1));
+        world.toggle_cut(0, 1);
+        // What was on its way from head 1 is late.
+        let is_late = |world: &World, key| {
+            let sent = world.sent(key);
+            sent.is_some_and(|one| one.from == 1 && one.to != 0 || one.to == 0 && is_claim(&one))
+        };
+        let goes_on = |world: &World, step: &Step| match step {
+            Step::Deliver(key) => !is_late(world, *key),
+            _ => !matches!(step, Step::Deadline(_) | Step::PowerOff(_)),
+        };
+        world.take(self, Step::Look(0));
+        world.settle_by(self, goes_on);
+        world.take(self, Step::DiskFails(1));
+        world.take(self, Step::Issue(0));
+        world.settle_by(self, |world, step| match step {
+            Step::Deliver(key) => {
+                let to_witness = world.sent(*key).is_some_and(|one| one.to == WITNESS);
+                goes_on(world, step) && !to_witness
+            }
+            _ => goes_on(world, step),
+        });
+        world.take(self, Step::DiskHeals(1));
+    }
+
+    fn return_late(&self, world: &mut World) {
+        let is_told = |world: &World, step: &Step| match step {
+            Step::Deliver(key) => {
+                let sent = world.sent(*key);
+                sent.is_some_and(|one| matches!(one.payload, Payload::Returned(..)))
+            }
+            _ => false,
+        };
+        world.take(self, Step::LegBack { head: 0, disk: 1 });
+        world.settle_by(self, |world, step| !is_told(world, step));
+        world.take(self, Step::DiskFails(1));
+        world.take(self, Step::Issue(0));
+        world.settle_by(self, |world, step| !is_told(world, step));
+        world.take(self, Step::DiskHeals(1));
+    }
+
     fn die_ahead(&self, world: &mut World) {
         world.take(self, Step::Issue(0));
         world.settle_by(self, |_, step| !matches!(step, Step::Land { disk: 0, .. }));
@@ -146,6 +210,13 @@ impl Setup {
             world.take(self, Step::Boot(0));
         }
     }
+}
+
+fn is_claim(envelope: &Envelope) -> bool {
+    matches!(
+        envelope.payload,
+        Payload::Request(Request::Claim { .. }) | Payload::LenderRequest(..)
+    )
 }
 
 impl World {

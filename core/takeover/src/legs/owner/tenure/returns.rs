@@ -41,7 +41,21 @@ impl Tenure {
         step.out.push(Action::AskLender(disk, request));
     }
 
-    pub(super) fn on_returned(&mut self, disk: DiskId, completeness: Completeness) {
+    /// Whether the disk has been away since, or another owner wrote to it.
+    pub(super) fn is_of_another_return(&self, disk: DiskId, session: Session) -> bool {
+        let present = self.legs.get(&disk).map(|leg| self.session(leg.number));
+        present.is_some_and(|present| present != session)
+    }
+
+    pub(super) fn on_returned(
+        &mut self,
+        disk: DiskId,
+        session: Session,
+        completeness: Completeness,
+    ) {
+        if self.is_of_another_return(disk, session) && holds(Rule::ReturnsNameTheirSession) {
+            return;
+        }
         let Some(leg) = self.legs.get_mut(&disk) else {
             return;
         };
