@@ -10,13 +10,13 @@ from pathlib import Path
 
 from proof.runtime import ProofError
 
-MAGIC, VERSION = b"BULKLEGS", 1
+MAGIC, VERSION = b"BULKLEGS", 2
 HEADER = struct.Struct("<8sIII")
-FIXED = struct.Struct("<QQQQB")
+FIXED = struct.Struct("<QQQQQB")
 RECORD = struct.Struct("<QQQQBQ")
 QUORUM = 2
 """Of two members or three."""
-CURRENT_BYTES, STALE_BYTES, DIVERGENT_BYTES = 8 + 20, 8 + 8 + 20 + 20 + 8 + 1, 8
+CURRENT_BYTES, STALE_BYTES, DIVERGENT_BYTES, LIFE_BYTES = 8 + 20, 8 + 8 + 20 + 20 + 8 + 1, 8, 8 + 8
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,14 @@ def decode(data: bytes) -> Memory:
     if magic != MAGIC or version != VERSION or length != len(data) - HEADER.size:
         raise ProofError(f"no record of version {VERSION}: {data[:20]!r}")
     at = HEADER.size
-    _, _, epoch, sequence, has_record = FIXED.unpack_from(data, at)
+    _, _, epoch, sequence, _, has_record = FIXED.unpack_from(data, at)
     if not has_record:
         return Memory((epoch, sequence), None)
     at += FIXED.size
     _, of_epoch, _, of_sequence, has_owner, owner = RECORD.unpack_from(data, at)
     at += RECORD.size
     lists = []
-    for size in (CURRENT_BYTES, STALE_BYTES, DIVERGENT_BYTES):
+    for size in (CURRENT_BYTES, STALE_BYTES, DIVERGENT_BYTES, LIFE_BYTES):
         (count,) = struct.unpack_from("<I", data, at)
         at += 4
         lists.append(frozenset(struct.unpack_from("<Q", data, at + index * size)[0] for index in range(count)))

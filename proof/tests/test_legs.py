@@ -57,13 +57,15 @@ def _session(epoch: int) -> bytes:
 
 def _memory(committed: tuple[int, int], version: tuple[int, int], owner: int | None, current: list[int], stale: list[int]) -> bytes:
     """A file as docs/formats/leg-record.md describes it."""
-    body = struct.pack("<QQ", 9, 99) + struct.pack("<QQ", *committed) + b"\x01"
+    body = struct.pack("<QQ", 9, 99) + struct.pack("<QQ", *committed) + struct.pack("<QB", 0, 1)
     body += struct.pack("<QQQQ", 77, version[0], 99, version[1]) + struct.pack("<BQ", owner is not None, owner or 0)
     body += struct.pack("<I", len(current)) + b"".join(struct.pack("<Q", disk) + _session(1) for disk in current)
     entry = struct.pack("<Q", 5) + _session(1) + _session(2) + struct.pack("<QB", 6, 0)
     body += struct.pack("<I", len(stale)) + b"".join(struct.pack("<Q", disk) + entry for disk in stale)
     body += struct.pack("<I", 0)
-    return b"BULKLEGS" + struct.pack("<III", 1, len(body), 0) + body
+    # A member that lost what it remembered.
+    body += struct.pack("<IQQ", 1, 2, 5)
+    return b"BULKLEGS" + struct.pack("<III", 2, len(body), 0) + body
 
 
 class RecordTest(unittest.TestCase):
