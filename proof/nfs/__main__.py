@@ -31,6 +31,9 @@ NO_DELEGATIONS = "there are no delegations"
 KNOWN = [(re.compile(r"DELEG\d+"), NO_DELEGATIONS)]
 """Codes of tests that fail, and why. A failure without a reason here fails the run."""
 
+KNOWN_OF_POOL = [(re.compile(r"ALLOC\d+"), "a file system that copies on write sets no space of a file aside")]
+"""The same, of the files of a pool."""
+
 KNOWN_OF_MINOR = {2: [(re.compile("EID4"), "it takes a flag of NFS 4.2 for an undefined one")]}
 
 
@@ -74,8 +77,8 @@ def _memory() -> Iterator[str]:
             process.terminate()
 
 
-def _why_known(code: str, minor: int) -> str | None:
-    known = KNOWN + KNOWN_OF_MINOR.get(minor, [])
+def _why_known(code: str, minor: int, is_pool: bool) -> str | None:
+    known = KNOWN + KNOWN_OF_MINOR.get(minor, []) + (KNOWN_OF_POOL if is_pool else [])
     return next((reason for pattern, reason in known if pattern.fullmatch(code)), None)
 
 
@@ -95,7 +98,7 @@ def _judge(arguments: argparse.Namespace, minor: int, scratch: Path) -> tuple[in
         if "failure" not in case and "error" not in case:
             passed += 1
             continue
-        reason = _why_known(case["code"], minor)
+        reason = _why_known(case["code"], minor, arguments.pool)
         words = reason or (case.get("failure") or case["error"])["message"]
         known += reason is not None
         wrong += reason is None
