@@ -12,8 +12,7 @@ use takeover::legs::{
 };
 
 use crate::linked::Network;
-use crate::run::random;
-use crate::{Failure, Granted, Inbox, Input};
+use crate::{Failure, Granted, Inbox, Input, random};
 
 /// Time for all of one kind of answers.
 const WAIT: Duration = Duration::from_secs(15);

@@ -205,6 +205,10 @@ impl Reporter {
     }
 }
 
+pub(crate) fn random() -> u64 {
+    getrandom::u64().expect("the system has random numbers")
+}
+
 /// Runs something that waits beside the deciding thread.
 pub(crate) fn in_background(name: &str, body: impl FnOnce() + Send + 'static) {
     let thread = std::thread::Builder::new().name(name.into());

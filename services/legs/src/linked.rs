@@ -19,8 +19,7 @@ use takeover::legs::{
 };
 
 use crate::proof::{Proof, Sight};
-use crate::run::random;
-use crate::{Failure, Input, Reporter};
+use crate::{Failure, Input, Reporter, random};
 
 /// A member to which there was no connection for so long is not waited for.
 const UNREACHABLE_WAIT: Duration = Duration::from_secs(1);

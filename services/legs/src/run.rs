@@ -19,7 +19,7 @@ use crate::linked::Halt;
 use crate::linked::Linked;
 use crate::returns::Returns;
 use crate::told::{Shown, Stage, denial, difference, refusal};
-use crate::{Granted, Inbox, Input, Reporter, Side, in_background};
+use crate::{Granted, Inbox, Input, Reporter, Side, in_background, random};
 
 /// Between two looks at disks that are out.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -94,10 +94,6 @@ pub fn create(options: &Options, side: &impl Side) -> Result<(), Failure> {
     };
     Store::create(folder, pool, memory)?;
     Ok(())
-}
-
-pub(crate) fn random() -> u64 {
-    getrandom::u64().expect("the system has random numbers")
 }
 
 struct Common {
