@@ -409,6 +409,10 @@ fn only_the_engines_folder_names_its_library() {
 const NAME_PROTOCOLS: &[(&str, &str)] = &[
     ("core/protocols/", "the list, and a description each"),
     (
+        "services/pool-server/src/inspect.rs",
+        "what is looked at is shown over NBD, by a server of its own",
+    ),
+    (
         "core/control/src/operations/",
         "its operations, and examples of options",
     ),
