@@ -14,7 +14,7 @@ from proof import rounds, runtime
 from proof.legs import faults, record
 from proof.legs.cables import LENDS, MEMBERS, Cables
 from proof.legs.history import BLOCK_BYTES, BLOCKS, History
-from proof.legs.machines import FENCED, WITNESS_NUMBER, Head, Machines
+from proof.legs.machines import FENCED, START_SECONDS, WITNESS_NUMBER, Head, Machines
 from proof.legs.record import Record
 from proof.legs.writer import Writer
 from proof.process import Child
@@ -173,8 +173,10 @@ class LegsProof:
         try:
             self._writer.must_go_on(ANSWER_SECONDS)
         except ProofError:
-            if server.alive() or BEGINS_ANEW not in server.log_tail():
+            if BEGINS_ANEW not in server.log_tail():
                 raise
+            # Its connections end before it does.
+            runtime.wait_until(f"{server.name} ends", lambda: not server.alive(), START_SECONDS)
             self._may_lose_connection = True
             self.owner.kill_server()
             self.serve_again()
