@@ -194,7 +194,8 @@ class KernelFiles:
         """Changes that only the log has, everywhere, also where the kernel wrote before, and a process that is killed."""
         ours = self._open(ALL, TXG_SECONDS)
         for lane, name in enumerate(ALL):
-            # The log begins with the first commit, which waits for what came before.
+            # The log begins with the first change that is committed, by a transaction group that takes it along.
+            ours.do("make file /log-begins 644 0 0", lane)
             ours.do("commit", lane)
         for lane, name in enumerate(ALL):
             for command in (*_OF_THEIRS, f"make directory {BELOW} 755 0 0") if name in MADE_BY_KERNEL else (f"make directory {BELOW} 755 0 0",):
@@ -286,6 +287,7 @@ class KernelFiles:
         ours = self._open((), TXG_SECONDS)
         ours.do(f"create {POOL}/{TRIED[0]}")
         ours.do(f"create-secret {POOL}/{TRIED[1]} {KEY}")
+        odd: list[list[tuple[int, bytes]]] = []
         for lane, name in enumerate(TRIED):
             root = int(ours.do(f"open {POOL}/{name}", lane))
             numbers = [int(ours.do(f"make file /{file} 644 0 0", lane)) for file in ("written", "kept", "gone", "old")]
@@ -293,9 +295,15 @@ class KernelFiles:
                 ours.do(f"write /{file} 0 2000 before-the-crash", lane)
             orphan = int(ours.do("orphan", lane))
             ours.do(f"note bulkhead-state {orphan}", lane)
-            ours.do("sync", lane)
+            odd.append(_odd_records(root, numbers))
+        # A transaction group that ends after them would make them records of the past.
+        ours.do("sync")
+        for lane in range(len(TRIED)):
+            # The log begins with the first change that is committed, by a transaction group that takes it along.
+            ours.do("mode /old 600", lane)
             ours.do("commit", lane)
-            for kind, body in _odd_records(root, numbers):
+        for lane, records in enumerate(odd):
+            for kind, body in records:
                 ours.do(f"log {kind} {body.hex()}", lane)
             ours.do("commit", lane)
         ours.kill()
