@@ -18,6 +18,7 @@ from proof.linux.faults import Faults
 from proof.linux.fencing import Fencing
 from proof.linux.machine import MEMORY_MIB, Machine
 from proof.linux.network import make_networks
+from proof.linux.shares import SERVER_LOST, Shares
 from proof.linux.steps import FileSystems, NetworkBlockDevice, Session, require
 from proof.linux.target import PortalServer
 from proof.linux.trial import Trial
@@ -27,7 +28,7 @@ from proof.servers.bulkhead import program
 SERVER_MEMORY_MIB = 1024
 ROUNDS = 6
 """Each fault of two kernels once."""
-PARTS = ("initiator", "fencing", "drills", "kernel-zfs", "files", "two-kernels")
+PARTS = ("initiator", "shares", "fencing", "drills", "kernel-zfs", "files", "two-kernels")
 MORE_PARTS = ("files-both-ways",)
 """Only if they are asked for: they have not passed yet."""
 
@@ -90,6 +91,23 @@ def _initiator(trial: Trial, machine: Machine, server: PortalServer, minutes: fl
     trial.step("logout", session.log_out)
 
 
+def _shares(trial: Trial, machine: Machine, server: PortalServer) -> None:
+    """The guest's own NFS client on a file system of the pool."""
+    shares = Shares(machine, server)
+    if not shares.available():
+        trial.skip("shares", "this kernel has no NFS client")
+        return
+    server.make_share()
+    trial.step("shares: mount", shares.mount, essential=True)
+    trial.step("shares: use", shares.use)
+    trial.step("shares: load", shares.load)
+    trial.step("shares: version 3", shares.older)
+    trial.step("shares: server killed", shares.killed, expected=SERVER_LOST)
+    trial.step("shares: server restarted", shares.restarted, expected=SERVER_LOST)
+    trial.step("shares: rules", shares.rules, expected=SERVER_LOST)
+    trial.step("shares: unmount", shares.unmount)
+
+
 def _fencing(trial: Trial, machine: Machine) -> None:
     """The pool server itself in the guest, on disks that another server lends."""
     fencing = Fencing(machine)
@@ -125,6 +143,8 @@ def _one_server(parts: Sequence[str], trial: Trial, scratch: Path, image: root.G
         _boot(trial, machine)
         if "initiator" in parts:
             trial.part(lambda: _initiator(trial, machine, server, minutes))
+        if "shares" in parts:
+            trial.part(lambda: _shares(trial, machine, server))
         if "fencing" in parts:
             trial.part(lambda: _fencing(trial, machine))
         machine.power_off()
@@ -272,7 +292,7 @@ def main(argv: list[str]) -> int:
     make_networks()
     trial = Trial()
     with runtime.scratch("linux", arguments.keep) as scratch:
-        if "initiator" in parts or "fencing" in parts:
+        if {"initiator", "shares", "fencing"} & set(parts):
             _one_server(parts, trial, scratch, image, arguments.minutes)
         if "drills" in parts:
             _two_heads(trial, scratch, image, arguments.profile)

@@ -42,7 +42,7 @@ PACKAGES = (
 MODULES = (
     *("virtio_pci", "virtio_net", "virtio_console", "virtio_blk"),
     *("iscsi_tcp", "sd_mod", "sg", "dm_multipath", "dm_service_time", "dm_round_robin", "scsi_dh_alua"),
-    *("nbd", "xfs", "ext4", "crc32c_intel", "crc32c_generic"),
+    *("nbd", "nfsv3", "nfsv4", "xfs", "ext4", "crc32c_intel", "crc32c_generic"),
 )
 
 LEFT_OUT = (

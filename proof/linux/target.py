@@ -18,9 +18,12 @@ TARGET_USER, TARGET_SECRET = "bulkhead", "server-says-sesame"
 FINDER, FINDER_SECRET = "finder", "finder-says-sesame"
 """Who may ask for targets."""
 NBD_PORT = 10809
+NFS_PORT = 2049
 DISK = VolumeSpec("disk", 512 * MEBIBYTE)
 RAW = VolumeSpec("raw", 64 * MEBIBYTE)
 NETWORK_DISK = VolumeSpec("network-disk", 128 * MEBIBYTE)
+SHARE = "share"
+"""A file system for NFS."""
 SHELF = "iqn.2026-01.org.example:shelf"
 """Two disks that two heads share: the pool of ``proof.linux.fencing`` lies on them."""
 SHELF_DISKS = (VolumeSpec("shelf0", 256 * MEBIBYTE), VolumeSpec("shelf1", 256 * MEBIBYTE))
@@ -35,7 +38,7 @@ class PortalServer(Bulkhead):
 
     def __init__(self, scratch: Path):
         portals = [word for group, network in enumerate(NETWORKS, 1) for word in ("--iscsi", f"{network.server}:3260,{group}")]
-        nbd = ["--nbd", f"{NETWORKS[0].server}:{NBD_PORT}"]
+        nbd = ["--nbd", f"{NETWORKS[0].server}:{NBD_PORT}", "--nfs", f"{NETWORKS[0].server}:{NFS_PORT}"]
         super().__init__(scratch, [DISK, RAW, NETWORK_DISK, *SHELF_DISKS], portals=0, options=(*portals, *nbd))
 
     def prepare(self) -> None:
@@ -53,6 +56,15 @@ class PortalServer(Bulkhead):
         self.command("target", "map", TARGET, f"{POOL}/{DISK.name}", "--lun", "0")
         self._prepare_shelf(networks)
         self.command("nbd", "export", f"{POOL}/{NETWORK_DISK.name}", "--name", NETWORK_DISK.name, "--allow-network", NETWORKS[0].prefix)
+
+    def make_share(self) -> None:
+        """A file system whose root is root."""
+        self.command("filesystem", "create", f"{POOL}/{SHARE}", "--mode", "0777")
+        self.share(f"rw={NETWORKS[0].prefix},no_root_squash")
+
+    def share(self, rule: str) -> None:
+        """Gives it another rule, while it is in use."""
+        self.command("filesystem", "set", f"{POOL}/{SHARE}", f"sharenfs={rule}")
 
     def _prepare_shelf(self, networks: list[str]) -> None:
         """Disks of a target of their own, for the two heads only."""

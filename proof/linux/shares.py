@@ -1,0 +1,168 @@
+"""Linux's own NFS client on a file system of the pool."""
+
+from __future__ import annotations
+
+import re
+
+from proof.linux.machine import Job, Machine
+from proof.linux.network import NETWORKS
+from proof.linux.steps import FIO, fio_report, require
+from proof.linux.target import SHARE, PortalServer
+from proof.servers.bulkhead import POOL
+
+MOUNT = "/mnt/share"
+NETWORK = NETWORKS[0]
+OLDER = "/mnt/older"
+"""The same by version 3."""
+MOUNT_SECONDS = 60.0
+LOAD_SECONDS = 400.0
+WRITE_SECONDS = 200.0
+NANOSECONDS = 1_000_000_000
+PAUSE_SECONDS_MAX = 60.0
+SERVER_LOST = re.compile(r"nfs: server \S+ (not responding|OK)|NFS: .*state manager", re.I)
+"""What the kernel says while a server is away."""
+
+TREE = "/usr/lib/modules"
+FILES = 400
+"""In one directory."""
+
+
+def _mount(options: str) -> str:
+    """Without the helper of nfs-common, which the guest has not: the kernel needs the numbers that it would add."""
+    address = f"addr={NETWORK.server},clientaddr={NETWORK.guest}"
+    return f"modprobe nfsv4; mkdir -p {MOUNT}; mount -i -t nfs4 -o {options},{address} {NETWORK.server}:/{POOL}/{SHARE} {MOUNT}"
+
+
+class Shares:
+    """What an application does with a share, while the server lives and while it is killed."""
+
+    def __init__(self, machine: Machine, server: PortalServer):
+        self._machine = machine
+        self._server = server
+        self._files = 0
+
+    def available(self) -> bool:
+        """Whether the guest's kernel has a client."""
+        return self._machine.attempt("modprobe nfsv4", MOUNT_SECONDS).status == 0
+
+    def mount(self) -> str:
+        """Version 4.2, all defaults."""
+        self._machine.run(_mount("vers=4.2"), MOUNT_SECONDS)
+        shown = self._machine.run(f"grep ' {MOUNT} ' /proc/mounts").strip()
+        require("vers=4.2" in shown, f"another version: {shown}")
+        free = self._machine.run(f"df --output=size,avail -k {MOUNT} | tail -1").split()
+        require(int(free[1]) > 0, f"no space: {free}")
+        return shown
+
+    def use(self) -> str:
+        """Names, modes, times, links, holes, locks: each as on a local disk."""
+        self._use(MOUNT)
+        return "modes, owners, times, links, holes, renames, locks, files without a name"
+
+    def older(self) -> str:
+        """Version 3, with locks of the client alone: the same, and what one version writes the other reads."""
+        ports = "proto=tcp,port=2049,mountproto=tcp,mountport=2049"
+        options = f"vers=3,nolock,{ports},addr={NETWORK.server}"
+        self._machine.run(f"modprobe nfsv3; mkdir -p {OLDER}; mount -i -t nfs -o {options} {NETWORK.server}:/{POOL}/{SHARE} {OLDER}", MOUNT_SECONDS)
+        self._use(OLDER)
+        # What the one mount found absent it does not ask for again at once.
+        forget = "echo 3 > /proc/sys/vm/drop_caches"
+        tree = f"{TREE}/*/kernel/fs"
+        self._machine.run(f"cp -a {tree} {OLDER}/tree; {forget}; diff -r {tree} {MOUNT}/tree", LOAD_SECONDS)
+        self._machine.run(f"rm -r {OLDER}/tree; {forget}; ! ls {MOUNT}/tree 2>/dev/null", LOAD_SECONDS)
+        self._machine.run(f"umount {OLDER}", MOUNT_SECONDS)
+        return "the same by version 3"
+
+    def _use(self, folder: str) -> None:
+        self._machine.run(
+            f"""
+            cd {folder}; rm -rf use; mkdir use; cd use
+            echo one > a; echo two >> a; [ "$(cat a)" = "$(printf 'one\\ntwo')" ]
+            chmod 640 a; chown 12:34 a; [ "$(stat -c '%a %u %g' a)" = "640 12 34" ]
+            touch -d @1234567890.123456789 a; [ "$(stat -c %.9Y a)" = 1234567890.123456789 ]
+            ln a b; [ "$(stat -c %h a)" = 2 ]; mv b c; rm a; [ "$(stat -c %h c)" = 1 ]
+            ln -s c d; [ "$(readlink d)" = c ]; [ "$(cat d)" = "$(cat c)" ]
+            mkfifo pipe; [ -p pipe ]
+            truncate -s 1G hole; [ "$(stat -c %s hole)" = 1073741824 ]; [ "$(stat -c %b hole)" -lt 100 ]
+            mkdir -p deep/er/est; echo x > deep/er/est/x; mv deep/er up; [ "$(cat up/est/x)" = x ]
+            ! rmdir up 2>/dev/null; rm -r up; [ ! -e up ]
+            exec 9>locked; flock -n 9; ! flock -n locked true; exec 9>&-; flock -n locked true
+            exec 8>gone; rm gone; echo still >&8; exec 8>&-
+            cd ..; rm -r use
+            """,
+            LOAD_SECONDS,
+        )
+
+    def load(self) -> str:
+        """What a build does: a tree is copied, compared from the server's memory, and removed."""
+        machine = self._machine
+        machine.run(f"cp -a {TREE} {MOUNT}/tree; sync", LOAD_SECONDS)
+        machine.run("echo 3 > /proc/sys/vm/drop_caches")
+        machine.run(f"diff -r {TREE} {MOUNT}/tree", LOAD_SECONDS)
+        count = machine.run(f"ls -lR {MOUNT}/tree | grep -c '^-'").strip()
+        machine.run(f"mkdir {MOUNT}/many; cd {MOUNT}/many; for n in $(seq {FILES}); do echo $n > $n; done", LOAD_SECONDS)
+        found = int(machine.run(f"ls {MOUNT}/many | wc -l"))
+        require(found == FILES, f"{found} of {FILES} files are listed")
+        machine.run(f"rm -r {MOUNT}/tree {MOUNT}/many; [ -z \"$(ls {MOUNT})\" ]", LOAD_SECONDS)
+        return f"{count} files of {TREE} copied, compared and removed; {FILES} in one directory"
+
+    def _write(self) -> Job:
+        """About ten seconds of writes, each made durable, read back and verified after; returns once they run."""
+        self._files += 1
+        file = f"{MOUNT}/fault{self._files}"
+        how = f"--filename={file} --rw=randwrite --bs=16k --size=16m --fsync=1 --rate=,1500k"
+        job = self._machine.start(f"{FIO} {how}; rm {file}", WRITE_SECONDS)
+        self._machine.run(f"until [ $(stat -c %s {file} 2>/dev/null || echo 0) -gt 100000 ]; do sleep 0.1; done", WRITE_SECONDS)
+        return job
+
+    def _pause(self, job: Job) -> str:
+        report = fio_report(job.output())
+        longest = max(report["write"]["clat_ns"]["max"], report["sync"]["lat_ns"]["max"]) / NANOSECONDS
+        require(longest < PAUSE_SECONDS_MAX, f"a write took {longest:.1f} s")
+        return f"{report['write']['total_ios']} writes with fsync verified, longest pause {longest:.1f} s"
+
+    def _hold_lock(self) -> Job:
+        held = f"cd {MOUNT}; exec 9>held; flock -n 9; touch /run/held; until [ -e /run/let-go ]; do sleep 0.2; done; echo mine >&9"
+        job = self._machine.start(f"rm -f /run/held /run/let-go; {held}", WRITE_SECONDS)
+        self._machine.run("until [ -e /run/held ]; do sleep 0.1; done", MOUNT_SECONDS)
+        return job
+
+    def killed(self) -> str:
+        """kill -9, started again at once: a pause, no error, no lost write, and locks stay."""
+        lock, job = self._hold_lock(), self._write()
+        self._server.kill()
+        served = self._server.restart()
+        words = self._pause(job)
+        self._machine.run(f"! flock -n {MOUNT}/held true; touch /run/let-go", MOUNT_SECONDS)
+        lock.output()
+        self._machine.run(f"flock -n {MOUNT}/held true; [ \"$(cat {MOUNT}/held)\" = mine ]", MOUNT_SECONDS)
+        return f"{words}, its lock held (server back after {served:.1f} s)"
+
+    def restarted(self) -> str:
+        """A clean stop and a start, under the same writes."""
+        job = self._write()
+        self._server.stop()
+        served = self._server.restart()
+        return f"{self._pause(job)} (server back after {served:.1f} s)"
+
+    def rules(self) -> str:
+        """Root is nobody unless the share says otherwise, a share for reading refuses changes, and a stranger finds nothing."""
+        machine, share = self._machine, f"{POOL}/{SHARE}"
+        machine.run(f"umount {MOUNT}", MOUNT_SECONDS)
+        self._server.share(f"rw={NETWORK.prefix}")
+        machine.run(f"{_mount('vers=4.1')}; touch {MOUNT}/squashed; [ $(stat -c %u {MOUNT}/squashed) = 65534 ]", MOUNT_SECONDS)
+        self._server.share(f"ro={NETWORK.prefix}")
+        refused = machine.attempt(f"touch {MOUNT}/refused", MOUNT_SECONDS)
+        require(refused.status != 0 and "Read-only" in refused.output, f"a share for reading took a change: {refused.output}")
+        machine.run(f"umount {MOUNT}", MOUNT_SECONDS)
+        self._server.share("rw=192.0.2.1")
+        stranger = machine.attempt(_mount("vers=4.2,soft,timeo=20,retrans=1"), MOUNT_SECONDS)
+        require(stranger.status != 0, f"a stranger mounted {share}")
+        self._server.share(f"rw={NETWORK.prefix},no_root_squash")
+        machine.run(_mount("vers=4.2"), MOUNT_SECONDS)
+        return "squashed to 65534; read-only refused; a stranger is refused"
+
+    def unmount(self) -> str:
+        """Leaves nothing open."""
+        self._machine.run(f"umount {MOUNT}", MOUNT_SECONDS)
+        return "unmounted"
