@@ -943,7 +943,7 @@ export interface components {
             /** @description A key of its own. Without one it is as its parent is: plain, or encrypted with the parent's. */
             key?: components["schemas"]["KeySettings"] | null;
             /** @description Permissions of its root directory. */
-            mode: string;
+            mode: components["schemas"]["Permissions"];
             /** @description Its name. */
             name: components["schemas"]["VolumeName"];
             /**
@@ -1696,6 +1696,8 @@ export interface components {
              */
             retention?: components["schemas"]["Retention"];
         };
+        /** @description Permissions, written in octal as `chmod` takes them. */
+        Permissions: string;
         /** @description Where a finding points. */
         Place: {
             /** @description The key, such as `heads.left.fencing.delay_s`; empty for the file as a whole. */
@@ -4160,6 +4162,7 @@ export type OwnDisk = components['schemas']['OwnDisk'];
 export type Partition = components['schemas']['Partition'];
 export type Pdu = components['schemas']['Pdu'];
 export type Peer = components['schemas']['Peer'];
+export type Permissions = components['schemas']['Permissions'];
 export type Place = components['schemas']['Place'];
 export type Planned = components['schemas']['Planned'];
 export type Pool = components['schemas']['Pool'];
