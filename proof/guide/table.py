@@ -57,6 +57,7 @@ PAGES: dict[str, Page] = {
         instead=(("10.0.0.1:2049", "127.0.0.1:2049"),),
         elsewhere=(("mount -t nfs", "needs a client's kernel: proof.linux"), ("bulkhead portal add", "as for NBD: programs/bulkhead/tests/portals.rs")),
     ),
+    "file-systems": Page(before=POOL + "serve tank\n"),
     "pools": Page(
         before="export BULKHEAD_SEARCH=/srv/disks\n" + DISKS,
         instead=(*((f"DISK{number}", f"/srv/disks/d{number}") for number in range(1, 7)),

@@ -23,7 +23,7 @@ const DISKS: [&str; 8] = [
 ];
 
 /// Starts of the examples that are not run here, and why.
-const ELSEWHERE: [(&str, &str); 26] = [
+const ELSEWHERE: [(&str, &str); 27] = [
     ("head", "never ends, and wants real addresses: proof.api"),
     ("user ", "wants a password: proof.api"),
     ("token ", "wants a user: proof.api"),
@@ -48,6 +48,10 @@ const ELSEWHERE: [(&str, &str); 26] = [
     ("bench crypto", "takes a minute: tests/encryption.rs"),
     ("volume key ", "needs keys: tests/encryption.rs"),
     ("volume create tank/vm1", "asks for a passphrase"),
+    (
+        "filesystem create tank/private",
+        "asks for a passphrase: tests/encryption.rs",
+    ),
     ("volume create tank/vm2", "needs a key: tests/encryption.rs"),
     ("volume create tank/vms/", "needs keys: tests/encryption.rs"),
     ("replicate ", "needs two servers: tests/replication.rs"),
@@ -65,7 +69,7 @@ const ELSEWHERE: [(&str, &str); 26] = [
 ];
 
 /// What is done first, in addition to [`world`], for an example that starts so.
-const BEFORE: [(&str, &[&str]); 15] = [
+const BEFORE: [(&str, &[&str]); 18] = [
     ("pool create", &["pool destroy tank --yes-destroy-all-data"]),
     ("pool import tank", &["volume list tank --host-id 00000002"]),
     (
@@ -97,6 +101,21 @@ const BEFORE: [(&str, &[&str]); 15] = [
         &["volume destroy tank/vm0 --yes-destroy-data --recursive"],
     ),
     (
+        "filesystem create tank/home",
+        &[
+            "snapshot destroy tank/home@monday --yes-destroy-data",
+            "filesystem destroy tank/home --yes-destroy-data",
+        ],
+    ),
+    (
+        "filesystem destroy",
+        &["snapshot destroy tank/home@monday --yes-destroy-data"],
+    ),
+    (
+        "filesystem promote",
+        &["filesystem clone tank/home@monday tank/copy"],
+    ),
+    (
         "target unmap",
         &["target map iqn.2026-01.org.example:tank tank/vm0"],
     ),
@@ -122,7 +141,7 @@ const BEFORE: [(&str, &[&str]); 15] = [
 /// What examples change. A copy of it, as [`world`] made it, is kept in the folder `pristine`.
 const CHANGED: &str = "dev srv state";
 
-/// A pool, volumes, a snapshot, a target, and files with secrets.
+/// A pool, volumes, a file system, snapshots, a target, and files with secrets.
 fn world() -> Machine {
     let machine = Machine::with_disks(&[]);
     for folder in [
@@ -148,6 +167,8 @@ fn world() -> Machine {
         ));
     }
     machine.ok("snapshot create tank/vm0@monday");
+    machine.ok("filesystem create tank/home");
+    machine.ok("snapshot create tank/home@monday");
     machine.ok(&format!("target create {TARGET} --pool tank"));
     let keep = format!("mkdir pristine && cp -a --sparse=always {CHANGED} pristine");
     shell(&machine, &keep);
