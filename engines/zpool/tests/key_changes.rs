@@ -137,7 +137,7 @@ fn a_clone_is_refused_where_a_change_of_its_key_would_never_end() {
             }
             let of_group = take(&pool, "tank/group@now");
             let below = pool.clone_snapshot(&of_group, &name("tank/group/below"), &[]);
-            assert_eq!(refusal(below), DatasetErrorKind::NotAVolume);
+            assert_eq!(refusal(below), DatasetErrorKind::ParentUnsuitable);
             // A clone elsewhere of what shares a key; that would stay behind without it.
             create(&pool, "tank/group/two", None).expect("create");
             let now = take(&pool, "tank/group/two@now");

@@ -732,6 +732,10 @@ mod tests {
                 json!({"dataset": "tank/a", "document": {
                     "version": 1, "to": "b:1", "peer": "0".repeat(64), "into": "vault/a", "keep": 8}}),
             ),
+            (
+                "pool.discard_leg",
+                json!({"leg": "right:/dev/disk/by-id/a"}),
+            ),
             ("replicate.remove", json!({"dataset": "tank/a"})),
             ("replicate.run", json!({"dataset": "tank/a"})),
             ("replicate.promote", json!({"dataset": "tank/a"})),

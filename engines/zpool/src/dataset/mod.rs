@@ -620,6 +620,15 @@ impl Snapshotting for Pool {
         self.own(DOING, clone.into())?;
         // A missing snapshot is told from a missing parent.
         self.dataset(snapshot.into())?;
+        // The library changes the key of what is below and of clones: of such a clone without an end.
+        let origin = snapshot.volume();
+        let below = clone.as_str().strip_prefix(origin.as_str());
+        if below.is_some_and(|rest| rest.starts_with('/'))
+            && self.key_info((&origin).into())?.root.is_some()
+        {
+            let kind = DatasetErrorKind::ParentUnsuitable;
+            return Err(DatasetError::new(DOING, clone.as_str(), kind));
+        }
         let (snapshot_c, clone_c) = (c_text(snapshot.as_str()), c_text(clone.as_str()));
         let list = property::to_list(DOING, clone.as_str(), properties)?;
         let mut bad = [0 as c_char; NAME_BYTES];
