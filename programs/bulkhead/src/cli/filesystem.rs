@@ -9,6 +9,7 @@ use super::{Plan, ask};
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "a command line is one value")]
 pub enum FilesystemCommand {
     /// What is asked of a pool.
     #[command(flatten)]
