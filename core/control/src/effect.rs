@@ -5,7 +5,7 @@
 use serde::Serialize;
 use units::PoolName;
 
-use crate::key::KeyLocation;
+use crate::key::{KeyLocation, KeySettings};
 use crate::request::{Properties, Request};
 
 /// What a request does.
@@ -59,6 +59,21 @@ impl Request {
     pub fn effect(&self, pool: &PoolName) -> Effect {
         self.operation().effect(pool)
     }
+}
+
+/// Makes a dataset with these properties, and a key of its own if one is given.
+pub(crate) fn make(properties: &Properties, key: Option<&KeySettings>) -> Effect {
+    let runs = key.is_some_and(|desired| {
+        let KeySettings {
+            encryption: _,
+            format: _,
+            iterations: _,
+            location,
+            key: _,
+        } = desired;
+        runs_a_program(location)
+    });
+    change_unless(runs || governs(properties.keys()))
 }
 
 pub(crate) fn set(properties: &Properties) -> Effect {

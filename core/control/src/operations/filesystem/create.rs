@@ -8,12 +8,11 @@ use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
 use crate::answer::Done;
-use crate::effect::{change_unless, governs, runs_a_program};
 use crate::key::KeySettings;
 use crate::operations::key::KeyOptions;
 use crate::operations::{Least, Operation, PoolSelector, Route, Source, Verb, property, schema_of};
 use crate::request::Properties;
-use crate::{Effect, Failure};
+use crate::{Effect, Failure, effect};
 
 /// Make a file system
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -89,17 +88,7 @@ impl Operation for Create {
             exist_ok: _,
             key,
         } = self;
-        let runs = key.as_ref().is_some_and(|desired| {
-            let KeySettings {
-                encryption: _,
-                format: _,
-                iterations: _,
-                location,
-                key: _,
-            } = desired;
-            runs_a_program(location)
-        });
-        change_unless(runs || governs(properties.keys()))
+        effect::make(properties, key.as_ref())
     }
 
     fn opens_volumes(&self) -> bool {

@@ -6,14 +6,13 @@ use serde::{Deserialize, Serialize};
 use units::{ByteCount, PoolName, VolumeName};
 
 use crate::answer::Done;
-use crate::effect::{change_unless, governs, runs_a_program};
 use crate::key::KeySettings;
 use crate::operations::key::KeyOptions;
 use crate::operations::{
     Least, Operation, PoolSelector, Route, Source, Verb, block_size, property, schema_of,
 };
 use crate::request::Properties;
-use crate::{Effect, Failure};
+use crate::{Effect, Failure, effect};
 
 /// Block size of a volume when none is given; the same as OpenZFS's.
 const BLOCK_SIZE_DEFAULT: u32 = 16 << 10;
@@ -53,17 +52,7 @@ impl Operation for Create {
             exist_ok: _,
             key,
         } = self;
-        let runs = key.as_ref().is_some_and(|desired| {
-            let KeySettings {
-                encryption: _,
-                format: _,
-                iterations: _,
-                location,
-                key: _,
-            } = desired;
-            runs_a_program(location)
-        });
-        change_unless(runs || governs(properties.keys()))
+        effect::make(properties, key.as_ref())
     }
 
     fn opens_volumes(&self) -> bool {
