@@ -288,13 +288,16 @@ fn view(context: &Context<'_>, info: &DatasetInfo, known: &Known) -> Option<File
     })
 }
 
+fn is_meant(info: &&DatasetInfo) -> bool {
+    info.kind == DatasetKind::Filesystem
+}
+
 fn list(context: &Context<'_>) -> Result<Answer, Failure> {
     let all = context
         .pool
         .datasets(context.pool.name().into(), Snapshots::Skip);
     let all = all.map_err(failures::dataset)?;
     let known = Known::of(context)?;
-    let is_meant = |info: &&DatasetInfo| info.kind == DatasetKind::Filesystem;
     let views = all.iter().filter(is_meant);
     let views = views.filter_map(|info| view(context, info, &known));
     Ok(Answer::Filesystems(views.collect()))
@@ -321,11 +324,12 @@ fn destroy(context: &Context<'_>, destroy: &Destroy) -> Result<Answer, Failure> 
 pub fn refuse_shared(context: &Context<'_>, name: &VolumeName) -> Result<(), Failure> {
     let all = context.pool.datasets(name.into(), Snapshots::Skip);
     let all = all.map_err(failures::dataset)?;
+    let mut file_systems = all.iter().filter(is_meant).peekable();
+    if file_systems.peek().is_none() {
+        return Ok(());
+    }
     let known = Known::of(context)?;
-    let is_shared = |info: &&DatasetInfo| {
-        info.kind == DatasetKind::Filesystem && known.share(&info.name).value != OFF
-    };
-    let Some(shared) = all.iter().find(is_shared) else {
+    let Some(shared) = file_systems.find(|info| known.share(&info.name).value != OFF) else {
         return Ok(());
     };
     let users = shared.name.parse().map(|name| clients(context, &name));
