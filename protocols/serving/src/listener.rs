@@ -43,6 +43,14 @@ impl ListenAddress {
             Self::Unix(_) => true,
         }
     }
+
+    /// The address and port, of one that has them.
+    pub fn tcp(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(address) => Some(*address),
+            Self::Unix(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for ListenAddress {

@@ -18,7 +18,7 @@ use control::answer::{ExportView, ProtocolView, SessionView, Status};
 use control::exports::{DesiredState, Problem};
 use control::portal::PortalView;
 use control::{Answer, Failure};
-use serving::Peer;
+use serving::{ListenAddress, Peer};
 use units::{PoolName, VolumeName};
 
 use super::portals::Addresses;
@@ -131,6 +131,27 @@ fn sessions(clients: Vec<Client>) -> BTreeMap<String, Vec<SessionView>> {
         sessions.entry(client.export).or_default().push(view);
     }
     sessions
+}
+
+/// Where a protocol without groups listens, and how many clients `came_by` each.
+fn portal_views(
+    pool: &PoolName,
+    protocol: &str,
+    addresses: &Addresses,
+    came_by: impl Fn(&ListenAddress) -> u64,
+) -> Vec<PortalView> {
+    let listeners = addresses.listeners(protocol);
+    let views = listeners.iter().map(|listener| PortalView {
+        pool: pool.clone(),
+        protocol: protocol.to_owned(),
+        address: listener.to_string(),
+        group: None,
+        is_here: listener
+            .tcp()
+            .is_none_or(|address| serving::is_here(address.ip())),
+        clients: came_by(listener),
+    });
+    views.collect()
 }
 
 /// How clients learned that a volume has other contents.

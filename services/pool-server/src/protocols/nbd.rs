@@ -18,7 +18,9 @@ use units::{PoolName, VolumeName};
 
 use super::super::portals::{self, Addresses};
 use super::super::serving::Setup;
-use super::{Client, ContentsTold, Export, Protocol, Served, Start, Wanted, sessions};
+use super::{
+    Client, ContentsTold, Export, Protocol, Served, Start, Wanted, portal_views, sessions,
+};
 
 /// The NBD server of a pool.
 pub struct Server {
@@ -164,19 +166,7 @@ impl Protocol for Server {
             let came = sessions.iter().filter(|one| one.listener == *listener);
             came.count() as u64
         };
-        let listeners = addresses.listeners(PROTOCOL.name);
-        let listeners = listeners.iter().map(|listener| PortalView {
-            pool: pool.clone(),
-            protocol: PROTOCOL.name.to_owned(),
-            address: listener.to_string(),
-            group: None,
-            is_here: match listener {
-                ListenAddress::Tcp(address) => serving::is_here(address.ip()),
-                ListenAddress::Unix(_) => true,
-            },
-            clients: came_by(listener),
-        });
-        listeners.collect()
+        portal_views(pool, PROTOCOL.name, addresses, came_by)
     }
 
     fn listeners(&self) -> Vec<String> {
@@ -185,12 +175,8 @@ impl Protocol for Server {
     }
 
     fn tcp_listeners(&self) -> Vec<SocketAddr> {
-        let listeners = self.server.listeners().into_iter();
-        let tcp = listeners.filter_map(|listener| match listener {
-            ListenAddress::Tcp(address) => Some(address),
-            ListenAddress::Unix(_) => None,
-        });
-        tcp.collect()
+        let listeners = self.server.listeners();
+        listeners.iter().filter_map(ListenAddress::tcp).collect()
     }
 
     fn peers(&self) -> Vec<Peer> {

@@ -26,7 +26,7 @@ use units::{PoolName, VolumeName};
 
 use super::super::portals::Addresses;
 use super::super::shared_pool::SharedPool;
-use super::{Client, ContentsTold, Export, Protocol, Start, Wanted};
+use super::{Client, ContentsTold, Export, Protocol, Start, Wanted, portal_views};
 use clients::PoolRecord;
 use files::OpenFiles;
 use shares::Shares;
@@ -200,7 +200,7 @@ impl Protocol for Server {
         let is_needed = !shared.is_empty() || opened.has_waiting;
         let listeners = wanted.addresses.listeners(PROTOCOL.name);
         if !is_needed {
-            let unused: Vec<SocketAddr> = listeners.iter().filter_map(tcp).collect();
+            let unused: Vec<SocketAddr> = listeners.iter().filter_map(ListenAddress::tcp).collect();
             self.early.forget(&unused);
         }
         let desired = DesiredState {
@@ -272,16 +272,7 @@ impl Protocol for Server {
             let came = clients.iter().filter(|one| one.listener == *listener);
             came.count() as u64
         };
-        let listeners = addresses.listeners(PROTOCOL.name);
-        let listeners = listeners.iter().map(|listener| PortalView {
-            pool: pool.clone(),
-            protocol: PROTOCOL.name.to_owned(),
-            address: listener.to_string(),
-            group: None,
-            is_here: tcp(listener).is_none_or(|address| serving::is_here(address.ip())),
-            clients: came_by(listener),
-        });
-        listeners.collect()
+        portal_views(pool, PROTOCOL.name, addresses, came_by)
     }
 
     fn listeners(&self) -> Vec<String> {
@@ -290,7 +281,8 @@ impl Protocol for Server {
     }
 
     fn tcp_listeners(&self) -> Vec<SocketAddr> {
-        self.server.listeners().iter().filter_map(tcp).collect()
+        let listeners = self.server.listeners();
+        listeners.iter().filter_map(ListenAddress::tcp).collect()
     }
 
     fn peers(&self) -> Vec<Peer> {
@@ -307,12 +299,5 @@ impl Protocol for Server {
 
     fn drain(&self, deadline: Instant) {
         self.server.drain(deadline);
-    }
-}
-
-const fn tcp(address: &ListenAddress) -> Option<SocketAddr> {
-    match address {
-        ListenAddress::Tcp(address) => Some(*address),
-        ListenAddress::Unix(_) => None,
     }
 }
