@@ -8,6 +8,7 @@
 
 pub mod exports;
 mod listing;
+mod objects;
 pub mod rpc;
 pub mod server;
 pub mod sharenfs;

@@ -1,22 +1,11 @@
 //! `fattr3`, `sattr3`, and what is told of an object before and after a change (RFC 1813, 2.5 and 2.6).
 
-use file_system::{Attributes, Changed, FileSystemId, Guard, Kind, SetAttributes, SetTime, Time};
+use file_system::{Attributes, Changed, FileSystemId, Guard, SetAttributes, SetTime, Time};
 
 use super::{Answered, At, Call, Status};
 use crate::exports::Place;
+use crate::objects::{kind_number, rights_by, rights_of};
 use crate::xdr::{Malformed, Reader, Writer};
-
-const fn type_of(kind: Kind) -> u32 {
-    match kind {
-        Kind::File => 1,
-        Kind::Directory => 2,
-        Kind::BlockDevice => 3,
-        Kind::CharacterDevice => 4,
-        Kind::Link => 5,
-        Kind::Socket => 6,
-        Kind::Pipe => 7,
-    }
-}
 
 /// Times of this version have 32 bits of seconds: what does not fit is told as the nearest one.
 fn write_time(out: &mut Writer, time: Time) {
@@ -33,7 +22,7 @@ fn read_time(reader: &mut Reader<'_>) -> Result<Time, Malformed> {
 }
 
 fn write(out: &mut Writer, id: FileSystemId, object: u64, attributes: &Attributes) {
-    out.u32(type_of(attributes.kind));
+    out.u32(kind_number(attributes.kind));
     out.u32(attributes.mode & 0o7777);
     for word in [attributes.links, attributes.uid, attributes.gid] {
         out.u32(word);
@@ -150,31 +139,12 @@ impl Call<'_> {
     }
 
     pub(super) fn access(&self, at: &At, reader: &mut Reader<'_>, out: &mut Writer) -> Answered {
-        const READ: u32 = 0x01;
-        const LOOKUP: u32 = 0x02;
-        const MODIFY: u32 = 0x04;
-        const EXTEND: u32 = 0x08;
-        const DELETE: u32 = 0x10;
-        const EXECUTE: u32 = 0x20;
         let asked = reader.u32()?;
         let attributes = at.files.attributes(at.node())?;
-        let may = at.files.permissions(&at.who, at.node())?;
-        let known = match attributes.kind {
-            Kind::Directory => READ | LOOKUP | MODIFY | EXTEND | DELETE,
-            _ => READ | MODIFY | EXTEND | EXECUTE,
-        };
-        let mut granted = 0;
-        if may.read {
-            granted |= READ;
-        }
-        if may.write && at.may_change().is_ok() {
-            granted |= MODIFY | EXTEND | DELETE;
-        }
-        if may.execute {
-            granted |= LOOKUP | EXECUTE;
-        }
+        let mut may = at.files.permissions(&at.who, at.node())?;
+        may.write &= at.may_change().is_ok();
         self.write_after(at.place, &attributes, out);
-        out.u32(asked & known & granted);
+        out.u32(asked & rights_of(attributes.kind) & rights_by(may));
         Ok(())
     }
 

@@ -103,6 +103,10 @@ impl Call<'_> {
         out: &mut Writer,
     ) -> Answered {
         let made = self.try_to_make(at, name, what, changes)?;
+        self.finish_making(at, &made, out)
+    }
+
+    fn finish_making(&self, at: &At, made: &file_system::Made, out: &mut Writer) -> Answered {
         at.commit(None)?;
         self.write_made(at, &made.object, out);
         self.write_change(at.place, &made.directory, out);
@@ -162,12 +166,7 @@ impl Call<'_> {
                 self.take_existing(at, name, how, &changes, out)
             }
             Err(failed) => Err(failed),
-            Ok(made) => {
-                at.commit(None)?;
-                self.write_made(at, &made.object, out);
-                self.write_change(at.place, &made.directory, out);
-                Ok(())
-            }
+            Ok(made) => self.finish_making(at, &made, out),
         }
     }
 

@@ -1,9 +1,10 @@
 //! Attributes of files on the wire (RFC 8881, 5): a bitmap says which, their values follow in its order.
 
-use file_system::{Attributes, Handle, Kind, Limits, SetAttributes, SetTime, Statistics, Time};
+use file_system::{Attributes, Handle, Limits, SetAttributes, SetTime, Statistics, Time};
 
 use super::numbers::Status;
 use super::state::MESSAGE_BYTES_MAX;
+use crate::objects::kind_number;
 use crate::xdr::{Malformed, Reader, Writer};
 
 /// Words of a bitmap that are kept. Later ones say nothing that is known here.
@@ -225,7 +226,7 @@ fn write_value(values: &mut Writer, bit: u32, source: &Source<'_>, supported: &B
     } = source;
     match bit {
         0 => supported.write(values),
-        1 => values.u32(type_number(attributes.kind)),
+        1 => values.u32(kind_number(attributes.kind)),
         // Handles never expire; no ACLs; the change attribute only grows.
         2 | RDATTR_ERROR | 13 | 79 => values.u32(0),
         3 => values.u64(attributes.change),
@@ -278,18 +279,6 @@ fn write_value(values: &mut Writer, bit: u32, source: &Source<'_>, supported: &B
 fn write_time(values: &mut Writer, time: Time) {
     values.i64(time.seconds);
     values.u32(time.nanoseconds);
-}
-
-const fn type_number(kind: Kind) -> u32 {
-    match kind {
-        Kind::File => 1,
-        Kind::Directory => 2,
-        Kind::BlockDevice => 3,
-        Kind::CharacterDevice => 4,
-        Kind::Link => 5,
-        Kind::Socket => 6,
-        Kind::Pipe => 7,
-    }
 }
 
 /// What a client wants to be set, and what of it was understood: all.

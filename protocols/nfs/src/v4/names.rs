@@ -8,6 +8,7 @@ use super::numbers::Status;
 use super::opens::WRITE;
 use crate::exports::Place;
 use crate::listing::Batch;
+use crate::objects::{rights_by, rights_of};
 use crate::xdr::{Reader, Writer};
 
 /// Bytes of a name or of a link's text that are read.
@@ -189,37 +190,23 @@ impl Call<'_> {
         reader: &mut Reader<'_>,
         out: &mut Writer,
     ) -> Result<(), Status> {
-        const READ: u32 = 0x01;
-        const LOOKUP: u32 = 0x02;
-        const MODIFY: u32 = 0x04;
-        const EXTEND: u32 = 0x08;
-        const DELETE: u32 = 0x10;
-        const EXECUTE: u32 = 0x20;
         const READ_EXTENDED: u32 = 0x40;
         const WRITE_EXTENDED: u32 = 0x80;
         const LIST_EXTENDED: u32 = 0x100;
         let asked = reader.u32()?;
         let node = self.node()?;
-        let is_directory = self.kind(node)? == Kind::Directory;
-        let may = self.files().permissions(&self.who, node)?;
-        let known = match is_directory {
-            true => READ | LOOKUP | MODIFY | EXTEND | DELETE,
-            false => READ | MODIFY | EXTEND | EXECUTE,
-        };
-        let known = if self.minor < 2 {
-            known
-        } else {
-            known | READ_EXTENDED | WRITE_EXTENDED | LIST_EXTENDED
-        };
-        let mut granted = 0;
+        let mut known = rights_of(self.kind(node)?);
+        let mut may = self.files().permissions(&self.who, node)?;
+        may.write &= self.may_change().is_ok();
+        let mut granted = rights_by(may);
+        if self.minor >= 2 {
+            known |= READ_EXTENDED | WRITE_EXTENDED | LIST_EXTENDED;
+        }
         if may.read {
-            granted |= READ | READ_EXTENDED | LIST_EXTENDED;
+            granted |= READ_EXTENDED | LIST_EXTENDED;
         }
-        if may.write && self.may_change().is_ok() {
-            granted |= MODIFY | EXTEND | DELETE | WRITE_EXTENDED;
-        }
-        if may.execute {
-            granted |= LOOKUP | EXECUTE;
+        if may.write {
+            granted |= WRITE_EXTENDED;
         }
         out.u32(asked & known);
         out.u32(asked & known & granted);
