@@ -43,18 +43,27 @@ hole_bytes(const struct bh_step *step)
 }
 
 static int
+hold_handle(bh_change_t *change, uint32_t index)
+{
+	bh_files_t *files = change->bc_files;
+	dmu_buf_t *bonus;
+
+	int error = bh_files_bonus(files, change->bc_steps[index].object,
+	    &bonus);
+	if (error != 0)
+		return (error);
+	error = bh_files_handle(files, bonus, &change->bc_held[index].bh_handle);
+	dmu_buf_rele(bonus, files);
+	return (error);
+}
+
+static int
 hold_attributes(bh_change_t *change, uint32_t index)
 {
 	const struct bh_step *step = &change->bc_steps[index];
-	bh_files_t *files = change->bc_files;
 	bh_held_t *held = &change->bc_held[index];
-	dmu_buf_t *bonus;
+	int error = hold_handle(change, index);
 
-	int error = bh_files_bonus(files, step->object, &bonus);
-	if (error != 0)
-		return (error);
-	error = bh_files_handle(files, bonus, &held->bh_handle);
-	dmu_buf_rele(bonus, files);
 	if (error == 0)
 		dmu_tx_hold_sa(change->bc_tx, held->bh_handle,
 		    step->data != NULL || (step->node->has &
@@ -86,15 +95,9 @@ static int
 hold_list(bh_change_t *change, uint32_t index)
 {
 	const struct bh_step *step = &change->bc_steps[index];
-	bh_files_t *files = change->bc_files;
 	bh_held_t *held = &change->bc_held[index];
-	dmu_buf_t *bonus;
+	int error = hold_handle(change, index);
 
-	int error = bh_files_bonus(files, step->object, &bonus);
-	if (error != 0)
-		return (error);
-	error = bh_files_handle(files, bonus, &held->bh_handle);
-	dmu_buf_rele(bonus, files);
 	if (error == 0) {
 		dmu_tx_hold_sa_create(change->bc_tx, (int)step->length);
 		dmu_tx_hold_sa(change->bc_tx, held->bh_handle, B_TRUE);
