@@ -26,7 +26,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb deb-witness demo demo-legs demo-single test lint unit conformance crash crash-files crash-volumes legs hostile rollback operations operations-crash operations-steps guide races requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool
+.PHONY: help deps build install deb deb-witness demo demo-legs demo-single test lint unit conformance crash crash-files crash-volumes legs hostile rollback operations operations-crash operations-steps guide races repeats requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -106,6 +106,10 @@ rollback: build ## ROUNDS of rollbacks under writing clients, some killed in the
 races: build ## many initiators change the same blocks at the same time, also when the server is killed
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.races $(if $(SEED),--seed $(SEED))
+
+repeats: build ## ROUNDS of kills under NFS clients that change names: what they ask again is answered as the first time
+	@scripts/deps.sh test
+	$(PYTHON) -m proof.nfs.repeats --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
 
 requests: build ## random requests about what is there, for REQUESTS_SECONDS: the server outlives them all
 	@scripts/deps.sh test

@@ -31,6 +31,7 @@ read_facts(bh_files_t *files, const char *name, struct bh_files_facts *facts)
 		{ ZPL_VERSION_STR, &facts->version },
 		{ ZFS_ROOT_OBJ, &facts->root },
 		{ ZFS_UNLINKED_SET, &facts->unlinked },
+		{ BH_RECEIPTS, &facts->receipts },
 		{ "normalization", &facts->normalization },
 		{ "utf8only", &facts->utf8only },
 		{ "casesensitivity", &facts->casesensitivity },

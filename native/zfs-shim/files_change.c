@@ -13,6 +13,8 @@
 
 /* More steps than any change has. */
 #define	BH_STEPS_MAX	24
+/* Bytes of a block of receipts: each change writes one of them anew. */
+#define	BH_RECEIPTS_BLOCK	4096
 
 /* What a step needs for as long as the transaction lasts. */
 typedef struct bh_held {
@@ -472,6 +474,34 @@ bh_files_change(bh_files_t *files, const struct bh_step *steps, uint32_t count,
 	if (error == 0 && files->bf_os->os_sync == ZFS_SYNC_ALWAYS)
 		error = bh_files_commit(files);
 	return (error);
+}
+
+int
+bh_files_make_receipts(bh_files_t *files, uint64_t *object)
+{
+	objset_t *os = files->bf_os;
+
+	if (files->bf_read_only)
+		return (EROFS);
+	dmu_tx_t *tx = dmu_tx_create(os);
+	dmu_tx_hold_bonus(tx, DMU_NEW_OBJECT);
+	dmu_tx_hold_zap(tx, MASTER_NODE_OBJ, B_TRUE, BH_RECEIPTS);
+	int error = dmu_tx_assign(tx, DMU_TX_WAIT);
+	if (error != 0) {
+		dmu_tx_abort(tx);
+		return (error);
+	}
+	uint64_t made = dmu_object_alloc(os, DMU_OTN_UINT8_METADATA,
+	    BH_RECEIPTS_BLOCK, DMU_OT_NONE, 0, tx);
+	error = zap_add(os, MASTER_NODE_OBJ, BH_RECEIPTS, 8, 1, &made, tx);
+	if (error != 0)
+		VERIFY0(dmu_object_free(os, made, tx));
+	dmu_tx_commit(tx);
+	if (error != 0)
+		return (error);
+	bh_wait_until_written(dmu_objset_pool(os));
+	*object = made;
+	return (0);
 }
 
 int

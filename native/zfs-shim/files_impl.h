@@ -20,6 +20,9 @@
 
 #include "shim_files.h"
 
+/* The entry of the master node for the object with receipts. A kernel keeps what it does not know. */
+#define	BH_RECEIPTS	"org.bulkhead:receipts"
+
 struct bh_files {
 	objset_t *bf_os;
 	sa_attr_type_t *bf_types;

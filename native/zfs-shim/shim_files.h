@@ -21,6 +21,7 @@ struct bh_files_facts {
 	uint64_t objset;	/* number of the dataset in its pool; a snapshot has another one */
 	uint64_t root;		/* object of the root directory */
 	uint64_t unlinked;	/* object of the list of unlinked objects */
+	uint64_t receipts;	/* object with receipts of requests; 0: there is none */
 	uint64_t normalization;
 	uint64_t utf8only;
 	uint64_t casesensitivity;
@@ -177,6 +178,8 @@ int bh_files_change(bh_files_t *files, const struct bh_step *steps, uint32_t cou
     struct bh_changed *out);
 /* Makes a range a hole. In several transactions; a change that logs it has to follow. */
 int bh_files_free(bh_files_t *files, uint64_t object, uint64_t offset, uint64_t length);
+/* Makes the object with receipts, and waits until it is on disk. */
+int bh_files_make_receipts(bh_files_t *files, uint64_t *object);
 /* Makes all changes durable that were made before. */
 int bh_files_commit(bh_files_t *files);
 /* Waits until what was done before is on disk, in its place. */

@@ -5,8 +5,8 @@
 //! The tests panic where a file system does something else.
 
 use crate::{
-    COOKIE_LAST, Content, FileError, FileSystem, Guard, Identity, Kind, Make, Node, Removable,
-    SetAttributes, SetExtended, SetTime, Time,
+    COOKIE_LAST, Content, FileError, FileSystem, Guard, Identity, Kind, Make, Node, Receipt,
+    Removable, SetAttributes, SetExtended, SetTime, Time,
 };
 
 /// A test on an empty file system.
@@ -21,6 +21,7 @@ pub const ALL: &[(&str, Test)] = &[
     ("a rename replaces only its like", renames),
     ("a directory is not moved into itself", cycles),
     ("a link is one more name", links),
+    ("a change of names keeps its receipt", receipts),
     (
         "a directory is read once, whatever is removed meanwhile",
         directories,
@@ -60,7 +61,7 @@ fn with_mode(mode: u32) -> SetAttributes {
 
 fn make(files: &dyn FileSystem, directory: Node, name: &[u8], what: Make<'_>) -> Node {
     let none = SetAttributes::default();
-    let made = files.make(&ROOT, directory, name, what, &none);
+    let made = files.make(&ROOT, directory, name, what, &none, None);
     made.expect("a new object").object.node
 }
 
@@ -95,7 +96,7 @@ fn made_objects(files: &dyn FileSystem) {
     ];
     for (name, what, kind, mode) in kinds {
         let none = SetAttributes::default();
-        let made = files.make(&user(7), root, name, what, &none);
+        let made = files.make(&user(7), root, name, what, &none, None);
         let made = made.expect("a new object");
         let attributes = made.object.attributes;
         assert_eq!((attributes.kind, attributes.mode), (kind, mode));
@@ -107,7 +108,7 @@ fn made_objects(files: &dyn FileSystem) {
         assert_eq!(files.attributes(found.node), Ok(attributes));
         let by_number = files.object(found.node.object).expect("it is there");
         assert_eq!(by_number.node, found.node);
-        let again = files.make(&ROOT, root, name, what, &none);
+        let again = files.make(&ROOT, root, name, what, &none, None);
         assert_eq!(error(again), Some(FileError::Exists));
     }
     let (link, block) = (look_up(files, b"link"), look_up(files, b"block"));
@@ -128,7 +129,7 @@ fn removal(files: &dyn FileSystem) {
     let held = file(files, b"held");
     files.hold(held).expect("it is there");
     for name in [&b"gone"[..], b"held"] {
-        let removed = files.remove(&ROOT, root, name, Removable::Any);
+        let removed = files.remove(&ROOT, root, name, Removable::Any, None);
         let removed = removed.expect("it is there");
         assert!(removed.before.change != removed.after.change);
         assert_eq!(look_up(files, name), Err(FileError::NotFound));
@@ -149,7 +150,7 @@ fn removable(files: &dyn FileSystem) {
     file(files, b"file");
     let directory = make(files, root, b"directory", Make::Directory);
     make(files, directory, b"inside", Make::File);
-    let remove = |name: &[u8], what| error(files.remove(&ROOT, root, name, what));
+    let remove = |name: &[u8], what| error(files.remove(&ROOT, root, name, what, None));
     assert_eq!(
         remove(b"file", Removable::Directory),
         Some(FileError::NotDirectory)
@@ -163,7 +164,7 @@ fn removable(files: &dyn FileSystem) {
         Some(FileError::NotEmpty)
     );
     assert_eq!(remove(b"none", Removable::Any), Some(FileError::NotFound));
-    let inside = files.remove(&ROOT, directory, b"inside", Removable::NoDirectory);
+    let inside = files.remove(&ROOT, directory, b"inside", Removable::NoDirectory, None);
     inside.expect("a file");
     assert_eq!(remove(b"directory", Removable::Directory), None);
     assert_eq!(remove(b"file", Removable::NoDirectory), None);
@@ -173,6 +174,7 @@ fn removable(files: &dyn FileSystem) {
         b"x",
         Make::File,
         &SetAttributes::default(),
+        None,
     );
     assert_eq!(error(lost), Some(FileError::Stale), "its directory is gone");
 }
@@ -181,14 +183,14 @@ fn names(files: &dyn FileSystem) {
     let root = files.root();
     let none = SetAttributes::default();
     for name in [&b""[..], b".", b"..", b"a/b", b"a\0b"] {
-        let made = files.make(&ROOT, root, name, Make::File, &none);
+        let made = files.make(&ROOT, root, name, Make::File, &none, None);
         assert_eq!(error(made), Some(FileError::BadName), "{name:?}");
     }
     let longest = vec![b'n'; files.limits().name_bytes_max as usize];
     let node = file(files, &longest);
     assert_eq!(look_up(files, &longest), Ok(node));
     let too_long = [&longest[..], b"n"].concat();
-    let made = files.make(&ROOT, root, &too_long, Make::File, &none);
+    let made = files.make(&ROOT, root, &too_long, Make::File, &none, None);
     assert_eq!(error(made), Some(FileError::NameTooLong));
     let plain = file(files, b"plain");
     let in_file = files.look_up(&ROOT, plain, b"x");
@@ -201,7 +203,7 @@ fn renames(files: &dyn FileSystem) {
     let here = make(files, root, b"here", Make::Directory);
     let there = make(files, root, b"there", Make::Directory);
     make(files, there, b"inside", Make::File);
-    let rename = |from: &[u8], to: (Node, &[u8])| files.rename(&ROOT, (root, from), to);
+    let rename = |from: &[u8], to: (Node, &[u8])| files.rename(&ROOT, (root, from), to, None);
     let full = rename(b"here", (root, b"there"));
     assert_eq!(error(full), Some(FileError::NotEmpty));
     assert_eq!(
@@ -230,7 +232,7 @@ fn renames(files: &dyn FileSystem) {
     rename(b"empty", (there, b"sub")).expect("a directory into another");
     assert_eq!(files.parent(&ROOT, empty), Ok(there));
     files
-        .link(&ROOT, one, root, b"alias")
+        .link(&ROOT, one, root, b"alias", None)
         .expect("one more name");
     rename(b"alias", (there, b"deep")).expect("two names of one object");
     assert_eq!(look_up(files, b"alias"), Ok(one));
@@ -241,32 +243,66 @@ fn cycles(files: &dyn FileSystem) {
     let outer = make(files, root, b"outer", Make::Directory);
     let inner = make(files, outer, b"inner", Make::Directory);
     for to in [outer, inner] {
-        let moved = files.rename(&ROOT, (root, b"outer"), (to, b"x"));
+        let moved = files.rename(&ROOT, (root, b"outer"), (to, b"x"), None);
         assert_eq!(error(moved), Some(FileError::Invalid));
     }
     files
-        .rename(&ROOT, (outer, b"inner"), (root, b"inner"))
+        .rename(&ROOT, (outer, b"inner"), (root, b"inner"), None)
         .expect("out of it");
     files
-        .rename(&ROOT, (root, b"outer"), (inner, b"outer"))
+        .rename(&ROOT, (root, b"outer"), (inner, b"outer"), None)
         .expect("into what was inside");
+}
+
+fn receipts(files: &dyn FileSystem) {
+    let root = files.root();
+    let receipt = |place: u8, number: u32| Receipt {
+        place: [place; 20],
+        number,
+        step: 3,
+    };
+    let is_kept = |wanted: Receipt| files.receipt(&wanted.place) == Some(wanted);
+    let none = SetAttributes::default();
+    let make = |name: &[u8], receipt: Receipt| {
+        let made = files.make(&ROOT, root, name, Make::File, &none, Some(&receipt));
+        made.map(|made| made.object.node)
+    };
+    assert_eq!(files.receipt(&[1; 20]), None);
+    let one = make(b"one", receipt(1, 1)).expect("a new name");
+    assert!(is_kept(receipt(1, 1)));
+    assert_eq!(make(b"one", receipt(1, 2)), Err(FileError::Exists));
+    assert!(is_kept(receipt(1, 1)), "what was refused keeps nothing");
+    let linked = files.link(&ROOT, one, root, b"two", Some(&receipt(2, 7)));
+    linked.expect("a new name");
+    let names = ((root, &b"two"[..]), (root, &b"three"[..]));
+    let renamed = files.rename(&ROOT, names.0, names.1, Some(&receipt(1, 2)));
+    renamed.expect("it is there");
+    assert!(is_kept(receipt(1, 2)) && is_kept(receipt(2, 7)));
+    for (name, receipt) in [
+        (b"one".as_slice(), receipt(1, 3)),
+        (b"three", receipt(3, 1)),
+    ] {
+        let removed = files.remove(&ROOT, root, name, Removable::Any, Some(&receipt));
+        removed.expect("it is there");
+        assert!(is_kept(receipt));
+    }
 }
 
 fn links(files: &dyn FileSystem) {
     let root = files.root();
     let node = file(files, b"one");
     files
-        .link(&ROOT, node, root, b"two")
+        .link(&ROOT, node, root, b"two", None)
         .expect("a second name");
     assert_eq!(look_up(files, b"two"), Ok(node));
     assert_eq!(files.attributes(node).map(|known| known.links), Ok(2));
-    let taken = files.link(&ROOT, node, root, b"two");
+    let taken = files.link(&ROOT, node, root, b"two", None);
     assert_eq!(error(taken), Some(FileError::Exists));
     let directory = make(files, root, b"directory", Make::Directory);
-    let second = files.link(&ROOT, directory, root, b"second");
+    let second = files.link(&ROOT, directory, root, b"second", None);
     assert_eq!(error(second), Some(FileError::IsDirectory));
     files
-        .remove(&ROOT, root, b"one", Removable::Any)
+        .remove(&ROOT, root, b"one", Removable::Any, None)
         .expect("it is there");
     assert_eq!(files.attributes(node).map(|known| known.links), Ok(1));
 }
@@ -306,7 +342,7 @@ fn directories(files: &dyn FileSystem) {
         let known = files.object(object).expect("it is there");
         assert_eq!(look_up(files, &name), Ok(known.node));
         files
-            .remove(&ROOT, root, &name, Removable::Any)
+            .remove(&ROOT, root, &name, Removable::Any, None)
             .expect("it is there");
     }
     let mut told: Vec<_> = seen.into_iter().map(|(name, _)| name).collect();
@@ -431,7 +467,7 @@ fn rights(files: &dyn FileSystem) {
     let root = files.root();
     let directory = make(files, root, b"directory", Make::Directory);
     let (owner, other) = (user(10), user(11));
-    let made = files.make(&owner, root, b"file", Make::File, &with_mode(0o640));
+    let made = files.make(&owner, root, b"file", Make::File, &with_mode(0o640), None);
     let node = made.expect("everybody may").object.node;
     let may = |who: &Identity| {
         let may = files.permissions(who, node).expect("it is there");
@@ -455,9 +491,9 @@ fn rights(files: &dyn FileSystem) {
     let given = files.set_attributes(&owner, node, &given, &guard);
     assert_eq!(error(given), Some(FileError::NotPermitted));
     let none = SetAttributes::default();
-    let inside = files.make(&other, directory, b"x", Make::File, &none);
+    let inside = files.make(&other, directory, b"x", Make::File, &none, None);
     assert_eq!(error(inside), Some(FileError::Access));
-    let removed = files.remove(&other, directory, b"x", Removable::Any);
+    let removed = files.remove(&other, directory, b"x", Removable::Any, None);
     assert_eq!(error(removed), Some(FileError::Access));
     files
         .set_attributes(&ROOT, directory, &with_mode(0o700), &guard)
@@ -470,27 +506,34 @@ fn rights(files: &dyn FileSystem) {
 
 fn sticky(files: &dyn FileSystem) {
     let root = files.root();
-    let made = files.make(&ROOT, root, b"shared", Make::Directory, &with_mode(0o1777));
+    let made = files.make(
+        &ROOT,
+        root,
+        b"shared",
+        Make::Directory,
+        &with_mode(0o1777),
+        None,
+    );
     let shared = made.expect("a directory").object.node;
     let none = SetAttributes::default();
     for name in [&b"one"[..], b"two"] {
-        let made = files.make(&user(10), shared, name, Make::File, &none);
+        let made = files.make(&user(10), shared, name, Make::File, &none, None);
         made.expect("everybody may");
     }
     let other = user(11);
-    let removed = files.remove(&other, shared, b"one", Removable::Any);
+    let removed = files.remove(&other, shared, b"one", Removable::Any, None);
     assert_eq!(error(removed), Some(FileError::NotPermitted));
-    let moved = files.rename(&other, (shared, b"one"), (root, b"one"));
+    let moved = files.rename(&other, (shared, b"one"), (root, b"one"), None);
     assert_eq!(error(moved), Some(FileError::NotPermitted));
     files
-        .rename(&user(10), (shared, b"one"), (shared, b"two"))
+        .rename(&user(10), (shared, b"one"), (shared, b"two"), None)
         .expect("its owner may");
 }
 
 fn extended_attributes(files: &dyn FileSystem) {
     let owner = user(10);
     let root = files.root();
-    let made = files.make(&owner, root, b"file", Make::File, &with_mode(0o640));
+    let made = files.make(&owner, root, b"file", Make::File, &with_mode(0o640), None);
     let node = made.expect("a file").object.node;
     let set = |name: &[u8], value: &[u8], how| {
         let set = files.set_extended(&owner, node, name, value, how);

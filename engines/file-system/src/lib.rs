@@ -10,6 +10,9 @@
 //! **Atomicity.** Each call is atomic against each other. After a crash all of a change is seen or nothing, and of changes of names and attributes a later
 //! one never without an earlier one. A write longer than [`Limits::atomic_write_bytes`] may be seen in part.
 //!
+//! **Repetitions.** A client that has no answer asks again, after a crash of another head. A change of names may be given a [`Receipt`], which is
+//! durable together with it, so that [`FileSystem::receipt`] tells that the request was executed.
+//!
 //! **Rights** are checked by the file system, because it knows its ACLs, and because a check apart from the change could be overtaken.
 //! [`rights`] has the decisions for those that have none. `read` and `write` check nothing: that is done when a file is opened.
 //!
@@ -24,12 +27,14 @@ pub mod conformance;
 mod error;
 mod handle;
 pub mod memory;
+mod receipt;
 pub mod rights;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use error::FileError;
 pub use handle::{BadHandle, FileSystemId, Handle, Node};
+pub use receipt::{Place, Receipt};
 
 /// What a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -367,6 +372,7 @@ pub trait FileSystem: Send + Sync {
         name: &[u8],
         what: Make<'_>,
         attributes: &SetAttributes,
+        receipt: Option<&Receipt>,
     ) -> Done<Made>;
     /// Takes a name away.
     fn remove(
@@ -375,12 +381,28 @@ pub trait FileSystem: Send + Sync {
         directory: Node,
         name: &[u8],
         what: Removable,
+        receipt: Option<&Receipt>,
     ) -> Done<Changed>;
     /// Gives an object another name; what had it before goes. A directory replaces an empty directory only, anything else no directory:
     /// [`FileError::Exists`], or [`FileError::NotEmpty`]. Two names of one object stay both. [`FileError::Invalid`] if a directory would be moved into itself.
-    fn rename(&self, who: &Identity, from: (Node, &[u8]), to: (Node, &[u8])) -> Done<Renamed>;
+    fn rename(
+        &self,
+        who: &Identity,
+        from: (Node, &[u8]),
+        to: (Node, &[u8]),
+        receipt: Option<&Receipt>,
+    ) -> Done<Renamed>;
     /// Gives an object that is no directory one more name. The change of the directory.
-    fn link(&self, who: &Identity, node: Node, directory: Node, name: &[u8]) -> Done<Changed>;
+    fn link(
+        &self,
+        who: &Identity,
+        node: Node,
+        directory: Node,
+        name: &[u8],
+        receipt: Option<&Receipt>,
+    ) -> Done<Changed>;
+    /// The last receipt of a place, of this start or an earlier one, if it is kept still.
+    fn receipt(&self, place: &Place) -> Option<Receipt>;
     /// The text of a symbolic link; [`FileError::WrongType`] if it is none.
     fn read_link(&self, node: Node) -> Done<Vec<u8>>;
     /// Visits the entries behind `cookie`, without `.` and `..`, until there are no more or `visit` answers that it did not take one. Whether the last one

@@ -10,8 +10,8 @@ use crate::rights::{
 };
 use crate::{
     Attributes, COOKIE_LAST, Changed, Content, Done, Entry, FileError, FileSystem, FileSystemId,
-    Guard, Identity, Kind, Limits, Made, Make, Node, Object as Known, Permissions, Read, Removable,
-    Renamed, SetAttributes, SetExtended, SetTime, Statistics, Time,
+    Guard, Identity, Kind, Limits, Made, Make, Node, Object as Known, Permissions, Place, Read,
+    Receipt, Removable, Renamed, SetAttributes, SetExtended, SetTime, Statistics, Time,
 };
 
 /// Bytes of a name.
@@ -40,6 +40,7 @@ pub struct MemoryFileSystem {
 #[derive(Clone)]
 struct State {
     nodes: HashMap<u64, Object>,
+    receipts: HashMap<Place, Receipt>,
     next: u64,
     bytes_used: u64,
 }
@@ -121,6 +122,7 @@ impl MemoryFileSystem {
         };
         let state = State {
             nodes: HashMap::from([(ROOT.object, root)]),
+            receipts: HashMap::new(),
             next: ROOT.object + 1,
             bytes_used: 0,
         };
@@ -186,6 +188,12 @@ impl Object {
 }
 
 impl State {
+    fn note(&mut self, receipt: Option<&Receipt>) {
+        if let Some(receipt) = receipt {
+            self.receipts.insert(receipt.place, *receipt);
+        }
+    }
+
     fn get(&self, node: Node) -> Done<&Object> {
         let found = (node.generation == 1).then(|| self.nodes.get(&node.object));
         found.flatten().ok_or(FileError::Stale)
@@ -570,6 +578,7 @@ impl FileSystem for MemoryFileSystem {
         name: &[u8],
         what: Make<'_>,
         wanted: &SetAttributes,
+        receipt: Option<&Receipt>,
     ) -> Done<Made> {
         check_name(name)?;
         let mut state = self.lock();
@@ -596,6 +605,7 @@ impl FileSystem for MemoryFileSystem {
             Ok(object)
         })?;
         let object = state.known(object)?;
+        state.note(receipt);
         Ok(Made { object, directory })
     }
 
@@ -605,6 +615,7 @@ impl FileSystem for MemoryFileSystem {
         directory: Node,
         name: &[u8],
         what: Removable,
+        receipt: Option<&Receipt>,
     ) -> Done<Changed> {
         check_name(name)?;
         let mut state = self.lock();
@@ -625,10 +636,17 @@ impl FileSystem for MemoryFileSystem {
             state.unlink(object);
             Ok(())
         })?;
+        state.note(receipt);
         Ok(changed)
     }
 
-    fn rename(&self, who: &Identity, from: (Node, &[u8]), to: (Node, &[u8])) -> Done<Renamed> {
+    fn rename(
+        &self,
+        who: &Identity,
+        from: (Node, &[u8]),
+        to: (Node, &[u8]),
+        receipt: Option<&Receipt>,
+    ) -> Done<Renamed> {
         check_name(from.1)?;
         check_name(to.1)?;
         let mut state = self.lock();
@@ -655,10 +673,18 @@ impl FileSystem for MemoryFileSystem {
                 Ok(())
             })
         })?;
+        state.note(receipt);
         Ok(Renamed { from, to })
     }
 
-    fn link(&self, who: &Identity, node: Node, directory: Node, name: &[u8]) -> Done<Changed> {
+    fn link(
+        &self,
+        who: &Identity,
+        node: Node,
+        directory: Node,
+        name: &[u8],
+        receipt: Option<&Receipt>,
+    ) -> Done<Changed> {
         check_name(name)?;
         let mut state = self.lock();
         let object = state.get(node)?;
@@ -685,7 +711,12 @@ impl FileSystem for MemoryFileSystem {
             object.touch(false);
             Ok(())
         })?;
+        state.note(receipt);
         Ok(changed)
+    }
+
+    fn receipt(&self, place: &Place) -> Option<Receipt> {
+        self.lock().receipts.get(place).copied()
     }
 
     fn read_link(&self, node: Node) -> Done<Vec<u8>> {

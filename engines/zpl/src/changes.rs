@@ -2,8 +2,8 @@
 
 use file_system::rights::{check_set, mode_after};
 use file_system::{
-    Changed, Done, FileError, Guard, Identity, Kind, Made, Make, Node, Object, SetAttributes,
-    SetTime, Time,
+    Changed, Done, FileError, Guard, Identity, Kind, Made, Make, Node, Object, Receipt,
+    SetAttributes, SetTime, Time,
 };
 
 use crate::acl;
@@ -14,7 +14,8 @@ use crate::convert::{
 use crate::file_system::{FILE_BYTES_MAX, LINKS_MAX, WRITE_BYTES_MAX, Zpl};
 use crate::objects::{Has, Objects, Step, Stored, StoredTime};
 use crate::quotas::Payers;
-use crate::records::{Bytes, Creation, Record, Setting, set};
+use crate::receipts::Noted;
+use crate::records::{Bytes, Creation, Record, Setting, append_receipt, set};
 
 const SET_USER_ID: u64 = 0o4000;
 const SET_GROUP_ID: u64 = 0o2000;
@@ -51,6 +52,19 @@ pub(crate) fn with_entries(directory: &Stored, entries: i64, directories: i64) -
 /// A step that logs a record.
 pub(crate) fn logged(record: &Record<'_>) -> Step<'static> {
     logged_as(record, false, 0)
+}
+
+/// The same, with the receipt of the change.
+pub(crate) fn logged_with(
+    record: &Record<'_>,
+    is_new: bool,
+    receipt: Option<&Receipt>,
+) -> Step<'static> {
+    let mut step = logged_as(record, is_new, 0);
+    if let (Step::Log { body, .. }, Some(receipt)) = (&mut step, receipt) {
+        append_receipt(body, receipt);
+    }
+    step
 }
 
 /// The same: whether it is about the object that a step before makes, and of a write the generation of the file.
@@ -112,9 +126,8 @@ impl<O: Objects> Zpl<O> {
         &self,
         who: &Identity,
         directory: Node,
-        name: &[u8],
-        what: Make<'_>,
-        wanted: &SetAttributes,
+        (name, what, wanted): (&[u8], Make<'_>, &SetAttributes),
+        receipt: Option<&Receipt>,
     ) -> Done<Made> {
         self.check_name(name)?;
         let _names = self.lock_names();
@@ -124,20 +137,21 @@ impl<O: Objects> Zpl<O> {
             return Err(FileError::Exists);
         }
         let new = new_object(who, directory.object, &parent, &what, wanted)?;
-        self.create(directory.object, &parent, name, &new)
+        self.create((directory.object, &parent), name, &new, receipt)
     }
 
     /// Makes an object. The names, and the directory, are locked.
     pub(crate) fn create(
         &self,
-        directory: u64,
-        parent: &Stored,
+        (directory, parent): (u64, &Stored),
         name: &[u8],
         new: &NewObject<'_>,
+        receipt: Option<&Receipt>,
     ) -> Done<Made> {
         let stored = &new.stored;
         let kind = kind_of(stored.mode).ok_or(FileError::Invalid)?;
         self.check_quotas(Payers::of(stored), true)?;
+        let noted = self.note(receipt)?;
         let list = acl::trivial((stored.mode & 0o777) as u32, kind);
         let set = with_entries(parent, 1, i64::from(kind == Kind::Directory));
         let record = Record::Create(Creation {
@@ -172,10 +186,13 @@ impl<O: Objects> Zpl<O> {
                 stored: set,
                 acl: None,
             },
-            logged_as(&record, true, 0),
+            logged_with(&record, true, receipt),
         ];
+        steps.extend(noted.as_ref().map(Noted::step));
         steps.extend(new.then.map(|then| logged_as(&Record::Set(then), true, 0)));
         let outcome = self.objects.change(&steps, false).map_err(failure)?;
+        drop(steps);
+        self.keep_receipt(noted);
         let made = self.objects.stored(outcome.object).map_err(failure)?;
         Ok(Made {
             object: Object {
@@ -194,8 +211,8 @@ impl<O: Objects> Zpl<O> {
         &self,
         who: &Identity,
         node: Node,
-        directory: Node,
-        name: &[u8],
+        (directory, name): (Node, &[u8]),
+        receipt: Option<&Receipt>,
     ) -> Done<Changed> {
         self.check_name(name)?;
         let _names = self.lock_names();
@@ -223,7 +240,13 @@ impl<O: Objects> Zpl<O> {
             has: Has::LINKS.with(Has::CTIME),
             ..Stored::default()
         };
-        let steps = [
+        let noted = self.note(receipt)?;
+        let record = Record::Link {
+            directory: directory.object,
+            object: node.object,
+            name,
+        };
+        let mut steps = vec![
             Step::Enter {
                 directory: directory.object,
                 name,
@@ -241,13 +264,12 @@ impl<O: Objects> Zpl<O> {
                 stored: set,
                 acl: None,
             },
-            logged(&Record::Link {
-                directory: directory.object,
-                object: node.object,
-                name,
-            }),
+            logged_with(&record, false, receipt),
         ];
+        steps.extend(noted.as_ref().map(Noted::step));
         self.objects.change(&steps, false).map_err(failure)?;
+        drop(steps);
+        self.keep_receipt(noted);
         changed(&parent, &set)
     }
 

@@ -154,6 +154,9 @@ impl Objects for Maps {
     fn commit(&self) -> Result<(), ObjectError> {
         unreachable!("a check changes nothing")
     }
+    fn make_receipts(&self) -> Result<u64, ObjectError> {
+        unreachable!("a check changes nothing")
+    }
     fn settle(&self) -> Result<(), ObjectError> {
         unreachable!("a check changes nothing")
     }

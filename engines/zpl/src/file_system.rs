@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use file_system::rights::{check_directory, check_name, permitted};
 use file_system::{
     Attributes, COOKIE_LAST, Changed, Content, Done, Entry, FileError, FileSystem, FileSystemId,
-    Guard, Identity, Kind, Limits, Made, Make, Node, Object, Permissions, Read, Removable, Renamed,
-    SetAttributes, SetExtended, Statistics,
+    Guard, Identity, Kind, Limits, Made, Make, Node, Object, Permissions, Place, Read, Receipt,
+    Removable, Renamed, SetAttributes, SetExtended, Statistics,
 };
 
 use crate::acl;
@@ -16,6 +16,7 @@ use crate::convert::{attributes_of, entry_object, failure, flag};
 use crate::locks::ObjectLocks;
 use crate::objects::{Facts, ObjectError, Objects, Stored, Text};
 use crate::quotas::{Payers, Quotas};
+use crate::receipts::Receipts;
 
 /// Bytes of a name.
 pub const NAME_BYTES_MAX: usize = 255;
@@ -40,6 +41,7 @@ pub struct Zpl<O> {
     quotas: Quotas,
     /// Whoever changes names has it. It comes before the objects' locks.
     names: Mutex<()>,
+    receipts: Mutex<Receipts>,
     pub(crate) locks: ObjectLocks,
     /// The log is replayed: what it says was allowed.
     replaying: AtomicBool,
@@ -48,13 +50,20 @@ pub struct Zpl<O> {
 }
 
 impl<O: Objects> Zpl<O> {
-    pub(crate) fn new(objects: O, facts: Facts, root: Node, quotas: Quotas) -> Self {
+    pub(crate) fn new(
+        objects: O,
+        facts: Facts,
+        root: Node,
+        quotas: Quotas,
+        receipts: Receipts,
+    ) -> Self {
         Self {
             objects,
             facts,
             root,
             quotas,
             names: Mutex::new(()),
+            receipts: Mutex::new(receipts),
             locks: ObjectLocks::new(),
             replaying: AtomicBool::new(false),
             holds: Mutex::new(HashMap::new()),
@@ -63,6 +72,10 @@ impl<O: Objects> Zpl<O> {
 
     pub(crate) fn lock_names(&self) -> MutexGuard<'_, ()> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn lock_receipts(&self) -> MutexGuard<'_, Receipts> {
+        self.receipts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_holds(&self) -> MutexGuard<'_, HashMap<u64, u32>> {
@@ -278,8 +291,10 @@ impl<O: Objects> FileSystem for Zpl<O> {
         name: &[u8],
         what: Make<'_>,
         attributes: &SetAttributes,
+        receipt: Option<&Receipt>,
     ) -> Done<Made> {
-        self.make_object(who, directory, name, what, attributes)
+        let new = (name, what, attributes);
+        self.make_object(who, directory, new, receipt)
     }
 
     fn remove(
@@ -288,16 +303,34 @@ impl<O: Objects> FileSystem for Zpl<O> {
         directory: Node,
         name: &[u8],
         what: Removable,
+        receipt: Option<&Receipt>,
     ) -> Done<Changed> {
-        self.remove_name(who, directory, name, what)
+        self.remove_name(who, directory, (name, what), receipt)
     }
 
-    fn rename(&self, who: &Identity, from: (Node, &[u8]), to: (Node, &[u8])) -> Done<Renamed> {
-        self.rename_object(who, from, to)
+    fn rename(
+        &self,
+        who: &Identity,
+        from: (Node, &[u8]),
+        to: (Node, &[u8]),
+        receipt: Option<&Receipt>,
+    ) -> Done<Renamed> {
+        self.rename_object(who, from, to, receipt)
     }
 
-    fn link(&self, who: &Identity, node: Node, directory: Node, name: &[u8]) -> Done<Changed> {
-        self.link_object(who, node, directory, name)
+    fn link(
+        &self,
+        who: &Identity,
+        node: Node,
+        directory: Node,
+        name: &[u8],
+        receipt: Option<&Receipt>,
+    ) -> Done<Changed> {
+        self.link_object(who, node, (directory, name), receipt)
+    }
+
+    fn receipt(&self, place: &Place) -> Option<Receipt> {
+        self.find_receipt(place)
     }
 
     fn read_link(&self, node: Node) -> Done<Vec<u8>> {

@@ -22,6 +22,7 @@ mod locks;
 pub mod objects;
 mod open;
 mod quotas;
+mod receipts;
 pub mod records;
 mod removal;
 mod replay;

@@ -48,6 +48,8 @@ pub struct Facts {
     pub root: u64,
     /// The list of objects that lost their last name.
     pub unlinked: u64,
+    /// The object with receipts; 0: there is none.
+    pub receipts: u64,
     /// How names are normalized; 0: not at all.
     pub normalization: u64,
     /// Whether names have to be UTF-8.
@@ -322,6 +324,8 @@ pub trait Objects: Send + Sync {
     fn free(&self, object: u64, offset: u64, length: Option<u64>) -> Result<(), ObjectError>;
     /// Makes all changes durable that were made before.
     fn commit(&self) -> Result<(), ObjectError>;
+    /// Makes the object with receipts, which has none yet. It is on disk then: a log never claims its number.
+    fn make_receipts(&self) -> Result<u64, ObjectError>;
     /// Waits until all that was done before is on disk in its place.
     fn settle(&self) -> Result<(), ObjectError>;
     /// Visits the records that have to be replayed.

@@ -5,6 +5,7 @@ use file_system::Node;
 use crate::file_system::Zpl;
 use crate::objects::{Facts, ObjectError, Objects};
 use crate::quotas::Quotas;
+use crate::receipts::Receipts;
 use crate::records::{BadRecord, Record, decode};
 use crate::replay;
 
@@ -146,7 +147,8 @@ impl<O: Objects> Zpl<O> {
             generation: root.generation,
         };
         let quotas = Quotas::find(&objects)?;
-        let zpl = Self::new(objects, facts, root, quotas);
+        let receipts = Receipts::read(&objects, facts.receipts)?;
+        let zpl = Self::new(objects, facts, root, quotas, receipts);
         if !facts.is_read_only {
             zpl.drain()?;
             replay::run(&zpl)?;

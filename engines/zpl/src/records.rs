@@ -1,6 +1,8 @@
 //! Records of a file system's intent log, as kernel ZFS writes and replays them (`sys/zil.h`), behind their common
 //! header. Numbers have the byte order of this machine: a foreign log is refused before it comes to this.
 
+use file_system::Receipt;
+
 /// Types of records (`TX_*`).
 pub mod kind {
     #![allow(missing_docs)]
@@ -226,6 +228,34 @@ impl<'a> Reader<'a> {
 
 const fn object_of(word: u64) -> u64 {
     word & ((1 << OBJECT_BITS) - 1)
+}
+
+/// What stands before a [`Receipt`] behind the names of a record. A kernel reads names up to their NUL, and nothing behind them.
+const RECEIPT_MARK: &[u8; 8] = b"bhreceip";
+
+/// Puts the receipt of a change behind the names of its record.
+pub fn append_receipt(body: &mut Vec<u8>, receipt: &Receipt) {
+    body.extend(RECEIPT_MARK);
+    body.extend(receipt.to_bytes());
+}
+
+/// The receipt behind the names of a record, if there is one. The record is whole.
+pub fn receipt_of(kind: u64, body: &[u8]) -> Option<Receipt> {
+    let words = match kind {
+        kind::CREATE | kind::MKDIR | kind::SYMLINK => 9,
+        kind::REMOVE | kind::RMDIR => 1,
+        kind::LINK | kind::RENAME => 2,
+        _ => return None,
+    };
+    let mut reader = Reader {
+        rest: body.get(words * 8..)?,
+    };
+    reader.text()?;
+    if matches!(kind, kind::SYMLINK | kind::RENAME) {
+        reader.text()?;
+    }
+    let receipt = reader.rest.strip_prefix(RECEIPT_MARK)?;
+    receipt.first_chunk().map(Receipt::from_bytes)
 }
 
 /// Understands a record.
@@ -739,6 +769,57 @@ mod tests {
         assert!(
             matches!(block, Ok(Record::Write { bytes: Bytes::Block(bytes), .. }) if bytes == whole)
         );
+    }
+
+    #[test]
+    fn a_receipt_stands_behind_the_names() {
+        let receipt = Receipt {
+            place: [7; 20],
+            number: 8,
+            step: 9,
+        };
+        let (directory, name) = (34, b"name".as_slice());
+        let link = Creation {
+            directory,
+            object: 128,
+            slots: 1,
+            mode: 0o120_777,
+            generation: 77,
+            name,
+            link: Some(b"a/b"),
+            ..Creation::default()
+        };
+        let records = [
+            Record::Create(link),
+            Record::Create(Creation {
+                mode: 0o040_755,
+                link: None,
+                ..link
+            }),
+            Record::Remove {
+                directory,
+                name,
+                is_directory: true,
+            },
+            Record::Link {
+                directory,
+                object: 128,
+                name,
+            },
+            Record::Rename {
+                from: (directory, name),
+                to: (directory, name),
+            },
+        ];
+        for record in records {
+            let (kind, mut body) = record.encode();
+            assert_eq!(receipt_of(kind, &body), None);
+            append_receipt(&mut body, &receipt);
+            assert_eq!(decode(kind, &body), Ok(record));
+            assert_eq!(receipt_of(kind, &body), Some(receipt));
+            body.pop();
+            assert_eq!(receipt_of(kind, &body), None);
+        }
     }
 
     /// The bytes of `lr_create_t`, one number after the other.

@@ -1,12 +1,13 @@
 //! Names that go: removal and renaming, and what happens to objects without a name.
 
 use file_system::rights::check_sticky;
-use file_system::{Changed, Done, FileError, Identity, Kind, Node, Removable, Renamed};
+use file_system::{Changed, Done, FileError, Identity, Kind, Node, Receipt, Removable, Renamed};
 
-use crate::changes::{LARGE_BYTES, changed, logged, with_entries};
+use crate::changes::{LARGE_BYTES, changed, logged, logged_with, with_entries};
 use crate::convert::{attributes_of, entry_object, entry_type, failure, flag, now_after};
 use crate::file_system::Zpl;
 use crate::objects::{Has, ObjectError, Objects, Step, Stored};
+use crate::receipts::Noted;
 use crate::records::Record;
 
 /// More directories than any path has.
@@ -19,11 +20,12 @@ struct Losing {
     is_directory: bool,
 }
 
-/// The names of a renaming, and whether the log is told.
+/// The names of a renaming, whether the log is told, and for whom.
 struct Names<'a> {
     from: (Node, &'a [u8]),
     to: (Node, &'a [u8]),
     is_noted: bool,
+    receipt: Option<&'a Receipt>,
 }
 
 impl Losing {
@@ -97,8 +99,8 @@ impl<O: Objects> Zpl<O> {
         &self,
         who: &Identity,
         directory: Node,
-        name: &[u8],
-        what: Removable,
+        (name, what): (&[u8], Removable),
+        receipt: Option<&Receipt>,
     ) -> Done<Changed> {
         self.check_name(name)?;
         let (told, gone) = {
@@ -115,7 +117,7 @@ impl<O: Objects> Zpl<O> {
                 (false, Removable::Directory) => return Err(FileError::NotDirectory),
                 (false, _) => {}
             }
-            self.unlink(directory.object, &parent, name, &losing)?
+            self.unlink((directory.object, &parent), name, &losing, receipt)?
         };
         if let Some(object) = gone {
             self.purge_told(object);
@@ -126,11 +128,12 @@ impl<O: Objects> Zpl<O> {
     /// Takes a name away. What is to be freed then.
     fn unlink(
         &self,
-        directory: u64,
-        parent: &Stored,
+        (directory, parent): (u64, &Stored),
         name: &[u8],
         losing: &Losing,
+        receipt: Option<&Receipt>,
     ) -> Done<(Changed, Option<u64>)> {
+        let noted = self.note(receipt)?;
         let set = with_entries(parent, -1, -i64::from(losing.is_directory));
         let (is_last, rest) = losing.steps();
         let mut steps = vec![
@@ -142,12 +145,16 @@ impl<O: Objects> Zpl<O> {
             },
         ];
         steps.extend(rest);
-        steps.push(logged(&Record::Remove {
+        let record = Record::Remove {
             directory,
             name,
             is_directory: losing.is_directory,
-        }));
+        };
+        steps.push(logged_with(&record, false, receipt));
+        steps.extend(noted.as_ref().map(Noted::step));
         self.objects.change(&steps, true).map_err(failure)?;
+        drop(steps);
+        self.keep_receipt(noted);
         let is_gone = is_last && !self.is_held(losing.object);
         Ok((changed(parent, &set)?, is_gone.then_some(losing.object)))
     }
@@ -173,10 +180,19 @@ impl<O: Objects> Zpl<O> {
         who: &Identity,
         from: (Node, &[u8]),
         to: (Node, &[u8]),
+        receipt: Option<&Receipt>,
     ) -> Done<Renamed> {
         self.check_name(from.1)?;
         self.check_name(to.1)?;
-        self.rename_noted(who, from, to, true)
+        self.rename_names(
+            who,
+            &Names {
+                from,
+                to,
+                is_noted: true,
+                receipt,
+            },
+        )
     }
 
     /// Renames by a log whose record has more to be done: only its last change notes that it was replayed.
@@ -186,19 +202,19 @@ impl<O: Objects> Zpl<O> {
         from: (Node, &[u8]),
         to: (Node, &[u8]),
     ) -> Done {
-        self.rename_noted(who, from, to, false).map(drop)
+        let names = Names {
+            from,
+            to,
+            is_noted: false,
+            receipt: None,
+        };
+        self.rename_names(who, &names).map(drop)
     }
 
-    fn rename_noted(
-        &self,
-        who: &Identity,
-        from: (Node, &[u8]),
-        to: (Node, &[u8]),
-        is_noted: bool,
-    ) -> Done<Renamed> {
+    fn rename_names(&self, who: &Identity, names: &Names<'_>) -> Done<Renamed> {
         let (renamed, gone) = {
             let _names = self.lock_names();
-            self.rename_locked(who, from, to, is_noted)?
+            self.rename_locked(who, names)?
         };
         if let Some(object) = gone {
             self.purge_told(object);
@@ -206,13 +222,8 @@ impl<O: Objects> Zpl<O> {
         Ok(renamed)
     }
 
-    fn rename_locked(
-        &self,
-        who: &Identity,
-        from: (Node, &[u8]),
-        to: (Node, &[u8]),
-        is_noted: bool,
-    ) -> Done<(Renamed, Option<u64>)> {
+    fn rename_locked(&self, who: &Identity, names: &Names<'_>) -> Done<(Renamed, Option<u64>)> {
+        let (from, to) = (names.from, names.to);
         self.directory(who, from.0, true)?;
         self.directory(who, to.0, true)?;
         let moving = self.entry(from.0.object, from.1)?;
@@ -237,8 +248,7 @@ impl<O: Objects> Zpl<O> {
             Some(target) => Some(self.replaced(who, (to.0.object, &parents.1), &mover, target)?),
             None => None,
         };
-        let names = Names { from, to, is_noted };
-        self.rename_all(&names, &parents, &mover, replaced.as_ref())
+        self.rename_all(names, &parents, &mover, replaced.as_ref())
     }
 
     /// What the rename replaces, if it may.
@@ -321,13 +331,18 @@ impl<O: Objects> Zpl<O> {
             steps.extend(rest);
             freed = is_last.then_some(losing.object);
         }
+        let noted = self.note(names.receipt)?;
         if names.is_noted {
-            steps.push(logged(&Record::Rename {
+            let record = Record::Rename {
                 from: (from.0.object, from.1),
                 to: (to.0.object, to.1),
-            }));
+            };
+            steps.push(logged_with(&record, false, names.receipt));
         }
+        steps.extend(noted.as_ref().map(Noted::step));
         self.objects.change(&steps, false).map_err(failure)?;
+        drop(steps);
+        self.keep_receipt(noted);
         let renamed = Renamed {
             from: changed(&parents.0, &set_from)?,
             to: changed(&parents.1, &set_to)?,

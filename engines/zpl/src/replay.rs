@@ -2,7 +2,8 @@
 //! becomes one change, which also notes how far the replay has come.
 
 use file_system::{
-    Done, FileError, FileSystem, Guard, Identity, Kind, Node, Removable, SetAttributes, SetTime,
+    Done, FileError, FileSystem, Guard, Identity, Kind, Node, Receipt, Removable, SetAttributes,
+    SetTime,
 };
 
 use crate::acl;
@@ -10,7 +11,7 @@ use crate::changes::{NewObject, fresh, logged};
 use crate::convert::{MODE_MASK, failure, flag, now_after, time_of};
 use crate::file_system::Zpl;
 use crate::objects::{Has, ObjectError, Objects, Step, Stored};
-use crate::records::{Bytes, Creation, Record, Setting, decode, set};
+use crate::records::{Bytes, Creation, Record, Setting, decode, receipt_of, set};
 
 const ROOT: Identity = Identity {
     uid: 0,
@@ -32,7 +33,8 @@ fn run_all<O: Objects>(zpl: &Zpl<O>) -> Result<(), ObjectError> {
             tracing::error!(%error, "the intent log cannot be replayed");
             ObjectError::Io(0)
         })?;
-        replay(zpl, &record).map_err(|error| {
+        let receipt = receipt_of(kind, body);
+        replay(zpl, &record, receipt.as_ref()).map_err(|error| {
             tracing::error!(kind, %error, "a record of the intent log cannot be replayed");
             match error {
                 FileError::NoSpace => ObjectError::NoSpace,
@@ -43,9 +45,9 @@ fn run_all<O: Objects>(zpl: &Zpl<O>) -> Result<(), ObjectError> {
     })
 }
 
-fn replay<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>) -> Done {
+fn replay<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>, receipt: Option<&Receipt>) -> Done {
     match *record {
-        Record::Create(new) => create(zpl, &new, None),
+        Record::Create(new) => create(zpl, &new, None, receipt),
         Record::MakeExtended(new) => make_extended(zpl, &new),
         Record::Remove {
             directory,
@@ -57,7 +59,7 @@ fn replay<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>) -> Done {
                 false => Removable::NoDirectory,
             };
             let directory = node(zpl, directory)?;
-            zpl.remove(&ROOT, directory, name, what).map(drop)
+            zpl.remove(&ROOT, directory, name, what, receipt).map(drop)
         }
         Record::Link {
             directory,
@@ -65,12 +67,12 @@ fn replay<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>) -> Done {
             name,
         } => {
             let (object, directory) = (node(zpl, object)?, node(zpl, directory)?);
-            zpl.link(&ROOT, object, directory, name).map(drop)
+            zpl.link(&ROOT, object, directory, name, receipt).map(drop)
         }
         Record::Rename { from, to } => {
             let from = (node(zpl, from.0)?, from.1);
             let to = (node(zpl, to.0)?, to.1);
-            zpl.rename(&ROOT, from, to).map(drop)
+            zpl.rename(&ROOT, from, to, receipt).map(drop)
         }
         Record::Exchange { from, to } => {
             let from = (node(zpl, from.0)?, from.1);
@@ -82,7 +84,7 @@ fn replay<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>) -> Done {
                 name: from.1,
                 ..whiteout
             };
-            create(zpl, &device, Some(to))
+            create(zpl, &device, Some(to), None)
         }
         Record::Extended {
             object,
@@ -152,7 +154,12 @@ fn node<O: Objects>(zpl: &Zpl<O>, object: u64) -> Done<Node> {
 }
 
 /// Makes an object; what has its name now is renamed to `renamed` before.
-fn create<O: Objects>(zpl: &Zpl<O>, new: &Creation<'_>, renamed: Option<(u64, &[u8])>) -> Done {
+fn create<O: Objects>(
+    zpl: &Zpl<O>,
+    new: &Creation<'_>,
+    renamed: Option<(u64, &[u8])>,
+    receipt: Option<&Receipt>,
+) -> Done {
     let directory = node(zpl, new.directory)?;
     if let Some(to) = renamed {
         // A crash in between has renamed it already, and noted nothing.
@@ -166,7 +173,7 @@ fn create<O: Objects>(zpl: &Zpl<O>, new: &Creation<'_>, renamed: Option<(u64, &[
     let _changing = zpl.locks.change(&[new.directory]);
     let parent = zpl.directory(&ROOT, directory, true)?;
     let new_object = replayed_object(new, &parent);
-    let made = zpl.create(new.directory, &parent, new.name, &new_object)?;
+    let made = zpl.create((new.directory, &parent), new.name, &new_object, receipt)?;
     debug_assert_eq!(made.object.node.object, new.object);
     Ok(())
 }

@@ -18,6 +18,7 @@ pub struct bh_files_facts {
     pub objset: u64,
     pub root: u64,
     pub unlinked: u64,
+    pub receipts: u64,
     pub normalization: u64,
     pub utf8only: u64,
     pub casesensitivity: u64,
@@ -224,6 +225,7 @@ unsafe extern "C" {
     ) -> c_int;
     pub fn bh_files_free(files: *mut bh_files, object: u64, offset: u64, length: u64) -> c_int;
     pub fn bh_files_commit(files: *mut bh_files) -> c_int;
+    pub fn bh_files_make_receipts(files: *mut bh_files, object: *mut u64) -> c_int;
     pub fn bh_files_settle(files: *mut bh_files);
     pub fn bh_files_log_walk(
         files: *mut bh_files,

@@ -440,7 +440,7 @@ fn make(files: &dyn FileSystem, words: &mut Words<'_>) -> Answer {
     };
     let (directory, name) = place(files, &path)?;
     let made = files
-        .make(&ROOT, directory, name, what, &attributes)
+        .make(&ROOT, directory, name, what, &attributes, None)
         .map_err(told)?;
     Ok(made.object.node.object.to_string())
 }
@@ -508,13 +508,15 @@ fn perform(files: &dyn FileSystem, what: &str, words: &mut Words<'_>) -> Answer 
         "rename" => {
             let (from, to) = (words.text()?, words.text()?);
             let (from, to) = (place(files, &from)?, place(files, &to)?);
-            files.rename(&ROOT, from, to).map_err(told)?;
+            files.rename(&ROOT, from, to, None).map_err(told)?;
         }
         "link" => {
             let node = found(files, &words.text()?)?;
             let new = words.text()?;
             let (directory, name) = place(files, &new)?;
-            files.link(&ROOT, node, directory, name).map_err(told)?;
+            files
+                .link(&ROOT, node, directory, name, None)
+                .map_err(told)?;
         }
         "remove" | "remove-directory" => {
             let path = words.text()?;
@@ -523,7 +525,9 @@ fn perform(files: &dyn FileSystem, what: &str, words: &mut Words<'_>) -> Answer 
                 "remove" => Removable::NoDirectory,
                 _ => Removable::Directory,
             };
-            files.remove(&ROOT, directory, name, what).map_err(told)?;
+            files
+                .remove(&ROOT, directory, name, what, None)
+                .map_err(told)?;
         }
         "attribute" => {
             let (node, name) = (found(files, &words.text()?)?, words.text()?);

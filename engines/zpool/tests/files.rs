@@ -9,8 +9,8 @@ use engine::capabilities::{Datasets, FileSystems, Ownership, Properties};
 use engine::dataset::{DatasetErrorKind, DatasetRef, FileSystemSpec, Value};
 use engine::pool::{GroupKind, PoolSpec};
 use file_system::{
-    FileError, FileSystem, Guard, Identity, Make, Node, Removable, SetAttributes, SetExtended,
-    conformance,
+    FileError, FileSystem, Guard, Identity, Make, Node, Receipt, Removable, SetAttributes,
+    SetExtended, conformance,
 };
 use support::{Parts, disks, export, isolated, options, part, tank};
 use units::VolumeName;
@@ -56,7 +56,7 @@ fn open(pool: &Pool, name: &VolumeName) -> Box<dyn OpenFileSystem> {
 
 fn make(files: &dyn FileSystem, directory: Node, name: &[u8], what: Make<'_>) -> Node {
     let none = SetAttributes::default();
-    let made = files.make(&ROOT, directory, name, what, &none);
+    let made = files.make(&ROOT, directory, name, what, &none, None);
     made.expect("a new object").object.node
 }
 
@@ -97,6 +97,15 @@ fn a_file_system_of_a_pool_is_a_file_system() {
 }
 
 /// One of everything, changed in every way. Committed, and left to a crash.
+/// What the changes of [`leave_changes`] keep. The last two have the same place.
+fn receipts() -> [Receipt; 5] {
+    [(0, 1), (1, 1), (2, 7), (3, 1), (3, 2)].map(|(place, number)| Receipt {
+        place: [place; 20],
+        number,
+        step: 2,
+    })
+}
+
 fn leave_changes(files: &dyn FileSystem) {
     let root = files.root();
     let directory = make(files, root, b"directory", Make::Directory);
@@ -106,10 +115,13 @@ fn leave_changes(files: &dyn FileSystem) {
     make(files, root, b"device", Make::CharacterDevice(1, 3));
     files.write(file, 100, &[7; 300_000]).expect("room");
     files.write(file, 131_000, b"inside").expect("room");
-    files.link(&ROOT, file, other, b"second").expect("link");
+    let receipt = |place| Some(receipts()[place]);
+    files
+        .link(&ROOT, file, other, b"second", receipt(0).as_ref())
+        .expect("link");
     let from = (directory, &b"file"[..]);
     files
-        .rename(&ROOT, from, (other, b"moved"))
+        .rename(&ROOT, from, (other, b"moved"), receipt(1).as_ref())
         .expect("rename");
     let cut = make(files, root, b"cut", Make::File);
     files.write(cut, 0, &[1; 10_000]).expect("room");
@@ -134,10 +146,25 @@ fn leave_changes(files: &dyn FileSystem) {
     let removed = files.remove_extended(&ROOT, cut, b"gone");
     removed.expect("it is there");
     make(files, root, b"gone", Make::File);
-    let removed = files.remove(&ROOT, root, b"gone", Removable::Any);
+    let removed = files.remove(&ROOT, root, b"gone", Removable::Any, receipt(2).as_ref());
     removed.expect("it is there");
-    let empty = make(files, root, b"empty", Make::Directory);
-    let removed = files.remove(&ROOT, root, b"empty", Removable::Directory);
+    let none = SetAttributes::default();
+    let made = files.make(
+        &ROOT,
+        root,
+        b"empty",
+        Make::Directory,
+        &none,
+        receipt(3).as_ref(),
+    );
+    let empty = made.expect("a new object").object.node;
+    let removed = files.remove(
+        &ROOT,
+        root,
+        b"empty",
+        Removable::Directory,
+        receipt(4).as_ref(),
+    );
     removed.expect("it is empty");
     assert_eq!(files.attributes(empty), Err(FileError::Stale));
     files.commit(None).expect("durable");
@@ -173,6 +200,10 @@ fn check_changes(files: &dyn FileSystem) {
         assert_eq!(look_up(files, root, name), Err(FileError::NotFound));
     }
     assert_eq!(files.attributes(root).expect("there").links, 4);
+    for kept in [0, 1, 2, 4].map(|index| receipts()[index]) {
+        assert_eq!(files.receipt(&kept.place), Some(kept));
+    }
+    assert_eq!(files.receipt(&[9; 20]), None);
 }
 
 /// The process is killed after a commit, and before anything is in a transaction group.
@@ -239,7 +270,7 @@ fn an_unlinked_file_that_was_held_is_freed_after_a_crash() {
             let held = make(&*files, files.root(), b"held", Make::File);
             files.write(held, 0, &[1; 100_000]).expect("room");
             files.hold(held).expect("it is there");
-            let removed = files.remove(&ROOT, files.root(), b"held", Removable::Any);
+            let removed = files.remove(&ROOT, files.root(), b"held", Removable::Any, None);
             removed.expect("it is there");
             pool.sync().expect("in a transaction group");
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)

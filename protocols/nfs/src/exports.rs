@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use file_system::{
     Attributes, COOKIE_LAST, Changed, Done, Entry, FileError, FileSystem, FileSystemId, Guard,
-    Handle, Identity, Kind, Limits, Made, Make, Node, Object, Permissions, Read, Removable,
-    Renamed, SetAttributes, Statistics, Time,
+    Handle, Identity, Kind, Limits, Made, Make, Node, Object, Permissions, Read, Receipt,
+    Removable, Renamed, SetAttributes, Statistics, Time,
 };
 
 use crate::sharenfs::{Access, Share};
@@ -430,20 +430,45 @@ impl FileSystem for Nothing {
         Ok(self.root())
     }
 
-    fn make(&self, _: &Identity, _: Node, _: &[u8], _: Make<'_>, _: &SetAttributes) -> Done<Made> {
+    fn make(
+        &self,
+        _: &Identity,
+        _: Node,
+        _: &[u8],
+        _: Make<'_>,
+        _: &SetAttributes,
+        _: Option<&Receipt>,
+    ) -> Done<Made> {
         Err(FileError::ReadOnly)
     }
 
-    fn remove(&self, _: &Identity, _: Node, _: &[u8], _: Removable) -> Done<Changed> {
+    fn remove(
+        &self,
+        _: &Identity,
+        _: Node,
+        _: &[u8],
+        _: Removable,
+        _: Option<&Receipt>,
+    ) -> Done<Changed> {
         Err(FileError::ReadOnly)
     }
 
-    fn rename(&self, _: &Identity, _: (Node, &[u8]), _: (Node, &[u8])) -> Done<Renamed> {
+    fn rename(
+        &self,
+        _: &Identity,
+        _: (Node, &[u8]),
+        _: (Node, &[u8]),
+        _: Option<&Receipt>,
+    ) -> Done<Renamed> {
         Err(FileError::ReadOnly)
     }
 
-    fn link(&self, _: &Identity, _: Node, _: Node, _: &[u8]) -> Done<Changed> {
+    fn link(&self, _: &Identity, _: Node, _: Node, _: &[u8], _: Option<&Receipt>) -> Done<Changed> {
         Err(FileError::ReadOnly)
+    }
+
+    fn receipt(&self, _: &file_system::Place) -> Option<Receipt> {
+        None
     }
 
     fn read_link(&self, _: Node) -> Done<Vec<u8>> {

@@ -34,7 +34,7 @@ fn add(bench: &Bench<'_>, name: &str, file: &str) {
     let opened = opened.expect("open");
     let files = opened.files();
     let (root, none) = (files.root(), SetAttributes::default());
-    let made = files.make(&ROOT, root, file.as_bytes(), Make::File, &none);
+    let made = files.make(&ROOT, root, file.as_bytes(), Make::File, &none, None);
     made.expect("a new file");
 }
 

@@ -78,6 +78,7 @@ fn facts_of(raw: &sys::bh_files_facts, is_snapshot: bool) -> Facts {
         snapshot: if is_snapshot { raw.objset } else { 0 },
         root: raw.root,
         unlinked: raw.unlinked,
+        receipts: raw.receipts,
         normalization: raw.normalization,
         utf8_only: raw.utf8only != 0,
         case_sensitivity: raw.casesensitivity,
@@ -543,6 +544,14 @@ impl Objects for Files {
         let using = self.using()?;
         // SAFETY: open while `using` lives.
         checked(unsafe { sys::bh_files_commit(using.raw()) })
+    }
+
+    fn make_receipts(&self) -> Result<u64, ObjectError> {
+        let using = self.using()?;
+        let mut object = 0;
+        // SAFETY: open while `using` lives.
+        checked(unsafe { sys::bh_files_make_receipts(using.raw(), &mut object) })?;
+        Ok(object)
     }
 
     fn settle(&self) -> Result<(), ObjectError> {

@@ -104,6 +104,17 @@ impl Call<'_> {
         self.write_after(place, &changed.after, out);
     }
 
+    /// The same; of a change that an earlier server has made, only what is there now.
+    pub(super) fn write_change_of(&self, at: &At, changed: Option<&Changed>, out: &mut Writer) {
+        match changed {
+            Some(changed) => self.write_change(at.place, changed, out),
+            None => {
+                out.boolean(false);
+                self.write_now(at, out);
+            }
+        }
+    }
+
     /// `post_op_fh3`.
     pub(super) fn write_handle(&self, place: Place, out: &mut Writer) {
         out.boolean(true);

@@ -12,9 +12,10 @@ mod names;
 mod tests;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use file_system::{Done, FileError, FileSystem, Handle, Identity, Node};
+use file_system::{Done, FileError, FileSystem, Handle, Identity, Node, Receipt};
 
 use crate::exports::{Exports, Place};
 use crate::rpc::Credential;
@@ -131,6 +132,8 @@ struct Call<'a> {
     exports: Arc<Exports>,
     /// The export that it went to last.
     entered: usize,
+    /// Of a change of names that must not be made twice.
+    receipt: Option<Receipt>,
 }
 
 /// An object, and what the caller may do with its file system.
@@ -259,11 +262,15 @@ pub fn execute(
             Seen::UnderWay => return Err(Unanswered::Gone),
         }
     }
+    let changes_names = (procedure::CREATE..=procedure::LINK).contains(&number);
     let mut call = Call {
         service,
         caller,
         exports: service.exports(),
         entered: 0,
+        receipt: once
+            .filter(|_| changes_names)
+            .map(|key| receipt(key, transaction, caller)),
     };
     out.u32(Status::OK.0);
     let executed = call.execute(number, &mut Reader::new(arguments), out);
@@ -305,6 +312,7 @@ pub fn mount(
         caller,
         exports: service.exports(),
         entered: 0,
+        receipt: None,
     };
     match call.mount(number, &mut Reader::new(arguments), out) {
         Err(Failed::Gone) => Err(Unanswered::Gone),
@@ -326,7 +334,38 @@ fn key(number: u32, transaction: u32, arguments: &[u8], caller: &Caller<'_>) -> 
     hasher.finish()
 }
 
+/// What a change of names keeps, so that a later server knows that it was made.
+fn receipt(key: u64, transaction: u32, caller: &Caller<'_>) -> Receipt {
+    let address = match caller.from.address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    };
+    let mut place = [0; 20];
+    place[..16].copy_from_slice(&address.octets());
+    place[16..].copy_from_slice(&transaction.to_be_bytes());
+    Receipt {
+        place,
+        number: key as u32,
+        step: 0,
+    }
+}
+
 impl Call<'_> {
+    /// Makes a change of names; nothing if an earlier server has made it.
+    fn once<T>(
+        &self,
+        at: &At,
+        change: impl FnOnce(&dyn FileSystem, Option<&Receipt>) -> Done<T>,
+    ) -> Done<Option<T>> {
+        let receipt = self.receipt.as_ref();
+        let is_done = receipt
+            .is_some_and(|receipt| at.files.receipt(&receipt.place).as_ref() == Some(receipt));
+        match is_done {
+            true => Ok(None),
+            false => change(&*at.files, receipt).map(Some),
+        }
+    }
+
     fn used(&self) -> Used {
         Used {
             export: (self.entered != 0).then(|| self.exports.export(self.entered).name.clone()),

@@ -1,6 +1,8 @@
 //! Names in directories.
 
-use file_system::{FileError, Kind, Make, Object, Removable, SetAttributes, SetTime, Time};
+use file_system::{
+    Changed, FileError, Kind, Make, Object, Removable, SetAttributes, SetTime, Time,
+};
 
 use super::{Answered, At, Call, Failed, NAME_BYTES_MAX, Status, attributes};
 use crate::exports::Place;
@@ -10,6 +12,12 @@ use crate::xdr::{Malformed, Reader, Writer};
 const UNCHECKED: u32 = 0;
 const GUARDED: u32 = 1;
 const EXCLUSIVE: u32 = 2;
+
+/// What was made, and how its directory changed; an earlier server has made it if that is not known.
+struct MadeOnce {
+    object: Object,
+    directory: Option<Changed>,
+}
 
 /// The verifier of an exclusive create, kept in the times of a new file: numbers that every file system keeps.
 fn times_of(verifier: [u8; 8]) -> (Time, Time) {
@@ -106,10 +114,10 @@ impl Call<'_> {
         self.finish_making(at, &made, out)
     }
 
-    fn finish_making(&self, at: &At, made: &file_system::Made, out: &mut Writer) -> Answered {
+    fn finish_making(&self, at: &At, made: &MadeOnce, out: &mut Writer) -> Answered {
         at.commit(None)?;
         self.write_made(at, &made.object, out);
-        self.write_change(at.place, &made.directory, out);
+        self.write_change_of(at, made.directory.as_ref(), out);
         Ok(())
     }
 
@@ -119,7 +127,7 @@ impl Call<'_> {
         name: &[u8],
         what: Make<'_>,
         changes: &SetAttributes,
-    ) -> Answered<file_system::Made> {
+    ) -> Answered<MadeOnce> {
         at.may_change()?;
         self.check_directory(at)?;
         let name = check_name(name)?;
@@ -133,7 +141,19 @@ impl Call<'_> {
         {
             return Err(Status::EXIST.into());
         }
-        Ok(at.files.make(&at.who, at.node(), name, what, changes)?)
+        let made = self.once(at, |files, receipt| {
+            files.make(&at.who, at.node(), name, what, changes, receipt)
+        })?;
+        Ok(match made {
+            Some(made) => MadeOnce {
+                object: made.object,
+                directory: Some(made.directory),
+            },
+            None => MadeOnce {
+                object: at.files.look_up(&at.who, at.node(), name)?,
+                directory: None,
+            },
+        })
     }
 
     fn write_made(&self, at: &At, object: &Object, out: &mut Writer) {
@@ -270,9 +290,11 @@ impl Call<'_> {
         if matches!(name, b"." | b"..") {
             return Err(Status::INVAL.into());
         }
-        let changed = at.files.remove(&at.who, at.node(), name, what)?;
+        let changed = self.once(at, |files, receipt| {
+            files.remove(&at.who, at.node(), name, what, receipt)
+        })?;
         at.commit(None)?;
-        self.write_change(at.place, &changed, out);
+        self.write_change_of(at, changed.as_ref(), out);
         Ok(())
     }
 
@@ -297,14 +319,17 @@ impl Call<'_> {
             return Err(Status::INVAL.into());
         }
         let places = ((from.node(), old), (to.node(), new));
-        let renamed = from.files.rename(&from.who, places.0, places.1);
+        let renamed = self.once(from, |files, receipt| {
+            files.rename(&from.who, places.0, places.1, receipt)
+        });
         let renamed = renamed.map_err(|error| match error {
             FileError::NotEmpty => Status::EXIST.into(),
             other => Failed::from(other),
         })?;
         from.commit(None)?;
-        self.write_change(from.place, &renamed.from, out);
-        self.write_change(to.place, &renamed.to, out);
+        let renamed = renamed.as_ref();
+        self.write_change_of(from, renamed.map(|renamed| &renamed.from), out);
+        self.write_change_of(&to, renamed.map(|renamed| &renamed.to), out);
         Ok(())
     }
 
@@ -317,11 +342,12 @@ impl Call<'_> {
         }
         self.check_directory(&directory)?;
         let name = check_name(name)?;
-        let linked = at.files.link(&at.who, at.node(), directory.node(), name);
-        let changed = linked?;
+        let changed = self.once(at, |files, receipt| {
+            files.link(&at.who, at.node(), directory.node(), name, receipt)
+        })?;
         at.commit(None)?;
         self.write_now(at, out);
-        self.write_change(directory.place, &changed, out);
+        self.write_change_of(&directory, changed.as_ref(), out);
         Ok(())
     }
 }

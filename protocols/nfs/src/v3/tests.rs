@@ -224,6 +224,32 @@ fn a_call_that_is_repeated_is_not_executed_again() {
     );
 }
 
+/// The next server has the same files, and remembers no answers.
+#[test]
+fn a_call_that_an_earlier_server_executed_is_not_executed_again() {
+    let mut client = Client::new(EVERYTHING);
+    let home = client.mount("/tank/home").expect("it is shared");
+    let mut make = named(&home, "made");
+    nothing_set(&mut make);
+    let mut rename = named(&home, "made");
+    rename.append(named(&home, "moved").bytes());
+    let remove = named(&home, "moved");
+    for (number, arguments) in [
+        (procedure::MKDIR, make),
+        (procedure::RENAME, rename),
+        (procedure::RMDIR, remove),
+    ] {
+        assert_eq!(client.status(number, &arguments), 0);
+        let objects = client.files.objects();
+        client.memory = Memory::default();
+        let repeated = client.send(number, arguments.bytes(), false);
+        assert_eq!(repeated[..4], [0; 4], "procedure {number}");
+        assert_eq!(client.files.objects(), objects);
+        client.memory = Memory::default();
+        assert_ne!(client.status(number, &arguments), 0, "a new call");
+    }
+}
+
 #[test]
 fn an_exclusive_create_is_known_again_by_its_verifier() {
     let mut client = Client::new(EVERYTHING);

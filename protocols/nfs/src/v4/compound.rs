@@ -5,7 +5,9 @@ use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
-use file_system::{Attributes, Changed, FileError, FileSystem, Handle, Identity, Kind, Node};
+use file_system::{
+    Attributes, Changed, Done, FileError, FileSystem, Handle, Identity, Kind, Node, Receipt,
+};
 
 use super::attributes::{self, Bitmap};
 use super::grace::{ClientRecord, Holders};
@@ -262,6 +264,8 @@ impl Service {
             fingerprint: hasher.finish(),
             client: 0,
             sequence: None,
+            index: 0,
+            resumed: None,
             current: None,
             saved: None,
             stateid: None,
@@ -368,6 +372,10 @@ pub(super) struct Call<'a> {
     fingerprint: u64,
     pub(super) client: u64,
     sequence: Option<(Sequence, Channel)>,
+    /// Which operation is under way.
+    index: u32,
+    /// The call was executed by an earlier server, up to its last change: it had no answer, and has its answer now.
+    resumed: Option<Receipt>,
     pub(super) current: Option<Place>,
     pub(super) saved: Option<Place>,
     pub(super) stateid: Option<StateId>,
@@ -383,6 +391,26 @@ const fn needs_no_session(operation: u32) -> bool {
             | op::DESTROY_SESSION
             | op::BIND_CONN_TO_SESSION
             | op::DESTROY_CLIENTID
+    )
+}
+
+/// Operations of a call that is repeated to another server: they need no client, and change only what was changed already.
+const fn may_be_repeated(operation: u32) -> bool {
+    matches!(
+        operation,
+        op::PUTFH
+            | op::PUTROOTFH
+            | op::SAVEFH
+            | op::RESTOREFH
+            | op::GETFH
+            | op::LOOKUP
+            | op::LOOKUPP
+            | op::GETATTR
+            | op::ACCESS
+            | op::CREATE
+            | op::REMOVE
+            | op::RENAME
+            | op::LINK
     )
 }
 
@@ -480,6 +508,7 @@ impl Call<'_> {
                 answer.fail(op::ILLEGAL, Status::BADXDR);
                 return (Status::BADXDR, None);
             };
+            self.index = index;
             let is_known = (op::ACCESS..=op::REMOVEXATTR).contains(&operation);
             let shown = if is_known { operation } else { op::ILLEGAL };
             let start = answer.writer.len();
@@ -573,7 +602,7 @@ impl Call<'_> {
         if operation == op::SEQUENCE {
             return Err(Status::SEQUENCE_POS);
         }
-        if self.sequence.is_some() {
+        if self.sequence.is_some() || self.resumed.is_some() {
             // A session does not end the one that it was asked by in the middle of a compound.
             return Ok(());
         }
@@ -603,20 +632,58 @@ impl Call<'_> {
             operations: self.count,
             fingerprint: self.fingerprint,
         };
-        let mut state = self.service.state();
-        match state.sequence(&asked, self.caller.now_ms)? {
-            Sequenced::Repeated(answer) => return Ok(Some(answer)),
-            Sequenced::New { client, fore } => {
+        let begun = {
+            let mut state = self.service.state();
+            let begun = state.sequence(&asked, self.caller.now_ms);
+            begun.map(|begun| (begun, state.highest_slot(&asked.session)))
+        };
+        let highest = match begun {
+            Ok((Sequenced::Repeated(answer), _)) => return Ok(Some(answer)),
+            Ok((Sequenced::New { client, fore }, highest)) => {
                 self.client = client;
                 self.sequence = Some((asked, fore));
+                highest
             }
-        }
-        let highest = state.highest_slot(&asked.session);
+            Err(Status::BADSESSION) => {
+                self.resumed = Some(self.receipt_of(&asked).ok_or(Status::BADSESSION)?);
+                asked.highest_slot
+            }
+            Err(status) => return Err(status),
+        };
         out.fixed(&asked.session);
         for word in [asked.sequence, asked.slot, highest, highest, 0] {
             out.u32(word);
         }
         Ok(None)
+    }
+
+    /// What an earlier server kept of this very call, of a session that it had.
+    fn receipt_of(&self, asked: &Sequence) -> Option<Receipt> {
+        let place = asked.place();
+        let mut all = self.exports.shared().iter();
+        let kept = all.find_map(|one| one.files.receipt(&place));
+        kept.filter(|receipt| receipt.number == asked.sequence)
+    }
+
+    /// Makes a change of names that must not be made twice; nothing if an earlier server has made it.
+    pub(super) fn once<T>(
+        &mut self,
+        change: impl FnOnce(&dyn FileSystem, &Identity, Option<&Receipt>) -> Done<T>,
+    ) -> Result<Option<T>, Status> {
+        self.to_commit = Some(None);
+        if let Some(receipt) = &self.resumed {
+            return match self.index <= receipt.step {
+                true => Ok(None),
+                // It goes on by a new session.
+                false => Err(Status::DELAY),
+            };
+        }
+        let receipt = self.sequence.as_ref().map(|(sequence, _)| Receipt {
+            place: sequence.place(),
+            number: sequence.sequence,
+            step: self.index,
+        });
+        Ok(Some(change(self.files(), &self.who, receipt.as_ref())?))
     }
 
     fn execute(
@@ -627,6 +694,9 @@ impl Call<'_> {
     ) -> Result<(), Status> {
         if changes_files(operation) && self.access == Access::ReadOnly && self.current.is_some() {
             return Err(Status::ROFS);
+        }
+        if self.resumed.is_some() && !may_be_repeated(operation) {
+            return Err(Status::DELAY);
         }
         match operation {
             op::EXCHANGE_ID => self.exchange_id(reader, out),
@@ -826,6 +896,25 @@ impl Call<'_> {
         out.boolean(true);
         out.u64(changed.before.change);
         out.u64(changed.after.change);
+    }
+
+    /// The same; of a change that an earlier server has made, only what the directory is now.
+    pub(super) fn write_change_of(
+        &self,
+        directory: Node,
+        changed: Option<&Changed>,
+        out: &mut Writer,
+    ) -> Result<(), Status> {
+        match changed {
+            Some(changed) => Self::write_change(changed, out),
+            None => {
+                let now = self.files().attributes(directory)?.change;
+                out.boolean(false);
+                out.u64(now);
+                out.u64(now);
+            }
+        }
+        Ok(())
     }
 
     /// What an object is.

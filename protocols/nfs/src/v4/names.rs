@@ -276,13 +276,17 @@ impl Call<'_> {
             return Err(Status::INVAL);
         }
         let wanted = unread.understand(self.minor)?;
-        let made = self
-            .files()
-            .make(&self.who, directory, name, what, &wanted.changes)?;
-        self.to_commit = Some(None);
-        Self::write_change(&made.directory, out);
+        let made = self.once(|files, who, receipt| {
+            files.make(who, directory, name, what, &wanted.changes, receipt)
+        })?;
+        let node = match &made {
+            Some(made) => made.object.node,
+            None => self.files().look_up(&self.who, directory, name)?.node,
+        };
+        let changed = made.as_ref().map(|made| &made.directory);
+        self.write_change_of(directory, changed, out)?;
         wanted.bitmap.write(out);
-        self.go_to_node(made.object.node);
+        self.go_to_node(node);
         Ok(())
     }
 
@@ -293,12 +297,10 @@ impl Call<'_> {
     ) -> Result<(), Status> {
         let raw_name = reader.opaque(NAME_BYTES_MAX)?;
         let (directory, name) = self.named(raw_name)?;
-        let changed = self
-            .files()
-            .remove(&self.who, directory, name, Removable::Any)?;
-        self.to_commit = Some(None);
-        Self::write_change(&changed, out);
-        Ok(())
+        let changed = self.once(|files, who, receipt| {
+            files.remove(who, directory, name, Removable::Any, receipt)
+        })?;
+        self.write_change_of(directory, changed.as_ref(), out)
     }
 
     pub(super) fn rename(
@@ -316,15 +318,16 @@ impl Call<'_> {
             return Err(Status::NOTDIR);
         }
         let (old, new) = (check_name(old)?, check_name(new)?);
-        let renamed = self.files().rename(&self.who, (from, old), (to, new));
-        let renamed = renamed.map_err(|error| match error {
-            FileError::NotEmpty => Status::EXIST,
-            other => other.into(),
+        let renamed = self.once(|files, who, receipt| {
+            let renamed = files.rename(who, (from, old), (to, new), receipt);
+            renamed.map_err(|error| match error {
+                FileError::NotEmpty => FileError::Exists,
+                other => other,
+            })
         })?;
-        self.to_commit = Some(None);
-        Self::write_change(&renamed.from, out);
-        Self::write_change(&renamed.to, out);
-        Ok(())
+        let renamed = renamed.as_ref();
+        self.write_change_of(from, renamed.map(|renamed| &renamed.from), out)?;
+        self.write_change_of(to, renamed.map(|renamed| &renamed.to), out)
     }
 
     pub(super) fn link(&mut self, reader: &mut Reader<'_>, out: &mut Writer) -> Result<(), Status> {
@@ -332,10 +335,9 @@ impl Call<'_> {
         let directory = self.directory()?;
         let node = self.saved()?;
         let name = check_name(raw_name)?;
-        let changed = self.files().link(&self.who, node, directory, name)?;
-        self.to_commit = Some(None);
-        Self::write_change(&changed, out);
-        Ok(())
+        let changed =
+            self.once(|files, who, receipt| files.link(who, node, directory, name, receipt))?;
+        self.write_change_of(directory, changed.as_ref(), out)
     }
 
     pub(super) fn read_link(&mut self, out: &mut Writer) -> Result<(), Status> {

@@ -297,9 +297,14 @@ impl Call<'_> {
     }
 
     fn make_file(&self, directory: Node, name: &[u8], wanted: &Wanted) -> Result<Opened, Status> {
-        let made = self
-            .files()
-            .make(&self.who, directory, name, Make::File, &wanted.changes);
+        let made = self.files().make(
+            &self.who,
+            directory,
+            name,
+            Make::File,
+            &wanted.changes,
+            None,
+        );
         let made = made.map_err(|error: FileError| Status::from(error))?;
         Ok(Opened {
             is_new: true,

@@ -528,6 +528,16 @@ impl State {
     }
 }
 
+impl Sequence {
+    /// The slot, among those of all sessions of all times.
+    pub fn place(&self) -> file_system::Place {
+        let mut place = [0; 20];
+        place[..16].copy_from_slice(&self.session);
+        place[16..].copy_from_slice(&self.slot.to_be_bytes());
+        place
+    }
+}
+
 impl Session {
     fn connect(&mut self, connection: u64) {
         if self.connections.len() < CONNECTIONS_PER_SESSION_MAX {

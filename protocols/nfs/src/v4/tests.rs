@@ -288,6 +288,91 @@ fn a_repeated_call_is_answered_like_the_first_time() {
     );
 }
 
+/// `REMOVE` (28), `RENAME` (29) or `LINK` (11): a number and names.
+fn named(operation: u32, names: &[&[u8]]) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.u32(operation);
+    names.iter().for_each(|name| writer.opaque(name));
+    writer.into_bytes()
+}
+
+/// The answer was lost with the server. The next one has another start, the same files, and no session of the client.
+#[test]
+fn a_call_that_an_earlier_server_executed_is_answered_by_the_next_one() {
+    const BADSESSION: u32 = 10052;
+    let (home, files) = shared("", 5, EVERYTHING);
+    let server = |start| {
+        let clients: Clients = (Holders::default(), Arc::new(NoRecord));
+        service_after_another(vec![home.clone()], start, 0, clients)
+    };
+    let (root, save) = (words(&[24]), words(&[32]));
+    let make = make_directory(b"made");
+    let rename = named(29, &[b"made", b"moved"]);
+    let link = named(11, &[b"second"]);
+    let remove = named(28, &[b"moved"]);
+    let file = path(&[b"file"]);
+    let calls: [&[&[u8]]; 4] = [
+        // With GETFH.
+        &[&root, &make, &words(&[10])],
+        &[&root, &save, &root, &rename],
+        &[&root, &file, &save, &root, &link],
+        &[&root, &remove],
+    ];
+    let mut start = 7;
+    let mut before = Client::connect(&server(start), b"one", 0);
+    before.open(b"file", 3, 0).expect("a new file");
+    for call in calls {
+        let first = before.ask(call);
+        assert_eq!(first[..4], words(&[0]));
+        let objects = files.objects();
+        start += 1;
+        let after = server(start);
+        let mut repeated = Client {
+            service: Arc::clone(&after),
+            sequence: before.sequence - 1,
+            ..before
+        };
+        let second = repeated.ask(call);
+        assert_eq!(second[..4], words(&[0]), "{call:?}");
+        assert_eq!(second.len(), first.len());
+        if call[1] == make {
+            // The handle, with GETFH before it.
+            let handle = first.len() - 8..;
+            assert_eq!(second[handle.clone()], first[handle]);
+        }
+        assert_eq!(files.objects(), objects, "it is not made again");
+        assert_eq!(repeated.status(call), BADSESSION, "a later call");
+        repeated.sequence -= 3;
+        assert_eq!(repeated.status(call), BADSESSION, "an earlier one");
+        before = Client::connect(&after, b"one", 0);
+    }
+}
+
+/// A compound with two changes, of which the server before made one.
+#[test]
+fn what_an_earlier_server_has_not_executed_needs_a_new_session() {
+    let (home, files) = shared("", 5, EVERYTHING);
+    let server = |start| {
+        let clients: Clients = (Holders::default(), Arc::new(NoRecord));
+        service_after_another(vec![home.clone()], start, 0, clients)
+    };
+    let (root, make, then) = (words(&[24]), make_directory(b"one"), make_directory(b"two"));
+    let mut before = Client::connect(&server(7), b"one", 0);
+    assert_eq!(before.status(&[&root, &make]), 0);
+    let mut after = Client {
+        service: server(8),
+        sequence: before.sequence - 1,
+        ..before
+    };
+    let objects = files.objects();
+    const DELAY: u32 = 10008;
+    assert_eq!(after.status(&[&root, &make, &root, &then]), DELAY);
+    after.sequence -= 1;
+    // OPEN (18) needs a client.
+    assert_eq!(after.status(&[&root, &make, &words(&[18])]), DELAY);
+    assert_eq!(files.objects(), objects);
+}
+
 #[test]
 fn a_repeated_sequence_with_another_call_is_refused() {
     let mut client = Client::connect(&service(), b"one", 0);

@@ -1,0 +1,421 @@
+"""``python3 -m proof.nfs.repeats --rounds N --seed S``: see docs/guide/proof.md."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from proof import rounds, runtime
+from proof.clients.base import ClientError
+from proof.clients.nfs import (
+    BADSESSION,
+    CREATE,
+    CREATE_SESSION,
+    DELAY,
+    EXCHANGE_ID,
+    GETFH,
+    GRACE,
+    LOOKUP,
+    PROGRAM,
+    PUTFH,
+    PUTROOTFH,
+    RECLAIM_COMPLETE,
+    REMOVE,
+    RENAME,
+    SAVEFH,
+    SEQUENCE,
+    StatusError,
+    bitmap,
+    lookups,
+    open_file,
+    skip_result,
+)
+from proof.clients.xdr import Reader, opaque, u32, u64
+from proof.rounds import Tally
+from proof.runtime import ProofError
+from proof.servers.base import VolumeSpec
+from proof.servers.bulkhead import POOL, Bulkhead
+
+LINK = 11
+LANES = 4
+"""Clients of each version."""
+
+SLOTS = 4
+LOAD_SECONDS = (0.05, 0.6)
+ANSWER_SECONDS = 60.0
+PAUSED_SECONDS = 0.02
+MOUNT_PROGRAM = 100_005
+MOUNT = 1
+MAKE_3, LINK_3, CREATE_3, REMOVE_3, REMOVE_DIRECTORY_3, RENAME_3 = 9, 15, 8, 12, 13, 14
+JUKEBOX = 10008
+
+
+class LostError(Exception):
+    """The connection ended before the answer."""
+
+
+class Wire:
+    """A connection that waits for each answer."""
+
+    def __init__(self, port: int):
+        self._port = port
+        self._socket: socket.socket | None = None
+        self._transaction = int.from_bytes(os.urandom(3), "big")
+
+    def close(self) -> None:
+        """Ends the connection."""
+        if self._socket:
+            self._socket.close()
+            self._socket = None
+
+    def call(self, program: int, version: int, procedure: int, arguments: bytes) -> bytes:
+        """The bytes of a call that no other call has."""
+        self._transaction += 1
+        who = u32(0) + opaque(b"proof") + u32(0, 0, 0)
+        record = u32(self._transaction, 0, 2, program, version, procedure, 1) + opaque(who) + u32(0, 0) + arguments
+        return u32(0x8000_0000 | len(record)) + record
+
+    def ask(self, call: bytes) -> Reader:
+        """Sends a call; its results."""
+        try:
+            if not self._socket:
+                self._socket = socket.create_connection(("127.0.0.1", self._port), ANSWER_SECONDS)
+                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket.sendall(call)
+            length = int.from_bytes(self._receive(4), "big") & 0x7FFF_FFFF
+            reader = Reader(self._receive(length))
+        except OSError as error:
+            self.close()
+            raise LostError(str(error)) from error
+        reader.fixed(12)
+        reader.u32()
+        reader.opaque()
+        if accepted := reader.u32():
+            raise ClientError(f"a call was not executed: {accepted}")
+        return reader
+
+    def _receive(self, count: int) -> bytes:
+        assert self._socket
+        found = b""
+        while len(found) < count:
+            part = self._socket.recv(count - len(found))
+            if not part:
+                raise ConnectionResetError("the server closed the connection")
+            found += part
+        return found
+
+
+class Session:
+    """A client of NFS 4.2 with slots that take turns."""
+
+    def __init__(self, wire: Wire, name: bytes, rng: random.Random):
+        self._wire, self._name, self._rng = wire, name, rng
+        self.client = 0
+        self._session = b""
+        self._sequences: list[int] = []
+
+    def compound(self, operations: list[tuple[int, bytes]]) -> bytes:
+        """The bytes of one."""
+        words = b"".join(u32(number) + arguments for number, arguments in operations)
+        return self._wire.call(PROGRAM, 4, 1, opaque(b"") + u32(2, len(operations)) + words)
+
+    def begin(self) -> None:
+        """A new session, of a client that takes nothing back."""
+        owner = os.urandom(8) + opaque(self._name)
+        reader = self.results(self._wire.ask(self.compound([(EXCHANGE_ID, owner + u32(0, 0, 0))])))
+        self.client, sequence = reader.u64(), reader.u32()
+        channel = u32(0, 1 << 20, 1 << 20, 4096, 16, SLOTS, 0)
+        words = u64(self.client) + u32(sequence, 0) + channel + channel + u32(0x4000_0000, 1, 0)
+        self._session = self.results(self._wire.ask(self.compound([(CREATE_SESSION, words)]))).fixed(16)
+        self._sequences = [0] * SLOTS
+        self.do([(RECLAIM_COMPLETE, u32(0))])
+
+    def in_session(self, operations: list[tuple[int, bytes]]) -> bytes:
+        """The bytes of a new call."""
+        slot = self._rng.randrange(SLOTS)
+        self._sequences[slot] += 1
+        sequence = self._session + u32(self._sequences[slot], slot, SLOTS - 1, 1)
+        return self.compound([(SEQUENCE, sequence), *operations])
+
+    def do(self, operations: list[tuple[int, bytes]]) -> Reader:
+        """What the last operation answers."""
+        return self.results(self._wire.ask(self.in_session(operations)))
+
+    @staticmethod
+    def results(reader: Reader) -> Reader:
+        """The same, of an answer."""
+        reader.u32()
+        reader.opaque()
+        count = reader.u32()
+        for index in range(count):
+            operation, status = reader.u32(), reader.u32()
+            if status:
+                raise StatusError(operation, status)
+            if index < count - 1:
+                skip(operation, reader)
+        return reader
+
+
+def skip(operation: int, reader: Reader) -> None:
+    """Passes over a result."""
+    if operation in (LINK, REMOVE):
+        reader.fixed(20)
+    elif operation == RENAME:
+        reader.fixed(40)
+    else:
+        skip_result(operation, reader)
+
+
+@dataclass
+class RepeatTally(Tally):
+    """What happened."""
+
+    changes: int = 0
+    repeated: int = 0
+    """Calls whose answer was lost."""
+    known: int = 0
+    """Those of NFS 4.2 that the next server knew: they had been executed."""
+
+    def summary(self) -> str:
+        return f"{self.changes} changes of names, {self.known} repeated calls of NFS 4.2 known again, {super().summary()}"
+
+    def verdict(self) -> str:
+        return f"repeated calls: {self.rounds} kills, {self.repeated} calls repeated, {len(self.complaints)} answered otherwise"
+
+
+class Lane(threading.Thread):
+    """A client that changes names one after the other, each to be answered with success, and never twice."""
+
+    def __init__(self, number: int, port: int, rng: random.Random, tally: RepeatTally, lock: threading.Lock):
+        super().__init__(name=f"lane {number}", daemon=True)
+        self.number = number
+        self.wire = Wire(port)
+        self.rng = rng
+        self.running = threading.Event()
+        self.ended = False
+        self._paused = threading.Event()
+        self._tally, self._lock = tally, lock
+
+    def prepare(self) -> None:
+        """Makes a directory of its own, and a file in it."""
+        raise NotImplementedError
+
+    def change(self, which: int) -> None:
+        """Makes one of the changes, however often its answer is lost."""
+        raise NotImplementedError
+
+    def run(self) -> None:
+        which = 0
+        try:
+            self.prepare()
+            while not self.ended:
+                while not self.running.wait(PAUSED_SECONDS):
+                    self._paused.set()
+                self.change(which)
+                which = (which + 1) % 5
+                with self._lock:
+                    self._tally.changes += 1
+        except (LostError, ClientError, ProofError) as error:
+            with self._lock:
+                self._tally.complaints.append(f"{self.name}, change {which}: {error}")
+        finally:
+            self._paused.set()
+
+    def pause(self) -> None:
+        """Returns when nothing is under way."""
+        self._paused.clear()
+        self.running.clear()
+        if not self._paused.wait(ANSWER_SECONDS):
+            raise ProofError(f"{self.name} has no answer")
+
+    def persist(self, call: bytes) -> tuple[Reader, bool]:
+        """Sends a call until it is answered, and whether that was more than once."""
+        deadline = time.monotonic() + ANSWER_SECONDS
+        was_lost = False
+        while time.monotonic() < deadline:
+            try:
+                return self.wire.ask(call), was_lost
+            except LostError:
+                was_lost = True
+                time.sleep(0.02)
+        raise ProofError("no server answers")
+
+    def note(self, is_known: bool) -> None:
+        """A call was repeated."""
+        with self._lock:
+            self._tally.repeated += 1
+            self._tally.known += is_known
+
+
+class Lane4(Lane):
+    """By NFS 4.2."""
+
+    def prepare(self) -> None:
+        self.session = Session(self.wire, f"lane {self.number}".encode(), self.rng)
+        self.session.begin()
+        self.place = [*lookups([POOL.encode(), b"files"]), (LOOKUP, opaque(self._directory))]
+        self.session.do([*lookups([POOL.encode(), b"files"]), make(self._directory)])
+        while True:
+            try:
+                self.session.do([*self.place, open_file(self.session.client, b"file", True)])
+                break
+            except StatusError as error:
+                if error.status not in (DELAY, GRACE):
+                    raise
+                time.sleep(0.1)
+        self.home = opaque(self.session.do([*self.place, (GETFH, b"")]).opaque())
+        self.file = opaque(self.session.do([*self.place, (LOOKUP, opaque(b"file")), (GETFH, b"")]).opaque())
+
+    @property
+    def _directory(self) -> bytes:
+        return f"lane-{self.number}".encode()
+
+    def change(self, which: int) -> None:
+        home = (PUTFH, self.home)
+        operations = [
+            [home, make(b"made"), (GETFH, b"")],
+            [home, (SAVEFH, b""), home, (RENAME, opaque(b"made") + opaque(b"moved"))],
+            [(PUTFH, self.file), (SAVEFH, b""), home, (LINK, opaque(b"second"))],
+            [home, (REMOVE, opaque(b"second"))],
+            [home, (REMOVE, opaque(b"moved"))],
+        ][which]
+        while True:
+            reader, was_lost = self.persist(self.session.in_session(operations))
+            try:
+                self.session.results(reader)
+            except StatusError as error:
+                if error.status == BADSESSION:
+                    if was_lost:
+                        self.note(False)
+                    self.again()
+                    continue
+                if error.status in (DELAY, GRACE):
+                    time.sleep(0.05)
+                    continue
+                raise
+            if was_lost:
+                self.note(True)
+            return
+
+    def again(self) -> None:
+        """Another session, of whichever server answers."""
+        while True:
+            try:
+                self.session.begin()
+                return
+            except LostError:
+                time.sleep(0.02)
+            except StatusError as error:
+                if error.status not in (BADSESSION, DELAY):
+                    raise
+
+
+def make(name: bytes) -> tuple[int, bytes]:
+    """Makes a directory."""
+    return CREATE, u32(2) + opaque(name) + bitmap() + opaque(b"")
+
+
+class Lane3(Lane):
+    """By NFS 3."""
+
+    def prepare(self) -> None:
+        path = opaque(f"/{POOL}/files".encode())
+        root = self._handle(self.wire.ask(self.wire.call(MOUNT_PROGRAM, 3, MOUNT, path)))
+        name = opaque(f"lane-{self.number}".encode())
+        self.home = self._made(MAKE_3, root + name + u32(0, 0, 0, 0, 0, 0))
+        self.file = self._made(CREATE_3, self.home + opaque(b"file") + u32(0) + u32(0, 0, 0, 0, 0, 0))
+
+    def _handle(self, reader: Reader) -> bytes:
+        if status := reader.u32():
+            raise StatusError(MOUNT, status)
+        return opaque(reader.opaque())
+
+    def _made(self, procedure: int, arguments: bytes) -> bytes:
+        reader = self.wire.ask(self.wire.call(PROGRAM, 3, procedure, arguments))
+        if status := reader.u32():
+            raise StatusError(procedure, status)
+        reader.u32()
+        return opaque(reader.opaque())
+
+    def change(self, which: int) -> None:
+        made, moved, second = self.home + opaque(b"made"), self.home + opaque(b"moved"), self.home + opaque(b"second")
+        procedure, arguments = [
+            (MAKE_3, made + u32(0, 0, 0, 0, 0, 0)),
+            (RENAME_3, made + moved),
+            (LINK_3, self.file + second),
+            (REMOVE_3, second),
+            (REMOVE_DIRECTORY_3, moved),
+        ][which]
+        while True:
+            reader, was_lost = self.persist(self.wire.call(PROGRAM, 3, procedure, arguments))
+            status = reader.u32()
+            if was_lost:
+                self.note(False)
+            if status == JUKEBOX:
+                time.sleep(0.05)
+                continue
+            if status:
+                raise StatusError(procedure, status)
+            return
+
+
+def run(server: Bulkhead, count: int, seed: int) -> RepeatTally:
+    """All rounds; stops at the first answer that is not the first time's."""
+    tally, lock = RepeatTally(), threading.Lock()
+    server.prepare()
+    server.start()
+    server.wait_ready()
+    address = server.nfs("files")
+    assert address
+    kinds: list[Callable[..., Lane]] = [Lane4, Lane3]
+    lanes = [
+        kind(number * len(kinds) + index, address.port, random.Random(f"{seed}:lane:{number}:{index}"), tally, lock)
+        for number in range(LANES)
+        for index, kind in enumerate(kinds)
+    ]
+    for lane in lanes:
+        lane.start()
+    for lane in lanes:
+        lane.pause()
+    for number, rng in tally.each_round(count, seed):
+        for lane in lanes:
+            lane.running.set()
+        time.sleep(rng.uniform(*LOAD_SECONDS))
+        with tally.complaining(f"round {number}", server):
+            server.kill()
+            server.start()
+            server.wait_ready()
+            for lane in lanes:
+                lane.pause()
+        if number % 25 == 0:
+            print(f"round {number}: {tally.summary()}", flush=True)
+    for lane in lanes:
+        lane.ended = True
+        lane.running.set()
+    for lane in lanes:
+        lane.join(ANSWER_SECONDS)
+        lane.wire.close()
+    with tally.complaining("at the end", server):
+        tally.audit(server)
+    if tally.good and not tally.known and tally.repeated > 100:
+        tally.complaints.append("no repeated call was known again: nothing was tried")
+    return tally
+
+
+def main(argv: list[str]) -> int:
+    """Runs the rounds and prints the verdict."""
+    purpose = "Kill -9 while clients of NFS change names; a repeated call is answered like the first time."
+    arguments = rounds.options("nfs.repeats", purpose).parse_args(argv)
+    rounds.say_seed(arguments.seed, f"repeats ROUNDS={arguments.rounds}")
+    with runtime.scratch("repeats", arguments.keep) as scratch:
+        server = Bulkhead(scratch, [VolumeSpec("files", 0, is_file=True)])
+        return run(server, arguments.rounds, arguments.seed).end()
+
+
+if __name__ == "__main__":
+    runtime.command(main)
