@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from proof.runtime import ProofError
+from proof.stream import receive
 
 ANSWER_SECONDS = 60.0
 
@@ -45,10 +46,7 @@ class Control:
                 return message
 
     def _take(self, length: int) -> bytes:
-        parts = b""
-        while len(parts) < length:
-            part = self._socket.recv(length - len(parts))
-            if not part:
-                raise ProofError("the server closed the control socket")
-            parts += part
-        return parts
+        try:
+            return receive(self._socket, length)
+        except ConnectionError as error:
+            raise ProofError("the server closed the control socket") from error

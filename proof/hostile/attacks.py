@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from proof.hostile import wire
 from proof.runtime import ProofError
+from proof.stream import receive
 
 CONNECTIONS = 1000
 ALL_CONNECTIONS = 8192
@@ -98,7 +99,7 @@ def all_places(place: Place) -> str:
             wire.answer(open_ones[-1])
             open_ones.append(wire.nbd_go(place.nbd_port, place.export))
             open_ones[-1].sendall(wire.nbd_request(0, 0, 512))
-            wire.receive(open_ones[-1], 16)
+            receive(open_ones[-1], 16)
             slowest = max(slowest, time.monotonic() - started)
         left = sum(not wire.closed_by_server(connection, 0.0001) for connection in open_ones)
         return (
@@ -217,7 +218,7 @@ def nbd_huge_lengths(place: Place) -> str:
             if kind == 1:
                 connection.sendall(bytes(4 << 20))
             else:
-                reply = struct.unpack(">IIQ", wire.receive(connection, 16))
+                reply = struct.unpack(">IIQ", receive(connection, 16))
                 _expect(reply[1] != 0, f"request {kind} of 4 GiB was answered with success")
         connection.close()
     return "each refused"

@@ -6,6 +6,7 @@ import socket
 import struct
 
 from proof.runtime import ProofError
+from proof.stream import receive
 
 BHS = 48
 LOGIN, SCSI, TEXT, DATA_OUT, NOP_OUT = 0x03, 0x01, 0x04, 0x05, 0x00
@@ -30,17 +31,6 @@ def connect(port: int, receive_buffer: int | None = None, source: str | None = N
     connection.settimeout(ANSWER_SECONDS)
     connection.connect(("127.0.0.1", port))
     return connection
-
-
-def receive(connection: socket.socket, count: int) -> bytes:
-    """Exactly ``count`` bytes; ``ConnectionError`` when the server closes."""
-    data = bytearray()
-    while len(data) < count:
-        part = connection.recv(count - len(data))
-        if not part:
-            raise ConnectionResetError("closed by the server")
-        data += part
-    return bytes(data)
 
 
 def closed_by_server(connection: socket.socket, seconds: float) -> bool:

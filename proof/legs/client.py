@@ -6,6 +6,8 @@ import socket
 import struct
 from pathlib import Path
 
+from proof.stream import receive
+
 READ, WRITE, FLUSH = 0, 1, 3
 REQUEST = struct.Struct(">IHHQQI")
 REQUEST_MAGIC, REPLY_MAGIC = 0x25609513, 0x67446698
@@ -53,10 +55,4 @@ class Client:
             raise OSError(error, "the server refuses the request")
 
     def _take(self, length: int) -> bytes:
-        parts = b""
-        while len(parts) < length:
-            part = self._socket.recv(length - len(parts))
-            if not part:
-                raise ConnectionError("the server closed the connection")
-            parts += part
-        return parts
+        return receive(self._socket, length)

@@ -40,6 +40,7 @@ from proof.rounds import Tally
 from proof.runtime import ProofError
 from proof.servers.base import VolumeSpec
 from proof.servers.bulkhead import POOL, Bulkhead
+from proof.stream import receive
 
 LINK = 11
 LANES = 4
@@ -87,8 +88,8 @@ class Wire:
                 self._socket = socket.create_connection(("127.0.0.1", self._port), ANSWER_SECONDS)
                 self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket.sendall(call)
-            length = int.from_bytes(self._receive(4), "big") & 0x7FFF_FFFF
-            reader = Reader(self._receive(length))
+            length = int.from_bytes(receive(self._socket, 4), "big") & 0x7FFF_FFFF
+            reader = Reader(receive(self._socket, length))
         except OSError as error:
             self.close()
             raise LostError(str(error)) from error
@@ -98,16 +99,6 @@ class Wire:
         if accepted := reader.u32():
             raise ClientError(f"a call was not executed: {accepted}")
         return reader
-
-    def _receive(self, count: int) -> bytes:
-        assert self._socket
-        found = b""
-        while len(found) < count:
-            part = self._socket.recv(count - len(found))
-            if not part:
-                raise ConnectionResetError("the server closed the connection")
-            found += part
-        return found
 
 
 class Session:
