@@ -28,9 +28,11 @@ from proof.servers.bulkhead import program
 SERVER_MEMORY_MIB = 1024
 ROUNDS = 6
 """Each fault of two kernels once."""
+FILES_ROUNDS = 2
+"""In the second the kernel reads what we replayed in the first."""
 PARTS = ("initiator", "shares", "fencing", "drills", "kernel-zfs", "files", "two-kernels")
-MORE_PARTS = ("files-both-ways",)
-"""Only if they are asked for: they have not passed yet."""
+MORE_PARTS = ("files-odd-records", "files-both-ways")
+"""Only if they are asked for: they take long where the guest's processor is emulated."""
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -38,7 +40,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=0, help="go on killing the server until so much time has passed")
     parser.add_argument("--only", choices=(*PARTS, *MORE_PARTS), action="append", help="only this part; may be repeated")
     parser.add_argument("--profile", choices=("fast", "default", "conservative"), default="conservative", help="time-outs of the two heads")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="faults of two kernels, on either kind of disks")
+    parser.add_argument("--rounds", type=int, help=f"faults of two kernels, on either kind of disks ({ROUNDS}); logs of files left and replayed, each way ({FILES_ROUNDS})")
     parser.add_argument("--seed", type=int, default=0, help="replays the faults of two kernels, and the changes of files")
     parser.add_argument("--keep", action="store_true", help="keep the scratch directory")
     return parser.parse_args(argv)
@@ -203,33 +205,57 @@ def _kernel_zfs(trial: Trial, scratch: Path, image: root.GuestImage) -> None:
         machine.power_off()
 
 
-def _files(trial: Trial, scratch: Path, image: root.GuestImage, seed: int, *, both_ways: bool) -> None:
-    """The part whose guest has ZFS in its kernel, and our files on its disk."""
+def _files(trial: Trial, scratch: Path, image: root.GuestImage, seed: int, rounds: int, parts: Sequence[str]) -> None:
+    """The parts whose guest has ZFS in its kernel, and our files on its disk."""
     seed = seed or random.SystemRandom().randrange(1, 1 << 31)
     print(f"files: seed {seed}")
     image = luggage.pack(scratch, image, kernel_files.programs(scratch), modules.kernel_zfs(image))
     disk = kernel_files.make_disk(scratch)
     files = kernel_files.KernelFiles(scratch, disk, seed)
-    trial.judged("files: we write", files.we_write, essential=True)
+    if "files-odd-records" in parts:
+        trial.judged("odd records: a pool", files.make_pool, essential=True)
+        _odd_records(trial, scratch, image, disk, files)
+        kernel_files.empty(disk)
+    if "files" in parts or "files-both-ways" in parts:
+        _both_ways(trial, scratch, image, disk, files, rounds if "files-both-ways" in parts else 0)
+
+
+def _odd_records(trial: Trial, scratch: Path, image: root.GuestImage, disk: Path, files: kernel_files.KernelFiles) -> None:
+    trial.judged("odd records: we write them", files.we_try, essential=True)
     machine = Machine(scratch, image, disks=[disk])
     known = kernel_zfs.STARTED
     try:
         _boot(trial, machine)
-        trial.step("files: kernel ZFS", partial(files.enter, machine), expected=known, essential=True)
-        trial.step("files: the kernel reads what we wrote", files.kernel_reads, expected=known, essential=True)
-        if not both_ways:
-            return
-        trial.step("files: the kernel writes", files.kernel_writes, expected=known, essential=True)
-        trial.judged("files: we read what the kernel wrote", files.we_read, essential=True)
-        trial.judged("files: odd records", files.we_try, essential=True)
-        trial.step("files: the kernel replays odd records", files.kernel_tries, expected=known, essential=True)
-        trial.judged("files: the pool after them", files.audit_tried)
-        trial.judged("files: our log, left by a kill", files.we_leave_a_log, essential=True)
-        trial.step("files: the kernel replays our log", files.kernel_replays, expected=known, essential=True)
-        trial.step("files: the kernel's log, left by a power cut", files.kernel_leaves_a_log, expected=known, essential=True)
+        trial.step("odd records: kernel ZFS", partial(files.enter, machine), expected=known, essential=True)
+        trial.step("odd records: the kernel replays them", files.kernel_tries, expected=known, essential=True)
     finally:
         machine.power_off()
-    trial.judged("files: we replay the kernel's log", files.we_replay)
+    trial.judged("odd records: the pool after them", files.audit_tried)
+
+
+def _both_ways(trial: Trial, scratch: Path, image: root.GuestImage, disk: Path, files: kernel_files.KernelFiles, rounds: int) -> None:
+    """Trees that each reads; in each round each replays the log of the other, and the kernel reads what we replayed before."""
+    trial.judged("files: we write", files.we_write, essential=True)
+    known = kernel_zfs.STARTED
+    for number in range(max(rounds, 1)):
+        machine = Machine(scratch, image, disks=[disk])
+        try:
+            _boot(trial, machine)
+            trial.step("files: kernel ZFS", partial(files.enter, machine), expected=known, essential=True)
+            if number == 0:
+                trial.step("files: the kernel reads what we wrote", files.kernel_reads, expected=known, essential=True)
+            if not rounds:
+                return
+            if number == 0:
+                trial.step("files: the kernel writes", files.kernel_writes, expected=known, essential=True)
+                trial.judged("files: we read what the kernel wrote", files.we_read, essential=True)
+            trial.judged("files: our log, left by a kill", files.we_leave_a_log, essential=True)
+            trial.step("files: the kernel replays our log", files.kernel_replays, expected=known, essential=True)
+            trial.step("files: the kernel's log, left by a power cut", files.kernel_leaves_a_log, expected=known, essential=True)
+        finally:
+            machine.power_off()
+        trial.judged("files: we replay the kernel's log", files.we_replay, essential=True)
+    print(f"files: {files.replayed_by_kernel} logs of ours replayed by the kernel, {files.replayed_by_us} of the kernel's by us, 0 wrong")
 
 
 def _two_kernels(trial: Trial, scratch: Path, image: root.GuestImage, rounds: int, seed: int) -> None:
@@ -298,10 +324,10 @@ def main(argv: list[str]) -> int:
             _two_heads(trial, scratch, image, arguments.profile)
         if "kernel-zfs" in parts:
             trial.part(lambda: _kernel_zfs(trial, scratch, image))
-        if "files" in parts or "files-both-ways" in parts:
-            trial.part(lambda: _files(trial, scratch, image, arguments.seed, both_ways="files-both-ways" in parts))
+        if any(part.startswith("files") for part in parts):
+            trial.part(lambda: _files(trial, scratch, image, arguments.seed, arguments.rounds or FILES_ROUNDS, parts))
         if "two-kernels" in parts:
-            _two_kernels(trial, scratch, image, arguments.rounds, arguments.seed)
+            _two_kernels(trial, scratch, image, arguments.rounds or ROUNDS, arguments.seed)
     print(f"took {time.monotonic() - started:.0f} s")
     print(trial.verdict())
     return 0 if trial.failed == 0 else 1

@@ -59,6 +59,9 @@ const ROOT: Identity = Identity {
 const MASTER_NODE: u64 = 1;
 const TOKEN_BYTES: usize = 16;
 const READ_BYTES: usize = 1 << 20;
+/// A longer file is told by its two ends: an emulated processor takes minutes for a gigabyte.
+const SUMMED_BYTES_MAX: u64 = 64 << 20;
+const END_BYTES: u64 = 4 << 20;
 
 type Answer = Result<String, String>;
 
@@ -363,20 +366,27 @@ fn entry(
     ))
 }
 
-/// The SHA-256 of what a file holds.
+/// The SHA-256 of what a file holds, or of the ends of a long one.
 fn sum(files: &dyn FileSystem, node: Node, size: u64, seen: &mut HashMap<u64, String>) -> Answer {
     if let Some(sum) = seen.get(&node.object) {
         return Ok(sum.clone());
     }
     let mut context = ring::digest::Context::new(&ring::digest::SHA256);
     let mut buffer = vec![0; READ_BYTES];
-    let mut at = 0;
-    while at < size {
-        let read = files.read(node, at, &mut buffer).map_err(told)?;
-        context.update(&buffer[..read.length]);
-        at += read.length as u64;
-        if read.length == 0 {
-            return Err(format!("a file of {size} bytes ends at {at}"));
+    let parts = match size {
+        ..=SUMMED_BYTES_MAX => [0..size, size..size],
+        _ => [0..END_BYTES, size - END_BYTES..size],
+    };
+    for part in parts {
+        let mut at = part.start;
+        while at < part.end {
+            let length = READ_BYTES.min((part.end - at) as usize);
+            let read = files.read(node, at, &mut buffer[..length]).map_err(told)?;
+            context.update(&buffer[..read.length]);
+            at += read.length as u64;
+            if read.length == 0 {
+                return Err(format!("a file of {size} bytes ends at {at}"));
+            }
         }
     }
     let digest = context.finish();
