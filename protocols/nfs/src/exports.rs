@@ -39,6 +39,11 @@ impl Source {
         address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         port: 1,
     };
+
+    /// The IPv4 address or IPv6 network that bounds count for.
+    pub fn network(&self) -> IpAddr {
+        serving::network(self.address)
+    }
 }
 
 /// A file system to be shared.

@@ -33,11 +33,15 @@ const CALL_HEADER_BYTES: usize = 1024;
 /// Bytes of a record.
 const RECORD_BYTES_MAX: usize = MESSAGE_BYTES_MAX as usize + CALL_HEADER_BYTES;
 /// Input that is gathered: one record with the headers of its fragments.
-const BUFFER_BYTES: usize = RECORD_BYTES_MAX + 8192;
+const BUFFER_BYTES_MAX: usize = RECORD_BYTES_MAX + 8192;
+/// The same of clients that send nothing large. What is more is paid from the budget.
+const BUFFER_BYTES: usize = 64 << 10;
+/// A client that sends nothing for so long needs no large buffer.
+const LARGE_INPUT_PAUSE: Duration = Duration::from_secs(1);
 /// A client that says nothing for so long connects again when it has something to say.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(900);
 /// Time for a client's first call, and for the rest of a call that it has begun.
-const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time for the last answers when the server is drained.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -334,7 +338,14 @@ impl Shared {
                 connection,
                 listener,
                 from,
-                link: Link::new(transport, waker, shared.limits.outbound, BUFFER_BYTES),
+                link: Link::growing(
+                    transport,
+                    waker,
+                    shared.limits.outbound,
+                    BUFFER_BYTES,
+                    BUFFER_BYTES_MAX,
+                ),
+                large_input: None,
                 is_known: false,
                 export: "".into(),
             };
@@ -460,6 +471,8 @@ struct Session<'a> {
     listener: &'a ListenAddress,
     from: Source,
     link: Link,
+    /// While the link's buffer is larger than usual.
+    large_input: Option<Reservation>,
     is_known: bool,
     /// What it used last.
     export: Arc<str>,
@@ -469,9 +482,7 @@ impl Session<'_> {
     fn run(&mut self) -> Result<(), End> {
         loop {
             let needs = self.execute_all()?;
-            if !self.link.require(needs) {
-                return Err(BadRecord::TooLong(RECORD_BYTES_MAX).into());
-            }
+            self.gather(needs)?;
             let has_begun = !self.link.bytes().is_empty() || !self.is_known;
             let patience = if has_begun {
                 CALL_TIMEOUT
@@ -486,13 +497,48 @@ impl Session<'_> {
         }
     }
 
+    /// Makes room for a record of so many bytes.
+    fn gather(&mut self, needs: usize) -> Result<(), End> {
+        if needs > BUFFER_BYTES_MAX {
+            return Err(BadRecord::TooLong(RECORD_BYTES_MAX).into());
+        }
+        if self.link.must_grow_for(needs) {
+            let paid = self.pay(BUFFER_BYTES_MAX);
+            self.large_input = Some(paid.ok_or(End::Stalled)?);
+        } else if self.shared.budget.is_wanted() {
+            self.shrink();
+        }
+        self.link.require(needs);
+        Ok(())
+    }
+
+    /// Bytes of the budget, once they are there.
+    fn pay(&self, bytes: usize) -> Option<Reservation> {
+        // What waits to be sent is paid for already, and must not wait for this.
+        self.link.flush();
+        let until = Instant::now() + BUDGET_TIMEOUT;
+        self.shared.budget.reserve_until(bytes as u64, until)
+    }
+
+    fn shrink(&mut self) {
+        if self.large_input.is_some() && self.link.shrink() {
+            self.large_input = None;
+        }
+    }
+
     /// Waits for input; whether the server is drained.
     fn wait(&mut self, deadline: Instant) -> Result<bool, End> {
         loop {
-            match self.link.turn(Some(deadline))? {
+            let pause = Instant::now() + LARGE_INPUT_PAUSE;
+            let until = match self.large_input {
+                Some(_) if self.link.bytes().is_empty() => pause.min(deadline),
+                _ => deadline,
+            };
+            match self.link.turn(Some(until))? {
                 Turn::Input(_) => return Ok(false),
                 Turn::Closed => return Err(End::Closed),
                 Turn::Stalled => return Err(End::Stalled),
+                Turn::Deadline if until < deadline => self.shrink(),
                 Turn::Deadline => return Err(End::Idle),
                 Turn::Woken => match self.connection.directive() {
                     Directive::Serve => {}
@@ -571,14 +617,9 @@ impl Session<'_> {
             }
         }
         let bytes = answered.bytes.len();
-        let reservation = if bytes >= LARGE_ANSWER_BYTES {
-            let until = Instant::now() + BUDGET_TIMEOUT;
-            // What waits to be sent is paid for already, and must not wait for this.
-            self.link.flush();
-            let paid = self.shared.budget.reserve_until(bytes as u64, until);
-            Some(paid.ok_or(End::Stalled)?)
-        } else {
-            None
+        let reservation = match bytes {
+            LARGE_ANSWER_BYTES.. => Some(self.pay(bytes).ok_or(End::Stalled)?),
+            _ => None,
         };
         self.link.outbound().push(answered.into_answer(reservation));
         Ok(())

@@ -40,6 +40,11 @@ impl Budget {
         self.bytes_used.load(Ordering::Relaxed)
     }
 
+    /// Whether somebody waits for bytes, or has since some came back: who has some that it can do without gives them back.
+    pub fn is_wanted(&self) -> bool {
+        self.has_waiters.load(Ordering::Relaxed)
+    }
+
     /// Reserves `bytes` if they are free. A request larger than the whole budget is granted when
     /// nothing else is reserved, so that it cannot wait for ever.
     pub fn try_reserve(self: &Arc<Self>, bytes: u64) -> Option<Reservation> {
@@ -79,6 +84,9 @@ impl Budget {
 
     /// Waits for `bytes` until `deadline`. For threads without a [`Waker`].
     pub fn reserve_until(self: &Arc<Self>, bytes: u64, deadline: Instant) -> Option<Reservation> {
+        if let Some(reservation) = self.try_reserve(bytes) {
+            return Some(reservation);
+        }
         loop {
             let waiters = self.waiters.lock().expect("no holder panics");
             self.has_waiters.store(true, Ordering::SeqCst);

@@ -46,7 +46,7 @@ impl ConnectionLimits {
 }
 
 /// What stands for the machine behind an address, or for all that one link or site has.
-fn network(address: IpAddr) -> IpAddr {
+pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let mask = u128::MAX << (u128::BITS - IPV6_NETWORK_BITS);

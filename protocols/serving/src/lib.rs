@@ -31,7 +31,7 @@ mod workers;
 
 pub use answer::{Answer, InlineBytes, Payload, Split};
 pub use budget::{Budget, Reservation};
-pub use connections::{Connection, ConnectionLimits, Connections, Directive};
+pub use connections::{Connection, ConnectionLimits, Connections, Directive, network};
 pub use counters::{Counters, CountersSnapshot};
 pub use early::EarlySockets;
 pub use flush::{FlushGroup, FlushOutcome};

@@ -30,6 +30,8 @@ pub struct Link {
     waker: Arc<Waker>,
     outbound: Arc<Outbound>,
     buffer: Box<[u8]>,
+    usual_bytes: usize,
+    bytes_max: usize,
     start: usize,
     end: usize,
     /// The last receive filled everything offered, or a poll saw input.
@@ -48,17 +50,31 @@ impl Link {
         limits: OutboundLimits,
         buffer_bytes: usize,
     ) -> Self {
+        Self::growing(transport, waker, limits, buffer_bytes, buffer_bytes)
+    }
+
+    /// The same with a buffer of `usual_bytes`, which grows to `bytes_max` when a larger message is required, until it is
+    /// [shrunk](Self::shrink).
+    pub fn growing(
+        transport: Arc<dyn Transport>,
+        waker: Arc<Waker>,
+        limits: OutboundLimits,
+        usual_bytes: usize,
+        bytes_max: usize,
+    ) -> Self {
         let outbound = Outbound::new(Arc::clone(&transport), Arc::clone(&waker), limits);
         Self {
             transport,
             waker,
             outbound,
-            buffer: vec![0; buffer_bytes].into(),
+            buffer: vec![0; usual_bytes].into(),
+            usual_bytes,
+            bytes_max,
             start: 0,
             end: 0,
             more_expected: false,
             was_congested: false,
-            appetite: buffer_bytes,
+            appetite: bytes_max,
         }
     }
 
@@ -95,8 +111,11 @@ impl Link {
     /// Makes room for a message of `count` bytes at the front of the buffer; `false` if it can
     /// never fit.
     pub fn require(&mut self, count: usize) -> bool {
-        if count > self.buffer.len() {
+        if count > self.bytes_max {
             return false;
+        }
+        if count > self.buffer.len() {
+            self.replace_buffer(self.bytes_max);
         }
         if self.start + count > self.buffer.len() {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -104,6 +123,26 @@ impl Link {
             self.start = 0;
         }
         true
+    }
+
+    /// Whether a message of `count` bytes needs more memory than the link has.
+    pub fn must_grow_for(&self, count: usize) -> bool {
+        count > self.buffer.len()
+    }
+
+    /// Gives back what the buffer has grown by, if all input is consumed. Whether it has its usual size now.
+    pub fn shrink(&mut self) -> bool {
+        if self.buffer.len() > self.usual_bytes && self.start == self.end {
+            self.replace_buffer(self.usual_bytes);
+        }
+        self.buffer.len() == self.usual_bytes
+    }
+
+    fn replace_buffer(&mut self, bytes: usize) {
+        let mut buffer = vec![0; bytes].into_boxed_slice();
+        let input = self.start..self.end;
+        buffer[..input.len()].copy_from_slice(&self.buffer[input.clone()]);
+        (self.buffer, self.start, self.end) = (buffer, 0, input.len());
     }
 
     /// Sends what is queued, then waits for more input.

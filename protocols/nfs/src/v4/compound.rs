@@ -447,6 +447,14 @@ const fn changes_files(operation: u32) -> bool {
         )
 }
 
+/// Operations that tell somebody that something is his, or take it from a client whose lease is over.
+const fn gives_or_takes(operation: u32) -> bool {
+    matches!(
+        operation,
+        op::OPEN | op::LOCK | op::LOCKT | op::RECLAIM_COMPLETE
+    )
+}
+
 /// Bytes of a read from which on others do not wait for it: the disks, and copies, take longer than to hand it to somebody else.
 const LONG_READ_BYTES: u32 = 64 << 10;
 
@@ -532,7 +540,7 @@ impl Call<'_> {
                     .and_then(|()| self.check_room_for(operation, body))
                     .and_then(|()| self.execute(operation, reader, answer.writer))
                     .and_then(|()| self.commit_changes())
-                    .and_then(|()| self.service.keep_holders(self.caller.now_ms))
+                    .and_then(|()| self.keep_holders(operation))
                     .err()
                     .unwrap_or(Status::OK)
             } else {
@@ -572,6 +580,15 @@ impl Call<'_> {
             Some(node) => Ok(self.files().commit(node)?),
             None => Ok(()),
         }
+    }
+
+    /// Others do not wait for what flocks of new clients have kept.
+    fn keep_holders(&self, operation: u32) -> Result<(), Status> {
+        let now_ms = self.caller.now_ms;
+        if gives_or_takes(operation) || self.service.state().grace_ends(now_ms) {
+            return self.service.keep_holders(now_ms);
+        }
+        Ok(())
     }
 
     fn is_too_big(&self, length: usize) -> Option<Status> {

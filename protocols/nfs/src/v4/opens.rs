@@ -1,15 +1,15 @@
 //! Opens with their share reservations, and byte-range locks (RFC 8881, 9 and 18.10 to 18.16). Pure.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use file_system::{FileSystem, Handle};
 
 use super::numbers::Status;
-use super::state::{Client, State};
+use super::state::State;
 
-/// Opens and locks of one client.
-const HELD_PER_CLIENT_MAX: usize = 65_536;
+/// Opens of one file. Each may be looked at for a further one.
+const OPENS_PER_FILE_MAX: usize = 8192;
 /// Ranges that are locked in one file.
 const RANGES_PER_FILE_MAX: usize = 8192;
 
@@ -65,11 +65,39 @@ pub(super) enum What {
     },
 }
 
+/// How many opens have each bit of access and of denial.
+#[derive(Default)]
+struct Shares {
+    access: [usize; 2],
+    deny: [usize; 2],
+}
+
+impl Shares {
+    fn count(&mut self, mode: (u32, u32), change: isize) {
+        for (counts, bits) in [(&mut self.access, mode.0), (&mut self.deny, mode.1)] {
+            for (at, count) in counts.iter_mut().enumerate() {
+                if bits & 1 << at != 0 {
+                    *count = count.saturating_add_signed(change);
+                }
+            }
+        }
+    }
+
+    /// Whether some open may be in the way of another one.
+    fn may_conflict(&self, (access, deny): (u32, u32)) -> bool {
+        let has =
+            |counts: &[usize; 2], bits: u32| (0..2).any(|at| bits & 1 << at != 0 && counts[at] > 0);
+        has(&self.deny, access) || has(&self.access, deny)
+    }
+}
+
 /// What is open and locked of one file.
 pub(super) struct FileState {
     /// Where it is held.
     files: Arc<dyn FileSystem>,
-    opens: Vec<u64>,
+    /// By client and owner.
+    opens: HashMap<(u64, Vec<u8>), u64>,
+    shares: Shares,
     ranges: Vec<Range>,
     locks: Vec<u64>,
 }
@@ -208,15 +236,11 @@ impl State {
 
     /// Whether somebody forbids what is done without an open.
     pub fn check_denied(&self, file: Handle, access: u32) -> Result<(), Status> {
-        let opens = self.files.get(&file).map_or(&[][..], |found| &found.opens);
-        let denied =
-            opens.iter().any(
-                |number| match self.held.get(number).map(|held| &held.what) {
-                    Some(What::Open { deny, .. }) => deny & access != 0,
-                    _ => false,
-                },
-            );
-        if denied { Err(Status::LOCKED) } else { Ok(()) }
+        let found = self.files.get(&file);
+        match found.is_some_and(|found| found.shares.may_conflict((access, 0))) {
+            true => Err(Status::LOCKED),
+            false => Ok(()),
+        }
     }
 
     /// Whether others allow an open. Clients whose lease is over lose what is in the way.
@@ -228,11 +252,19 @@ impl State {
         (access, deny): (u32, u32),
         now_ms: u64,
     ) -> Result<(), Status> {
-        let opens = self
-            .files
-            .get(&file)
-            .map_or_else(Vec::new, |found| found.opens.clone());
-        for number in opens {
+        let Some(found) = self.files.get(&file) else {
+            return Ok(());
+        };
+        let own = found.opens.get(&(client, owner.to_vec())).copied();
+        let is_full = found.opens.len() >= OPENS_PER_FILE_MAX;
+        if is_full && own.is_none() {
+            return Err(Status::DELAY);
+        }
+        if !found.shares.may_conflict((access, deny)) {
+            return Ok(());
+        }
+        let opens: Vec<u64> = found.opens.values().copied().collect();
+        for number in opens.into_iter().filter(|number| Some(*number) != own) {
             let Some(held) = self.held.get(&number) else {
                 continue;
             };
@@ -244,8 +276,7 @@ impl State {
             else {
                 continue;
             };
-            let is_own = held.client == client && held.owner == owner;
-            if is_own || (access & refused == 0 && deny & theirs == 0) {
+            if access & refused == 0 && deny & theirs == 0 {
                 continue;
             }
             let other = held.client;
@@ -267,13 +298,6 @@ impl State {
         self.check_count(found)
     }
 
-    pub(super) fn check_count(&self, found: &Client) -> Result<(), Status> {
-        if found.held.len() >= HELD_PER_CLIENT_MAX {
-            return Err(Status::DELAY);
-        }
-        Ok(())
-    }
-
     /// Opens a file, or adds to an open of the same owner. Whether the file is new here, so that the
     /// file system has to hold it. [`check_share`](Self::check_share) came before.
     pub fn open(
@@ -284,44 +308,43 @@ impl State {
         mode: (u32, u32),
         files: Arc<dyn FileSystem>,
     ) -> (StateId, bool) {
-        let opens = self
-            .files
-            .get(&file)
-            .map_or_else(Vec::new, |found| found.opens.clone());
-        for number in opens {
+        let key = (client, owner.to_vec());
+        let state = self.files.entry(file).or_insert_with(|| FileState {
+            files,
+            opens: HashMap::new(),
+            shares: Shares::default(),
+            ranges: Vec::new(),
+            locks: Vec::new(),
+        });
+        if let Some(number) = state.opens.get(&key).copied() {
             if let Some(held) = self.held.get_mut(&number) {
-                if held.client == client && held.owner == owner {
-                    held.sequence += 1;
-                    if let What::Open {
-                        access,
-                        deny,
-                        modes,
-                    } = &mut held.what
-                    {
-                        *access |= mode.0;
-                        *deny |= mode.1;
-                        modes.insert(mode);
-                    }
-                    return (self.id_of(number), false);
+                held.sequence += 1;
+                if let What::Open {
+                    access,
+                    deny,
+                    modes,
+                } = &mut held.what
+                {
+                    state.shares.count((*access, *deny), -1);
+                    *access |= mode.0;
+                    *deny |= mode.1;
+                    state.shares.count((*access, *deny), 1);
+                    modes.insert(mode);
                 }
             }
+            return (self.id_of(number), false);
         }
-        let number = self.number();
+        self.next += 1;
+        let number = self.next;
+        state.opens.insert(key, number);
+        state.shares.count(mode, 1);
+        let is_first = state.opens.len() == 1;
         let what = What::Open {
             access: mode.0,
             deny: mode.1,
             modes: HashSet::from([mode]),
         };
         self.hold(number, client, owner, file, what);
-        let state = self.files.entry(file).or_insert_with(|| FileState {
-            files,
-            opens: Vec::new(),
-            ranges: Vec::new(),
-            locks: Vec::new(),
-        });
-        let opens = &mut state.opens;
-        opens.push(number);
-        let is_first = opens.len() == 1;
         (self.id_of(number), is_first)
     }
 
@@ -336,6 +359,8 @@ impl State {
         self.held.insert(number, held);
         if let Some(client) = self.clients.get_mut(&client) {
             client.held.insert(number);
+            let network = client.network;
+            self.count_held(network, 1);
         }
     }
 
@@ -368,6 +393,10 @@ impl State {
             .fold((0, 0), |sum, had| (sum.0 | had.0, sum.1 | had.1));
         if union != mode {
             return Err(Status::INVAL);
+        }
+        if let Some(state) = self.files.get_mut(&file) {
+            state.shares.count((*access, *deny), -1);
+            state.shares.count(mode, 1);
         }
         (*access, *deny) = mode;
         modes.retain(|had| fits.contains(had));
@@ -407,16 +436,19 @@ impl State {
         };
         if let Some(client) = self.clients.get_mut(&held.client) {
             client.held.remove(&number);
+            let network = client.network;
+            self.count_held(network, -1);
         }
         match held.what {
-            What::Open { .. } => {
+            What::Open { access, deny, .. } => {
                 for lock in self.locks_of(held.file, number) {
                     self.forget_held(lock);
                 }
                 let Some(file) = self.files.get_mut(&held.file) else {
                     return;
                 };
-                file.opens.retain(|open| *open != number);
+                file.opens.remove(&(held.client, held.owner));
+                file.shares.count((access, deny), -1);
                 if file.opens.is_empty() {
                     if let Some(file) = self.files.remove(&held.file) {
                         self.released.push((file.files, held.file.node));
@@ -435,7 +467,9 @@ impl State {
     /// Everything that is open of some files is closed.
     pub(super) fn forget_files(&mut self, concerned: impl Fn(&Handle) -> bool) {
         let files = self.files.iter().filter(|(file, _)| concerned(file));
-        let opens: Vec<u64> = files.flat_map(|(_, state)| state.opens.clone()).collect();
+        let opens: Vec<u64> = files
+            .flat_map(|(_, state)| state.opens.values().copied())
+            .collect();
         for number in opens {
             self.forget_held(number);
         }
@@ -466,16 +500,15 @@ impl State {
         span: Span,
         now_ms: u64,
     ) -> Result<(), Conflict> {
-        let ranges = self
-            .files
-            .get(&file)
-            .map_or_else(Vec::new, |found| found.ranges.clone());
-        for range in ranges {
+        let ranges = self.files.get(&file).map_or(&[][..], |found| &found.ranges);
+        let is_in_the_way =
+            |range: &&Range| span.overlaps(range) && (span.is_write || range.is_write);
+        let in_the_way: Vec<Range> = ranges.iter().filter(is_in_the_way).copied().collect();
+        for range in in_the_way {
             let Some(held) = self.held.get(&range.lock) else {
                 continue;
             };
-            let is_own = held.client == client && held.owner == owner;
-            if is_own || !span.overlaps(&range) || !(span.is_write || range.is_write) {
+            if held.client == client && held.owner == owner {
                 continue;
             }
             let other = held.client;

@@ -70,6 +70,7 @@ impl Call<'_> {
             verifier,
             principal: self.principal(),
             is_update: flags & UPDATE_CONFIRMED != 0,
+            network: self.caller.from.network(),
         };
         let now_ms = self.caller.now_ms;
         let (client, sequence, confirmed) =

@@ -2,6 +2,7 @@
 //! socket, no clock; the time is an argument.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use file_system::{FileSystem, Handle, Node};
@@ -12,8 +13,24 @@ use super::opens::{FileState, Held};
 
 /// Identities of clients that are kept, confirmed or not.
 const CLIENTS_MAX: usize = 16_384;
+/// The same, of one IPv4 address or IPv6 network.
+const CLIENTS_PER_NETWORK_MAX: usize = 1024;
+/// Sessions of all clients.
+const SESSIONS_MAX: usize = 16_384;
+/// Sessions of one IPv4 address or IPv6 network.
+const SESSIONS_PER_NETWORK_MAX: usize = 1024;
 /// Sessions of one client.
 const SESSIONS_PER_CLIENT_MAX: usize = 32;
+/// Sessions of a network beyond which a further one gets [`SLOTS_OF_MANY_MAX`]: each slot keeps an answer.
+const SESSIONS_WITH_ALL_SLOTS: usize = 128;
+/// Slots of a session of a network that has many.
+const SLOTS_OF_MANY_MAX: u32 = 16;
+/// Opens and locks of one client.
+const HELD_PER_CLIENT_MAX: usize = 65_536;
+/// Opens and locks of all clients.
+const HELD_MAX: usize = 1 << 20;
+/// Opens and locks of one IPv4 address or IPv6 network.
+const HELD_PER_NETWORK_MAX: usize = 131_072;
 /// Connections that one session remembers.
 const CONNECTIONS_PER_SESSION_MAX: usize = 256;
 /// Slots of one session.
@@ -40,6 +57,16 @@ pub struct Introduction<'a> {
     pub principal: u64,
     /// `EXCHGID4_FLAG_UPD_CONFIRMED_REC_A`.
     pub is_update: bool,
+    /// The IPv4 address or IPv6 network that it comes from.
+    pub network: IpAddr,
+}
+
+/// What the clients of one network have: one alone never takes all that there is.
+#[derive(Default)]
+struct Load {
+    clients: usize,
+    sessions: usize,
+    held: usize,
 }
 
 /// `channel_attrs4`, the parts that are agreed on.
@@ -79,6 +106,7 @@ impl Channel {
 
 pub(super) struct Client {
     owner: Vec<u8>,
+    pub(super) network: IpAddr,
     verifier: [u8; 8],
     principal: u64,
     pub(super) is_confirmed: bool,
@@ -164,9 +192,10 @@ pub struct State {
     grace: Grace,
     /// Counts changes of [`State::holders`].
     holders_version: u64,
-    next: u64,
+    pub(super) next: u64,
     pub(super) clients: HashMap<u64, Client>,
     owners: HashMap<Vec<u8>, Vec<u64>>,
+    loads: HashMap<IpAddr, Load>,
     sessions: HashMap<SessionId, Session>,
     pub(super) held: HashMap<u64, Held>,
     pub(super) files: HashMap<Handle, FileState>,
@@ -186,6 +215,7 @@ impl State {
             next: 1,
             clients: HashMap::new(),
             owners: HashMap::new(),
+            loads: HashMap::new(),
             sessions: HashMap::new(),
             held: HashMap::new(),
             files: HashMap::new(),
@@ -223,10 +253,15 @@ impl State {
 
     /// Another number after each change of whom the next server has to know.
     pub fn holders_version(&mut self, now_ms: u64) -> u64 {
-        if self.grace.ends(now_ms) {
-            self.holders_version += 1;
-        }
+        self.grace_ends(now_ms);
         self.holders_version
+    }
+
+    /// Whether the time in which clients take back what they had is over now and was not at the last call.
+    pub fn grace_ends(&mut self, now_ms: u64) -> bool {
+        let ends = self.grace.ends(now_ms);
+        self.holders_version += u64::from(ends);
+        ends
     }
 
     /// Whom the next server has to know: clients that may have something open or locked.
@@ -286,12 +321,11 @@ impl State {
         for id in known.into_iter().filter(|id| Some(*id) != confirmed) {
             self.forget_client(id);
         }
-        if self.clients.len() >= CLIENTS_MAX && !self.forget_idle_client(now_ms) {
-            return Err(Status::DELAY);
-        }
+        self.make_room(who.network, now_ms)?;
         let id = u64::from(self.start) << 32 | self.number() & 0xffff_ffff;
         let client = Client {
             owner: who.owner.to_vec(),
+            network: who.network,
             verifier: who.verifier,
             principal: who.principal,
             is_confirmed: false,
@@ -302,6 +336,7 @@ impl State {
             held: HashSet::new(),
         };
         self.clients.insert(id, client);
+        self.load(who.network).clients += 1;
         self.owners.entry(who.owner.to_vec()).or_default().push(id);
         Ok((id, 1, false))
     }
@@ -310,19 +345,45 @@ impl State {
         self.clients[&client].creation.0.wrapping_add(1)
     }
 
-    /// Makes room: the client that is silent for longest, if its lease is over.
-    fn forget_idle_client(&mut self, now_ms: u64) -> bool {
-        let oldest = self
+    fn load(&mut self, network: IpAddr) -> &mut Load {
+        self.loads.entry(network).or_default()
+    }
+
+    /// Counts opens and locks of a client's network.
+    pub(super) fn count_held(&mut self, network: IpAddr, change: isize) {
+        let load = self.load(network);
+        load.held = load.held.saturating_add_signed(change);
+    }
+
+    /// Whether there is room for one more open or lock of a client.
+    pub(super) fn check_count(&self, found: &Client) -> Result<(), Status> {
+        let of_network = self.loads.get(&found.network).map_or(0, |load| load.held);
+        let is_full = found.held.len() >= HELD_PER_CLIENT_MAX
+            || of_network >= HELD_PER_NETWORK_MAX
+            || self.held.len() >= HELD_MAX;
+        if is_full { Err(Status::DELAY) } else { Ok(()) }
+    }
+
+    /// Makes room for a client: one goes that never began a session, or whose lease is over.
+    fn make_room(&mut self, network: IpAddr, now_ms: u64) -> Result<(), Status> {
+        let of_network = self.loads.get(&network).map_or(0, |load| load.clients);
+        let only = (of_network >= CLIENTS_PER_NETWORK_MAX).then_some(network);
+        if only.is_none() && self.clients.len() < CLIENTS_MAX {
+            return Ok(());
+        }
+        let may_go = self
             .clients
             .iter()
-            .min_by_key(|(_, client)| client.renewed_ms);
-        match oldest.map(|(id, _)| *id) {
-            Some(id) if self.is_expired(id, now_ms) => {
-                self.forget_client(id);
-                true
-            }
-            _ => false,
+            .filter(|(_, client)| only.is_none_or(|network| client.network == network));
+        let oldest = may_go.min_by_key(|(_, client)| (client.is_confirmed, client.renewed_ms));
+        let (id, is_confirmed) = oldest
+            .map(|(id, client)| (*id, client.is_confirmed))
+            .ok_or(Status::DELAY)?;
+        if is_confirmed && !self.is_expired(id, now_ms) {
+            return Err(Status::DELAY);
         }
+        self.forget_client(id);
+        Ok(())
     }
 
     /// Everything of a client goes.
@@ -338,6 +399,12 @@ impl State {
             return;
         };
         self.holders_version += u64::from(client.has_reclaimed);
+        let load = self.load(client.network);
+        load.clients -= 1;
+        load.sessions -= client.sessions.len();
+        if load.clients == 0 {
+            self.loads.remove(&client.network);
+        }
         for session in client.sessions {
             self.sessions.remove(&session);
         }
@@ -389,10 +456,18 @@ impl State {
         connection: u64,
         now_ms: u64,
     ) -> Result<Created, Status> {
-        let fore = fore.agreed()?;
+        let mut fore = fore.agreed()?;
         let client = &self.clients[&id];
-        if client.sessions.len() >= SESSIONS_PER_CLIENT_MAX {
+        let network = client.network;
+        let of_network = self.loads.get(&network).map_or(0, |load| load.sessions);
+        let is_full = client.sessions.len() >= SESSIONS_PER_CLIENT_MAX
+            || of_network >= SESSIONS_PER_NETWORK_MAX
+            || self.sessions.len() >= SESSIONS_MAX;
+        if is_full {
             return Err(Status::DELAY);
+        }
+        if of_network >= SESSIONS_WITH_ALL_SLOTS {
+            fore.slots = fore.slots.min(SLOTS_OF_MANY_MAX);
         }
         // The client has started again: what it had before is gone (case 5).
         let before: Vec<u64> = self.owners[&client.owner].clone();
@@ -411,6 +486,7 @@ impl State {
             connections,
         };
         self.sessions.insert(session, created);
+        self.load(network).sessions += 1;
         if let Some(client) = self.clients.get_mut(&id) {
             client.is_confirmed = true;
             client.renewed_ms = now_ms;
@@ -440,6 +516,8 @@ impl State {
         self.sessions.remove(session);
         if let Some(client) = self.clients.get_mut(&client) {
             client.sessions.remove(session);
+            let network = client.network;
+            self.load(network).sessions -= 1;
         }
         Ok(())
     }
@@ -543,5 +621,94 @@ impl Session {
         if self.connections.len() < CONNECTIONS_PER_SESSION_MAX {
             self.connections.insert(connection);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE_MS: u64 = 1000;
+    const CHANNEL: Channel = Channel {
+        request_bytes_max: 4096,
+        response_bytes_max: 4096,
+        cached_bytes_max: 1024,
+        operations_max: 8,
+        slots: SLOTS_MAX,
+    };
+
+    fn state() -> State {
+        State::new(1, LEASE_MS, 0, Holders::default())
+    }
+
+    fn introduce(state: &mut State, owner: &str, network: u8, now_ms: u64) -> Result<u64, Status> {
+        let who = Introduction {
+            owner: owner.as_bytes(),
+            verifier: [0; 8],
+            principal: 0,
+            is_update: false,
+            network: [10, 0, 0, network].into(),
+        };
+        state.exchange_id(&who, now_ms).map(|(id, ..)| id)
+    }
+
+    fn begin(state: &mut State, id: u64, sequence: u32, now_ms: u64) -> Result<Created, Status> {
+        state.create_session(id, sequence, 0, CHANNEL, 1, now_ms)
+    }
+
+    #[test]
+    fn clients_that_never_begin_make_room_for_others_of_their_network() {
+        let mut state = state();
+        let first = introduce(&mut state, "first", 1, 0).unwrap();
+        for number in 0..CLIENTS_PER_NETWORK_MAX {
+            introduce(&mut state, &format!("flood {number}"), 1, 1).unwrap();
+        }
+        assert_eq!(state.clients.len(), CLIENTS_PER_NETWORK_MAX);
+        let lost = begin(&mut state, first, 1, 1).map(|_| ());
+        assert_eq!(lost, Err(Status::STALE_CLIENTID));
+        let last = introduce(&mut state, "last", 1, 1).unwrap();
+        begin(&mut state, last, 1, 1).unwrap();
+    }
+
+    #[test]
+    fn a_network_that_holds_all_its_places_keeps_no_other_out() {
+        let mut state = state();
+        for number in 0..CLIENTS_PER_NETWORK_MAX {
+            let id = introduce(&mut state, &format!("hoarder {number}"), 1, 0).unwrap();
+            begin(&mut state, id, 1, 0).unwrap();
+        }
+        let refused = introduce(&mut state, "one more", 1, LEASE_MS);
+        assert_eq!(refused, Err(Status::DELAY));
+        introduce(&mut state, "another", 2, LEASE_MS).unwrap();
+        introduce(&mut state, "one more", 1, LEASE_MS + 1).unwrap();
+    }
+
+    #[test]
+    fn a_network_with_many_sessions_gets_few_slots_and_then_no_more() {
+        let mut state = state();
+        let mut given = Vec::new();
+        for number in 0..SESSIONS_PER_NETWORK_MAX / SESSIONS_PER_CLIENT_MAX {
+            let id = introduce(&mut state, &format!("hoarder {number}"), 1, 0).unwrap();
+            for sequence in 1..=SESSIONS_PER_CLIENT_MAX as u32 {
+                let created = begin(&mut state, id, sequence, 0).unwrap();
+                given.push((created.fore.slots, created.session));
+            }
+        }
+        assert_eq!(given[SESSIONS_WITH_ALL_SLOTS - 1].0, SLOTS_MAX);
+        assert_eq!(given[SESSIONS_WITH_ALL_SLOTS].0, SLOTS_OF_MANY_MAX);
+        let id = introduce(&mut state, "one more", 1, 0).unwrap();
+        let refused = begin(&mut state, id, 1, 0).map(|_| ());
+        assert_eq!(refused, Err(Status::DELAY));
+        state.destroy_session(&given[0].1, 1).unwrap();
+        begin(&mut state, id, 1, 0).unwrap();
+    }
+
+    #[test]
+    fn what_a_client_had_is_no_load_of_its_network_any_more() {
+        let mut state = state();
+        let id = introduce(&mut state, "a", 1, 0).unwrap();
+        begin(&mut state, id, 1, 0).unwrap();
+        state.forget_client(id);
+        assert!(state.loads.is_empty());
     }
 }
