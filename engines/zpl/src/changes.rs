@@ -423,7 +423,7 @@ impl<O: Objects> Zpl<O> {
             bytes: Bytes::Here(b""),
         };
         let end = set.size.max(offset + bytes.len() as u64);
-        let steps = [
+        let mut steps = vec![
             Step::Write {
                 object,
                 offset,
@@ -435,8 +435,17 @@ impl<O: Objects> Zpl<O> {
                 stored: set,
                 acl: None,
             },
-            logged_as(&record, false, stored.generation),
         ];
+        if set.mode != stored.mode {
+            // A kernel's replay of a write leaves the mode as it is.
+            steps.push(logged(&Record::Set(Setting {
+                object,
+                mask: set::MODE,
+                mode: set.mode,
+                ..Setting::default()
+            })));
+        }
+        steps.push(logged_as(&record, false, stored.generation));
         self.objects.change(&steps, false).map_err(failure)?;
         Ok(set)
     }
