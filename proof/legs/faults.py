@@ -243,6 +243,57 @@ def leg_server_restarted_everywhere(proof: LegsProof, choice: random.Random) -> 
         proof.await_current()
 
 
+# What members remember.
+
+
+def _forgotten(proof: LegsProof, choice: random.Random, forget: Callable[[], None], readmit: Callable[[], None]) -> None:
+    """A member is no vote until it was told anew: the owner is lost after that, or before, and then nobody can take over."""
+    other = proof.choose_other(choice)
+    forget()
+    proof.writes_go_on()
+    if choice.random() < 0.5:
+        readmit()
+        proof.await_told()
+        proof.writes_go_on()
+        proof.power_off(proof.owner)
+        if proof.open(other, FENCED):
+            proof.write()
+        return
+    proof.power_off(proof.owner)
+    proof.must_refuse(other, FENCED)
+    readmit()
+    proof.must_refuse(other, FENCED)
+
+
+@_kind("witness")
+def witness_forgets(proof: LegsProof, choice: random.Random) -> None:
+    _forgotten(proof, choice, proof.machines.forget_witness, proof.machines.readmit_witness)
+
+
+@_kind(*SIGNED)
+def another_head_forgets(proof: LegsProof, choice: random.Random) -> None:
+    head = proof.choose_other(choice)
+    _forgotten(proof, choice, head.forget, head.readmit)
+
+
+@_kind(*SIGNED)
+def own_head_forgets(proof: LegsProof, choice: random.Random) -> None:
+    """The others remember: they may go on without it, told anew or not."""
+    owner, other = proof.owner, proof.choose_other(choice)
+    owner.forget()
+    proof.writes_go_on()
+    if choice.random() < 0.5:
+        owner.readmit()
+        proof.await_told()
+        proof.writes_go_on()
+    proof.power_off(owner)
+    if proof.open(other, FENCED):
+        proof.write()
+    owner.start_lender()
+    if owner.memory() is None:
+        owner.readmit()
+
+
 # Networks.
 
 

@@ -49,6 +49,10 @@ SHAPES = {
 }
 
 
+def _memory_file(folder: Path) -> Path:
+    return folder / f"{POOL_NUMBER}.legs"
+
+
 def _sparse_disk(path: Path) -> None:
     with path.open("wb") as disk:
         disk.truncate(DISK_BYTES)
@@ -152,7 +156,17 @@ class Head:
 
     def memory(self) -> Memory | None:
         """What its leg-server remembers of the pool."""
-        return record.read(self.folder / f"state/legs/{POOL_NUMBER}.legs")
+        return record.read(_memory_file(self.folder / "state/legs"))
+
+    def forget(self) -> None:
+        """Its leg-server is killed, loses what it remembers of the pool, and starts again."""
+        self.kill_lender()
+        _memory_file(self.folder / "state/legs").unlink()
+        self.start_lender()
+
+    def readmit(self) -> None:
+        """A person says that it begins anew."""
+        self.command("leg-server", "readmit", str(POOL_NUMBER), "--forget", "--config", str(self.config))
 
     def committed(self) -> list[set[str]]:
         """The legs that each record names as current that its server committed, the first one first; as ``head:path``."""
@@ -237,11 +251,32 @@ class Machines:
     def memories(self) -> list[Memory | None]:
         """What each member remembers of the pool."""
         own = [head.memory() for head in self.heads]
-        return [*own, record.read(self.folder / f"witness/{POOL_NUMBER}.legs")] if self.shape.has_witness else own
+        return [*own, self.witness_memory()] if self.shape.has_witness else own
+
+    def witness_memory(self) -> Memory | None:
+        """What the witness remembers of the pool."""
+        return record.read(_memory_file(self.folder / "witness"))
+
+    def forget_witness(self) -> None:
+        """The witness is killed, loses what it remembers of the pool, and starts again."""
+        self.kill_witness()
+        _memory_file(self.folder / "witness").unlink()
+        self._desk.unlink()
+        self.start_witness()
+        runtime.wait_until("the witness is at its desk", self._desk.exists, COMMAND_SECONDS)
+
+    def readmit_witness(self) -> None:
+        """A person says that it begins anew."""
+        words: list[str | Path] = [self._witness_program, "readmit", *self._witness_folders, str(POOL_NUMBER), "--forget"]
+        process.checked(words, COMMAND_SECONDS)
+
+    @property
+    def _desk(self) -> Path:
+        return self.folder / "desk"
 
     @property
     def _witness_folders(self) -> list[str | Path]:
-        return ["--folder", self.folder / "witness", "--desk", self.folder / "desk"]
+        return ["--folder", self.folder / "witness", "--desk", self._desk]
 
     @property
     def _witness_address(self) -> str:

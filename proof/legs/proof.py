@@ -150,6 +150,7 @@ class LegsProof:
             self.serve_again()
         self._check()
         self.await_current()
+        self.await_told()
 
     # Clients.
 
@@ -287,10 +288,12 @@ class LegsProof:
     def _must_open(self, head: Head, is_fenced: bool) -> bool:
         """Whether nothing excuses a refusal: enough members answer, and one of their legs or the other holds everything."""
         machines = self.machines
-        newest = record.possible(machines.memories())
+        memories = machines.memories()
+        newest = record.possible(memories)
+        voters = {number for number, memory in zip(self.numbers(), memories) if memory and memory.accepted}
         heard = [other for other in machines.heads if other is head or self.cables.hear_each_other(head.number, other.number, [MEMBERS])]
         heard = [other for other in heard if other.lender and other.lender not in self._stopped]
-        if head not in heard or any(other.server for other in machines.others(head)):
+        if head not in heard or head.number not in voters or any(other.server for other in machines.others(head)):
             return False
         lending = [other for other in heard if self.cables.hear_each_other(head.number, other.number, [LENDS])]
         legs = {disk for other in lending for disk in machines.disks_at(other)}
@@ -298,12 +301,12 @@ class LegsProof:
             return False
         is_witness_heard = machines.witness is not None and machines.witness not in self._stopped
         is_witness_heard = is_witness_heard and self.cables.hear_each_other(head.number, WITNESS_NUMBER, [MEMBERS])
-        numbers = {other.number for other in heard}
-        is_owner_known = is_fenced or all(one.owner is None or one.owner in numbers for one in newest)
+        voting = voters & {other.number for other in heard}
+        is_owner_known = is_fenced or all(one.owner is None or one.owner in voting for one in newest)
         if machines.shape.name == "pair" and len(heard) == 1:
             # It has heard the other one since it started.
             return is_fenced and head not in self._started_this_round
-        return is_owner_known and len(heard) + is_witness_heard >= 2
+        return is_owner_known and len(voting) + (is_witness_heard and WITNESS_NUMBER in voters) >= 2
 
     def _all_current(self) -> bool:
         newest = record.possible(self.machines.memories())
@@ -312,6 +315,15 @@ class LegsProof:
     def await_current(self) -> None:
         """Waits until all legs hold everything."""
         runtime.wait_until("all legs are current", self._all_current, RECOVERY_SECONDS, 0.05)
+
+    def await_told(self) -> None:
+        """Waits until no member lacks a record."""
+        runtime.wait_until(
+            "every member remembers a record",
+            lambda: all(memory and memory.accepted for memory in self.machines.memories()),
+            RECOVERY_SECONDS,
+            0.05,
+        )
 
     # What faults are made of.
 
