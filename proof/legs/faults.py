@@ -340,9 +340,11 @@ def owner_alone(proof: LegsProof, choice: random.Random) -> None:
     if choice.random() < 0.5:
         proof.cables.unplug(owner.number)
     else:
-        for number in proof.numbers():
-            if number != owner.number:
-                proof.cables.cut(owner.number, number)
+        # Members first: whoever is heard longer than a lender may sign that its legs are lost.
+        for network in BOTH:
+            for number in proof.numbers():
+                if number != owner.number:
+                    proof.cables.cut(owner.number, number, [network])
     proof.writes_wait()
     proof.must_refuse(other)
     if choice.random() < 0.5:
