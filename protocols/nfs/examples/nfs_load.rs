@@ -277,7 +277,7 @@ impl Load {
         let (blocks, mut place) = (self.file_bytes / self.bytes as u64, 0_u64);
         client.run(self.seconds, |compound| {
             // An odd step near the golden section comes to every place, and no read-ahead knows the next one.
-            place = (place + (blocks * 618 / 1000 | 1)) % blocks;
+            place = (place + ((blocks * 618 / 1000) | 1)) % blocks;
             compound.handle(&file);
             let out = compound.add(READ);
             out.fixed(&state);
