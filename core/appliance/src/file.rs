@@ -663,15 +663,17 @@ impl Appliance {
         pool.disks.iter().chain(own).cloned().collect()
     }
 
+    /// Whether clients reach a pool in that network.
+    pub fn has_clients(&self, network: &NetworkName) -> bool {
+        let mut addresses = self.pools.values().flat_map(|pool| &pool.addresses);
+        addresses.any(|address| address.network == *network)
+    }
+
     /// A head's own addresses, those in networks without clients first.
     pub fn addresses_of(&self, head: &HeadName) -> Vec<IpAddr> {
-        let serves = |network: &NetworkName| {
-            let mut addresses = self.pools.values().flat_map(|pool| &pool.addresses);
-            addresses.any(|address| address.network == *network)
-        };
         let links = self.heads.get(head).map(|head| &head.links);
         let mut links: Vec<_> = links.into_iter().flatten().collect();
-        links.sort_by_key(|(network, _)| serves(network));
+        links.sort_by_key(|(network, _)| self.has_clients(network));
         let addresses = links.into_iter().flat_map(|(_, link)| &link.addresses);
         addresses.copied().collect()
     }

@@ -12,6 +12,8 @@ mod listen;
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,6 +38,8 @@ const BLOCKING_THREADS_MAX: usize = 256;
 const DRAIN_WAIT: Duration = Duration::from_secs(10);
 /// So long the start waits for disks to be opened. One that takes longer is lent when it is open.
 const OPEN_WAIT: Duration = Duration::from_secs(2);
+/// Connections of members that wait to be taken.
+const BACKLOG: i32 = 64;
 /// Pause between two signs of life to the service manager.
 const TICK: Duration = Duration::from_millis(500);
 
@@ -130,8 +134,7 @@ fn serve(command: &LegServerCommand, state_dir: &Path) -> Result<(), Failure> {
         .map_err(Failure::of("start the runtime"))?;
     runtime.block_on(async {
         for address in &file.own().members {
-            let bound = TcpListener::bind(address).await;
-            let bound = bound.map_err(|error| {
+            let bound = listen(*address).map_err(|error| {
                 Failure::of(format!("listen on {address}"))(error)
                     .advise("`members` of this head in the configuration says where it answers")
             })?;
@@ -146,6 +149,13 @@ fn serve(command: &LegServerCommand, state_dir: &Path) -> Result<(), Failure> {
         );
         attend(&member).await
     })
+}
+
+/// Also where an interface has its address later: a network that is down must not silence the others.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let (socket, _) = serving::bind_tcp(address)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    TcpListener::from_std(socket.into())
 }
 
 fn random() -> Result<u64, Failure> {

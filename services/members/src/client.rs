@@ -8,13 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use certificates::{Fingerprint, Identity};
 use rustls::pki_types::ServerName;
 use takeover::legs::MemberId;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
-use crate::limits::{ALIVE_INTERVAL, CONNECT_WAIT, HANDSHAKE_WAIT, QUEUE_MAX, RECONNECT_PAUSE};
+use crate::limits::{
+    ALIVE_INTERVAL, CONNECT_WAIT, HANDSHAKE_WAIT, NEXT_ADDRESS_AFTER, QUEUE_MAX, RECONNECT_PAUSE,
+};
 use crate::stream::{End, greet, hear, prepare, say};
 use crate::wire::{Envelope, Message};
 
@@ -25,7 +28,7 @@ pub struct Peer {
     pub member: MemberId,
     /// Its certificate.
     pub fingerprint: Fingerprint,
-    /// Where it listens, tried in this order.
+    /// Where it listens, the best way first.
     pub addresses: Vec<SocketAddr>,
 }
 
@@ -46,6 +49,9 @@ pub enum LinkState {
     /// It does not, and why.
     Lost(String),
 }
+
+/// A connection on which both sides have said who they are.
+type Stream = TlsStream<TcpStream>;
 
 /// Told of what came. Called on a thread of the connections, and must not wait.
 type Hear = dyn Fn(Heard) + Send + Sync;
@@ -102,7 +108,7 @@ impl Links {
                 states: Arc::clone(&states),
                 hear: Arc::clone(&hear),
             };
-            tasks.push(link.keep_up(waiting));
+            tasks.push(Arc::new(link).keep_up(waiting));
         }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -164,25 +170,42 @@ fn states(
 }
 
 impl Link {
-    async fn keep_up(self, mut waiting: mpsc::Receiver<Envelope>) {
-        loop {
-            for address in &self.peer.addresses {
-                let end = match self.connect(*address).await {
-                    Ok(stream) => {
-                        // Whoever asked the connection before asks again.
-                        while waiting.try_recv().is_ok() {}
-                        self.note(LinkState::Connected(*address));
-                        self.converse(stream, &mut waiting).await
-                    }
-                    Err(end) => end,
-                };
-                self.note(LinkState::Lost(format!("{address}: {end}")));
-                tokio::time::sleep(RECONNECT_PAUSE).await;
-            }
-            if self.peer.addresses.is_empty() {
-                return;
-            }
+    async fn keep_up(self: Arc<Self>, mut waiting: mpsc::Receiver<Envelope>) {
+        while !self.peer.addresses.is_empty() {
+            let why = match self.connect_somewhere().await {
+                Ok((address, stream)) => {
+                    // Whoever asked the connection before asks again.
+                    while waiting.try_recv().is_ok() {}
+                    self.note(LinkState::Connected(address));
+                    let end = self.converse(stream, &mut waiting).await;
+                    format!("{address}: {end}")
+                }
+                Err(why) => why,
+            };
+            self.note(LinkState::Lost(why));
+            tokio::time::sleep(RECONNECT_PAUSE).await;
         }
+    }
+
+    /// The first way that leads to the member. The later ones begin a little later each.
+    async fn connect_somewhere(self: &Arc<Self>) -> Result<(SocketAddr, Stream), String> {
+        let mut attempts = JoinSet::new();
+        for (index, address) in self.peer.addresses.iter().copied().enumerate() {
+            let (link, pause) = (Arc::clone(self), NEXT_ADDRESS_AFTER * index as u32);
+            attempts.spawn(async move {
+                tokio::time::sleep(pause).await;
+                (address, link.connect(address).await)
+            });
+        }
+        let mut failed = BTreeMap::new();
+        while let Some(attempt) = attempts.join_next().await {
+            match attempt.expect("no attempt panics") {
+                (address, Ok(stream)) => return Ok((address, stream)),
+                (address, Err(end)) => failed.insert(address, format!("{address}: {end}")),
+            };
+        }
+        let whys: Vec<String> = failed.into_values().collect();
+        Err(whys.join("; "))
     }
 
     fn note(&self, state: LinkState) {
@@ -193,10 +216,7 @@ impl Link {
         }
     }
 
-    async fn connect(
-        &self,
-        address: SocketAddr,
-    ) -> Result<impl AsyncRead + AsyncWrite + use<>, End> {
+    async fn connect(&self, address: SocketAddr) -> Result<Stream, End> {
         let connected = timeout(CONNECT_WAIT, TcpStream::connect(address)).await;
         let stream = connected.map_err(|_| End::Handshake)??;
         prepare(&stream)?;
@@ -207,11 +227,7 @@ impl Link {
         Ok(stream)
     }
 
-    async fn converse(
-        &self,
-        stream: impl AsyncRead + AsyncWrite,
-        waiting: &mut mpsc::Receiver<Envelope>,
-    ) -> End {
+    async fn converse(&self, stream: Stream, waiting: &mut mpsc::Receiver<Envelope>) -> End {
         let (mut from, mut to) = tokio::io::split(stream);
         let hears = async {
             loop {

@@ -20,13 +20,18 @@ pub const MESSAGES_PER_SECOND_MAX: u32 = 200;
 /// How many messages may come at once before they are slowed down.
 pub const MESSAGES_AT_ONCE_MAX: u32 = 100;
 /// Pause of a member that has nothing to say, until it says that it is there.
-pub const ALIVE_INTERVAL: Duration = Duration::from_secs(2);
+pub const ALIVE_INTERVAL: Duration = Duration::from_millis(500);
+/// A connection is given up when the other machine has not acknowledged for so long that something came: a cable is cut, and there
+/// may be another way. A member that waits for its disk acknowledges all the same.
+pub const ACKNOWLEDGE_WAIT: Duration = Duration::from_secs(1);
 /// A connection is given up when a whole message has not come for so long.
 pub const SILENCE_MAX: Duration = Duration::from_secs(8);
 /// Time to take a message.
 pub const SEND_WAIT: Duration = Duration::from_secs(5);
 /// Time for a connection to one address.
 pub const CONNECT_WAIT: Duration = Duration::from_secs(1);
+/// A member's next address is tried, too, when the ones before have not led to it for so long.
+pub const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(200);
 /// Pause before a lost connection is tried again.
 pub const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
 /// Messages that wait for one connection. Further ones are dropped.

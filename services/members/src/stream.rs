@@ -3,12 +3,13 @@
 use std::io;
 use std::time::Duration;
 
+use rustix::net::sockopt;
 use takeover::legs::MemberId;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::limits::{HANDSHAKE_WAIT, SEND_WAIT, SILENCE_MAX};
+use crate::limits::{ACKNOWLEDGE_WAIT, HANDSHAKE_WAIT, SEND_WAIT, SILENCE_MAX};
 use crate::wire::{self, Envelope, WireError};
 
 /// Why a connection ended.
@@ -92,7 +93,9 @@ pub(crate) async fn greet(
 
 /// Messages are short, and somebody waits for each.
 pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)
+    stream.set_nodelay(true)?;
+    let wait_ms = ACKNOWLEDGE_WAIT.as_millis() as u32;
+    Ok(sockopt::set_tcp_user_timeout(stream, wait_ms)?)
 }
 
 /// Lets `messages` of each second pass, and `at_once` without a pause.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use certificates::{Identity, Purpose};
-use members::limits::{HANDSHAKES_MAX, MESSAGE_BYTES_MAX, SILENCE_MAX};
+use members::limits::{HANDSHAKE_WAIT, HANDSHAKES_MAX, MESSAGE_BYTES_MAX, SILENCE_MAX};
 use members::{
     Envelope, Friend, Heard, Lent, LinkState, Links, Member, Message, Peer, Server, Silence, wire,
 };
@@ -256,6 +256,24 @@ fn to_an_older_member_it_is_said_what_to_do() {
             Some(LinkState::Lost(why)) if why.contains(said) => return,
             state => assert!(begun.elapsed() < WAIT, "{state:?}"),
         }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Such as a cable that is cut: nothing that is sent there is answered.
+#[test]
+fn a_way_that_leads_nowhere_does_not_delay_the_next_one() {
+    let world = World::new();
+    let nowhere = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mut peer = world.peer();
+    let address = nowhere.local_addr().expect("its address");
+    peer.addresses.insert(0, address);
+    let begun = Instant::now();
+    let links = Links::start(HEADS[0], 4, &world.heads[0], vec![peer], |_| {});
+    let links = links.expect("links");
+    let connected = Some(LinkState::Connected(world.address));
+    while links.states().get(&WITNESS) != connected.as_ref() {
+        assert!(begun.elapsed() < HANDSHAKE_WAIT, "{:?}", links.states());
         std::thread::sleep(Duration::from_millis(5));
     }
 }

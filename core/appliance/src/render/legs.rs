@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use legs_config::{Kind, LegsFile, Member};
-use units::HeadName;
+use units::{HeadName, NetworkName};
 
 use crate::file::{Appliance, Leg, LegGroup, Legs, Pool};
 
@@ -54,19 +54,21 @@ fn pool(appliance: &Appliance, pool: &Pool) -> Option<legs_config::Pool> {
 }
 
 fn members(appliance: &Appliance, legs: &Legs) -> BTreeMap<String, Member> {
+    let beside = networks_beside(appliance, legs);
     let heads = appliance.heads.iter().filter_map(|(name, head)| {
-        let addresses = legs.networks.iter();
-        let addresses = addresses.filter_map(|network| head.links.get(network)?.addresses.first());
-        let on = |port: u16| {
-            addresses
-                .clone()
-                .map(move |one| SocketAddr::new(*one, port))
+        let on = |networks: &[NetworkName], port: u16| -> Vec<SocketAddr> {
+            let links = networks.iter().filter_map(|one| head.links.get(one));
+            let addresses = links.filter_map(|link| link.addresses.first());
+            addresses.map(|one| SocketAddr::new(*one, port)).collect()
         };
         let member = Member {
             number: head.number.into(),
             kind: Kind::Head,
-            members: on(legs.member_port).collect(),
-            lends: on(legs.lender_port).collect(),
+            members: on(
+                &[legs.networks.as_slice(), &beside].concat(),
+                legs.member_port,
+            ),
+            lends: on(&legs.networks, legs.lender_port),
             fingerprint: head
                 .fingerprint
                 .as_ref()?
@@ -95,6 +97,19 @@ fn members(appliance: &Appliance, legs: &Legs) -> BTreeMap<String, Member> {
     heads.chain(witness).collect()
 }
 
+/// Further networks in which heads hear each other, and no client hears them. When all cables to the disks of a head are cut,
+/// that head has to agree that its legs lack something.
+fn networks_beside(appliance: &Appliance, legs: &Legs) -> Vec<NetworkName> {
+    let is_beside =
+        |name: &&NetworkName| !appliance.has_clients(name) && !legs.networks.contains(name);
+    appliance
+        .networks
+        .keys()
+        .filter(is_beside)
+        .cloned()
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use takeover::legs::{DiskId, MemberId, Membership};
@@ -120,7 +135,9 @@ mod tests {
         assert_eq!((file.me(), file.membership()), (MemberId(2), membership));
         let own = file.own();
         let texts = |all: &[SocketAddr]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(texts(&own.members), ["10.77.3.12:7071", "10.77.4.12:7071"]);
+        // The disks' networks first; also where no client is.
+        let members = ["10.77.3.12:7071", "10.77.4.12:7071", "10.77.9.12:7071"];
+        assert_eq!(texts(&own.members), members);
         assert_eq!(texts(&own.lends), ["10.77.3.12:7072", "10.77.4.12:7072"]);
         let config = file
             .config(&"tank".parse().expect("a name"))
