@@ -29,6 +29,8 @@ const LACKING: Duration = Duration::from_secs(2);
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 /// How long a head that came back alone may take to start, and to refuse.
 const REFUSED_WITHIN: Duration = Duration::from_secs(90);
+/// The same where it does not even try: it has no vote but its own.
+const STARTED_WITHIN: Duration = Duration::from_secs(20);
 /// How long a head is off that blinks: less than a leg's time to answer.
 const BLINK_MS_MAX: u64 = 500;
 /// Between the losses of power of two heads, and between their returns, in milliseconds.
@@ -70,6 +72,9 @@ pub fn impossible(drill: Drill, appliance: &Appliance, pool: &PoolName) -> Optio
         }
         Drill::WitnessLost | Drill::WitnessHung if appliance.witness.is_none() => {
             Some("no witness remembers")
+        }
+        Drill::LegHung if appliance.witness.is_none() && appliance.heads.len() == 2 => {
+            Some("of two heads alone the other one has to agree that its legs are lost")
         }
         Drill::PartitionFenceDead
             if appliance.heads.values().any(|head| head.fencing.is_none()) =>
@@ -384,7 +389,12 @@ fn return_stale_alone(
         let is_refused = |one: &HeadName| environment.pool_log(one).contains(REFUSAL);
         heads.iter().any(is_refused) || environment.client.seen.all_answered_since(back)
     };
-    let is_over = environment.wait_until(REFUSED_WITHIN, is_over)?;
+    let has_votes = environment.lab.appliance().witness.is_some() || heads.len() > 1;
+    let limit = match has_votes {
+        true => REFUSED_WITHIN,
+        false => STARTED_WITHIN,
+    };
+    let is_over = environment.wait_until(limit, is_over)?;
     // What refuses once must go on refusing.
     environment.client.listen(LACKING)?;
     if let Some(one) = environment.serving()? {
@@ -392,8 +402,7 @@ fn return_stale_alone(
             format!("{one} serves the pool without {head}, which has all that was acknowledged");
         fault.complaints.push(words);
     }
-    let has_witness = environment.lab.appliance().witness.is_some();
-    if !is_over && (has_witness || heads.len() > 1) {
+    if !is_over && has_votes {
         fault.complaints.push(format!("{lender} says no refusal"));
     }
     fault.acted_at = Moment::now();
@@ -559,6 +568,9 @@ mod tests {
         assert_eq!(impossible(&witness), []);
         let three = appliance(include_str!("../../examples/legs-three-heads.toml"));
         assert_eq!(impossible(&three), [Drill::WitnessLost, Drill::WitnessHung]);
+        let two = appliance(include_str!("../../examples/legs-two-heads.toml"));
+        let alone = [Drill::LegHung, Drill::WitnessLost, Drill::WitnessHung];
+        assert_eq!(impossible(&two), alone);
         let mut shared = witness;
         let first = shared.pools[&tank].addresses[0].network.clone();
         shared.legs.as_mut().expect("legs").networks = vec![first];
