@@ -26,7 +26,7 @@ test_packages=("zfsutils-linux=$zfs_version" libiscsi-bin libnbd-bin python3-lib
     fence-agents ipmitool openipmi snmp snmpd
     corosync-qdevice corosync-qnetd libnss3-tools iputils-ping python3-venv prometheus chromium file
     dropbear-bin openssh-client)
-bench_packages=(tgt nbdkit)
+bench_packages=(tgt nbdkit nfs-ganesha nfs-ganesha-vfs)
 # What OpenZFS asks for when only its library for user space is built.
 libzpool_packages=(dpkg-dev libblkid-dev uuid-dev libudev-dev libtirpc-dev libssl-dev zlib1g-dev libaio-dev)
 # What makes and runs the guest of proof.linux; the guest's own packages are only unpacked.

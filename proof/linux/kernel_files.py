@@ -411,7 +411,7 @@ class KernelFiles:
 
     def _judge_attributes(self, told: Callable[[str, Sequence[str]], dict[str, dict[str, str]]], names: Sequence[str]) -> None:
         for name in names:
-            expected = {path: attributes for (of, path), attributes in self._attributes.items() if of == name}
+            expected = {path: attributes for (of, path), attributes in self._attributes.items() if of == name and path in self._trees[name]}
             found = told(name, list(expected))
             for path, attributes in expected.items():
                 require(found[path] == attributes, f"extended attributes of {name}{path}: {str(found[path])[:500]}, not {str(attributes)[:500]}")

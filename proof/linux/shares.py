@@ -19,6 +19,10 @@ LOAD_SECONDS = 400.0
 WRITE_SECONDS = 200.0
 NANOSECONDS = 1_000_000_000
 PAUSE_SECONDS_MAX = 60.0
+NAMES_SECONDS = 300.0
+KILLS = 8
+CHANGES_A_ROUND = 11
+"""``mkdir``, ``open``, ``rename``, ``link``, ``unlink``, ``rename``, ``symlink``, ``rename``, two ``unlink``, ``rmdir``."""
 SERVER_LOST = re.compile(r"nfs: server \S+ (not responding|OK)|NFS: .*state manager", re.I)
 """What the kernel says while a server is away."""
 
@@ -137,6 +141,32 @@ class Shares:
         lock.output()
         self._machine.run(f"flock -n {MOUNT}/held true; [ \"$(cat {MOUNT}/held)\" = mine ]", MOUNT_SECONDS)
         return f"{words}, its lock held (server back after {served:.1f} s)"
+
+    def names_killed(self) -> str:
+        """Names are changed one after the other while the server is killed again and again: each change succeeds, and is done once."""
+        job = self._machine.start(
+            f"""
+            rm -f /run/changes /run/enough; mkdir {MOUNT}/names; cd {MOUNT}/names; number=0
+            while [ ! -e /run/enough ]; do
+                mkdir folder; echo $number >file; mv file moved; ln moved second; [ "$(stat -c %h second)" = 2 ]; rm moved
+                mv folder other; ln -s second link; mv second other/; rm other/second link; rmdir other
+                number=$((number + 1)); echo $number >/run/change; mv /run/change /run/changes
+            done
+            [ -z "$(ls)" ]; cd ..; rmdir names
+            """,
+            NAMES_SECONDS,
+        )
+        changes = 0
+        for _ in range(KILLS):
+            # The moment within the next changes is any.
+            wait = f"until [ $(cat /run/changes 2>/dev/null || echo 0) -gt {changes} ]; do sleep 0.02; done; cat /run/changes"
+            changes = int(self._machine.run(wait, WRITE_SECONDS)) + 1
+            self._server.kill()
+            self._server.restart()
+        self._machine.run("touch /run/enough")
+        job.output()
+        done = int(self._machine.run("cat /run/changes"))
+        return f"{KILLS} kills, {done * CHANGES_A_ROUND} changes of names, none refused, none done twice"
 
     def restarted(self) -> str:
         """A clean stop and a start, under the same writes."""
