@@ -31,7 +31,7 @@ LAB_BYTES = 2 << 30
 BAR_COLUMNS = 32
 
 PICTURE = """\
-        initiators: libiscsi on two paths, libnbd
+        clients: libiscsi on two paths, libnbd, NFS with a lock
               |                     |
   storage-a ==+======+=========+====|====      10.77.1.100 and 10.77.2.100
   storage-b =========|==+======|==+=+====      belong to the pool, and follow it
@@ -138,7 +138,7 @@ def _tell_line(story: Story, line: str) -> None:
         story.tell(line)
     elif line.startswith("wait "):
         story.tell(line)
-        story.step("Stock initiators begin to write numbered blocks over iSCSI and NBD, and do not stop")
+        story.step("Stock initiators begin to write numbered blocks over iSCSI and NBD, a client of NFS to a file that it has locked, and do not stop")
     elif "broken" in line:
         story.tell(line.strip())
 
@@ -152,7 +152,8 @@ def _judge(story: Story, rounds: list[dict[str, Any]]) -> None:
     doubles = sum(len(one["double_imports"]) for one in rounds)
     acknowledged = max(one["acknowledged"] for one in rounds)
     story.step("Every block is read back")
-    story.keep(f"{acknowledged} acknowledged writes read back: {lost} lost, {errors} errors seen by the initiators")
+    story.keep(f"{acknowledged} acknowledged writes read back: {lost} lost, {errors} errors seen by the clients")
+    story.keep("the locked file stayed locked: a second client of NFS asked for the lock all the time, and never got it")
     story.keep(f"the pool never had two owners at once: {doubles} double imports")
 
 

@@ -66,7 +66,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Makes volumes in the pool, exports them, and puts clients to work.
+    /// Makes volumes and a file system in the pool, exports them, and puts clients to work.
     ///
     /// # Errors
     ///
@@ -462,7 +462,7 @@ fn begin_beside(
     })
 }
 
-/// Ways to the volumes of a pool: clients of each kind go along every address.
+/// Ways to what is exported of a pool: clients of each kind go along every address.
 pub fn path_count(lab: &Lab, pool: &PoolName) -> usize {
     kinds::ALL.len() * lab.appliance().pools[pool].addresses.len()
 }
@@ -471,7 +471,7 @@ fn client_log(lab: &Lab, pool: &PoolName) -> PathBuf {
     lab.path().join(format!("drill-client-{pool}.log"))
 }
 
-/// Makes volumes in the pool, which `head` serves, exports them, starts clients, and watches the disks.
+/// Makes volumes and a file system in the pool, which `head` serves, exports them, starts clients, and watches the disks.
 ///
 /// # Errors
 ///
@@ -530,9 +530,9 @@ pub(crate) fn run_there(
         .map_err(DrillError::step(step()))
 }
 
-/// Makes the drills' own volumes and exports, and `more`, as far as they are not there, and says where they are.
+/// Makes the drills' own volumes, file system and exports, and `more`, as far as they are not there, and says where they are.
 fn export(lab: &Lab, pool: &PoolName, head: &HeadName, more: u32) -> Result<Targets, DrillError> {
-    let volumes: Vec<String> = kinds::ALL.iter().map(Kind::volume).collect();
+    let names: Vec<String> = kinds::ALL.iter().map(Kind::dataset).collect();
     let exported = |name| Exported {
         pool,
         name,
@@ -543,23 +543,12 @@ fn export(lab: &Lab, pool: &PoolName, head: &HeadName, more: u32) -> Result<Targ
         bulkhead(lab, head, &words)
     };
     let listed = bulkhead(lab, head, &["volume", "list", pool.as_str(), "--json"])?;
-    if !listed.contains(&format!("{:?}", exported(&volumes[0]).volume())) {
-        for (kind, name) in kinds::ALL.iter().zip(&volumes) {
-            let exported = exported(name);
-            let volume = exported.volume();
-            let create = [
-                "volume",
-                "create",
-                &volume,
-                "--size",
-                VOLUME_SIZE,
-                "--sparse",
-            ];
-            bulkhead(lab, head, &create)?;
-            for words in (kind.prepare)(pool) {
+    if !listed.contains(&format!("{:?}", exported(&names[0]).dataset())) {
+        for (kind, name) in kinds::ALL.iter().zip(&names) {
+            let prepare = (kind.prepare)(pool).into_iter();
+            for words in prepare.chain(kind.make(&exported(name), VOLUME_SIZE)) {
                 run(&words)?;
             }
-            run(&(kind.export)(&exported))?;
         }
         extra_volumes::make(lab, pool, head, more)?;
     }
@@ -571,7 +560,7 @@ fn export(lab: &Lab, pool: &PoolName, head: &HeadName, more: u32) -> Result<Targ
             std::net::IpAddr::V6(address) => format!("[{address}]"),
         })
         .collect();
-    let ways = kinds::ALL.iter().zip(&volumes);
+    let ways = kinds::ALL.iter().zip(&names);
     Ok(ways
         .map(|(kind, name)| (kind.name, (kind.way)(&exported(name), &hosts)))
         .collect())

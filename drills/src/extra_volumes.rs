@@ -1,4 +1,4 @@
-//! Volumes beside those of the clients, each offered to clients of every kind: what a takeover of many volumes
+//! Volumes beside those of the clients, each offered to clients of every kind that uses volumes: what a takeover of many volumes
 //! takes longer than one of a few.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,7 +8,7 @@ use units::{HeadName, PoolName};
 
 use crate::environment;
 use crate::error::DrillError;
-use crate::kinds::{self, Exported};
+use crate::kinds::{self, Exported, Store};
 
 /// Most of them: an iSCSI target has room for some more.
 pub const MORE_VOLUMES_MAX: u32 = 10_000;
@@ -17,7 +17,7 @@ const AT_A_TIME: usize = 8;
 /// How large each is, at most; none has contents.
 const SIZE: &str = "32M";
 
-/// Makes `count` volumes in `pool`, and offers them to clients of every kind.
+/// Makes `count` volumes in `pool`, and offers them to clients of every kind that uses volumes.
 ///
 /// # Errors
 ///
@@ -36,11 +36,14 @@ pub fn make(lab: &Lab, pool: &PoolName, head: &HeadName, count: u32) -> Result<(
             name: &format!("drill-more-{number}"),
             number,
         };
-        let volume = exported.volume();
-        let create = ["volume", "create", &volume, "--size", SIZE, "--sparse"];
-        environment::run_there(&enter, head, &create)?;
-        for kind in kinds::ALL {
-            let words = (kind.export)(&exported);
+        let exports = kinds::ALL.iter().filter_map(|kind| match kind.store {
+            Store::Volume { export } => Some(export(&exported)),
+            Store::FileSystem { .. } => None,
+        });
+        for words in [kinds::create_volume(&exported, SIZE)]
+            .into_iter()
+            .chain(exports)
+        {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             environment::run_there(&enter, head, &words)?;
         }

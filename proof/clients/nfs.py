@@ -1,5 +1,5 @@
-"""A client of NFS 4.1 and 4.2 (RFC 8881) that speaks what stock clients speak: sessions with slots, opens that it takes back from a
-server that was started anew, writes that are durable at once or by a commit.
+"""A client of NFS 4.1 and 4.2 (RFC 8881) that speaks what stock clients speak: sessions with slots, opens and locks that it takes back
+from a server that was started anew, writes that are durable at once or by a commit.
 
 Stock clients outside kernels know version 4.0 at most, so this one is ours. pynfs and the kernel's client judge the server, too.
 """
@@ -25,9 +25,9 @@ VERSION = 4
 
 CLOSE, COMMIT, CREATE, GETATTR, GETFH, LOCK, LOOKUP = 4, 5, 6, 9, 10, 12, 15
 OPEN, PUTFH, PUTROOTFH, READ, READDIR, REMOVE, RENAME, SAVEFH, SETATTR, WRITE = 18, 22, 24, 25, 26, 28, 29, 32, 34, 38
-EXCHANGE_ID, CREATE_SESSION, DESTROY_SESSION, SEQUENCE, DESTROY_CLIENTID, RECLAIM_COMPLETE = 42, 43, 44, 53, 57, 58
+BIND_CONN_TO_SESSION, EXCHANGE_ID, CREATE_SESSION, DESTROY_SESSION, SEQUENCE, DESTROY_CLIENTID, RECLAIM_COMPLETE = 41, 42, 43, 44, 53, 57, 58
 
-OK, NOENT, STALE, DELAY, GRACE, BADSESSION, STALE_CLIENTID, NO_GRACE = 0, 2, 70, 10008, 10013, 10052, 10022, 10033
+OK, NOENT, EXIST, STALE, DELAY, DENIED, GRACE, BADSESSION, STALE_CLIENTID, NO_GRACE = 0, 2, 17, 70, 10008, 10010, 10013, 10052, 10022, 10033
 RECLAIM_BAD, COMPLETE_ALREADY, DEADSESSION = 10034, 10054, 10078
 
 PAUSE_S = 0.1
@@ -42,6 +42,7 @@ PAYLOAD_BYTES_MAX = 1 << 20
 MESSAGE_BYTES_MAX = PAYLOAD_BYTES_MAX + (16 << 10)
 CACHED_BYTES_MAX = 4096
 OPERATIONS_MAX = 16
+READDIR_BYTES = 16 << 10
 GRANULARITY = 512
 
 TYPE, SIZE, FILEID, MODE, LINKS, OWNER, GROUP = 1, 4, 20, 33, 35, 36, 37
@@ -78,16 +79,33 @@ class NfsAddress:
         return f"nfs {self.host}:{self.port}/" + b"/".join(self.path).decode()
 
 
+FilePath = tuple[bytes, ...]
+
+
 @dataclass
 class Identity:
-    """Who the client is. It stays the same over all connections and servers, as do the files that it has open."""
+    """Who the client is. It stays the same over all connections and servers, as do the files that it has open and locked."""
 
     owner: bytes
     verifier: bytes = field(default_factory=lambda: os.urandom(8))
     uid: int = 0
     gid: int = 0
-    opened: dict[tuple[bytes, ...], bytes] = field(default_factory=dict)
+    opened: dict[FilePath, bytes] = field(default_factory=dict)
     """The handles of files that are open, by their paths."""
+    locks: dict[FilePath, tuple[int, int]] = field(default_factory=dict)
+    """The range of each file that shall be locked for writing: its first byte and its length."""
+    client: int = 0
+    """What the server calls this client that the states below are of."""
+    states: dict[FilePath, bytes] = field(default_factory=dict)
+    """The state ids of opens."""
+    locked: set[FilePath] = field(default_factory=set)
+    """Files whose range is locked."""
+    lost: list[str] = field(default_factory=list)
+    """What a later server did not give back."""
+    sessions: list[bytes] = field(default_factory=list)
+    """Sessions of connections that have ended."""
+    starting: NfsClient | None = None
+    """Who makes a session and takes back what was open. Others wait: the server knows one client."""
 
 
 def bitmap(*numbers: int) -> bytes:
@@ -126,15 +144,26 @@ def lookups(path: Sequence[bytes]) -> list[Operation]:
     return [(PUTROOTFH, b""), *((LOOKUP, opaque(name)) for name in path)]
 
 
-def open_file(client: int, name: bytes, make: bool, mode: int = 0o644) -> Operation:
-    """Opens a file for reading and writing; one that is not there is made if ``make``."""
-    how = u32(1, 0) + attributes(mode=mode) if make else u32(0)
-    return OPEN, u32(0, 3, 0) + u64(client) + opaque(b"proof") + how + u32(0) + opaque(name)
+def open_file(client: int, name: bytes, make: bool, mode: int = 0o644, owner: bytes = b"proof", is_new: bool = False) -> Operation:
+    """Opens a file for reading and writing; one that is not there is made if ``make``, and none may be there if ``is_new``."""
+    how = u32(1, is_new) + attributes(mode=mode) if make else u32(0)
+    return OPEN, u32(0, 3, 0) + u64(client) + opaque(owner) + how + u32(0) + opaque(name)
 
 
 def open_again(client: int) -> Operation:
     """Takes an open of an earlier server back: of the current file."""
     return OPEN, u32(0, 3, 0) + u64(client) + opaque(b"proof") + u32(0) + u32(1, 0)
+
+
+def lock_range(client: int, state: bytes, span: tuple[int, int], is_reclaim: bool = False) -> Operation:
+    """Locks a range of the current file for writing."""
+    words = u32(2, is_reclaim) + u64(*span) + u32(1, 0) + state + u32(0)
+    return LOCK, words + u64(client) + opaque(b"proof")
+
+
+def newest(state: bytes) -> bytes:
+    """Names a state whatever its newest sequence is: several connections change it."""
+    return u32(0) + state[4:]
 
 
 def skip_result(operation: int, reader: Reader) -> None:
@@ -145,7 +174,9 @@ def skip_result(operation: int, reader: Reader) -> None:
         read_open(reader)
     elif operation == GETFH:
         reader.opaque()
-    elif operation in (CREATE,):
+    elif operation == LOCK:
+        reader.fixed(16)
+    elif operation == CREATE:
         reader.fixed(4 + 16)
         reader.words()
 
@@ -179,6 +210,7 @@ class NfsConnection:
         self.client = 0
         self.last_error = ""
         self.lost = False
+        self.is_connected = False
         self.session: bytes | None = None
         self._sequences: list[int] = []
         self._free: list[int] = []
@@ -221,6 +253,8 @@ class NfsConnection:
             self.lost = True
             self.last_error = why
             self.socket.close()
+            if self.session is not None:
+                self.identity.sessions.append(self.session)
 
     def close(self) -> None:
         """Drops the connection; what is under way is never answered."""
@@ -233,14 +267,16 @@ class NfsConnection:
 
     def events(self) -> int:
         """What to poll for."""
-        return select.POLLIN | (select.POLLOUT if self._output else 0)
+        return select.POLLIN | (select.POLLOUT if self._output or not self.is_connected else 0)
 
     def service(self, events: int) -> None:
         """Sends and receives what can be."""
         try:
-            if self._output and events & select.POLLOUT:
-                sent = self.socket.send(self._output)
-                del self._output[:sent]
+            if events & select.POLLOUT:
+                if self._output:
+                    sent = self.socket.send(self._output)
+                    del self._output[:sent]
+                self.is_connected = self.is_connected or not self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if events & (select.POLLIN | select.POLLHUP | select.POLLERR):
                 self._receive()
         except BlockingIOError:
@@ -339,7 +375,16 @@ class NfsConnection:
         *_, slots = (reader.u32() for _ in range(6))
         self._sequences = [0] * min(slots, SLOTS)
         self._free = list(range(len(self._sequences)))
+        self._end_sessions()
         ready()
+
+    def _end_sessions(self) -> None:
+        """Ends those of earlier connections: a server bounds them. One that it does not know is as good."""
+        while self.identity.sessions:
+            session = self.identity.sessions.pop()
+            ignored: tuple[Callable[[Reader], None], Callable[[int, int], None]] = lambda _: None, lambda *_: None
+            self.call_alone((BIND_CONN_TO_SESSION, session + u32(1, 0)), *ignored)
+            self.call_alone((DESTROY_SESSION, session), *ignored)
 
 
 class NfsClient(Client):
@@ -348,7 +393,7 @@ class NfsClient(Client):
     granularity = GRANULARITY
 
     def __init__(self, address: NfsAddress, identity: Identity, ready: Done | None = None):
-        """Connects, opens the file (or takes it back) and gives it its size; with ``ready`` only starts to."""
+        """Connects, opens the file (or takes back what was open and locked) and gives it its size; with ``ready`` only starts to."""
         self.name = str(address)
         self.size = address.size
         self._address = address
@@ -359,8 +404,9 @@ class NfsClient(Client):
         self._connection = NfsConnection(address.host, address.port, identity)
         self._steps: Steps = self._start()
         self._later: list[tuple[float, Callable[[], None]]] = []
-        if not self._connection.lost:
-            self._connection.begin(lambda: self._step(None), self._failed_to_start)
+        self._has_begun = False
+        self.verifier = b""
+        """That of the newest write or commit: another one says that what is not committed was lost."""
         if ready is None:
             self._wait()
 
@@ -374,54 +420,90 @@ class NfsClient(Client):
                 self.service(events)
             self.catch_up()
 
+    def _begin_if_first(self) -> None:
+        """Makes a session, unless another connection of the same client is about to: what both do would be mixed up."""
+        other = self._identity.starting
+        if self._has_begun or self.dead or not self._connection.is_connected or (other is not None and not other.dead):
+            return
+        self._has_begun, self._identity.starting = True, self
+        self._connection.begin(lambda: self._step(lambda: next(self._steps)), self._failed_to_start)
+
     def _start(self) -> Steps:
-        *directory, name = self._address.path
-        client = self._connection.client
-        handle = self._identity.opened.get(self._address.path)
-        if handle is not None:
-            answer = yield [(PUTFH, opaque(handle)), open_again(client)]
-            self._state = read_open(answer)
-        yield [(RECLAIM_COMPLETE, u32(0))]
-        if handle is None:
-            answer = yield [*lookups(directory), open_file(client, name, True)]
-            self._state = read_open(answer)
-            answer = yield [*lookups(self._address.path), (GETFH, b"")]
-            handle = answer.opaque()
-            answer = yield [(PUTFH, opaque(handle)), (GETATTR, bitmap(SIZE))]
-            answer.words()
-            if Reader(answer.opaque()).u64() != self.size:
-                yield [(PUTFH, opaque(handle)), (SETATTR, self._state + attributes(size=self.size))]
-            self._identity.opened[self._address.path] = handle
-        self._handle = handle
+        who, path, client = self._identity, self._address.path, self._connection.client
+        if who.client != client:
+            yield from self._take_back(client)
+        if path not in who.states:
+            yield from self._open(client)
+        if path in who.locks and path not in who.locked:
+            yield [(PUTFH, opaque(who.opened[path])), lock_range(client, who.states[path], who.locks[path])]
+            who.locked.add(path)
+        self._state, self._handle = who.states[path], who.opened[path]
 
-    def _step(self, answer: Reader | None) -> None:
+    def _take_back(self, client: int) -> Steps:
+        """What an earlier server had let this client open and lock. What this one refuses is lost."""
+        who = self._identity
+        who.states.clear()
+        who.locked.clear()
+        for path, handle in who.opened.items():
+            try:
+                answer = yield [(PUTFH, opaque(handle)), open_again(client)]
+                who.states[path] = newest(read_open(answer))
+                if path in who.locks:
+                    yield [(PUTFH, opaque(handle)), lock_range(client, who.states[path], who.locks[path], True)]
+                    who.locked.add(path)
+            except StatusError as refused:
+                if refused.status not in (NO_GRACE, RECLAIM_BAD, STALE, DENIED):
+                    raise
+                who.lost.append(f"{b'/'.join(path).decode()} is not given back: {refused}")
         try:
-            operations = next(self._steps) if answer is None else self._steps.send(answer)
-        except StopIteration:
-            ready, self._ready = self._ready, None
-            if ready:
-                ready(True)
-            return
-        self._connection.call(operations, self._step, lambda operation, status: self._start_refused(operations, operation, status))
+            yield [(RECLAIM_COMPLETE, u32(0))]
+        except StatusError as refused:
+            if refused.status != COMPLETE_ALREADY:
+                raise
+        who.client = client
 
-    def _start_refused(self, operations: list[Operation], operation: int, status: int) -> None:
-        if operation == OPEN and status in (NO_GRACE, RECLAIM_BAD):
-            # The server has no room for what was: the file is opened as a new one.
-            del self._identity.opened[self._address.path]
-        if operation == RECLAIM_COMPLETE and status == COMPLETE_ALREADY:
-            self._step(Reader(b""))
-            return
-        if status in (GRACE, DELAY):
-            self._again(lambda: self._connection.call(operations, self._step, lambda *why: self._start_refused(operations, *why)))
-            return
-        self._failed_to_start(operation, status)
+    def _open(self, client: int) -> Steps:
+        path = self._address.path
+        answer = yield [*lookups(path[:-1]), open_file(client, path[-1], True)]
+        state = newest(read_open(answer))
+        answer = yield [*lookups(path), (GETFH, b"")]
+        handle = answer.opaque()
+        answer = yield [(PUTFH, opaque(handle)), (GETATTR, bitmap(SIZE))]
+        answer.words()
+        if Reader(answer.opaque()).u64() != self.size:
+            yield [(PUTFH, opaque(handle)), (SETATTR, state + attributes(size=self.size))]
+        self._identity.opened[path], self._identity.states[path] = handle, state
+
+    def _step(self, go_on: Callable[[], list[Operation]]) -> None:
+        try:
+            operations = go_on()
+        except StopIteration:
+            self._started(True)
+        except StatusError as refused:
+            self._failed_to_start(refused.operation, refused.status)
+        else:
+            self._ask(operations)
+
+    def _ask(self, operations: list[Operation]) -> None:
+        def refused(operation: int, status: int) -> None:
+            if status in (GRACE, DELAY):
+                self._again(lambda: self._ask(operations))
+            else:
+                self._step(lambda: self._steps.throw(StatusError(operation, status)))
+
+        self._connection.call(operations, lambda answer: self._step(lambda: self._steps.send(answer)), refused)
 
     def _failed_to_start(self, operation: int, status: int) -> None:
         self._connection.last_error = f"operation {operation} was answered with status {status}"
         self._connection.close()
+        self._started(False)
+
+    def _started(self, good: bool) -> None:
+        if self._identity.starting is self:
+            self._identity.starting = None
         ready, self._ready = self._ready, None
         if ready:
-            ready(False)
+            ready(good)
 
     @property
     def dead(self) -> bool:
@@ -435,6 +517,7 @@ class NfsClient(Client):
 
     def service(self, events: int) -> None:
         self._connection.service(events)
+        self._begin_if_first()
         if self.dead:
             self.last_error = self._connection.last_error
 
@@ -447,13 +530,15 @@ class NfsClient(Client):
         self._later = [(at, action) for at, action in self._later if at > now]
         for action in due:
             action()
+        self._begin_if_first()
 
     def _again(self, action: Callable[[], None]) -> None:
         self._later.append((time.monotonic() + PAUSE_S, action))
 
     def _submit(self, operation: Operation, answered: Callable[[Reader], None], refused: Callable[[], None]) -> None:
-        operations = [(PUTFH, opaque(self._handle)), operation]
+        self._submit_all([(PUTFH, opaque(self._handle)), operation], answered, refused)
 
+    def _submit_all(self, operations: list[Operation], answered: Callable[[Reader], None], refused: Callable[[], None]) -> None:
         def done(reader: Reader) -> None:
             self.in_flight -= 1
             answered(reader)
@@ -495,7 +580,7 @@ class NfsClient(Client):
 
     def _write_part(self, offset: int, data: bytes, forced: bool, done: Done) -> None:
         def answered(reader: Reader) -> None:
-            count, how = reader.u32(), reader.u32()
+            count, how, self.verifier = reader.u32(), reader.u32(), reader.fixed(8)
             if forced and how != FILE_SYNC:
                 raise ClientError(f"{self.name}: a durable write was answered as one that is not")
             if count == len(data):
@@ -513,7 +598,11 @@ class NfsClient(Client):
         self.write(offset, bytearray(length), False, done)
 
     def flush(self, done: Done) -> None:
-        self._submit((COMMIT, u64(0) + u32(0)), lambda _: done(True), lambda: done(False))
+        def answered(reader: Reader) -> None:
+            self.verifier = reader.fixed(8)
+            done(True)
+
+        self._submit((COMMIT, u64(0) + u32(0)), answered, lambda: done(False))
 
     def read(self, offset: int, length: int, done: ReadDone) -> None:
         found = bytearray()
@@ -534,6 +623,54 @@ class NfsClient(Client):
             self._submit((READ, arguments), answered, lambda: done(None))
 
         ask()
+
+    def try_lock(self, span: tuple[int, int], done: Callable[[int], None]) -> None:
+        """Asks once for a lock of a range of the file; ``done`` gets the status."""
+        operation = lock_range(self._connection.client, self._state, span)
+        self._connection.call([(PUTFH, opaque(self._handle)), operation], lambda _: done(OK), lambda _, status: done(status))
+
+    def make_directory(self, path: FilePath, done: Done) -> None:
+        """Makes a directory."""
+        make = CREATE, u32(2) + opaque(path[-1]) + attributes(mode=0o755)
+        self._submit_all([*lookups(path[:-1]), make], lambda _: done(True), lambda: done(False))
+
+    def make_file(self, path: FilePath, done: Done) -> None:
+        """Makes a file that must not be there, and closes it."""
+        opened = open_file(self._connection.client, path[-1], True, owner=b"maker", is_new=True)
+        operations = [*lookups(path[:-1]), opened, (CLOSE, u32(0) + CURRENT)]
+        self._submit_all(operations, lambda _: done(True), lambda: done(False))
+
+    def rename(self, directory: FilePath, old: bytes, new: bytes, done: Done) -> None:
+        """Gives a file of a directory another name."""
+        where = lookups(directory)
+        operations = [*where, (SAVEFH, b""), (RENAME, opaque(old) + opaque(new))]
+        self._submit_all(operations, lambda _: done(True), lambda: done(False))
+
+    def remove(self, directory: FilePath, name: bytes, done: Done) -> None:
+        """Removes a file of a directory."""
+        self._submit_all([*lookups(directory), (REMOVE, opaque(name))], lambda _: done(True), lambda: done(False))
+
+    def list(self, directory: FilePath, done: Callable[[set[bytes] | None], None]) -> None:
+        """The names in a directory."""
+        found: set[bytes] = set()
+
+        def answered(reader: Reader) -> None:
+            verifier, cookie = reader.fixed(8), 0
+            while reader.u32():
+                cookie = reader.u64()
+                found.add(reader.opaque())
+                reader.words()
+                reader.opaque()
+            if reader.u32():
+                done(found)
+            else:
+                ask(cookie, verifier)
+
+        def ask(cookie: int, verifier: bytes) -> None:
+            read = READDIR, u64(cookie) + verifier + u32(0, READDIR_BYTES) + bitmap()
+            self._submit_all([*lookups(directory), read], answered, lambda: done(None))
+
+        ask(0, bytes(8))
 
     def ping(self, done: Done) -> None:
         """Asks for a sign of life: an empty compound of the session."""

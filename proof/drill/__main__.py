@@ -12,15 +12,16 @@ import os
 import random
 import select
 import sys
-from collections.abc import Sequence
 
 from proof import runtime
 from proof.clients.base import Client, drive
 from proof.clients.iscsi import IscsiAddress
 from proof.clients.nbd import NbdAddress
+from proof.clients.nfs import NfsAddress
 from proof.drill.events import Events
+from proof.drill.files import FileInitiator
 from proof.drill.initiator import Initiator, Load
-from proof.drill.path import IscsiWay, NbdWay, Way
+from proof.drill.path import IscsiWay, NbdWay
 
 TICK_S = 0.1
 TURN_S = 0.005
@@ -33,6 +34,7 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python3 -m proof.drill", description=__doc__)
     parser.add_argument("--iscsi", metavar="HOST:PORT[,HOST:PORT]/TARGET/LUN", help="a unit, with all ways to it")
     parser.add_argument("--nbd", metavar="URI[,URI]", help="an export, with all ways to it")
+    parser.add_argument("--nfs", metavar="URI[,URI]", help="a file, with all ways to it")
     parser.add_argument("--initiator", default="iqn.2026-01.org.example:drill")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--depth", type=int, default=Load.depth)
@@ -45,23 +47,32 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     return arguments
 
 
-def _iscsi(way: str, arguments: argparse.Namespace) -> tuple[Sequence[Way], Load, bool]:
+def _load(arguments: argparse.Namespace, forced: float = Load.forced) -> Load:
+    return Load(depth=arguments.depth, rate=arguments.rate, forced=forced)
+
+
+def _iscsi(way: str, arguments: argparse.Namespace, rng: random.Random, events: Events) -> Initiator:
     portals, target, lun = way.split("/")
     addresses = [IscsiAddress(portal, target, int(lun)) for portal in portals.split(",")]
     ways = [IscsiWay(address, arguments.initiator, number) for number, address in enumerate(addresses, 1)]
     # The unit reports no write cache: what it answers is durable.
-    return ways, Load(depth=arguments.depth, rate=arguments.rate), True
+    return Initiator("iscsi", ways, rng, _load(arguments), events, True, arguments.patient)
 
 
-def _nbd(way: str, arguments: argparse.Namespace) -> tuple[Sequence[Way], Load, bool]:
+def _nbd(way: str, arguments: argparse.Namespace, rng: random.Random, events: Events) -> Initiator:
     runtime.require_nbd()
+    ways = [NbdWay(NbdAddress(uri)) for uri in way.split(",")]
     # NBD has no such report: every write asks for durability itself.
-    forced = Load(depth=arguments.depth, rate=arguments.rate, forced=1.0)
-    return [NbdWay(NbdAddress(uri)) for uri in way.split(",")], forced, False
+    return Initiator("nbd", ways, rng, _load(arguments, forced=1.0), events, False, arguments.patient)
 
 
-INITIATORS = {"iscsi": _iscsi, "nbd": _nbd}
-"""Each kind by its option, as ``drills/src/kinds`` names it: the ways, the load, and whether answers are durable."""
+def _nfs(way: str, arguments: argparse.Namespace, rng: random.Random, events: Events) -> Initiator:
+    addresses = [NfsAddress.parse(uri) for uri in way.split(",")]
+    return FileInitiator("nfs", addresses, rng, _load(arguments), events, arguments.patient)
+
+
+INITIATORS = {"iscsi": _iscsi, "nbd": _nbd, "nfs": _nfs}
+"""Each kind by its option, as ``drills/src/kinds`` names it."""
 
 
 def _initiators(arguments: argparse.Namespace, events: Events) -> list[Initiator]:
@@ -69,8 +80,7 @@ def _initiators(arguments: argparse.Namespace, events: Events) -> list[Initiator
     found = []
     for name, kind in INITIATORS.items():
         if way := getattr(arguments, name):
-            ways, load, durable = kind(way, arguments)
-            found.append(Initiator(name, ways, random.Random(rng.random()), load, events, durable, arguments.patient))
+            found.append(kind(way, arguments, random.Random(rng.random()), events))
     if not found:
         raise runtime.ProofError("no initiator is told where to go: " + ", ".join(f"--{name}" for name in INITIATORS))
     return found

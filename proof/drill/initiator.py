@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from proof import pattern
 from proof.clients import libiscsi
-from proof.clients.base import Client, Refusal
+from proof.clients.base import Client, ReadDone, Refusal
 from proof.drill.events import Events
 from proof.drill.path import Path, Way
-from proof.ledger import Flush, Kind, Ledger, Operation, Read, Violation
+from proof.ledger import Flush, Kind, Ledger, Operation, Read
 from proof.pattern import SECTOR
 
 GAP_S = 0.05
@@ -76,7 +76,7 @@ class Counts:
     answers: int = 0
     errors: int = 0
     repeated: int = 0
-    violations: list[Violation] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
 
 
 class Initiator:
@@ -148,6 +148,7 @@ class Initiator:
                 start = chunk * CHUNK_SECTORS
                 count = min(CHUNK_SECTORS, self._ledger_sectors - start)
                 self._queue.append(Request("verify", start, count))
+            self._queue.extend(self._more_to_verify())
             self._verifying = judged
 
         def judged() -> None:
@@ -174,8 +175,12 @@ class Initiator:
             "acknowledged": ledger.acknowledged if ledger else 0,
             "durable": ledger.durable if ledger else 0,
             "violations": len(violations),
-            "told": [str(violation) for violation in violations[:VIOLATIONS_TOLD_MAX]],
+            "told": violations[:VIOLATIONS_TOLD_MAX],
         }
+
+    def _more_to_verify(self) -> Iterable[Request]:
+        """What is asked beside reads of the volume, to judge the answers."""
+        return ()
 
     def _prepare(self) -> None:
         """Zeroes the volume, so that all of its contents are known."""
@@ -230,9 +235,8 @@ class Initiator:
         return Request("write", start, count, rng.random() < load.forced, operation, submitted=now)
 
     def _send(self, request: Request, path: Path) -> None:
-        client, ledger = path.client, self._ledger
-        assert client is not None and ledger is not None
-        offset, length = request.start * SECTOR, request.count * SECTOR
+        client = path.client
+        assert client is not None
         # Each sending has its own number: the answer to an earlier one may come late.
         self._serial += 1
         serial = self._serial
@@ -244,6 +248,14 @@ class Initiator:
                 self._in_flight -= 1
                 self._take_answer(request, path, client, data)
 
+        self._begin(request, client, answered)
+
+    def _begin(self, request: Request, client: Client, answered: ReadDone) -> None:
+        """Has the client ask; what it says is ``answered``, if nothing was read with no bytes."""
+        ledger = self._ledger
+        assert ledger is not None
+        offset, length = request.start * SECTOR, request.count * SECTOR
+
         def done(good: bool) -> None:
             answered(b"" if good else None)
 
@@ -254,11 +266,20 @@ class Initiator:
         elif request.what == "zero":
             client.zero(offset, length, request.forced, done)
         elif request.what == "flush":
-            request.flush = ledger.flush_issued()
+            request.flush = self._flush_issued(client)
             client.flush(done)
         else:
             request.read = ledger.read_issued(request.start)
             client.read(offset, length, answered)
+
+    def _flush_issued(self, client: Client) -> Flush:
+        """What a flush will make durable that is about to be asked for."""
+        assert self._ledger is not None
+        return self._ledger.flush_issued()
+
+    def _was_done_before(self, request: Request, refusal: Refusal) -> bool:
+        """Whether a request was refused because an earlier sending of it was executed."""
+        return False
 
     def _take_answer(self, request: Request, path: Path, client: Client, data: bytes | None) -> None:
         refusal, client.last_refusal = client.last_refusal, None
@@ -272,6 +293,8 @@ class Initiator:
             self._repeat(request)
             return
         self._note_answer(request, path, now)
+        if refusal is not None and self._was_done_before(request, refusal):
+            refusal, data = None, b""
         if refusal is None:
             assert data is not None
             self._judge(request, data)
@@ -303,9 +326,12 @@ class Initiator:
                 violations = ledger.judge(request.start, found)
             else:
                 violations = ledger.judge_live(request.read, found)
-            for violation in violations[:VIOLATIONS_TOLD_MAX]:
-                self._events.tell("violation", initiator=self.name, words=str(violation))
-            self.counts.violations += violations
+            self._complain([str(violation) for violation in violations])
+
+    def _complain(self, violations: list[str]) -> None:
+        for words in violations[:VIOLATIONS_TOLD_MAX]:
+            self._events.tell("violation", initiator=self.name, words=words)
+        self.counts.violations += violations
 
     def _repeat(self, request: Request) -> None:
         # Not before the next turn: a target that is busy must not be asked in a tight loop.

@@ -15,6 +15,7 @@ from typing import Protocol
 from proof.clients.base import Client, ClientError, Done
 from proof.clients.iscsi import IscsiAddress, IscsiClient
 from proof.clients.nbd import NbdAddress, NbdClient
+from proof.clients.nfs import Identity, NfsAddress, NfsClient
 from proof.drill.events import Events
 
 SILENCE_S = 0.1
@@ -82,6 +83,22 @@ class NbdWay:
 
     def ping(self, client: Client, done: Done) -> None:
         client.read(0, PING_BYTES, lambda data: done(data is not None))
+
+
+class NfsWay:
+    """A connection through one address. Those of all addresses are one client to the server."""
+
+    def __init__(self, address: NfsAddress, identity: Identity):
+        self.name = str(address)
+        self._address = address
+        self._identity = identity
+
+    def connect(self, ready: Done) -> Client:
+        return NfsClient(self._address, self._identity, ready=ready)
+
+    def ping(self, client: Client, done: Done) -> None:
+        assert isinstance(client, NfsClient)
+        client.ping(done)
 
 
 class Path:

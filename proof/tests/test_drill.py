@@ -1,13 +1,19 @@
-"""The drills' initiator hides lost paths, and nothing else: each thing that it must see has a test here."""
+"""The drills' initiators hide lost paths, and nothing else: each thing that they must see has a test here."""
 
 import io
 import random
 import unittest
+from collections.abc import Callable
 from contextlib import redirect_stdout
+from unittest import mock
 
+from proof.clients import nfs
 from proof.clients.base import Client, Done, ReadDone, Refusal
+from proof.clients.nfs import FilePath, NfsAddress, NfsClient
 from proof.drill.events import Events
+from proof.drill.files import FileInitiator
 from proof.drill.initiator import Initiator, Load
+from proof.drill.names import Names
 from proof.drill.path import PAUSE_S, PING_S_MAX, SILENCE_S
 
 SIZE = 1 << 20
@@ -217,6 +223,192 @@ class InitiatorTest(unittest.TestCase):
         self.disk.forgets = False
         self.assertGreater(self.verified()["violations"], 0)
         self.assertIn('"event":"violation"', self.told.getvalue())
+
+
+class Share(Disk):
+    """A file, a directory and a lock, and what the server does with them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[bytes] = set()
+        self.verifier = b"started1"
+        self.lock_status = nfs.DENIED
+        self.forgets_names = False
+
+
+class MemoryNfs(MemoryClient, NfsClient):
+    """A client of such a server."""
+
+    def __init__(self, share: Share):
+        super().__init__(share)
+        self.share = share
+        self.verifier = share.verifier
+
+    def _change(self, refused: int, change: Callable[[], None], done: Done) -> None:
+        if self.is_lost or self.share.is_silent:
+            return
+        if refused:
+            self.last_refusal = Refusal("refused", refused)
+        elif not self.share.forgets_names:
+            change()
+        done(not refused)
+
+    def write(self, offset: int, data: bytearray, forced: bool, done: Done) -> None:
+        self.verifier = self.share.verifier
+        super().write(offset, data, forced, done)
+
+    def make_directory(self, path: FilePath, done: Done) -> None:
+        done(True)
+
+    def make_file(self, path: FilePath, done: Done) -> None:
+        self._change(nfs.EXIST * (path[-1] in self.share.names), lambda: self.share.names.add(path[-1]), done)
+
+    def rename(self, directory: FilePath, old: bytes, new: bytes, done: Done) -> None:
+        self._change(nfs.NOENT * (old not in self.share.names), lambda: self.share.names.symmetric_difference_update({old, new}), done)
+
+    def remove(self, directory: FilePath, name: bytes, done: Done) -> None:
+        self._change(nfs.NOENT * (name not in self.share.names), lambda: self.share.names.discard(name), done)
+
+    def list(self, directory: FilePath, done: Callable[[set[bytes] | None], None]) -> None:
+        done(set(self.share.names))
+
+    def try_lock(self, span: tuple[int, int], done: Callable[[int], None]) -> None:
+        done(self.share.lock_status)
+
+    def ping(self, done: Done) -> None:
+        self._finish(done)
+
+
+class FileInitiatorTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.share = Share()
+        self.ways: list[MemoryNfsWay] = []
+        addresses = [NfsAddress("a", 2049, (b"tank", b"file"), SIZE), NfsAddress("b", 2049, (b"tank", b"file"), SIZE)]
+        with mock.patch("proof.drill.files.NfsWay", self._way):
+            self.initiator = FileInitiator("test", addresses, random.Random(1), Load(), self.clock)
+        self.told = io.StringIO()
+        self.turns(1)
+        self.assertTrue(self.initiator.is_ready)
+
+    def _way(self, address: NfsAddress, identity: nfs.Identity) -> "MemoryNfsWay":
+        self.identity = self.identity if self.ways else identity
+        self.ways.append(MemoryNfsWay(address.host, self.share))
+        return self.ways[-1]
+
+    def turns(self, seconds: float) -> None:
+        with redirect_stdout(self.told):
+            for _ in range(int(seconds * 100)):
+                self.clock.seconds += 0.01
+                self.initiator.turn(self.clock.seconds)
+                for way in self.ways:
+                    way.log_in()
+
+    def verified(self) -> dict[str, object]:
+        finished: list[bool] = []
+        self.initiator.verify(lambda: finished.append(True))
+        self.turns(2)
+        self.assertTrue(finished)
+        return self.initiator.report()
+
+    def test_undisturbed_work_is_verified_without_a_complaint(self) -> None:
+        self.turns(2)
+        report = self.verified()
+        self.assertEqual((report["violations"], report["errors"]), (0, 0))
+        self.assertGreater(report["names"], 20)
+        self.assertGreater(report["denied"], 5)
+
+    def test_changes_of_names_that_were_executed_and_not_answered_are_no_errors(self) -> None:
+        change = MemoryNfs._change
+        dropped: list[str] = []
+
+        def executed_without_an_answer(client: MemoryNfs, refused: int, execute: Callable[[], None], done: Done) -> None:
+            if refused or len(dropped) >= 9 or client.is_lost:
+                change(client, refused, execute, done)
+            else:
+                execute()
+                dropped.append("")
+                client.is_lost = True
+
+        with mock.patch.object(MemoryNfs, "_change", executed_without_an_answer):
+            self.turns(2)
+        report = self.verified()
+        self.assertEqual((len(dropped), report["violations"], report["errors"]), (9, 0, 0))
+
+    def test_forgotten_name_is_a_violation(self) -> None:
+        self.share.forgets_names = True
+        self.turns(0.05)
+        while not self.initiator._names.acknowledged:
+            self.turns(0.05)
+        self.share.forgets_names = False
+        self.assertGreater(self.verified()["violations"], 0)
+        self.assertIn("lost: the name", self.told.getvalue())
+
+    def test_lock_that_somebody_else_gets_is_a_violation(self) -> None:
+        self.share.lock_status = nfs.OK
+        self.turns(1)
+        self.assertEqual(self.verified()["violations"], 1)
+        self.assertIn("another client got the lock", self.told.getvalue())
+
+    def test_lock_that_nobody_was_refused_is_not_verified(self) -> None:
+        self.share.lock_status = nfs.DELAY
+        finished: list[bool] = []
+        self.initiator.verify(lambda: finished.append(True))
+        self.turns(2)
+        self.assertEqual(finished, [])
+        self.share.lock_status = nfs.DENIED
+        self.turns(1)
+        self.assertEqual(finished, [True])
+
+    def test_what_a_server_does_not_give_back_is_a_violation(self) -> None:
+        self.identity.lost.append("tank/file is not given back: refused")
+        self.turns(0.1)
+        self.assertEqual(self.verified()["violations"], 1)
+
+    def test_commit_of_a_server_that_was_started_since_makes_nothing_durable_that_was_before(self) -> None:
+        self.turns(0.3)
+        before = bytes(self.share.contents)
+        self.turns(0.3)
+        durable = [self.verified()["durable"]]
+        self.assertNotEqual(bytes(self.share.contents), before)
+        flush = self.initiator._ledger.flush_issued()  # type: ignore[union-attr]
+        self.assertEqual(flush.covered, [], "what is verified waits for no flush")
+        with mock.patch.object(self.initiator._rng, "random", lambda: 0.99):
+            # Writes alone, none of them forced.
+            self.turns(0.2)
+        client = self.ways[0].client
+        assert isinstance(client, MemoryNfs)
+        covered = len(self.initiator._flush_issued(client).covered)
+        client.verifier = self.share.verifier = b"started2"
+        self.assertGreater(covered, 0)
+        self.assertEqual(self.initiator._flush_issued(client).covered, [])
+        self.assertGreater(durable[0], 0)
+
+
+class MemoryNfsWay(MemoryWay):
+    """Connects to a share."""
+
+    def __init__(self, name: str, share: Share):
+        super().__init__(name, share)
+        self._share = share
+
+    def connect(self, ready: Done) -> Client:
+        super().connect(ready)
+        self.client = MemoryNfs(self._share)
+        return self.client
+
+
+class NamesTest(unittest.TestCase):
+    def test_what_is_lost_and_what_is_there_again_is_told(self) -> None:
+        names = Names(random.Random(1))
+        kept, gone = names.next(), names.next()
+        assert kept and gone and kept.new and gone.new
+        for change in (kept, gone):
+            names.answered(change)
+            names.ended(change)
+        self.assertEqual(names.judge({kept.new, gone.new}), [])
+        self.assertEqual(len(names.judge({kept.new})), 1)
+        self.assertEqual(len(names.judge({kept.new, gone.new, b"other"})), 1)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 use units::PoolName;
 
-use super::{Exported, Kind, Words, carried, joined, words};
+use super::{Exported, Kind, Store, Words, carried, joined, words};
 
 /// As the client calls itself.
 const CLIENT_NAME: &str = "iqn.2026-01.org.example:drill";
@@ -12,7 +12,7 @@ pub const KIND: Kind = Kind {
     name: "iscsi",
     files: carried!["clients/libiscsi.py", "clients/iscsi.py"],
     prepare,
-    export,
+    store: Store::Volume { export },
     way,
 };
 
@@ -30,7 +30,7 @@ fn prepare(pool: &PoolName) -> Vec<Words> {
 
 fn export(of: &Exported<'_>) -> Words {
     let (target, lun) = (target(of.pool), of.number.to_string());
-    words(["target", "map", &target, &of.volume(), "--lun", &lun])
+    words(["target", "map", &target, &of.dataset(), "--lun", &lun])
 }
 
 fn way(of: &Exported<'_>, hosts: &[String]) -> String {

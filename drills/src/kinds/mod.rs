@@ -3,11 +3,12 @@
 
 mod iscsi;
 mod nbd;
+mod nfs;
 
 use units::PoolName;
 
 /// Every kind, in the order in which they are made.
-pub const ALL: &[Kind] = &[iscsi::KIND, nbd::KIND];
+pub const ALL: &[Kind] = &[iscsi::KIND, nbd::KIND, nfs::KIND];
 
 /// Files of the Python package `proof`, by their names, with their contents.
 pub type Files = &'static [(&'static str, &'static str)];
@@ -31,34 +32,63 @@ pub struct Kind {
     pub files: Files,
     /// Commands of `bulkhead` that prepare the pool for such exports.
     pub prepare: fn(&PoolName) -> Vec<Words>,
-    /// The command that exports a volume.
-    pub export: fn(&Exported<'_>) -> Words,
+    /// What such clients use.
+    pub store: Store,
     /// How the client's program is told of an export, which is reached by `hosts`.
     pub way: fn(&Exported<'_>, hosts: &[String]) -> String,
 }
 
-/// A volume that is exported to clients.
+/// What a kind of client uses.
+#[derive(Clone, Copy)]
+pub enum Store {
+    /// A volume.
+    Volume {
+        /// The command that exports one.
+        export: fn(&Exported<'_>) -> Words,
+    },
+    /// A file system.
+    FileSystem {
+        /// The command that makes one and shares it.
+        create: fn(&Exported<'_>) -> Words,
+    },
+}
+
+/// A volume or a file system that is exported to clients.
 pub struct Exported<'a> {
     /// Its pool.
     pub pool: &'a PoolName,
     /// Its name within the pool.
     pub name: &'a str,
-    /// Which of the pool's volumes that are exported so it is.
+    /// Which of those of its kind in the pool it is.
     pub number: u32,
 }
 
 impl Kind {
-    /// The name, within the pool, of the volume that its client writes to.
-    pub fn volume(&self) -> String {
+    /// The name, within the pool, of the dataset that its client writes to.
+    pub fn dataset(&self) -> String {
         format!("drill-{}", self.name)
+    }
+
+    /// The commands that make what its clients use, so large, and export it.
+    pub fn make(&self, of: &Exported<'_>, size: &str) -> Vec<Words> {
+        match self.store {
+            Store::Volume { export } => vec![create_volume(of, size), export(of)],
+            Store::FileSystem { create } => vec![create(of)],
+        }
     }
 }
 
 impl Exported<'_> {
-    /// The volume.
-    pub fn volume(&self) -> String {
+    /// The dataset.
+    pub fn dataset(&self) -> String {
         format!("{}/{}", self.pool, self.name)
     }
+}
+
+/// The command that makes a volume.
+pub fn create_volume(of: &Exported<'_>, size: &str) -> Words {
+    let volume = of.dataset();
+    words(["volume", "create", &volume, "--size", size, "--sparse"])
 }
 
 fn words<const COUNT: usize>(all: [&str; COUNT]) -> Words {

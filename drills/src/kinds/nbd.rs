@@ -1,18 +1,18 @@
 //! A client of NBD.
 
-use super::{Exported, Kind, Words, carried, joined, words};
+use super::{Exported, Kind, Store, Words, carried, joined, words};
 
 /// NBD, by libnbd.
 pub const KIND: Kind = Kind {
     name: "nbd",
     files: carried!["clients/nbd.py"],
     prepare: |_| Vec::new(),
-    export,
+    store: Store::Volume { export },
     way,
 };
 
 fn export(of: &Exported<'_>) -> Words {
-    let volume = of.volume();
+    let volume = of.dataset();
     words([
         "nbd",
         "export",
