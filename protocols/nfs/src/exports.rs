@@ -146,6 +146,8 @@ pub struct Exports {
     by_id: HashMap<FileSystemId, usize>,
     /// Something that is to be shared cannot be read yet.
     is_incomplete: bool,
+    /// File systems that are closed for a while.
+    closed: Vec<FileSystemId>,
     /// By the object number of the tree's own directory.
     junctions: HashMap<u64, Junction>,
 }
@@ -178,6 +180,7 @@ impl Exports {
         let mut tree = Self {
             by_id: HashMap::from([(own.id, 0)]),
             is_incomplete: false,
+            closed: Vec::new(),
             exports: vec![own],
             junctions: HashMap::from([(ROOT.object, root)]),
         };
@@ -200,6 +203,25 @@ impl Exports {
     pub fn with_more_to_come(mut self, more: bool) -> Self {
         self.is_incomplete = more;
         self
+    }
+
+    /// The same, where these file systems are closed for a while: what clients have open and locked of them stays theirs.
+    #[must_use]
+    pub fn with_closed(mut self, closed: Vec<FileSystemId>) -> Self {
+        self.is_incomplete |= !closed.is_empty();
+        self.closed = closed;
+        self
+    }
+
+    /// The files of a file system that is shared.
+    pub fn files_of(&self, id: FileSystemId) -> Option<&Arc<dyn FileSystem>> {
+        let index = self.by_id.get(&id).filter(|index| **index != 0)?;
+        Some(&self.exports[*index].files)
+    }
+
+    /// Whether a file system is closed for a while.
+    pub fn is_closed(&self, id: FileSystemId) -> bool {
+        self.closed.contains(&id)
     }
 
     /// Whether all is here that is to be shared.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use block_device::Permit;
+use file_system::FileSystemId;
 use serving::{
     Answer, Budget, Connection, ConnectionLimits, Connections, Directive, EarlySockets, Link,
     ListenAddress, ListenError, Listener, OpenSocket, OutboundLimits, Payload, Peer, Reservation,
@@ -85,6 +86,8 @@ pub struct DesiredState {
     pub shared: Vec<SharedFiles>,
     /// Something else is to be shared that cannot be read yet.
     pub has_more_to_come: bool,
+    /// File systems that are closed for a while. Clients wait for them, and keep what they have open and locked.
+    pub closed: Vec<FileSystemId>,
 }
 
 /// Why a desired state cannot be fulfilled. Nothing was changed then.
@@ -213,7 +216,9 @@ impl NfsServer {
         if self.shared.stopping.load(Ordering::Acquire) {
             return Err(ApplyError::Ended);
         }
-        let exports = Exports::new(desired.shared)?.with_more_to_come(desired.has_more_to_come);
+        let exports = Exports::new(desired.shared)?
+            .with_more_to_come(desired.has_more_to_come)
+            .with_closed(desired.closed);
         let mut listeners = self.listeners.lock().expect("no holder panics");
         let wanted: BTreeSet<ListenAddress> = desired.listeners.into_iter().collect();
         let mut opened = Vec::new();

@@ -81,9 +81,11 @@ pub trait ServerHooks {
     fn users_of(&self, _: &in_use::Used<'_>) -> Vec<String> {
         Vec::new()
     }
-    /// Lets go of `name` and all below it. A file system that is shared still is served again when the exports change: its
-    /// clients wait until then.
+    /// Lets go of `name` and all below it. File systems stay closed until [`Self::may_open`]: clients wait meanwhile, and keep what they
+    /// have open.
     fn close(&self, name: &VolumeName);
+    /// File systems at and below `name` may be opened again: when the exports change, if they are shared still.
+    fn may_open(&self, _: &VolumeName) {}
     /// `from`, and all below it, has another name.
     fn renamed(&self, from: &VolumeName, to: &VolumeName);
     /// If `name` is served: keeps its clients waiting, has `exchange` exchange its contents, and
@@ -143,6 +145,30 @@ impl ServerHooks for NoServer {
     }
     fn is_ending(&self) -> bool {
         false
+    }
+}
+
+/// Keeps a dataset, and all below it, closed.
+pub struct Closed<'a> {
+    hooks: &'a dyn ServerHooks,
+    name: &'a VolumeName,
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.hooks.may_open(self.name);
+    }
+}
+
+impl Context<'_> {
+    /// Closes `name` and all below it. What of it is a file system stays closed until the answer is dropped, and is served again
+    /// when the exports change.
+    pub fn close<'n>(&'n self, name: &'n VolumeName) -> Closed<'n> {
+        self.hooks.close(name);
+        Closed {
+            hooks: self.hooks,
+            name,
+        }
     }
 }
 

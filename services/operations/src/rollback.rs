@@ -88,8 +88,10 @@ fn files(
     let name = to.volume();
     let is_in_use = !filesystem::clients(context, &name).is_empty();
     let closed = Instant::now();
-    context.hooks.close(&name);
-    let done = take_back(context, to, newer);
+    let done = {
+        let _closed = context.close(&name);
+        take_back(context, to, newer)
+    };
     // Whatever came of it is served again.
     let served = context.hooks.exports_changed();
     let pause = closed.elapsed();

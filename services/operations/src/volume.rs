@@ -345,7 +345,7 @@ pub fn destroy(
     }
     let ended = end_exports(context, name, exported)?;
     context.hooks.exports_changed()?;
-    context.hooks.close(name);
+    let closed = context.close(name);
     let depth = if recursive {
         Depth::Recursive
     } else {
@@ -353,6 +353,7 @@ pub fn destroy(
     };
     let destroyed = context.pool.destroy_dataset(name, depth);
     let destroyed = destroyed.map_err(failures::dataset);
+    drop(closed);
     match depth {
         Depth::One => context.documents.changed(name.as_str()),
         Depth::Recursive => context.documents.forget(),

@@ -443,6 +443,10 @@ impl ServerHooks for Core {
         self.serving.close(name);
     }
 
+    fn may_open(&self, name: &VolumeName) {
+        self.serving.may_open(name);
+    }
+
     fn renamed(&self, from: &VolumeName, to: &VolumeName) {
         self.serving.renamed(from, to);
     }

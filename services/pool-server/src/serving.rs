@@ -54,6 +54,8 @@ pub struct Serving {
     /// What is looked at beside the exports.
     pub rescues: Rescues,
     protocols: Vec<Box<dyn Protocol>>,
+    /// Datasets that stay closed, with all below them.
+    closed: Mutex<Vec<VolumeName>>,
     served: Mutex<Served>,
 }
 
@@ -92,6 +94,7 @@ impl Serving {
             setup,
             pool,
             protocols,
+            closed: Mutex::default(),
             served: Mutex::new(served),
         }
     }
@@ -123,11 +126,13 @@ impl Serving {
         let (desired, mut problems) = documents::desired_state(&root, &all);
         let ring = self.ring(&desired);
         let rescued = self.rescues.exclusive();
+        let closed = self.closed().clone();
         let mut wanted = Wanted {
             documents: &all,
             desired: &desired,
             locked: &BTreeMap::new(),
             rescued: &rescued,
+            closed: &closed,
             ring: &ring,
             volumes: &self.volumes,
             addresses: &served.addresses,
@@ -220,11 +225,24 @@ impl Serving {
         }
     }
 
-    /// Closes `name` and all below it. May block.
+    fn closed(&self) -> MutexGuard<'_, Vec<VolumeName>> {
+        self.closed.lock().expect("no holder panics")
+    }
+
+    /// Closes `name` and all below it. File systems stay closed until [`Self::may_open`]. May block.
     pub fn close(&self, name: &VolumeName) {
+        self.closed().push(name.clone());
         self.volumes.close(name);
         for protocol in &self.protocols {
             protocol.close(name);
+        }
+    }
+
+    /// Ends one [`Self::close`]: what is shared of it is opened when it is looked at again.
+    pub fn may_open(&self, name: &VolumeName) {
+        let mut closed = self.closed();
+        if let Some(at) = closed.iter().position(|one| one == name) {
+            closed.swap_remove(at);
         }
     }
 

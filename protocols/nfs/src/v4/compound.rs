@@ -193,16 +193,41 @@ impl Service {
         Arc::clone(&self.exports.read().expect("no holder panics"))
     }
 
-    /// Shares this from now on. What clients have open of file systems that are shared no more is closed.
+    /// Shares this from now on. What clients have open of file systems that are shared no more is closed, unless they are closed for a
+    /// while only. Calls of this come one after the other.
     pub fn share(&self, exports: Exports) {
+        self.take_up(&exports);
         let exports = Arc::new(exports);
         *self.exports.write().expect("no holder panics") = Arc::clone(&exports);
-        let is_shared = |file: &Handle| {
-            let shared = exports.shared().iter();
-            shared.map(|one| one.id).any(|id| id == file.file_system)
-        };
-        self.state().forget_files(|file| !is_shared(file));
+        let mut state = self.state();
+        state.put_aside(|file| exports.is_closed(file.file_system));
+        state.forget_files(|file| {
+            let id = file.file_system;
+            exports.files_of(id).is_none() && !exports.is_closed(id)
+        });
+        drop(state);
         self.release();
+    }
+
+    /// Holds the files that were open when their file systems were closed, before clients come to them again. Those that are not there
+    /// any more, as after a roll back, are not open any more.
+    fn take_up(&self, exports: &Exports) {
+        let aside = self.state().aside();
+        for file in aside {
+            let Some(files) = exports.files_of(file.file_system) else {
+                continue;
+            };
+            let is_held = files.hold(file.node).is_ok();
+            let mut state = self.state();
+            let is_taken = is_held && state.take_up(file, files);
+            if !is_held {
+                state.forget_files(|one| *one == file);
+            }
+            drop(state);
+            if is_held && !is_taken {
+                files.release(file.node);
+            }
+        }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -555,6 +580,10 @@ impl Call<'_> {
             if let Some(too_big) = self.is_too_big(answer.writer.len()) {
                 status = too_big;
                 answer.writer.truncate(body);
+            }
+            if status == Status::GONE && !Arc::ptr_eq(&self.exports, &self.service.exports()) {
+                // It was closed meanwhile, and the pool is still ours. Whoever asks again hears what became of it.
+                status = Status::DELAY;
             }
             answer.writer.set_u32(start + 4, status.0);
             if status != Status::OK {

@@ -1,7 +1,8 @@
 //! Who may take back what an earlier server of the pool had let them open and lock (RFC 8881, 8.4.2). Clients that may have something
-//! are kept over restarts, so that a server waits for those, admits nobody else to it, and waits for nobody where nobody had anything.
+//! are kept over restarts, with what others have to wait for. So a server admits nobody else to it, and has nobody wait whose request
+//! cannot be in the way of what may still be taken back.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// A client as it is kept: a hash of what it calls itself.
 pub type ClientKey = u64;
@@ -13,18 +14,76 @@ pub fn key_of(owner: &[u8]) -> ClientKey {
     })
 }
 
+/// What a client may have besides files that are open and denied to nobody.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Had {
+    /// Locked ranges.
+    pub locks: bool,
+    /// Opens that deny others something.
+    pub denials: bool,
+}
+
+impl Had {
+    /// Everything.
+    pub const ALL: Self = Self {
+        locks: true,
+        denials: true,
+    };
+    /// Locked ranges alone.
+    pub const LOCKS: Self = Self {
+        locks: true,
+        denials: false,
+    };
+
+    /// An open that denies others something if `denials`.
+    pub const fn open(denials: bool) -> Self {
+        Self {
+            locks: false,
+            denials,
+        }
+    }
+
+    /// This, and the `other`.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self {
+            locks: self.locks || other.locks,
+            denials: self.denials || other.denials,
+        }
+    }
+
+    /// Whether there is nothing in the `other` that is not in this.
+    pub fn has(self, other: Self) -> bool {
+        self.and(other) == self
+    }
+}
+
+/// What a client asks for that it had not at the server before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum New {
+    /// To open a file, or to use one without an open.
+    Open,
+    /// To open a file and deny others something.
+    Denial,
+    /// To lock a range.
+    Lock,
+}
+
+/// Clients that may have something, with what that is besides opens that deny nothing.
+pub type Clients = BTreeMap<ClientKey, Had>;
+
 /// Clients that may have something open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holders {
     /// These, and no others.
-    Known(BTreeSet<ClientKey>),
+    Known(Clients),
     /// Nobody knows, or there are too many to be kept.
     Anybody,
 }
 
 impl Default for Holders {
     fn default() -> Self {
-        Self::Known(BTreeSet::new())
+        Self::Known(Clients::new())
     }
 }
 
@@ -47,7 +106,7 @@ impl ClientRecord for NoRecord {
 pub(super) struct Grace {
     earlier: Holders,
     /// Those of `earlier` that have not said that they are done.
-    awaited: BTreeSet<ClientKey>,
+    awaited: Clients,
     ends_ms: u64,
     is_over: bool,
 }
@@ -56,7 +115,7 @@ impl Grace {
     pub(super) fn new(earlier: Holders, length_ms: u64) -> Self {
         let (awaited, is_over) = match &earlier {
             Holders::Known(clients) => (clients.clone(), clients.is_empty()),
-            Holders::Anybody => (BTreeSet::new(), length_ms == 0),
+            Holders::Anybody => (Clients::new(), length_ms == 0),
         };
         Self {
             earlier,
@@ -70,6 +129,20 @@ impl Grace {
         !self.is_over && now_ms < self.ends_ms
     }
 
+    /// Whether something new can be in the way of what may still be taken back.
+    pub(super) fn forbids(&self, new: New, now_ms: u64) -> bool {
+        let is_in_the_way = |had: &Had| match new {
+            New::Open => had.denials,
+            New::Denial => true,
+            New::Lock => had.locks,
+        };
+        self.is_now(now_ms)
+            && match &self.earlier {
+                Holders::Known(_) => self.awaited.values().any(is_in_the_way),
+                Holders::Anybody => true,
+            }
+    }
+
     /// Whether it is over now and was not at the last call.
     pub(super) fn ends(&mut self, now_ms: u64) -> bool {
         let ends = !self.is_over && !self.is_now(now_ms);
@@ -77,12 +150,12 @@ impl Grace {
         ends
     }
 
-    pub(super) fn may_take_back(&self, client: ClientKey, now_ms: u64) -> bool {
-        let had_something = match &self.earlier {
-            Holders::Known(clients) => clients.contains(&client),
+    pub(super) fn may_take_back(&self, client: ClientKey, what: Had, now_ms: u64) -> bool {
+        let had_it = match &self.earlier {
+            Holders::Known(clients) => clients.get(&client).is_some_and(|had| had.has(what)),
             Holders::Anybody => true,
         };
-        had_something && self.is_now(now_ms)
+        had_it && self.is_now(now_ms)
     }
 
     /// A client has taken back all that it had, or will never do.
@@ -95,10 +168,14 @@ impl Grace {
     }
 
     /// Whom the next server has to know, if these have something now: while it lasts, all that were known to this one, too.
-    pub(super) fn holders(&self, now: BTreeSet<ClientKey>) -> Holders {
+    pub(super) fn holders(&self, mut now: Clients) -> Holders {
         match &self.earlier {
             Holders::Known(clients) if !self.is_over => {
-                Holders::Known(clients.union(&now).copied().collect())
+                for (client, had) in clients {
+                    let all = now.entry(*client).or_default();
+                    *all = all.and(*had);
+                }
+                Holders::Known(now)
             }
             Holders::Anybody if !self.is_over => Holders::Anybody,
             _ => Holders::Known(now),
@@ -110,8 +187,21 @@ impl Grace {
 mod tests {
     use super::*;
 
+    const NOTHING_MORE: Had = Had::open(false);
+
+    fn all(clients: &[ClientKey]) -> Clients {
+        clients
+            .iter()
+            .map(|client| (*client, NOTHING_MORE))
+            .collect()
+    }
+
     fn known(clients: &[ClientKey]) -> Holders {
-        Holders::Known(clients.iter().copied().collect())
+        Holders::Known(all(clients))
+    }
+
+    fn may(grace: &Grace, client: ClientKey, now_ms: u64) -> bool {
+        grace.may_take_back(client, NOTHING_MORE, now_ms)
     }
 
     #[test]
@@ -124,25 +214,25 @@ mod tests {
     #[test]
     fn where_nobody_had_anything_nobody_is_waited_for() {
         let grace = Grace::new(Holders::default(), 20_000);
-        assert!(!grace.is_now(0) && !grace.may_take_back(1, 0));
-        assert_eq!(grace.holders([7].into()), known(&[7]));
+        assert!(!grace.is_now(0) && !may(&grace, 1, 0));
+        assert_eq!(grace.holders(all(&[7])), known(&[7]));
     }
 
     #[test]
     fn it_ends_when_the_last_client_is_done_and_none_else_takes_anything_back() {
         let mut grace = Grace::new(known(&[1, 2]), 20_000);
-        assert!(grace.is_now(1) && grace.may_take_back(1, 1) && !grace.may_take_back(3, 1));
+        assert!(grace.is_now(1) && may(&grace, 1, 1) && !may(&grace, 3, 1));
         grace.is_done(1);
         grace.is_done(3);
-        assert!(!grace.ends(2) && grace.may_take_back(2, 2));
+        assert!(!grace.ends(2) && may(&grace, 2, 2));
         assert_eq!(
-            grace.holders([1].into()),
+            grace.holders(all(&[1])),
             known(&[1, 2]),
             "another may start meanwhile"
         );
         grace.is_done(2);
         assert!(grace.ends(3) && !grace.ends(3) && !grace.is_now(3));
-        assert_eq!(grace.holders([1].into()), known(&[1]));
+        assert_eq!(grace.holders(all(&[1])), known(&[1]));
     }
 
     #[test]
@@ -150,18 +240,40 @@ mod tests {
         let mut grace = Grace::new(known(&[1, 2]), 20_000);
         grace.is_done(1);
         assert!(!grace.ends(19_999) && grace.ends(20_000));
-        assert!(!grace.may_take_back(2, 20_000));
-        assert_eq!(grace.holders([1].into()), known(&[1]));
+        assert!(!may(&grace, 2, 20_000));
+        assert_eq!(grace.holders(all(&[1])), known(&[1]));
     }
 
     #[test]
     fn where_nobody_knows_who_had_something_all_of_the_time_passes() {
         let mut grace = Grace::new(Holders::Anybody, 20_000);
-        assert!(grace.may_take_back(1, 1));
+        assert!(grace.may_take_back(1, Had::ALL, 1));
         grace.is_done(1);
-        assert!(grace.is_now(19_999));
-        assert_eq!(grace.holders([1].into()), Holders::Anybody);
+        assert!(grace.is_now(19_999) && grace.forbids(New::Open, 19_999));
+        assert_eq!(grace.holders(all(&[1])), Holders::Anybody);
         assert!(grace.ends(20_000));
-        assert_eq!(grace.holders([1].into()), known(&[1]));
+        assert_eq!(grace.holders(all(&[1])), known(&[1]));
+    }
+
+    #[test]
+    fn nobody_waits_for_a_client_in_whose_way_he_cannot_be() {
+        let forbidden = |had: Had| {
+            let grace = Grace::new(Holders::Known([(1, had)].into()), 20_000);
+            [New::Open, New::Denial, New::Lock].map(|new| grace.forbids(new, 1))
+        };
+        assert_eq!(forbidden(NOTHING_MORE), [false, true, false]);
+        assert_eq!(forbidden(Had::LOCKS), [false, true, true]);
+        assert_eq!(forbidden(Had::open(true)), [true, true, false]);
+        assert_eq!(forbidden(Had::ALL), [true; 3]);
+    }
+
+    #[test]
+    fn a_client_takes_back_no_more_than_it_may_have_had() {
+        let grace = Grace::new(Holders::Known([(1, Had::LOCKS)].into()), 20_000);
+        assert!(may(&grace, 1, 1) && grace.may_take_back(1, Had::LOCKS, 1));
+        assert!(!grace.may_take_back(1, Had::open(true), 1));
+        let now = [(1, Had::open(true)), (2, NOTHING_MORE)].into();
+        let both = [(1, Had::ALL), (2, NOTHING_MORE)].into();
+        assert_eq!(grace.holders(now), Holders::Known(both));
     }
 }

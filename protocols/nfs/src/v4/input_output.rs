@@ -4,6 +4,7 @@ use file_system::{Content, FileError, Node};
 
 use super::attributes::PAYLOAD_BYTES_MAX;
 use super::compound::Call;
+use super::grace::New;
 use super::numbers::Status;
 use super::opens::{READ, StateId, WRITE};
 use crate::xdr::{Reader, Writer};
@@ -54,7 +55,7 @@ impl Call<'_> {
         }
         let state = self.service.state();
         // A client may take back an open that denies it.
-        state.check_grace(self.caller.now_ms)?;
+        state.check_grace(New::Open, self.caller.now_ms)?;
         state.check_denied(self.file(node), access)
     }
 

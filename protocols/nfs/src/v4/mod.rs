@@ -13,7 +13,7 @@ mod sessions;
 mod state;
 
 pub use compound::{Caller, Presentation, Service, Unanswered, Used, takes_long};
-pub use grace::{ClientKey, ClientRecord, Holders, NoRecord};
+pub use grace::{ClientKey, ClientRecord, Clients, Had, Holders, NoRecord};
 pub use state::MESSAGE_BYTES_MAX;
 
 #[cfg(test)]

@@ -1,9 +1,14 @@
 //! Operations that open, close and lock files.
 
-use file_system::{Changed, FileError, Guard, Kind, Make, Node, SetAttributes, SetTime, Time};
+use std::sync::Arc;
+
+use file_system::{
+    Changed, FileError, Guard, Handle, Kind, Make, Node, SetAttributes, SetTime, Time,
+};
 
 use super::attributes::{self, Wanted};
 use super::compound::Call;
+use super::grace::{Had, New};
 use super::names::check_name;
 use super::numbers::Status;
 use super::opens::{Conflict, NoLock, READ, Span, StateId, WRITE};
@@ -138,8 +143,11 @@ impl Call<'_> {
         let mode = (access, arguments.deny);
         match arguments.claim {
             Claim::Delegation => return Err(Status::BAD_STATEID),
-            Claim::Reclaim => self.check_reclaim()?,
-            Claim::Name(_) | Claim::Handle => self.check_new()?,
+            Claim::Reclaim => self.check_reclaim(Had::open(arguments.deny != 0))?,
+            Claim::Name(_) | Claim::Handle => self.check_new(match arguments.deny {
+                0 => New::Open,
+                _ => New::Denial,
+            })?,
         }
         if access & WRITE != 0 || arguments.creation.is_some() {
             self.may_change()?;
@@ -173,14 +181,15 @@ impl Call<'_> {
         Ok(())
     }
 
-    fn check_reclaim(&self) -> Result<(), Status> {
+    fn check_reclaim(&self, what: Had) -> Result<(), Status> {
         let now_ms = self.caller.now_ms;
-        self.service.state().check_reclaim(self.client, now_ms)
+        let state = self.service.state();
+        state.check_reclaim(self.client, what, now_ms)
     }
 
-    fn check_new(&self) -> Result<(), Status> {
+    fn check_new(&self, new: New) -> Result<(), Status> {
         let now_ms = self.caller.now_ms;
-        self.service.state().check_room(self.client, now_ms)
+        self.service.state().check_room(self.client, new, now_ms)
     }
 
     /// The share reservation, and the file held for it.
@@ -209,7 +218,10 @@ impl Call<'_> {
         self.files().hold(opened.node)?;
         let mut state = self.service.state();
         // Others may have opened it meanwhile.
-        let checked = state.check_share(self.client, owner, file, mode, now_ms);
+        let checked = match self.is_shared_still(file) {
+            true => state.check_share(self.client, owner, file, mode, now_ms),
+            false => Err(Status::DELAY),
+        };
         let taken =
             checked.map(|()| state.open(self.client, owner, file, mode, self.shared_files()));
         drop(state);
@@ -217,6 +229,14 @@ impl Call<'_> {
             self.files().release(opened.node);
         }
         taken.map(|(id, _)| id)
+    }
+
+    /// Whether the file system is open as it was when the call began. Asked while the state is held: whoever closes it afterwards finds
+    /// what was opened.
+    fn is_shared_still(&self, file: Handle) -> bool {
+        let now = self.service.exports();
+        let files = now.files_of(file.file_system);
+        files.is_some_and(|files| Arc::ptr_eq(files, &self.shared_files()))
     }
 
     fn check_permissions(&self, node: Node, access: u32) -> Result<(), Status> {
@@ -373,9 +393,10 @@ impl Call<'_> {
         let node = self.node()?;
         self.regular(node)?;
         if is_reclaim {
-            self.check_reclaim()?;
+            self.check_reclaim(Had::LOCKS)?;
         } else {
-            self.service.state().check_grace(self.caller.now_ms)?;
+            let now_ms = self.caller.now_ms;
+            self.service.state().check_grace(New::Lock, now_ms)?;
         }
         let span = Span::new(offset, length, is_write)?;
         let file = self.file(node);

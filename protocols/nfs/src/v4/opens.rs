@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use file_system::{FileSystem, Handle};
 
+use super::grace::{Had, New};
 use super::numbers::Status;
 use super::state::State;
 
@@ -93,8 +94,8 @@ impl Shares {
 
 /// What is open and locked of one file.
 pub(super) struct FileState {
-    /// Where it is held.
-    files: Arc<dyn FileSystem>,
+    /// Where it is held; nowhere while its file system is closed.
+    files: Option<Arc<dyn FileSystem>>,
     /// By client and owner.
     opens: HashMap<(u64, Vec<u8>), u64>,
     shares: Shares,
@@ -289,12 +290,12 @@ impl State {
     }
 
     /// Whether there is room for one more open or lock, and the client may make one.
-    pub fn check_room(&self, client: u64, now_ms: u64) -> Result<(), Status> {
+    pub fn check_room(&self, client: u64, new: New, now_ms: u64) -> Result<(), Status> {
         let found = self.clients.get(&client).ok_or(Status::STALE_CLIENTID)?;
         if !found.has_reclaimed {
             return Err(Status::GRACE);
         }
-        self.check_grace(now_ms)?;
+        self.check_grace(new, now_ms)?;
         self.check_count(found)
     }
 
@@ -308,9 +309,10 @@ impl State {
         mode: (u32, u32),
         files: Arc<dyn FileSystem>,
     ) -> (StateId, bool) {
+        self.has_taken(client, Had::open(mode.1 != 0));
         let key = (client, owner.to_vec());
         let state = self.files.entry(file).or_insert_with(|| FileState {
-            files,
+            files: Some(files),
             opens: HashMap::new(),
             shares: Shares::default(),
             ranges: Vec::new(),
@@ -437,6 +439,9 @@ impl State {
         if let Some(client) = self.clients.get_mut(&held.client) {
             client.held.remove(&number);
             let network = client.network;
+            if client.held.is_empty() {
+                client.had = Had::default();
+            }
             self.count_held(network, -1);
         }
         match held.what {
@@ -450,9 +455,9 @@ impl State {
                 file.opens.remove(&(held.client, held.owner));
                 file.shares.count((access, deny), -1);
                 if file.opens.is_empty() {
-                    if let Some(file) = self.files.remove(&held.file) {
-                        self.released.push((file.files, held.file.node));
-                    }
+                    let files = self.files.remove(&held.file).and_then(|file| file.files);
+                    self.released
+                        .extend(files.map(|files| (files, held.file.node)));
                 }
             }
             What::Lock { .. } => {
@@ -462,6 +467,25 @@ impl State {
                 }
             }
         }
+    }
+
+    /// Some files are held no more, and stay open.
+    pub(super) fn put_aside(&mut self, concerned: impl Fn(&Handle) -> bool) {
+        let files = self.files.iter_mut().filter(|(file, _)| concerned(file));
+        let held = files.filter_map(|(file, state)| Some((state.files.take()?, file.node)));
+        self.released.extend(held);
+    }
+
+    /// Files that are open and not held.
+    pub(super) fn aside(&self) -> Vec<Handle> {
+        let aside = self.files.iter().filter(|(_, state)| state.files.is_none());
+        aside.map(|(file, _)| *file).collect()
+    }
+
+    /// A file that is open is held again; whether it is open still.
+    pub(super) fn take_up(&mut self, file: Handle, files: &Arc<dyn FileSystem>) -> bool {
+        let found = self.files.get_mut(&file);
+        found.is_some_and(|state| state.files.replace(Arc::clone(files)).is_none())
     }
 
     /// Everything that is open of some files is closed.
@@ -613,6 +637,9 @@ impl State {
     }
 
     fn take_range(&mut self, number: u64, file: Handle, span: Span) -> StateId {
+        if let Some(client) = self.held.get(&number).map(|held| held.client) {
+            self.has_taken(client, Had::LOCKS);
+        }
         if let Some(found) = self.files.get_mut(&file) {
             cut(&mut found.ranges, number, span);
             found.ranges.push(Range {

@@ -1,13 +1,13 @@
 //! What the server remembers of its clients: their identities, sessions and answers (RFC 8881, 2.10 and 18.35 to 18.37). Pure: no
 //! socket, no clock; the time is an argument.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use file_system::{FileSystem, Handle, Node};
 
-use super::grace::{Grace, Holders, key_of};
+use super::grace::{Grace, Had, Holders, New, key_of};
 use super::numbers::Status;
 use super::opens::{FileState, Held};
 
@@ -117,6 +117,8 @@ pub(super) struct Client {
     pub(super) has_reclaimed: bool,
     /// Opens and locks, by their numbers.
     pub(super) held: HashSet<u64>,
+    /// What of it others have to wait for after a restart.
+    pub(super) had: Had,
 }
 
 /// The answer of `CREATE_SESSION`.
@@ -234,18 +236,18 @@ impl State {
         std::mem::take(&mut self.released)
     }
 
-    /// Whether clients may take back what they had, and nothing else is opened or locked.
-    pub fn check_grace(&self, now_ms: u64) -> Result<(), Status> {
-        match self.grace.is_now(now_ms) {
+    /// Whether something new could be in the way of what clients may still take back.
+    pub fn check_grace(&self, new: New, now_ms: u64) -> Result<(), Status> {
+        match self.grace.forbids(new, now_ms) {
             true => Err(Status::GRACE),
             false => Ok(()),
         }
     }
 
-    /// Whether a client may take back what it had.
-    pub fn check_reclaim(&self, client: u64, now_ms: u64) -> Result<(), Status> {
+    /// Whether a client may take back such a thing.
+    pub fn check_reclaim(&self, client: u64, what: Had, now_ms: u64) -> Result<(), Status> {
         let found = self.clients.get(&client).ok_or(Status::STALE_CLIENTID)?;
-        if found.has_reclaimed || !self.grace.may_take_back(key_of(&found.owner), now_ms) {
+        if found.has_reclaimed || !self.grace.may_take_back(key_of(&found.owner), what, now_ms) {
             return Err(Status::NO_GRACE);
         }
         self.check_count(found)
@@ -267,8 +269,19 @@ impl State {
     /// Whom the next server has to know: clients that may have something open or locked.
     pub fn holders(&self) -> Holders {
         let clients = self.clients.values().filter(|client| client.has_reclaimed);
-        let now: BTreeSet<_> = clients.map(|client| key_of(&client.owner)).collect();
-        self.grace.holders(now)
+        let now = clients.map(|client| (key_of(&client.owner), client.had));
+        self.grace.holders(now.collect())
+    }
+
+    /// A client has such a thing from now on.
+    pub(super) fn has_taken(&mut self, client: u64, what: Had) {
+        let Some(found) = self.clients.get_mut(&client) else {
+            return;
+        };
+        if !found.had.has(what) {
+            found.had = found.had.and(what);
+            self.holders_version += 1;
+        }
     }
 
     pub(super) fn is_expired(&self, client: u64, now_ms: u64) -> bool {
@@ -334,6 +347,7 @@ impl State {
             renewed_ms: now_ms,
             has_reclaimed: false,
             held: HashSet::new(),
+            had: Had::default(),
         };
         self.clients.insert(id, client);
         self.load(who.network).clients += 1;

@@ -67,6 +67,8 @@ pub struct Wanted<'a> {
     pub locked: &'a BTreeMap<VolumeName, String>,
     /// Volumes that only a rescue may use.
     pub rescued: &'a BTreeSet<VolumeName>,
+    /// Datasets that must not be opened now, with all below them.
+    pub closed: &'a [VolumeName],
     /// Opens the secrets in the documents.
     pub ring: &'a Ring,
     /// The devices of the volumes, opened with the first command.
@@ -217,7 +219,8 @@ pub trait Protocol: Send + Sync {
         false
     }
 
-    /// Lets go of the file systems at and below `dataset`, which is about to go or to change under them. [`Self::apply`] may open them again.
+    /// Lets go of the file systems at and below `dataset`, which is about to go or to change under them. [`Self::apply`] opens them again
+    /// when it is not [`Wanted::closed`] any more.
     fn close(&self, dataset: &VolumeName) {
         let _ = dataset;
     }

@@ -6,6 +6,7 @@ mod shares;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
@@ -21,6 +22,7 @@ use control::exports::Problem;
 use control::failure::chain;
 use control::portal::PortalView;
 use engine::dataset::DatasetError;
+use file_system::FileSystemId;
 use serving::{EarlySockets, ListenAddress, ListenError, Peer};
 use units::{PoolName, VolumeName};
 
@@ -47,6 +49,8 @@ struct State {
     /// What shall be shared; nothing if that could not be read.
     shares: Option<Shares>,
     files: OpenFiles,
+    /// Those that were closed and may come back, with their identities.
+    aside: BTreeMap<String, FileSystemId>,
     /// What the server was told last.
     desired: DesiredState,
     problems: Vec<Problem>,
@@ -114,6 +118,11 @@ impl Server {
         }
         state.desired = desired;
     }
+}
+
+fn is_at_or_below(name: &str, dataset: &VolumeName) -> bool {
+    let name = name.parse::<VolumeName>();
+    name.is_ok_and(|name| name.is_at_or_below(dataset))
 }
 
 fn taken(error: &ListenError) -> String {
@@ -185,7 +194,13 @@ impl Protocol for Server {
             state.has_failed = true;
             return Ok(());
         };
-        let opened = state.files.open_all(&*pool, shares.all.keys());
+        let is_closed = |name: &String| wanted.closed.iter().any(|top| is_at_or_below(name, top));
+        let to_open = shares.all.keys().filter(|name| !is_closed(name));
+        let opened = state.files.open_all(&*pool, to_open);
+        let is_open = |name: &str| state.files.get(name).is_some();
+        state
+            .aside
+            .retain(|name, _| shares.all.contains_key(name) && !is_open(name));
         state.problems = shares.problems;
         state.problems.extend(opened.problems);
         state.has_failed = opened.has_failed;
@@ -197,7 +212,7 @@ impl Protocol for Server {
             })
         });
         let shared: Vec<_> = shared.collect();
-        let is_needed = !shared.is_empty() || opened.has_waiting;
+        let is_needed = !shared.is_empty() || opened.has_waiting || !state.aside.is_empty();
         let listeners = wanted.addresses.listeners(PROTOCOL.name);
         if !is_needed {
             let unused: Vec<SocketAddr> = listeners.iter().filter_map(ListenAddress::tcp).collect();
@@ -207,6 +222,7 @@ impl Protocol for Server {
             listeners: if is_needed { listeners } else { Vec::new() },
             shared,
             has_more_to_come: opened.has_waiting,
+            closed: state.aside.values().copied().collect(),
         };
         self.apply_what_can_be(state, desired);
         state.files.keep_only(|name| shares.all.contains_key(name));
@@ -229,16 +245,15 @@ impl Protocol for Server {
     /// Clients are told to wait until it is known what becomes of it.
     fn close(&self, dataset: &VolumeName) {
         let state = &mut *self.state();
-        let is_meant = |name: &str| {
-            let name = name.parse::<VolumeName>();
-            name.is_ok_and(|name| name.is_at_or_below(dataset))
-        };
+        let is_meant = |name: &str| is_at_or_below(name, dataset);
         if !state.files.names().any(is_meant) {
             return;
         }
         let mut desired = state.desired.clone();
-        desired.shared.retain(|one| !is_meant(&one.name));
-        desired.has_more_to_come = true;
+        let closed = desired.shared.extract_if(.., |one| is_meant(&one.name));
+        let aside = closed.map(|one| (one.name, one.files.id()));
+        state.aside.extend(aside);
+        desired.closed = state.aside.values().copied().collect();
         self.apply_what_can_be(state, desired);
         state.has_failed = true;
         state.files.keep_only(|name| !is_meant(name));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ::nfs::v4::{ClientKey, ClientRecord, Holders};
+use ::nfs::v4::{ClientKey, ClientRecord, Had, Holders};
 use engine::dataset::Value;
 use operations::DocumentCache;
 
@@ -10,8 +10,8 @@ use super::super::super::shared_pool::SharedPool;
 
 /// The property of the root dataset.
 const PROPERTY: &str = "bulkhead:nfs-clients";
-/// Clients that are listed; ZFS keeps 8,191 bytes.
-const LISTED_MAX: usize = 480;
+/// Longest list, in bytes; ZFS keeps 8,191.
+const LIST_BYTES_MAX: usize = 8_191;
 /// In the place of a list that is too long.
 const ANYBODY: &str = "any";
 const NOBODY: &str = "none";
@@ -64,12 +64,35 @@ impl ClientRecord for PoolRecord {
 fn encode(holders: &Holders) -> String {
     match holders {
         Holders::Known(clients) if clients.is_empty() => NOBODY.to_owned(),
-        Holders::Known(clients) if clients.len() <= LISTED_MAX => {
-            let clients = clients.iter().map(|client| format!("{client:016x}"));
-            clients.collect::<Vec<_>>().join(" ")
+        Holders::Known(clients) => {
+            let clients = clients.iter().map(|(client, had)| {
+                let locks = if had.locks { "l" } else { "" };
+                let denials = if had.denials { "d" } else { "" };
+                format!("{client:016x}o{locks}{denials}")
+            });
+            let list = clients.collect::<Vec<_>>().join(" ");
+            match list.len() <= LIST_BYTES_MAX {
+                true => list,
+                false => ANYBODY.to_owned(),
+            }
         }
-        _ => ANYBODY.to_owned(),
+        Holders::Anybody => ANYBODY.to_owned(),
     }
+}
+
+/// A client of the list. Without letters behind its number it may have had anything.
+fn decode_one(text: &str) -> Option<(ClientKey, Had)> {
+    let (number, letters) = text.split_at_checked(16)?;
+    let had = match letters {
+        "o" => Had::open(false),
+        "ol" => Had::LOCKS,
+        "od" => Had::open(true),
+        "old" | "" => Had::ALL,
+        _ => return None,
+    };
+    let is_number = number.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let client = ClientKey::from_str_radix(number, 16).ok()?;
+    is_number.then_some((client, had))
 }
 
 /// What cannot be read says that anybody may have something open.
@@ -77,11 +100,7 @@ fn decode(text: &str) -> Holders {
     if text == NOBODY {
         return Holders::default();
     }
-    let is_digit = |byte: u8| byte.is_ascii_hexdigit();
-    let clients = text.split(' ').map(|client| match client.len() {
-        16 if client.bytes().all(is_digit) => ClientKey::from_str_radix(client, 16).ok(),
-        _ => None,
-    });
+    let clients = text.split(' ').map(decode_one);
     clients.collect::<Option<_>>().map_or(Holders::Anybody, Holders::Known)
 }
 
@@ -93,21 +112,28 @@ mod tests {
     fn what_is_kept_is_read_again() {
         for (holders, text) in [
             (Holders::default(), "none".to_owned()),
-            (Holders::Known([7, 1 << 63].into()), "0000000000000007 8000000000000000".to_owned()),
+            (
+                Holders::Known([(7, Had::open(false)), (8, Had::LOCKS), (9, Had::open(true)), (1 << 63, Had::ALL)].into()),
+                "0000000000000007o 0000000000000008ol 0000000000000009od 8000000000000000old".to_owned(),
+            ),
             (Holders::Anybody, "any".to_owned()),
         ] {
             assert_eq!(encode(&holders), text);
             assert_eq!(decode(&text), holders);
         }
-        let many = |count: usize| Holders::Known((0..count as u64).collect());
-        assert!(encode(&many(LISTED_MAX)).len() <= 8191);
-        assert_eq!(decode(&encode(&many(LISTED_MAX))), many(LISTED_MAX));
-        assert_eq!(decode(&encode(&many(LISTED_MAX + 1))), Holders::Anybody);
+        let many = |count: u64| Holders::Known((0..count).map(|client| (client, Had::LOCKS)).collect());
+        assert_eq!(decode(&encode(&many(431))), many(431));
+        assert_eq!(decode(&encode(&many(432))), Holders::Anybody);
+    }
+
+    #[test]
+    fn of_a_client_that_an_older_version_kept_nobody_knows_what_it_had() {
+        assert_eq!(decode("0000000000000007"), Holders::Known([(7, Had::ALL)].into()));
     }
 
     #[test]
     fn what_cannot_be_read_admits_anybody() {
-        for text in ["", "x", "0000000000000007,0000000000000008", "+000000000000007", "7"] {
+        for text in ["", "x", "0000000000000007,0000000000000008", "+000000000000007", "7", "0000000000000007x", "000000000000007ö"] {
             assert_eq!(decode(text), Holders::Anybody, "{text:?}");
         }
     }

@@ -159,11 +159,19 @@ fn what_is_about_to_go_is_let_go_of_and_opened_again_if_it_stays() {
     world.serving.close(&name);
     let pool = world.pool.require().expect("open");
     let opened = pool.open_file_system((&name).into(), false);
-    opened.expect("nobody has it open").close();
-    drop(pool);
+    let opened = opened.expect("nobody has it open");
     assert!(world.answers(), "clients wait for what becomes of it");
-    assert!(world.serving.wants_another_try());
+    // It would be refused now: one file system is open once.
     world.serving.reconcile().expect("served");
     assert!(world.answers());
+    assert_eq!(world.problems(), [""; 0], "nobody tried to open it");
+    opened.close();
+    drop(pool);
+    world.serving.may_open(&name);
+    world.serving.reconcile().expect("served");
+    assert!(world.answers());
+    let pool = world.pool.require().expect("open");
+    assert!(pool.open_file_system((&name).into(), false).is_err(), "it is open again");
+    drop(pool);
     world.end();
 }
