@@ -1,5 +1,5 @@
 /*
- * Receives the snapshots of volumes. The caller has checked each record of the stream; what only
+ * Receives the snapshots of volumes and file systems. The caller has checked each record of the stream; what only
  * the finished whole can show is checked here, before anybody can see it.
  */
 #include "internal.h"
@@ -14,6 +14,7 @@
 #include <sys/txg.h>
 #include <sys/zap.h>
 #include <sys/zap_impl.h>
+#include <sys/zfs_znode.h>
 #include <sys/zfs_file.h>
 
 #include "shim_dataset.h"
@@ -22,7 +23,7 @@
 
 /* Largest table that says how large a volume is. */
 #define	BH_TABLE_BYTES_MAX	(128ULL << 10)
-/* Room for the name of a temporary dataset below a volume. */
+/* Room for the name of a temporary dataset below the one that is received. */
 #define	BH_LONG_NAME		(ZFS_MAX_DATASET_NAME_LEN + 6)
 /* Longer than any snapshot's name may be. */
 #define	BH_TOO_LONG		(2 * ZFS_MAX_DATASET_NAME_LEN)
@@ -76,6 +77,18 @@ check_volume(objset_t *os, boolean_t is_raw)
 	return (error);
 }
 
+/* Whether what everything of a file system is found by is there. What is in it, the next to open it sees. */
+static int
+check_files(objset_t *os)
+{
+	dmu_object_info_t master;
+
+	if (dmu_object_info(os, MASTER_NODE_OBJ, &master) != 0 ||
+	    master.doi_type != DMU_OT_MASTER_NODE)
+		return (EBADMSG);
+	return (0);
+}
+
 static int
 check_received(dmu_recv_cookie_t *receive)
 {
@@ -87,7 +100,11 @@ check_received(dmu_recv_cookie_t *receive)
 	dsl_pool_config_enter(dp, FTAG);
 	int error = dmu_objset_from_ds(receive->drc_ds, &os);
 	dsl_pool_config_exit(dp, FTAG);
-	return (error != 0 ? error : check_volume(os, receive->drc_raw));
+	if (error != 0)
+		return (error);
+	if (dmu_objset_type(os) == DMU_OST_ZFS)
+		return (check_files(os));
+	return (check_volume(os, receive->drc_raw));
 }
 
 /*
@@ -126,7 +143,7 @@ bh_receive(const char *volume, const char *tag, const char *origin,
 	if (error != 0)
 		return (error);
 	error = check_received(&receive);
-	/* Nobody sees the new volume before its end: what it has then, it has from the beginning. */
+	/* Nobody sees the new dataset before its end: what it has then, it has from the beginning. */
 	if (error == 0 && receive.drc_newfs && !nvlist_empty(properties))
 		error = bh_dataset_set(volume, properties, unused,
 		    sizeof (unused));

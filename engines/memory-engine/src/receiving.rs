@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use engine::capabilities::Receiving;
 use engine::dataset::{DatasetErrorKind, Value};
 use engine::transfer::{
-    Initial, Interrupted, ReceiveSpec, Received, TransferError, TransferErrorKind,
+    Contents, Initial, Interrupted, ReceiveSpec, Received, TransferError, TransferErrorKind,
 };
 use send_stream::StreamErrorKind;
 use units::{SnapshotName, VolumeName};
@@ -232,7 +232,7 @@ impl Receiving for MemoryPool {
             }
         };
         let mut state = self.lock();
-        let initial = initial(&[]);
+        let initial = initial(Contents::Volume, &[]);
         let ended =
             ended.and_then(|()| state.complete(name, snapshot.tag(), partial.clone(), &initial));
         if let Err(kind) = ended {

@@ -7,7 +7,8 @@ use crate::guard::fill;
 use crate::record::{RECORD_BYTES, Record, kind};
 
 const MAGIC: u64 = 0x2_f5ba_cbac;
-/// `drr_type` of a stream that was made of a volume.
+/// `drr_type` of a stream that was made of a file system, and of a volume.
+const FILE_SYSTEM: u32 = 2;
 const VOLUME: u32 = 3;
 /// Longest name in the record, its NUL included.
 const NAME_BYTES: usize = 256;
@@ -23,6 +24,15 @@ pub enum HeaderKind {
     Snapshot,
     /// A list of snapshots with their properties, whose streams follow.
     Package,
+}
+
+/// What a stream was made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// A volume.
+    Volume,
+    /// A file system.
+    FileSystem,
 }
 
 /// What a receiver has to be able to do.
@@ -87,6 +97,8 @@ impl Features {
 pub struct Begin {
     /// What follows.
     pub header: HeaderKind,
+    /// What it was made of; of a package it says nothing.
+    pub contents: Contents,
     /// What the receiver has to be able to do.
     pub features: Features,
     /// GUID of the snapshot that the stream makes.
@@ -148,9 +160,15 @@ impl Begin {
         };
         let features = Features(version >> 2 & ((1 << 56) - 1));
         check_features(features).map_err(refuse)?;
-        if header == HeaderKind::Snapshot && record.u32(32) != VOLUME {
-            return Err(refuse(Kind::Unsupported("is not of a volume")));
-        }
+        let contents = match record.u32(32) {
+            FILE_SYSTEM => Contents::FileSystem,
+            VOLUME => Contents::Volume,
+            _ if header == HeaderKind::Package => Contents::Volume,
+            _ => {
+                let what = "is neither of a volume nor of a file system";
+                return Err(refuse(Kind::Unsupported(what)));
+            }
+        };
         let to_name = text(&record.0[56..56 + NAME_BYTES]).map_err(refuse)?;
         let length = record.payload_length();
         let aligned = length % 8 == 0 || features.raw() || header == HeaderKind::Package;
@@ -172,6 +190,7 @@ impl Begin {
         }
         Ok(Self {
             header,
+            contents,
             features,
             to_guid: record.u64(40),
             from_guid: record.u64(48),

@@ -1,12 +1,14 @@
-//! Lets the records of a volume's stream through, one by one, each checked before it is passed on.
+//! Lets the records of a stream through, one by one, each checked before it is passed on. Those of file systems are checked by
+//! `files.rs`.
 //!
 //! A volume has two objects: the data, and a small table that holds its size. Their records come
 //! in a fixed order, because a receive can only be resumed at a place that only moves forward.
 
 use std::io::{Read, Write};
 
-use crate::begin::Begin;
+use crate::begin::{Begin, Contents};
 use crate::error::{StreamError, StreamErrorKind as Kind};
+use crate::files::FilesGuard;
 use crate::record::{RECORD_BYTES, Record, kind};
 
 /// Object of a volume that holds its contents.
@@ -17,14 +19,14 @@ const TABLE: u64 = 2;
 const DATA_TYPE: u32 = 23;
 const TABLE_TYPE: u32 = 24;
 /// Sizes of blocks.
-const BLOCK_BYTES_MIN: u64 = 512;
+pub(crate) const BLOCK_BYTES_MIN: u64 = 512;
 const BLOCK_BYTES_MAX: u64 = 16 << 20;
 /// What a block is split into where large blocks are not allowed.
 const OLD_BLOCK_BYTES_MAX: u64 = 128 << 10;
 /// Largest table of a volume.
 const TABLE_BYTES_MAX: u64 = 128 << 10;
-/// Largest volume.
-const VOLUME_BYTES_MAX: u64 = 1 << 60;
+/// Largest volume, and largest file.
+pub(crate) const OBJECT_BYTES_MAX: u64 = 1 << 60;
 /// Longest contents that fit into a block pointer.
 const EMBEDDED_BYTES_MAX: u32 = 112;
 /// The first kind of compression that a stored block can have, and the one past the last.
@@ -39,9 +41,9 @@ const POINTER_BLOCK_SHIFTS: std::ops::RangeInclusive<u8> = 12..=17;
 /// log2 of the size of a block pointer.
 const POINTER_SHIFT: u32 = 7;
 /// Objects of a raw stream come in ranges of this many.
-const RANGE_OBJECTS: u64 = 32;
+pub(crate) const RANGE_OBJECTS: u64 = 32;
 /// "To the end of the object".
-const TO_THE_END: u64 = u64::MAX;
+pub(crate) const TO_THE_END: u64 = u64::MAX;
 /// What is read and passed on in one piece.
 const PIECE_BYTES: usize = 256 << 10;
 
@@ -80,13 +82,18 @@ pub fn pass(
     sink: &mut dyn Write,
 ) -> Result<Passed, StreamError> {
     let mut guard = Guard::new(begin);
+    let mut of_files = FilesGuard::new(begin);
     let mut passed = Passed::default();
     let mut piece = vec![0; PIECE_BYTES];
     loop {
         let offset = passed.bytes + (RECORD_BYTES + begin.payload.len()) as u64;
         let mut record = Record([0; RECORD_BYTES]);
         fill(source, &mut record.0, offset)?;
-        let step = guard.check(&record);
+        let step = match (record.payload_length(), begin.contents) {
+            (0, Contents::Volume) => guard.check(&record),
+            (0, Contents::FileSystem) => of_files.check(&record),
+            _ => Err(Kind::Malformed("a record has a payload of its own")),
+        };
         let step = step.map_err(|kind| StreamError::new(kind, offset))?;
         let write = |error| StreamError::io(Kind::Write, offset, error);
         sink.write_all(&record.0).map_err(write)?;
@@ -107,35 +114,36 @@ pub fn pass(
 }
 
 /// What follows a record.
-struct Step {
+pub(crate) struct Step {
     payload_length: u64,
     is_end: bool,
 }
 
 impl Step {
-    fn with(payload_length: u64) -> Result<Self, Kind> {
-        Ok(Self {
+    /// The record that ends a stream.
+    pub(crate) const END: Self = Self {
+        payload_length: 0,
+        is_end: true,
+    };
+
+    pub(crate) const fn with(payload_length: u64) -> Self {
+        Self {
             payload_length,
             is_end: false,
-        })
+        }
     }
 }
 
-/// What the records so far said.
-struct Guard {
-    raw: bool,
+/// What the first record allows.
+pub(crate) struct Limits {
+    pub(crate) raw: bool,
     embedded: bool,
     full: bool,
-    block_bytes_max: u64,
-    /// Block sizes of the two objects, once their records were seen.
-    data: Option<u64>,
-    table: Option<u64>,
-    /// The place that a receive would be resumed at; it only moves forward.
-    place: (u64, u64),
+    pub(crate) block_bytes_max: u64,
 }
 
-impl Guard {
-    fn new(begin: &Begin) -> Self {
+impl Limits {
+    pub(crate) fn of(begin: &Begin) -> Self {
         let features = begin.features;
         Self {
             raw: features.raw(),
@@ -145,6 +153,106 @@ impl Guard {
                 true => BLOCK_BYTES_MAX,
                 false => OLD_BLOCK_BYTES_MAX,
             },
+        }
+    }
+
+    /// How deep an object's tree of pointers is, which a raw stream fixes.
+    pub(crate) fn check_structure(&self, record: &Record, block: u64) -> Result<(), Kind> {
+        let (shift, levels, pointers) = (record.u8(48), record.u8(49), record.u8(50));
+        let last_block = record.u64(56);
+        if !self.raw {
+            return match (shift, levels, pointers) {
+                (0, 0, 0) => Ok(()),
+                _ => Err(Kind::Malformed(
+                    "an object describes what only raw streams do",
+                )),
+            };
+        }
+        let wrong = Err(Kind::Malformed("an object's tree is impossible"));
+        if !POINTER_BLOCK_SHIFTS.contains(&shift)
+            || !(1..=LEVELS_MAX).contains(&levels)
+            || !(1..=3).contains(&pointers)
+            || last_block >= OBJECT_BYTES_MAX / block
+        {
+            return wrong;
+        }
+        let per_level = u32::from(shift) - POINTER_SHIFT;
+        let reach_shift = per_level * u32::from(levels - 1);
+        let reach = u128::from(pointers) << reach_shift.min(100);
+        if u128::from(last_block) >= reach {
+            return wrong;
+        }
+        Ok(())
+    }
+}
+
+/// Kinds of checksum and compression that an object asks for.
+pub(crate) fn check_kinds(record: &Record) -> Result<(), Kind> {
+    match record.u8(32) > CHECKSUM_MAX || record.u8(33) >= COMPRESSIONS.end {
+        true => Err(Kind::Malformed("an object has an unknown checksum")),
+        false => Ok(()),
+    }
+}
+
+/// How many bytes follow for a block of `length` bytes, by its kind of compression and what it says is stored.
+pub(crate) fn stored_length(
+    (compression, stored): (u8, u64),
+    length: u64,
+    is_raw: bool,
+    may_be_compressed: bool,
+) -> Result<u64, Kind> {
+    if compression == 0 && !is_raw {
+        return Ok(length);
+    }
+    let whole_sectors = stored != 0 && stored % BLOCK_BYTES_MIN == 0;
+    let fits = match compression {
+        COMPRESSION_OFF => is_raw && stored == length,
+        other => COMPRESSIONS.contains(&other) && stored < length && may_be_compressed,
+    };
+    match whole_sectors && fits {
+        true => Ok(stored),
+        false => Err(Kind::Malformed("a block has an impossible length")),
+    }
+}
+
+/// A block that is inside its record.
+pub(crate) fn check_embedded(record: &Record, limits: &Limits, block: u64) -> Result<Step, Kind> {
+    let (compression, embedded_type) = (record.u8(40), record.u8(41));
+    let (logical, physical) = (record.u32(48), record.u32(52));
+    if !limits.embedded {
+        return Err(Kind::Malformed("it has embedded blocks unannounced"));
+    }
+    // An older receive may have split large blocks, and an embedded one cannot be split.
+    if block > OLD_BLOCK_BYTES_MAX && !limits.full {
+        return Err(Kind::Unsupported(
+            "has large embedded blocks (send it without embedded data)",
+        ));
+    }
+    if u64::from(logical) != block
+        || physical == 0
+        || physical > EMBEDDED_BYTES_MAX
+        || embedded_type != 0
+        || !COMPRESSIONS.contains(&compression)
+    {
+        return Err(Kind::Malformed("an embedded block is impossible"));
+    }
+    Ok(Step::with(u64::from(physical.next_multiple_of(8))))
+}
+
+/// What the records so far said.
+struct Guard {
+    limits: Limits,
+    /// Block sizes of the two objects, once their records were seen.
+    data: Option<u64>,
+    table: Option<u64>,
+    /// The place that a receive would be resumed at; it only moves forward.
+    place: (u64, u64),
+}
+
+impl Guard {
+    fn new(begin: &Begin) -> Self {
+        Self {
+            limits: Limits::of(begin),
             data: None,
             table: None,
             place: (0, 0),
@@ -152,9 +260,6 @@ impl Guard {
     }
 
     fn check(&mut self, record: &Record) -> Result<Step, Kind> {
-        if record.payload_length() != 0 {
-            return Err(Kind::Malformed("a record has a payload of its own"));
-        }
         match record.kind() {
             kind::OBJECT => self.object(record),
             kind::FREEOBJECTS => self.free_objects(record),
@@ -162,10 +267,7 @@ impl Guard {
             kind::WRITE_EMBEDDED => self.write_embedded(record),
             kind::FREE => self.free(record),
             kind::OBJECT_RANGE => self.object_range(record),
-            kind::END => Ok(Step {
-                payload_length: 0,
-                is_end: true,
-            }),
+            kind::END => Ok(Step::END),
             _ => Err(Kind::Unsupported("has records that a volume does not have")),
         }
     }
@@ -206,7 +308,7 @@ impl Guard {
             return Err(Kind::Malformed("an object has more than a volume's has"));
         }
         let limit = match object {
-            DATA => self.block_bytes_max,
+            DATA => self.limits.block_bytes_max,
             _ => TABLE_BYTES_MAX,
         };
         if !(BLOCK_BYTES_MIN..=limit).contains(&block)
@@ -215,45 +317,14 @@ impl Guard {
         {
             return Err(Kind::Malformed("an object has an impossible block size"));
         }
-        if record.u8(32) > CHECKSUM_MAX || record.u8(33) >= COMPRESSIONS.end {
-            return Err(Kind::Malformed("an object has an unknown checksum"));
-        }
-        self.check_structure(record, block)?;
+        check_kinds(record)?;
+        self.limits.check_structure(record, block)?;
         self.moved_to(object, 0)?;
         match object {
             DATA => self.data = Some(block),
             _ => self.table = Some(block),
         }
-        Step::with(0)
-    }
-
-    /// How deep an object's tree of pointers is, which a raw stream fixes.
-    fn check_structure(&self, record: &Record, block: u64) -> Result<(), Kind> {
-        let (shift, levels, pointers) = (record.u8(48), record.u8(49), record.u8(50));
-        let last_block = record.u64(56);
-        if !self.raw {
-            return match (shift, levels, pointers) {
-                (0, 0, 0) => Ok(()),
-                _ => Err(Kind::Malformed(
-                    "an object describes what only raw streams do",
-                )),
-            };
-        }
-        let wrong = Err(Kind::Malformed("an object's tree is impossible"));
-        if !POINTER_BLOCK_SHIFTS.contains(&shift)
-            || !(1..=LEVELS_MAX).contains(&levels)
-            || !(1..=3).contains(&pointers)
-            || last_block >= VOLUME_BYTES_MAX / block
-        {
-            return wrong;
-        }
-        let per_level = u32::from(shift) - POINTER_SHIFT;
-        let reach_shift = per_level * u32::from(levels - 1);
-        let reach = u128::from(pointers) << reach_shift.min(100);
-        if u128::from(last_block) >= reach {
-            return wrong;
-        }
-        Ok(())
+        Ok(Step::with(0))
     }
 
     fn free_objects(&mut self, record: &Record) -> Result<Step, Kind> {
@@ -265,14 +336,14 @@ impl Guard {
         if frees(DATA) || frees(TABLE) {
             return Err(Kind::Malformed("it takes a volume's objects away"));
         }
-        Step::with(0)
+        Ok(Step::with(0))
     }
 
     /// Checks the place of a block of `length` bytes.
     fn check_place(&mut self, object: u64, offset: u64, length: u64) -> Result<u64, Kind> {
         let block = self.block_of(object)?;
         let limit = match object {
-            DATA => VOLUME_BYTES_MAX,
+            DATA => OBJECT_BYTES_MAX,
             _ => block,
         };
         let in_range = offset.checked_add(length).is_some_and(|end| end <= limit);
@@ -286,8 +357,7 @@ impl Guard {
     fn write(&mut self, record: &Record) -> Result<Step, Kind> {
         let (object, object_type) = (record.u64(8), record.u32(16));
         let (offset, length) = (record.u64(24), record.u64(32));
-        let (flags, compression) = (record.u8(49), record.u8(50));
-        let stored = record.u64(96);
+        let flags = record.u8(49);
         self.check_place(object, offset, length)?;
         let expected = if object == DATA {
             DATA_TYPE
@@ -297,43 +367,15 @@ impl Guard {
         if object_type != expected || flags & !3 != 0 {
             return Err(Kind::Malformed("a block has the wrong type"));
         }
-        if compression == 0 && !self.raw {
-            return Step::with(length);
-        }
-        let whole_sectors = stored != 0 && stored % BLOCK_BYTES_MIN == 0;
-        let fits = match compression {
-            COMPRESSION_OFF => self.raw && stored == length,
-            other => COMPRESSIONS.contains(&other) && stored < length && object == DATA,
-        };
-        if !whole_sectors || !fits {
-            return Err(Kind::Malformed("a block has an impossible length"));
-        }
-        Step::with(stored)
+        let compressed = (record.u8(50), record.u64(96));
+        let stored = stored_length(compressed, length, self.limits.raw, object == DATA)?;
+        Ok(Step::with(stored))
     }
 
     fn write_embedded(&mut self, record: &Record) -> Result<Step, Kind> {
         let (object, offset, length) = (record.u64(8), record.u64(16), record.u64(24));
-        let (compression, embedded_type) = (record.u8(40), record.u8(41));
-        let (logical, physical) = (record.u32(48), record.u32(52));
-        if !self.embedded {
-            return Err(Kind::Malformed("it has embedded blocks unannounced"));
-        }
         let block = self.check_place(object, offset, length)?;
-        // An older receive may have split large blocks, and an embedded one cannot be split.
-        if block > OLD_BLOCK_BYTES_MAX && !self.full {
-            return Err(Kind::Unsupported(
-                "has large embedded blocks (send it without embedded data)",
-            ));
-        }
-        if u64::from(logical) != block
-            || physical == 0
-            || physical > EMBEDDED_BYTES_MAX
-            || embedded_type != 0
-            || !COMPRESSIONS.contains(&compression)
-        {
-            return Err(Kind::Malformed("an embedded block is impossible"));
-        }
-        Step::with(u64::from(physical.next_multiple_of(8)))
+        check_embedded(record, &self.limits, block)
     }
 
     fn free(&mut self, record: &Record) -> Result<Step, Kind> {
@@ -348,15 +390,15 @@ impl Guard {
         if object == TABLE && offset < block {
             return Err(Kind::Malformed("it takes a volume's size away"));
         }
-        Step::with(0)
+        Ok(Step::with(0))
     }
 
     fn object_range(&mut self, record: &Record) -> Result<Step, Kind> {
         let (first, count) = (record.u64(8), record.u64(16));
-        if !self.raw || first != 0 || count != RANGE_OBJECTS {
+        if !self.limits.raw || first != 0 || count != RANGE_OBJECTS {
             return Err(Kind::Malformed("a range of objects is impossible"));
         }
-        Step::with(0)
+        Ok(Step::with(0))
     }
 }
 

@@ -124,16 +124,16 @@ fn a_volume_goes_through_byte_for_byte() {
 }
 
 #[test]
-fn what_does_not_begin_a_stream_of_a_volume_is_refused() {
+fn what_does_not_begin_a_stream_is_refused() {
     let mut other = Made::begin(1);
     other.0[8] ^= 1;
     assert_eq!(other.guarded().err(), Some(Kind::NotAStream));
     let mut swapped = Made::begin(1);
     swapped.0[8..16].reverse();
     assert_eq!(swapped.guarded().err(), Some(Kind::ByteOrder));
-    let mut filesystem = Made::begin(1);
-    filesystem.0[32] = 2;
-    assert!(matches!(filesystem.guarded(), Err(Kind::Unsupported(_))));
+    let mut meta = Made::begin(1);
+    meta.0[32] = 1;
+    assert!(matches!(meta.guarded(), Err(Kind::Unsupported(_))));
     for feature in [0, 21, 40] {
         let made = Made::begin(1 | 1 << (feature + 2));
         assert!(
@@ -193,6 +193,196 @@ fn compressed_blocks_have_a_possible_length() {
     ] {
         let made = plain().compressed(compression, stored).end();
         assert_eq!(made.guarded().is_ok(), fine, "{compression} {stored}");
+    }
+}
+
+const MASTER: u32 = 21;
+const FILE: u32 = 19;
+const SYSTEM_ATTRIBUTES: u32 = 44;
+/// Raw, with what a raw stream says of keys.
+const RAW: u64 = 1 | 1 << (24 + 2);
+
+/// An object of a file system: number, type, block, type and length of its attributes, places, and what a raw stream says of it.
+struct Described(u64, u32, u32, u32, u32, u8, Option<u32>);
+
+impl Described {
+    const FILE: Self = Self(7, FILE, BLOCK, SYSTEM_ATTRIBUTES, 168, 1, None);
+}
+
+impl Made {
+    fn files(version: u64) -> Self {
+        let mut made = Self::begin(version);
+        made.0[32] = 2;
+        if version == RAW {
+            made.0[4] = 8;
+            made.0.extend([0; 8]);
+        }
+        made
+    }
+
+    fn of(mut self, what: &Described) -> Self {
+        let Described(number, of_type, block, bonus, length, slots, raw) = *what;
+        let tree: &[u8] = if raw.is_some() { &[17, 1, 1] } else { &[] };
+        self.0.extend(record(
+            kind::OBJECT,
+            &[
+                (8, &number.to_le_bytes()),
+                (16, &of_type.to_le_bytes()),
+                (20, &bonus.to_le_bytes()),
+                (24, &block.to_le_bytes()),
+                (28, &length.to_le_bytes()),
+                (34, &[slots]),
+                (36, &raw.unwrap_or(0).to_le_bytes()),
+                (48, tree),
+            ],
+        ));
+        let payload = raw.unwrap_or_else(|| length.next_multiple_of(8));
+        self.0.extend(vec![5; payload.min(1 << 20) as usize]);
+        self
+    }
+
+    fn spill(mut self, object: u64, length: u64, compression: u8, stored: u64) -> Self {
+        self.0.extend(record(
+            kind::SPILL,
+            &[
+                (8, &object.to_le_bytes()),
+                (16, &length.to_le_bytes()),
+                (33, &[compression]),
+                (40, &stored.to_le_bytes()),
+                (84, &SYSTEM_ATTRIBUTES.to_le_bytes()),
+            ],
+        ));
+        let payload = if stored == 0 { length } else { stored };
+        self.0.extend(vec![6; payload.min(1 << 20) as usize]);
+        self
+    }
+
+    fn range(mut self, of_kind: u32, first: u64, count: u64) -> Self {
+        let fields: [(usize, &[u8]); 2] = [(8, &first.to_le_bytes()), (16, &count.to_le_bytes())];
+        self.0.extend(record(of_kind, &fields));
+        self
+    }
+}
+
+fn goes_through(made: Made) {
+    let made = made.end();
+    let begun = Begin::read(&mut made.0.as_slice()).expect("it begins");
+    let out = made.guarded().expect("well-formed");
+    assert_eq!(out, made.0[RECORD_BYTES + begun.payload.len()..]);
+}
+
+#[test]
+fn a_file_system_goes_through_byte_for_byte() {
+    let large = Described(32, FILE, 131_072, SYSTEM_ATTRIBUTES, 500, 2, None);
+    let odd = Described(9, FILE, 1536, SYSTEM_ATTRIBUTES, 168, 1, None);
+    goes_through(
+        Made::files(1)
+            .of(&Described(1, MASTER, 1024, 0, 0, 1, None))
+            .write(1, MASTER, 0, 1024)
+            .range(kind::FREEOBJECTS, 2, 5)
+            .of(&Described::FILE)
+            .spill(7, 512, 0, 0)
+            .write(7, FILE, 0, 4096)
+            .write(7, FILE, 8192, 4096)
+            .free(7, 12288, TO_THE_END)
+            .of(&odd)
+            .write(9, FILE, 0, 1536)
+            .free(9, 1536, TO_THE_END)
+            .of(&large)
+            .range(kind::FREEOBJECTS, 34, 1 << 40),
+    );
+    goes_through(
+        Made::files(RAW)
+            .range(kind::OBJECT_RANGE, 32, 32)
+            .of(&Described(
+                33,
+                FILE,
+                BLOCK,
+                SYSTEM_ATTRIBUTES,
+                168,
+                1,
+                Some(320),
+            ))
+            .spill(33, 1024, 15, 512),
+    );
+}
+
+#[test]
+fn records_of_a_file_system_that_would_end_the_library_are_refused() {
+    let file = || Made::files(1).of(&Described::FILE);
+    let described = |what: Described| Made::files(1).of(&what);
+    let raw = |what: Described| Made::files(RAW).of(&what);
+    let refused = [
+        Made::files(1).write(7, FILE, 0, 4096),
+        file().write(8, FILE, 0, 4096),
+        file().of(&Described::FILE),
+        file().write(7, FILE, 4096, 4096).write(7, FILE, 0, 4096),
+        file().write(7, FILE, 0, 8192),
+        file().write(7, FILE, 100, 4096),
+        file().write(7, FILE, !0 - 4095, 4096),
+        file().write(7, MASTER, 0, 4096),
+        file().free(7, 1, TO_THE_END),
+        file().spill(7, 100, 0, 0),
+        file().spill(7, 512, 15, 1024),
+        file().spill(7, 1 << 20, 0, 0),
+        file().range(kind::FREEOBJECTS, 1, 1),
+        file().range(kind::FREEOBJECTS, 2, u64::MAX),
+        file().range(kind::OBJECT_RANGE, 0, 32),
+        // A lone block that is not a power of two has no second one.
+        described(Described(9, FILE, 1536, SYSTEM_ATTRIBUTES, 168, 1, None))
+            .write(9, FILE, 1536, 1536),
+        // Contents alone are sent compressed.
+        described(Described(1, MASTER, BLOCK, 0, 0, 1, None)).compressed(15, 512),
+        described(Described(0, FILE, BLOCK, SYSTEM_ATTRIBUTES, 168, 1, None)),
+        described(Described(
+            1 << 48,
+            FILE,
+            BLOCK,
+            SYSTEM_ATTRIBUTES,
+            168,
+            1,
+            None,
+        )),
+        described(Described(7, 23, BLOCK, 0, 0, 1, None)),
+        described(Described(7, 10, BLOCK, 0, 0, 1, None)),
+        described(Described(7, FILE, 100, SYSTEM_ATTRIBUTES, 168, 1, None)),
+        described(Described(7, FILE, 1 << 20, SYSTEM_ATTRIBUTES, 168, 1, None)),
+        described(Described(7, FILE, BLOCK, SYSTEM_ATTRIBUTES, 328, 1, None)),
+        described(Described(7, FILE, BLOCK, 0, 168, 1, None)),
+        described(Described(7, FILE, BLOCK, SYSTEM_ATTRIBUTES, 0, 1, None)),
+        // It would reach into the next block of objects.
+        described(Described(31, FILE, BLOCK, SYSTEM_ATTRIBUTES, 168, 2, None)),
+        described(Described(
+            7,
+            FILE,
+            BLOCK,
+            SYSTEM_ATTRIBUTES,
+            168,
+            1,
+            Some(168),
+        )),
+        raw(Described(
+            7,
+            FILE,
+            BLOCK,
+            SYSTEM_ATTRIBUTES,
+            168,
+            1,
+            Some(160),
+        )),
+        raw(Described(
+            7,
+            FILE,
+            BLOCK,
+            SYSTEM_ATTRIBUTES,
+            168,
+            1,
+            Some(328),
+        )),
+        Made::files(RAW).range(kind::OBJECT_RANGE, 1, 32),
+    ];
+    for (number, made) in refused.into_iter().enumerate() {
+        assert!(is_malformed(made), "{number}");
     }
 }
 

@@ -12,6 +12,7 @@ pub mod kind {
     pub const WRITE: u32 = 3;
     pub const FREE: u32 = 4;
     pub const END: u32 = 5;
+    pub const SPILL: u32 = 7;
     pub const WRITE_EMBEDDED: u32 = 8;
     pub const OBJECT_RANGE: u32 = 9;
 }

@@ -224,7 +224,7 @@ fn a_copy_whose_original_got_another_key_says_that_its_loaded_key_is_outdated() 
                     resumable: false,
                 };
                 vault
-                    .receive(&into, &|_| Vec::new(), &mut &stream[..])
+                    .receive(&into, &|_, _| Vec::new(), &mut &stream[..])
                     .expect("receive");
             };
             send(None, "first");

@@ -11,6 +11,7 @@ use engine::dataset::VolumeSpec;
 use engine::pool::{GroupKind, PoolSpec};
 use engine::transfer::{Base, ReceiveSpec, SendForm, SendSpec, TransferError, TransferErrorKind};
 use engine::volume::OpenOptions;
+use support::records::{RECORD, records, with_checksums};
 use support::{Parts, disks, engine, export, isolated, tank};
 use units::{ByteCount, SnapshotName, VolumeName};
 use zpool::Pool;
@@ -118,7 +119,7 @@ impl Two {
 
     fn receive(&self, spec: &ReceiveSpec, stream: &[u8]) -> Result<(), TransferError> {
         let mut source = stream;
-        let received = self.vault.receive(spec, &|_| Vec::new(), &mut source)?;
+        let received = self.vault.receive(spec, &|_, _| Vec::new(), &mut source)?;
         assert_eq!(received.bytes, stream.len() as u64);
         Ok(())
     }
@@ -411,7 +412,7 @@ fn made_up_streams_do_not_end_the_process() {
             let bytes = with_checksums(bytes);
             match two
                 .vault
-                .receive(&target, &|_| Vec::new(), &mut bytes.as_slice())
+                .receive(&target, &|_, _| Vec::new(), &mut bytes.as_slice())
             {
                 Err(_) => refused += 1,
                 Ok(_) if round % 2 == 0 => {
@@ -432,74 +433,6 @@ fn made_up_streams_do_not_end_the_process() {
         assert!(refused > 20, "only {refused} were refused");
         two.end();
     });
-}
-
-const RECORD: usize = 312;
-
-/// Bytes that follow the record at `at`.
-fn payload(stream: &[u8], at: usize) -> u64 {
-    let number = |place: usize| {
-        let bytes = stream[at + place..at + place + 8].try_into();
-        u64::from_le_bytes(bytes.expect("eight bytes"))
-    };
-    match stream[at] {
-        3 if stream[at + 50] == 0 => number(32),
-        3 => number(96),
-        8 => (number(48) >> 32).next_multiple_of(8),
-        _ => 0,
-    }
-}
-
-/// Where the records of a stream are; of one that is made up, as far as they can be found.
-fn records(stream: &[u8]) -> Vec<usize> {
-    let mut found = Vec::new();
-    let mut at = 0_u64;
-    while at + RECORD as u64 <= stream.len() as u64 {
-        found.push(at as usize);
-        let end = (at + RECORD as u64).saturating_add(payload(stream, at as usize));
-        at = end.min(stream.len() as u64);
-    }
-    found
-}
-
-/// Puts the checksums right, as somebody would who made the stream up.
-fn with_checksums(mut stream: Vec<u8>) -> Vec<u8> {
-    const CHECKSUM: usize = 32;
-    fn add(sums: &mut [u64; 4], bytes: &[u8]) {
-        for word in bytes.chunks_exact(4) {
-            let word: [u8; 4] = word.try_into().expect("four bytes");
-            sums[0] = sums[0].wrapping_add(u64::from(u32::from_le_bytes(word)));
-            for i in 1..4 {
-                sums[i] = sums[i].wrapping_add(sums[i - 1]);
-            }
-        }
-    }
-    fn write(sums: &[u64; 4], place: &mut [u8]) {
-        for (sum, place) in sums.iter().zip(place.chunks_exact_mut(8)) {
-            place.copy_from_slice(&sum.to_le_bytes());
-        }
-    }
-    let mut sums = [0_u64; 4];
-    let records = records(&stream);
-    for (index, at) in records.iter().copied().enumerate() {
-        let end = records.get(index + 1).copied().unwrap_or(stream.len());
-        // The last record repeats the checksum of what is before it.
-        if stream[at] == 5 {
-            write(&sums, &mut stream[at + 8..at + 8 + CHECKSUM]);
-        }
-        match at {
-            0 => add(&mut sums, &stream[..RECORD]),
-            _ => {
-                let place = at + RECORD - CHECKSUM;
-                add(&mut sums, &stream[at..place]);
-                write(&sums, &mut stream[place..place + CHECKSUM]);
-                let checksum = stream[place..place + CHECKSUM].to_vec();
-                add(&mut sums, &checksum);
-            }
-        }
-        add(&mut sums, &stream[at + RECORD..end]);
-    }
-    stream
 }
 
 /// The tools of stock ZFS read our streams.
@@ -610,7 +543,7 @@ fn a_package_brings_user_properties_along() {
         let mut source = package.as_slice();
         let received = two
             .vault
-            .receive(&into("vault/w"), &|_| Vec::new(), &mut source)
+            .receive(&into("vault/w"), &|_, _| Vec::new(), &mut source)
             .expect("received");
         assert_eq!(received.snapshots, [snapshot("vault/w@first")]);
         let note = ("org.example:note".to_owned(), "kept".to_owned());

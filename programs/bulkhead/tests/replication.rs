@@ -447,3 +447,42 @@ fn a_copy_takes_the_place_of_its_lost_original() {
     near.machine
         .refused("replicate run tank/v", 4, "was promoted");
 }
+
+/// A shared file system is replicated with those below it. The copies are not shared until they are promoted.
+#[test]
+fn file_systems_are_replicated_and_their_copies_are_shared_when_they_are_promoted() {
+    const SHARE: &str = "rw=127.0.0.0/8,insecure";
+    let pair = Pair::new();
+    let (near, far) = (&pair.near.machine, &pair.far.machine);
+    near.ok(&format!("filesystem create tank/home --share {SHARE}"));
+    near.ok("filesystem create tank/home/ann --owner 1000 --mode 0700");
+    let (address, print) = (&pair.address, &pair.far_print);
+    near.ok(&format!(
+        "replicate set tank/home --to {address} --peer {print} --into tank/from/home"
+    ));
+    pair.accept("tank/from");
+    near.ok("replicate run tank/home");
+    near.ok("replicate run tank/home");
+    let names = ["tank/from/home", "tank/from/home/ann"];
+    let shares = || {
+        let show = |name| far.ok(&format!("filesystem show {name} --json")).json();
+        names.map(|name| show(name)["share"]["value"].clone())
+    };
+    assert_eq!(shares(), ["off", "off"]);
+    for name in names {
+        assert_eq!(pair.snapshots(&pair.far, name).len(), 1);
+        far.ok(&format!("filesystem check {name}"));
+    }
+    far.ok(&format!("filesystem set tank/from/home sharenfs={SHARE}"));
+    near.refused(
+        "replicate run tank/home",
+        5,
+        "would change under its clients",
+    );
+    far.ok("filesystem set tank/from/home sharenfs=off");
+
+    far.refused("replicate promote tank/from", 6, &format!("nfs:{SHARE}"));
+    far.ok("replicate promote tank/from --original-is-lost");
+    assert_eq!(shares(), [SHARE, SHARE]);
+    near.refused("replicate run tank/home", 4, "was promoted");
+}

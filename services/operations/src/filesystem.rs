@@ -225,33 +225,29 @@ fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
     Ok(Done::changed(format!("created file system {name}")))
 }
 
-/// The shares of a pool, and whose keys are missing.
-struct Known {
-    shares: BTreeMap<String, String>,
-    locked: BTreeSet<String>,
+/// The shares of a pool.
+pub struct Shares(BTreeMap<String, String>);
+
+/// Reads them.
+pub fn shares(context: &Context<'_>) -> Result<Shares, Failure> {
+    let all = context.pool.user_properties(SHARE);
+    let all = all.map_err(failures::dataset)?.into_iter();
+    let shares = all.filter_map(|(dataset, mut own)| Some((dataset, own.remove(SHARE)?)));
+    Ok(Shares(shares.collect()))
 }
 
-impl Known {
-    fn of(context: &Context<'_>) -> Result<Self, Failure> {
-        let all = context.pool.user_properties(SHARE);
-        let all = all.map_err(failures::dataset)?.into_iter();
-        let shares = all.filter_map(|(dataset, mut own)| Some((dataset, own.remove(SHARE)?)));
-        let keys = context.pool.encrypted_datasets();
-        let keys = keys.map_err(failures::dataset)?.into_iter();
-        Ok(Self {
-            shares: shares.collect(),
-            locked: keys
-                .filter(|key| !key.loaded)
-                .map(|key| key.dataset)
-                .collect(),
-        })
+impl Shares {
+    /// How a file system is shared; nothing if it is not, or if it is none.
+    pub fn of(&self, info: &DatasetInfo) -> Option<String> {
+        let share = self.share(&info.name).value;
+        (is_meant(&info) && share != OFF).then_some(share)
     }
 
     /// How a dataset is shared: by the nearest share at or above it.
     fn share(&self, dataset: &str) -> ShareView {
         let mut at = Some(dataset);
         while let Some(name) = at {
-            if let Some(value) = self.shares.get(name) {
+            if let Some(value) = self.0.get(name) {
                 return ShareView {
                     problem: Share::parse(value).err().map(|error| error.to_string()),
                     value: value.clone(),
@@ -267,21 +263,34 @@ impl Known {
     }
 }
 
+/// Datasets whose keys are missing.
+fn locked(context: &Context<'_>) -> Result<BTreeSet<String>, Failure> {
+    let keys = context.pool.encrypted_datasets();
+    let keys = keys.map_err(failures::dataset)?.into_iter();
+    let locked = keys.filter(|key| !key.loaded);
+    Ok(locked.map(|key| key.dataset).collect())
+}
+
 /// Who uses a file system over the network, in words.
 pub fn clients(context: &Context<'_>, name: &VolumeName) -> Vec<String> {
     context.hooks.users_of(&Used::Volume(name))
 }
 
-fn view(context: &Context<'_>, info: &DatasetInfo, known: &Known) -> Option<FilesystemView> {
+fn view(
+    context: &Context<'_>,
+    info: &DatasetInfo,
+    shares: &Shares,
+    locked: &BTreeSet<String>,
+) -> Option<FilesystemView> {
     let name: VolumeName = info.name.parse().ok()?;
     Some(FilesystemView {
         clients: clients(context, &name),
         name,
-        locked: known.locked.contains(&info.name),
+        locked: locked.contains(&info.name),
         used: info.used.get(),
         available: info.available.get(),
         referenced: info.referenced.get(),
-        share: known.share(&info.name),
+        share: shares.share(&info.name),
         origin: info.origin.clone(),
         space: volume::space(info),
         properties: BTreeMap::new(),
@@ -297,16 +306,16 @@ fn list(context: &Context<'_>) -> Result<Answer, Failure> {
         .pool
         .datasets(context.pool.name().into(), Snapshots::Skip);
     let all = all.map_err(failures::dataset)?;
-    let known = Known::of(context)?;
+    let (shares, locked) = (shares(context)?, locked(context)?);
     let views = all.iter().filter(is_meant);
-    let views = views.filter_map(|info| view(context, info, &known));
+    let views = views.filter_map(|info| view(context, info, &shares, &locked));
     Ok(Answer::Filesystems(views.collect()))
 }
 
 fn show(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
     let info = look(context, name)?;
-    let known = Known::of(context)?;
-    let view = view(context, &info, &known).ok_or_else(|| no_filesystem(name.as_str()))?;
+    let view = view(context, &info, &shares(context)?, &locked(context)?);
+    let view = view.ok_or_else(|| no_filesystem(name.as_str()))?;
     let properties = volume::properties(context, &Dataset::Volume(name.clone()))?;
     Ok(Answer::Filesystem(Box::new(FilesystemView {
         properties,
@@ -328,8 +337,8 @@ pub fn refuse_shared(context: &Context<'_>, name: &VolumeName) -> Result<(), Fai
     if file_systems.peek().is_none() {
         return Ok(());
     }
-    let known = Known::of(context)?;
-    let Some(shared) = file_systems.find(|info| known.share(&info.name).value != OFF) else {
+    let shares = shares(context)?;
+    let Some((shared, share)) = file_systems.find_map(|info| Some((info, shares.of(info)?))) else {
         return Ok(());
     };
     let users = shared.name.parse().map(|name| clients(context, &name));
@@ -338,11 +347,26 @@ pub fn refuse_shared(context: &Context<'_>, name: &VolumeName) -> Result<(), Fai
         [] => String::new(),
         users => format!(", and in use by {}", users.join(", ")),
     };
-    let share = known.share(&shared.name).value;
     let message = format!("{} is shared with {share}{by}", shared.name);
     Err(Failure::new(FailureKind::Busy, message).advise(format!(
         "end that first: `bulkhead filesystem set {} sharenfs=off`; or add --in-use",
         shared.name
+    )))
+}
+
+/// Refuses to have a stream change what is in a file system that is shared.
+pub fn refuse_change_under_clients(
+    context: &Context<'_>,
+    info: &DatasetInfo,
+) -> Result<(), Failure> {
+    let Some(share) = shares(context)?.of(info) else {
+        return Ok(());
+    };
+    let name = &info.name;
+    let message =
+        format!("{name} is shared with {share}, and its files would change under its clients");
+    Err(Failure::new(FailureKind::Busy, message).advise(format!(
+        "`bulkhead filesystem set {name} sharenfs=off` ends that; or receive into another name"
     )))
 }
 

@@ -15,13 +15,13 @@ use control::transfer::{InterruptedView, SendWhat, TransferView};
 use control::{Answer, Failure, FailureKind};
 use engine::dataset::{DatasetError, DatasetErrorKind, Value};
 use engine::transfer::{
-    Base, ReceiveSpec, Received, SendForm, SendSpec, TransferError, TransferErrorKind,
+    Base, Contents, ReceiveSpec, Received, SendForm, SendSpec, TransferError, TransferErrorKind,
 };
 use send_stream::StreamErrorKind;
 use units::VolumeName;
 
 use super::documents::{Documents, Edits, export_document, new_identity};
-use super::{Context, failures, volume};
+use super::{Context, failures, filesystem, volume};
 use crate::stream::{Meter, Stream};
 
 /// What stands before the names of our own properties that came with a volume from elsewhere: kept,
@@ -175,7 +175,8 @@ fn receive(
     }))
 }
 
-/// Receives what `source` has. The new volume gets an identity of its own and no exports.
+/// Receives what `source` has. A new volume gets an identity of its own and no exports. A new file system is not shared, whatever is
+/// above it.
 pub fn receive_from(
     context: &Context<'_>,
     request: &Receive,
@@ -192,13 +193,15 @@ pub fn receive_from(
         resumable: request.resumable,
     };
     let (name, identity) = new_identity()?;
-    let initial = |said: &[(String, String)]| {
+    let initial = |contents: Contents, said: &[(String, String)]| {
+        let own = match contents {
+            Contents::Volume => identity.clone().map(|text| (name.clone(), text)),
+            Contents::FileSystem => {
+                Some((filesystem::SHARE.to_owned(), filesystem::OFF.to_owned()))
+            }
+        };
         let mut initial = volume::values(&kept(said));
-        initial.extend(
-            identity
-                .clone()
-                .map(|text| (name.clone(), Value::Text(text))),
-        );
+        initial.extend(own.map(|(name, text)| (name, Value::Text(text))));
         initial
     };
     let received = context.pool.receive(&spec, &initial, source);
@@ -212,7 +215,7 @@ pub fn receive_from(
     Ok(received)
 }
 
-/// Nobody may use the volume, and nothing of it may be in its log only. Whether it is a new one.
+/// Nobody may use what is received, and nothing of it may be in its log only. Whether it is new.
 fn prepare(context: &Context<'_>, request: &Receive) -> Result<bool, Failure> {
     let name = &request.volume;
     if request.parents {
@@ -230,6 +233,8 @@ fn prepare(context: &Context<'_>, request: &Receive) -> Result<bool, Failure> {
     if is_new {
         return Ok(true);
     }
+    let info = context.pool.dataset(name.into());
+    filesystem::refuse_change_under_clients(context, &info.map_err(failures::dataset)?)?;
     let all = context.all()?;
     let mut of_it = all.volumes().filter(|facts| facts.name == *name);
     let is_exported = |facts| !export_document(facts).is_ok_and(|d| d.is_empty());
@@ -239,7 +244,7 @@ fn prepare(context: &Context<'_>, request: &Receive) -> Result<bool, Failure> {
         return Err(Failure::new(FailureKind::Busy, message)
             .advise("unmap or unexport it first, or receive into another volume"));
     }
-    context.hooks.close(name);
+    drop(context.close(name));
     if context
         .pool
         .is_unreplayed(name)

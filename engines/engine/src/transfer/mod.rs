@@ -5,6 +5,7 @@ mod error;
 use units::{NameError, SnapshotName, VolumeName};
 
 pub use error::{TransferError, TransferErrorKind};
+pub use send_stream::Contents;
 
 use crate::dataset::Value;
 
@@ -128,7 +129,7 @@ impl Bookmark {
 /// Where a stream goes.
 #[derive(Clone, Debug)]
 pub struct ReceiveSpec {
-    /// The volume, which a whole stream makes, and an incremental one changes.
+    /// The volume or file system, which a whole stream makes, and an incremental one changes.
     pub volume: VolumeName,
     /// The snapshot's last part; none takes the stream's.
     pub tag: Option<String>,
@@ -138,9 +139,9 @@ pub struct ReceiveSpec {
     pub resumable: bool,
 }
 
-/// What a new volume has from the beginning, made of its user properties at the sender, which only some
+/// What a new volume or file system has from the beginning, made of its user properties at the sender, which only some
 /// streams have.
-pub type Initial<'a> = &'a dyn Fn(&[(String, String)]) -> Vec<(String, Value)>;
+pub type Initial<'a> = &'a dyn Fn(Contents, &[(String, String)]) -> Vec<(String, Value)>;
 
 /// What a receive made.
 #[derive(Clone, Debug, Default)]

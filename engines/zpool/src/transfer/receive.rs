@@ -1,4 +1,4 @@
-//! Receiving a stream as a snapshot of a volume. Every record is checked before the library, which
+//! Receiving a stream as a snapshot of a volume or a file system. Every record is checked before the library, which
 //! trusts streams, gets to see it.
 
 use std::fs::File;
@@ -32,7 +32,7 @@ const PACKAGE_SNAPSHOTS_MAX: usize = 10_000;
 const RECORD_WORDS: usize = RECORD_BYTES / 8;
 
 impl Pool {
-    /// A package of `zfs send -p` or `-R`: a list, then the streams of one volume.
+    /// A package of `zfs send -p` or `-R`: a list, then the streams of one volume or file system.
     fn receive_package(
         &self,
         spec: &ReceiveSpec,
@@ -52,12 +52,11 @@ impl Pool {
         if next(source)?.is_some() {
             return Err(refuse(StreamErrorKind::Malformed("its list has no end")));
         }
-        let initial = initial(&received.properties);
         let mut dataset: Option<String> = None;
         while let Some(begin) = next(source)? {
             let of = begin.to_name.split('@').next().unwrap_or_default();
             if dataset.get_or_insert_with(|| of.to_owned()) != of {
-                let what = "holds several volumes";
+                let what = "holds several volumes or file systems";
                 return Err(refuse(StreamErrorKind::Unsupported(what)));
             }
             if received.snapshots.len() == PACKAGE_SNAPSHOTS_MAX {
@@ -69,6 +68,7 @@ impl Pool {
                 tag: spec.tag.clone().filter(|_| received.snapshots.is_empty()),
                 ..spec.clone()
             };
+            let initial = initial(begin.contents, &received.properties);
             let (snapshot, passed) = self.receive_one(&one, &begin, &initial, source)?;
             received.snapshots.push(snapshot);
             received.bytes += size_of_stream(&begin, passed);
@@ -190,7 +190,8 @@ impl Receiving for Pool {
         let begin = Begin::read(source).map_err(|error| in_stream(spec, error))?;
         match begin.header {
             HeaderKind::Snapshot => {
-                let (snapshot, passed) = self.receive_one(spec, &begin, &initial(&[]), source)?;
+                let initial = initial(begin.contents, &[]);
+                let (snapshot, passed) = self.receive_one(spec, &begin, &initial, source)?;
                 Ok(Received {
                     snapshots: vec![snapshot],
                     bytes: size_of_stream(&begin, passed),

@@ -1,4 +1,4 @@
-//! Replication: volumes of this pool are sent to another appliance's, from time to time, over TLS.
+//! Replication: volumes and file systems of this pool are sent to another appliance's, from time to time, over TLS.
 //!
 //! What is replicated, and who may replicate into the pool, stands in the pool's properties, so
 //! that it goes on with whichever head serves the pool. `documents` reads and writes those;
@@ -33,6 +33,9 @@ use units::{SnapshotName, VolumeName};
 
 use crate::Context;
 use crate::documents::Documents;
+
+/// How a file system's original is shared: the rule of `sharenfs` that holds for it. Never a property of the original itself.
+const SHARE_PROPERTY: &str = "bulkhead:share";
 
 /// Whether a snapshot is called as those are that replication makes, finds again and destroys.
 pub fn is_own(name: &SnapshotName) -> bool {

@@ -14,18 +14,31 @@ use control::replication::{
 };
 use control::{Answer, Failure, FailureKind};
 use engine::dataset::Value;
+use nfs::sharenfs::Share;
 use units::{IscsiName, VolumeName};
 
-use super::{copies, now_unix_s, receiver};
-use crate::Context;
+use super::{SHARE_PROPERTY, copies, now_unix_s, receiver};
 use crate::documents::{self, All, Documents, Edits, Own};
 use crate::transfer::SOURCE_PREFIX;
+use crate::{Context, filesystem};
 
 /// A copy that replication made, and what its original said of itself.
 pub(super) struct Replica {
     pub(super) name: VolumeName,
     /// The original's own properties, by the names that they had there.
     original: Own,
+}
+
+impl Replica {
+    fn is_of_files(&self) -> bool {
+        self.original.contains_key(SHARE_PROPERTY)
+    }
+
+    /// How the original file system was shared. What a sender says is understood, or has no effect.
+    fn share(&self) -> Option<&String> {
+        let share = self.original.get(SHARE_PROPERTY);
+        share.filter(|text| matches!(Share::parse(text), Ok(Some(_))))
+    }
 }
 
 /// What will be changed, and what is to be told of it.
@@ -68,6 +81,9 @@ pub fn perform(
         .iter()
         .filter_map(|replica| reserve(context, replica).err())
         .collect();
+    for replica in &replicas {
+        share(context, replica)?;
+    }
     context.edit_all(plan.edits)?;
     context.hooks.exports_changed()?;
     let mut text = told(dataset, replicas.len(), &plan.exports, &plan.targets, &age);
@@ -111,12 +127,27 @@ pub(super) fn replicas(context: &Context<'_>, dataset: &str) -> Result<Vec<Repli
             .into_iter()
             .map(|(name, value)| (name.replacen(SOURCE_PREFIX, PROPERTY_PREFIX, 1), value))
             .collect();
-        if is_below(name.as_str(), dataset) && original.contains_key(IDENTITY_PROPERTY) {
+        let is_replica = [IDENTITY_PROPERTY, SHARE_PROPERTY]
+            .iter()
+            .any(|property| original.contains_key(*property));
+        if is_below(name.as_str(), dataset) && is_replica {
             replicas.push(Replica { name, original });
         }
     }
     replicas.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(replicas)
+}
+
+/// Shares a file system as its original was. This comes before it is promoted: after a kill in between, the next attempt does both.
+fn share(context: &Context<'_>, replica: &Replica) -> Result<(), Failure> {
+    let Some(share) = replica.share() else {
+        return Ok(());
+    };
+    let values = [(filesystem::SHARE.to_owned(), Value::Text(share.clone()))];
+    let set = context
+        .pool
+        .set_dataset_properties((&replica.name).into(), &values);
+    set.map_err(crate::dataset_failure)
 }
 
 /// Sets aside for the copy what was set aside for its original; else the command that would. This
@@ -185,10 +216,13 @@ fn facts_of(replica: &Replica) -> VolumeFacts {
 /// Where the copy would be served; nothing if what it was told cannot be read.
 pub(super) fn places_of(replica: &Replica) -> Vec<String> {
     let document = facts_of(replica).export.and_then(Result::ok);
-    document
-        .as_ref()
-        .map(VolumeDocument::places)
+    let places = document.as_ref().map(VolumeDocument::places);
+    let share = replica.share().map(|share| format!("nfs:{share}"));
+    places
         .unwrap_or_default()
+        .into_iter()
+        .chain(share)
+        .collect()
 }
 
 /// Decides everything before anything is changed.
@@ -201,6 +235,11 @@ fn plan(root: &str, all: &All, replicas: &[Replica], now: u64) -> Result<Plan, F
     let mut new_targets: BTreeMap<IscsiName, TargetDocument> = BTreeMap::new();
     for replica in replicas {
         let name = &replica.name;
+        if replica.is_of_files() {
+            plan.exports.extend(places_of(replica));
+            plan.edits.push((name.to_string(), edits(replica, now)));
+            continue;
+        }
         let facts = facts_of(replica);
         let read =
             |sentence: String| Failure::new(FailureKind::Failed, format!("{name}: {sentence}"));
@@ -321,7 +360,7 @@ fn unconfirmed(replicas: &[Replica], plan: &Plan, age: &str) -> Failure {
         false => plan.exports.join(" "),
     };
     let message = format!(
-        "{count} volume(s) with {age} would become the disks that their originals are: {places}"
+        "{count} volume(s) and file system(s) with {age} would take the place of their originals: {places}"
     );
     Failure::new(FailureKind::NeedsConfirmation, message).advise(
         "two machines that serve the same disk destroy its data: if the originals are served \
@@ -336,7 +375,7 @@ fn told(
     targets: &[String],
     age: &str,
 ) -> String {
-    let mut text = format!("promoted {count} volume(s) of {dataset}, {age}");
+    let mut text = format!("promoted {count} volume(s) and file system(s) of {dataset}, {age}");
     if !exports.is_empty() {
         text.push_str(&format!("; exported as {}", exports.join(" ")));
     }

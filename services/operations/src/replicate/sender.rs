@@ -21,12 +21,12 @@ use units::{SnapshotName, VolumeName};
 
 use super::documents;
 use super::key;
-use super::now_unix_s;
 use super::under_way::Turn;
 use super::wire::{self, FromReceiver, FromSender, Offer, Present};
-use crate::Context;
+use super::{SHARE_PROPERTY, now_unix_s};
 use crate::documents::{Documents, target_document};
 use crate::stream::Meter;
+use crate::{Context, filesystem};
 
 /// What begins the names of snapshots that replication makes; seconds since 1970 follow.
 pub const TAG_PREFIX: &str = "repl-";
@@ -135,15 +135,18 @@ fn name(volume: &VolumeName, tag: &str) -> Result<SnapshotName, Failure> {
     full.map_err(|error: units::NameError| Failure::usage(error.to_string()))
 }
 
-/// The volume, or those below the dataset.
+/// The volume or file system, and those below the dataset. A file system that nobody shares only holds what is below it.
 fn volumes_of(context: &Context<'_>, dataset: &VolumeName) -> Result<Vec<VolumeName>, Failure> {
     let all = context.pool.datasets(dataset.into(), Snapshots::Skip);
     let all = all.map_err(crate::dataset_failure)?;
-    let volumes = all.iter().filter(|info| info.volume.is_some());
+    let shares = filesystem::shares(context)?;
+    let volumes = all
+        .iter()
+        .filter(|info| info.volume.is_some() || shares.of(info).is_some());
     let volumes: Vec<VolumeName> = volumes.filter_map(|info| info.name.parse().ok()).collect();
     match volumes.is_empty() {
         true => Err(Failure::not_found(format!(
-            "there is no volume below {dataset}"
+            "there is neither a volume nor a shared file system at or below {dataset}"
         ))),
         false => Ok(volumes),
     }
@@ -395,6 +398,7 @@ impl One<'_> {
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
         found.extend(self.reserved()?);
+        found.extend(self.share()?);
         let mut facts = all.volumes();
         let export = facts.find(|facts| facts.name == *self.volume);
         let export = export.and_then(|facts| facts.export.as_ref()?.as_ref().ok());
@@ -416,6 +420,14 @@ impl One<'_> {
             }
         }
         Ok(found)
+    }
+
+    /// How the file system is shared: no stream says so.
+    fn share(&self) -> Result<Option<(String, String)>, Failure> {
+        let info = self.context.pool.dataset(self.volume.into());
+        let info = info.map_err(crate::dataset_failure)?;
+        let share = filesystem::shares(self.context)?.of(&info);
+        Ok(share.map(|share| (SHARE_PROPERTY.to_owned(), share)))
     }
 
     /// The space that is set aside for the volume: no stream says so.

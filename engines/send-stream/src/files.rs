@@ -1,0 +1,237 @@
+//! Lets the records of a file system's stream through, one by one, each checked before it is passed on.
+//!
+//! A file system has any number of objects, which come in the order of their numbers: each is described, and what is in it follows. So only the
+//! newest one has to be remembered. What is *in* the objects is not looked at here.
+
+use std::ops::Range;
+
+use crate::begin::Begin;
+use crate::error::StreamErrorKind as Kind;
+use crate::guard::{
+    BLOCK_BYTES_MIN, Limits, OBJECT_BYTES_MAX, RANGE_OBJECTS, Step, TO_THE_END, check_embedded,
+    check_kinds, stored_length,
+};
+use crate::record::{Record, kind};
+
+/// The object by which everything else is found.
+const MASTER_NODE: u64 = 1;
+/// Numbers of objects.
+const OBJECTS: Range<u64> = MASTER_NODE..1 << 48;
+/// Places of 512 bytes in a block of objects. No object reaches into the next block.
+const SLOTS: u64 = 32;
+const SLOT_BYTES: u32 = 512;
+/// What an object has in its place besides attributes, at least.
+const HEAD_BYTES: u32 = 192;
+/// Contents of files, the only ones that are sent compressed.
+const CONTENTS: u32 = 19;
+/// Types of attributes: none, those from before 2010, and those since.
+const NO_ATTRIBUTES: u32 = 0;
+const OLD_ATTRIBUTES: u32 = 17;
+const ATTRIBUTES: u32 = 44;
+const TABLE_OF_USERS_SIZE: u32 = 36;
+
+/// Types of objects that file systems have.
+const fn is_of_files(object_type: u32) -> bool {
+    matches!(object_type, 18..=22 | 25..=27 | 33..=36 | 40 | 44..=47)
+}
+
+/// The newest object.
+#[derive(Clone, Copy)]
+struct Object {
+    number: u64,
+    object_type: u32,
+    block: u64,
+    has_attributes: bool,
+}
+
+/// What the records so far said.
+pub struct FilesGuard {
+    limits: Limits,
+    object: Option<Object>,
+    /// No object below comes any more.
+    next: u64,
+    /// The place in the newest object that a receive would be resumed at; it only moves forward.
+    offset: u64,
+}
+
+impl FilesGuard {
+    pub fn new(begin: &Begin) -> Self {
+        Self {
+            limits: Limits::of(begin),
+            object: None,
+            next: OBJECTS.start,
+            offset: 0,
+        }
+    }
+
+    pub fn check(&mut self, record: &Record) -> Result<Step, Kind> {
+        match record.kind() {
+            kind::OBJECT => self.object(record),
+            kind::FREEOBJECTS => free_objects(record),
+            kind::WRITE => self.write(record),
+            kind::WRITE_EMBEDDED => self.write_embedded(record),
+            kind::FREE => self.free(record),
+            kind::SPILL => self.spill(record),
+            kind::OBJECT_RANGE => self.object_range(record),
+            kind::END => Ok(Step::END),
+            _ => Err(Kind::Unsupported(
+                "has records that a file system does not have",
+            )),
+        }
+    }
+
+    /// The object that a record is about, which has to be the newest.
+    fn newest(&self, number: u64) -> Result<Object, Kind> {
+        let newest = self.object.filter(|object| object.number == number);
+        newest.ok_or(Kind::Malformed(
+            "an object is used where it is not described",
+        ))
+    }
+
+    fn object(&mut self, record: &Record) -> Result<Step, Kind> {
+        let (number, object_type) = (record.u64(8), record.u32(16));
+        let block = u64::from(record.u32(24));
+        let slots = u64::from(record.u8(34).max(1));
+        if !OBJECTS.contains(&number) || number % SLOTS + slots > SLOTS {
+            return Err(Kind::Malformed("an object is in an impossible place"));
+        }
+        if number < self.next {
+            return Err(Kind::Malformed("its records are out of order"));
+        }
+        if !is_of_files(object_type) || record.u8(35) & !1 != 0 {
+            return Err(Kind::Malformed("an object has the wrong type"));
+        }
+        if !(BLOCK_BYTES_MIN..=self.limits.block_bytes_max).contains(&block)
+            || block % BLOCK_BYTES_MIN != 0
+        {
+            return Err(Kind::Malformed("an object has an impossible block size"));
+        }
+        check_kinds(record)?;
+        let payload = self.check_attributes(record, slots)?;
+        self.limits.check_structure(record, block)?;
+        self.object = Some(Object {
+            number,
+            object_type,
+            block,
+            has_attributes: record.u32(20) == ATTRIBUTES,
+        });
+        (self.next, self.offset) = (number + slots, 0);
+        Ok(Step::with(payload.into()))
+    }
+
+    /// How many bytes of attributes follow.
+    fn check_attributes(&self, record: &Record, slots: u64) -> Result<u32, Kind> {
+        let (of_type, length, raw_length) = (record.u32(20), record.u32(28), record.u32(36));
+        let room = slots as u32 * SLOT_BYTES - HEAD_BYTES;
+        let is_known = matches!(
+            of_type,
+            OLD_ATTRIBUTES | ATTRIBUTES | TABLE_OF_USERS_SIZE | NO_ATTRIBUTES
+        );
+        let fits = match self.limits.raw {
+            true => raw_length >= length && raw_length <= room && raw_length % 8 == 0,
+            false => raw_length == 0 && length <= room,
+        };
+        if !is_known || !fits || (of_type == NO_ATTRIBUTES) != (length == 0) {
+            return Err(Kind::Malformed("an object has impossible attributes"));
+        }
+        Ok(match self.limits.raw {
+            true => raw_length,
+            false => length.next_multiple_of(8),
+        })
+    }
+
+    /// Checks the place of a block of `length` bytes.
+    fn check_place(&mut self, number: u64, offset: u64, length: u64) -> Result<Object, Kind> {
+        let object = self.newest(number)?;
+        let end = offset.checked_add(length);
+        let in_range = end.is_some_and(|end| end <= OBJECT_BYTES_MAX);
+        let is_alone = object.block.is_power_of_two() || offset == 0;
+        if length != object.block || offset % object.block != 0 || !in_range || !is_alone {
+            return Err(Kind::Malformed("a block is in an impossible place"));
+        }
+        if offset < self.offset {
+            return Err(Kind::Malformed("its records are out of order"));
+        }
+        self.offset = offset;
+        Ok(object)
+    }
+
+    fn write(&mut self, record: &Record) -> Result<Step, Kind> {
+        let (offset, length) = (record.u64(24), record.u64(32));
+        let object = self.check_place(record.u64(8), offset, length)?;
+        if record.u32(16) != object.object_type || record.u8(49) & !3 != 0 {
+            return Err(Kind::Malformed("a block has the wrong type"));
+        }
+        let may_be_compressed = self.limits.raw || object.object_type == CONTENTS;
+        let stored = stored_length(
+            (record.u8(50), record.u64(96)),
+            length,
+            self.limits.raw,
+            may_be_compressed,
+        )?;
+        Ok(Step::with(stored))
+    }
+
+    fn write_embedded(&mut self, record: &Record) -> Result<Step, Kind> {
+        let (offset, length) = (record.u64(16), record.u64(24));
+        let object = self.check_place(record.u64(8), offset, length)?;
+        check_embedded(record, &self.limits, object.block)
+    }
+
+    fn free(&self, record: &Record) -> Result<Step, Kind> {
+        let (offset, length) = (record.u64(16), record.u64(24));
+        let block = self.newest(record.u64(8))?.block;
+        let to_the_end = length == TO_THE_END;
+        let in_range = to_the_end || offset.checked_add(length).is_some();
+        let aligned = offset % block == 0 && (to_the_end || length % block == 0);
+        if !in_range || !aligned {
+            return Err(Kind::Malformed("it frees an impossible range"));
+        }
+        Ok(Step::with(0))
+    }
+
+    /// Attributes that do not fit beside an object.
+    fn spill(&self, record: &Record) -> Result<Step, Kind> {
+        /// `DRR_SPILL_UNMODIFIED`.
+        const FLAGS: u8 = 1 << 2;
+        let (length, compression, stored) = (record.u64(16), record.u8(33), record.u64(40));
+        let object = self.newest(record.u64(8))?;
+        let limit = self.limits.block_bytes_max;
+        if !object.has_attributes
+            || record.u8(32) & !FLAGS != 0
+            || !(BLOCK_BYTES_MIN..=limit).contains(&length)
+            || length % BLOCK_BYTES_MIN != 0
+        {
+            return Err(Kind::Malformed("a block of attributes is impossible"));
+        }
+        if !self.limits.raw {
+            return match (compression, stored) {
+                (0, 0) => Ok(Step::with(length)),
+                _ => Err(Kind::Malformed("a block of attributes is compressed")),
+            };
+        }
+        if record.u32(84) != ATTRIBUTES {
+            return Err(Kind::Malformed("a block of attributes has the wrong type"));
+        }
+        stored_length((compression, stored), length, true, true).map(Step::with)
+    }
+
+    fn object_range(&self, record: &Record) -> Result<Step, Kind> {
+        let (first, count) = (record.u64(8), record.u64(16));
+        if !self.limits.raw || first % RANGE_OBJECTS != 0 || count != RANGE_OBJECTS {
+            return Err(Kind::Malformed("a range of objects is impossible"));
+        }
+        Ok(Step::with(0))
+    }
+}
+
+fn free_objects(record: &Record) -> Result<Step, Kind> {
+    let (first, count) = (record.u64(8), record.u64(16));
+    let Some(end) = first.checked_add(count) else {
+        return Err(Kind::Malformed("a range of objects has no end"));
+    };
+    if (first..end).contains(&MASTER_NODE) {
+        return Err(Kind::Malformed("it takes away what everything is found by"));
+    }
+    Ok(Step::with(0))
+}
