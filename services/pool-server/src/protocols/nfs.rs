@@ -250,8 +250,10 @@ impl Protocol for Server {
             return;
         }
         let mut desired = state.desired.clone();
-        let closed = desired.shared.extract_if(.., |one| is_meant(&one.name));
-        let aside = closed.map(|one| (one.name, one.files.id()));
+        let shared = desired.shared.into_iter();
+        let (closed, shared): (Vec<_>, Vec<_>) = shared.partition(|one| is_meant(&one.name));
+        desired.shared = shared;
+        let aside = closed.into_iter().map(|one| (one.name, one.files.id()));
         state.aside.extend(aside);
         desired.closed = state.aside.values().copied().collect();
         self.apply_what_can_be(state, desired);
