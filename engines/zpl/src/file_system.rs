@@ -16,7 +16,7 @@ use crate::convert::{attributes_of, entry_object, failure, flag};
 use crate::locks::ObjectLocks;
 use crate::objects::{Facts, ObjectError, Objects, Stored, Text};
 use crate::quotas::{Payers, Quotas};
-use crate::receipts::Receipts;
+use crate::receipts::{Noted, Receipts};
 
 /// Bytes of a name.
 pub const NAME_BYTES_MAX: usize = 255;
@@ -74,8 +74,21 @@ impl<O: Objects> Zpl<O> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn lock_receipts(&self) -> MutexGuard<'_, Receipts> {
+    fn lock_receipts(&self) -> MutexGuard<'_, Receipts> {
         self.receipts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Prepares to keep a receipt. The names are locked until it [is kept](Self::keep_receipt).
+    pub(crate) fn note(&self, receipt: Option<&Receipt>) -> Done<Option<Noted>> {
+        let noted = receipt.map(|receipt| self.lock_receipts().note(&self.objects, receipt));
+        noted.transpose().map_err(failure)
+    }
+
+    /// Its change was made.
+    pub(crate) fn keep_receipt(&self, noted: Option<Noted>) {
+        if let Some(noted) = noted {
+            self.lock_receipts().keep_noted(&noted);
+        }
     }
 
     fn lock_holds(&self) -> MutexGuard<'_, HashMap<u64, u32>> {
@@ -330,7 +343,7 @@ impl<O: Objects> FileSystem for Zpl<O> {
     }
 
     fn receipt(&self, place: &Place) -> Option<Receipt> {
-        self.find_receipt(place)
+        self.lock_receipts().find(place)
     }
 
     fn read_link(&self, node: Node) -> Done<Vec<u8>> {

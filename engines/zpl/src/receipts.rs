@@ -3,10 +3,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use file_system::{Done, Place, Receipt};
+use file_system::{Place, Receipt};
 
-use crate::convert::failure;
-use crate::file_system::Zpl;
 use crate::objects::{ObjectError, Objects, Step};
 
 /// Entries: more than a few clients have requests under way.
@@ -79,7 +77,33 @@ impl Receipts {
         Ok(receipts)
     }
 
-    fn find(&self, place: &Place) -> Option<Receipt> {
+    /// Prepares to keep a receipt. Nothing else is prepared until it is kept, or its change failed.
+    pub(crate) fn note<O: Objects>(
+        &mut self,
+        objects: &O,
+        receipt: &Receipt,
+    ) -> Result<Noted, ObjectError> {
+        if self.object == 0 {
+            self.object = objects.make_receipts()?;
+        }
+        let mut bytes = [0; ENTRY_BYTES];
+        bytes[..Receipt::BYTES].copy_from_slice(&receipt.to_bytes());
+        bytes[Receipt::BYTES..].copy_from_slice(&USED.to_be_bytes());
+        Ok(Noted {
+            object: self.object,
+            entry: self.entry_for(&receipt.place),
+            receipt: *receipt,
+            bytes,
+        })
+    }
+
+    /// Its change was made.
+    pub(crate) fn keep_noted(&mut self, noted: &Noted) {
+        self.keep(noted.entry, noted.receipt);
+    }
+
+    /// The last receipt of a place.
+    pub(crate) fn find(&self, place: &Place) -> Option<Receipt> {
         self.places.get(place).map(|kept| kept.receipt)
     }
 
@@ -110,40 +134,6 @@ impl Receipts {
             self.by_age.remove(&before.age);
         }
         self.by_age.insert(age, receipt.place);
-    }
-}
-
-impl<O: Objects> Zpl<O> {
-    /// Prepares to keep a receipt. The names are locked until it [is kept](Self::keep_receipt).
-    pub(crate) fn note(&self, receipt: Option<&Receipt>) -> Done<Option<Noted>> {
-        let Some(receipt) = receipt else {
-            return Ok(None);
-        };
-        let mut receipts = self.lock_receipts();
-        if receipts.object == 0 {
-            receipts.object = self.objects.make_receipts().map_err(failure)?;
-        }
-        let mut bytes = [0; ENTRY_BYTES];
-        bytes[..Receipt::BYTES].copy_from_slice(&receipt.to_bytes());
-        bytes[Receipt::BYTES..].copy_from_slice(&USED.to_be_bytes());
-        Ok(Some(Noted {
-            object: receipts.object,
-            entry: receipts.entry_for(&receipt.place),
-            receipt: *receipt,
-            bytes,
-        }))
-    }
-
-    /// Its change was made.
-    pub(crate) fn keep_receipt(&self, noted: Option<Noted>) {
-        if let Some(noted) = noted {
-            self.lock_receipts().keep(noted.entry, noted.receipt);
-        }
-    }
-
-    /// As [`FileSystem::receipt`](file_system::FileSystem::receipt).
-    pub(crate) fn find_receipt(&self, place: &Place) -> Option<Receipt> {
-        self.lock_receipts().find(place)
     }
 }
 
