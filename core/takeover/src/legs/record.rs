@@ -220,6 +220,36 @@ impl Record {
         self.divergent.insert(disk);
     }
 
+    /// A person gave up what is on a disk that is not current, or on the one that took its place: everything is copied to it. So it is to
+    /// one that was none of the pool's until then.
+    pub(super) fn give_up(&mut self, disk: DiskId) {
+        if self.current.contains_key(&disk) {
+            return;
+        }
+        self.divergent.remove(&disk);
+        let none = Session {
+            ballot: self.ballot,
+            number: 0,
+        };
+        let stale = Stale {
+            since: 0,
+            marks: Marks {
+                confirmed: none,
+                possible: none,
+            },
+            newest: 0,
+            is_written: true,
+        };
+        self.stale.insert(disk, stale);
+    }
+
+    /// Whether the owner of this tenure has noted that a person gave the disk up, and nothing since.
+    pub(super) fn has_given_up(&self, disk: DiskId) -> bool {
+        let mut again = self.clone();
+        again.give_up(disk);
+        self.stale.contains_key(&disk) && again == *self
+    }
+
     /// Notes that the owner of this tenure begins to write to a stale disk, by the session `next`. `seen` and `roots` are the
     /// stamp and the roots that are on it now. Of an older image nothing is taken to be there.
     pub fn begin_return(&mut self, disk: DiskId, seen: Session, roots: Roots, next: Session) {
@@ -291,6 +321,24 @@ mod tests {
         assert_eq!(one.current_disks(), [DiskId(2)].into());
         one.drop_disk(DiskId(1), LACK);
         assert!(one.stale.is_empty(), "it was not current");
+    }
+
+    #[test]
+    fn what_was_given_up_lacks_everything_and_a_current_disk_is_not_given_up() {
+        let mut one = record();
+        one.give_up(DiskId(1));
+        assert_eq!(one, record());
+        one.drop_disk(DiskId(2), LACK);
+        one.give_up(DiskId(2));
+        let stale = one.stale[&DiskId(2)];
+        assert_eq!((stale.since, stale.is_written), (0, true));
+        let before = record().current[&DiskId(2)];
+        assert!(!stale.marks.know(before), "the disk that went is not known");
+        one.diverge(DiskId(2));
+        one.give_up(DiskId(2));
+        assert_eq!((one.stale.len(), one.divergent.len()), (1, 0));
+        one.give_up(DiskId(3));
+        assert_eq!(one.stale[&DiskId(3)].since, 0, "it joins the pool");
     }
 
     #[test]

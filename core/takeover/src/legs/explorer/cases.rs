@@ -373,6 +373,66 @@ fn a_disk_that_was_written_elsewhere_is_left_alone_until_a_person_gives_it_up() 
     }
 }
 
+/// Also while something is copied to the disk that goes.
+#[test]
+fn a_disk_that_takes_the_place_of_a_stale_one_gets_everything_and_is_current_then() {
+    for kind in KINDS {
+        for is_copied in [false, true] {
+            let (setup, mut world) = begin(kind, Start::Degraded);
+            if is_copied {
+                world.take(&setup, Step::LegBack { head: 0, disk: 1 });
+                world.settle_by(&setup, |_, step| !matches!(step, Step::Copy { .. }));
+            }
+            world.take(&setup, Step::Exchange(1));
+            world.then(&setup, Step::Replace { head: 0, disk: 1 });
+            let stale = world.committed.stale.get(&disk_id(1));
+            assert_eq!(stale.map(|stale| stale.since), Some(0), "{kind:?}");
+            world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+            assert_eq!(world.committed.current.len(), world.disks.len(), "{kind:?}");
+            assert!(write(&setup, &mut world, 0), "{kind:?}");
+            assert_eq!(world.violation, None);
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_is_attached_gets_everything_and_carries_the_pool_alone() {
+    for kind in [Kind::Witness, Kind::ThreeHeads] {
+        let (setup, mut world) = begin(kind, Start::Narrow);
+        let setup = setup.with(&[Fault::Attach]);
+        assert!(write(&setup, &mut world, 0));
+        world.then(&setup, Step::Attach { head: 0, disk: 1 });
+        assert_eq!(world.committed.stale[&disk_id(1)].since, 0, "{kind:?}");
+        world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+        assert_eq!(world.committed.current.len(), 2, "{kind:?}");
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+        world.take(&setup, Step::Crash(0));
+        opens(&setup, &mut world, 1);
+        assert_eq!(world.violation, None);
+    }
+}
+
+/// The disk that went is put back where the new one was, and does not pass for it.
+#[test]
+fn a_disk_that_was_replaced_does_not_count_when_it_comes_back() {
+    for kind in [Kind::Witness, Kind::ThreeHeads] {
+        let (setup, mut world) = begin(kind, Start::Degraded);
+        world.take(&setup, Step::TakeImage(1));
+        world.take(&setup, Step::Exchange(1));
+        world.then(&setup, Step::Replace { head: 0, disk: 1 });
+        world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+        world.take(&setup, Step::Crash(1));
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+        world.take(&setup, Step::PutImageBack(1));
+        world.take(&setup, Step::Boot(1));
+        world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+        assert_eq!(last_notice(), Some(Notice::OlderImage(disk_id(1))));
+        assert_eq!(world.committed.current.len(), 2, "{kind:?}");
+        assert_eq!(world.violation, None);
+    }
+}
+
 /// The witness, or the third head.
 fn third(kind: Kind) -> u8 {
     match kind {

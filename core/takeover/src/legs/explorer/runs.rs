@@ -14,7 +14,7 @@ const WALK_STEPS_MAX: usize = 300;
 
 const KINDS: [Kind; 4] = [Kind::TwoHeads, Kind::Witness, Kind::ThreeHeads, Kind::Raidz];
 
-const FAULTS: [Fault; 16] = [
+const FAULTS: [Fault; 17] = [
     Fault::Crash,
     Fault::ServerCrash,
     Fault::LenderRestart,
@@ -30,6 +30,7 @@ const FAULTS: [Fault; 16] = [
     Fault::Forget,
     Fault::Hurry,
     Fault::Discard,
+    Fault::Replace,
     Fault::Close,
 ];
 
@@ -175,8 +176,9 @@ fn one_head_with_legs_of_its_own_violates_nothing() {
 
 #[test]
 fn no_walk_violates_anything() {
-    const EXPECTED: [&str; 11] = [
+    const EXPECTED: [&str; 12] = [
         "a record is committed",
+        "a disk is exchanged",
         "a pool is served",
         "a pool is given up in order",
         "a write is acknowledged",
@@ -249,6 +251,39 @@ fn a_member_that_lost_its_memory_loses_no_acknowledged_write() {
             let found = walk(&setup, seed, WALK_STEPS_MAX);
             pass(&setup, found, &format!("{kind:?}, {start:?}, seed {seed}"));
         }
+    }
+}
+
+/// A disk joins the pool while everything else goes wrong.
+#[test]
+fn a_disk_that_is_attached_counts_when_it_has_everything() {
+    let faults = [
+        Fault::Attach,
+        Fault::Crash,
+        Fault::ServerCrash,
+        Fault::LenderRestart,
+        Fault::Cut,
+        Fault::Lose,
+        Fault::DiskFails,
+        Fault::Replace,
+        Fault::Hurry,
+        Fault::Close,
+    ];
+    for kind in [Kind::TwoHeads, Kind::Witness, Kind::ThreeHeads] {
+        let setup = Setup::new(kind, 2, 1, 2).with(&faults).from(Start::Narrow);
+        look_at(&setup, "Narrow, two faults");
+        let setup = Setup::new(kind, 6, 4, 6).with(&faults).from(Start::Narrow);
+        let mut covered = BTreeSet::new();
+        for seed in 0..longer(WALKS_MAX) {
+            let found = walk(&setup, seed, WALK_STEPS_MAX);
+            covered.extend(pass(
+                &setup,
+                found,
+                &format!("{kind:?}, Narrow, seed {seed}"),
+            ));
+        }
+        assert!(covered.contains("a disk is attached"), "{kind:?}");
+        assert!(covered.contains("a resilver begins"), "{kind:?}");
     }
 }
 

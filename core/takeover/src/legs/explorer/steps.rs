@@ -66,6 +66,17 @@ pub(super) enum Step {
         head: u8,
         disk: u8,
     },
+    /// Another disk is in the place of this one.
+    Exchange(u8),
+    /// The owner on a head is told that.
+    Replace {
+        head: u8,
+        disk: u8,
+    },
+    Attach {
+        head: u8,
+        disk: u8,
+    },
     Export(u8),
 }
 
@@ -267,6 +278,14 @@ impl World {
             if is_free && is_good && self.committed.stale.contains_key(&id) {
                 steps.push(Step::LegBack { head: at, disk });
             }
+            let is_out = self.committed.names(id) && !self.committed.current.contains_key(&id);
+            if server.is_open && is_out && self.disks[usize::from(disk)].is_exchanged {
+                steps.push(Step::Replace { head: at, disk });
+            }
+            let is_new = !self.committed.names(id) && server.is_open;
+            if is_new && self.may(setup, Fault::Attach) {
+                steps.push(Step::Attach { head: at, disk });
+            }
             let is_divergent = self.committed.divergent.contains(&id);
             if is_free && is_divergent && self.may(setup, Fault::Discard) {
                 steps.push(Step::Discard { head: at, disk });
@@ -290,6 +309,10 @@ impl World {
                 steps.push(Step::LenderRestart(at));
             }
             let is_stale = self.committed.stale.contains_key(&disk_id(at));
+            let is_out = is_stale || self.committed.divergent.contains(&disk_id(at));
+            if is_out && !disk.is_exchanged && self.may(setup, Fault::Replace) {
+                steps.push(Step::Exchange(at));
+            }
             let is_foreign = disk.durable.history & FOREIGN != 0;
             let is_used = self.heads.iter().any(|head| {
                 let server = head.server.as_ref();

@@ -37,6 +37,14 @@ pub(super) struct Content {
 }
 
 impl Content {
+    /// Of a disk that was never used.
+    pub(super) const NOTHING: Self = Self {
+        blocks: 0,
+        history: 0,
+        group: 0,
+        before: 0,
+    };
+
     pub(super) fn roots(self) -> Roots {
         Roots {
             newest: self.group.into(),
@@ -140,11 +148,24 @@ pub(super) struct Disk {
     pub(super) fails: bool,
     /// A person said that its content may go.
     pub(super) is_given_up: bool,
+    /// It took the place of another one, and the owner was not told yet.
+    pub(super) is_exchanged: bool,
     /// A copy of it that somebody has.
     pub(super) image: Content,
 }
 
 impl Disk {
+    /// One like this that nobody ever used.
+    fn unused(&self) -> Self {
+        Self {
+            durable: Content::NOTHING,
+            image: Content::NOTHING,
+            lender: Lender::start(Kept::default(), 1),
+            kept: Kept::default(),
+            ..self.clone()
+        }
+    }
+
     pub(super) fn visible(&self) -> Content {
         self.cache.unwrap_or(self.durable)
     }
@@ -288,6 +309,10 @@ pub(super) enum Fault {
     Forget,
     Hurry,
     Discard,
+    /// A disk that is not current is exchanged for one that carries nothing, and a person says so.
+    Replace,
+    /// A disk that is none of the pool's yet is attached.
+    Attach,
     Close,
 }
 
@@ -346,6 +371,8 @@ pub(super) enum Start {
     /// As degraded; then the leg of head 1 came back, was copied to, and failed before the owner heard that it is complete. One write was
     /// made since. The leg works again, and the owner has still not heard.
     Late,
+    /// As served, and disk 1 is none of the pool's yet.
+    Narrow,
     /// As served; head 1 wanted the pool and was told that head 0 is off, which is not so. Its member promised, lost that, and was
     /// told of the record anew. Then the leg of head 1 failed and works again. The witness has neither heard of that nor of the
     /// claim, and one write was made since.
@@ -438,7 +465,10 @@ impl Setup {
     pub(super) fn new_world(&self) -> World {
         let first = Ballot { epoch: 1, nonce: 0 };
         let group = &self.configs[0].groups[0];
-        let record = Record::new(POOL, first, group.lenders.keys().copied());
+        let is_narrow = self.start == Start::Narrow;
+        let disks = group.lenders.keys().copied();
+        let disks = disks.filter(|disk| !is_narrow || *disk != disk_id(1));
+        let record = Record::new(POOL, first, disks);
         let head = |boots: u8| Head {
             is_up: true,
             is_frozen: false,
@@ -470,6 +500,7 @@ impl Setup {
             in_flight: Vec::new(),
             fails: false,
             is_given_up: false,
+            is_exchanged: false,
             image: content,
         };
         World {
@@ -478,7 +509,10 @@ impl Setup {
             disks: group
                 .lenders
                 .keys()
-                .map(|_| Rc::new(disk.clone()))
+                .map(|id| match record.names(*id) {
+                    true => Rc::new(disk.clone()),
+                    false => Rc::new(disk.unused()),
+                })
                 .collect(),
             net: Vec::new(),
             cuts: 0,

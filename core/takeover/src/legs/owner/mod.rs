@@ -83,7 +83,8 @@ pub enum Event {
     },
     /// The resilver of a disk that this session wrote failed.
     ReturnFailed(DiskId, Session),
-    /// A person said that a divergent disk may be overwritten.
+    /// A person said that what is on a disk that is not current may be overwritten: a divergent or a stale one, one that took the
+    /// place of such a disk, or one that the record does not name, which is the pool's from then on.
     Discard(DiskId),
     /// The pool is exported.
     Exported,

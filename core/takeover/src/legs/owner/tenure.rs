@@ -6,9 +6,7 @@ use super::{Action, Actions, Event};
 use crate::legs::lender::LenderRequest;
 use crate::legs::member::Request;
 use crate::legs::membership::{Config, StandIn};
-use crate::legs::record::{
-    Ballot, DiskId, Lack, Marks, MemberId, Record, Roots, Session, Stale, Version,
-};
+use crate::legs::record::{Ballot, DiskId, Lack, MemberId, Record, Roots, Session, Version};
 use crate::legs::refusal::Notice;
 use crate::legs::rules::{Rule, holds};
 use std::collections::{BTreeMap, BTreeSet};
@@ -348,7 +346,7 @@ impl Tenure {
                 self.forget(disk);
                 step.out.push(Action::Tell(Notice::Divergent(disk)));
             }
-            LegState::Discarded if record.stale.contains_key(&disk) => self.forget(disk),
+            LegState::Discarded if record.has_given_up(disk) => self.forget(disk),
             LegState::Marking { roots, .. } if is_marked(record, disk, next) => {
                 let beyond = roots.newest;
                 leg.state = LegState::Stamping { beyond };
@@ -424,15 +422,7 @@ impl Tenure {
             Event::ReturnFailed(disk, session) if !self.is_of_another_return(disk, session) => {
                 self.fail(step, disk, None);
             }
-            Event::Discard(disk) if self.committed.divergent.contains(&disk) => {
-                let number = self.numbers.get(&disk).copied().unwrap_or_default();
-                self.legs.entry(disk).or_insert(Leg {
-                    number,
-                    incarnation: 0,
-                    state: LegState::Discarded,
-                    floor: NOTHING,
-                });
-            }
+            Event::Discard(disk) => self.on_discard(step, disk),
             Event::Exported if self.stage == Stage::Serving => self.stage = Stage::Closing,
             _ => {}
         }
@@ -517,7 +507,7 @@ impl Tenure {
                     is_urgent |= drop_leg(step, &mut record, *disk, lack);
                 }
                 LegState::Foreign => record.diverge(*disk),
-                LegState::Discarded => discard(&mut record, *disk),
+                LegState::Discarded => record.give_up(*disk),
                 LegState::Marking { seen, roots } => {
                     record.begin_return(*disk, seen, roots, self.session(leg.number));
                 }
@@ -576,24 +566,4 @@ fn drop_leg(step: &mut Step<'_>, record: &mut Record, disk: DiskId, lack: Lack) 
     }
     record.drop_disk(disk, lack);
     true
-}
-
-/// A person gave up what is on a divergent disk: everything is copied to it.
-fn discard(record: &mut Record, disk: DiskId) {
-    if record.divergent.remove(&disk) {
-        let none = Session {
-            ballot: record.ballot,
-            number: 0,
-        };
-        let stale = Stale {
-            since: 0,
-            marks: Marks {
-                confirmed: none,
-                possible: none,
-            },
-            newest: 0,
-            is_written: true,
-        };
-        record.stale.insert(disk, stale);
-    }
 }

@@ -70,6 +70,7 @@ impl World {
                 | Step::DiskHeals(_)
                 | Step::PowerOff(_)
                 | Step::FenceReport(_)
+                | Step::Replace { .. }
         );
         self.faults += u8::from(!is_free);
         match step {
@@ -142,12 +143,28 @@ impl World {
                 let one = self.disk(disk);
                 one.is_given_up = true;
                 one.cache = None;
-                one.durable = Content {
-                    blocks: 0,
-                    history: 0,
-                    group: 0,
-                    before: 0,
-                };
+                one.durable = Content::NOTHING;
+                self.event(setup, head, Event::Discard(disk_id(disk)));
+            }
+            Step::Exchange(disk) => {
+                cover("a disk is exchanged");
+                let one = self.disk(disk);
+                one.durable = Content::NOTHING;
+                one.is_exchanged = true;
+                one.fails = false;
+                // Its lender starts anew with what it kept for that place.
+                one.restart(true);
+            }
+            Step::Replace { head, disk } => {
+                let one = self.disk(disk);
+                one.is_exchanged = false;
+                // Whatever is in that place from now on.
+                one.is_given_up = true;
+                self.event(setup, head, Event::Discard(disk_id(disk)));
+            }
+            Step::Attach { head, disk } => {
+                cover("a disk is attached");
+                self.disk(disk).is_given_up = true;
                 self.event(setup, head, Event::Discard(disk_id(disk)));
             }
             Step::Export(head) => {

@@ -68,6 +68,7 @@ impl Setup {
             Start::Unheard,
             Start::Torn,
             Start::Ahead,
+            Start::Narrow,
             Start::Forgotten,
         ];
         if !are_whole.contains(&self.start) {

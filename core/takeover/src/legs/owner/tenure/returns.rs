@@ -41,6 +41,28 @@ impl Tenure {
         step.out.push(Action::AskLender(disk, request));
     }
 
+    /// What a person gave up is no part of a return any more: the disk may be another one by now.
+    pub(super) fn on_discard(&mut self, step: &mut Step<'_>, disk: DiskId) {
+        let is_ours = step.config.lender(disk).is_some();
+        let is_out = is_ours && !self.widest.contains(&disk);
+        if !is_out || self.committed.has_given_up(disk) || self.stage != Stage::Serving {
+            return;
+        }
+        if self.legs.contains_key(&disk) {
+            self.forget(disk);
+            step.out.push(Action::ReleaseErrors(disk));
+        }
+        // What is still to be heard of the return that ends is about a session before this one.
+        let number = self.numbers.get(&disk).copied().unwrap_or_default() + 1;
+        let leg = Leg {
+            number,
+            incarnation: 0,
+            state: LegState::Discarded,
+            floor: NOTHING,
+        };
+        self.legs.insert(disk, leg);
+    }
+
     /// Whether the disk has been away since, or another owner wrote to it.
     pub(super) fn is_of_another_return(&self, disk: DiskId, session: Session) -> bool {
         let present = self.legs.get(&disk).map(|leg| self.session(leg.number));
