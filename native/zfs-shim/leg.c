@@ -11,6 +11,7 @@
 #include <sys/dsl_pool.h>
 #include <sys/dsl_scan.h>
 #include <sys/txg.h>
+#include <sys/zio_checksum.h>
 
 #include <pthread.h>
 
@@ -156,4 +157,89 @@ bh_pool_leg_progress(const char *name, uint64_t guid, uint64_t *synced, uint64_t
 	spa_config_exit(spa, SCL_VDEV, FTAG);
 	spa_close(spa, FTAG);
 	return (0);
+}
+
+static uint64_t
+number_beside(spa_t *spa, uint64_t sibling, const char *path)
+{
+	uint64_t guid = 0;
+
+	spa_config_enter(spa, SCL_VDEV, FTAG, RW_READER);
+	vdev_t *vd = spa_lookup_by_guid(spa, sibling, B_FALSE);
+	vdev_t *mirror = vd == NULL ? NULL : vd->vdev_parent;
+	for (uint64_t c = 0; mirror != NULL && c < mirror->vdev_children; c++) {
+		vdev_t *leaf = mirror->vdev_child[c];
+
+		if (leaf->vdev_path != NULL && strcmp(leaf->vdev_path, path) == 0)
+			guid = leaf->vdev_guid;
+	}
+	spa_config_exit(spa, SCL_VDEV, FTAG);
+	return (guid);
+}
+
+int32_t
+bh_pool_leg_attach(const char *name, uint64_t sibling, const char *path, struct nvlist *vdev_tree,
+    uint64_t *guid)
+{
+	spa_t *spa;
+	int error = spa_open(name, &spa, FTAG);
+
+	if (error != 0)
+		return (error);
+	error = spa_vdev_attach(spa, sibling, vdev_tree, B_FALSE, B_FALSE);
+	if (error == 0)
+		*guid = number_beside(spa, sibling, path);
+	spa_close(spa, FTAG);
+	return (error);
+}
+
+_Static_assert(sizeof (vdev_phys_t) == BH_LABEL_BYTES, "of a label's description");
+
+/* As the library does it for whatever lies at that offset of a device. */
+static void
+seal_label(vdev_phys_t *phys, uint64_t offset)
+{
+	zio_eck_t *eck = &phys->vp_zbt;
+	zio_cksum_t sum;
+
+	eck->zec_magic = ZEC_MAGIC;
+	ZIO_SET_CHECKSUM(&eck->zec_cksum, offset, 0, 0, 0);
+	abd_t *abd = abd_get_from_buf(phys, sizeof (*phys));
+	abd_checksum_sha256(abd, sizeof (*phys), NULL, &sum);
+	abd_free(abd);
+	eck->zec_cksum = sum;
+}
+
+/*
+ * A device that takes the place of a leg has no label, and the library opens none without.  What it writes there itself
+ * later replaces this.
+ */
+int32_t
+bh_pool_leg_label(const char *name, uint64_t guid, uint64_t offset, void *out, uint64_t *least)
+{
+	vdev_phys_t *phys = out;
+	spa_t *spa;
+	int error = spa_open(name, &spa, FTAG);
+
+	if (error != 0)
+		return (error);
+	memset(phys, 0, sizeof (*phys));
+	spa_config_enter(spa, SCL_CONFIG | SCL_STATE, FTAG, RW_READER);
+	vdev_t *vd = spa_lookup_by_guid(spa, guid, B_FALSE);
+	if (vd == NULL) {
+		error = ENODEV;
+	} else {
+		nvlist_t *label = spa_config_generate(spa, vd, -1ULL, B_FALSE);
+		char *list = phys->vp_nvlist;
+		size_t bytes = sizeof (phys->vp_nvlist);
+
+		error = nvlist_pack(label, &list, &bytes, NV_ENCODE_XDR, KM_SLEEP);
+		nvlist_free(label);
+		*least = vdev_get_min_asize(vd) + VDEV_LABEL_START_SIZE + VDEV_LABEL_END_SIZE;
+	}
+	spa_config_exit(spa, SCL_CONFIG | SCL_STATE, FTAG);
+	spa_close(spa, FTAG);
+	if (error == 0)
+		seal_label(phys, offset);
+	return (error);
 }

@@ -275,5 +275,15 @@ int32_t bh_pool_write_group(const char *name);
  */
 int32_t bh_pool_leg_progress(const char *name, uint64_t guid, uint64_t *synced, uint64_t *checksum_errors,
     uint32_t *is_whole, uint32_t *is_written);
+/* A device joins the mirror of `sibling`, or makes one with it; `*guid` receives its number. */
+int32_t bh_pool_leg_attach(const char *name, uint64_t sibling, const char *path, struct nvlist *vdev_tree,
+    uint64_t *guid);
+/* The part of a label that describes the device, with its checksum. */
+#define	BH_LABEL_BYTES		(112 << 10)
+/*
+ * What the label of a device that lacks everything says: BH_LABEL_BYTES for that offset of the device. And the least
+ * bytes of a device that takes its place.
+ */
+int32_t bh_pool_leg_label(const char *name, uint64_t guid, uint64_t offset, void *out, uint64_t *least);
 
 #endif

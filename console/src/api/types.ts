@@ -1803,9 +1803,9 @@ export interface components {
         };
         /** @description Make a mirror of `existing` and `new`, or widen one. */
         PoolAttach: {
-            /** @description Device of the pool. */
+            /** @description Device of the pool. A leg on one of several heads as `pool status` calls it, such as `left:/dev/disk/by-id/x`. */
             existing: string;
-            /** @description Device to add. */
+            /** @description Device to add. A leg as `legs.toml` of each head names it. */
             new: string;
             /**
              * @description Also if it carries the label of a pool that is not in use.
@@ -2064,9 +2064,9 @@ export interface components {
         };
         /** @description Put `new` in the place of `old`. */
         PoolReplace: {
-            /** @description Its successor; none means that the same path holds a new disk. */
+            /** @description Its successor; none means that the same path holds a new disk. Of a leg as `legs.toml` of each head names it now. */
             new?: string | null;
-            /** @description Device of the pool. */
+            /** @description Device of the pool. A leg on one of several heads as `pool status` calls it, such as `left:/dev/disk/by-id/x`. */
             old: string;
             /**
              * @description Also if it carries the label of a pool that is not in use.

@@ -137,11 +137,12 @@ fn groups(name: &str, pool: &Pool, wrong: &mut Vec<String>) {
 fn shape(group: &Group) -> Option<String> {
     let count = group.legs.len();
     let heads: BTreeSet<&String> = group.legs.iter().map(|leg| &leg.head).collect();
-    let is_mirror = count >= 2 && group.needed == 1;
+    // One leg alone waits for another one to be attached.
+    let is_mirror = count >= 1 && group.needed == 1;
     let is_raidz = count >= 3 && group.needed == count - 1;
     if !is_mirror && !is_raidz {
         return Some(format!(
-            "a group of {count} disks that needs {}: it takes a mirror (needed = 1 of two or more) or a raidz1 (all but \
+            "a group of {count} disks that needs {}: it takes a mirror (needed = 1, of one leg until another one is attached) or a raidz1 (all but \
              one of three or more)",
             group.needed
         ));

@@ -104,6 +104,9 @@ pub const BH_IMPORT_CHECK_NEWEST: u32 = 1 << 2;
 /// Import: take an older start where the newest one cannot be read.
 pub const BH_IMPORT_REWIND: u32 = 1 << 3;
 
+/// The part of a label that describes the device, with its checksum.
+pub const BH_LABEL_BYTES: u32 = 112 << 10;
+
 /// Start or resume a scrub.
 pub const BH_SCRUB_START: u32 = 1;
 /// Pause a scrub.
@@ -162,6 +165,20 @@ unsafe extern "C" {
         checksum_errors: *mut u64,
         is_whole: *mut u32,
         is_written: *mut u32,
+    ) -> i32;
+    pub fn bh_pool_leg_attach(
+        name: *const c_char,
+        sibling: u64,
+        path: *const c_char,
+        vdev_tree: *mut nvlist,
+        guid: *mut u64,
+    ) -> i32;
+    pub fn bh_pool_leg_label(
+        name: *const c_char,
+        guid: u64,
+        offset: u64,
+        out: *mut c_void,
+        least: *mut u64,
     ) -> i32;
 
     pub fn bh_pool_create(

@@ -23,7 +23,7 @@ const DISKS: [&str; 8] = [
 ];
 
 /// Starts of the examples that are not run here, and why.
-const ELSEWHERE: [(&str, &str); 27] = [
+const ELSEWHERE: [(&str, &str); 29] = [
     ("head", "never ends, and wants real addresses: proof.api"),
     ("user ", "wants a password: proof.api"),
     ("token ", "wants a user: proof.api"),
@@ -37,6 +37,14 @@ const ELSEWHERE: [(&str, &str); 27] = [
         "needs two heads: tests/pair_of_legs.rs",
     ),
     ("pool discard-leg", "needs two heads: tests/pair_of_legs.rs"),
+    (
+        "pool replace tank right:",
+        "needs two heads: tests/replaced_legs.rs",
+    ),
+    (
+        "pool attach tank left:",
+        "needs two heads: tests/attached_legs.rs",
+    ),
     (
         "pool inspect-legs",
         "needs two heads: tests/pair_of_legs.rs",

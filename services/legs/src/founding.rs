@@ -43,6 +43,41 @@ fn failed(why: impl Into<String>) -> Failure {
     Failure::Side(why.into())
 }
 
+/// Sees that the disk that took the place of another one can be used: all heads have read the configuration that names it, nobody but this
+/// head has it, and it carries nothing, unless `may_overwrite`. Changes nothing.
+///
+/// # Errors
+///
+/// One of these is not so, or a head does not answer.
+pub fn see_new_disk(
+    config: Config,
+    network: Network,
+    disk: DiskId,
+    may_overwrite: bool,
+    names: impl Names + 'static,
+) -> Result<(), Failure> {
+    let me = config.me;
+    let (heads, configuration) = (network.heads.clone(), network.configuration);
+    let asking = Founding::connect(config, network, random(), names)?;
+    asking.compare(&heads, configuration)?;
+    let disks = asking.disks().into_iter();
+    for looked in asking.looks(disks.filter(|(one, _)| *one == disk).collect())? {
+        // This head has claimed it as the one that went.
+        let is_mine = looked.holder == Holder::Session(Some(me));
+        if let Some(why) = asking.taken(&looked).filter(|_| !is_mine) {
+            return Err(failed(format!("nothing was changed: {why}")));
+        }
+        if !looked.contents.is_empty() && !may_overwrite {
+            return Err(Failure::Overwrites(format!(
+                "nothing was changed, because what is on the disk would be lost: {} carries {}",
+                asking.names.disk(disk),
+                looked.contents
+            )));
+        }
+    }
+    Ok(())
+}
+
 impl Founding {
     /// Connects to all members, none of which may know the pool, looks at all disks, and claims them. `may_overwrite`: also disks that
     /// carry something, or are of a pool that nobody uses now.
@@ -57,9 +92,24 @@ impl Founding {
         may_overwrite: bool,
         names: impl Names + 'static,
     ) -> Result<(Self, BTreeMap<DiskId, Granted>), Failure> {
+        let boot = random();
+        let (heads, configuration) = (network.heads.clone(), network.configuration);
+        let mut founding = Self::connect(config, network, boot, names)?;
+        founding.compare(&heads, configuration)?;
+        founding.ask_what_is_known(boot)?;
+        founding.look(may_overwrite)?;
+        let granted = founding.claim()?;
+        Ok((founding, granted))
+    }
+
+    fn connect(
+        config: Config,
+        network: Network,
+        boot: u64,
+        names: impl Names + 'static,
+    ) -> Result<Self, Failure> {
         let inbox = Inbox::new();
         let reporter = inbox.reporter();
-        let boot = random();
         let links = Links::start(
             config.me,
             boot,
@@ -69,7 +119,7 @@ impl Founding {
                 reporter.send(Input::Heard(heard));
             },
         );
-        let mut founding = Self {
+        Ok(Self {
             links: links.map_err(|error| failed(format!("connect to members: {error}")))?,
             heard: inbox.receiver,
             ballot: Ballot {
@@ -79,12 +129,7 @@ impl Founding {
             incarnations: BTreeMap::new(),
             names: Box::new(names),
             config,
-        };
-        founding.compare(&network.heads, network.configuration)?;
-        founding.ask_what_is_known(boot)?;
-        founding.look(may_overwrite)?;
-        let granted = founding.claim()?;
-        Ok((founding, granted))
+        })
     }
 
     /// Asks each until it has answered. `understand` takes an answer, and returns whose it is.
@@ -125,7 +170,7 @@ impl Founding {
     fn unreached(&self, member: MemberId) -> String {
         let states = self.links.states();
         format!(
-            "{} does not answer ({:?}), and every member has to know of a new pool: start its leg-server, or the witness",
+            "{} does not answer ({:?}), and every member has to know of it: start its leg-server, or the witness",
             self.names.member(member),
             states.get(&member)
         )
@@ -200,21 +245,7 @@ impl Founding {
 
     /// Looks at all disks. The epoch of the new pool is greater than each that claimed one of them.
     fn look(&mut self, may_overwrite: bool) -> Result<(), Failure> {
-        let mut seen = Vec::new();
-        let understand = |_, message| match message {
-            Message::Looked(looked) => {
-                let disk = looked.disk;
-                seen.push(looked);
-                Ok(Some(disk))
-            }
-            _ => Ok(None),
-        };
-        let disks = self.disks().into_iter();
-        let questions = disks.map(|(disk, head)| (disk, (head, Message::LookAt(disk))));
-        self.ask_all(questions.collect(), understand, |disk| {
-            self.unanswered(disk)
-        })?;
-        seen.sort_by_key(|looked| looked.disk);
+        let seen = self.looks(self.disks())?;
         let taken: Vec<String> = seen.iter().filter_map(|one| self.taken(one)).collect();
         if !taken.is_empty() {
             return Err(failed(format!(
@@ -233,6 +264,26 @@ impl Founding {
         let epoch = epochs.max().unwrap_or_default().checked_add(1);
         self.ballot.epoch = epoch.ok_or_else(|| failed("no epoch is left for the disks"))?;
         Ok(())
+    }
+
+    /// What the lenders see of these disks.
+    fn looks(&self, disks: Vec<(DiskId, MemberId)>) -> Result<Vec<Looked>, Failure> {
+        let mut seen = Vec::new();
+        let understand = |_, message| match message {
+            Message::Looked(looked) => {
+                let disk = looked.disk;
+                seen.push(looked);
+                Ok(Some(disk))
+            }
+            _ => Ok(None),
+        };
+        let questions = disks.into_iter();
+        let questions = questions.map(|(disk, head)| (disk, (head, Message::LookAt(disk))));
+        self.ask_all(questions.collect(), understand, |disk| {
+            self.unanswered(disk)
+        })?;
+        seen.sort_by_key(|looked| looked.disk);
+        Ok(seen)
     }
 
     /// Why a disk cannot be used, whatever may be overwritten.

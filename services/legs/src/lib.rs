@@ -19,7 +19,7 @@ mod run;
 mod told;
 
 pub use asking::Members;
-pub use founding::{Founding, Names};
+pub use founding::{Founding, Names, see_new_disk};
 pub use leg_memory::folder;
 pub use linked::Network;
 pub use proof::Proof;
@@ -69,8 +69,9 @@ pub trait Side: Send + Sync + 'static {
     /// The leg failed, and no other one holds everything: the pool waits. Does not wait.
     fn keep_last(&self, disk: DiskId);
 
-    /// Whether the disk answers, and is the one that it is taken for. Waits for it, for a bounded time.
-    fn is_back(&self, disk: DiskId) -> bool;
+    /// Whether the disk answers, and is the one that it is taken for; `is_given_up`: it may be any, and carry anything. Waits for it, for
+    /// a bounded time.
+    fn is_back(&self, disk: DiskId, is_given_up: bool) -> bool;
 
     /// The newest transaction group of the open pool.
     fn newest_group(&self) -> Option<u64>;
@@ -89,7 +90,7 @@ pub trait Side: Send + Sync + 'static {
         Err(format!("disk {} is on this head", disk.0))
     }
 
-    /// Has the leg written to again, and what it lacks copied. Returns when that is over, two roots were written to it
+    /// Has the leg written to again, and what it lacks copied; if `since` is 0, everything, and to whatever disk is there. Returns when that is over, two roots were written to it
     /// since, and the pool has passed the group `beyond`.
     ///
     /// # Errors
@@ -146,6 +147,8 @@ pub(crate) enum Input {
     ResilverFailed(DiskId, Session, String),
     /// A disk is to be asked at once, however often it came back.
     TakeBack(DiskId),
+    /// The configuration of the pool is this one.
+    Configured([u8; 32]),
     /// A member said something.
     Heard(Heard),
     End,
@@ -195,7 +198,12 @@ impl Reporter {
         self.send(Input::TakeBack(disk));
     }
 
-    /// A person said that what is on a disk with another history may be overwritten. Never waits.
+    /// The configuration was read again, and says of the pool what these bytes stand for. Never waits.
+    pub fn configured(&self, digest: [u8; 32]) {
+        self.send(Input::Configured(digest));
+    }
+
+    /// A person said that what is on a disk that is not current may be overwritten. Never waits.
     pub fn discard(&self, disk: DiskId) {
         self.send(Input::Event(Event::Discard(disk)));
     }

@@ -362,6 +362,15 @@ impl Linked {
         };
     }
 
+    /// This process has read another configuration of the pool: all heads are asked for theirs.
+    pub(crate) fn configured(&mut self, digest: [u8; 32]) {
+        self.configuration = digest;
+        self.differing.clear();
+        for head in self.heads.clone() {
+            self.ask_for_configuration(head);
+        }
+    }
+
     /// Heads whose configuration says something else of the pool.
     pub(crate) fn differing(&self) -> &BTreeSet<MemberId> {
         &self.differing

@@ -395,6 +395,11 @@ impl<S: Side> Decider<S> {
                 );
                 self.returns.forgive(disk, now);
             }
+            Input::Configured(digest) => {
+                if let Some(linked) = self.asking.linked() {
+                    linked.configured(digest);
+                }
+            }
             Input::Heard(heard) => return self.on_message(heard),
             Input::End => return Ok(Goes::ToItsEnd),
         }
@@ -845,10 +850,11 @@ impl<S: Side> Decider<S> {
         }
         for disk in due {
             let is_elsewhere = linked.is_some_and(|linked| linked.is_elsewhere(disk));
+            let is_given_up = record.stale.get(&disk).is_some_and(|one| one.since == 0);
             let (side, reporter) = (Arc::clone(&self.side), self.reporter.clone());
             in_background("leg-return", move || {
                 // The lender of one that is elsewhere finds out when it is claimed.
-                let newest = match is_elsewhere || side.is_back(disk) {
+                let newest = match is_elsewhere || side.is_back(disk, is_given_up) {
                     true => side.newest_group(),
                     false => None,
                 };

@@ -55,12 +55,26 @@ pub use {
 };
 
 /// What a person says about a leg.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LegWord {
     /// It is in order again: take it back at once.
     TakeBack,
     /// It has another history, of which nothing is wanted: overwrite it.
     Discard,
+    /// The leg of that name joins its group.
+    Attach {
+        /// What it is called.
+        new: String,
+        /// Also if it carries something.
+        overwrite: bool,
+    },
+    /// Another disk is in its place.
+    Replace {
+        /// What the leg is called then; none means that the same path holds a new disk.
+        new: Option<String>,
+        /// Also if the new one carries something.
+        overwrite: bool,
+    },
 }
 
 /// What a server has open. The command line has nothing open, and every method does nothing.

@@ -118,6 +118,13 @@ pub fn perform(
             new,
             overwrite,
         }) => {
+            let word = LegWord::Attach {
+                new: text(&new),
+                overwrite,
+            };
+            if let Some(answer) = context.hooks.leg(&text(&existing), word) {
+                return answer;
+            }
             joined(pool.attach(&text(&existing), &new, overwrite))?;
             Ok(Done::changed(attached(&text(&existing), &new)))
         }
@@ -130,6 +137,13 @@ pub fn perform(
             new,
             overwrite,
         }) => {
+            let word = LegWord::Replace {
+                new: new.as_deref().map(text),
+                overwrite,
+            };
+            if let Some(answer) = context.hooks.leg(&text(&old), word) {
+                return answer;
+            }
             let new = new.unwrap_or_else(|| old.clone());
             joined(pool.replace(&text(&old), &new, overwrite))?;
             let (old, new) = (old.display(), new.display());

@@ -1,7 +1,7 @@
 //! Pools whose legs lie on several heads: how this head opens one, and makes one.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use certificates::Identity;
@@ -11,7 +11,7 @@ use control::operations::pool::{DeviceGroup, GroupKind, GroupRole};
 use control::{Advice, Button, Failure, FailureKind};
 use engine::pool::{Candidate, Claims, ImportOptions, SafeToOwn};
 use engine::{Engine, Pool};
-use legs::{Founding, Inbox, Legs, Members, Network, Options, Proof};
+use legs::{Founding, Inbox, Legs, Members, Network, Options, Proof, Reporter, Viewer};
 use legs_config::{Kind, LegsFile};
 use members::Peer;
 use operations::LegWord;
@@ -24,6 +24,7 @@ use crate::engines::across::{Across, AcrossSide};
 use crate::leg_view;
 use crate::leg_words::{self, Judged};
 use crate::open::PreviousOwner;
+use crate::places;
 
 /// What is told of a pool's legs.
 #[derive(Clone, Debug, Default)]
@@ -59,16 +60,19 @@ impl Told {
 /// Health of a pool whose writes wait for the record of its legs.
 const HEALTH_WRITES_WAIT: &str = "WAITING";
 
-/// So long a person waits until it is on record that what is on a leg is given up.
-const DISCARD_WAIT: Duration = Duration::from_secs(10);
+/// So long a person waits until what was said of a leg is on record.
+const WORD_WAIT: Duration = Duration::from_secs(10);
 
 /// The legs of one pool, and who remembers which of them hold everything.
 pub struct LegsOfPool {
     file: LegsFile,
     identity: Arc<Identity>,
     pool: PoolName,
+    path: PathBuf,
     state: PathBuf,
     across: Arc<Across>,
+    /// Of the open pool.
+    side: OnceLock<Arc<AcrossSide>>,
 }
 
 /// Whether `pool` is in the file at `path`, with this head's key.
@@ -112,8 +116,10 @@ impl LegsOfPool {
             file,
             identity,
             pool: pool.clone(),
+            path: std::path::absolute(path).map_err(Failure::of("find this folder"))?,
             state: common.settings.state_dir.clone(),
             across,
+            side: OnceLock::new(),
         })
     }
 
@@ -129,43 +135,37 @@ impl LegsOfPool {
 
     /// Paths of this head's legs.
     pub fn own_paths(&self) -> Vec<PathBuf> {
-        self.across.own().values().cloned().collect()
+        self.across.own_paths()
     }
 
     /// What is to be told of the legs of the open pool.
     pub fn teller(&self, legs: &Legs) -> impl Fn() -> Told + Send + Sync + 'static {
-        let (name, file, viewer) = (self.pool.clone(), self.file.clone(), legs.viewer());
-        let pool = self.file.pools[&self.pool].clone();
+        let (name, viewer) = (self.pool.clone(), legs.viewer());
         let across = Arc::clone(&self.across);
-        let device = move |disk| across.place(disk).to_string_lossy().into_owned();
         move || {
-            let shown = viewer.shown();
+            let (shown, file) = (viewer.shown(), across.file());
+            let device = |disk| across.place(disk).to_string_lossy().into_owned();
             Told {
                 advice: leg_words::advice(&file, &name, &shown),
                 do_writes_wait: leg_view::do_writes_wait(&shown),
-                view: leg_view::view(&file, &pool, &shown, &device),
+                view: leg_view::view(&file, &file.pools[&name], &shown, device),
             }
         }
     }
 
     /// Does what a person says about a leg of the open pool.
     pub fn performer(
-        &self,
+        self: &Arc<Self>,
         legs: &Legs,
     ) -> impl Fn(&str, LegWord) -> Result<Answer, Failure> + Send + Sync + 'static {
-        let (name, file, across) = (
-            self.pool.clone(),
-            self.file.clone(),
-            Arc::clone(&self.across),
-        );
-        let pool = self.file.pools[&self.pool].clone();
+        let this = Arc::clone(self);
         let (viewer, reporter) = (legs.viewer(), legs.reporter());
         move |leg, word| {
-            let shown = viewer.shown();
-            let place = |disk| across.place(disk);
-            let disk = leg_words::find(&file, &pool, place, leg)?;
+            let (shown, file, name) = (viewer.shown(), this.across.file(), &this.pool);
+            let place = |disk| this.across.place(disk);
+            let disk = leg_words::find(&file, &file.pools[name], place, leg)?;
             let known = file.disk_name(disk);
-            match (word, leg_words::judge(word, &shown, disk, &name, &known)?) {
+            match (&word, leg_words::judge(&word, &shown, disk, name, &known)?) {
                 (_, Judged::Done(why)) => Ok(Done::already(why)),
                 (LegWord::TakeBack, Judged::ToDo) => {
                     reporter.take_back(disk);
@@ -174,17 +174,128 @@ impl LegsOfPool {
                     )))
                 }
                 (LegWord::Discard, Judged::ToDo) => {
-                    reporter.discard(disk);
-                    let shown =
-                        viewer.wait_for(DISCARD_WAIT, |shown| !leg_words::diverges(shown, disk));
-                    match leg_words::diverges(&shown, disk) {
-                        false => Ok(Done::changed(format!(
-                            "what was on leg {known} is given up: the pool is copied to it in full when its head answers"
-                        ))),
-                        true => Err(leg_words::unrecorded(&known)),
-                    }
+                    give_up(&viewer, &reporter, disk, &known)?;
+                    Ok(Done::changed(format!(
+                        "what was on leg {known} is given up: the pool is copied to it in full when its head answers"
+                    )))
+                }
+                (LegWord::Attach { new, overwrite }, Judged::ToDo) => {
+                    this.attach(&viewer, &reporter, (disk, new), *overwrite)
+                }
+                (LegWord::Replace { new, overwrite }, Judged::ToDo) => {
+                    this.replace(&viewer, &reporter, disk, new.as_deref(), *overwrite)
                 }
             }
+        }
+    }
+
+    /// The leg of that name joins the group of that disk.
+    fn attach(
+        &self,
+        viewer: &Viewer,
+        reporter: &Reporter,
+        (beside, new): (DiskId, &str),
+        may_overwrite: bool,
+    ) -> Result<Answer, Failure> {
+        let file = self.across.file();
+        let disk = leg_words::joining(&file, &file.pools[&self.pool], beside, new)?;
+        if leg_words::is_named(&viewer.shown(), disk) {
+            return Ok(Done::already(format!("{new} is a leg of the pool")));
+        }
+        let mut network = self.network(Proof::None);
+        network.configuration = file.digest(self.record()).unwrap_or_default();
+        let names = NamesOfFile((*file).clone());
+        legs::see_new_disk(self.config(), network, disk, may_overwrite, names)
+            .map_err(|error| self.unfit(&error))?;
+        self.fits(&file, disk)?;
+        give_up(viewer, reporter, disk, new)?;
+        reporter.take_back(disk);
+        Ok(Done::changed(format!(
+            "{new} joins the pool: everything is copied to it, and it counts when that is complete"
+        )))
+    }
+
+    /// Whether a disk is large enough for its group, and can be used by this server.
+    fn fits(&self, file: &LegsFile, disk: DiskId) -> Result<(), Failure> {
+        let (_, leg) = file.leg(disk).expect("it was found there");
+        let new = file.disk_name(disk);
+        let has_devices_only = self.own_paths().iter().all(|path| places::is_device(path));
+        if self.across.is_own(disk) && has_devices_only && !places::is_device(&leg.path) {
+            let message = format!(
+                "nothing was changed: {new} is no device below /dev, and this server uses no others"
+            );
+            return Err(
+                Failure::usage(message).advise("take a device, or start the pool's server anew")
+            );
+        }
+        let side = self.side.get().expect("the pool is open");
+        side.has_room_on(disk, &leg.path).map_err(|why| {
+            let message = format!("nothing was changed: {new} cannot be used: {why}");
+            Failure::new(FailureKind::Failed, message)
+        })
+    }
+
+    /// Another disk is in the place of that one: nothing on it counts, and it gets everything.
+    fn replace(
+        &self,
+        viewer: &Viewer,
+        reporter: &Reporter,
+        disk: DiskId,
+        new: Option<&str>,
+        may_overwrite: bool,
+    ) -> Result<Answer, Failure> {
+        let known = self.across.file();
+        let (read, _) = read(&self.path)?;
+        leg_words::moved(&known, &read, &self.pool, disk, new)?;
+        let (before, after) = (known.disk_name(disk), read.disk_name(disk));
+        self.is_spare(viewer, disk)?;
+        let mut network = self.network(Proof::None);
+        network.configuration = read.digest(self.record()).unwrap_or_default();
+        let digest = network.configuration;
+        let names = NamesOfFile(read.clone());
+        legs::see_new_disk(self.config(), network, disk, may_overwrite, names)
+            .map_err(|error| self.unfit(&error))?;
+        self.fits(&read, disk)?;
+        let side = self.side.get().expect("the pool is open");
+        side.try_all()
+            .map_err(|why| Failure::new(FailureKind::Failed, why))?;
+        self.is_spare(viewer, disk)?;
+        // Either it is in use by the old disk, or what comes of that would be told of the new one.
+        side.take_out(disk);
+        let shown = viewer.wait_for(WORD_WAIT, |shown| leg_words::is_idle(shown, disk));
+        if !leg_words::is_idle(&shown, disk) {
+            return Err(leg_words::unrecorded(&before));
+        }
+        let moved = self.across.has_moved(disk, read);
+        moved.map_err(Failure::of("give legs their names"))?;
+        reporter.configured(digest);
+        give_up(viewer, reporter, disk, &after)?;
+        reporter.take_back(disk);
+        Ok(Done::changed(format!(
+            "{after} takes the place of {before}, which counts no more: the pool is copied to it in full"
+        )))
+    }
+
+    /// Whether the pool can do without that leg.
+    fn is_spare(&self, viewer: &Viewer, disk: DiskId) -> Result<(), Failure> {
+        match leg_words::is_spare(&self.config(), &viewer.shown(), disk) {
+            true => Ok(()),
+            false => {
+                let leg = self.across.file().disk_name(disk);
+                let message =
+                    format!("leg {leg} is needed: no other one holds everything that it does");
+                let failure = Failure::new(FailureKind::NeedsConfirmation, message);
+                Err(failure.advise("wait until another leg of its group is current"))
+            }
+        }
+    }
+
+    fn unfit(&self, error: &legs::Failure) -> Failure {
+        let failure = self.refused(error);
+        match error {
+            legs::Failure::Overwrites(_) => failure
+                .advise("see whether that disk is meant; --overwrite-old-labels overwrites it"),
+            _ => failure,
         }
     }
 
@@ -261,8 +372,11 @@ impl LegsOfPool {
             members: Members::Links(self.network(self.proof(owner_before)?)),
             before_action: None,
         };
+        let side = Arc::new(side);
         let legs =
-            Legs::open(options, Arc::new(side), inbox).map_err(|error| self.refused(&error))?;
+            Legs::open(options, Arc::clone(&side), inbox).map_err(|error| self.refused(&error))?;
+        // A pool is opened once.
+        let _ = self.side.set(side);
         let pool = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
         let pool = pool.ok_or_else(|| Failure::new(FailureKind::Failed, "the pool is not open"))?;
         Ok((pool, legs))
@@ -284,8 +398,9 @@ impl LegsOfPool {
     pub fn groups(&self) -> Vec<DeviceGroup> {
         let groups = self.file.pools[&self.pool].groups.iter();
         let group = |group: &legs_config::Group| DeviceGroup {
-            kind: match group.needed {
-                1 => GroupKind::Mirror,
+            kind: match (group.needed, group.legs.len()) {
+                (1, 1) => GroupKind::Stripe,
+                (1, _) => GroupKind::Mirror,
                 _ => GroupKind::Raidz { parity: 1 },
             },
             role: GroupRole::Data,
@@ -318,7 +433,7 @@ impl LegsOfPool {
                 }
             })?;
         for (disk, granted) in granted {
-            if self.across.own().contains_key(&disk) {
+            if self.across.is_own(disk) {
                 continue;
             }
             self.across.grant(disk, granted);
@@ -347,6 +462,16 @@ impl LegsOfPool {
                 "the pool has no record, and is no good without: make it again, with --overwrite-old-labels",
             )
         })
+    }
+}
+
+/// Has it put on record that nothing on a leg counts, which is called `known`.
+fn give_up(viewer: &Viewer, reporter: &Reporter, disk: DiskId, known: &str) -> Result<(), Failure> {
+    reporter.discard(disk);
+    let shown = viewer.wait_for(WORD_WAIT, |shown| leg_words::is_given_up(shown, disk));
+    match leg_words::is_given_up(&shown, disk) {
+        true => Ok(()),
+        false => Err(leg_words::unrecorded(known)),
     }
 }
 

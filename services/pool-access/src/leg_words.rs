@@ -6,9 +6,9 @@ use std::time::SystemTime;
 use control::calendar::utc;
 use control::{Advice, Failure, FailureKind, Severity};
 use legs::{Shown, Stage};
-use legs_config::{Kind, LegsFile, Pool};
+use legs_config::{Group, Kind, LegsFile, Pool};
 use operations::LegWord;
-use takeover::legs::DiskId;
+use takeover::legs::{Config, DiskId};
 use units::PoolName;
 
 /// What comes of a person's word.
@@ -54,7 +54,7 @@ pub fn diverges(shown: &Shown, disk: DiskId) -> bool {
 ///
 /// Another word is, or none.
 pub fn judge(
-    word: LegWord,
+    word: &LegWord,
     shown: &Shown,
     disk: DiskId,
     pool: &PoolName,
@@ -78,13 +78,120 @@ pub fn judge(
         (LegWord::TakeBack, false) if !is_stale => {
             Ok(Judged::Done(format!("leg {leg} is in use")))
         }
-        (LegWord::TakeBack, false) | (LegWord::Discard, true) => Ok(Judged::ToDo),
+        (LegWord::TakeBack, false) | (LegWord::Discard, true) | (LegWord::Replace { .. } | LegWord::Attach { .. }, _) => {
+            Ok(Judged::ToDo)
+        }
         (LegWord::Discard, false) => Err(Failure::new(
             FailureKind::Exists,
             format!("leg {leg} has the pool's own history: nothing on it has to be given up"),
         )
         .advise("if it lacks data, it gets that when its head answers")),
     }
+}
+
+/// What a configuration that was read again says of a leg that another disk takes the place of.
+///
+/// # Errors
+///
+/// It does not name that disk, or differs in more.
+pub fn moved(
+    known: &LegsFile,
+    read: &LegsFile,
+    pool: &PoolName,
+    disk: DiskId,
+    new: Option<&str>,
+) -> Result<(), Failure> {
+    let (before, after) = (known.disk_name(disk), read.disk_name(disk));
+    let meant = new.unwrap_or(&before);
+    if meant != after {
+        let failure = Failure::usage(format!(
+            "legs.toml names {after} in that place, and not {meant}"
+        ));
+        return Err(failure.advise(
+            "write the path of the new disk there, with the number of the old one, on each head (of an appliance into its file, then              `bulkhead appliance apply`), restart the leg-servers, and say it again",
+        ));
+    }
+    let mut expected = known.clone();
+    let legs = expected.pools.get_mut(pool).into_iter();
+    let legs = legs
+        .flat_map(|pool| &mut pool.groups)
+        .flat_map(|group| &mut group.legs);
+    for leg in legs.filter(|leg| leg.disk == disk.0) {
+        if let Some((_, found)) = read.leg(disk) {
+            leg.path.clone_from(&found.path);
+        }
+    }
+    match (expected.pools.get(pool), &expected.members, &expected.me)
+        == (read.pools.get(pool), &read.members, &read.me)
+    {
+        true => Ok(()),
+        false => Err(Failure::usage(
+            "legs.toml says something else of this pool, or of its members, besides the path of that disk",
+        )
+        .advise("change one thing at a time: the pool's server reads other changes when it starts")),
+    }
+}
+
+/// The leg that is called `new` and is to join the group of `existing`.
+///
+/// # Errors
+///
+/// There is none in that group, or the group does not take another one.
+pub fn joining(
+    file: &LegsFile,
+    pool: &Pool,
+    existing: DiskId,
+    new: &str,
+) -> Result<DiskId, Failure> {
+    let has = |group: &&Group, disk: DiskId| group.legs.iter().any(|leg| leg.disk == disk.0);
+    let mut groups = pool.groups.iter();
+    let group = groups.find(|group| has(group, existing));
+    let legs = group.into_iter().flat_map(|group| &group.legs);
+    let mut disks = legs.map(|leg| DiskId(leg.disk));
+    let known = file.disk_name(existing);
+    let Some(disk) = disks.find(|disk| file.disk_name(*disk) == new) else {
+        let message = format!(
+            "the configuration that the pool's server has read names no leg {new} beside {known}"
+        );
+        return Err(Failure::not_found(message).advise(
+            "write it into legs.toml of each head, restart the leg-servers, start the pool's server anew (or move the pool), and say it again",
+        ));
+    };
+    match group.is_some_and(|group| group.needed == 1) {
+        true => Ok(disk),
+        false => Err(Failure::usage(format!(
+            "{known} is a leg of a raidz1, which takes no further one"
+        ))),
+    }
+}
+
+/// Whether the record names the leg.
+pub fn is_named(shown: &Shown, disk: DiskId) -> bool {
+    let record = shown.record.as_ref();
+    record.is_some_and(|record| record.names(disk))
+}
+
+/// Whether the pool can be read without that leg.
+pub fn is_spare(config: &Config, shown: &Shown, disk: DiskId) -> bool {
+    let record = shown.record.as_ref();
+    record.is_some_and(|record| {
+        let mut left = record.current_disks();
+        left.remove(&disk);
+        config.is_readable(&left)
+    })
+}
+
+/// Whether the record says that the leg is to get everything, as nothing on it counts.
+pub fn is_given_up(shown: &Shown, disk: DiskId) -> bool {
+    let stale = shown.record.as_ref().and_then(|one| one.stale.get(&disk));
+    stale.is_some_and(|stale| stale.since == 0)
+}
+
+/// Whether the leg gets no data now, by the record and by what is done.
+pub fn is_idle(shown: &Shown, disk: DiskId) -> bool {
+    let record = shown.record.as_ref();
+    let is_current = record.is_none_or(|record| record.current.contains_key(&disk));
+    !is_current && !shown.copying.contains(&disk) && !shown.awaited.contains(&disk)
 }
 
 /// The members did not agree in time that what is on a leg is given up.
@@ -167,7 +274,7 @@ pub fn advice(file: &LegsFile, pool: &PoolName, shown: &Shown) -> Vec<Advice> {
             ),
             false => Advice::new(
                 Severity::Warning,
-                "see to its head and its disk: the leg comes back by itself",
+                "see to its head and its disk: the leg comes back by itself, or by `pool replace` with another disk",
                 lacks,
             ),
         });
@@ -276,7 +383,7 @@ mod tests {
         ] {
             assert!(told.contains(part), "{part}: {told}");
         }
-        let judged = |disk, leg| judge(LegWord::TakeBack, &shown, DiskId(disk), &tank(), leg);
+        let judged = |disk, leg| judge(&LegWord::TakeBack, &shown, DiskId(disk), &tank(), leg);
         assert_eq!(judged(22, "b:/y"), Ok(Judged::ToDo));
         assert!(matches!(judged(11, "a:/x"), Ok(Judged::Done(_))));
     }
@@ -291,14 +398,14 @@ mod tests {
         let asked = |name: &str| {
             let place = |disk: DiskId| PathBuf::from(format!("/run/{}", disk.0));
             let disk = find(&file, pool, place, name).map_err(|one| one.kind)?;
-            let judged = judge(LegWord::Discard, &shown, disk, &tank(), name);
+            let judged = judge(&LegWord::Discard, &shown, disk, &tank(), name);
             judged.map(|_| disk).map_err(|one| one.kind)
         };
         assert_eq!(asked("b:/y"), Ok(DiskId(22)));
         assert_eq!(asked("/run/22"), Ok(DiskId(22)));
         assert_eq!(asked("a:/x"), Err(FailureKind::Exists));
         assert_eq!(asked("/y"), Err(FailureKind::NotFound));
-        let refused = judge(LegWord::TakeBack, &shown, DiskId(22), &tank(), "b:/y");
+        let refused = judge(&LegWord::TakeBack, &shown, DiskId(22), &tank(), "b:/y");
         let refused = refused.expect_err("its writes would be lost");
         assert_eq!(refused.kind, FailureKind::NeedsConfirmation);
         let told = advice(&file, &tank(), &shown)[0].to_string();

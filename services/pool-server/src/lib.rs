@@ -147,9 +147,14 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     }
     let legs_of_pool = args.legs.as_ref();
     let legs_of_pool = legs_of_pool
-        .map(|file| LegsOfPool::read(common, &args.pool, file))
+        .map(|file| LegsOfPool::read(common, &args.pool, file).map(Arc::new))
         .transpose()?;
-    confine::pool_server(&needs(&args, common, control.path(), legs_of_pool.as_ref()));
+    confine::pool_server(&needs(
+        &args,
+        common,
+        control.path(),
+        legs_of_pool.as_deref(),
+    ));
 
     let mut options = engine_options(&args, common)?;
     let disk_wait = options.devices.timeout;

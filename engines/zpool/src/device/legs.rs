@@ -41,6 +41,9 @@ pub enum LegFailure {
     /// It returned data that is not what was written.
     #[error("it returned wrong data")]
     Corrupt,
+    /// A person takes it out, because another device takes its place.
+    #[error("another device takes its place")]
+    Replaced,
 }
 
 /// Hears of legs that failed, and sees to it that they are excluded.

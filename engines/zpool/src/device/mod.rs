@@ -52,7 +52,7 @@ pub use ownership::EXIT_OWNERSHIP_LOST;
 pub(crate) use ownership::{INATTENTION_MAX, Owner, attend, is_attentive, retire, watch};
 pub use probe::{ProbeFailure, probe};
 pub use reservation::knows_reservations;
-pub use stamp::{STAMP_BYTES, forget_roots, read_stamps, write_stamps};
+pub use stamp::{STAMP_BYTES, device_bytes, read_stamps, write_labels, write_stamps};
 
 /// What a device is like. Sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,6 +15,10 @@ const LABEL_BYTES: u64 = 256 << 10;
 /// Where the roots are in a label, and how many bytes they are (`vl_uberblock`).
 const ROOTS_AT: u64 = 128 << 10;
 const ROOTS_BYTES: usize = 128 << 10;
+/// Where the description is (`vl_vdev_phys`).
+const TEXT_AT: u64 = 16 << 10;
+/// Where partition tables and most file systems say what they are (`vl_pad1` of the first label).
+const FRONT_BYTES: usize = 8 << 10;
 
 /// The two copies of the block on the device at `path`, which the pool knows as `guid`; whatever is there.
 ///
@@ -45,6 +49,40 @@ pub fn write_stamps(path: &Path, guid: u64, block: &[u8]) -> Result<(), ProbeFai
         ask(&*device, IoKind::Flush, 0, Vec::new())?;
     }
     Ok(())
+}
+
+/// Makes the device at `path`, which the pool knows as `guid`, one that the library opens and finds nothing on: its labels say what
+/// `label` returns for each place, and have no roots. What the front of the device carried besides is gone, too.
+///
+/// # Errors
+///
+/// It does not answer, or with an error. Then some labels may be new.
+pub fn write_labels(
+    path: &Path,
+    guid: u64,
+    label: impl Fn(u64) -> Result<Vec<u8>, String>,
+) -> Result<(), String> {
+    let text = |failure: ProbeFailure| failure.to_string();
+    forget_roots(path, guid).map_err(text)?;
+    let device = open_apart(path, guid).map_err(|failure| failure.to_string())?;
+    let [_, back] = places(&*device).map_err(text)?;
+    let write = |offset, data| ask(&*device, IoKind::Write, offset, data).map_err(text);
+    write(0, vec![0; FRONT_BYTES])?;
+    for place in [0, LABEL_BYTES, back, back + LABEL_BYTES] {
+        write(place + TEXT_AT, label(place + TEXT_AT)?)?;
+    }
+    ask(&*device, IoKind::Flush, 0, Vec::new())
+        .map(drop)
+        .map_err(text)
+}
+
+/// Bytes of the device at `path`, which the pool knows as `guid`.
+///
+/// # Errors
+///
+/// It cannot be opened.
+pub fn device_bytes(path: &Path, guid: u64) -> Result<u64, ProbeFailure> {
+    Ok(open_apart(path, guid)?.shape()?.bytes)
 }
 
 /// Overwrites the roots in all labels of the device at `path`, which the pool knows as `guid`: no transaction group that is on it can be

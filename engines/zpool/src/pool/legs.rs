@@ -8,8 +8,10 @@ use std::time::{Duration, SystemTime};
 use units::PoolName;
 use zpool_sys as sys;
 
-use super::{c_text, label};
-use crate::error::{PoolError, SystemError};
+use super::{c_text, label, spec};
+use crate::device::write_labels;
+use crate::error::{PoolError, PoolErrorKind, SystemError};
+use crate::nvlist::NvList;
 
 /// How far the return of a leg is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +110,66 @@ pub fn write_group(pool: &PoolName) -> Result<(), PoolError> {
     // SAFETY: as above.
     let code = unsafe { sys::bh_pool_write_group(name.as_ptr()) };
     checked("write a transaction group", pool, code)
+}
+
+/// Has the device at `path`, whose labels are overwritten, join the mirror of the leg `sibling`, or make one with it: everything is copied
+/// to it. The number that the library gave it.
+///
+/// # Errors
+///
+/// The pool is not open, or the library does not take the device.
+pub fn attach(pool: &PoolName, sibling: u64, path: &Path) -> Result<u64, PoolError> {
+    const DOING: &str = "attach a leg";
+    write_labels(path, 0, |_| Ok(vec![0; sys::BH_LABEL_BYTES as usize])).map_err(|why| {
+        PoolError::new(
+            DOING,
+            pool.as_str(),
+            PoolErrorKind::DeviceUnusable {
+                path: path.to_owned(),
+                why,
+            },
+        )
+    })?;
+    let (name, text) = (c_text(pool.as_str()), c_text(&path.to_string_lossy()));
+    let mut tree = NvList::new();
+    tree.set_text("type", "root");
+    tree.set_lists("children", &[spec::leaf(path, None)]);
+    let mut leg = 0;
+    // SAFETY: the library runs; names and list live for the call and are copied, and there is a place for the result.
+    let code = unsafe {
+        sys::bh_pool_leg_attach(
+            name.as_ptr(),
+            sibling,
+            text.as_ptr(),
+            tree.as_raw(),
+            &mut leg,
+        )
+    };
+    checked(DOING, pool, code)?;
+    Ok(leg)
+}
+
+/// What the label of a leg says that lacks everything, for `offset` of its device, and the least bytes of a device that may take the
+/// place of the leg.
+///
+/// # Errors
+///
+/// The pool is not open.
+pub fn label(pool: &PoolName, leg: u64, offset: u64) -> Result<(Vec<u8>, u64), PoolError> {
+    let name = c_text(pool.as_str());
+    let (mut text, mut least) = (vec![0; sys::BH_LABEL_BYTES as usize], 0);
+    // SAFETY: the library runs; the name lives for the call, and there is a place for each result, as long as the header says.
+    let code = unsafe {
+        sys::bh_pool_leg_label(
+            name.as_ptr(),
+            leg,
+            offset,
+            text.as_mut_ptr().cast(),
+            &mut least,
+        )
+    };
+    checked("make the label of a leg", pool, code)?;
+    Ok((text, least))
 }
 
 fn checked(doing: &'static str, pool: &PoolName, code: i32) -> Result<(), PoolError> {

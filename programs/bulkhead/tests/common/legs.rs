@@ -169,6 +169,11 @@ impl Head {
         std::fs::read_to_string(said).expect("readable")
     }
 
+    /// What `pool status` calls the leg on that disk of this head.
+    pub fn leg(&self, disk: &str) -> String {
+        format!("{}:{}", self.name, self.machine.path(disk).display())
+    }
+
     /// Changes this head's configuration, and starts its leg-server anew.
     pub fn reconfigure(&mut self, change: impl FnOnce(&str) -> String) {
         let path = self.machine.path("legs.toml");
@@ -301,20 +306,45 @@ fn program(name: &str) -> PathBuf {
 impl Pair {
     /// With pool `tank` on a leg of each head, and an exported volume in it; `a` serves it.
     pub fn new(has_witness: bool) -> (Self, ServerProcess) {
-        Self::start(1, has_witness, false)
+        Self::start(1, has_witness, false, true)
+    }
+
+    /// The same with a witness, and `b` has no leg yet.
+    pub fn narrow() -> (Self, ServerProcess) {
+        Self::start(1, true, false, false)
+    }
+
+    /// The configurations of both heads name the leg of `b`, and the leg-servers have read that.
+    pub fn widen(&mut self) {
+        let leg = |head: &Head, disk: usize| {
+            let path = head.machine.path(head.name);
+            format!(
+                "{{ disk = {disk}, head = \"{}\", path = {path:?} }}",
+                head.name
+            )
+        };
+        let (a, b) = (leg(&self.a, 11), leg(&self.b, 22));
+        let both = format!("{a}, {b}");
+        self.a.reconfigure(|text| text.replace(&a, &both));
+        self.b.reconfigure(|text| text.replace(&a, &both));
     }
 
     /// The same with so many groups of a leg of each head.
     pub fn with_groups(groups: usize, has_witness: bool) -> (Self, ServerProcess) {
-        Self::start(groups, has_witness, false)
+        Self::start(groups, has_witness, false, true)
     }
 
     /// The same without a witness, and the network between the heads can be cut.
     pub fn with_network() -> (Self, ServerProcess) {
-        Self::start(1, false, true)
+        Self::start(1, false, true, true)
     }
 
-    fn start(groups: usize, has_witness: bool, has_network: bool) -> (Self, ServerProcess) {
+    fn start(
+        groups: usize,
+        has_witness: bool,
+        has_network: bool,
+        has_b: bool,
+    ) -> (Self, ServerProcess) {
         let [a, b, witness] = addresses();
         let mut pair = Self {
             network: Vec::new(),
@@ -325,7 +355,7 @@ impl Pair {
             witness: Process(None),
             acknowledged: 0,
         };
-        pair.configure(groups, has_network);
+        pair.configure(groups, has_network, has_b);
         pair.start_witness();
         pair.a.start_leg_server();
         pair.b.start_leg_server();
@@ -347,7 +377,7 @@ impl Pair {
         (pair, server)
     }
 
-    fn configure(&mut self, groups: usize, has_network: bool) {
+    fn configure(&mut self, groups: usize, has_network: bool, has_b: bool) {
         let fingerprint = |head: &Head| {
             let folder = head.machine.path("keys");
             let words = format!("leg-server fingerprint --folder {}", folder.display());
@@ -386,7 +416,8 @@ impl Pair {
                 leg(&self.a, number, 11 + 100 * number),
                 leg(&self.b, number, 22 + 100 * number),
             );
-            format!("[[pools.tank.groups]]\nneeded = 1\nlegs = [{a}, {b}]\n")
+            let legs = if has_b { format!("{a}, {b}") } else { a };
+            format!("[[pools.tank.groups]]\nneeded = 1\nlegs = [{legs}]\n")
         };
         let groups: String = (0..groups).map(group).collect();
         let mut network = Vec::new();
@@ -482,6 +513,18 @@ impl Pair {
         command.args(["--head", &heads[0], "--head", &heads[1]]);
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         self.witness = Process(Some(child.expect("it starts")));
+    }
+
+    /// The configurations of both heads name disk `new` of a head where they named `old`, and the leg-servers have read that.
+    pub fn exchange(&mut self, head: &str, old: &str, new: &str) {
+        let machine = match head {
+            "a" => &self.a.machine,
+            _ => &self.b.machine,
+        };
+        let quoted = |disk: &str| format!("{:?}", machine.path(disk));
+        let (old, new) = (quoted(old), quoted(new));
+        self.a.reconfigure(|text| text.replace(&old, &new));
+        self.b.reconfigure(|text| text.replace(&old, &new));
     }
 
     /// From the next start of a server on, `a` reaches the disk of `b` by this way.

@@ -9,16 +9,16 @@ use units::PoolName;
 
 use super::{OverwriteOption, joins, layout};
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Verb, schema_of};
+use crate::operations::{Least, Operation, PoolSelector, Route, Urgency, Verb, schema_of};
 use crate::{Effect, Failure};
 
 /// Make a mirror of `existing` and `new`, or widen one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolAttach")]
 pub struct Attach {
-    /// Device of the pool.
+    /// Device of the pool. A leg on one of several heads as `pool status` calls it, such as `left:/dev/disk/by-id/x`.
     pub existing: PathBuf,
-    /// Device to add.
+    /// Device to add. A leg as `legs.toml` of each head names it.
     pub new: PathBuf,
     /// Also if it carries the label of a pool that is not in use.
     #[serde(default)]
@@ -36,19 +36,30 @@ impl Operation for Attach {
     }
 
     fn joining_devices(&self) -> Vec<PathBuf> {
-        vec![self.new.clone()]
+        let new = [&self.new].into_iter();
+        let new = new.filter(|path| layout::of_this_machine(path));
+        new.cloned().collect()
+    }
+
+    fn urgency(&self) -> Option<Urgency> {
+        Some(Urgency::Long)
     }
 }
 
+const EXAMPLES: &str = "Examples:
+  bulkhead pool attach tank /dev/disk/by-id/scsi-a /dev/disk/by-id/scsi-c
+  bulkhead pool attach tank left:/dev/disk/by-id/scsi-a third:/dev/disk/by-id/scsi-c
+
+The second one is of a pool whose legs lie on several heads. First write the new leg into the configuration of each head, restart the
+leg-servers, and start the pool's server anew.";
+
 /// Add a device to a mirror, or make a mirror of a single device
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  bulkhead pool attach tank /dev/disk/by-id/scsi-a /dev/disk/by-id/scsi-c"
-)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The pool
     pool: PoolName,
-    /// A device of the pool
+    /// A device of the pool; a leg as HEAD:PATH
     device: String,
     /// The device to add
     new_device: String,
@@ -68,7 +79,7 @@ impl Verb for Attach {
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let attach = Self {
             existing: layout::member_path(&arguments.device)?,
-            new: layout::device_path(&arguments.new_device)?,
+            new: layout::joining_path(&arguments.new_device)?,
             overwrite: arguments.old_labels.overwrite,
         };
         Ok((PoolSelector::Pool(arguments.pool), attach))

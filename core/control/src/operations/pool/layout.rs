@@ -115,6 +115,23 @@ pub fn member_path(word: &str) -> Result<PathBuf, Failure> {
     }
 }
 
+/// A device that joins a pool: a path, or a leg as its configuration names it.
+///
+/// # Errors
+///
+/// The path cannot be used.
+pub(super) fn joining_path(word: &str) -> Result<PathBuf, Failure> {
+    match is_leg(word) {
+        true => Ok(PathBuf::from(word)),
+        false => device_path(word),
+    }
+}
+
+/// Devices of this machine. Where a leg is, its configuration says.
+pub(super) fn of_this_machine(path: &PathBuf) -> bool {
+    !is_leg(&path.to_string_lossy())
+}
+
 /// Whether it is how `pool status` calls a leg: the name of a head, and a path there.
 fn is_leg(word: &str) -> bool {
     let parts = word.split_once(":/");

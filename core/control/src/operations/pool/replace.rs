@@ -9,16 +9,18 @@ use units::PoolName;
 
 use super::{OverwriteOption, joins, layout};
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Source, Verb, schema_of};
+use crate::operations::{
+    Least, Operation, PoolSelector, Route, Source, Urgency, Verb, schema_of,
+};
 use crate::{Effect, Failure};
 
 /// Put `new` in the place of `old`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolReplace")]
 pub struct Replace {
-    /// Device of the pool.
+    /// Device of the pool. A leg on one of several heads as `pool status` calls it, such as `left:/dev/disk/by-id/x`.
     pub old: PathBuf,
-    /// Its successor; none means that the same path holds a new disk.
+    /// Its successor; none means that the same path holds a new disk. Of a leg as `legs.toml` of each head names it now.
     pub new: Option<PathBuf>,
     /// Also if it carries the label of a pool that is not in use.
     #[serde(default)]
@@ -36,19 +38,29 @@ impl Operation for Replace {
     }
 
     fn joining_devices(&self) -> Vec<PathBuf> {
-        self.new.iter().cloned().collect()
+        let new = self.new.iter().filter(|path| layout::of_this_machine(path));
+        new.cloned().collect()
+    }
+
+    fn urgency(&self) -> Option<Urgency> {
+        Some(Urgency::Long)
     }
 }
 
+const EXAMPLES: &str = "Examples:
+  bulkhead pool replace tank /dev/disk/by-id/scsi-a /dev/disk/by-id/scsi-d
+  bulkhead pool replace tank right:/dev/disk/by-id/scsi-b right:/dev/disk/by-id/scsi-e
+
+The second one is of a pool whose legs lie on several heads. First write the new path into the configuration of each head, and
+restart the leg-servers. The old disk counts no more from then on, and the whole pool is copied to the new one.";
+
 /// Put a new device in the place of another
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  bulkhead pool replace tank /dev/disk/by-id/scsi-a /dev/disk/by-id/scsi-d"
-)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The pool
     pool: PoolName,
-    /// A device of the pool
+    /// A device of the pool; a leg as HEAD:PATH
     device: String,
     /// Its successor; without it, a new disk is at the old path
     new_device: Option<String>,
@@ -67,7 +79,7 @@ impl Verb for Replace {
     .with(&[("new", Source::Default("null"))])];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
-        let new = arguments.new_device.as_deref().map(layout::device_path);
+        let new = arguments.new_device.as_deref().map(layout::joining_path);
         let replace = Self {
             new: new.transpose()?,
             old: layout::member_path(&arguments.device)?,

@@ -1,16 +1,17 @@
 //! A pool of OpenZFS whose legs lie on several heads, for who keeps the record (`legs`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Seek as _, SeekFrom};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use ::legs::{Granted, Reporter, Seen, Side};
 use certificates::Identity;
 use engine::pool::Candidate;
 use legs_config::{Leg, LegsFile, Member};
-use remote_leg::{Access, Event, NbdLeg, Settings};
+use remote_leg::{Access, Event, NbdLeg, Settings, Transport as _};
 use takeover::legs::{Completeness, DiskId, Kept, MemberId, Notice, Roots, Session};
 use units::PoolName;
 use zpool::device::legs::{self as barrier, LegFailure};
@@ -36,9 +37,11 @@ const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 /// The legs of one pool, as this head reaches them.
 pub struct Across {
     pool: PoolName,
-    file: LegsFile,
+    /// As it was read last.
+    file: RwLock<Arc<LegsFile>>,
     identity: Arc<Identity>,
-    own: BTreeMap<DiskId, PathBuf>,
+    /// Disks of this head; their paths are in the file.
+    own: BTreeSet<DiskId>,
     remotes: Arc<Remotes>,
     granted: Mutex<BTreeMap<DiskId, Granted>>,
 }
@@ -82,16 +85,15 @@ impl Across {
         // Paths of devices are absolute.
         let run_dir = std::path::absolute(run_dir).ok()?;
         let folder = run_dir.join("legs").join(pool.as_str());
-        let own = own.into_iter().map(|leg| (DiskId(leg.disk), leg.path));
-        let own: BTreeMap<DiskId, PathBuf> = own.collect();
+        let own: BTreeSet<DiskId> = own.into_iter().map(|leg| DiskId(leg.disk)).collect();
         let others = others.into_iter().map(|leg| DiskId(leg.disk));
         Some(Arc::new(Self {
             pool: pool.clone(),
             identity,
-            remotes: Remotes::new(folder, own.keys().copied().collect(), others),
+            remotes: Remotes::new(folder, own.clone(), others),
             own,
             granted: Mutex::default(),
-            file,
+            file: RwLock::new(Arc::new(file)),
         }))
     }
 
@@ -107,12 +109,50 @@ impl Across {
 
     /// The number by which the members know the pool.
     pub fn record(&self) -> u64 {
-        self.file.pools[&self.pool].guid
+        self.file().pools[&self.pool].guid
     }
 
-    /// Disks of this head.
-    pub fn own(&self) -> &BTreeMap<DiskId, PathBuf> {
-        &self.own
+    /// The configuration as it was read last.
+    pub fn file(&self) -> Arc<LegsFile> {
+        Arc::clone(&self.file.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// `file` names another path for `disk`, and nothing else differs from what was known.
+    ///
+    /// # Errors
+    ///
+    /// The folder of names cannot be written.
+    pub fn has_moved(&self, disk: DiskId, file: LegsFile) -> std::io::Result<()> {
+        self.remotes.forget_name(disk)?;
+        *self.file.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(file);
+        Ok(())
+    }
+
+    /// The other disks of its group.
+    pub fn group(&self, disk: DiskId) -> Vec<DiskId> {
+        let file = self.file();
+        let mut groups = file.pools[&self.pool].groups.iter();
+        let group = groups.find(|group| group.legs.iter().any(|leg| leg.disk == disk.0));
+        let legs = group.into_iter().flat_map(|group| &group.legs);
+        let disks = legs.map(|leg| DiskId(leg.disk));
+        disks.filter(|one| *one != disk).collect()
+    }
+
+    /// Whether the disk is one of this head.
+    pub fn is_own(&self, disk: DiskId) -> bool {
+        self.own.contains(&disk)
+    }
+
+    /// Paths of the disks of this head.
+    pub fn own_paths(&self) -> Vec<PathBuf> {
+        let paths = self.own.iter().filter_map(|disk| self.own_path(*disk));
+        paths.collect()
+    }
+
+    fn own_path(&self, disk: DiskId) -> Option<PathBuf> {
+        let file = self.file();
+        let (_, leg) = file.leg(disk).filter(|_| self.is_own(disk))?;
+        Some(leg.path.clone())
     }
 
     fn grants(&self) -> MutexGuard<'_, BTreeMap<DiskId, Granted>> {
@@ -134,13 +174,13 @@ impl Across {
             export: granted.export,
             addresses: head.lends.clone(),
         };
-        Ok((access, self.settings(head, false)?))
+        Ok((access, self.settings(&head, false)?))
     }
 
-    fn lender(&self, disk: DiskId) -> Result<&Member, String> {
-        let (head, _) = self.file.leg(disk).ok_or("no head lends it")?;
-        let head = self.file.member(head).ok_or("no head lends it")?;
-        Ok(head)
+    fn lender(&self, disk: DiskId) -> Result<Member, String> {
+        let file = self.file();
+        let head = file.leg(disk).and_then(|(head, _)| file.member(head));
+        Ok(head.ok_or("no head lends it")?.clone())
     }
 
     fn settings(&self, head: &Member, only_looks: bool) -> Result<Settings, String> {
@@ -162,6 +202,11 @@ impl Across {
     /// No address of its lender answers, or it does not lend the leg now.
     pub fn look_at(&self, disk: DiskId) -> Result<(), String> {
         let slot = self.remotes.slot(disk).ok_or("it is on this head")?;
+        slot.connect(self.looked_at(disk)?);
+        Ok(())
+    }
+
+    fn looked_at(&self, disk: DiskId) -> Result<NbdLeg, String> {
         let head = self.lender(disk)?;
         let access = Access {
             session: Session::default(),
@@ -169,9 +214,8 @@ impl Across {
             export: disk.0.to_string(),
             addresses: head.lends.clone(),
         };
-        let leg = NbdLeg::connect(disk, &access, self.settings(head, true)?, |_| {});
-        slot.connect(leg.map_err(|error| error.to_string())?);
-        Ok(())
+        let leg = NbdLeg::connect(disk, &access, self.settings(&head, true)?, |_| {});
+        leg.map_err(|error| error.to_string())
     }
 
     /// Connects to a leg of another head by the session that was granted last.
@@ -197,8 +241,10 @@ impl Across {
     ///
     /// The folder of names cannot be written.
     pub fn lay_out(&self, named: impl Fn(DiskId) -> bool) -> std::io::Result<()> {
-        let own = self.own.iter().filter(|(disk, _)| named(**disk));
-        let own: Vec<(DiskId, &Path)> = own.map(|(disk, path)| (*disk, path.as_path())).collect();
+        let own = self.own.iter().filter(|disk| named(**disk));
+        let own: Vec<(DiskId, PathBuf)> = own
+            .filter_map(|disk| Some((*disk, self.own_path(*disk)?)))
+            .collect();
         self.remotes.lay_out(&own)
     }
 
@@ -208,7 +254,7 @@ impl Across {
     ///
     /// They tell of none, or of several.
     pub fn found(&self) -> Result<Candidate, String> {
-        let some = self.own.keys().next().copied().unwrap_or(DiskId(0));
+        let some = self.own.first().copied().unwrap_or(DiskId(0));
         let place = self.remotes.place(some);
         let folder = place.parent().map(Path::to_owned).unwrap_or_default();
         let found = discover(&[folder]).map_err(|error| error.to_string())?;
@@ -251,7 +297,7 @@ impl AcrossSide {
             let candidate = taken.lock().unwrap_or_else(PoisonError::into_inner).take();
             open(candidate.ok_or("no pool was found")?, record)
         });
-        let disks = across.own.keys().chain(across.remotes.disks());
+        let disks = across.own.iter().chain(across.remotes.disks());
         let places = disks.map(|disk| (*disk, across.place(*disk))).collect();
         let zfs = ZfsSide::new(
             (across.pool.clone(), 0),
@@ -268,6 +314,44 @@ impl AcrossSide {
             reporter,
             found,
         }
+    }
+
+    /// Whether the disk at `path`, which its lender has read of, is large enough for the place of that disk.
+    ///
+    /// # Errors
+    ///
+    /// It is not, or cannot be looked at.
+    pub fn has_room_on(&self, disk: DiskId, path: &Path) -> Result<(), String> {
+        let bytes = match self.across.is_own(disk) {
+            true => std::fs::File::open(path)
+                .and_then(|mut file| file.seek(SeekFrom::End(0)))
+                .map_err(|error| error.to_string())?,
+            false => self.across.looked_at(disk)?.bytes(),
+        };
+        let known = self.across.group(disk).into_iter().chain([disk]);
+        let known = known.filter(|one| self.zfs.0.is_known(*one)).last();
+        let least = self
+            .zfs
+            .0
+            .least_bytes(known.ok_or("no leg of its group is known")?)?;
+        match bytes < least {
+            true => Err(super::legs::too_small(bytes, least)),
+            false => Ok(()),
+        }
+    }
+
+    /// Every leg that is current on return has just taken a write and a flush: one whose head has been lost is on record as stale.
+    ///
+    /// # Errors
+    ///
+    /// The pool is not open.
+    pub fn try_all(&self) -> Result<(), String> {
+        pool_legs::write_group(&self.across.pool).map_err(|error| error.to_string())
+    }
+
+    /// A person takes the disk out of use. It is on record soon.
+    pub fn take_out(&self, disk: DiskId) {
+        self.zfs.0.take_out(disk);
     }
 
     fn is_elsewhere(&self, disk: DiskId) -> bool {
@@ -291,8 +375,8 @@ impl AcrossSide {
 
 impl Side for AcrossSide {
     fn look(&self, disk: DiskId) -> Result<Seen, String> {
-        let path = self.across.own.get(&disk).ok_or("it is on another head")?;
-        let newest = pool_legs::newest_roots(path);
+        let path = self.across.own_path(disk).ok_or("it is on another head")?;
+        let newest = pool_legs::newest_roots(&path);
         let newest = newest.ok_or("it has no label of a pool")?;
         Ok(Seen {
             // Its lender has it.
@@ -348,9 +432,8 @@ impl Side for AcrossSide {
             return self.zfs.keep_last(disk);
         }
         barrier::keep_last(self.zfs.0.numbers().leg(disk));
-        let (name, head) = (self.name(disk), self.across.file.leg(disk));
-        let head = head.and_then(|(head, _)| self.across.file.member(head));
-        let addresses = head.map(|head| head.lends.clone()).unwrap_or_default();
+        let (name, head) = (self.name(disk), self.across.lender(disk));
+        let addresses = head.map(|head| head.lends).unwrap_or_default();
         let wait = move || {
             let is_there = |address| TcpStream::connect_timeout(address, CONNECT_WAIT).is_ok();
             while !addresses.iter().any(is_there) {
@@ -367,12 +450,16 @@ impl Side for AcrossSide {
         thread.expect("a thread");
     }
 
-    fn is_back(&self, disk: DiskId) -> bool {
-        let Some(path) = self.across.own.get(&disk) else {
+    fn is_back(&self, disk: DiskId, is_given_up: bool) -> bool {
+        let Some(path) = self.across.own_path(disk) else {
             return false;
         };
-        if self.across.remotes.link(disk, path).is_err() {
+        if self.across.remotes.link(disk, &path).is_err() {
             return false;
+        }
+        if is_given_up {
+            // Its lender finds out whether it can be opened.
+            return true;
         }
         let numbers = self.zfs.0.numbers();
         let probed = probe(
@@ -384,7 +471,7 @@ impl Side for AcrossSide {
             Ok(()) => true,
             // Its lender has it, and gives it when it is claimed.
             Err(ProbeFailure::Open(OpenFailure::InUse { .. })) => {
-                pool_legs::newest_roots(path).is_some()
+                pool_legs::newest_roots(&path).is_some()
             }
             Err(_) => false,
         }
@@ -415,12 +502,16 @@ impl Side for AcrossSide {
     }
 
     fn resilver(&self, disk: DiskId, since: u64, beyond: u64) -> Result<Completeness, String> {
-        match self.across.own.get(&disk) {
+        match self.across.own_path(disk) {
             Some(path) => {
-                let linked = self.across.remotes.link(disk, path);
+                let linked = self.across.remotes.link(disk, &path);
                 linked.map_err(|error| error.to_string())?;
             }
             None => self.connect(disk)?,
+        }
+        if !self.zfs.0.is_known(disk) {
+            let group = self.across.group(disk);
+            self.zfs.0.attach(disk, &group)?;
         }
         self.zfs.resilver(disk, since, beyond)
     }
@@ -430,11 +521,11 @@ impl Side for AcrossSide {
     }
 
     fn name(&self, disk: DiskId) -> String {
-        self.across.file.disk_name(disk)
+        self.across.file().disk_name(disk)
     }
 
     fn member_name(&self, member: MemberId) -> String {
-        self.across.file.name(member)
+        self.across.file().name(member)
     }
 
     fn tell(&self, notice: &Notice) {

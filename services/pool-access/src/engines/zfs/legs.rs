@@ -11,7 +11,7 @@ use engine::pool::legs::Record;
 use takeover::legs::{Completeness, DiskId, Kept, Notice, Roots, decode_kept, encode_kept};
 use units::PoolName;
 use zpool::device::legs::{self as barrier, LegFailure, Watcher};
-use zpool::device::{STAMP_BYTES, forget_roots, probe, read_stamps, write_stamps};
+use zpool::device::{STAMP_BYTES, device_bytes, probe, read_stamps, write_labels, write_stamps};
 use zpool::pool::legs as pool_legs;
 
 /// Between two looks at a leg that is copied to, and at one that may come back.
@@ -69,6 +69,14 @@ impl Numbers {
         given.map_or(disk.0, |given| {
             given.legs.get(&disk).copied().unwrap_or_default()
         })
+    }
+
+    /// A leg that the library has taken in.
+    fn add(&self, disk: DiskId, leg: u64) {
+        let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(given) = &mut *given {
+            given.legs.insert(disk, leg);
+        }
     }
 
     fn disk(&self, leg: u64) -> DiskId {
@@ -177,6 +185,58 @@ impl ZfsSide {
         }
     }
 
+    /// A person gave up what is on the disk, or another one took its place. Its roots may be of later groups than the pool's, or it
+    /// has no label: none may stay, and the library has to find one.
+    fn label_anew(&self, disk: DiskId) -> Result<(), String> {
+        let (path, leg) = (self.path(disk)?, self.leg(disk));
+        let bytes = device_bytes(path, leg).map_err(|error| error.to_string())?;
+        let least = self.least_bytes(disk)?;
+        if bytes < least {
+            return Err(too_small(bytes, least));
+        }
+        write_labels(path, leg, |offset| {
+            let label = pool_legs::label(&self.pool, leg, offset);
+            label
+                .map(|(text, _)| text)
+                .map_err(|error| error.to_string())
+        })
+    }
+
+    /// The least bytes of a disk that takes the place of that one, or stands beside it.
+    pub(super) fn least_bytes(&self, disk: DiskId) -> Result<u64, String> {
+        let label = pool_legs::label(&self.pool, self.leg(disk), 0);
+        label
+            .map(|(_, least)| least)
+            .map_err(|error| error.to_string())
+    }
+
+    /// Whether the library knows the disk as one of the pool's.
+    pub(super) fn is_known(&self, disk: DiskId) -> bool {
+        self.leg(disk) != 0
+    }
+
+    /// Has a disk that the library does not know join the others of its group.
+    pub(super) fn attach(&self, disk: DiskId, group: &[DiskId]) -> Result<(), String> {
+        let legs = group.iter().map(|one| self.leg(*one));
+        let sibling = legs.filter(|leg| barrier::is_in_use(*leg)).last();
+        let sibling = sibling.ok_or("no other leg of its group is in use")?;
+        let leg = pool_legs::attach(&self.pool, sibling, self.path(disk)?);
+        let leg = leg.map_err(|error| error.to_string())?;
+        barrier::put_on_record(self.pool_number(), [leg], self.within(disk), &self.watcher);
+        self.numbers.add(disk, leg);
+        Ok(())
+    }
+
+    fn within(&self, disk: DiskId) -> Duration {
+        let within = self.others_answer_within.get(&disk);
+        *within.unwrap_or(&self.answer_within)
+    }
+
+    /// A person takes the disk out of use.
+    pub(super) fn take_out(&self, disk: DiskId) {
+        barrier::fail(self.leg(disk), LegFailure::Replaced);
+    }
+
     /// Waits until the leg lacks nothing any more.
     fn await_whole(&self, disk: DiskId) -> Result<u64, String> {
         loop {
@@ -191,6 +251,11 @@ impl ZfsSide {
             std::thread::sleep(LOOK_INTERVAL);
         }
     }
+}
+
+/// Why a disk cannot take the place of another one.
+pub(super) fn too_small(bytes: u64, least: u64) -> String {
+    format!("it has {bytes} bytes, and the leg needs {least}: take a larger disk")
 }
 
 fn in_background(name: &str, body: impl FnOnce() + Send + 'static) {
@@ -230,10 +295,8 @@ impl Side for Watched {
         lacking: &BTreeMap<DiskId, u64>,
     ) -> Result<(), String> {
         let side = &self.0;
-        for disk in side.disks.keys() {
-            let within = side.others_answer_within.get(disk);
-            let within = *within.unwrap_or(&side.answer_within);
-            let leg = [side.leg(*disk)];
+        for disk in side.disks.keys().filter(|disk| side.is_known(**disk)) {
+            let (leg, within) = ([side.leg(*disk)], side.within(*disk));
             barrier::put_on_record(side.pool_number(), leg, within, &side.watcher);
         }
         for disk in current {
@@ -250,7 +313,8 @@ impl Side for Watched {
                 barrier::fail_and_wait(side.leg(*disk), LegFailure::Unusable);
             }
         }
-        let noted = lacking.iter().try_for_each(|(disk, since)| {
+        let lacking = lacking.iter().filter(|(disk, _)| side.is_known(**disk));
+        let noted = lacking.into_iter().try_for_each(|(disk, since)| {
             pool_legs::note_lacking(&side.pool, side.leg(*disk), *since)
         });
         noted
@@ -279,8 +343,11 @@ impl Side for Watched {
         });
     }
 
-    fn is_back(&self, disk: DiskId) -> bool {
+    fn is_back(&self, disk: DiskId, is_given_up: bool) -> bool {
         let path = self.0.path(disk);
+        if is_given_up {
+            return path.is_ok_and(|path| device_bytes(path, self.0.leg(disk)).is_ok());
+        }
         path.is_ok_and(|path| probe(path, self.0.pool_number(), self.0.leg(disk)).is_ok())
     }
 
@@ -294,8 +361,7 @@ impl Side for Watched {
         let side = &self.0;
         let text = |error: engine::pool::PoolError| error.to_string();
         if since == 0 {
-            // A person gave up what is on it. Its roots may be of later groups than the pool's: none may stay.
-            forget_roots(side.path(disk)?, side.leg(disk)).map_err(|error| error.to_string())?;
+            side.label_anew(disk)?;
         }
         pool_legs::note_lacking(&side.pool, side.leg(disk), since).map_err(text)?;
         barrier::admit(side.leg(disk));

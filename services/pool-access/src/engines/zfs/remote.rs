@@ -137,7 +137,7 @@ impl Remotes {
     /// # Errors
     ///
     /// The folder cannot be written.
-    pub(super) fn lay_out(&self, own: &[(DiskId, &Path)]) -> io::Result<()> {
+    pub(super) fn lay_out(&self, own: &[(DiskId, PathBuf)]) -> io::Result<()> {
         match std::fs::remove_dir_all(&self.folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -165,6 +165,18 @@ impl Remotes {
     pub(super) fn link(&self, disk: DiskId, path: &Path) -> io::Result<()> {
         match std::os::unix::fs::symlink(path, self.place(disk)) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes a leg of this head its name. One that has none is left alone.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be written.
+    pub(super) fn forget_name(&self, disk: DiskId) -> io::Result<()> {
+        match std::fs::remove_file(self.place(disk)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
     }
