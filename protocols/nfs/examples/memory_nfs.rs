@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     server.apply(DesiredState {
         listeners: addresses,
         shared: vec![shared],
-        has_more_to_come: false,
+        ..DesiredState::default()
     })?;
     let mut output = std::io::stdout();
     for address in server.listeners() {

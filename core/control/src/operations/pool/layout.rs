@@ -1,6 +1,6 @@
 //! The words that lay out a pool: `mirror A B mirror C D log mirror E F cache G spare H`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{DeviceGroup, GroupKind, GroupRole};
 use crate::Failure;
@@ -128,7 +128,7 @@ pub(super) fn joining_path(word: &str) -> Result<PathBuf, Failure> {
 }
 
 /// Devices of this machine. Where a leg is, its configuration says.
-pub(super) fn of_this_machine(path: &PathBuf) -> bool {
+pub(super) fn of_this_machine(path: &Path) -> bool {
     !is_leg(&path.to_string_lossy())
 }
 
