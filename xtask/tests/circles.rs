@@ -42,7 +42,6 @@ const KNOWN: &[(&str, &[&str])] = &[
             "target",
         ],
     ),
-    ("engines/send-stream", &["begin", "guard"]),
     ("engines/zpool", &["crypto", "runtime"]),
     ("engines/zpool", &["dataset", "keys", "volume"]),
     (

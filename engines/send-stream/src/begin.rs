@@ -3,8 +3,7 @@
 use std::io::Read;
 
 use crate::error::{StreamError, StreamErrorKind as Kind};
-use crate::guard::fill;
-use crate::record::{RECORD_BYTES, Record, kind};
+use crate::record::{RECORD_BYTES, Record, fill, kind};
 
 const MAGIC: u64 = 0x2_f5ba_cbac;
 /// `drr_type` of a stream that was made of a file system, and of a volume.

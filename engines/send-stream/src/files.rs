@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::begin::Begin;
 use crate::error::StreamErrorKind as Kind;
-use crate::guard::{
+use crate::limits::{
     BLOCK_BYTES_MIN, Limits, OBJECT_BYTES_MAX, RANGE_OBJECTS, Step, TO_THE_END, check_embedded,
     check_kinds, stored_length,
 };
@@ -30,9 +30,15 @@ const OLD_ATTRIBUTES: u32 = 17;
 const ATTRIBUTES: u32 = 44;
 const TABLE_OF_USERS_SIZE: u32 = 36;
 
-/// Types of objects that file systems have.
+/// Types of objects that file systems have: those with a meaning, and those that only say how their contents are swapped (`DMU_OTN_…`), as ours
+/// for receipts.
 const fn is_of_files(object_type: u32) -> bool {
-    matches!(object_type, 18..=22 | 25..=27 | 33..=36 | 40 | 44..=47)
+    const SWAPS: u32 = 10;
+    match object_type {
+        18..=22 | 25..=27 | 33..=36 | 40 | 44..=47 => true,
+        0x80..=0xff => object_type & 0x1f < SWAPS,
+        _ => false,
+    }
 }
 
 /// The newest object.

@@ -9,7 +9,11 @@ use std::io::{Read, Write};
 use crate::begin::{Begin, Contents};
 use crate::error::{StreamError, StreamErrorKind as Kind};
 use crate::files::FilesGuard;
-use crate::record::{RECORD_BYTES, Record, kind};
+use crate::limits::{
+    BLOCK_BYTES_MIN, Limits, OBJECT_BYTES_MAX, RANGE_OBJECTS, Step, TO_THE_END, check_embedded,
+    check_kinds, stored_length,
+};
+use crate::record::{RECORD_BYTES, Record, fill, kind};
 
 /// Object of a volume that holds its contents.
 const DATA: u64 = 1;
@@ -18,32 +22,8 @@ const TABLE: u64 = 2;
 /// Types of the two objects.
 const DATA_TYPE: u32 = 23;
 const TABLE_TYPE: u32 = 24;
-/// Sizes of blocks.
-pub(crate) const BLOCK_BYTES_MIN: u64 = 512;
-const BLOCK_BYTES_MAX: u64 = 16 << 20;
-/// What a block is split into where large blocks are not allowed.
-const OLD_BLOCK_BYTES_MAX: u64 = 128 << 10;
 /// Largest table of a volume.
 const TABLE_BYTES_MAX: u64 = 128 << 10;
-/// Largest volume, and largest file.
-pub(crate) const OBJECT_BYTES_MAX: u64 = 1 << 60;
-/// Longest contents that fit into a block pointer.
-const EMBEDDED_BYTES_MAX: u32 = 112;
-/// The first kind of compression that a stored block can have, and the one past the last.
-const COMPRESSIONS: std::ops::Range<u8> = 3..17;
-/// "Not compressed".
-const COMPRESSION_OFF: u8 = 2;
-/// Checksum kinds that an object may ask for: inherited, or the default.
-const CHECKSUM_MAX: u8 = 1;
-/// Levels of pointer blocks, and log2 of their sizes.
-const LEVELS_MAX: u8 = 12;
-const POINTER_BLOCK_SHIFTS: std::ops::RangeInclusive<u8> = 12..=17;
-/// log2 of the size of a block pointer.
-const POINTER_SHIFT: u32 = 7;
-/// Objects of a raw stream come in ranges of this many.
-pub(crate) const RANGE_OBJECTS: u64 = 32;
-/// "To the end of the object".
-pub(crate) const TO_THE_END: u64 = u64::MAX;
 /// What is read and passed on in one piece.
 const PIECE_BYTES: usize = 256 << 10;
 
@@ -54,24 +34,6 @@ pub struct Passed {
     pub bytes: u64,
     /// Records, the last included.
     pub records: u64,
-}
-
-/// Reads into all of `buffer`; `offset` is where in the stream this is.
-pub(crate) fn fill(
-    source: &mut dyn Read,
-    buffer: &mut [u8],
-    offset: u64,
-) -> Result<(), StreamError> {
-    let mut got = 0;
-    while got < buffer.len() {
-        match source.read(&mut buffer[got..]) {
-            Ok(0) => return Err(StreamError::new(Kind::Cut, offset + got as u64)),
-            Ok(count) => got += count,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(StreamError::io(Kind::Read, offset + got as u64, error)),
-        }
-    }
-    Ok(())
 }
 
 /// Passes everything after `begin`, up to and with the record that ends this stream, from
@@ -111,132 +73,6 @@ pub fn pass(
             return Ok(passed);
         }
     }
-}
-
-/// What follows a record.
-pub(crate) struct Step {
-    payload_length: u64,
-    is_end: bool,
-}
-
-impl Step {
-    /// The record that ends a stream.
-    pub(crate) const END: Self = Self {
-        payload_length: 0,
-        is_end: true,
-    };
-
-    pub(crate) const fn with(payload_length: u64) -> Self {
-        Self {
-            payload_length,
-            is_end: false,
-        }
-    }
-}
-
-/// What the first record allows.
-pub(crate) struct Limits {
-    pub(crate) raw: bool,
-    embedded: bool,
-    full: bool,
-    pub(crate) block_bytes_max: u64,
-}
-
-impl Limits {
-    pub(crate) fn of(begin: &Begin) -> Self {
-        let features = begin.features;
-        Self {
-            raw: features.raw(),
-            embedded: features.embedded(),
-            full: begin.from_guid == 0,
-            block_bytes_max: match features.large_blocks() {
-                true => BLOCK_BYTES_MAX,
-                false => OLD_BLOCK_BYTES_MAX,
-            },
-        }
-    }
-
-    /// How deep an object's tree of pointers is, which a raw stream fixes.
-    pub(crate) fn check_structure(&self, record: &Record, block: u64) -> Result<(), Kind> {
-        let (shift, levels, pointers) = (record.u8(48), record.u8(49), record.u8(50));
-        let last_block = record.u64(56);
-        if !self.raw {
-            return match (shift, levels, pointers) {
-                (0, 0, 0) => Ok(()),
-                _ => Err(Kind::Malformed(
-                    "an object describes what only raw streams do",
-                )),
-            };
-        }
-        let wrong = Err(Kind::Malformed("an object's tree is impossible"));
-        if !POINTER_BLOCK_SHIFTS.contains(&shift)
-            || !(1..=LEVELS_MAX).contains(&levels)
-            || !(1..=3).contains(&pointers)
-            || last_block >= OBJECT_BYTES_MAX / block
-        {
-            return wrong;
-        }
-        let per_level = u32::from(shift) - POINTER_SHIFT;
-        let reach_shift = per_level * u32::from(levels - 1);
-        let reach = u128::from(pointers) << reach_shift.min(100);
-        if u128::from(last_block) >= reach {
-            return wrong;
-        }
-        Ok(())
-    }
-}
-
-/// Kinds of checksum and compression that an object asks for.
-pub(crate) fn check_kinds(record: &Record) -> Result<(), Kind> {
-    match record.u8(32) > CHECKSUM_MAX || record.u8(33) >= COMPRESSIONS.end {
-        true => Err(Kind::Malformed("an object has an unknown checksum")),
-        false => Ok(()),
-    }
-}
-
-/// How many bytes follow for a block of `length` bytes, by its kind of compression and what it says is stored.
-pub(crate) fn stored_length(
-    (compression, stored): (u8, u64),
-    length: u64,
-    is_raw: bool,
-    may_be_compressed: bool,
-) -> Result<u64, Kind> {
-    if compression == 0 && !is_raw {
-        return Ok(length);
-    }
-    let whole_sectors = stored != 0 && stored % BLOCK_BYTES_MIN == 0;
-    let fits = match compression {
-        COMPRESSION_OFF => is_raw && stored == length,
-        other => COMPRESSIONS.contains(&other) && stored < length && may_be_compressed,
-    };
-    match whole_sectors && fits {
-        true => Ok(stored),
-        false => Err(Kind::Malformed("a block has an impossible length")),
-    }
-}
-
-/// A block that is inside its record.
-pub(crate) fn check_embedded(record: &Record, limits: &Limits, block: u64) -> Result<Step, Kind> {
-    let (compression, embedded_type) = (record.u8(40), record.u8(41));
-    let (logical, physical) = (record.u32(48), record.u32(52));
-    if !limits.embedded {
-        return Err(Kind::Malformed("it has embedded blocks unannounced"));
-    }
-    // An older receive may have split large blocks, and an embedded one cannot be split.
-    if block > OLD_BLOCK_BYTES_MAX && !limits.full {
-        return Err(Kind::Unsupported(
-            "has large embedded blocks (send it without embedded data)",
-        ));
-    }
-    if u64::from(logical) != block
-        || physical == 0
-        || physical > EMBEDDED_BYTES_MAX
-        || embedded_type != 0
-        || !COMPRESSIONS.contains(&compression)
-    {
-        return Err(Kind::Malformed("an embedded block is impossible"));
-    }
-    Ok(Step::with(u64::from(physical.next_multiple_of(8))))
 }
 
 /// What the records so far said.

@@ -288,6 +288,7 @@ fn a_file_system_goes_through_byte_for_byte() {
             .of(&odd)
             .write(9, FILE, 0, 1536)
             .free(9, 1536, TO_THE_END)
+            .of(&Described(10, 0xc0, 4096, 0, 0, 1, None))
             .of(&large)
             .range(kind::FREEOBJECTS, 34, 1 << 40),
     );
@@ -345,6 +346,8 @@ fn records_of_a_file_system_that_would_end_the_library_are_refused() {
         )),
         described(Described(7, 23, BLOCK, 0, 0, 1, None)),
         described(Described(7, 10, BLOCK, 0, 0, 1, None)),
+        described(Described(7, 0xca, BLOCK, 0, 0, 1, None)),
+        described(Described(7, 0x180, BLOCK, 0, 0, 1, None)),
         described(Described(7, FILE, 100, SYSTEM_ATTRIBUTES, 168, 1, None)),
         described(Described(7, FILE, 1 << 20, SYSTEM_ATTRIBUTES, 168, 1, None)),
         described(Described(7, FILE, BLOCK, SYSTEM_ATTRIBUTES, 328, 1, None)),

@@ -11,6 +11,7 @@ mod begin;
 mod error;
 mod files;
 mod guard;
+mod limits;
 mod record;
 
 pub use begin::{Begin, Contents, Features, HeaderKind};

@@ -1,6 +1,10 @@
 //! Where the fields of a record are. Little-endian; every record has the same length, and its
 //! payload follows it.
 
+use std::io::Read;
+
+use crate::error::{StreamError, StreamErrorKind as Kind};
+
 /// Length of every record, its payload not counted.
 pub const RECORD_BYTES: usize = 312;
 
@@ -43,4 +47,22 @@ impl Record {
     pub fn payload_length(&self) -> u32 {
         self.u32(4)
     }
+}
+
+/// Reads into all of `buffer`; `offset` is where in the stream this is.
+pub(crate) fn fill(
+    source: &mut dyn Read,
+    buffer: &mut [u8],
+    offset: u64,
+) -> Result<(), StreamError> {
+    let mut got = 0;
+    while got < buffer.len() {
+        match source.read(&mut buffer[got..]) {
+            Ok(0) => return Err(StreamError::new(Kind::Cut, offset + got as u64)),
+            Ok(count) => got += count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(StreamError::io(Kind::Read, offset + got as u64, error)),
+        }
+    }
+    Ok(())
 }

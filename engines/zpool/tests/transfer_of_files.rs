@@ -76,7 +76,7 @@ fn change(pool: &Pool, name: &str, seed: u32) {
     let files = opened.files();
     let none = SetAttributes::default();
     let make = |directory: Node, name: String, what: Make<'_>| {
-        let made = files.make(&ROOT, directory, name.as_bytes(), what, &none);
+        let made = files.make(&ROOT, directory, name.as_bytes(), what, &none, None);
         made.expect("made").object.node
     };
     let directory = make(files.root(), format!("directory-{seed}"), Make::Directory);

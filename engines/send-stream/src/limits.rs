@@ -1,0 +1,155 @@
+//! What holds for the records of every stream: bounds, and checks that volumes and file systems share.
+
+use crate::begin::Begin;
+use crate::error::StreamErrorKind as Kind;
+use crate::record::Record;
+
+/// Sizes of blocks.
+pub(crate) const BLOCK_BYTES_MIN: u64 = 512;
+const BLOCK_BYTES_MAX: u64 = 16 << 20;
+/// What a block is split into where large blocks are not allowed.
+const OLD_BLOCK_BYTES_MAX: u64 = 128 << 10;
+/// Largest volume, and largest file.
+pub(crate) const OBJECT_BYTES_MAX: u64 = 1 << 60;
+/// Longest contents that fit into a block pointer.
+const EMBEDDED_BYTES_MAX: u32 = 112;
+/// The first kind of compression that a stored block can have, and the one past the last.
+const COMPRESSIONS: std::ops::Range<u8> = 3..17;
+/// "Not compressed".
+const COMPRESSION_OFF: u8 = 2;
+/// Checksum kinds that an object may ask for: inherited, or the default.
+const CHECKSUM_MAX: u8 = 1;
+/// Levels of pointer blocks, and log2 of their sizes.
+const LEVELS_MAX: u8 = 12;
+const POINTER_BLOCK_SHIFTS: std::ops::RangeInclusive<u8> = 12..=17;
+/// log2 of the size of a block pointer.
+const POINTER_SHIFT: u32 = 7;
+/// Objects of a raw stream come in ranges of this many.
+pub(crate) const RANGE_OBJECTS: u64 = 32;
+/// "To the end of the object".
+pub(crate) const TO_THE_END: u64 = u64::MAX;
+/// What follows a record.
+pub(crate) struct Step {
+    pub(crate) payload_length: u64,
+    pub(crate) is_end: bool,
+}
+
+impl Step {
+    /// The record that ends a stream.
+    pub(crate) const END: Self = Self {
+        payload_length: 0,
+        is_end: true,
+    };
+
+    pub(crate) const fn with(payload_length: u64) -> Self {
+        Self {
+            payload_length,
+            is_end: false,
+        }
+    }
+}
+
+/// What the first record allows.
+pub(crate) struct Limits {
+    pub(crate) raw: bool,
+    embedded: bool,
+    full: bool,
+    pub(crate) block_bytes_max: u64,
+}
+
+impl Limits {
+    pub(crate) fn of(begin: &Begin) -> Self {
+        let features = begin.features;
+        Self {
+            raw: features.raw(),
+            embedded: features.embedded(),
+            full: begin.from_guid == 0,
+            block_bytes_max: match features.large_blocks() {
+                true => BLOCK_BYTES_MAX,
+                false => OLD_BLOCK_BYTES_MAX,
+            },
+        }
+    }
+
+    /// How deep an object's tree of pointers is, which a raw stream fixes.
+    pub(crate) fn check_structure(&self, record: &Record, block: u64) -> Result<(), Kind> {
+        let (shift, levels, pointers) = (record.u8(48), record.u8(49), record.u8(50));
+        let last_block = record.u64(56);
+        if !self.raw {
+            return match (shift, levels, pointers) {
+                (0, 0, 0) => Ok(()),
+                _ => Err(Kind::Malformed(
+                    "an object describes what only raw streams do",
+                )),
+            };
+        }
+        let wrong = Err(Kind::Malformed("an object's tree is impossible"));
+        if !POINTER_BLOCK_SHIFTS.contains(&shift)
+            || !(1..=LEVELS_MAX).contains(&levels)
+            || !(1..=3).contains(&pointers)
+            || last_block >= OBJECT_BYTES_MAX / block
+        {
+            return wrong;
+        }
+        let per_level = u32::from(shift) - POINTER_SHIFT;
+        let reach_shift = per_level * u32::from(levels - 1);
+        let reach = u128::from(pointers) << reach_shift.min(100);
+        if u128::from(last_block) >= reach {
+            return wrong;
+        }
+        Ok(())
+    }
+}
+
+/// Kinds of checksum and compression that an object asks for.
+pub(crate) fn check_kinds(record: &Record) -> Result<(), Kind> {
+    match record.u8(32) > CHECKSUM_MAX || record.u8(33) >= COMPRESSIONS.end {
+        true => Err(Kind::Malformed("an object has an unknown checksum")),
+        false => Ok(()),
+    }
+}
+
+/// How many bytes follow for a block of `length` bytes, by its kind of compression and what it says is stored.
+pub(crate) fn stored_length(
+    (compression, stored): (u8, u64),
+    length: u64,
+    is_raw: bool,
+    may_be_compressed: bool,
+) -> Result<u64, Kind> {
+    if compression == 0 && !is_raw {
+        return Ok(length);
+    }
+    let whole_sectors = stored != 0 && stored % BLOCK_BYTES_MIN == 0;
+    let fits = match compression {
+        COMPRESSION_OFF => is_raw && stored == length,
+        other => COMPRESSIONS.contains(&other) && stored < length && may_be_compressed,
+    };
+    match whole_sectors && fits {
+        true => Ok(stored),
+        false => Err(Kind::Malformed("a block has an impossible length")),
+    }
+}
+
+/// A block that is inside its record.
+pub(crate) fn check_embedded(record: &Record, limits: &Limits, block: u64) -> Result<Step, Kind> {
+    let (compression, embedded_type) = (record.u8(40), record.u8(41));
+    let (logical, physical) = (record.u32(48), record.u32(52));
+    if !limits.embedded {
+        return Err(Kind::Malformed("it has embedded blocks unannounced"));
+    }
+    // An older receive may have split large blocks, and an embedded one cannot be split.
+    if block > OLD_BLOCK_BYTES_MAX && !limits.full {
+        return Err(Kind::Unsupported(
+            "has large embedded blocks (send it without embedded data)",
+        ));
+    }
+    if u64::from(logical) != block
+        || physical == 0
+        || physical > EMBEDDED_BYTES_MAX
+        || embedded_type != 0
+        || !COMPRESSIONS.contains(&compression)
+    {
+        return Err(Kind::Malformed("an embedded block is impossible"));
+    }
+    Ok(Step::with(u64::from(physical.next_multiple_of(8))))
+}
