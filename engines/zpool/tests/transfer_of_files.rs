@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::process::Command;
 
 use engine::capabilities::{
-    Datasets, FileSystems, Keys, Ownership, Receiving, Sending, Snapshotting,
+    Datasets, FileSystems, Keys, Receiving, Sending, Snapshotting,
 };
 use engine::dataset::{DatasetRef, FileSystemSpec};
 use engine::keys::{KeyFormat, KeyMaterial, NewKey};

@@ -328,8 +328,8 @@ impl AcrossSide {
                 .map_err(|error| error.to_string())?,
             false => self.across.looked_at(disk)?.bytes(),
         };
-        let known = self.across.group(disk).into_iter().chain([disk]);
-        let known = known.filter(|one| self.zfs.0.is_known(*one)).last();
+        let mut group = self.across.group(disk).into_iter().chain([disk]);
+        let known = group.rfind(|one| self.zfs.0.is_known(*one));
         let least = self
             .zfs
             .0

@@ -217,8 +217,8 @@ impl ZfsSide {
 
     /// Has a disk that the library does not know join the others of its group.
     pub(super) fn attach(&self, disk: DiskId, group: &[DiskId]) -> Result<(), String> {
-        let legs = group.iter().map(|one| self.leg(*one));
-        let sibling = legs.filter(|leg| barrier::is_in_use(*leg)).last();
+        let mut legs = group.iter().map(|one| self.leg(*one));
+        let sibling = legs.rfind(|leg| barrier::is_in_use(*leg));
         let sibling = sibling.ok_or("no other leg of its group is in use")?;
         let leg = pool_legs::attach(&self.pool, sibling, self.path(disk)?);
         let leg = leg.map_err(|error| error.to_string())?;
