@@ -224,6 +224,8 @@ impl ZfsSide {
         let leg = leg.map_err(|error| error.to_string())?;
         barrier::put_on_record(self.pool_number(), [leg], self.within(disk), &self.watcher);
         self.numbers.add(disk, leg);
+        // The library opened it when nobody knew it as a leg: it is to open it again.
+        barrier::exclude(leg, 1);
         Ok(())
     }
 
