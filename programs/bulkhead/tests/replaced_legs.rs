@@ -196,3 +196,41 @@ fn a_disk_that_does_not_fit_or_carries_something_is_refused() {
     drop(client);
     assert_eq!(server.stop(), 0);
 }
+
+/// What would change the pool's devices behind the back of its record is refused, and the other head can still serve it.
+#[test]
+fn devices_of_a_pool_of_legs_are_not_changed_behind_its_record() {
+    let (pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 4);
+    let status = pair.a.machine.ok("pool status tank --json").json();
+    let devices = status["devices"][0]["children"].as_array();
+    let names = devices.expect("a mirror").iter();
+    let names: Vec<&str> = names
+        .map(|device| device["name"].as_str().expect("a name"))
+        .collect();
+    pair.a.machine.add_disk("more", DISK_BYTES);
+    let more = pair.a.machine.path("more");
+    let more = more.display();
+    for words in [
+        format!("pool detach tank {}", names[1]),
+        format!("pool offline tank {}", names[1]),
+        format!("pool offline tank {}", names[0]),
+        format!("pool remove tank {}", names[1]),
+        format!("pool add tank {more} --mismatched"),
+        format!("pool add tank log {more}"),
+        format!("pool add tank spare {more}"),
+        format!("pool replace-disk tank {} --with {more} --yes", names[1]),
+        format!("pool attach tank {} {more}", names[0]),
+    ] {
+        let said = pair.a.machine.run(&words);
+        assert_ne!(said.code, 0, "{words}: {}", said.out);
+        assert!(said.err.contains("leg"), "{words}: {}", said.err);
+    }
+    pair.a.machine.ok(&format!("pool add tank cache {more}"));
+    pair.a.machine.ok(&format!("pool remove tank {more}"));
+    pair.a.await_current("b", true);
+    pair.check(&mut client);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}

@@ -52,7 +52,7 @@ pub fn run(command: &LegServerCommand, state_dir: &Path, out: Printer) -> Result
     match &command.verb {
         Some(LegServerVerb::Fingerprint { folder }) => {
             let identity = identity::load_or_make(folder)?;
-            out.text(&identity.fingerprint().to_string())
+            out.text(&format!("{}\n", identity.fingerprint()))
         }
         Some(LegServerVerb::Pools) => {
             let folder = leg_memory::folder(state_dir);

@@ -15,6 +15,7 @@ mod filesystem;
 pub mod in_use;
 pub mod key;
 pub mod key_source;
+mod legs;
 mod nbd;
 mod next_step;
 mod pool;
@@ -119,6 +120,10 @@ pub trait ServerHooks {
     /// serves it.
     fn leg(&self, _: &str, _: LegWord) -> Option<Result<Answer, Failure>> {
         None
+    }
+    /// Whether the legs of the pool lie on several heads.
+    fn has_legs(&self) -> bool {
+        false
     }
     /// Whether the owner of the pool wants to end, so that nobody should wait long.
     fn is_ending(&self) -> bool;

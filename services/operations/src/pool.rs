@@ -17,7 +17,7 @@ use engine::pool::{
 };
 
 use super::volume::chosen;
-use super::{Context, LegWord, events, failures, replace, scrub, status};
+use super::{Context, LegWord, events, failures, legs, replace, scrub, status};
 
 /// What `create` asks for, as the engine wants it.
 pub fn spec(create: &PoolCreate) -> PoolSpec {
@@ -92,6 +92,9 @@ pub fn perform(
     let name = pool.name();
     if let Some(answer) = of_state(&request) {
         return status::alone(context).map(answer);
+    }
+    if context.hooks.has_legs() {
+        legs::check(context, &request)?;
     }
     match request {
         PoolRequest::Export | PoolRequest::Close(_) | PoolRequest::Destroy(_) => Err(Failure::new(

@@ -425,6 +425,10 @@ impl ServerHooks for Core {
         self.serving.volumes.open_volume(name).is_some()
     }
 
+    fn has_legs(&self) -> bool {
+        self.watch.tells_of_legs()
+    }
+
     fn leg(&self, leg: &str, word: LegWord) -> Option<Result<Answer, Failure>> {
         self.watch.leg(leg, word)
     }

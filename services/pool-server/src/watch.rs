@@ -105,6 +105,11 @@ impl Watch {
         self.legs.get().map(|legs| (legs.tell)())
     }
 
+    /// Whether the pool has legs on several heads.
+    pub fn tells_of_legs(&self) -> bool {
+        self.legs.get().is_some()
+    }
+
     /// Does what a person says about a leg. `None`: the pool has none on several heads.
     pub fn leg(&self, leg: &str, word: LegWord) -> Option<Result<Answer, Failure>> {
         self.legs.get().map(|legs| (legs.perform)(leg, word))

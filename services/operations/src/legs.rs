@@ -1,0 +1,72 @@
+//! Changes of the devices of a pool whose legs lie on several heads. The record of its legs says which of them hold everything: what it does
+//! not know of, the next head would not find, and could not open the pool.
+
+use std::path::Path;
+
+use control::Failure;
+use control::operations::pool::{
+    GroupRole, PoolRequest, add::Add, detach::Detach, offline::Offline, remove::Remove,
+};
+use engine::pool::Role;
+
+use super::{Context, failures};
+
+/// Refuses what the record would not know of.
+///
+/// # Errors
+///
+/// It is refused, or the pool cannot be asked.
+pub fn check(context: &Context<'_>, request: &PoolRequest) -> Result<(), Failure> {
+    let name = context.pool.name();
+    let refused = |message: String, advice: String| Err(Failure::usage(message).advise(advice));
+    match request {
+        PoolRequest::Add(Add { groups, .. }) => {
+            match groups.iter().all(|group| group.role == GroupRole::Cache) {
+                true => Ok(()),
+                false => refused(
+                    format!(
+                        "the legs of pool {name} lie on several heads, and another head could not open it without a device of this one"
+                    ),
+                    "only cache devices can be added: the pool does not need them".to_owned(),
+                ),
+            }
+        }
+        PoolRequest::Detach(Detach { device }) => refused(
+            format!(
+                "{} is a leg: the record of the legs of pool {name} would not know that it is gone",
+                device.display()
+            ),
+            format!(
+                "to have another disk in its place: `bulkhead pool replace {name} HEAD:PATH HEAD:PATH`"
+            ),
+        ),
+        PoolRequest::ReplaceDisk(_) => refused(
+            format!(
+                "the legs of pool {name} lie on several heads, and each is replaced by a disk of its own head"
+            ),
+            format!("`bulkhead pool replace {name} HEAD:PATH HEAD:PATH` does that"),
+        ),
+        PoolRequest::Remove(Remove { device }) => for_data(context, device, "removed"),
+        PoolRequest::Offline(Offline { device, .. }) => for_data(context, device, "taken offline"),
+        _ => Ok(()),
+    }
+}
+
+/// Devices that hold no data of their own are not legs.
+fn for_data(context: &Context<'_>, device: &Path, what: &str) -> Result<(), Failure> {
+    let status = context.pool.status().map_err(failures::pool)?;
+    let found = status.find(&device.to_string_lossy());
+    let is_leg =
+        found.is_none_or(|found| !matches!(found.role, Role::Cache | Role::Log | Role::Spare));
+    match is_leg {
+        false => Ok(()),
+        true => Err(Failure::usage(format!(
+            "{} is a leg of pool {}, and is not {what} by hand: the record of the legs would not know it",
+            device.display(),
+            status.name
+        ))
+        .advise(
+            "stop bulkhead-leg-server on its head, or pull the disk: the pool goes on, and puts that on record",
+        )),
+    }
+}
