@@ -302,8 +302,8 @@ class KernelFiles:
         """Changes that only the kernel's log has. The power goes next."""
         self._run(f"echo {TXG_SECONDS} >/sys/module/zfs/parameters/zfs_txg_timeout; zpool sync; zpool sync")
         for name in ALL:
-            # The first commit waits for what came before. Only blocks on disk can be cloned.
-            self._run(f"cd /mnt/{name}; : >begun; setfattr -n user.early -v early begun; head -c 400000 /dev/urandom >cloned; {_HELD}; zpool sync; sync -f .")
+            # A log begins with a commit that waits for a transaction group, which would take along what others have logged. Only blocks on disk can be cloned.
+            self._run(f"cd /mnt/{name}; : >begun; setfattr -n user.early -v early begun; head -c 400000 /dev/urandom >cloned; {_HELD}; zpool sync; printf x | dd of=begins oflag=dsync status=none")
         for name in ALL:
             self._run(f"tree=/mnt/{name}\n({_LOGGED.replace('logged', f'logged-{self._round}')})")
         self._keep(ALL)
