@@ -175,6 +175,7 @@ bench: build ## beside tgt, nbdkit, qemu-nbd and the bare disk; tables, target/b
 	$(PYTHON) -m proof.bench --repetitions $(REPETITIONS) $(if $(POINTS),--only $(POINTS))
 	$(PYTHON) -m proof.bench disk --repetitions $(DISK_REPETITIONS) $(if $(POINTS),--only $(POINTS))
 	$(PYTHON) -m proof.bench legs --repetitions $(REPETITIONS) $(if $(POINTS),--only $(POINTS))
+	$(PYTHON) -m proof.bench nfs --repetitions $(REPETITIONS) $(if $(POINTS),--only $(POINTS))
 	$(if $(POINTS),,$(PYTHON) -m proof.bench startup --volumes 1,1000)
 
 libzpool: ## target/bulkhead-libzpool_VERSION_ARCH.deb, OpenZFS's library without debugging checks; minutes

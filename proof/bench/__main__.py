@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from proof import runtime
-from proof.bench import compare, disk, encryption, legs, profile, restart, scaling, scrape, sizing, startup
+from proof.bench import compare, disk, encryption, legs, nfs, profile, restart, scaling, scrape, sizing, startup
 from proof.bench.disk_points import DISK_POINTS, chosen, require_known
 from proof.bench.points import POINTS
 from proof.process import missing_programs
@@ -54,13 +54,17 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     spread.add_argument("--only", help="as above", dest="legs_only")
     spread.add_argument("--repetitions", type=int, default=3, dest="rounds")
     spread.add_argument("--seconds-per-point", type=float, default=5.0, dest="seconds")
+    files = verbs.add_parser("nfs", help="files over NFS 4.1, beside nfs-ganesha")
+    files.add_argument("--only", help="as above", dest="nfs_only")
+    files.add_argument("--repetitions", type=int, default=3, dest="rounds")
+    files.add_argument("--seconds-per-point", type=float, default=3.0, dest="seconds")
     hot = verbs.add_parser("profile", help="where the server's time goes")
     hot.add_argument("--point", default="4k-random-read-qd32")
     return parser.parse_args(argv)
 
 
 def _require_known(only: str | None) -> None:
-    require_known(only, [*(point.name for point in (*POINTS, *DISK_POINTS)), *legs.POINTS])
+    require_known(only, [*(point.name for point in (*POINTS, *DISK_POINTS, *nfs.POINTS)), *legs.POINTS])
 
 
 def _disk(arguments: argparse.Namespace, scratch: Path) -> int:
@@ -86,6 +90,17 @@ def _legs(arguments: argparse.Namespace, scratch: Path) -> int:
         raise ProofError(f"not installed: {', '.join(missing)}: run `scripts/deps.sh bench`")
     out = runtime.REPOSITORY / "target/bench-legs.json"
     return legs.main(program(), scratch, out, arguments.legs_only, arguments.seconds, arguments.rounds)
+
+
+def _nfs(arguments: argparse.Namespace, scratch: Path) -> int:
+    _require_known(arguments.nfs_only)
+    if not nfs.chosen(arguments.nfs_only):
+        print(f"bench nfs: none of its points is called {arguments.nfs_only}")
+        return 0
+    if missing := missing_programs(nfs.NEEDED):
+        raise ProofError(f"not installed: {', '.join(missing)}: run `scripts/deps.sh bench`")
+    out = runtime.REPOSITORY / "target/bench-nfs.json"
+    return nfs.main(scratch, out, arguments.nfs_only, arguments.seconds, arguments.rounds)
 
 
 def _image(scratch: Path) -> Path:
@@ -155,6 +170,8 @@ def main(argv: list[str]) -> int:
             return scaling.main(scratch, runtime.REPOSITORY / "target/bench-scaling.json", arguments.seconds)
         if arguments.verb == "legs":
             return _legs(arguments, scratch)
+        if arguments.verb == "nfs":
+            return _nfs(arguments, scratch)
         if arguments.verb == "profile":
             return profile.main(scratch, _image(scratch), arguments.point)
         return _compare(arguments, scratch)
