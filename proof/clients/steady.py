@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import TypeVar
 from proof.clients.base import Client, ClientError, read_all, wait_done
 from proof.clients.iscsi import IscsiAddress, IscsiClient
 from proof.clients.nbd import NbdAddress, NbdClient
+from proof.clients.nfs import Identity, NfsAddress, NfsClient
 from proof.pattern import read_back, sectors
 from proof.runtime import ProofError
 
@@ -36,10 +38,12 @@ def _heeding(client: Client, ask: Callable[[], Result]) -> Result:
 
 
 class WellBehaved:
-    """An iSCSI and an NBD client of one volume that stay connected, and write, read back and check."""
+    """An iSCSI and an NBD client of one volume, and one of a file if there is one, that stay connected, and write, read back and check."""
 
-    def __init__(self, iscsi: IscsiAddress, export: NbdAddress):
-        self._clients = [IscsiClient(iscsi, "iqn.2026-01.org.example:well-behaved"), NbdClient(export)]
+    def __init__(self, iscsi: IscsiAddress, export: NbdAddress, file: NfsAddress | None = None):
+        self._clients: list[Client] = [IscsiClient(iscsi, "iqn.2026-01.org.example:well-behaved"), NbdClient(export)]
+        if file:
+            self._clients.append(NfsClient(file, Identity(b"well-behaved-" + os.urandom(8).hex().encode())))
         self._sequence = 0
         self.operations = 0
         self.slowest_seconds = 0.0
@@ -80,6 +84,6 @@ class WellBehaved:
             raise ProofError("a read shows something else than what was written before it")
 
     def close(self) -> None:
-        """Drops both connections."""
+        """Drops the connections."""
         for client in self._clients:
             client.close()

@@ -6,13 +6,19 @@ import argparse
 import random
 import resource
 import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from proof import runtime
 from proof.clients.base import ClientError
 from proof.clients.iscsi import IscsiAddress
 from proof.clients.nbd import NbdAddress
+from proof.clients.nfs import NfsAddress
 from proof.clients.steady import WellBehaved
+from proof.hostile import nfs
 from proof.hostile.attacks import ATTACKS, Place
 from proof.runtime import ProofError
 from proof.servers.base import Server, VolumeSpec
@@ -24,14 +30,29 @@ SLOWEST_ANSWER_SECONDS_MAX = 5.0
 PAUSE_SECONDS = 0.02
 RECOVERY_SECONDS = 40.0
 DESCRIPTORS = 16384
+DESCRIPTORS_LEFT_MAX = 64
+"""What a server may have open after all attacks that it had not before: connections that are about to end, files that it keeps."""
 
 
-def _newcomer_is_served(address: IscsiAddress, export: NbdAddress) -> None:
+@dataclass(frozen=True)
+class Served:
+    """Where those who behave well go."""
+
+    iscsi: IscsiAddress
+    export: NbdAddress
+    file: NfsAddress | None
+
+    def client(self) -> WellBehaved:
+        """One of them."""
+        return WellBehaved(self.iscsi, self.export, self.file)
+
+
+def _newcomer_is_served(served: Served) -> None:
     """After an attack, somebody new gets in: nothing is used up."""
     deadline = time.monotonic() + RECOVERY_SECONDS
     while True:
         try:
-            newcomer = WellBehaved(address, export)
+            newcomer = served.client()
             break
         except ClientError:
             if time.monotonic() > deadline:
@@ -48,40 +69,55 @@ def _server(kind: str, scratch: Path) -> Server:
         return Peers(scratch, volumes)
     from proof.servers.bulkhead import Bulkhead
 
-    return Bulkhead(scratch, volumes)
+    return Bulkhead(scratch, [*volumes, VolumeSpec("files", 64 << 20, is_file=True)])
 
 
-def _attack(server: Server, place: Place, only: str | None) -> list[str]:
+Attacks = Sequence[tuple[str, Callable[[], str]]]
+
+
+def _attacks(served: Served, rng: random.Random, only: str) -> Attacks:
+    """Those whose names contain ``only``."""
+    nbd_port, _, name = served.export.uri.rpartition(":")[2].partition("/")
+    place = Place(int(served.iscsi.portal.rpartition(":")[2]), served.iscsi.target, int(nbd_port), name, rng)
+    attacks: list[tuple[str, Callable[[], str]]] = [(name, partial(attack, place)) for name, attack in ATTACKS]
+    if served.file:
+        files = nfs.NfsPlace(served.file.port, served.file.path[:-1], rng)
+        attacks += [(name, partial(_from_elsewhere, files, number, attack)) for number, (name, attack) in enumerate(nfs.ATTACKS, 1)]
+    return [(name, attack) for name, attack in attacks if only in name]
+
+
+def _from_elsewhere(place: nfs.NfsPlace, number: int, attack: Callable[[nfs.NfsPlace], str]) -> str:
+    place.move(number)
+    return attack(place)
+
+
+def _attack(server: Server, served: Served, attacks: Attacks) -> list[str]:
     """All attacks one after the other; what went wrong."""
     wrong: list[str] = []
-    address, export = server.iscsi("disk"), server.nbd("disk")
-    assert address and export
-    good = WellBehaved(address, export)
-    for name, attack in ATTACKS:
-        if only and only not in name:
-            continue
-        before = server.rss_bytes()
+    good = served.client()
+    for name, attack in attacks:
+        before, descriptors = server.rss_bytes(), len(server.descriptors())
         with good.at_work():
             try:
-                outcome = attack(place)
+                outcome = attack()
             except (ProofError, OSError) as error:
                 outcome = f"WRONG: {error}"
                 wrong.append(f"{name}: {error}")
             growth = server.rss_bytes() - before
         print(
             f"{name}: {outcome}; well-behaved clients: {good.operations} operations, slowest "
-            f"{good.slowest_seconds * 1000:.0f} ms; memory {growth >> 20:+d} MiB"
+            f"{good.slowest_seconds * 1000:.0f} ms; memory {growth >> 20:+d} MiB, {len(server.descriptors()) - descriptors:+d} descriptors"
         )
         for child in server.children:
             child.require_alive()
         if good.failure:
             wrong.append(f"{name}: a well-behaved client failed: {good.failure}")
             good.close()
-            good = WellBehaved(address, export)
+            good = served.client()
         if good.slowest_seconds > SLOWEST_ANSWER_SECONDS_MAX:
             wrong.append(f"{name}: a well-behaved client waited {good.slowest_seconds:.1f} s")
         try:
-            _newcomer_is_served(address, export)
+            _newcomer_is_served(served)
         except ClientError as error:
             wrong.append(f"{name}: {RECOVERY_SECONDS:g} s after it a new client is not served: {error}")
     good.close()
@@ -92,7 +128,7 @@ def main(argv: list[str]) -> int:
     """Attacks, and prints the verdict."""
     parser = argparse.ArgumentParser(prog="proof.hostile", description="Hostile clients; the others keep being served.")
     parser.add_argument("--server", choices=("bulkhead", "peers"), default="bulkhead")
-    parser.add_argument("--only", help="attacks whose names contain this")
+    parser.add_argument("--only", default="", help="attacks whose names contain this")
     parser.add_argument("--seed", type=int)
     arguments = parser.parse_args(argv)
     runtime.require_nbd()
@@ -103,16 +139,19 @@ def main(argv: list[str]) -> int:
     with runtime.scratch("hostile") as scratch, _server(arguments.server, scratch) as server:
         address, export = server.iscsi("disk"), server.nbd("disk")
         assert address and export
-        nbd_port, _, name = export.uri.rpartition(":")[2].partition("/")
-        place = Place(int(address.portal.rpartition(":")[2]), address.target, int(nbd_port), name, random.Random(seed))
-        start = server.rss_bytes()
-        wrong = _attack(server, place, arguments.only)
+        served = Served(address, export, server.nfs("files"))
+        attacks = _attacks(served, random.Random(seed), arguments.only)
+        start, before = server.rss_bytes(), Counter(server.descriptors())
+        wrong = _attack(server, served, attacks)
         growth = server.rss_bytes() - start
+        left = Counter(server.descriptors()) - before
+        if left.total() > DESCRIPTORS_LEFT_MAX:
+            wrong.append(f"{left.total()} descriptors more than before are open: {left.most_common(5)}")
         if growth > RSS_GROWTH_BYTES_MAX:
             wrong.append(f"memory grew by {growth >> 20} MiB")
     for complaint in wrong:
         print(complaint)
-    print(f"hostile: {len(ATTACKS)} attacks, {len(wrong)} wrong, memory {growth >> 20:+d} MiB")
+    print(f"hostile: {len(attacks)} attacks, {len(wrong)} wrong, memory {growth >> 20:+d} MiB")
     return 1 if wrong else 0
 
 

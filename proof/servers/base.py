@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,6 +98,16 @@ class Server(ABC):
     def rss_bytes(self) -> int:
         """Resident memory of the server's processes."""
         return sum(child.rss_bytes() for child in self.children)
+
+    def descriptors(self) -> list[str]:
+        """What kinds of descriptors the server's processes have open, one for each: a path, ``socket``, ``anon_inode``."""
+        found = []
+        for child in self.children:
+            folder = f"/proc/{child.pid}/fd"
+            for name in os.listdir(folder):
+                with contextlib.suppress(FileNotFoundError):
+                    found.append(os.readlink(f"{folder}/{name}").partition(":")[0])
+        return found
 
     def __enter__(self) -> Self:
         try:

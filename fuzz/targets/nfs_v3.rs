@@ -1,0 +1,95 @@
+//! Calls of NFS 3 and MOUNT, with the root's handle or with one that the fuzzer made. No crash, no endless loop, no answer longer than a
+//! client can take, and a call that is repeated is answered as the first time.
+
+#![no_main]
+
+use std::sync::Arc;
+
+use file_system::memory::MemoryFileSystem;
+use libfuzzer_sys::fuzz_target;
+use nfs::exports::{Exports, Shared, Source};
+use nfs::rpc::Credential;
+use nfs::sharenfs::Share;
+use nfs::v3;
+use nfs::v4::{Caller, Holders, NoRecord, Presentation, Service};
+use nfs::xdr::{Reader, Writer};
+
+const ANSWER_BYTES_MAX: usize = (1 << 20) + (64 << 10);
+const ROOT: u8 = 0x80;
+const MOUNT: u8 = 0x40;
+
+fn service() -> Service {
+    let presentation = Presentation {
+        owner: b"fuzz".to_vec(),
+        start: 1,
+        lease_seconds: 90,
+        grace_seconds: 0,
+    };
+    let service = Service::new(presentation, Holders::default(), Arc::new(NoRecord));
+    let share = Share::parse("rw=127.0.0.1,no_root_squash").expect("a share");
+    let shared = Shared {
+        name: String::new(),
+        share: share.expect("not off"),
+        files: Arc::new(MemoryFileSystem::new(1 << 20)),
+    };
+    service.share(Exports::new(vec![shared]).expect("one file system"));
+    service
+}
+
+fuzz_target!(|input: &[u8]| {
+    let service = service();
+    let memory = v3::Memory::default();
+    let credential = Credential::System {
+        uid: 0,
+        gid: 0,
+        groups: Vec::new(),
+    };
+    let caller = Caller {
+        credential: &credential,
+        connection: 1,
+        from: Source::LOCAL,
+        now_ms: 0,
+    };
+    let mut path = Writer::new();
+    path.opaque(b"/");
+    let mut mounted = Writer::new();
+    v3::mount(&service, 1, path.bytes(), &caller, &mut mounted).expect("an answer");
+    let root = Reader::new(&mounted.bytes()[4..])
+        .opaque(64)
+        .expect("a handle")
+        .to_vec();
+    let mut rest = input;
+    for transaction in 0.. {
+        let Some(([what, length], behind)) = rest.split_first_chunk() else {
+            return;
+        };
+        let length = behind.len().min(*length as usize * 4);
+        let mut arguments = Writer::new();
+        if what & ROOT != 0 {
+            arguments.opaque(&root);
+        }
+        arguments.append(&behind[..length]);
+        rest = &behind[length..];
+        let (number, arguments) = ((what & 0x3f).into(), arguments.into_bytes());
+        let call = |out: &mut Writer| match what & MOUNT {
+            0 => v3::execute(
+                &service,
+                &memory,
+                number,
+                transaction,
+                &arguments,
+                &caller,
+                out,
+            ),
+            _ => v3::mount(&service, number, &arguments, &caller, out),
+        };
+        let (mut first, mut again) = (Writer::new(), Writer::new());
+        let answered = call(&mut first);
+        assert!(first.len() <= ANSWER_BYTES_MAX);
+        // SETATTR, and CREATE to LINK.
+        if what & MOUNT == 0 && answered.is_ok() && matches!(number, 2 | 8..=15) {
+            call(&mut again).expect("an answer again");
+            assert_eq!(first.bytes(), again.bytes());
+        }
+    }
+});

@@ -1,0 +1,443 @@
+"""Attacks over NFS. Each returns what the server did, or raises when it did something wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from proof.clients import nfs
+from proof.clients.nfs import Operation
+from proof.clients.xdr import Reader, opaque, u32, u64
+from proof.hostile import wire
+from proof.runtime import ProofError
+
+LAST_FRAGMENT = 1 << 31
+CALL_SECONDS_MAX = 5.0
+"""No single call of an attacker keeps the server busy for longer."""
+
+DROP_SECONDS = 40.0
+HOLD_SECONDS = 2.0
+GARBAGE_ROUNDS = 60
+MUTATIONS = 400
+HALF_OPEN = 100
+FLOOD_CLIENTS = 20_000
+FLOOD_SESSIONS = 2_000
+CLIENTS_OF_ONE_ADDRESS = 1024
+SESSIONS_OF_ONE = 40
+HOARDED_OPENS = 20_000
+LOCKS = 10_000
+DEPTH = 500
+LINKS = 200
+NAMES = 3_000
+NEVER_READING = 16
+READS_UNREAD = 64
+AT_ONCE = 64
+"""Operations in a compound, and calls in a row."""
+
+ILLEGAL_COUNTS = (65, 5_000, 0xFFFFFFFF)
+LOOKUP_PARENT, READ_LINK, RESTOREFH = 16, 27, 31
+READDIR_3, READDIRPLUS_3 = 16, 17
+READ_LOCK, WRITE_LOCK = 1, 2
+MOUNT_PROGRAM = 100_005
+
+
+@dataclass
+class NfsPlace:
+    """What is attacked."""
+
+    port: int
+    path: tuple[bytes, ...]
+    """Of the file system."""
+    rng: random.Random
+    source: str = "127.66.0.1"
+    """Where attackers come from: what they use up is their own."""
+    _folders: int = 0
+
+    def folder(self) -> bytes:
+        """A name that no attack has used yet."""
+        self._folders += 1
+        return b"attack-%d" % self._folders
+
+    def move(self, number: int) -> None:
+        """The next attack comes from another address."""
+        self.source = f"127.66.0.{number}"
+
+
+def _expect(condition: bool, words: str) -> None:
+    if not condition:
+        raise ProofError(words)
+
+
+def record(body: bytes) -> bytes:
+    """A record in one fragment."""
+    return u32(LAST_FRAGMENT | len(body)) + body
+
+
+def header(transaction: int, program: int = nfs.PROGRAM, version: int = 4, procedure: int = 1) -> bytes:
+    """The header of a call by root."""
+    who = u32(0) + opaque(b"hostile") + u32(0, 0, 0)
+    return u32(transaction, 0, 2, program, version, procedure, 1) + opaque(who) + u32(0, 0)
+
+
+def compound(operations: Sequence[Operation], count: int | None = None) -> bytes:
+    """The arguments; ``count`` may lie."""
+    words = b"".join(u32(number) + arguments for number, arguments in operations)
+    return opaque(b"") + u32(1, len(operations) if count is None else count) + words
+
+
+class Attacker:
+    """A connection that waits for its answers, and says whatever it is told to."""
+
+    def __init__(self, place: NfsPlace, owner: bytes | None = None, *, receive_buffer: int | None = None):
+        """With an ``owner`` it has a session, and may open files."""
+        self.socket = wire.connect(place.port, receive_buffer, place.source)
+        self._transaction = 0
+        self._place = place
+        self.client = 0
+        self.session = b""
+        self._sequence = 0
+        if owner is not None:
+            self.client, first = self.introduce(owner)
+            self.session = self.make_session(first)
+            self.ask([(nfs.RECLAIM_COMPLETE, u32(0))])
+
+    def __enter__(self) -> Attacker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def next_transaction(self) -> int:
+        """A number for a call."""
+        self._transaction += 1
+        return self._transaction
+
+    def send(self, arguments: bytes, **how: int) -> None:
+        """Sends a call."""
+        self.socket.sendall(record(header(self.next_transaction(), **how) + arguments))
+
+    def receive(self) -> Reader:
+        """The next answer, behind the header of its record."""
+        length = int.from_bytes(wire.receive(self.socket, 4), "big") & ~LAST_FRAGMENT
+        return Reader(wire.receive(self.socket, length))
+
+    def result(self) -> Reader:
+        """The next answer, which must be one of a call that was executed."""
+        reader = self.receive()
+        reader.fixed(12)
+        reader.fixed(4)
+        reader.opaque()
+        _expect(reader.u32() == 0, "a call was not executed")
+        return reader
+
+    def status(self) -> int:
+        """The status of the next answered compound."""
+        return self.result().u32()
+
+    def alone(self, operation: Operation) -> tuple[int, Reader]:
+        """An operation without a session: its status, and what it answers."""
+        self.send(compound([operation]))
+        reader = self.result()
+        status = reader.u32()
+        reader.opaque()
+        reader.fixed(8 if reader.u32() else 0)
+        return status, reader
+
+    def introduce(self, owner: bytes) -> tuple[int, int]:
+        """Makes a client known: its number and its next sequence."""
+        status, reader = self.alone((nfs.EXCHANGE_ID, bytes(8) + opaque(owner) + u32(0, 0, 0)))
+        _expect(status == nfs.OK, f"EXCHANGE_ID was answered with {status}")
+        return reader.u64(), reader.u32()
+
+    def make_session(self, sequence: int) -> bytes:
+        """A session of this client."""
+        status, reader = self.alone(create_session(self.client, sequence))
+        _expect(status == nfs.OK, f"CREATE_SESSION was answered with {status}")
+        return reader.fixed(16)
+
+    def in_session(self, operations: Sequence[Operation], count: int | None = None, *, keep: bool = False) -> bytes:
+        """The arguments of a compound in the session's first slot."""
+        self._sequence += 1
+        sequence = self.session + u32(self._sequence, 0, 0, keep)
+        return compound([(nfs.SEQUENCE, sequence), *operations], count)
+
+    def forget_call(self) -> None:
+        """The last one has not moved its slot on."""
+        self._sequence -= 1
+
+    def renew(self, session: bytes) -> None:
+        """Goes on in another session."""
+        self.session, self._sequence = session, 0
+
+    def ask(self, operations: Sequence[Operation], count: int | None = None) -> tuple[int, Reader]:
+        """A compound in the session: its status, and the answer from the second operation on."""
+        started = time.monotonic()
+        self.send(self.in_session(operations, count))
+        reader = self.result()
+        took = time.monotonic() - started
+        _expect(took < CALL_SECONDS_MAX, f"a call took {took:.1f} s")
+        status = reader.u32()
+        reader.opaque()
+        if reader.u32() > 1:
+            reader.fixed(8)
+            nfs.skip_result(nfs.SEQUENCE, reader)
+        return status, reader
+
+    def folder(self) -> tuple[bytes, ...]:
+        """A new directory of its own; its path."""
+        path = (*self._place.path, self._place.folder())
+        made = (nfs.CREATE, u32(2) + opaque(path[-1]) + nfs.attributes(mode=0o777))
+        status, _ = self.ask([*nfs.lookups(path[:-1]), made])
+        _expect(status == nfs.OK, f"CREATE was answered with {status}")
+        return path
+
+    def open(self, name: bytes, owner: bytes) -> Operation:
+        """Opens or makes a file of the current directory for an owner."""
+        return nfs.OPEN, u32(0, 3, 0) + u64(self.client) + opaque(owner) + u32(1, 0) + nfs.attributes(mode=0o666) + u32(0) + opaque(name)
+
+
+def create_session(client: int, sequence: int) -> Operation:
+    """With as much as there may be of everything."""
+    channel = u32(0, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0)
+    return nfs.CREATE_SESSION, u64(client) + u32(sequence, 0) + channel + channel + u32(0x4000_0000, 1, 0)
+
+
+@contextlib.contextmanager
+def _sockets() -> Iterator[list[socket.socket]]:
+    opened: list[socket.socket] = []
+    try:
+        yield opened
+    finally:
+        for one in opened:
+            one.close()
+
+
+def garbage(place: NfsPlace) -> str:
+    """Random bytes, and calls with random bytes in the place of their arguments."""
+    for index in range(GARBAGE_ROUNDS):
+        noise = place.rng.randbytes(place.rng.randrange(1, 4096))
+        how = place.rng.choice(((nfs.PROGRAM, 4, 1), (nfs.PROGRAM, 3, place.rng.randrange(22)), (MOUNT_PROGRAM, 3, place.rng.randrange(6))))
+        with contextlib.suppress(OSError), Attacker(place) as attacker:
+            attacker.socket.sendall(noise if index % 2 else record(header(1, *how) + noise))
+    return f"{GARBAGE_ROUNDS} connections"
+
+
+def mutations(place: NfsPlace) -> str:
+    """Good compounds with a few bits changed, in a session."""
+    with Attacker(place, b"mutations") as attacker:
+        folder = attacker.folder()
+        good = [*nfs.lookups(folder), attacker.open(b"file", b"owner"), (nfs.WRITE, nfs.CURRENT + u64(0) + u32(2) + opaque(bytes(100)))]
+        good += [(nfs.GETATTR, nfs.bitmap(*range(70))), (nfs.READ, nfs.CURRENT + u64(0) + u32(100))]
+        done = 0
+        for _ in range(MUTATIONS):
+            # The session's own operation stays as it is, so that what follows is looked at.
+            whole = bytearray(attacker.in_session(good))
+            for _ in range(place.rng.randrange(1, 6)):
+                whole[place.rng.randrange(48, len(whole))] ^= 1 << place.rng.randrange(8)
+            attacker.send(bytes(whole))
+            attacker.receive()
+            done += 1
+    return f"{done} answered"
+
+
+def record_marks(place: NfsPlace) -> str:
+    """Records that are too long, that have no end, that are made of crumbs, and that stop in the middle."""
+    endless = {
+        "a fragment of 2 GiB": u32(0xFFFFFFFF) + bytes(1000),
+        "fragments of nothing": u32(0) * 100,
+        "crumbs": (u32(1) + b"x") * 5000,
+        "a record of 64 MiB": (u32(1 << 20) + bytes(1 << 20)) * 64,
+    }
+    for what, words in endless.items():
+        with Attacker(place) as attacker:
+            with contextlib.suppress(OSError):
+                attacker.socket.sendall(words)
+            _expect(wire.closed_by_server(attacker.socket, DROP_SECONDS), f"{what}: the connection stays")
+    with _sockets() as opened:
+        for index in range(HALF_OPEN):
+            opened.append(wire.connect(place.port, source=place.source))
+            opened[-1].sendall((b"", u32(LAST_FRAGMENT | 1 << 20), u32(LAST_FRAGMENT | 1 << 20) + bytes(1 << 19))[index % 3])
+        started = time.monotonic()
+        left = sum(not wire.closed_by_server(one, max(0.1, DROP_SECONDS - (time.monotonic() - started))) for one in opened)
+        _expect(left == 0, f"{left} of {HALF_OPEN} connections with half a call are there after {DROP_SECONDS:g} s")
+    return f"each dropped; {HALF_OPEN} with half a call within {time.monotonic() - started:.0f} s"
+
+
+def endless_compounds(place: NfsPlace) -> str:
+    """Compounds of more operations than there may be, with and without a session, and the dearest ones that may be."""
+    with Attacker(place, b"compounds") as attacker:
+        folder = attacker.folder()
+        for count in ILLEGAL_COUNTS:
+            attacker.send(compound([(nfs.PUTROOTFH, b"")] * min(count, 5000), count))
+            _expect(attacker.status() != nfs.OK, f"{count} operations without a session were executed")
+            attacker.send(attacker.in_session([(nfs.PUTROOTFH, b"")] * min(count, 5000), count))
+            _expect(attacker.status() != nfs.OK, f"{count} operations were executed")
+            attacker.forget_call()
+        many = AT_ONCE - 4 - len(folder)
+        file = [*nfs.lookups(folder), attacker.open(b"file", b"owner")]
+        attacker.ask([*file, (nfs.WRITE, nfs.CURRENT + u64(0) + u32(2) + opaque(bytes(1 << 20)))])
+        attacker.ask([*file, *[(nfs.READ, nfs.ANONYMOUS + u64(0) + u32(0xFFFFFFFF))] * many])
+        attacker.ask([*file, *[(nfs.GETATTR, nfs.bitmap(*range(96)))] * many])
+        attacker.ask([*file, *[(nfs.COMMIT, u64(0) + u32(0))] * many])
+        attacker.ask([*nfs.lookups(folder), *[(nfs.READDIR, u64(0) + bytes(8) + u32(0xFFFFFFFF, 0xFFFFFFFF) + nfs.bitmap(*range(64)))] * many])
+    return f"up to {AT_ONCE} operations are executed, no more"
+
+
+def client_flood(place: NfsPlace) -> str:
+    """Clients without end of one address that make themselves known, and begin sessions as long as they may."""
+    with Attacker(place) as attacker:
+        for first in range(0, FLOOD_CLIENTS, AT_ONCE):
+            for number in range(first, first + AT_ONCE):
+                attacker.send(compound([(nfs.EXCHANGE_ID, bytes(8) + opaque(b"flood-%d" % number) + u32(0, 0, 0))]))
+            for _ in range(AT_ONCE):
+                attacker.result()
+        begun = refused = 0
+        for number in range(FLOOD_SESSIONS):
+            status, reader = attacker.alone((nfs.EXCHANGE_ID, bytes(8) + opaque(b"session-%d" % number) + u32(0, 0, 0)))
+            if status == nfs.OK:
+                client, sequence = reader.u64(), reader.u32()
+                status, reader = attacker.alone(create_session(client, sequence))
+            if status == nfs.OK:
+                attacker.renew(reader.fixed(16))
+                attacker.ask([(nfs.RECLAIM_COMPLETE, u32(0))])
+            begun, refused = begun + (status == nfs.OK), refused + (status != nfs.OK)
+        _expect(0 < begun <= CLIENTS_OF_ONE_ADDRESS, f"{begun} clients of one address")
+    return f"{FLOOD_CLIENTS} identities, {begun} of {FLOOD_SESSIONS} sessions begun, {refused} refused"
+
+
+def lease_hoarders(place: NfsPlace) -> str:
+    """One client with as many sessions, kept answers, opens and owners as it gets."""
+    with Attacker(place, b"hoarder") as attacker:
+        sessions = [attacker.session]
+        for number in range(2, SESSIONS_OF_ONE):
+            status, reader = attacker.alone(create_session(attacker.client, number))
+            if status == nfs.OK:
+                sessions.append(reader.fixed(16))
+        folder = attacker.folder()
+        opened = 0
+        for number in range(0, HOARDED_OPENS, AT_ONCE // 2):
+            owners = [b"owner-%d" % (number + index) + bytes(900) for index in range(AT_ONCE // 2)]
+            walk = nfs.lookups(folder)
+            many = [step for owner in owners for step in ((nfs.SAVEFH, b""), attacker.open(b"file", owner), (RESTOREFH, b""))]
+            status, _ = attacker.ask([*walk, *many[: (AT_ONCE - 1 - len(walk)) // 3 * 3]])
+            if status != nfs.OK:
+                break
+            opened += (AT_ONCE - 1 - len(walk)) // 3
+    return f"{len(sessions)} sessions, {opened} opens of one file, then status {status}"
+
+
+def lock_flood(place: NfsPlace) -> str:
+    """Ranges without end in one file, of one owner and of many."""
+    with Attacker(place, b"locks") as attacker:
+        folder = attacker.folder()
+        file = [*nfs.lookups(folder), attacker.open(b"file", b"owner")]
+        status, reader = attacker.ask(file)
+        _expect(status == nfs.OK, f"OPEN was answered with {status}")
+        for _ in nfs.lookups(folder):
+            reader.fixed(8)
+        reader.fixed(8)
+        state = nfs.read_open(reader)
+        place_of = nfs.lookups((*folder, b"file"))
+        locked = 0
+        for number in range(LOCKS):
+            owner = u64(attacker.client) + opaque(b"lock-%d" % (number % 2 * number))
+            span = u32(READ_LOCK if number % 2 else WRITE_LOCK, 0) + u64(number * 4, 1)
+            status, _ = attacker.ask([*place_of, (nfs.LOCK, span + u32(1, 0) + state + u32(0) + owner)])
+            if status != nfs.OK:
+                break
+            locked += 1
+    return f"{locked} ranges, then status {status}"
+
+
+def symlink_bombs(place: NfsPlace) -> str:
+    """Links in rings, links of 4 KiB, directories in directories: the server follows none, and no call takes long."""
+    with Attacker(place, b"links") as attacker:
+        folder = attacker.folder()
+        walk = nfs.lookups(folder)
+        for number in range(LINKS):
+            leads = b"/".join([b"link-%d" % ((number + 1) % LINKS)] * 200)[:4000]
+            made = u32(5) + opaque(leads) + opaque(b"link-%d" % number) + nfs.attributes(mode=0o777)
+            status, _ = attacker.ask([*walk, (nfs.CREATE, made)])
+            _expect(status == nfs.OK, f"a link was answered with {status}")
+        through = [(nfs.LOOKUP, opaque(b"link-%d" % number)) for number in range(AT_ONCE - 1 - len(walk))]
+        status, _ = attacker.ask([*walk, *through])
+        _expect(status != nfs.OK, "a look-up went through a link")
+        status, _ = attacker.ask([*walk, attacker.open(b"link-0", b"owner")])
+        _expect(status != nfs.OK, "a link was opened")
+        for _ in range(3):
+            status, _ = attacker.ask([*walk, *[step for number in range(16) for step in ((nfs.LOOKUP, opaque(b"link-%d" % number)), (READ_LINK, b""), (LOOKUP_PARENT, b""))]])
+            _expect(status != nfs.OK, "a link has a parent")
+        handle = b""
+        for _ in range(DEPTH):
+            start = [(nfs.PUTFH, opaque(handle))] if handle else walk
+            status, reader = attacker.ask([*start, (nfs.CREATE, u32(2) + opaque(b"d") + nfs.attributes(mode=0o777)), (nfs.GETFH, b"")])
+            _expect(status == nfs.OK, f"a directory was answered with {status}")
+            reader.fixed(8 * len(start))
+            reader.fixed(8)
+            nfs.skip_result(nfs.CREATE, reader)
+            reader.fixed(8)
+            handle = reader.opaque()
+    return f"{LINKS} links in a ring, {DEPTH} directories in each other"
+
+
+def huge_listings(place: NfsPlace) -> str:
+    """Directories are asked for with counts of 4 GiB and of nothing, and from places that are not there."""
+    with Attacker(place, b"listings") as attacker:
+        folder = attacker.folder()
+        walk = nfs.lookups(folder)
+        for first in range(0, NAMES, 16):
+            made = [step for number in range(first, first + 16) for step in ((nfs.CREATE, u32(2) + opaque(b"name-%d" % number) + nfs.attributes(mode=0)), (LOOKUP_PARENT, b""))]
+            status, _ = attacker.ask([*walk, *made])
+            _expect(status == nfs.OK, f"16 directories were answered with {status}")
+        _, reader = attacker.ask([*walk, (nfs.GETFH, b"")])
+        reader.fixed(8 * len(walk) + 8)
+        handle = reader.opaque()
+        asked = 0
+        for count in (0, 1, 100, 1 << 20, 0xFFFFFFFF):
+            for cookie in (0, 1, 3, 1 << 40, (1 << 64) - 1, place.rng.randrange(1 << 64)):
+                attacker.ask([*walk, (nfs.READDIR, u64(cookie) + bytes(8) + u32(count, count) + nfs.bitmap(*range(64)))])
+                for procedure, arguments in ((READDIR_3, u32(count)), (READDIRPLUS_3, u32(count, count))):
+                    started = time.monotonic()
+                    attacker.send(opaque(handle) + u64(cookie) + bytes(8) + arguments, version=3, procedure=procedure)
+                    attacker.receive()
+                    _expect(time.monotonic() - started < CALL_SECONDS_MAX, "a listing takes too long")
+                asked += 3
+    return f"{asked} of {NAMES} names answered"
+
+
+def slow_readers(place: NfsPlace) -> str:
+    """Clients that ask for far more than they read."""
+    with contextlib.ExitStack() as stack:
+        for number in range(NEVER_READING):
+            attacker = stack.enter_context(Attacker(place, b"slow-%d" % number, receive_buffer=4096))
+            folder = attacker.folder()
+            file = [*nfs.lookups(folder), attacker.open(b"file", b"owner")]
+            attacker.ask([*file, (nfs.WRITE, nfs.CURRENT + u64(0) + u32(0) + opaque(bytes(1 << 20)))])
+            attacker.socket.setblocking(False)
+            read = [*nfs.lookups((*folder, b"file")), (nfs.READ, nfs.ANONYMOUS + u64(0) + u32(1 << 20))]
+            with contextlib.suppress(BlockingIOError, ConnectionError):
+                for _ in range(READS_UNREAD):
+                    attacker.send(attacker.in_session(read))
+        # The harm is done while the others are served: the caller measures them and the memory.
+        time.sleep(HOLD_SECONDS)
+    return f"{NEVER_READING} clients, {READS_UNREAD} MiB asked for by each"
+
+
+ATTACKS = (
+    ("random bytes over NFS", garbage),
+    ("NFS compounds with wrong bits", mutations),
+    ("NFS records without an end", record_marks),
+    ("NFS compounds without an end", endless_compounds),
+    ("NFS clients without number", client_flood),
+    ("NFS lease hoarders", lease_hoarders),
+    ("NFS locks without number", lock_flood),
+    ("NFS links in rings", symlink_bombs),
+    ("NFS listings of 4 GiB", huge_listings),
+    ("NFS clients that never read", slow_readers),
+)
+
+__all__ = ["ATTACKS", "NfsPlace"]
