@@ -2,7 +2,7 @@
 //! wait behind go to workers, so that one commit serves many.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -146,7 +146,10 @@ struct Shared {
     service: Service,
     v3: v3::Memory,
     limits: ServerLimits,
+    /// Of answers, and of calls that wait for workers.
     budget: Arc<Budget>,
+    /// Of calls that are being received: clients that take no answers keep nobody from sending.
+    input: Arc<Budget>,
     workers: Workers,
     started: Instant,
     connections: Arc<Connections>,
@@ -189,6 +192,7 @@ impl NfsServer {
             v3: v3::Memory::default(),
             limits,
             budget: Budget::new(limits.payload_bytes_max),
+            input: Budget::new(limits.payload_bytes_max),
             workers: Workers::new("nfs-worker", limits.workers_max),
             started: Instant::now(),
             connections: Connections::new(limits.connections),
@@ -351,6 +355,7 @@ impl Shared {
                     BUFFER_BYTES_MAX,
                 ),
                 large_input: None,
+                elsewhere: Arc::default(),
                 is_known: false,
                 export: "".into(),
             };
@@ -478,6 +483,8 @@ struct Session<'a> {
     link: Link,
     /// While the link's buffer is larger than usual.
     large_input: Option<Reservation>,
+    /// Bytes of calls at workers and of their answers, until these are queued.
+    elsewhere: Arc<AtomicU64>,
     is_known: bool,
     /// What it used last.
     export: Arc<str>,
@@ -508,21 +515,21 @@ impl Session<'_> {
             return Err(BadRecord::TooLong(RECORD_BYTES_MAX).into());
         }
         if self.link.must_grow_for(needs) {
-            let paid = self.pay(BUFFER_BYTES_MAX);
+            let paid = self.pay(&self.shared.input, BUFFER_BYTES_MAX);
             self.large_input = Some(paid.ok_or(End::Stalled)?);
-        } else if self.shared.budget.is_wanted() {
+        } else if self.shared.input.is_wanted() {
             self.shrink();
         }
         self.link.require(needs);
         Ok(())
     }
 
-    /// Bytes of the budget, once they are there.
-    fn pay(&self, bytes: usize) -> Option<Reservation> {
+    /// Bytes of a budget, once they are there.
+    fn pay(&self, budget: &Arc<Budget>, bytes: usize) -> Option<Reservation> {
         // What waits to be sent is paid for already, and must not wait for this.
         self.link.flush();
         let until = Instant::now() + BUDGET_TIMEOUT;
-        self.shared.budget.reserve_until(bytes as u64, until)
+        budget.reserve_until(bytes as u64, until)
     }
 
     fn shrink(&mut self) {
@@ -623,7 +630,7 @@ impl Session<'_> {
         }
         let bytes = answered.bytes.len();
         let reservation = match bytes {
-            LARGE_ANSWER_BYTES.. => Some(self.pay(bytes).ok_or(End::Stalled)?),
+            LARGE_ANSWER_BYTES.. => Some(self.pay(&self.shared.budget, bytes).ok_or(End::Stalled)?),
             _ => None,
         };
         self.link.outbound().push(answered.into_answer(reservation));
@@ -676,9 +683,14 @@ impl Session<'_> {
     }
 
     /// Has a worker execute a call that answers so many bytes of payload, so that what is behind it need not wait; false if there is no
-    /// memory for that.
+    /// memory for that, or the client has enough answers to take already.
     fn execute_elsewhere(&self, call: &Call, arguments: &[u8], payload: u32) -> bool {
         let bytes = arguments.len() as u64 + u64::from(payload);
+        let waiting =
+            self.elsewhere.load(Ordering::Relaxed) + self.link.outbound().queued_bytes() as u64;
+        if waiting + bytes > self.shared.limits.outbound.queued_bytes_max as u64 {
+            return false;
+        }
         let paid = self.shared.budget.try_reserve(bytes);
         let Some(reservation) = paid else {
             return false;
@@ -688,6 +700,8 @@ impl Session<'_> {
         let change = self.connection.standing.change();
         let (shared, connection) = (Arc::clone(self.shared), Arc::clone(self.connection));
         let (call, arguments, from) = (call.clone(), arguments.to_vec(), self.from);
+        let elsewhere = Arc::clone(&self.elsewhere);
+        elsewhere.fetch_add(bytes, Ordering::Relaxed);
         let job = Box::new(move || {
             if change.begin() {
                 let caller = Caller {
@@ -703,6 +717,7 @@ impl Session<'_> {
                     Err(_) => connection.direct(Directive::Drop),
                 }
             }
+            elsewhere.fetch_sub(bytes, Ordering::Relaxed);
             drop(pending);
         });
         if let Err(job) = self.shared.workers.submit(job) {
