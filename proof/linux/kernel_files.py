@@ -29,7 +29,7 @@ from proof.runtime import at_exit
 DISK = "files"
 DISK_BYTES = 1 << 30
 STEP_SECONDS = 400.0
-TXG_SECONDS = 60
+TXG_SECONDS = 900
 """Transaction groups hardly end by themselves within a step: what is durable is in the log."""
 RANDOM_CHANGES = 500
 LOGGED_CHANGES = 150

@@ -89,7 +89,7 @@ fn check(facts: &Facts) -> Result<(), OpenError> {
 fn check_log(objects: &impl Objects) -> Result<(), OpenError> {
     let mut bad = None;
     let walked = objects.walk_log(&mut |kind, body| {
-        let decoded = decode(kind, body).and_then(|record| match is_refused(&record) {
+        let decoded = decode(kind, body).and_then(|record| match names_foreigner(&record) {
             true => Err(BadRecord::Unsupported { kind }),
             false => Ok(()),
         });
@@ -102,19 +102,6 @@ fn check_log(objects: &impl Objects) -> Result<(), OpenError> {
         Some(bad) => Err(OpenError::Record(bad)),
         None => Ok(walked?),
     }
-}
-
-/// Whether a record is refused though there is a replay for it.
-fn is_refused(record: &Record<'_>) -> bool {
-    // No log of a kernel has tried the replay of these yet (`proof.linux --only files-both-ways`).
-    let is_untried = matches!(
-        record,
-        Record::Clone { .. }
-            | Record::Exchange { .. }
-            | Record::Whiteout { .. }
-            | Record::MakeExtended(_)
-    );
-    is_untried || names_foreigner(record)
 }
 
 /// Whether it gives an object to somebody whom only an identity mapper knows.
