@@ -6,9 +6,7 @@ mod support;
 use std::fmt::Write as _;
 use std::process::Command;
 
-use engine::capabilities::{
-    Datasets, FileSystems, Keys, Receiving, Sending, Snapshotting,
-};
+use engine::capabilities::{Datasets, FileSystems, Keys, Receiving, Sending, Snapshotting};
 use engine::dataset::{DatasetRef, FileSystemSpec};
 use engine::keys::{KeyFormat, KeyMaterial, NewKey};
 use engine::pool::{GroupKind, PoolSpec};

@@ -200,7 +200,7 @@ fn a_disk_that_does_not_fit_or_carries_something_is_refused() {
 /// What would change the pool's devices behind the back of its record is refused, and the other head can still serve it.
 #[test]
 fn devices_of_a_pool_of_legs_are_not_changed_behind_its_record() {
-    let (pair, server) = Pair::new(true);
+    let (mut pair, server) = Pair::new(true);
     let mut client = pair.a.client();
     pair.write(&mut client, 4);
     let status = pair.a.machine.ok("pool status tank --json").json();
