@@ -25,11 +25,12 @@ const ROOT: Identity = Identity {
 };
 
 fn two_pools() -> (Pool, Pool) {
+    let engine = engine();
     let paths = disks(&["left", "right"]);
     let make = |name: &str, path: &std::path::PathBuf| {
         let name = name.parse().expect("a name");
         let spec = PoolSpec::new(name, GroupKind::Stripe, vec![path.clone()]);
-        let pool = Pool::create(engine(), &spec).expect("create");
+        let pool = Pool::create(engine, &spec).expect("create");
         pool.complete_root().expect("complete");
         pool
     };
