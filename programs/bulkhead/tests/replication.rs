@@ -470,7 +470,7 @@ fn file_systems_are_replicated_and_their_copies_are_shared_when_they_are_promote
     };
     assert_eq!(shares(), ["off", "off"]);
     for name in names {
-        assert_eq!(pair.snapshots(&pair.far, name).len(), 1);
+        assert_eq!(pair.snapshots(&pair.far, name).len(), 2);
         far.ok(&format!("filesystem check {name}"));
     }
     far.ok(&format!("filesystem set tank/from/home sharenfs={SHARE}"));
