@@ -47,6 +47,20 @@ pub enum ShareError {
         /// What was written.
         text: String,
     },
+    /// A network with bits behind its prefix.
+    #[error("sharenfs names {text:?}, which has host bits behind its prefix: write {network}")]
+    HostBits {
+        /// What was written.
+        text: String,
+        /// The network that it is in.
+        network: String,
+    },
+    /// A network that is there with different rights.
+    #[error("sharenfs names {text:?} for rw and for ro: keep one of them")]
+    BothWays {
+        /// The network.
+        text: String,
+    },
     /// A way to secure calls that is not there.
     #[error("sharenfs asks for sec={text}: only sec=sys is supported")]
     Security {
@@ -228,7 +242,15 @@ impl Parsed {
             if self.networks.len() >= NETWORKS_MAX {
                 return Err(ShareError::TooLong);
             }
-            self.networks.push((Network::parse(host)?, access));
+            let network = Network::parse(host)?;
+            let is_other =
+                |(known, given): &(Network, Access)| *known == network && *given != access;
+            if self.networks.iter().any(is_other) {
+                return Err(ShareError::BothWays {
+                    text: host.to_owned(),
+                });
+            }
+            self.networks.push((network, access));
             match rest {
                 Some(rest) => text = rest,
                 None => return Ok(()),
@@ -289,11 +311,28 @@ impl Network {
             address,
             prefix_bits,
         };
-        // Bits behind the prefix are a mistake: the network is another one than its writer thought.
-        if prefix_bits == 0 || network.masked(address) != Some(network.value()) {
-            return Err(bad());
+        if prefix_bits == 0 {
+            return Err(ShareError::Everybody {
+                option: text.to_owned(),
+            });
         }
-        Ok(network)
+        // Bits behind the prefix are a mistake: the network is another one than its writer thought.
+        match network.masked(address) {
+            Some(masked) if masked == network.value() => Ok(network),
+            Some(masked) => Err(ShareError::HostBits {
+                text: text.to_owned(),
+                network: match address {
+                    IpAddr::V4(_) => {
+                        let address = std::net::Ipv4Addr::from_bits(masked as u32);
+                        format!("{address}/{prefix_bits}")
+                    }
+                    IpAddr::V6(_) => {
+                        format!("[{}]/{prefix_bits}", Ipv6Addr::from_bits(masked))
+                    }
+                },
+            }),
+            None => Err(bad()),
+        }
     }
 
     fn value(&self) -> u128 {
@@ -363,9 +402,23 @@ mod tests {
         assert_eq!(access(share, "2001:db8::7"), Some(Access::ReadWrite));
         assert_eq!(access(share, "192.0.2.1"), None);
         assert_eq!(
-            access("rw=10.0.0.1,ro=10.0.0.1", "10.0.0.1"),
-            Some(Access::ReadOnly)
+            access("rw=10.0.0.1:10.0.0.1", "10.0.0.1"),
+            Some(Access::ReadWrite)
         );
+    }
+
+    #[test]
+    fn a_network_that_is_none_is_told_with_the_one_that_was_meant() {
+        for (text, says) in [
+            ("rw=10.0.0.7/24", "write 10.0.0.0/24"),
+            ("rw=[2001:db8::7]/64", "write [2001:db8::]/64"),
+            ("ro=0.0.0.0/0", "everybody"),
+            ("rw=[::]/0", "everybody"),
+            ("rw=10.0.0.0/24,ro=10.0.0.0/24", "for rw and for ro"),
+        ] {
+            let error = Share::parse(text).expect_err(text).to_string();
+            assert!(error.contains(says), "{error}");
+        }
     }
 
     #[test]
@@ -386,8 +439,6 @@ mod tests {
             );
         }
         for host in [
-            "10.0.0.1/24",
-            "0.0.0.0/0",
             "10.0.0.0/33",
             "host",
             "*",

@@ -135,6 +135,9 @@ fn not_served(name: &str, value: &str, served: &str) -> Failure {
 /// Refuses values that nothing here could serve. The library takes any text for a share.
 pub fn refuse_unserved(properties: &Properties) -> Result<(), Failure> {
     if let Some(text) = properties.get(SHARE) {
+        if text.is_empty() {
+            return Err(Failure::usage("sharenfs is empty").advise("write off to share nothing"));
+        }
         Share::parse(text).map_err(|error| Failure::usage(error.to_string()))?;
     }
     match properties.get("acltype").map(String::as_str) {
@@ -240,7 +243,7 @@ impl Shares {
     /// How a file system is shared; nothing if it is not, or if it is none.
     pub fn of(&self, info: &DatasetInfo) -> Option<String> {
         let share = self.share(&info.name).value;
-        (is_meant(&info) && share != OFF).then_some(share)
+        (is_meant(&info) && !["", OFF].contains(&share.as_str())).then_some(share)
     }
 
     /// How a dataset is shared: by the nearest share at or above it.

@@ -27,9 +27,8 @@ fn send(bench: &mut Bench<'_>, step: &str, spec: &SendSpec) -> Vec<u8> {
 }
 
 fn receive(bench: &mut Bench<'_>, step: &str, spec: &ReceiveSpec, mut stream: &[u8]) {
-    let initial = |_: Contents, _: &[(String, String)]| {
-        vec![("user:initial".to_owned(), Value::from("yes"))]
-    };
+    let initial =
+        |_: Contents, _: &[(String, String)]| vec![("user:initial".to_owned(), Value::from("yes"))];
     let received = bench.pool().receive(spec, &initial, &mut stream);
     let received = received.map(|received| received.snapshots);
     bench.tell(&format!("receive: {step}"), received);
