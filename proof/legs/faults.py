@@ -120,6 +120,12 @@ def head_lost(proof: LegsProof, choice: random.Random) -> None:
 
 
 @_kind()
+def head_stands_still(proof: LegsProof, choice: random.Random) -> None:
+    """As a paused machine does: another head serves before it goes on."""
+    proof.overtake(proof.choose_other(choice))
+
+
+@_kind()
 def leg_lost_then_its_owner(proof: LegsProof, choice: random.Random) -> None:
     """The head with the stale leg never stopped: it must not serve it all the same."""
     other = proof.choose_other(choice)

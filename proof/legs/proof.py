@@ -236,6 +236,24 @@ class LegsProof:
             raise ProofError(f"head {head.name} opened {sorted(first)}; none of the newest records says so: {before}")
         self._check()
 
+    def overtake(self, head: Head) -> None:
+        """The head that serves stands still, and a person says that it is off. Then it goes on: it answers no new write, and ends."""
+        before, server, writer = self.owner, self.owner.server, self._writer
+        assert server and writer
+        # Its client waits for it meanwhile.
+        self._writer, before.server = None, None
+        with self.stopped(server), self.stopped(before.lender):
+            is_overtaken = self.open(head, FENCED)
+        if not is_overtaken:
+            self._writer, before.server = writer, server
+            self.writes_go_on()
+            return
+        runtime.wait_until(f"{server.name} ends", lambda: not server.alive(), RECOVERY_SECONDS)
+        # What it still answers was durable before it stood still: the history is checked again.
+        writer.end(ANSWER_SECONDS)
+        self._check()
+        self.write()
+
     def must_refuse(self, head: Head, *options: str) -> None:
         """It does not serve."""
         if self.owner.server is None:

@@ -447,6 +447,8 @@ impl Linked {
             Answer::Promised { .. } | Answer::Serves(_) => Kind::Claim,
             Answer::Accepted(..) => Kind::Propose,
             Answer::Forgot(..) => return,
+            // Its own head had an earlier tenure, which ends: asked again.
+            Answer::Refused { asked, promised } if promised.epoch < asked.epoch => return,
             // Of a claim or of a proposal.
             Answer::Refused { .. } => {
                 self.questions.remove(&(from, Kind::Claim));

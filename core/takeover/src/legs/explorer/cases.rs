@@ -346,6 +346,35 @@ fn two_heads_take_over_after_a_fence_if_they_have_heard_each_other() {
     assert!(write(&setup, &mut world, 1));
 }
 
+/// It was taken for one that is off. What its member says before it has ended must not end the owner that came after it.
+#[test]
+fn an_owner_that_stood_still_ends_and_not_the_next_one() {
+    let (setup, mut world) = begin(Kind::TwoHeads, Start::Served);
+    world.then(&setup, Step::Listen(1));
+    world.take(&setup, Step::Freeze(0));
+    world.take(&setup, Step::Open(1));
+    let stands_still = |step: &Step| !matches!(step, Step::PowerOff(_) | Step::Thaw(_));
+    world.settle_by(&setup, |_, step| stands_still(step));
+    world.take(&setup, Step::FenceByWord(0));
+    world.settle_by(&setup, |_, step| stands_still(step));
+    assert!(is_open(&world, 1), "{:?}", last_notice());
+    world.take(&setup, Step::Thaw(0));
+    world.take(&setup, Step::LegBack { head: 1, disk: 0 });
+    world.settle_by(&setup, |world, step| match step {
+        Step::Deliver(key) => {
+            let sent = world.sent(*key);
+            let is_question = |sent: &Envelope| matches!(sent.payload, Payload::Request(_));
+            !sent.is_some_and(|sent| sent.from == 0 && is_question(&sent))
+        }
+        _ => true,
+    });
+    assert!(world.heads[0].owner.has_tenure(), "it has not heard yet");
+    world.settle(&setup);
+    assert!(!world.heads[0].owner.has_tenure(), "it has ended");
+    assert!(is_open(&world, 1), "{:?}", last_notice());
+    assert!(write(&setup, &mut world, 1));
+}
+
 #[test]
 fn a_pool_that_was_exported_opens_elsewhere_without_a_fence() {
     for kind in KINDS {

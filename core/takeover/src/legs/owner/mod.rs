@@ -458,10 +458,10 @@ impl Owner {
                     tenure.on_accepted(step, from, ballot, version);
                 });
             }
-            Answer::Refused { asked, .. } => {
+            Answer::Refused { asked, promised } => {
                 self.on_outbid(asked, out);
                 self.in_tenure(config, out, |tenure, step| {
-                    tenure.on_refused(step, from, asked);
+                    tenure.on_refused(step, from, asked, promised);
                 });
             }
             Answer::Forgot(tag, life) if self.is_of_use(tag) => {

@@ -206,9 +206,16 @@ impl Tenure {
         self.look_for_commit(step);
     }
 
-    pub(super) fn on_refused(&mut self, step: &mut Step<'_>, from: MemberId, asked: Ballot) {
+    pub(super) fn on_refused(
+        &mut self,
+        step: &mut Step<'_>,
+        from: MemberId,
+        asked: Ballot,
+        promised: Ballot,
+    ) {
         let members = step.config.members().len();
-        if self.ballot() != asked {
+        // A member that promised nothing later has an owner of an earlier tenure on its head, which stood still and ends now.
+        if self.ballot() != asked || promised.epoch < asked.epoch {
             return;
         }
         self.refused.insert(from);
