@@ -24,6 +24,7 @@ use super::{Context, failures, key, rollback, volume};
 pub const SHARE: &str = "sharenfs";
 /// What it says where nothing is shared.
 pub const OFF: &str = "off";
+const READ_ONLY: &str = "readonly";
 /// What a snapshot is called that a check reads.
 const CHECKED_TAG: &str = "bulkhead-check";
 /// Faults that are told one by one.
@@ -146,9 +147,24 @@ pub fn refuse_unserved(properties: &Properties) -> Result<(), Failure> {
     }
 }
 
-/// Whether one of them decides what clients of a server see.
-pub fn is_served_by<'a>(mut names: impl Iterator<Item = &'a String>) -> bool {
-    names.any(|name| [SHARE, "readonly"].contains(&name.as_str()))
+/// Has a server obey these properties of `dataset`, which have other values, as far as they decide what its clients see.
+pub fn serve_as_set<'a>(
+    context: &Context<'_>,
+    dataset: &str,
+    names: impl Iterator<Item = &'a String>,
+) -> Result<(), Failure> {
+    let mut is_served = false;
+    for name in names {
+        if name == READ_ONLY {
+            // Whether files may be changed is decided when a file system is opened.
+            context.hooks.opened_anew(dataset);
+        }
+        is_served |= [SHARE, READ_ONLY].contains(&name.as_str());
+    }
+    match is_served {
+        true => context.hooks.exports_changed(),
+        false => Ok(()),
+    }
 }
 
 /// Refuses a new file system that would inherit what is not served.

@@ -101,6 +101,9 @@ pub trait ServerHooks {
     fn close(&self, name: &VolumeName);
     /// File systems at and below `name` may be opened again: when the exports change, if they are shared still.
     fn may_open(&self, _: &VolumeName) {}
+    /// Lets go of the file systems at and below `dataset`, which were opened as it said then. They are opened again when the exports
+    /// change, and clients keep what they have open.
+    fn opened_anew(&self, _dataset: &str) {}
     /// `from`, and all below it, has another name.
     fn renamed(&self, from: &VolumeName, to: &VolumeName);
     /// If `name` is served: keeps its clients waiting, has `exchange` exchange its contents, and

@@ -544,9 +544,7 @@ pub fn set(context: &Context<'_>, name: &str, properties: Properties) -> Result<
         .pool
         .set_dataset_properties((&dataset).into(), &values(&properties));
     done.map_err(failures::dataset)?;
-    if filesystem::is_served_by(properties.keys()) {
-        context.hooks.exports_changed()?;
-    }
+    filesystem::serve_as_set(context, name, properties.keys())?;
     let names: Vec<&str> = properties.keys().map(String::as_str).collect();
     Ok(Done::changed(format!("set {} of {name}", names.join(", "))))
 }
@@ -558,9 +556,7 @@ pub fn inherit(context: &Context<'_>, name: &str, names: &[String]) -> Result<An
         let done = context.pool.inherit_property((&dataset).into(), property);
         done.map_err(failures::dataset)?;
     }
-    if filesystem::is_served_by(names.iter()) {
-        context.hooks.exports_changed()?;
-    }
+    filesystem::serve_as_set(context, name, names.iter())?;
     Ok(Done::changed(format!(
         "{name} inherits {}",
         names.join(", ")

@@ -447,6 +447,10 @@ impl ServerHooks for Core {
         self.serving.close(name);
     }
 
+    fn opened_anew(&self, dataset: &str) {
+        self.serving.opened_anew(dataset);
+    }
+
     fn may_open(&self, name: &VolumeName) {
         self.serving.may_open(name);
     }

@@ -238,6 +238,13 @@ impl Serving {
         }
     }
 
+    /// Lets go of the file systems at and below `dataset`: they are opened again when it is looked at again. May block.
+    pub fn opened_anew(&self, dataset: &str) {
+        for protocol in &self.protocols {
+            protocol.opened_anew(dataset);
+        }
+    }
+
     /// Ends one [`Self::close`]: what is shared of it is opened when it is looked at again.
     pub fn may_open(&self, name: &VolumeName) {
         let mut closed = self.closed();

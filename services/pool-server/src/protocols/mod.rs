@@ -225,6 +225,11 @@ pub trait Protocol: Send + Sync {
         let _ = dataset;
     }
 
+    /// Lets go of the file systems at and below `dataset`, which may be the pool's root. [`Self::apply`] opens them again.
+    fn opened_anew(&self, dataset: &str) {
+        let _ = dataset;
+    }
+
     /// Lets go of all that it has opened itself, after [`Self::drain`]: the pool is about to be closed. May block.
     fn let_go(&self) {}
 

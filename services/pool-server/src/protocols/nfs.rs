@@ -31,7 +31,7 @@ use super::super::shared_pool::SharedPool;
 use super::{Client, ContentsTold, Export, Protocol, Start, Wanted, portal_views};
 use clients::PoolRecord;
 use files::OpenFiles;
-use shares::Shares;
+use shares::{Shares, is_below};
 
 /// A client that is silent for so long loses what it has open and locked.
 const LEASE_SECONDS: u32 = 20;
@@ -92,6 +92,24 @@ impl Server {
             tracing::error!(error = chain(error), "look for what is shared over NFS");
         };
         shares.inspect_err(failed).ok()
+    }
+
+    /// Closes these file systems. Clients are told to wait until it is known what becomes of them.
+    fn put_aside(&self, is_meant: impl Fn(&str) -> bool) {
+        let state = &mut *self.state();
+        if !state.files.names().any(&is_meant) {
+            return;
+        }
+        let mut desired = state.desired.clone();
+        let shared = desired.shared.into_iter();
+        let (closed, shared): (Vec<_>, Vec<_>) = shared.partition(|one| is_meant(&one.name));
+        desired.shared = shared;
+        let aside = closed.into_iter().map(|one| (one.name, one.files.id()));
+        state.aside.extend(aside);
+        desired.closed = state.aside.values().copied().collect();
+        self.apply_what_can_be(state, desired);
+        state.has_failed = true;
+        state.files.keep_only(|name| !is_meant(name));
     }
 
     /// Has the server do what can be done of `desired`.
@@ -242,23 +260,12 @@ impl Protocol for Server {
         self.state().files.renamed(from, to);
     }
 
-    /// Clients are told to wait until it is known what becomes of it.
     fn close(&self, dataset: &VolumeName) {
-        let state = &mut *self.state();
-        let is_meant = |name: &str| is_at_or_below(name, dataset);
-        if !state.files.names().any(is_meant) {
-            return;
-        }
-        let mut desired = state.desired.clone();
-        let shared = desired.shared.into_iter();
-        let (closed, shared): (Vec<_>, Vec<_>) = shared.partition(|one| is_meant(&one.name));
-        desired.shared = shared;
-        let aside = closed.into_iter().map(|one| (one.name, one.files.id()));
-        state.aside.extend(aside);
-        desired.closed = state.aside.values().copied().collect();
-        self.apply_what_can_be(state, desired);
-        state.has_failed = true;
-        state.files.keep_only(|name| !is_meant(name));
+        self.put_aside(|name| is_at_or_below(name, dataset));
+    }
+
+    fn opened_anew(&self, dataset: &str) {
+        self.put_aside(|name| name == dataset || is_below(name, dataset));
     }
 
     fn let_go(&self) {

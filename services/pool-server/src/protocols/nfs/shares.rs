@@ -64,7 +64,7 @@ fn rules(set: &BTreeMap<String, String>) -> (Rules, Vec<Problem>) {
     (rules.collect(), problems)
 }
 
-fn is_below(dataset: &str, above: &str) -> bool {
+pub fn is_below(dataset: &str, above: &str) -> bool {
     let rest = dataset.strip_prefix(above);
     rest.is_some_and(|rest| rest.starts_with('/'))
 }

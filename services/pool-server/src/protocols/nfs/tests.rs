@@ -152,6 +152,23 @@ fn a_port_that_another_program_has_is_told_and_tried_again() {
 }
 
 #[test]
+fn what_is_opened_anew_is_closed_once() {
+    let world = World::new(any_port());
+    world.share(SHARED);
+    for dataset in ["tank/b", "tank/a", "tank"] {
+        world.serving.opened_anew(dataset);
+        assert_eq!(world.serving.wants_another_try(), dataset != "tank/b");
+        world.serving.reconcile().expect("served");
+        assert!(world.answers() && !world.serving.wants_another_try());
+    }
+    let pool = world.pool.require().expect("open");
+    let name: VolumeName = "tank/a".parse().expect("a name");
+    assert!(pool.open_file_system((&name).into(), false).is_err(), "it is open again");
+    drop(pool);
+    world.end();
+}
+
+#[test]
 fn what_is_about_to_go_is_let_go_of_and_opened_again_if_it_stays() {
     let world = World::new(any_port());
     world.share(SHARED);
