@@ -204,7 +204,7 @@ fn devices_of_a_pool_of_legs_are_not_changed_behind_its_record() {
     let mut client = pair.a.client();
     pair.write(&mut client, 4);
     let status = pair.a.machine.ok("pool status tank --json").json();
-    let devices = status["devices"][0]["children"].as_array();
+    let devices = status["devices"][0]["members"].as_array();
     let names = devices.expect("a mirror").iter();
     let names: Vec<&str> = names
         .map(|device| device["name"].as_str().expect("a name"))
