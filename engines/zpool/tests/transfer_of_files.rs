@@ -68,8 +68,9 @@ fn key() -> NewKey {
     }
 }
 
-/// Makes files, one after the other, that `seed` tells apart from those of another: small and large ones, with holes, owners and attributes.
-fn change(pool: &Pool, name: &str, seed: u32) {
+/// Makes files, one after the other, that `seed` tells apart from those of another: small and large ones, with holes, owners and attributes, one of them with
+/// long ones if `with_long`.
+fn change(pool: &Pool, name: &str, seed: u32, with_long: bool) {
     let opened = pool.open_file_system((&volume(name)).into(), false);
     let opened = opened.expect("open");
     let files = opened.files();
@@ -92,7 +93,8 @@ fn change(pool: &Pool, name: &str, seed: u32) {
         let set = files.set_attributes(&ROOT, file, &owner, &Guard::default());
         set.expect("root may");
         // One of them needs a block of its own for its attributes.
-        let value = vec![7; if number == 1 { 9_000 } else { 50 }];
+        let is_long = with_long && number == 1;
+        let value = vec![7; if is_long { 9_000 } else { 50 }];
         let set = files.set_extended(&ROOT, file, b"color", &value, SetExtended::Create);
         set.expect("room");
     }
@@ -193,9 +195,10 @@ fn receive(pool: &Pool, name: &str, stream: &[u8]) {
 
 /// Sends two snapshots of `from` as `form` says, and compares what arrives.
 fn replicate(tank: &Pool, vault: &Pool, from: &str, to: &str, form: SendForm) {
-    change(tank, from, 1);
+    let with_long = from != "tank/raw";
+    change(tank, from, 1, with_long);
     let first = take(tank, &format!("{from}@first"));
-    change(tank, from, 2);
+    change(tank, from, 2, with_long);
     let second = take(tank, &format!("{from}@second"));
     let whole = SendSpec {
         form,
@@ -226,7 +229,7 @@ fn replicate(tank: &Pool, vault: &Pool, from: &str, to: &str, form: SendForm) {
         assert_eq!(tree(vault, &arrived), expected);
     }
     // It can be opened, and changed.
-    change(vault, to, 3);
+    change(vault, to, 3, true);
 }
 
 /// The counts of users that `zdb` prints of a dataset, but for those that a later change made.
@@ -282,6 +285,19 @@ fn file_systems_arrive_as_they_were_sent() {
     replicate(&tank, &vault, "tank/small", "vault/small", plain);
     replicate(&tank, &vault, "tank/raw", "vault/raw", SendForm::RAW);
     replicate(&tank, &vault, "tank/secret", "vault/secret", SendForm::RAW);
+    create(&tank, "tank/long", None);
+    change(&tank, "tank/long", 1, true);
+    let long = SendSpec {
+        form: SendForm::RAW,
+        ..SendSpec::full(take(&tank, "tank/long@first"))
+    };
+    let refused = vault.receive(
+        &into("vault/long"),
+        &|_, _| Vec::new(),
+        &mut stream(&tank, &long).as_slice(),
+    );
+    let said = format!("{:?}", refused.expect_err("it has long attributes"));
+    assert!(said.contains("long attributes"), "{said}");
     export(tank);
     export(vault);
 }
@@ -291,7 +307,7 @@ fn made_up_streams_of_files_do_not_end_the_process() {
     isolated("made_up_streams_of_files_do_not_end_the_process", || {
         let (tank, vault) = two_pools();
         create(&tank, "tank/files", None);
-        change(&tank, "tank/files", 1);
+        change(&tank, "tank/files", 1, true);
         let first = take(&tank, "tank/files@first");
         let whole = stream(&tank, &SendSpec::full(first));
         let all = records(&whole);
