@@ -9,9 +9,7 @@ use units::PoolName;
 
 use super::{OverwriteOption, joins, layout};
 use crate::answer::Done;
-use crate::operations::{
-    Least, Operation, PoolSelector, Route, Source, Urgency, Verb, schema_of,
-};
+use crate::operations::{Least, Operation, PoolSelector, Route, Source, Urgency, Verb, schema_of};
 use crate::{Effect, Failure};
 
 /// Put `new` in the place of `old`.
