@@ -540,8 +540,9 @@ impl Pair {
     /// Writes blocks durably, one after the other; each is acknowledged.
     pub fn write(&mut self, client: &mut Nbd, count: u64) {
         for block in self.acknowledged..self.acknowledged + count {
-            let data = vec![block as u8 + 1; BLOCK];
-            client.write(block * BLOCK as u64, &data).expect("written");
+            client
+                .write(block * BLOCK as u64, &contents(block))
+                .expect("written");
             client.flush().expect("durable");
         }
         self.acknowledged += count;
@@ -559,9 +560,14 @@ impl Pair {
         for block in 0..self.acknowledged {
             let found = client.read(block * BLOCK as u64, BLOCK).expect("read");
             assert!(
-                found == vec![block as u8 + 1; BLOCK],
+                found == contents(block),
                 "block {block} was acknowledged, and is lost"
             );
         }
     }
+}
+
+/// What a block was written with: no zeros.
+fn contents(block: u64) -> Vec<u8> {
+    vec![(block % 255) as u8 + 1; BLOCK]
 }
