@@ -246,10 +246,11 @@ fn counts(parts: &Parts, dataset: &str) -> Vec<String> {
             .iter()
             .any(|user| line.trim().starts_with(user))
     };
-    text.lines()
-        .filter(is_count)
-        .map(|line| line.trim().to_owned())
-        .collect()
+    let found = text.lines().filter(is_count);
+    let mut counts: Vec<String> = found.map(|line| line.trim().to_owned()).collect();
+    // A table is listed in any order.
+    counts.sort();
+    counts
 }
 
 #[test]
