@@ -3,14 +3,13 @@
 
 #![no_main]
 
-use std::sync::Arc;
+#[path = "common/nfs.rs"]
+mod common;
 
 use libfuzzer_sys::fuzz_target;
-use file_system::memory::MemoryFileSystem;
-use nfs::exports::{Exports, Shared, Source};
+use nfs::exports::Source;
 use nfs::rpc::{Credential, Found, NoCall, find_record, join_fragments, read_call};
-use nfs::sharenfs::Share;
-use nfs::v4::{Caller, Holders, MESSAGE_BYTES_MAX, NoRecord, Presentation, Service};
+use nfs::v4::{Caller, MESSAGE_BYTES_MAX, Service};
 use nfs::xdr::{Reader, Writer};
 
 const RECORD_BYTES_MAX: usize = 64 << 10;
@@ -78,20 +77,7 @@ fn within_session(service: &Service, session: &[u8; 16], sequence: u32, operatio
 }
 
 fuzz_target!(|input: &[u8]| {
-    let presentation = Presentation {
-        owner: b"fuzz".to_vec(),
-        start: 1,
-        lease_seconds: 90,
-        grace_seconds: 0,
-    };
-    let service = Service::new(presentation, Holders::default(), Arc::new(NoRecord));
-    let share = Share::parse("rw=127.0.0.1,no_root_squash").expect("a share");
-    let shared = Shared {
-        name: String::new(),
-        share: share.expect("not off"),
-        files: Arc::new(MemoryFileSystem::new(1 << 20)),
-    };
-    service.share(Exports::new(vec![shared]).expect("one file system"));
+    let service = common::service();
     let session = begin(&service);
     let mut rest = input;
     for sequence in 1.. {

@@ -3,41 +3,22 @@
 
 #![no_main]
 
-use std::sync::Arc;
+#[path = "common/nfs.rs"]
+mod common;
 
-use file_system::memory::MemoryFileSystem;
 use libfuzzer_sys::fuzz_target;
-use nfs::exports::{Exports, Shared, Source};
+use nfs::exports::Source;
 use nfs::rpc::Credential;
-use nfs::sharenfs::Share;
 use nfs::v3;
-use nfs::v4::{Caller, Holders, NoRecord, Presentation, Service};
+use nfs::v4::Caller;
 use nfs::xdr::{Reader, Writer};
 
 const ANSWER_BYTES_MAX: usize = (1 << 20) + (64 << 10);
 const ROOT: u8 = 0x80;
 const MOUNT: u8 = 0x40;
 
-fn service() -> Service {
-    let presentation = Presentation {
-        owner: b"fuzz".to_vec(),
-        start: 1,
-        lease_seconds: 90,
-        grace_seconds: 0,
-    };
-    let service = Service::new(presentation, Holders::default(), Arc::new(NoRecord));
-    let share = Share::parse("rw=127.0.0.1,no_root_squash").expect("a share");
-    let shared = Shared {
-        name: String::new(),
-        share: share.expect("not off"),
-        files: Arc::new(MemoryFileSystem::new(1 << 20)),
-    };
-    service.share(Exports::new(vec![shared]).expect("one file system"));
-    service
-}
-
 fuzz_target!(|input: &[u8]| {
-    let service = service();
+    let service = common::service();
     let memory = v3::Memory::default();
     let credential = Credential::System {
         uid: 0,

@@ -1,0 +1,27 @@
+//! What the targets of NFS serve.
+
+use std::sync::Arc;
+
+use file_system::memory::MemoryFileSystem;
+use nfs::exports::{Exports, Shared};
+use nfs::sharenfs::Share;
+use nfs::v4::{Holders, NoRecord, Presentation, Service};
+
+/// One empty file system, to this machine.
+pub fn service() -> Service {
+    let presentation = Presentation {
+        owner: b"fuzz".to_vec(),
+        start: 1,
+        lease_seconds: 90,
+        grace_seconds: 0,
+    };
+    let service = Service::new(presentation, Holders::default(), Arc::new(NoRecord));
+    let share = Share::parse("rw=127.0.0.1,no_root_squash").expect("a share");
+    let shared = Shared {
+        name: String::new(),
+        share: share.expect("not off"),
+        files: Arc::new(MemoryFileSystem::new(1 << 20)),
+    };
+    service.share(Exports::new(vec![shared]).expect("one file system"));
+    service
+}
