@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import select
 import socket
-import struct
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlsplit
 
+from proof.clients import rpc
 from proof.clients.base import Client, ClientError, Done, ReadDone, Refusal
 from proof.clients.xdr import Reader, opaque, u32, u64
 
@@ -23,7 +23,10 @@ PORT = 2049
 PROGRAM = 100_003
 VERSION = 4
 
-CLOSE, COMMIT, CREATE, GETATTR, GETFH, LOCK, LOOKUP = 4, 5, 6, 9, 10, 12, 15
+COMPOUND = 1
+"""The procedure."""
+
+CLOSE, COMMIT, CREATE, GETATTR, GETFH, LINK, LOCK, LOOKUP = 4, 5, 6, 9, 10, 11, 12, 15
 OPEN, PUTFH, PUTROOTFH, READ, READDIR, REMOVE, RENAME, SAVEFH, SETATTR, WRITE = 18, 22, 24, 25, 26, 28, 29, 32, 34, 38
 BIND_CONN_TO_SESSION, EXCHANGE_ID, CREATE_SESSION, DESTROY_SESSION, SEQUENCE, DESTROY_CLIENTID, RECLAIM_COMPLETE = 41, 42, 43, 44, 53, 57, 58
 
@@ -35,6 +38,9 @@ PAUSE_S = 0.1
 
 ONCE = frozenset((CLOSE, CREATE, LOCK, OPEN, REMOVE, RENAME, SETATTR))
 """Operations whose answer the server shall keep: they must not be executed twice."""
+
+CHANGE_BYTES = 20
+"""Of what is told of a change of a directory."""
 
 UNSTABLE, FILE_SYNC = 0, 2
 SLOTS = 16
@@ -166,6 +172,23 @@ def newest(state: bytes) -> bytes:
     return u32(0) + state[4:]
 
 
+def compound(operations: Sequence[Operation], minor: int = 2, count: int | None = None) -> bytes:
+    """The arguments of one without a tag; ``count`` may lie."""
+    words = b"".join(u32(number) + arguments for number, arguments in operations)
+    return opaque(b"") + u32(minor, len(operations) if count is None else count) + words
+
+
+def exchange_id(verifier: bytes, owner: bytes) -> Operation:
+    """A client makes itself known."""
+    return EXCHANGE_ID, verifier + opaque(owner) + u32(0, 0, 0)
+
+
+def create_session(client: int, sequence: int, sizes: Sequence[int]) -> Operation:
+    """A session without callbacks. ``sizes``, both ways: bytes of a request, of an answer, of a kept answer, operations, slots."""
+    channel = u32(0, *sizes, 0)
+    return CREATE_SESSION, u64(client) + u32(sequence, 0) + channel + channel + u32(0x4000_0000, 1, 0)
+
+
 def skip_result(operation: int, reader: Reader) -> None:
     """Passes over the result of an operation that stands before the last one."""
     if operation == SEQUENCE:
@@ -176,8 +199,12 @@ def skip_result(operation: int, reader: Reader) -> None:
         reader.opaque()
     elif operation == LOCK:
         reader.fixed(16)
+    elif operation in (LINK, REMOVE):
+        reader.fixed(CHANGE_BYTES)
+    elif operation == RENAME:
+        reader.fixed(2 * CHANGE_BYTES)
     elif operation == CREATE:
-        reader.fixed(4 + 16)
+        reader.fixed(CHANGE_BYTES)
         reader.words()
 
 
@@ -291,7 +318,7 @@ class NfsConnection:
             return
         self._input += data
         while len(self._input) >= 4:
-            length = int.from_bytes(self._input[:4], "big") & 0x7FFF_FFFF
+            length = int.from_bytes(self._input[:4], "big") & ~rpc.LAST_FRAGMENT
             if len(self._input) < 4 + length:
                 return
             record = bytes(self._input[4 : 4 + length])
@@ -303,12 +330,7 @@ class NfsConnection:
         call = self._calls.pop(reader.u32())
         if call.slot is not None:
             self._free.append(call.slot)
-        if reader.u32() != 1 or reader.u32() != 0:
-            raise ClientError("a call was denied")
-        reader.u32()
-        reader.opaque()
-        if accepted := reader.u32():
-            raise ClientError(f"a call was not executed: {accepted}")
+        rpc.skip_accepted(reader)
         status = reader.u32()
         reader.opaque()
         count = reader.u32()
@@ -350,24 +372,20 @@ class NfsConnection:
     def _send(self, call: Call, operations: list[Operation]) -> None:
         self._transaction = (self._transaction + 1) & 0xFFFF_FFFF
         self._calls[self._transaction] = call
-        who = u32(0) + opaque(b"proof") + u32(self.identity.uid, self.identity.gid, 0)
-        header = u32(self._transaction, 0, 2, PROGRAM, VERSION, 1, 1) + opaque(who) + u32(0, 0)
-        body = opaque(b"") + u32(self.minor, len(operations)) + b"".join(u32(number) + words for number, words in operations)
-        record = header + body
-        self._output += struct.pack(">I", 0x8000_0000 | len(record)) + record
+        header = rpc.header(self._transaction, PROGRAM, VERSION, COMPOUND, uid=self.identity.uid, gid=self.identity.gid)
+        self._output += rpc.record(header + compound(operations, self.minor))
         self.service(select.POLLOUT)
 
     def begin(self, ready: Callable[[], None], failed: Callable[[int, int], None]) -> None:
         """Makes itself known, and makes a session."""
-        owner = self.identity.verifier + opaque(self.identity.owner)
-        self.call_alone((EXCHANGE_ID, owner + u32(0, 0, 0)), lambda reader: self._known(reader, ready, failed), failed)
+        known = exchange_id(self.identity.verifier, self.identity.owner)
+        self.call_alone(known, lambda reader: self._known(reader, ready, failed), failed)
 
     def _known(self, reader: Reader, ready: Callable[[], None], failed: Callable[[int, int], None]) -> None:
         self.client = reader.u64()
         sequence = reader.u32()
-        channel = u32(0, MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX, CACHED_BYTES_MAX, OPERATIONS_MAX, SLOTS, 0)
-        words = u64(self.client) + u32(sequence, 0) + channel + channel + u32(0x4000_0000, 1, 0)
-        self.call_alone((CREATE_SESSION, words), lambda answer: self._made(answer, ready), failed)
+        sizes = (MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX, CACHED_BYTES_MAX, OPERATIONS_MAX, SLOTS)
+        self.call_alone(create_session(self.client, sequence, sizes), lambda answer: self._made(answer, ready), failed)
 
     def _made(self, reader: Reader, ready: Callable[[], None]) -> None:
         self.session = reader.fixed(16)

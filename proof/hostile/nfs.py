@@ -9,13 +9,14 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from proof.clients import nfs
-from proof.clients.nfs import Operation
+from proof.clients import nfs, rpc
+from proof.clients.nfs import Operation, compound
+from proof.clients.rpc import LAST_FRAGMENT, record
 from proof.clients.xdr import Reader, opaque, u32, u64
 from proof.hostile import wire
 from proof.runtime import ProofError
 
-LAST_FRAGMENT = 1 << 31
+MINOR = 1
 CALL_SECONDS_MAX = 5.0
 """No single call of an attacker keeps the server busy for longer."""
 
@@ -72,21 +73,9 @@ def _expect(condition: bool, words: str) -> None:
         raise ProofError(words)
 
 
-def record(body: bytes) -> bytes:
-    """A record in one fragment."""
-    return u32(LAST_FRAGMENT | len(body)) + body
-
-
-def header(transaction: int, program: int = nfs.PROGRAM, version: int = 4, procedure: int = 1) -> bytes:
+def header(transaction: int, program: int = nfs.PROGRAM, version: int = nfs.VERSION, procedure: int = nfs.COMPOUND) -> bytes:
     """The header of a call by root."""
-    who = u32(0) + opaque(b"hostile") + u32(0, 0, 0)
-    return u32(transaction, 0, 2, program, version, procedure, 1) + opaque(who) + u32(0, 0)
-
-
-def compound(operations: Sequence[Operation], count: int | None = None) -> bytes:
-    """The arguments; ``count`` may lie."""
-    words = b"".join(u32(number) + arguments for number, arguments in operations)
-    return opaque(b"") + u32(1, len(operations) if count is None else count) + words
+    return rpc.header(transaction, program, version, procedure, machine=b"hostile")
 
 
 class Attacker:
@@ -140,7 +129,7 @@ class Attacker:
 
     def alone(self, operation: Operation) -> tuple[int, Reader]:
         """An operation without a session: its status, and what it answers."""
-        self.send(compound([operation]))
+        self.send(compound([operation], MINOR))
         reader = self.result()
         status = reader.u32()
         reader.opaque()
@@ -149,7 +138,7 @@ class Attacker:
 
     def introduce(self, owner: bytes) -> tuple[int, int]:
         """Makes a client known: its number and its next sequence."""
-        status, reader = self.alone((nfs.EXCHANGE_ID, bytes(8) + opaque(owner) + u32(0, 0, 0)))
+        status, reader = self.alone(nfs.exchange_id(bytes(8), owner))
         _expect(status == nfs.OK, f"EXCHANGE_ID was answered with {status}")
         return reader.u64(), reader.u32()
 
@@ -163,7 +152,7 @@ class Attacker:
         """The arguments of a compound in the session's first slot."""
         self._sequence += 1
         sequence = self.session + u32(self._sequence, 0, 0, keep)
-        return compound([(nfs.SEQUENCE, sequence), *operations], count)
+        return compound([(nfs.SEQUENCE, sequence), *operations], MINOR, count)
 
     def forget_call(self) -> None:
         """The last one has not moved its slot on."""
@@ -202,8 +191,7 @@ class Attacker:
 
 def create_session(client: int, sequence: int) -> Operation:
     """With as much as there may be of everything."""
-    channel = u32(0, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0)
-    return nfs.CREATE_SESSION, u64(client) + u32(sequence, 0) + channel + channel + u32(0x4000_0000, 1, 0)
+    return nfs.create_session(client, sequence, [0xFFFFFFFF] * 5)
 
 
 @contextlib.contextmanager
@@ -272,7 +260,7 @@ def endless_compounds(place: NfsPlace) -> str:
     with Attacker(place, b"compounds") as attacker:
         folder = attacker.folder()
         for count in ILLEGAL_COUNTS:
-            attacker.send(compound([(nfs.PUTROOTFH, b"")] * min(count, 5000), count))
+            attacker.send(compound([(nfs.PUTROOTFH, b"")] * min(count, 5000), MINOR, count))
             _expect(attacker.status() != nfs.OK, f"{count} operations without a session were executed")
             attacker.send(attacker.in_session([(nfs.PUTROOTFH, b"")] * min(count, 5000), count))
             _expect(attacker.status() != nfs.OK, f"{count} operations were executed")
@@ -292,7 +280,7 @@ def client_flood(place: NfsPlace) -> str:
     with Attacker(place) as attacker:
         for first in range(0, FLOOD_CLIENTS, AT_ONCE):
             for number in range(first, first + AT_ONCE):
-                attacker.send(compound([(nfs.EXCHANGE_ID, bytes(8) + opaque(b"flood-%d" % number) + u32(0, 0, 0))]))
+                attacker.send(compound([nfs.exchange_id(bytes(8), b"flood-%d" % number)], MINOR))
             for _ in range(AT_ONCE):
                 attacker.result()
         begun = refused = 0

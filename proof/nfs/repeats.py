@@ -11,15 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from proof import rounds, runtime
+from proof.clients import rpc
 from proof.clients.base import ClientError
 from proof.clients.nfs import (
     BADSESSION,
+    COMPOUND,
     CREATE,
-    CREATE_SESSION,
     DELAY,
-    EXCHANGE_ID,
     GETFH,
     GRACE,
+    LINK,
     LOOKUP,
     PROGRAM,
     PUTFH,
@@ -29,20 +30,23 @@ from proof.clients.nfs import (
     RENAME,
     SAVEFH,
     SEQUENCE,
+    VERSION,
     StatusError,
     bitmap,
+    compound,
+    create_session,
+    exchange_id,
     lookups,
     open_file,
     skip_result,
 )
-from proof.clients.xdr import Reader, opaque, u32, u64
+from proof.clients.xdr import Reader, opaque, u32
 from proof.rounds import Tally
 from proof.runtime import ProofError
 from proof.servers.base import VolumeSpec
 from proof.servers.bulkhead import POOL, Bulkhead
 from proof.stream import receive
 
-LINK = 11
 LANES = 4
 """Clients of each version."""
 
@@ -77,9 +81,7 @@ class Wire:
     def call(self, program: int, version: int, procedure: int, arguments: bytes) -> bytes:
         """The bytes of a call that no other call has."""
         self._transaction += 1
-        who = u32(0) + opaque(b"proof") + u32(0, 0, 0)
-        record = u32(self._transaction, 0, 2, program, version, procedure, 1) + opaque(who) + u32(0, 0) + arguments
-        return u32(0x8000_0000 | len(record)) + record
+        return rpc.record(rpc.header(self._transaction, program, version, procedure) + arguments)
 
     def ask(self, call: bytes) -> Reader:
         """Sends a call; its results."""
@@ -88,16 +90,13 @@ class Wire:
                 self._socket = socket.create_connection(("127.0.0.1", self._port), ANSWER_SECONDS)
                 self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket.sendall(call)
-            length = int.from_bytes(receive(self._socket, 4), "big") & 0x7FFF_FFFF
+            length = int.from_bytes(receive(self._socket, 4), "big") & ~rpc.LAST_FRAGMENT
             reader = Reader(receive(self._socket, length))
         except OSError as error:
             self.close()
             raise LostError(str(error)) from error
-        reader.fixed(12)
         reader.u32()
-        reader.opaque()
-        if accepted := reader.u32():
-            raise ClientError(f"a call was not executed: {accepted}")
+        rpc.skip_accepted(reader)
         return reader
 
 
@@ -112,17 +111,15 @@ class Session:
 
     def compound(self, operations: list[tuple[int, bytes]]) -> bytes:
         """The bytes of one."""
-        words = b"".join(u32(number) + arguments for number, arguments in operations)
-        return self._wire.call(PROGRAM, 4, 1, opaque(b"") + u32(2, len(operations)) + words)
+        return self._wire.call(PROGRAM, VERSION, COMPOUND, compound(operations))
 
     def begin(self) -> None:
         """A new session, of a client that takes nothing back."""
-        owner = os.urandom(8) + opaque(self._name)
-        reader = self.results(self._wire.ask(self.compound([(EXCHANGE_ID, owner + u32(0, 0, 0))])))
+        known = exchange_id(os.urandom(8), self._name)
+        reader = self.results(self._wire.ask(self.compound([known])))
         self.client, sequence = reader.u64(), reader.u32()
-        channel = u32(0, 1 << 20, 1 << 20, 4096, 16, SLOTS, 0)
-        words = u64(self.client) + u32(sequence, 0) + channel + channel + u32(0x4000_0000, 1, 0)
-        self._session = self.results(self._wire.ask(self.compound([(CREATE_SESSION, words)]))).fixed(16)
+        made = create_session(self.client, sequence, (1 << 20, 1 << 20, 4096, 16, SLOTS))
+        self._session = self.results(self._wire.ask(self.compound([made]))).fixed(16)
         self._sequences = [0] * SLOTS
         self.do([(RECLAIM_COMPLETE, u32(0))])
 
@@ -148,18 +145,8 @@ class Session:
             if status:
                 raise StatusError(operation, status)
             if index < count - 1:
-                skip(operation, reader)
+                skip_result(operation, reader)
         return reader
-
-
-def skip(operation: int, reader: Reader) -> None:
-    """Passes over a result."""
-    if operation in (LINK, REMOVE):
-        reader.fixed(20)
-    elif operation == RENAME:
-        reader.fixed(40)
-    else:
-        skip_result(operation, reader)
 
 
 @dataclass
