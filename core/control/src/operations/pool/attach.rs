@@ -36,9 +36,7 @@ impl Operation for Attach {
     }
 
     fn joining_devices(&self) -> Vec<PathBuf> {
-        let new = [&self.new].into_iter();
-        let new = new.filter(|path| layout::of_this_machine(path));
-        new.cloned().collect()
+        layout::joining_here(Some(&self.new))
     }
 
     fn urgency(&self) -> Option<Urgency> {

@@ -1,6 +1,6 @@
 //! The words that lay out a pool: `mirror A B mirror C D log mirror E F cache G spare H`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::{DeviceGroup, GroupKind, GroupRole};
 use crate::Failure;
@@ -127,9 +127,10 @@ pub(super) fn joining_path(word: &str) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Devices of this machine. Where a leg is, its configuration says.
-pub(super) fn of_this_machine(path: &Path) -> bool {
-    !is_leg(&path.to_string_lossy())
+/// The device that joins a pool, if it is one of this machine. Where a leg is, its configuration says.
+pub(super) fn joining_here(path: Option<&PathBuf>) -> Vec<PathBuf> {
+    let here = path.filter(|path| !is_leg(&path.to_string_lossy()));
+    here.into_iter().cloned().collect()
 }
 
 /// Whether it is how `pool status` calls a leg: the name of a head, and a path there.

@@ -36,8 +36,7 @@ impl Operation for Replace {
     }
 
     fn joining_devices(&self) -> Vec<PathBuf> {
-        let new = self.new.iter().filter(|path| layout::of_this_machine(path));
-        new.cloned().collect()
+        layout::joining_here(self.new.as_ref())
     }
 
     fn urgency(&self) -> Option<Urgency> {
