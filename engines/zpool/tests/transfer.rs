@@ -8,11 +8,10 @@ use std::io::{Read, Write};
 use block_device::{BlockDevice, Extent, WaitMode};
 use engine::capabilities::{Datasets, Ownership, Receiving, Sending, Snapshotting};
 use engine::dataset::VolumeSpec;
-use engine::pool::{GroupKind, PoolSpec};
 use engine::transfer::{Base, ReceiveSpec, SendForm, SendSpec, TransferError, TransferErrorKind};
 use engine::volume::OpenOptions;
 use support::records::{RECORD, records, with_checksums};
-use support::{Parts, disks, engine, export, isolated, tank};
+use support::{Parts, export, isolated};
 use units::{ByteCount, SnapshotName, VolumeName};
 use zpool::Pool;
 
@@ -33,20 +32,8 @@ struct Two {
 }
 
 fn two_pools() -> Two {
-    let engine = engine();
-    let paths = disks(&["left", "right"]);
-    let make = |name: &str, path: &std::path::PathBuf| {
-        let name = name.parse().expect("a name");
-        let spec = PoolSpec::new(name, GroupKind::Stripe, vec![path.clone()]);
-        let pool = Pool::create(engine, &spec).expect("create");
-        pool.complete_root().expect("complete");
-        pool
-    };
-    assert_eq!(tank().as_str(), "tank");
-    Two {
-        tank: make("tank", &paths[0]),
-        vault: make("vault", &paths[1]),
-    }
+    let (tank, vault) = support::two_pools();
+    Two { tank, vault }
 }
 
 impl Two {

@@ -9,11 +9,10 @@ use std::process::Command;
 use engine::capabilities::{Datasets, FileSystems, Keys, Receiving, Sending, Snapshotting};
 use engine::dataset::{DatasetRef, FileSystemSpec};
 use engine::keys::{KeyFormat, KeyMaterial, NewKey};
-use engine::pool::{GroupKind, PoolSpec};
 use engine::transfer::{Base, Contents, ReceiveSpec, SendForm, SendSpec};
 use file_system::{FileSystem, Guard, Identity, Kind, Make, Node, SetAttributes, SetExtended};
 use support::records::{records, with_checksums};
-use support::{Parts, disks, engine, export, isolated, part};
+use support::{Parts, export, isolated, part, two_pools};
 use units::{SnapshotName, VolumeName};
 use zpool::Pool;
 
@@ -23,19 +22,6 @@ const ROOT: Identity = Identity {
     gid: 0,
     groups: Vec::new(),
 };
-
-fn two_pools() -> (Pool, Pool) {
-    let engine = engine();
-    let paths = disks(&["left", "right"]);
-    let make = |name: &str, path: &std::path::PathBuf| {
-        let name = name.parse().expect("a name");
-        let spec = PoolSpec::new(name, GroupKind::Stripe, vec![path.clone()]);
-        let pool = Pool::create(engine, &spec).expect("create");
-        pool.complete_root().expect("complete");
-        pool
-    };
-    (make("tank", &paths[0]), make("vault", &paths[1]))
-}
 
 fn volume(name: &str) -> VolumeName {
     name.parse().expect("a name")

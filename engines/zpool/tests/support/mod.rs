@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use engine::capabilities::{Devices, Health, Ownership};
+use engine::capabilities::{Datasets, Devices, Health, Ownership};
 use engine::pool::{GroupKind, PoolSpec, PoolStatus, ScanState};
 use units::PoolName;
 use zpool::{Engine, EngineOptions, HostId, Pool};
@@ -181,6 +181,20 @@ pub fn tank() -> PoolName {
 pub fn mirror(engine: &'static Engine, devices: &[PathBuf]) -> Pool {
     let spec = PoolSpec::new(tank(), GroupKind::Mirror, devices.to_vec());
     Pool::create(engine, &spec).expect("create a mirror")
+}
+
+/// Two pools of one disk each.
+pub fn two_pools() -> (Pool, Pool) {
+    let engine = engine();
+    let make = |name: &str, path: PathBuf| {
+        let name = name.parse().expect("a name");
+        let spec = PoolSpec::new(name, GroupKind::Stripe, vec![path]);
+        let pool = Pool::create(engine, &spec).expect("create");
+        pool.complete_root().expect("complete");
+        pool
+    };
+    let [left, right] = disks(&["left", "right"]).try_into().expect("two");
+    (make("tank", left), make("vault", right))
 }
 
 pub fn export(pool: Pool) {
