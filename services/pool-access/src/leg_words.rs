@@ -108,7 +108,7 @@ pub fn moved(
             "legs.toml names {after} in that place, and not {meant}"
         ));
         return Err(failure.advise(
-            "write the path of the new disk there, with the number of the old one, on each head (of an appliance into its file, then              `bulkhead appliance apply`), restart the leg-servers, and say it again",
+            "write the path of the new disk there, with the number of the old one, on each head (of an appliance into its file, then `bulkhead appliance apply`), restart the leg-servers, and say it again",
         ));
     }
     let mut expected = known.clone();

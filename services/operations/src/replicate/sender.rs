@@ -162,6 +162,19 @@ fn take_snapshots(context: &Context<'_>, volumes: &[VolumeName], tag: &str) -> R
     taken.map_err(crate::dataset_failure)
 }
 
+/// The space that is set aside for the volume: no stream says so.
+fn reserved(info: &DatasetInfo) -> Option<(String, String)> {
+    let document = ReservedDocument {
+        version: 1,
+        refreservation: info.refreservation.get(),
+        reservation: info.space.reservation.get(),
+    };
+    (!document.is_nothing()).then(|| {
+        let value = serde_json::to_string(&document).expect("a document is JSON");
+        (RESERVED_PROPERTY.to_owned(), value)
+    })
+}
+
 fn connect(context: &Context<'_>, document: &ReplicateDocument) -> Result<Tls, Failure> {
     let to = &document.to;
     let unreachable = |error: io::Error| {
@@ -397,8 +410,10 @@ impl One<'_> {
         let mut found: Vec<_> = meant
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
-        found.extend(self.reserved()?);
-        found.extend(self.share()?);
+        let info = self.context.pool.dataset(self.volume.into());
+        let info = info.map_err(crate::dataset_failure)?;
+        found.extend(reserved(&info));
+        found.extend(self.share(&info)?);
         let mut facts = all.volumes();
         let export = facts.find(|facts| facts.name == *self.volume);
         let export = export.and_then(|facts| facts.export.as_ref()?.as_ref().ok());
@@ -423,31 +438,12 @@ impl One<'_> {
     }
 
     /// How the file system is shared: no stream says so.
-    fn share(&self) -> Result<Option<(String, String)>, Failure> {
-        let info = self.context.pool.dataset(self.volume.into());
-        let info = info.map_err(crate::dataset_failure)?;
-        let share = filesystem::shares(self.context)?.of(&info);
+    fn share(&self, info: &DatasetInfo) -> Result<Option<(String, String)>, Failure> {
+        if info.volume.is_some() {
+            return Ok(None);
+        }
+        let share = filesystem::shares(self.context)?.of(info);
         Ok(share.map(|share| (SHARE_PROPERTY.to_owned(), share)))
-    }
-
-    /// The space that is set aside for the volume: no stream says so.
-    fn reserved(&self) -> Result<Option<(String, String)>, Failure> {
-        let found = self
-            .context
-            .pool
-            .datasets(self.volume.into(), Snapshots::Skip);
-        let found = found.map_err(crate::dataset_failure)?;
-        let own = found.iter().find(|info| info.name == self.volume.as_str());
-        let document = own.map(|info| ReservedDocument {
-            version: 1,
-            refreservation: info.refreservation.get(),
-            reservation: info.space.reservation.get(),
-        });
-        let document = document.filter(|reserved| !reserved.is_nothing());
-        Ok(document.map(|document| {
-            let value = serde_json::to_string(&document).expect("a document is JSON");
-            (RESERVED_PROPERTY.to_owned(), value)
-        }))
     }
 
     /// Destroys the oldest snapshots of replication. The newest that both have stays, whatever was
