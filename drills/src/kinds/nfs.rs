@@ -12,6 +12,7 @@ pub const KIND: Kind = Kind {
     name: "nfs",
     files: carried![
         "clients/nfs.py",
+        "clients/rpc.py",
         "clients/xdr.py",
         "drill/files.py",
         "drill/names.py",
