@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -139,13 +139,13 @@ class Ledger:
                 self._unflushed.remove(operation)
                 self._settle_durable(operation)
 
-    def judge_live(self, read: Read, found: list[int]) -> list[Violation]:
-        """Judges a read while the server is alive: what was answered before the read must show."""
+    def judge_live(self, read: Read, found: list[int], may_be_lost: Callable[[Operation], bool] = lambda _: False) -> list[Violation]:
+        """Judges a read while the server is alive: what was answered before the read must show, but what ``may_be_lost``."""
         violations = []
         for index, value in enumerate(found):
             sector = read.start + index
             past = self._history.get(sector, [])
-            binding = [operation for operation in past if operation.answered < read.issued]
+            binding = [operation for operation in past if operation.answered < read.issued and not may_be_lost(operation)]
             if not _allowed(value, self._settled[sector], past, binding):
                 violations.append(
                     Violation(self.name, sector, "stale", f"a read shows {value} after {_describe(past)}")

@@ -171,6 +171,7 @@ class FileInitiator(Initiator):
 
     def _begin(self, request: Request, client: Client, answered: ReadDone) -> None:
         assert isinstance(client, NfsClient)
+        request.server = client.verifier
 
         def done(good: bool) -> None:
             answered(b"" if good else None)
@@ -189,6 +190,10 @@ class FileInitiator(Initiator):
         if request.operation is not None and not request.forced and data is not None:
             self._verifiers[request.operation] = client.verifier
         answered(data)
+
+    def _may_be_lost(self, operation: Operation, read: Request) -> bool:
+        # Clients keep what is not committed, and read it there: they ask the server for nothing that may be lost.
+        return not operation.durable and self._verifiers.get(operation) != read.server
 
     def _judge(self, request: Request, data: bytes) -> None:
         if isinstance(request, NameRequest):

@@ -43,6 +43,8 @@ class Request:
     operation: Operation | None = None
     flush: Flush | None = None
     read: Read | None = None
+    server: bytes = b""
+    """What is known of the server that is asked: other bytes mean that it was started since."""
     submitted: float = 0.0
     done: Callable[[], None] | None = None
 
@@ -277,6 +279,10 @@ class Initiator:
         assert self._ledger is not None
         return self._ledger.flush_issued()
 
+    def _may_be_lost(self, operation: Operation, read: Request) -> bool:
+        """Whether the server that answered ``read`` may be without an operation that another one answered."""
+        return False
+
     def _was_done_before(self, request: Request, refusal: Refusal) -> bool:
         """Whether a request was refused because an earlier sending of it was executed."""
         return False
@@ -325,7 +331,7 @@ class Initiator:
             if request.what == "verify":
                 violations = ledger.judge(request.start, found)
             else:
-                violations = ledger.judge_live(request.read, found)
+                violations = ledger.judge_live(request.read, found, lambda operation: self._may_be_lost(operation, request))
             self._complain([str(violation) for violation in violations])
 
     def _complain(self, violations: list[str]) -> None:

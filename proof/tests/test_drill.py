@@ -385,6 +385,33 @@ class FileInitiatorTest(unittest.TestCase):
         self.assertGreater(durable[0], 0)
 
 
+    def lose_what_was_not_committed(self, verifier: bytes) -> None:
+        """The server ends, and another one begins with what was there before."""
+        self.turns(0.3)
+        self.verified()
+        before = bytes(self.share.contents)
+        with mock.patch.object(self.initiator._rng, "random", lambda: 0.99):
+            # Writes alone, none of them forced.
+            self.turns(0.2)
+        self.assertNotEqual(bytes(self.share.contents), before)
+        self.share.contents[:], self.share.verifier = before, verifier
+        for way in self.ways:
+            assert isinstance(way.client, MemoryNfs)
+            way.client.is_lost = True
+        with mock.patch.object(self.initiator._rng, "random", lambda: 0.2):
+            # Reads alone.
+            self.turns(3)
+
+    def test_reads_may_miss_what_another_server_answered_and_nobody_committed(self) -> None:
+        self.lose_what_was_not_committed(b"started2")
+        self.assertEqual(self.verified()["violations"], 0)
+
+    def test_reads_may_miss_nothing_of_the_same_server(self) -> None:
+        self.lose_what_was_not_committed(b"started1")
+        self.assertGreater(self.verified()["violations"], 0)
+        self.assertIn("stale", self.told.getvalue())
+
+
 class MemoryNfsWay(MemoryWay):
     """Connects to a share."""
 

@@ -119,6 +119,13 @@ class LedgerTest(unittest.TestCase):
         read = self.ledger.read_issued(0)
         self.assertEqual([v.kind for v in self.ledger.judge_live(read, [0])], ["stale"])
 
+    def test_read_may_miss_what_may_be_lost_and_nothing_else(self) -> None:
+        kept, lost = self.write(0, 1), self.write(0, 1)
+        read = self.ledger.read_issued(0)
+        for shown, kinds in ((kept.sequence, []), (lost.sequence, []), (0, ["stale"])):
+            found = self.ledger.judge_live(read, [shown], lambda operation: operation is lost)
+            self.assertEqual([violation.kind for violation in found], kinds)
+
     def test_read_beside_a_write_may_show_either(self) -> None:
         read = self.ledger.read_issued(0)
         operation = self.write(0, 1)
