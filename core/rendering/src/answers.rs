@@ -312,7 +312,14 @@ fn server_lines(server: &ServerStatus, text: &mut String) {
         let _ = writeln!(text, "          the pool's state above is {age} ms old");
     }
     for (name, addresses) in server.all_listeners() {
-        let _ = writeln!(text, "{:<9} {}", format!("{name}:"), addresses.join(" "));
+        let _ = writeln!(text, "{:<9} {}", format!("{name}:"), listed(addresses));
+    }
+}
+
+fn listed(addresses: &[String]) -> String {
+    match addresses {
+        [] => "no address".to_owned(),
+        addresses => addresses.join(" "),
     }
 }
 

@@ -185,7 +185,7 @@ fn check_dataset_path(text: &str, what: &'static str) -> Result<(), NameError> {
 }
 
 fn check_volume(text: &str) -> Result<String, NameError> {
-    check_dataset_path(text, "volume name").map(|()| text.to_owned())
+    check_dataset_path(text, "name of a volume or file system").map(|()| text.to_owned())
 }
 
 fn check_snapshot(text: &str) -> Result<String, NameError> {

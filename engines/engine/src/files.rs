@@ -19,6 +19,9 @@ pub trait OpenFileSystem: std::fmt::Debug + Send + Sync {
     /// on: if not, the answer is [`Closed`](crate::dataset::DatasetErrorKind::Closed). May take hours.
     fn check(&self, tell: &mut dyn FnMut(Told) -> bool) -> Result<Summary, DatasetError>;
 
+    /// Changes that were refused since it was opened, because the pool or a quota of its dataset has no space left.
+    fn refused_for_space(&self) -> u64;
+
     /// Its files, as protocols serve them.
     fn files(&self) -> Arc<dyn file_system::FileSystem>;
 }

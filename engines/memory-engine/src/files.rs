@@ -64,6 +64,10 @@ impl OpenFileSystem for MemoryFiles {
         })
     }
 
+    fn refused_for_space(&self) -> u64 {
+        0
+    }
+
     fn files(&self) -> Arc<dyn file_system::FileSystem> {
         Arc::clone(&self.files) as Arc<_>
     }

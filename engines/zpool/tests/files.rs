@@ -96,6 +96,38 @@ fn a_file_system_of_a_pool_is_a_file_system() {
     });
 }
 
+#[test]
+fn what_finds_no_space_is_counted() {
+    isolated("what_finds_no_space_is_counted", || {
+        let pool = new_pool();
+        let name = create(&pool, "tank/small");
+        let quota = [("quota".to_owned(), Value::Number(1 << 20))];
+        pool.set_dataset_properties((&name).into(), &quota)
+            .expect("set");
+        let opened = open(&pool, &name);
+        let files = opened.files();
+        let file = make(&*files, files.root(), b"file", Make::File);
+        let bytes: Vec<u8> = (0..1_u32 << 16)
+            .flat_map(|number| number.wrapping_mul(2_654_435_769).to_ne_bytes())
+            .collect();
+        let refused = (0..64).find_map(|part| {
+            assert_eq!(opened.refused_for_space(), 0);
+            let refused = files.write(file, part * bytes.len() as u64, &bytes).err();
+            files.commit(None).expect("commit");
+            pool.sync().expect("sync");
+            refused
+        });
+        let refused = refused.expect("a megabyte is not enough");
+        assert!(
+            matches!(refused, FileError::NoSpace | FileError::Quota),
+            "{refused}"
+        );
+        assert_eq!(opened.refused_for_space(), 1);
+        drop((files, opened));
+        export(pool);
+    });
+}
+
 /// One of everything, changed in every way. Committed, and left to a crash.
 /// What the changes of [`leave_changes`] keep. The last two have the same place.
 fn receipts() -> [Receipt; 5] {

@@ -200,13 +200,17 @@ fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
     let name = &create.name;
     super::refuse_space(name.as_str())?;
     volume::refuse_own(create.properties.keys())?;
+    volume::refuse_no_sizes(&create.properties)?;
     refuse_unserved(&create.properties)?;
     let mut properties = create.properties.clone();
     let fixed = fixed(&mut properties)?;
     if create.exist_ok {
         match context.pool.dataset(name.into()).map(|info| info.kind) {
             Ok(DatasetKind::Filesystem) => {
-                return Ok(Done::already(format!("file system {name} exists already")));
+                return Ok(volume::already(
+                    format!("file system {name}"),
+                    &create.properties,
+                ));
             }
             Ok(_) => {
                 let message = format!("{name} exists already, and is not a file system");

@@ -60,11 +60,11 @@ fn space_step(pool: &PoolStatus) -> Option<Advice> {
     };
     let what = match space.has_quota {
         true => {
-            "destroy snapshots or volumes that nobody needs, raise a quota that is reached, or add \
+            "destroy snapshots, volumes or files that nobody needs, raise a quota that is reached, or add \
              devices; what takes the space is shown by"
         }
         false => {
-            "destroy snapshots or volumes that nobody needs, or add devices; what takes the space is shown by"
+            "destroy snapshots, volumes or files that nobody needs, or add devices; what takes the space is shown by"
         }
     };
     let step = Advice::new(severity, what, why);

@@ -3,7 +3,7 @@
 use control::Failure;
 use control::answer::PoolSpace;
 use engine::Pool;
-use engine::dataset::{DatasetInfo, Snapshots};
+use engine::dataset::{DatasetInfo, DatasetKind, FileSystemSpec, Snapshots};
 
 use super::failures;
 
@@ -16,7 +16,7 @@ pub struct Promises {
     promised: u64,
     /// What clients may still write beyond reservations.
     unreserved: u64,
-    /// Whether a volume lives of what is left.
+    /// Whether a volume or a file system lives of what is left.
     has_sparse: bool,
     /// Whether a quota limits any dataset.
     has_quota: bool,
@@ -37,7 +37,12 @@ impl Promises {
             sum.has_quota |= info.space.quota.get() > 0 || info.space.ref_quota.get() > 0;
             let set_aside = info.space.by_reservation.get().saturating_add(own);
             sum.reserved = sum.reserved.saturating_add(set_aside);
-            let Some(shape) = info.volume else { continue };
+            let Some(shape) = info.volume else {
+                sum.has_sparse |= info.kind == DatasetKind::Filesystem
+                    && info.objects > FileSystemSpec::OBJECTS_EMPTY
+                    && info.space.reservation.get() == 0;
+                continue;
+            };
             let size = shape.size.get();
             // Sparse volumes may be of any size, all together more than a number holds.
             sum.promised = sum.promised.saturating_add(size);
@@ -83,7 +88,7 @@ pub fn look(pool: &dyn Pool, promises: &Promises) -> Result<PoolSpace, Failure> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::dataset::{DatasetKind, SpaceUse, VolumeShape};
+    use engine::dataset::{SpaceUse, VolumeShape};
     use units::ByteCount;
 
     const GIB: u64 = 1 << 30;
@@ -132,6 +137,22 @@ mod tests {
         assert_eq!((space.written, space.reserved), (2 * GIB, 7 * GIB));
         assert_eq!(space.overcommitted, 2 * GIB);
         assert_eq!(space.full_percent, 90);
+    }
+
+    #[test]
+    fn files_live_of_what_reservations_leave() {
+        let mut files = volume(GIB, GIB, 0);
+        files.volume = None;
+        files.kind = DatasetKind::Filesystem;
+        files.objects = FileSystemSpec::OBJECTS_EMPTY;
+        let reserved = volume(8 * GIB, 0, 8 * GIB);
+        let full = |files: &DatasetInfo| {
+            let all = [files.clone(), reserved.clone()];
+            pool_space(9 * GIB, GIB, &Promises::sum(&all)).full_percent
+        };
+        assert_eq!(full(&files), 10, "nothing is in it");
+        files.objects += 1;
+        assert_eq!(full(&files), 90);
     }
 
     #[test]

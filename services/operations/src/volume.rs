@@ -15,7 +15,7 @@ use engine::dataset::{
 };
 use units::{ByteCount, VolumeName};
 
-use super::datasets::{Dataset, is_sparse};
+use super::datasets::{Contents, Dataset, is_sparse};
 use super::documents::{All, Documents, export_document, new_identity, no_volume};
 use super::in_use::Used;
 use super::{Context, failures, filesystem, key, rollback};
@@ -31,10 +31,15 @@ pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, 
             resize(context, &request.name, request.size, request.allow_shrink)
         }
         VolumeRequest::Destroy(request) => {
+            refuse_files(context, &request.name)?;
             destroy(context, &request.name, request.recursive, request.exported)
         }
-        VolumeRequest::Rename(request) => rename(context, &request.from, &request.to),
+        VolumeRequest::Rename(request) => {
+            refuse_files(context, &request.from)?;
+            rename(context, &request.from, &request.to)
+        }
         VolumeRequest::Rollback(request) => {
+            refuse_files(context, &request.to.volume())?;
             rollback::perform(context, &request.to, request.destroy_newer)
         }
         VolumeRequest::Rescue(_) => Err(super::not_here("a rescue")),
@@ -44,6 +49,23 @@ pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, 
         VolumeRequest::Set(request) => set(context, &request.name, request.properties),
         VolumeRequest::Inherit(request) => inherit(context, &request.name, &request.names),
     }
+}
+
+/// Refuses a file system with files: whoever names it to a command about volumes means something else. An empty one that
+/// stands above volumes holds them together.
+fn refuse_files(context: &Context<'_>, name: &VolumeName) -> Result<(), Failure> {
+    // What is not there is told by whoever goes on.
+    let Ok(all) = context.pool.datasets(name.into(), Snapshots::Skip) else {
+        return Ok(());
+    };
+    let named = all.iter().find(|info| info.name == name.as_str());
+    let is_files = named
+        .is_some_and(|info| info.kind == DatasetKind::Filesystem && Contents::of(&all).has(info));
+    if !is_files {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("{name} is a file system"))
+        .advise("the commands of `bulkhead filesystem` are for file systems"))
 }
 
 pub fn rename(
@@ -89,6 +111,7 @@ fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
     let name = &create.name;
     super::refuse_space(name.as_str())?;
     refuse_own(create.properties.keys())?;
+    refuse_no_sizes(&create.properties)?;
     if create.exist_ok {
         if let Ok(info) = context.pool.dataset(name.into()) {
             let size = info.volume.map(|shape| shape.size.get());
@@ -98,7 +121,7 @@ fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
                 )));
             }
             if size == Some(create.size) {
-                return Ok(Done::already(format!("volume {name} exists already")));
+                return Ok(already(format!("volume {name}"), &create.properties));
             }
             let message = match size {
                 Some(size) => format!("volume {name} exists already, with a size of {size}"),
@@ -136,6 +159,14 @@ fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
     Ok(Done::changed(format!("created volume {name} of {size}")))
 }
 
+/// What is there is not changed.
+pub fn already(what: String, properties: &Properties) -> Answer {
+    Done::already(match properties.is_empty() {
+        true => format!("{what} exists already"),
+        false => format!("{what} exists already; its properties are as they were"),
+    })
+}
+
 /// A volume that reserves its whole size may not fit where one that takes space as it is written does.
 fn without_room(failure: Failure, create: &Create) -> Failure {
     match failure.kind {
@@ -156,21 +187,41 @@ pub fn values(properties: &Properties) -> Vec<(String, Value)> {
         .collect()
 }
 
+/// Properties that are sizes.
+const SIZES: [&str; 6] = [
+    "volsize",
+    "recordsize",
+    "reservation",
+    "refreservation",
+    QUOTAS[0],
+    QUOTAS[1],
+];
+/// Those that bound what a dataset uses.
+const QUOTAS: [&str; 2] = ["quota", "refquota"];
+
+/// Refuses what is no size where one is meant.
+pub fn refuse_no_sizes(properties: &Properties) -> Result<(), Failure> {
+    for (name, value) in properties {
+        if !SIZES.contains(&name.as_str()) || value == NO_SIZE {
+            continue;
+        }
+        if let Err(error) = value.parse::<ByteCount>() {
+            return Err(Failure::usage(format!("{name}={value}: {error}")));
+        }
+    }
+    Ok(())
+}
+
+/// No bound, where a size is meant.
+const NO_SIZE: &str = "none";
+
 /// Sizes may be written as people write them.
 fn value_of(name: &str, value: &str) -> Value {
-    const SIZES: [&str; 6] = [
-        "volsize",
-        "recordsize",
-        "reservation",
-        "refreservation",
-        "quota",
-        "refquota",
-    ];
     const NUMBERS: [&str; 1] = ["copies"];
     match value.parse::<ByteCount>() {
         Ok(size) if SIZES.contains(&name) => Value::Number(size.get()),
         Ok(number) if NUMBERS.contains(&name) => Value::Number(number.get()),
-        _ if SIZES.contains(&name) && value == "none" => Value::Number(0),
+        _ if SIZES.contains(&name) && value == NO_SIZE => Value::Number(0),
         _ => Value::Text(value.to_owned()),
     }
 }
@@ -529,6 +580,7 @@ pub fn chosen(
 
 pub fn set(context: &Context<'_>, name: &str, properties: Properties) -> Result<Answer, Failure> {
     refuse_own(properties.keys())?;
+    refuse_no_sizes(&properties)?;
     filesystem::refuse_unserved(&properties)?;
     let dataset = Dataset::parse(name)?;
     if let (Some(size), Dataset::Volume(volume)) = (properties.get("volsize"), &dataset) {
@@ -543,10 +595,22 @@ pub fn set(context: &Context<'_>, name: &str, properties: Properties) -> Result<
     let done = context
         .pool
         .set_dataset_properties((&dataset).into(), &values(&properties));
-    done.map_err(failures::dataset)?;
+    done.map_err(|error| beyond_quota(failures::dataset(error), name, &properties))?;
     filesystem::serve_as_set(context, name, properties.keys())?;
     let names: Vec<&str> = properties.keys().map(String::as_str).collect();
     Ok(Done::changed(format!("set {} of {name}", names.join(", "))))
+}
+
+/// A quota has to have room for what is there.
+fn beyond_quota(failure: Failure, name: &str, properties: &Properties) -> Failure {
+    let is_quota = QUOTAS.iter().any(|quota| properties.contains_key(*quota));
+    if failure.kind != FailureKind::NoSpace || !is_quota {
+        return failure;
+    }
+    let pool = name.split('/').next().unwrap_or_default();
+    failure.advise(format!(
+        "{name} uses more than this quota: `bulkhead volume space {pool}` shows how much"
+    ))
 }
 
 pub fn inherit(context: &Context<'_>, name: &str, names: &[String]) -> Result<Answer, Failure> {

@@ -633,7 +633,9 @@ fn wait(
             Err(RecvTimeoutError::Disconnected) => return Outcome::Signal,
         }
         core.watch.tick();
-        core.watch.refused(core.serving.volumes.refused_for_space());
+        if let Some(refused) = core.serving.refused_for_space() {
+            core.watch.refused(refused);
+        }
         rescue::end_abandoned(core);
         supervisor.tick(&format!("pool {}: {}", core.name, core.watch.health()));
         telling::log().catch_up();

@@ -122,7 +122,7 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// What is to be told after so many writes of volumes were refused, since each was first served.
+    /// What is to be told after so many writes to volumes and file systems were refused, since each was first served.
     pub fn look(
         &mut self,
         refused: BTreeMap<VolumeName, u64>,
@@ -183,7 +183,7 @@ fn refused_message(new: &[(VolumeName, u64)], space: Option<&PoolSpace>) -> Stri
     let names = names.collect::<Vec<_>>().join(", ");
     let others = match new.len().saturating_sub(NAMES_MAX) {
         0 => String::new(),
-        count => format!(" and {count} more volumes"),
+        count => format!(" and {count} more"),
     };
     let pool = new[0].0.pool();
     let is_quota = space.is_some_and(|space| {

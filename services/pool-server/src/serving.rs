@@ -259,6 +259,15 @@ impl Serving {
         protocols.any(|protocol| protocol.wants_another_try())
     }
 
+    /// Volumes and file systems of which writes were refused for lack of space, and how many. Nothing while that cannot be known without a wait.
+    pub fn refused_for_space(&self) -> Option<BTreeMap<VolumeName, u64>> {
+        let mut refused = self.volumes.refused_for_space();
+        for protocol in &self.protocols {
+            refused.extend(protocol.refused_for_space()?);
+        }
+        Some(refused)
+    }
+
     /// Lets clients of `volume` know that its contents, and perhaps its size, are others.
     pub(super) fn tell_contents_changed(
         &self,

@@ -176,7 +176,7 @@ impl Watch {
         self.lock().is_space_stale = true;
     }
 
-    /// So many writes to volumes were refused for lack of space. Never waits for the pool.
+    /// So many writes to volumes and file systems were refused for lack of space. Never waits for the pool.
     pub fn refused(&self, refused: BTreeMap<VolumeName, u64>) {
         let space = {
             let state = self.lock();

@@ -6,6 +6,7 @@ mod open;
 
 use std::ffi::{CString, c_void};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::gate::Gate;
 use rustix::io::Errno;
@@ -28,6 +29,7 @@ pub struct Files {
     raw: NonNull<sys::bh_files>,
     gate: Gate,
     facts: Facts,
+    refused_for_space: AtomicU64,
 }
 
 // SAFETY: the shim's functions may be called from any thread, several at a time; `raw` is used only between
@@ -342,6 +344,11 @@ impl Files {
         }
     }
 
+    /// Changes that were refused because the pool or a quota of the dataset has no space left.
+    pub fn refused_for_space(&self) -> u64 {
+        self.refused_for_space.load(Ordering::Relaxed)
+    }
+
     /// Waits for calls to end, writes everything to disk and lets go of the file system.
     pub(crate) fn close(&self) {
         if self.gate.close() {
@@ -527,7 +534,11 @@ impl Objects for Files {
             sys::bh_files_change(using.raw(), raw.as_ptr(), count, flags, &mut changed)
         };
         drop(pointed);
-        checked(code)?;
+        checked(code).inspect_err(|error| {
+            if matches!(error, ObjectError::NoSpace | ObjectError::Quota) {
+                self.refused_for_space.fetch_add(1, Ordering::Relaxed);
+            }
+        })?;
         Ok(Outcome {
             object: changed.object,
             group: changed.group,

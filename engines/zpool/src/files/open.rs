@@ -1,6 +1,7 @@
 //! Opening a file system of a pool.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use engine::OpenFileSystem;
 use engine::capabilities::FileSystems;
@@ -43,6 +44,7 @@ fn open_files(name: &str, read_only: bool) -> Result<Files, DatasetError> {
         raw: std::ptr::NonNull::new(raw).expect("set when the call succeeds"),
         gate: Gate::default(),
         facts: facts_of(&facts, name.contains('@')),
+        refused_for_space: AtomicU64::default(),
     })
 }
 
@@ -94,6 +96,10 @@ impl OpenFileSystem for FileSystem {
                 ..refused(&self.name, &OpenError::Objects(error))
             },
         })
+    }
+
+    fn refused_for_space(&self) -> u64 {
+        self.zpl.objects().refused_for_space()
     }
 
     fn files(&self) -> Arc<dyn file_system::FileSystem> {

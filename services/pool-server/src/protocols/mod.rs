@@ -219,6 +219,12 @@ pub trait Protocol: Send + Sync {
         false
     }
 
+    /// File systems of which changes were refused for lack of space, and how many since each was opened. Nothing while that cannot be
+    /// known without a wait.
+    fn refused_for_space(&self) -> Option<Vec<(VolumeName, u64)>> {
+        Some(Vec::new())
+    }
+
     /// Lets go of the file systems at and below `dataset`, which is about to go or to change under them. [`Self::apply`] opens them again
     /// when it is not [`Wanted::closed`] any more.
     fn close(&self, dataset: &VolumeName) {

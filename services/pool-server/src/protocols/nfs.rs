@@ -83,15 +83,17 @@ impl Server {
     }
 
     fn read_shares(&self, wanted: &Wanted<'_>) -> Option<Shares> {
-        if wanted.addresses.of(PROTOCOL.name).next().is_none() {
-            return Some(Shares::default());
-        }
         let pool = self.pool.get()?;
         let shares = Shares::read(&*pool);
         let failed = |error: &DatasetError| {
             tracing::error!(error = chain(error), "look for what is shared over NFS");
         };
-        shares.inspect_err(failed).ok()
+        let shares = shares.inspect_err(failed).ok()?;
+        let has_address = wanted.addresses.of(PROTOCOL.name).next().is_some();
+        Some(match has_address {
+            true => shares,
+            false => shares.without_address(pool.name()),
+        })
     }
 
     /// Closes these file systems. Clients are told to wait until it is known what becomes of them.
@@ -254,6 +256,11 @@ impl Protocol for Server {
     fn wants_another_try(&self) -> bool {
         // Whoever holds it applies something at this moment.
         self.state.try_lock().is_ok_and(|state| state.has_failed)
+    }
+
+    fn refused_for_space(&self) -> Option<Vec<(VolumeName, u64)>> {
+        // Whoever holds it may open file systems for a long time.
+        Some(self.state.try_lock().ok()?.files.refused_for_space())
     }
 
     fn renamed(&self, from: &VolumeName, to: &VolumeName) {

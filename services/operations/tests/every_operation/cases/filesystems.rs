@@ -166,7 +166,17 @@ pub const FILESYSTEMS: &[Case] = &[
     (
         "volume.destroy",
         r#"{"name":"tank/f","recursive":false,"exported":false}"#,
-        "Busy",
+        "Usage",
+    ),
+    (
+        "volume.rename",
+        r#"{"from":"tank/f","to":"tank/g"}"#,
+        "Usage",
+    ),
+    (
+        "filesystem.set",
+        r#"{"name":"tank/f","properties":{"quota":"10MB"}}"#,
+        "Usage",
     ),
     (
         "filesystem.inherit",

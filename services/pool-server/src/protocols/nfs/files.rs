@@ -44,6 +44,16 @@ impl OpenFiles {
         self.0.get(name).map(|open| open.files())
     }
 
+    /// Those of which changes were refused for lack of space, and how many. The pool's own file system has no name of that kind.
+    pub fn refused_for_space(&self) -> Vec<(VolumeName, u64)> {
+        let all = self.0.iter();
+        let refused = all.filter_map(|(name, open)| {
+            let count = open.refused_for_space();
+            Some((name.parse().ok().filter(|_| count > 0)?, count))
+        });
+        refused.collect()
+    }
+
     /// Opens those of `names` that are not open, which replays their logs. May block.
     pub fn open_all<'a>(
         &mut self,

@@ -6,6 +6,7 @@ use ::nfs::sharenfs::Share;
 use control::exports::Problem;
 use engine::Pool;
 use engine::dataset::{DatasetError, DatasetKind, DatasetRef, Snapshots};
+use units::PoolName;
 
 /// The property, as kernel ZFS has it.
 const PROPERTY: &str = "sharenfs";
@@ -44,6 +45,20 @@ impl Shares {
         }
         Ok(shares)
     }
+
+    /// What is left of them where the server of `pool` listens at no address of NFS.
+    pub fn without_address(mut self, pool: &PoolName) -> Self {
+        let unserved = highest(self.all.keys().map(String::as_str));
+        self.problems.extend(unserved.into_iter().map(|name| Problem {
+            subject: name.to_owned(),
+            sentence: format!(
+                "it is shared, and no client can reach it, because the server of {pool} has no address of NFS: \
+                 `bulkhead portal add {pool} --nfs ADDRESS:2049` gives it one"
+            ),
+        }));
+        self.all.clear();
+        self
+    }
 }
 
 /// By dataset; nothing where what is below is not shared.
@@ -72,8 +87,13 @@ pub fn is_below(dataset: &str, above: &str) -> bool {
 /// The datasets that share something and are below no other such.
 fn tops(rules: &Rules) -> Vec<&str> {
     let sharing = rules.iter().filter(|(_, share)| share.is_some());
+    highest(sharing.map(|(dataset, _)| dataset.as_str()))
+}
+
+/// Those of `datasets`, which are in the order of names, that are below no other one.
+fn highest<'a>(datasets: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut tops: Vec<&str> = Vec::new();
-    for (dataset, _) in sharing {
+    for dataset in datasets {
         // What is above comes before in the order of names.
         if !tops.iter().any(|top| is_below(dataset, top)) {
             tops.push(dataset);
@@ -95,6 +115,20 @@ fn rule_of<'a>(rules: &'a Rules, dataset: &str) -> Option<&'a Share> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_an_address_each_share_is_a_problem() {
+        let names = ["tank/a", "tank/a/b", "tank/c"];
+        let share = Share::parse("rw=10.0.0.1").expect("a share").expect("on");
+        let shares = Shares {
+            all: names.map(|name| (name.to_owned(), share.clone())).into(),
+            problems: Vec::new(),
+        };
+        let left = shares.without_address(&"tank".parse().expect("a name"));
+        assert!(left.all.is_empty());
+        let subjects: Vec<&str> = left.problems.iter().map(|one| one.subject.as_str()).collect();
+        assert_eq!(subjects, ["tank/a", "tank/c"]);
+    }
 
     fn set(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         let pairs = pairs.iter();
