@@ -151,7 +151,7 @@ pub fn pool_space(pool: &PoolStatus, text: &mut String) {
     let (written, reserved) = (bytes(space.written), bytes(space.reserved));
     let _ = writeln!(
         text,
-        "space:    {percent} % full: of {usable} for volumes {written} are written, {reserved} more \
+        "space:    {percent} % full: of {usable} for data {written} are written, {reserved} more \
          reserved, {} left",
         bytes(space.available)
     );
