@@ -101,7 +101,9 @@ class Identity:
     locks: dict[FilePath, tuple[int, int]] = field(default_factory=dict)
     """The range of each file that shall be locked for writing: its first byte and its length."""
     client: int = 0
-    """What the server calls this client that the states below are of."""
+    """What the server calls this client that gave all states below."""
+    taking_back: int = 0
+    """The same of the server that gave some of them. A connection may be lost before the server's last answer has come."""
     states: dict[FilePath, bytes] = field(default_factory=dict)
     """The state ids of opens."""
     locked: set[FilePath] = field(default_factory=set)
@@ -460,13 +462,16 @@ class NfsClient(Client):
     def _take_back(self, client: int) -> Steps:
         """What an earlier server had let this client open and lock. What this one refuses is lost."""
         who = self._identity
-        who.states.clear()
-        who.locked.clear()
+        if who.taking_back != client:
+            who.taking_back = client
+            who.states.clear()
+            who.locked.clear()
         for path, handle in who.opened.items():
             try:
-                answer = yield [(PUTFH, opaque(handle)), open_again(client)]
-                who.states[path] = newest(read_open(answer))
-                if path in who.locks:
+                if path not in who.states:
+                    answer = yield [(PUTFH, opaque(handle)), open_again(client)]
+                    who.states[path] = newest(read_open(answer))
+                if path in who.locks and path not in who.locked:
                     yield [(PUTFH, opaque(handle)), lock_range(client, who.states[path], who.locks[path], True)]
                     who.locked.add(path)
             except StatusError as refused:

@@ -10,6 +10,7 @@ from unittest import mock
 from proof.clients import nfs
 from proof.clients.base import Client, Done, ReadDone, Refusal
 from proof.clients.nfs import FilePath, NfsAddress, NfsClient
+from proof.clients.xdr import Reader, u32
 from proof.drill.events import Events
 from proof.drill.files import FileInitiator
 from proof.drill.initiator import Initiator, Load
@@ -410,6 +411,41 @@ class FileInitiatorTest(unittest.TestCase):
         self.lose_what_was_not_committed(b"started1")
         self.assertGreater(self.verified()["violations"], 0)
         self.assertIn("stale", self.told.getvalue())
+
+
+class TakeBackTest(unittest.TestCase):
+    """What a client asks a server for that was started since."""
+
+    def setUp(self) -> None:
+        path = (b"tank", b"file")
+        self.identity = nfs.Identity(b"test", opened={path: b"handle"}, locks={path: (0, 9)}, client=1)
+
+    def begin(self, client: int) -> nfs.Steps:
+        connected = object.__new__(NfsClient)
+        connected._identity = self.identity
+        return connected._take_back(client)
+
+    def opened(self) -> Reader:
+        return Reader(bytes(16 + 4 + 16 + 4) + u32(0, 0))
+
+    def test_what_was_given_back_is_not_asked_for_again(self) -> None:
+        first = self.begin(2)
+        self.assertEqual(next(first)[-1][0], nfs.OPEN)
+        self.assertEqual(first.send(self.opened())[-1][0], nfs.LOCK)
+        self.assertEqual(first.send(Reader(b""))[-1][0], nfs.RECLAIM_COMPLETE)
+        # The server has executed it, and the connection is lost before the answer comes.
+        second = self.begin(2)
+        self.assertEqual(next(second)[-1][0], nfs.RECLAIM_COMPLETE)
+        with self.assertRaises(StopIteration):
+            second.throw(nfs.StatusError(nfs.RECLAIM_COMPLETE, nfs.COMPLETE_ALREADY))
+        self.assertEqual((self.identity.client, self.identity.lost), (2, []))
+
+    def test_another_server_is_asked_for_all(self) -> None:
+        first = self.begin(2)
+        next(first)
+        first.send(self.opened())
+        second = self.begin(3)
+        self.assertEqual(next(second)[-1][0], nfs.OPEN)
 
 
 class MemoryNfsWay(MemoryWay):

@@ -11,11 +11,12 @@ use control::operations::volume::create::Create;
 use control::request::Properties;
 use control::{Answer, Failure, FailureKind};
 use engine::dataset::{
-    DatasetInfo, DatasetKind, Depth, PropertySource, Snapshots, Value, VolumeShape, VolumeSpec,
+    DatasetInfo, DatasetKind, Depth, FileSystemSpec, PropertySource, Snapshots, Value, VolumeShape,
+    VolumeSpec,
 };
 use units::{ByteCount, VolumeName};
 
-use super::datasets::{Contents, Dataset, is_sparse};
+use super::datasets::{Dataset, is_sparse};
 use super::documents::{All, Documents, export_document, new_identity, no_volume};
 use super::in_use::Used;
 use super::{Context, failures, filesystem, key, rollback};
@@ -51,16 +52,13 @@ pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, 
     }
 }
 
-/// Refuses a file system with files: whoever names it to a command about volumes means something else. An empty one that
-/// stands above volumes holds them together.
+/// Refuses a file system with files: whoever names it to a command about volumes means something else. An empty one may be what
+/// held volumes together.
 fn refuse_files(context: &Context<'_>, name: &VolumeName) -> Result<(), Failure> {
     // What is not there is told by whoever goes on.
-    let Ok(all) = context.pool.datasets(name.into(), Snapshots::Skip) else {
-        return Ok(());
-    };
-    let named = all.iter().find(|info| info.name == name.as_str());
-    let is_files = named
-        .is_some_and(|info| info.kind == DatasetKind::Filesystem && Contents::of(&all).has(info));
+    let is_files = context.pool.dataset(name.into()).is_ok_and(|info| {
+        info.kind == DatasetKind::Filesystem && info.objects > FileSystemSpec::OBJECTS_EMPTY
+    });
     if !is_files {
         return Ok(());
     }

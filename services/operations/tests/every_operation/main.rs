@@ -9,6 +9,9 @@ use std::collections::BTreeSet;
 
 use control::{Answer, Request};
 use engine::Pool;
+use engine::capabilities::FileSystems;
+use engine::dataset::{DatasetRef, FileSystemSpec};
+use file_system::{Identity, Make, SetAttributes};
 use memory_engine::{MemoryEngine, MemoryPool, WaitingLog};
 use operations::seals::Seals;
 use operations::{Context, DocumentCache, NoServer, ServerHooks, perform};
@@ -80,11 +83,37 @@ impl Bench {
             "errors" => self.pool.add_errors(arguments, 100),
             "log waits" => self.pool.set_log(arguments, WaitingLog::Waits),
             "log unreadable" => self.pool.set_log(arguments, WaitingLog::Unreadable),
+            "make files" => self.make_files(arguments),
             "file" => {
                 let (name, text) = arguments.split_once(' ').expect("a name and a text");
                 std::fs::write(self.folder.path().join(name), text).expect("written");
             }
             other => panic!("nothing is called {other:?}"),
+        }
+    }
+
+    /// Files in the file system `name`: more than an empty one has objects.
+    fn make_files(&self, name: &str) {
+        let opened = self
+            .pool
+            .open_file_system(DatasetRef::from_checked(name), false);
+        let files = opened.expect("it opens").files();
+        let root = Identity {
+            uid: 0,
+            gid: 0,
+            groups: Vec::new(),
+        };
+        for number in 0..FileSystemSpec::OBJECTS_EMPTY {
+            let (name, none) = (format!("file{number}"), SetAttributes::default());
+            let made = files.make(
+                &root,
+                files.root(),
+                name.as_bytes(),
+                Make::File,
+                &none,
+                None,
+            );
+            made.expect("a new file");
         }
     }
 

@@ -166,6 +166,12 @@ pub const FILESYSTEMS: &[Case] = &[
     (
         "volume.destroy",
         r#"{"name":"tank/f","recursive":false,"exported":false}"#,
+        "Busy",
+    ),
+    ("!make files", "tank/f", ""),
+    (
+        "volume.destroy",
+        r#"{"name":"tank/f","recursive":false,"exported":false}"#,
         "Usage",
     ),
     (
