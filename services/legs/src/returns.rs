@@ -1,4 +1,7 @@
 //! When a disk that is out is asked whether it is back. Pure: the time is an argument.
+//!
+//! A return counts when it is complete, and when the lender is the one that the leg failed with: a copy that breaks off costs clients little
+//! and is put off more and more, and a lender that started anew explains the failure.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,7 +12,7 @@ use takeover::legs::{DiskId, Record};
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 /// Longest pause between two questions.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// How often a leg comes back within [`PERIOD`]. One that fails more often is bad, or badly connected.
+/// How often a leg is copied to in full and fails again within [`PERIOD`]. One that fails more often is bad, or badly connected.
 const RETURNS_MAX: usize = 3;
 /// The time in which returns are counted. The one that came most often is tried again when the first of them is so long ago.
 const PERIOD: Duration = Duration::from_secs(3600);
@@ -19,6 +22,7 @@ struct Out {
     due: Instant,
     pause: Duration,
     is_asked: bool,
+    is_copying: bool,
     returns: Vec<Instant>,
 }
 
@@ -31,9 +35,19 @@ impl Out {
     }
 }
 
-/// The disks that are out.
+/// The start of a disk's lender: of the session that was admitted last, and of the one by which the disk was current last.
 #[derive(Debug, Default)]
-pub(crate) struct Returns(BTreeMap<DiskId, Out>);
+struct Incarnations {
+    admitted: Option<u64>,
+    current: Option<u64>,
+}
+
+/// The disks that are out, or were.
+#[derive(Debug, Default)]
+pub(crate) struct Returns {
+    out: BTreeMap<DiskId, Out>,
+    lenders: BTreeMap<DiskId, Incarnations>,
+}
 
 impl Returns {
     /// The disks that are to be asked now. One whose lender cannot be reached is asked as soon as that can be.
@@ -45,10 +59,11 @@ impl Returns {
     ) -> Vec<DiskId> {
         let mut due = Vec::new();
         for disk in record.stale.keys().filter(|disk| is_reachable(**disk)) {
-            let out = self.0.entry(*disk).or_insert(Out {
+            let out = self.out.entry(*disk).or_insert(Out {
                 due: now + PAUSE_MIN,
                 pause: PAUSE_MIN,
                 is_asked: false,
+                is_copying: false,
                 returns: Vec::new(),
             });
             out.returns
@@ -64,13 +79,13 @@ impl Returns {
     /// Stale disks that came back so often that they are not asked now, and when each is asked again.
     pub(crate) fn held(&self, record: &Record, now: Instant) -> BTreeMap<DiskId, Instant> {
         let stale = record.stale.keys();
-        let held = stale.filter_map(|disk| Some((*disk, self.0.get(disk)?.held_until(now)?)));
+        let held = stale.filter_map(|disk| Some((*disk, self.out.get(disk)?.held_until(now)?)));
         held.collect()
     }
 
     /// A person saw to the disk: it is asked now, whatever came of it before.
     pub(crate) fn forgive(&mut self, disk: DiskId, now: Instant) {
-        if let Some(out) = self.0.get_mut(&disk) {
+        if let Some(out) = self.out.get_mut(&disk) {
             out.returns.clear();
             out.pause = PAUSE_MIN;
             out.due = now;
@@ -79,35 +94,50 @@ impl Returns {
 
     /// The disk was asked, or what came of that has ended.
     pub(crate) fn asked(&mut self, disk: DiskId, now: Instant) {
-        if let Some(out) = self.0.get_mut(&disk) {
+        if let Some(out) = self.out.get_mut(&disk) {
             out.is_asked = false;
             out.pause = (out.pause * 2).min(PAUSE_MAX);
             out.due = now + out.pause;
         }
     }
 
+    /// Its lender, which has this incarnation, admitted a session to the disk.
+    pub(crate) fn admitted(&mut self, disk: DiskId, incarnation: u64) {
+        self.lenders.entry(disk).or_default().admitted = Some(incarnation);
+    }
+
     /// What the disk lacks is being copied to it.
-    pub(crate) fn begun(&mut self, disk: DiskId, now: Instant) {
-        if let Some(out) = self.0.get_mut(&disk) {
+    pub(crate) fn begun(&mut self, disk: DiskId) {
+        if let Some(out) = self.out.get_mut(&disk) {
             out.is_asked = true;
-            out.returns.push(now);
+            out.is_copying = true;
         }
     }
 
     /// The disk is out again.
     pub(crate) fn is_out(&mut self, disk: DiskId, now: Instant) {
-        if let Some(out) = self.0.get_mut(&disk) {
+        if let Some(out) = self.out.get_mut(&disk) {
             out.is_asked = false;
+            out.is_copying = false;
             out.due = now + out.pause;
         }
     }
 
     /// The disk holds everything.
-    pub(crate) fn is_back(&mut self, disk: DiskId) {
-        if let Some(out) = self.0.get_mut(&disk) {
-            out.is_asked = false;
-            out.pause = PAUSE_MIN;
+    pub(crate) fn is_back(&mut self, disk: DiskId, now: Instant) {
+        let lender = self.lenders.entry(disk).or_default();
+        let out = self.out.get_mut(&disk).filter(|out| out.is_copying);
+        let Some(out) = out else {
+            lender.current = lender.current.or(lender.admitted);
+            return;
+        };
+        out.is_asked = false;
+        out.is_copying = false;
+        out.pause = PAUSE_MIN;
+        if lender.current == lender.admitted {
+            out.returns.push(now);
         }
+        lender.current = lender.admitted;
     }
 }
 
@@ -151,12 +181,52 @@ mod tests {
         for second in 0..3600 {
             let now = begun + Duration::from_secs(second);
             if !returns.due(&record, now, |_| true).is_empty() {
-                returns.begun(DISK, now);
-                returns.is_out(DISK, now);
+                comes_back_and_fails(&mut returns, now);
                 count += 1;
             }
         }
         assert_eq!(count, RETURNS_MAX);
+    }
+
+    /// Everything was copied to the disk, then it failed again.
+    fn comes_back_and_fails(returns: &mut Returns, now: Instant) {
+        returns.begun(DISK);
+        returns.is_back(DISK, now);
+        returns.is_out(DISK, now);
+    }
+
+    #[test]
+    fn a_copy_that_breaks_off_is_no_return_and_is_put_off_more_and_more() {
+        let (mut returns, record) = (Returns::default(), degraded());
+        let begun = Instant::now();
+        let mut asked = Vec::new();
+        for second in 0..200 {
+            let now = begun + Duration::from_secs(second);
+            assert!(returns.held(&record, now).is_empty());
+            if !returns.due(&record, now, |_| true).is_empty() {
+                asked.push(second);
+                returns.asked(DISK, now);
+                returns.begun(DISK);
+                returns.is_out(DISK, now);
+            }
+        }
+        assert_eq!(asked, [1, 3, 7, 15, 31, 63, 123, 183]);
+    }
+
+    #[test]
+    fn what_a_lender_lost_by_its_restart_is_not_held_against_the_leg() {
+        let (mut returns, record) = (Returns::default(), degraded());
+        let mut now = Instant::now();
+        returns.admitted(DISK, 0);
+        returns.is_back(DISK, now);
+        for incarnation in 1..=2 * RETURNS_MAX as u64 {
+            while returns.due(&record, now, |_| true).is_empty() {
+                now += PAUSE_MIN;
+            }
+            returns.admitted(DISK, incarnation);
+            comes_back_and_fails(&mut returns, now);
+            assert!(returns.held(&record, now).is_empty(), "{incarnation}");
+        }
     }
 
     /// The disk came back as often as it may, ten seconds apart, and failed each time.
@@ -168,9 +238,7 @@ mod tests {
                 now += PAUSE_MIN;
             }
             assert!(returns.held(&record, now).is_empty());
-            returns.begun(DISK, now);
-            assert!(returns.held(&record, now).is_empty(), "it is copied to");
-            returns.is_out(DISK, now);
+            comes_back_and_fails(&mut returns, now);
             now += Duration::from_secs(10);
         }
         (returns, record, now)

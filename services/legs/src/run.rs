@@ -576,6 +576,9 @@ impl<S: Side> Decider<S> {
                     }
                 });
             }
+            Event::Lent(disk, LenderAnswer::Admitted(_, seen)) => {
+                self.returns.admitted(*disk, seen.incarnation);
+            }
             Event::Lent(disk, LenderAnswer::Refused(_)) => {
                 self.returns.is_out(*disk, Instant::now());
             }
@@ -625,7 +628,7 @@ impl<S: Side> Decider<S> {
                 session,
                 ..
             } => {
-                self.returns.begun(disk, Instant::now());
+                self.returns.begun(disk);
                 self.common.show(|shown| {
                     shown.copying.insert(disk);
                 });
@@ -735,8 +738,9 @@ impl<S: Side> Decider<S> {
     }
 
     fn committed(&mut self, record: Record) {
+        let now = Instant::now();
         for disk in record.current.keys() {
-            self.returns.is_back(*disk);
+            self.returns.is_back(*disk, now);
         }
         let pool = record.pool;
         let (epoch, sequence) = (record.ballot.epoch, record.sequence);
