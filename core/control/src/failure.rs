@@ -124,6 +124,14 @@ impl Failure {
         self
     }
 
+    /// The same in other words.
+    #[must_use]
+    pub fn map_text(mut self, words: impl Fn(&str) -> String) -> Self {
+        self.message = words(&self.message);
+        self.advice = self.advice.as_deref().map(words);
+        self
+    }
+
     /// A wrong input.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(FailureKind::Usage, message)

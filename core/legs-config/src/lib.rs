@@ -14,6 +14,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use takeover::legs::{Config, DiskId, LegGroup, MemberId, Membership};
 use units::PoolName;
 
+/// Where the file is, unless something else is said.
+pub const DEFAULT_PATH: &str = "/etc/bulkhead/legs.toml";
 /// Longest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 

@@ -343,7 +343,11 @@ fn pool_status(pool: &PoolStatus) -> String {
     }
     let mut table = Table::new(&["DEVICE", "STATE", ">READ", ">WRITE", ">CKSUM", "NOTE"]);
     let mut role = "data";
-    for device in &pool.devices {
+    let mut devices = pool.devices.clone();
+    if let Some(view) = &pool.legs {
+        view.name_devices(&mut devices);
+    }
+    for device in &devices {
         if device.role != role {
             role = &device.role;
             let heading = role.to_owned();

@@ -254,6 +254,12 @@ fn status_tells_of_a_stale_leg_and_of_who_does_not_answer() {
         "{status}"
     );
     assert!(status.contains("member b does not answer"), "{status}");
+    let seen = pair.a.machine.ok("pool status tank --json").json();
+    assert_eq!(seen["health"], "DEGRADED", "{seen}");
+    for leg in [pair.a.leg("a"), pair.b.leg("b")] {
+        assert!(status.matches(&leg).count() >= 2, "{leg}: {status}");
+    }
+    assert!(!status.contains("run/legs"), "{status}");
     let stale = leg_of(&pair.a, "b");
     assert_eq!(
         (&stale["state"], &stale["group"]),
@@ -291,8 +297,20 @@ fn status_tells_of_a_stale_leg_and_of_who_does_not_answer() {
     }
     let log = pair.a.machine.log();
     assert!(log.contains("the pool is not whole"), "{log}");
-    assert!(!log.contains("replace-disk"), "{log}");
+    for plain in ["replace-disk", "`bulkhead pool replace` it", "run/legs"] {
+        let events = pair.a.machine.ok("pool events tank").out;
+        assert!(!events.contains(plain), "{plain}: {events}");
+        assert!(
+            !log.contains(plain) || plain == "run/legs",
+            "{plain}: {log}"
+        );
+    }
     assert_eq!(server.stop(), 0);
+    let said = pair.a.founds("tank").expect_err("it was made");
+    assert!(
+        said.contains("if that is pool tank, it was made before"),
+        "{said}"
+    );
 }
 
 /// The leg of head `name`, as `pool status --json` of `asked` shows it.
@@ -694,6 +712,11 @@ fn without_a_witness_writes_wait_for_the_other_head_or_its_fence() {
     assert!(
         status.contains("writes wait until it is on record"),
         "{status}"
+    );
+    pair.a.machine.refused(
+        "volume create tank/w --size 1M",
+        8,
+        "nothing was changed: writes wait until it is on record",
     );
     drop(client);
     server.kill();

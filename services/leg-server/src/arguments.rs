@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 /// Where the configuration of legs is, unless told otherwise.
-pub const CONFIG: &str = "/etc/bulkhead/legs.toml";
+pub const CONFIG: &str = legs_config::DEFAULT_PATH;
 /// Where the key of this head is, unless told otherwise.
 pub const KEYS: &str = "/etc/bulkhead/legs";
 

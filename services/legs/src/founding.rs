@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use members::{Links, Looked, Message};
+use members::{LinkState, Links, Looked, Message};
 use takeover::legs::{
     Answer, Ballot, Config, Denial, DiskId, Holder, LenderAnswer, LenderRequest, MemberId, Memory,
     Record, Request, Session, Tag,
@@ -29,6 +29,17 @@ pub trait Names {
     fn pool(&self, number: u64) -> String;
 }
 
+/// What a disk may carry.
+#[derive(Clone, Copy)]
+enum Carried {
+    /// Nothing.
+    Nothing,
+    /// What is to be kept, and no leg by somebody's record.
+    Pool,
+    /// Anything, which will be lost.
+    Anything,
+}
+
 /// A pool that is being made.
 pub struct Founding {
     config: Config,
@@ -36,6 +47,8 @@ pub struct Founding {
     heard: Receiver<Input>,
     ballot: Ballot,
     incarnations: BTreeMap<DiskId, u64>,
+    /// What a member was told of this pool before whoever made it was killed.
+    told: Option<Memory>,
     names: Box<dyn Names>,
 }
 
@@ -96,10 +109,42 @@ impl Founding {
         let (heads, configuration) = (network.heads.clone(), network.configuration);
         let mut founding = Self::connect(config, network, boot, names)?;
         founding.compare(&heads, configuration)?;
-        founding.ask_what_is_known(boot)?;
-        founding.look(may_overwrite)?;
+        founding.ask_what_is_known(boot, false)?;
+        founding.look(match may_overwrite {
+            true => Carried::Anything,
+            false => Carried::Nothing,
+        })?;
         let granted = founding.claim()?;
         Ok((founding, granted))
+    }
+
+    /// The same of a pool that exists on these disks, which are all that it has, and this head's. `is_labelled`: its labels name the record,
+    /// so what members were told of it by a process that was killed is taken up.
+    ///
+    /// # Errors
+    ///
+    /// A member cannot be reached or knows another pool, or a disk is in use, not lent, or a leg of another pool.
+    pub fn begin_again(
+        config: Config,
+        network: Network,
+        is_labelled: bool,
+        names: impl Names + 'static,
+    ) -> Result<Self, Failure> {
+        let boot = random();
+        let (heads, configuration) = (network.heads.clone(), network.configuration);
+        let mut founding = Self::connect(config, network, boot, names)?;
+        founding.compare(&heads, configuration)?;
+        founding.told = founding.ask_what_is_known(boot, is_labelled)?;
+        if !founding.is_taken_up() {
+            founding.look(Carried::Pool)?;
+            founding.claim()?;
+        }
+        Ok(founding)
+    }
+
+    /// Whether a member was told of the pool before: then its disks are stamped, and its labels name the record.
+    pub fn is_taken_up(&self) -> bool {
+        self.told.is_some()
     }
 
     fn connect(
@@ -127,6 +172,7 @@ impl Founding {
                 nonce: random(),
             },
             incarnations: BTreeMap::new(),
+            told: None,
             names: Box::new(names),
             config,
         })
@@ -168,11 +214,14 @@ impl Founding {
     }
 
     fn unreached(&self, member: MemberId) -> String {
-        let states = self.links.states();
+        let why = match self.links.states().remove(&member) {
+            Some(LinkState::Lost(why)) => why,
+            Some(LinkState::Connected(_)) => "it is connected".to_owned(),
+            None => "there is no connection".to_owned(),
+        };
         format!(
-            "{} does not answer ({:?}), and every member has to know of it: start its leg-server, or the witness",
-            self.names.member(member),
-            states.get(&member)
+            "{} does not answer ({why}), and every member has to know of the pool: start its leg-server, or the witness",
+            self.names.member(member)
         )
     }
 
@@ -200,24 +249,70 @@ impl Founding {
         }
     }
 
-    fn ask_what_is_known(&self, boot: u64) -> Result<(), Failure> {
+    /// What members know of the pool: nothing. With `takes_up`, some may know its record, and others were not told before whoever made
+    /// it was killed.
+    fn ask_what_is_known(&self, boot: u64, takes_up: bool) -> Result<Option<Memory>, Failure> {
+        let mut known: BTreeMap<MemberId, Memory> = BTreeMap::new();
+        let mut is_one_untold = false;
         let tag = Tag { boot, number: 1 };
         let members = self.config.members().into_iter();
         let questions = members.map(|member| (member, (member, Message::Ask(Request::Read(tag)))));
         let understand = |from: MemberId, message| match message {
-            Message::Silent(members::Silence::Unknown) => Ok(Some(from)),
+            Message::Silent(members::Silence::Unknown) => {
+                is_one_untold = true;
+                Ok(Some(from))
+            }
+            Message::Tell(Answer::Known(_, memory)) if takes_up && self.is_of_these(&memory) => {
+                known.insert(from, memory);
+                Ok(Some(from))
+            }
             Message::Tell(Answer::Known(..) | Answer::Forgot(..)) | Message::Silent(_) => {
-                Err(failed(format!(
-                    "{} remembers a pool of the number {} already: choose another number for the new pool",
-                    self.names.member(from),
-                    self.config.pool
-                )))
+                Err(self.exists(from))
             }
             _ => Ok(None),
         };
         self.ask_all(questions.collect(), understand, |member| {
             self.unreached(member)
-        })
+        })?;
+        let version = |memory: &Memory| memory.accepted.as_ref().map(Record::version);
+        let newest = known.iter().max_by_key(|(_, memory)| version(memory));
+        match newest {
+            // It has been in use since.
+            Some((from, memory)) if !is_one_untold && !self.is_first(memory) => {
+                Err(self.exists(*from))
+            }
+            newest => Ok(newest.map(|(_, memory)| Memory {
+                life: 0,
+                ..memory.clone()
+            })),
+        }
+    }
+
+    fn exists(&self, from: MemberId) -> Failure {
+        let (number, member) = (self.config.pool, self.names.member(from));
+        Failure::Exists(format!(
+            "{member} remembers a pool of the number {number} already: if that is {}, it was made before and is served with --legs; \
+             another pool needs another `guid` in legs.toml",
+            self.names.pool(number)
+        ))
+    }
+
+    /// Whether a record names these disks. A pool of which they are all there is was never written to elsewhere, so a member that
+    /// knows nothing of it can be told what another one knows.
+    fn is_of_these(&self, memory: &Memory) -> bool {
+        let record = memory.accepted.as_ref();
+        record.is_some_and(|record| self.disks().iter().all(|(disk, _)| record.names(*disk)))
+    }
+
+    /// What a member is told when the pool is put on record with these disks.
+    fn first_memory(&self, ballot: Ballot) -> Memory {
+        let disks = self.disks().into_iter().map(|(disk, _)| disk);
+        Memory::new(Record::new(self.config.pool, ballot, disks))
+    }
+
+    /// Whether nobody has owned the pool since a member was told that.
+    fn is_first(&self, memory: &Memory) -> bool {
+        *memory == self.first_memory(memory.promised)
     }
 
     fn disks(&self) -> Vec<(DiskId, MemberId)> {
@@ -243,8 +338,9 @@ impl Founding {
         )
     }
 
-    /// Looks at all disks. The epoch of the new pool is greater than each that claimed one of them.
-    fn look(&mut self, may_overwrite: bool) -> Result<(), Failure> {
+    /// Looks at all disks, which may carry what `carried` lets them. The epoch of the new pool is greater than each that claimed one of
+    /// them.
+    fn look(&mut self, carried: Carried) -> Result<(), Failure> {
         let seen = self.looks(self.disks())?;
         let taken: Vec<String> = seen.iter().filter_map(|one| self.taken(one)).collect();
         if !taken.is_empty() {
@@ -253,8 +349,14 @@ impl Founding {
                 taken.join("; ")
             )));
         }
-        let carry: Vec<String> = seen.iter().filter_map(|one| self.carried(one)).collect();
-        if !carry.is_empty() && !may_overwrite {
+        let counts = |one: &&Looked| match carried {
+            Carried::Nothing => true,
+            Carried::Pool => one.pool.is_some(),
+            Carried::Anything => false,
+        };
+        let carry = seen.iter().filter(counts);
+        let carry: Vec<String> = carry.filter_map(|one| self.carried(one)).collect();
+        if !carry.is_empty() {
             return Err(Failure::Overwrites(format!(
                 "nothing was changed, because what is on disks would be lost: {}",
                 carry.join("; ")
@@ -398,6 +500,30 @@ impl Founding {
     ///
     /// One does not answer. The pool is no pool with a record then: make it again.
     pub fn finish(self) -> Result<(), Failure> {
+        let memory = match &self.told {
+            Some(told) => told.clone(),
+            None => {
+                self.stamp()?;
+                self.first_memory(self.ballot)
+            }
+        };
+        let members = self.config.members().into_iter();
+        let questions = members.map(|member| (member, (member, Message::Found(memory.clone()))));
+        let understand = |from: MemberId, message| match message {
+            Message::Founded(_) => Ok(Some(from)),
+            Message::Silent(why) => Err(failed(format!(
+                "{} cannot remember the pool: {}; see its log",
+                self.names.member(from),
+                why.meaning()
+            ))),
+            _ => Ok(None),
+        };
+        self.ask_all(questions.collect(), understand, |member| {
+            self.unreached(member)
+        })
+    }
+
+    fn stamp(&self) -> Result<(), Failure> {
         let session = self.session();
         let begin = |disk| LenderRequest::Begin(session, self.incarnations[&disk]);
         let understand = |_, message| match message {
@@ -411,22 +537,6 @@ impl Founding {
         };
         self.ask_all(self.lenders(begin), understand, |disk| {
             self.unanswered(disk)
-        })?;
-        let disks = self.disks().into_iter().map(|(disk, _)| disk);
-        let record = Record::new(self.config.pool, self.ballot, disks);
-        let memory = Memory::new(record);
-        let members = self.config.members().into_iter();
-        let questions = members.map(|member| (member, (member, Message::Found(memory.clone()))));
-        let understand = |from: MemberId, message| match message {
-            Message::Founded(_) => Ok(Some(from)),
-            Message::Silent(why) => Err(failed(format!(
-                "{} cannot remember the pool: {why:?}; see its log",
-                self.names.member(from)
-            ))),
-            _ => Ok(None),
-        };
-        self.ask_all(questions.collect(), understand, |member| {
-            self.unreached(member)
         })
     }
 }

@@ -71,7 +71,11 @@ pub trait Side: Send + Sync + 'static {
 
     /// Whether the disk answers, and is the one that it is taken for; `is_given_up`: it may be any, and carry anything. Waits for it, for
     /// a bounded time.
-    fn is_back(&self, disk: DiskId, is_given_up: bool) -> bool;
+    ///
+    /// # Errors
+    ///
+    /// It is not back, with the reason.
+    fn is_back(&self, disk: DiskId, is_given_up: bool) -> Result<(), String>;
 
     /// The newest transaction group of the open pool.
     fn newest_group(&self) -> Option<u64>;
@@ -141,8 +145,8 @@ pub(crate) enum Input {
     Event(Event),
     /// The pool could not be opened.
     NotOpened(String),
-    /// A disk was asked whether it is back.
-    Asked(DiskId, Option<u64>),
+    /// A disk was asked whether it is back: the newest transaction group of the pool, or why it is not.
+    Asked(DiskId, Result<u64, String>),
     /// The resilver of a disk came to nothing.
     ResilverFailed(DiskId, Session, String),
     /// A disk is to be asked at once, however often it came back.

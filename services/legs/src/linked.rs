@@ -642,22 +642,10 @@ impl Linked {
             };
             (*member, why)
         });
-        let silent = self.silent.iter().map(|(member, why)| {
-            let why = match why {
-                Silence::Unknown => "it was never told of this pool",
-                Silence::Missing => {
-                    "its file of this pool is missing: see that its disk is sound, then say `readmit` there"
-                }
-                Silence::Damaged => {
-                    "its file of this pool is damaged: see that its disk is sound, then say `readmit` there"
-                }
-                Silence::Unkept => "it could not write a change",
-                Silence::Lost => {
-                    "it lost what it remembered, and is told as soon as the two others have agreed to that"
-                }
-            };
-            (*member, why.to_owned())
-        });
+        let silent = self
+            .silent
+            .iter()
+            .map(|(member, why)| (*member, why.meaning().to_owned()));
         silent.chain(lost).collect()
     }
 }

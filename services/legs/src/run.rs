@@ -51,6 +51,9 @@ pub enum Failure {
     /// A pool is not made, because what is on its disks would be lost.
     #[error("{0}")]
     Overwrites(String),
+    /// A pool is not made, because there is one.
+    #[error("{0}")]
+    Exists(String),
 }
 
 /// Sees an action before it is performed.
@@ -167,6 +170,7 @@ impl Legs {
                 awaited: BTreeSet::new(),
                 copying: BTreeSet::new(),
                 held: BTreeMap::new(),
+                troubles: BTreeMap::new(),
                 last: None,
                 unheard: BTreeMap::new(),
                 differing: BTreeSet::new(),
@@ -378,13 +382,15 @@ impl<S: Side> Decider<S> {
             }
             Input::Asked(disk, newest_group) => {
                 self.returns.asked(disk, now);
-                if let Some(newest_group) = newest_group {
-                    return self.on_event(Event::LegBack { disk, newest_group });
+                match newest_group {
+                    Ok(newest_group) => {
+                        return self.on_event(Event::LegBack { disk, newest_group });
+                    }
+                    Err(why) => self.has_trouble(disk, why),
                 }
             }
             Input::ResilverFailed(disk, session, why) => {
-                let name = self.side.name(disk);
-                tracing::warn!(disk = name, why, "a leg that came back failed again");
+                self.has_trouble(disk, why);
                 self.returns.is_out(disk, now);
                 return self.on_event(Event::ReturnFailed(disk, session));
             }
@@ -404,6 +410,16 @@ impl<S: Side> Decider<S> {
             Input::End => return Ok(Goes::ToItsEnd),
         }
         Ok(Goes::On)
+    }
+
+    /// What a leg lacks cannot be copied to it. A reason that is known already is not told again.
+    fn has_trouble(&self, disk: DiskId, why: String) {
+        let mut shown = self.common.shown();
+        if shown.troubles.get(&disk) != Some(&why) {
+            let disk = self.side.name(disk);
+            tracing::warn!(disk, why, "what a leg lacks cannot be copied to it");
+        }
+        shown.troubles.insert(disk, why);
     }
 
     fn on_message(&mut self, heard: Heard) -> Result<Goes, Halt> {
@@ -450,7 +466,7 @@ impl<S: Side> Decider<S> {
                 }
                 if let LenderAnswer::Refused(_) = lent.answer {
                     let why = denial(lent.denial, |member| self.side.member_name(member));
-                    tracing::warn!(disk = self.side.name(lent.disk), why, "a disk is not lent");
+                    self.has_trouble(lent.disk, format!("it is not lent: {why}"));
                 }
                 self.on_event(Event::Lent(lent.disk, lent.answer))
             }
@@ -761,6 +777,9 @@ impl<S: Side> Decider<S> {
             shown
                 .copying
                 .retain(|disk| !record.current.contains_key(disk));
+            shown
+                .troubles
+                .retain(|disk, _| !record.current.contains_key(disk));
             shown.record = Some(record);
         });
     }
@@ -858,11 +877,12 @@ impl<S: Side> Decider<S> {
             let (side, reporter) = (Arc::clone(&self.side), self.reporter.clone());
             in_background("leg-return", move || {
                 // The lender of one that is elsewhere finds out when it is claimed.
-                let newest = match is_elsewhere || side.is_back(disk, is_given_up) {
-                    true => side.newest_group(),
-                    false => None,
+                let is_back = match is_elsewhere {
+                    true => Ok(()),
+                    false => side.is_back(disk, is_given_up),
                 };
-                reporter.send(Input::Asked(disk, newest));
+                let newest = || side.newest_group().ok_or("the pool is not open".to_owned());
+                reporter.send(Input::Asked(disk, is_back.and_then(|()| newest())));
             });
         }
     }

@@ -35,6 +35,8 @@ pub struct Shown {
     pub copying: BTreeSet<DiskId>,
     /// Legs that are stale, and that came back and failed so often that they are left alone: until when.
     pub held: BTreeMap<DiskId, SystemTime>,
+    /// Why what a stale leg lacks was not copied to it when that was tried last.
+    pub troubles: BTreeMap<DiskId, String>,
     /// The leg that failed and that no other one can stand in for.
     pub last: Option<DiskId>,
     /// Members that do not answer, each with the reason.
@@ -53,7 +55,8 @@ pub(crate) fn refusal(
     match why {
         Refusal::Stale(newer) => stale(side, config, newer),
         Refusal::NoRecord => {
-            "no member knows the legs of the pool: which of its disks hold everything is unknown; open it where its record is"
+            "no member knows the legs of the pool: which of its disks hold everything is unknown; open it where its record is, or say \
+             `bulkhead pool record-legs` again if that did not come to its end"
                 .into()
         }
         Refusal::Diverged(disks) => format!(

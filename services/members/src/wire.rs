@@ -75,6 +75,23 @@ impl Silence {
         matches!(self, Self::Missing | Self::Damaged)
     }
 
+    /// For people.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Unknown => "it was never told of this pool",
+            Self::Missing => {
+                "its file of this pool is missing: see that its disk is sound, then say `readmit` there"
+            }
+            Self::Damaged => {
+                "its file of this pool is damaged: see that its disk is sound, then say `readmit` there"
+            }
+            Self::Unkept => "it could not write a change",
+            Self::Lost => {
+                "it lost what it remembered, and is told as soon as the two others have agreed to that"
+            }
+        }
+    }
+
     fn code(self) -> u8 {
         match self {
             Self::Unknown => 1,

@@ -48,7 +48,23 @@ pub fn check(context: &Context<'_>, request: &PoolRequest) -> Result<(), Failure
         ),
         PoolRequest::Remove(Remove { device }) => for_data(context, device, "removed"),
         PoolRequest::Offline(Offline { device, .. }) => for_data(context, device, "taken offline"),
-        _ => Ok(()),
+        // By the record.
+        PoolRequest::Attach(_)
+        | PoolRequest::Replace(_)
+        | PoolRequest::Online(_)
+        | PoolRequest::DiscardLeg(_) => Ok(()),
+        // Change no device. A new request has to be decided here.
+        PoolRequest::Export
+        | PoolRequest::Close(_)
+        | PoolRequest::Destroy(_)
+        | PoolRequest::Clear(_)
+        | PoolRequest::Get(_)
+        | PoolRequest::Set(_)
+        | PoolRequest::Status
+        | PoolRequest::Iostat
+        | PoolRequest::Events(_)
+        | PoolRequest::Scrub(_)
+        | PoolRequest::ScrubSchedule(_) => Ok(()),
     }
 }
 

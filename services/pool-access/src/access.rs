@@ -148,7 +148,7 @@ fn new_devices(request: &Request) -> Vec<PathBuf> {
 }
 
 /// Who has the pool.
-enum Hold {
+pub(crate) enum Hold {
     /// A server.
     Server(Client),
     /// This process, which may open it.
@@ -157,7 +157,7 @@ enum Hold {
 
 /// Connects to the pool's server, or takes its place for a moment. Waits for another command that
 /// does so, and for a server that is just starting.
-fn hold(common: &Common, pool: &PoolName) -> Result<Hold, Failure> {
+pub(crate) fn hold(common: &Common, pool: &PoolName) -> Result<Hold, Failure> {
     let socket = sockets::socket(common, pool);
     let deadline = Instant::now() + HOLD_WAIT;
     loop {
@@ -401,18 +401,10 @@ fn create_unnoted(
         ..operations::pool_spec(&create)
     };
     let pool = engine.create(&spec).map_err(|error| {
-        let in_pool = matches!(
-            error.kind,
-            engine::pool::PoolErrorKind::DeviceInPool { .. }
-                | engine::pool::PoolErrorKind::DeviceKept { .. }
-                | engine::pool::PoolErrorKind::DeviceHolds { .. }
-        );
-        let failure = operations::pool_failure(error);
-        match in_pool && !create.overwrite {
-            true => {
-                failure.advise("--overwrite-old-labels overwrites exported and destroyed pools and what is not of ZFS")
-            }
-            false => failure,
+        let failure = not_created(error, create.overwrite);
+        match &legs {
+            Some(legs) => legs.with_names(failure),
+            None => failure,
         }
     })?;
     pool.complete_root().map_err(operations::dataset_failure)?;
@@ -432,6 +424,22 @@ fn create_unnoted(
     Ok(Done::changed(format!(
         "created pool {name}: `bulkhead volume create {name}/NAME --size SIZE` is next"
     )))
+}
+
+/// Why a pool was not made.
+fn not_created(error: engine::pool::PoolError, may_overwrite: bool) -> Failure {
+    use engine::pool::PoolErrorKind::{DeviceHolds, DeviceInPool, DeviceKept};
+    let in_pool = matches!(
+        error.kind,
+        DeviceInPool { .. } | DeviceKept { .. } | DeviceHolds { .. }
+    );
+    let failure = operations::pool_failure(error);
+    match in_pool && !may_overwrite {
+        true => failure.advise(
+            "--overwrite-old-labels overwrites exported and destroyed pools and what is not of ZFS",
+        ),
+        false => failure,
+    }
 }
 
 fn exists(name: &PoolName) -> Failure {

@@ -9,7 +9,7 @@ use control::answer::{Answer, Done, PoolStatus};
 use control::legs::LegsView;
 use control::operations::pool::{DeviceGroup, GroupKind, GroupRole};
 use control::{Advice, Button, Failure, FailureKind};
-use engine::pool::{Candidate, Claims, ImportOptions, SafeToOwn};
+use engine::pool::{Candidate, Claims, ImportOptions, LabelState, SafeToOwn};
 use engine::{Engine, Pool};
 use legs::{Founding, Inbox, Legs, Members, Network, Options, Proof, Reporter, Viewer};
 use legs_config::{Kind, LegsFile};
@@ -33,6 +33,8 @@ pub struct Told {
     pub advice: Vec<Advice>,
     /// A leg failed, and that is not on record yet.
     pub do_writes_wait: bool,
+    /// By the record a leg does not hold everything. While it is copied to, the engine calls it whole.
+    pub is_one_out: bool,
     /// Each of them.
     pub view: LegsView,
 }
@@ -51,12 +53,19 @@ impl Told {
         status.advice.retain(|advice| !is_of_a_device(advice));
         status.advice.splice(0..0, self.advice);
         status.legs = Some(self.view);
+        if self.is_one_out && status.health == HEALTH_WHOLE {
+            status.health = HEALTH_DEGRADED.to_owned();
+        }
         if self.do_writes_wait && !status.suspended {
             status.health = HEALTH_WRITES_WAIT.to_owned();
         }
     }
 }
 
+/// Health of a pool of which the engine knows nothing bad.
+const HEALTH_WHOLE: &str = "ONLINE";
+/// Health of a pool that has a leg which does not hold everything.
+const HEALTH_DEGRADED: &str = "DEGRADED";
 /// Health of a pool whose writes wait for the record of its legs.
 const HEALTH_WRITES_WAIT: &str = "WAITING";
 
@@ -148,6 +157,7 @@ impl LegsOfPool {
             Told {
                 advice: leg_words::advice(&file, &name, &shown),
                 do_writes_wait: leg_view::do_writes_wait(&shown),
+                is_one_out: leg_view::is_one_out(&shown),
                 view: leg_view::view(&file, &file.pools[&name], &shown, device),
             }
         }
@@ -387,11 +397,26 @@ impl LegsOfPool {
             legs::Failure::Refused(_) | legs::Failure::Overwrites(_) => {
                 FailureKind::NeedsConfirmation
             }
+            legs::Failure::Exists(_) => FailureKind::Exists,
             legs::Failure::Store(_) | legs::Failure::Side(_) => FailureKind::Unavailable,
         };
         let failure = Failure::from_chain(kind, error);
         let message = format!("pool {}: {}", self.pool, failure.message);
         Failure::new(kind, message)
+    }
+
+    /// The same with the names that people know, where it names legs as the engine does.
+    pub fn with_names(&self, failure: Failure) -> Failure {
+        let file = self.across.file();
+        let legs = file.pools[&self.pool]
+            .groups
+            .iter()
+            .flat_map(|group| &group.legs);
+        legs.fold(failure, |failure, leg| {
+            let place = self.across.place(DiskId(leg.disk));
+            let name = file.disk_name(DiskId(leg.disk));
+            failure.map_text(|text| text.replace(&*place.to_string_lossy(), &name))
+        })
     }
 
     /// What the groups of a new pool are made of.
@@ -449,6 +474,68 @@ impl LegsOfPool {
             .lay_out(|_| true)
             .map_err(Failure::of("give legs their names"))?;
         Ok(founding)
+    }
+
+    /// Claims the disks of this head, which are all that the pool has, to put them on record. `is_labelled`: their labels name that.
+    ///
+    /// # Errors
+    ///
+    /// A member does not answer, or remembers another pool; a disk is in use; a group has no disk of this head, or takes no leg.
+    pub fn begin_record(&self, is_labelled: bool) -> Result<Founding, Failure> {
+        let mut config = self.config();
+        let me = config.me;
+        for group in &mut config.groups {
+            group.lenders.retain(|_, head| *head == me);
+        }
+        let mut groups = config.groups.iter();
+        if groups.any(|group| group.lenders.len() != 1 || group.needed != 1) {
+            let message =
+                "nothing was changed: a group of legs.toml has no disk of this head, or is a raidz";
+            return Err(Failure::usage(message).advise(
+                "each group needs `needed = 1`, and the disk of this head that the pool has",
+            ));
+        }
+        let names = NamesOfFile(self.file.clone());
+        let network = self.network(Proof::None);
+        let founding = Founding::begin_again(config, network, is_labelled, names)
+            .map_err(|error| self.refused(&error))?;
+        Ok(founding)
+    }
+
+    /// Opens the pool of disks that are about to be on record. Its labels name the record from then on.
+    ///
+    /// # Errors
+    ///
+    /// Somebody else has opened it, or it cannot be opened.
+    pub fn open_unrecorded(&self, engine: &dyn Engine) -> Result<Box<dyn Pool>, Failure> {
+        let failed = |why| Failure::new(FailureKind::Failed, why);
+        self.across
+            .lay_out(|_| true)
+            .map_err(Failure::of("give legs their names"))?;
+        let candidate = self.across.found().map_err(failed)?;
+        if candidate.legs.record.is_none() && candidate.state != LabelState::Exported {
+            let message = format!("somebody has opened pool {} meanwhile", self.pool);
+            return Err(Failure::new(FailureKind::Busy, message)
+                .advise("see that no other head serves it, and say it again"));
+        }
+        let record = engine::pool::legs::Record {
+            number: self.record(),
+            current: candidate.devices.iter().map(|device| device.guid).collect(),
+        };
+        import(engine, &candidate, record, &|_| Ok(())).map_err(failed)
+    }
+
+    /// The labels name the record: tells all members of it.
+    ///
+    /// # Errors
+    ///
+    /// A member does not answer.
+    pub fn finish_record(&self, founding: Founding) -> Result<(), Failure> {
+        founding.finish().map_err(|error| {
+            self.refused(&error).advise(
+                "say it again when all members answer: until then, nobody can open the pool",
+            )
+        })
     }
 
     /// The pool is made and closed: from now on it has a record.
@@ -527,6 +614,7 @@ pub(crate) mod tests {
         let told = |do_writes_wait| Told {
             advice: vec![Advice::new(Severity::Error, "see to the leg", "it failed")],
             do_writes_wait,
+            is_one_out: false,
             view: LegsView::default(),
         };
         let mut status = PoolStatus {
@@ -539,6 +627,12 @@ pub(crate) mod tests {
         let what: Vec<&str> = status.advice.iter().map(|one| &*one.what).collect();
         assert_eq!(what, ["see to the leg", "make room"]);
         assert_eq!(status.health, "ONLINE");
+        let copied = Told {
+            is_one_out: true,
+            ..Told::default()
+        };
+        copied.add_to(&mut status);
+        assert_eq!(status.health, "DEGRADED", "also while it is copied to");
         told(true).add_to(&mut waits);
         assert_eq!(waits.health, "WAITING");
         waits.suspended = true;

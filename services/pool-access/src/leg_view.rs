@@ -61,6 +61,12 @@ pub fn do_writes_wait(shown: &Shown) -> bool {
     shown.last.is_some() || !shown.awaited.is_empty()
 }
 
+/// Whether a leg of the record does not hold everything.
+pub fn is_one_out(shown: &Shown) -> bool {
+    let record = shown.record.as_ref();
+    record.is_some_and(|record| !record.stale.is_empty() || !record.divergent.is_empty())
+}
+
 fn state(shown: &Shown, disk: DiskId) -> LegState {
     let record = shown.record.as_ref();
     let is = |holds: &dyn Fn(&takeover::legs::Record) -> bool| record.is_some_and(holds);
@@ -104,6 +110,7 @@ mod tests {
             awaited: BTreeSet::new(),
             copying: BTreeSet::new(),
             held: BTreeMap::new(),
+            troubles: BTreeMap::new(),
             last: None,
             unheard: BTreeMap::from([(MemberId(2), "connection refused".to_owned())]),
             differing: BTreeSet::new(),

@@ -219,6 +219,15 @@ fn faulted(pool: &PoolName, leg: &str, until: SystemTime) -> Advice {
     Advice::new(Severity::Error, what, why).by(format!("bulkhead pool online {pool} {leg}"))
 }
 
+/// What to do about a leg that what it lacks cannot be copied to.
+fn of_trouble(pool: &PoolName, leg: &str) -> String {
+    let head = leg.split(':').next().unwrap_or_default();
+    format!(
+        "see to its disk: it is tried again by itself. Another disk takes its place when `legs.toml` of each head names that: \
+         `bulkhead pool replace {pool} {leg} {head}:PATH`"
+    )
+}
+
 /// What is wrong with legs, and with members that remember.
 pub fn advice(file: &LegsFile, pool: &PoolName, shown: &Shown) -> Vec<Advice> {
     let mut advice = Vec::new();
@@ -266,15 +275,21 @@ pub fn advice(file: &LegsFile, pool: &PoolName, shown: &Shown) -> Vec<Advice> {
             advice.push(faulted(pool, &name(disk), *until));
             continue;
         }
-        advice.push(match stale.is_written {
-            true => Advice::new(
+        let trouble = shown.troubles.get(disk);
+        let trouble = trouble.filter(|_| !shown.copying.contains(disk));
+        advice.push(match (trouble, stale.is_written) {
+            (Some(why), _) => {
+                let why = format!("{lacks}, and that cannot be copied to it: {why}");
+                Advice::new(Severity::Error, of_trouble(pool, &name(disk)), why)
+            }
+            (None, true) => Advice::new(
                 Severity::Warning,
                 "wait",
                 format!("{lacks}, which is being copied to it, or will be when it can be reached"),
             ),
-            false => Advice::new(
+            (None, false) => Advice::new(
                 Severity::Warning,
-                "see to its head and its disk: the leg comes back by itself, or by `pool replace` with another disk",
+                "see to its head and its disk: the leg comes back by itself",
                 lacks,
             ),
         });
@@ -340,6 +355,7 @@ mod tests {
             awaited: BTreeSet::new(),
             copying: BTreeSet::new(),
             held: BTreeMap::new(),
+            troubles: BTreeMap::new(),
             last: None,
             unheard: BTreeMap::from([(MemberId(2), "connection refused".to_owned())]),
             differing: BTreeSet::new(),
@@ -360,10 +376,28 @@ mod tests {
             awaited: BTreeSet::new(),
             copying: BTreeSet::new(),
             held: BTreeMap::new(),
+            troubles: BTreeMap::new(),
             last: None,
             unheard: BTreeMap::new(),
             differing: BTreeSet::new(),
         }
+    }
+
+    /// A blank disk, or one that is too small.
+    #[test]
+    fn a_leg_that_cannot_be_copied_to_says_why() {
+        let file = two_heads();
+        let mut record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
+        record.drop_disk(DiskId(22), LACK);
+        let mut shown = shown(record);
+        shown.troubles.insert(DiskId(22), "it is blank".to_owned());
+        let told = |shown: &Shown| advice(&file, &tank(), shown)[0].to_string();
+        let said = told(&shown);
+        for part in ["it is blank", "`bulkhead pool replace tank b:/y b:PATH`"] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        shown.copying.insert(DiskId(22));
+        assert!(!told(&shown).contains("it is blank"), "it is copied to");
     }
 
     #[test]

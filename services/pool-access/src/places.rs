@@ -177,6 +177,37 @@ pub fn candidate(common: &Common, pool: &PoolName) -> Result<Candidate, Failure>
     candidate_among(common, pool, &[])
 }
 
+/// A pool that the configuration of legs at `path` names is opened by its record only.
+fn of_legs(pool: &PoolName, path: &Path) -> Option<Failure> {
+    let file = legs_config::read(path).ok()?;
+    file.pools.get(pool)?;
+    let message = format!("no server of pool {pool}, whose legs lie on several heads, runs here");
+    let path = path.display();
+    Some(Failure::not_found(message).advise(format!(
+        "ask on the head that serves it; where no cluster does, `bulkhead pool-server {pool} --legs {path}` serves it here"
+    )))
+}
+
+fn not_found(common: &Common, pool: &PoolName, places: &[PathBuf]) -> Failure {
+    if let Some(failure) = of_legs(pool, Path::new(legs_config::DEFAULT_PATH)) {
+        return failure;
+    }
+    let message = match places {
+        [] => format!("no pool {pool} was found: nothing is known of where it may be"),
+        places => {
+            let places: Vec<_> = places.iter().map(|p| p.display().to_string()).collect();
+            format!("no pool {pool} was found in: {}", places.join(" "))
+        }
+    };
+    let known = match known_words(common) {
+        None => String::new(),
+        Some(known) => format!("known here: {known}; for another one, "),
+    };
+    Failure::not_found(message).advise(format!(
+        "{known}name the directory or the devices it is on with --search"
+    ))
+}
+
 /// The same, with `more` devices to look at.
 pub fn candidate_among(
     common: &Common,
@@ -189,22 +220,32 @@ pub fn candidate_among(
     found.retain(|candidate| candidate.name == pool.as_str());
     match found.len() {
         1 => Ok(found.remove(0)),
-        0 => {
-            let places: Vec<_> = places.iter().map(|p| p.display().to_string()).collect();
-            let message = format!("no pool {pool} was found in: {}", places.join(" "));
-            let known = match known_words(common) {
-                None => String::new(),
-                Some(known) => format!("known here: {known}; for another one, "),
-            };
-            Err(Failure::not_found(message).advise(format!(
-                "{known}name the directory or the devices it is on with --search"
-            )))
-        }
+        0 => Err(not_found(common, pool, &places)),
         _ => {
             let guids: Vec<_> = found.iter().map(|c| c.guid.to_string()).collect();
             let message = format!("several pools are called {pool}: {}", guids.join(", "));
             Err(Failure::new(FailureKind::Exists, message)
                 .advise("narrow the search to the devices of one with --search"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_of_legs_says_how_it_is_served() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("legs.toml");
+        let tank: PoolName = "tank".parse().expect("a name");
+        assert!(of_legs(&tank, &path).is_none(), "there is no such file");
+        let file = crate::across::tests::two_heads();
+        std::fs::write(&path, file.render()).expect("written");
+        let failure = of_legs(&tank, &path).expect("it is named there");
+        let advice = failure.advice.expect("what to do");
+        assert!(advice.contains("pool-server tank --legs"), "{advice}");
+        let other: PoolName = "bank".parse().expect("a name");
+        assert!(of_legs(&other, &path).is_none());
     }
 }

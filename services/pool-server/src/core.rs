@@ -42,6 +42,10 @@ const WORD_WAIT: Duration = Duration::from_secs(30);
 const SETTLING_COMMITS: u32 = 3;
 /// Pause between two looks whether a change has ended.
 const CHANGE_LOOK_INTERVAL: Duration = Duration::from_millis(1);
+/// Longest time that a change waits for a pool whose writes wait. What is usual when a leg is lost is over sooner.
+const WRITES_WAIT: Duration = Duration::from_secs(15);
+/// Pause between two looks whether they still wait.
+const WRITES_LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// "Not yet", in the place of milliseconds.
 const NOT_YET: u64 = u64::MAX;
 
@@ -129,6 +133,18 @@ impl Core {
             false => Ok(changing),
             true => Err(ends(&self.name)),
         }
+    }
+
+    /// Refuses a change of a pool whose writes wait for the record of its legs: it would wait as long as they do.
+    fn await_writes(&self) -> Result<(), Failure> {
+        let deadline = Instant::now() + WRITES_WAIT;
+        while let Some(failure) = self.watch.why_writes_wait() {
+            if Instant::now() >= deadline {
+                return Err(failure);
+            }
+            std::thread::sleep(WRITES_LOOK_INTERVAL);
+        }
+        Ok(())
     }
 
     fn alone_now(&self) -> MutexGuard<'_, ()> {
@@ -318,7 +334,10 @@ impl Handler for Core {
         }
         let _changing = match goes_beside_changes(&request) {
             true => None,
-            false => Some(self.changing()?),
+            false => {
+                self.await_writes()?;
+                Some(self.changing()?)
+            }
         };
         if let Request::Portal(request) = &request {
             return self.portal(request);

@@ -199,14 +199,13 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let pool = Arc::new(SharedPool::new(pool));
     let journal = Journal::new(places::unwritten_events(common, &args.pool));
     journal.add(News::of_pool("imported", imported_by(), false));
-    let watch = Watch::start(Arc::clone(&pool), Arc::clone(&journal))
+    let told_of = legs_of_pool.iter().zip(&record).next();
+    let told_of = told_of.map(|(legs, record)| PoolLegs {
+        tell: Box::new(legs.teller(record)),
+        perform: Box::new(legs.performer(record)),
+    });
+    let watch = Watch::start(Arc::clone(&pool), Arc::clone(&journal), told_of)
         .map_err(Failure::of("start the pool's watch"))?;
-    if let (Some(legs), Some(record)) = (&legs_of_pool, &record) {
-        watch.has_legs(PoolLegs {
-            tell: Box::new(legs.teller(record)),
-            perform: Box::new(legs.performer(record)),
-        });
-    }
     let rescues = Rescues::new(
         control.path().parent().unwrap_or(&common.settings.run_dir),
         &args.pool,

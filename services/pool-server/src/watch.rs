@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use control::answer::{PoolSpace, PoolStatus};
 use control::legs::LegsView;
-use control::{Answer, Failure};
+use control::{Answer, Failure, FailureKind};
 use engine::Pool;
 use operations::events::{self, News};
 use operations::{self, Context, DocumentCache, LegWord, NoServer};
@@ -41,7 +41,7 @@ pub struct Watch {
     state: Mutex<State>,
     changed: Condvar,
     /// Legs on several heads.
-    legs: OnceLock<PoolLegs>,
+    legs: Option<PoolLegs>,
     leg_watch: Mutex<LegWatch>,
 }
 
@@ -69,8 +69,12 @@ struct State {
 }
 
 impl Watch {
-    /// Starts to look.
-    pub fn start(pool: Arc<SharedPool>, journal: Arc<Journal>) -> std::io::Result<Arc<Self>> {
+    /// Starts to look. `legs`: the state of the pool tells of them, too.
+    pub fn start(
+        pool: Arc<SharedPool>,
+        journal: Arc<Journal>,
+        legs: Option<PoolLegs>,
+    ) -> std::io::Result<Arc<Self>> {
         let watch = Arc::new(Self {
             pool,
             journal,
@@ -79,7 +83,7 @@ impl Watch {
             device_returns: AtomicU64::new(0),
             state: Mutex::default(),
             changed: Condvar::new(),
-            legs: OnceLock::new(),
+            legs,
             leg_watch: Mutex::default(),
         });
         // The first question makes the engine remember the pool, so that later ones never wait.
@@ -95,24 +99,26 @@ impl Watch {
         self.state.lock().expect("no holder panics")
     }
 
-    /// The state of the pool tells of its legs, too, from now on.
-    pub fn has_legs(&self, legs: PoolLegs) {
-        // Once for each pool.
-        let _ = self.legs.set(legs);
+    fn told_of_legs(&self) -> Option<Told> {
+        self.legs.as_ref().map(|legs| (legs.tell)())
     }
 
-    fn told_of_legs(&self) -> Option<Told> {
-        self.legs.get().map(|legs| (legs.tell)())
+    /// Why writes wait for the record of the pool's legs, if they do. Never waits for the pool.
+    pub fn why_writes_wait(&self) -> Option<Failure> {
+        let told = self.told_of_legs().filter(|told| told.do_writes_wait)?;
+        let first = told.advice.into_iter().next()?;
+        let message = format!("nothing was changed: {}", first.why);
+        Some(Failure::new(FailureKind::Unavailable, message).advise(first.what))
     }
 
     /// Whether the pool has legs on several heads.
     pub fn tells_of_legs(&self) -> bool {
-        self.legs.get().is_some()
+        self.legs.is_some()
     }
 
     /// Does what a person says about a leg. `None`: the pool has none on several heads.
     pub fn leg(&self, leg: &str, word: LegWord) -> Option<Result<Answer, Failure>> {
-        self.legs.get().map(|legs| (legs.perform)(leg, word))
+        self.legs.as_ref().map(|legs| (legs.perform)(leg, word))
     }
 
     /// What happened to the pool.
@@ -357,13 +363,20 @@ impl Watch {
     /// Tells what became worse or better, except suspensions, which [`Watch::tick`] sees at once. `told`: the new state
     /// with what is told of legs.
     fn report(&self, old: Option<&PoolStatus>, new: &PoolStatus, told: &PoolStatus) {
-        // What happens to legs is told by their record.
+        // What happens to legs is told by their record, by the names that people know.
         let is_of_leg = |news: &News| {
             let device = news.device.as_deref();
             let mut legs = told.legs.iter().flat_map(|legs| &legs.legs);
-            news.kind == "state" && legs.any(|leg| Some(leg.device.as_str()) == device)
+            news.kind == "state" && legs.any(|leg| Some(leg.name.as_str()) == device)
         };
-        let news = events::between(old, new);
+        let named = |status: &PoolStatus| {
+            let mut status = status.clone();
+            if let Some(legs) = &told.legs {
+                legs.name_devices(&mut status.devices);
+            }
+            status
+        };
+        let news = events::between(old.map(named).as_ref(), &named(new));
         for news in news.into_iter().filter(|news| !is_of_leg(news)) {
             self.journal.add(news);
         }

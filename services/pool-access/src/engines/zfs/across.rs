@@ -450,16 +450,13 @@ impl Side for AcrossSide {
         thread.expect("a thread");
     }
 
-    fn is_back(&self, disk: DiskId, is_given_up: bool) -> bool {
-        let Some(path) = self.across.own_path(disk) else {
-            return false;
-        };
-        if self.across.remotes.link(disk, &path).is_err() {
-            return false;
-        }
+    fn is_back(&self, disk: DiskId, is_given_up: bool) -> Result<(), String> {
+        let path = self.across.own_path(disk).ok_or("it is on another head")?;
+        let linked = self.across.remotes.link(disk, &path);
+        linked.map_err(|error| format!("give it its name: {error}"))?;
         if is_given_up {
             // Its lender finds out whether it can be opened.
-            return true;
+            return Ok(());
         }
         let numbers = self.zfs.0.numbers();
         let probed = probe(
@@ -468,12 +465,13 @@ impl Side for AcrossSide {
             numbers.leg(disk),
         );
         match probed {
-            Ok(()) => true,
             // Its lender has it, and gives it when it is claimed.
-            Err(ProbeFailure::Open(OpenFailure::InUse { .. })) => {
-                pool_legs::newest_roots(&path).is_some()
+            Err(ProbeFailure::Open(OpenFailure::InUse { .. }))
+                if pool_legs::newest_roots(&path).is_some() =>
+            {
+                Ok(())
             }
-            Err(_) => false,
+            other => other.map_err(|failure| failure.to_string()),
         }
     }
 

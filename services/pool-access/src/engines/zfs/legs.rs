@@ -345,12 +345,14 @@ impl Side for Watched {
         });
     }
 
-    fn is_back(&self, disk: DiskId, is_given_up: bool) -> bool {
-        let path = self.0.path(disk);
-        if is_given_up {
-            return path.is_ok_and(|path| device_bytes(path, self.0.leg(disk)).is_ok());
+    fn is_back(&self, disk: DiskId, is_given_up: bool) -> Result<(), String> {
+        let (path, leg) = (self.0.path(disk)?, self.0.leg(disk));
+        match is_given_up {
+            true => device_bytes(path, leg)
+                .map(|_| ())
+                .map_err(|error| error.to_string()),
+            false => probe(path, self.0.pool_number(), leg).map_err(|failure| failure.to_string()),
         }
-        path.is_ok_and(|path| probe(path, self.0.pool_number(), self.0.leg(disk)).is_ok())
     }
 
     fn newest_group(&self) -> Option<u64> {
