@@ -31,6 +31,7 @@ ELSEWHERE = {
     "pool export": "the end of a server, which proof.crash and the drills kill at any moment",
     "pool inspect-legs": "changes nothing: programs/bulkhead/tests/pair_of_legs.rs",
     "pool move": "heads are killed during moves in the drills",
+    "pool record-legs": "killed again and again, and said again: programs/bulkhead/tests/recorded_legs.rs",
     "pool-server": "killed by every round",
     "portal add": "lasts no longer than its server: programs/bulkhead/tests/portals.rs",
     "portal remove": "lasts no longer than its server: programs/bulkhead/tests/portals.rs",

@@ -80,6 +80,11 @@ fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
             pool,
             previous_owner_is_stopped,
         } => pool_access::take_over(common, &pool, previous_owner_is_stopped)?,
+        Plan::RecordLegs {
+            pool,
+            legs,
+            previous_owner_is_stopped,
+        } => pool_access::record_legs(common, &pool, &legs, previous_owner_is_stopped)?,
         Plan::Confirm { pool, said } => pool_access::legs::confirm(common, &pool, said)?,
     };
     out.answer(&answer)

@@ -19,6 +19,7 @@ mod leg_view;
 mod leg_words;
 pub mod legs;
 pub mod managed;
+mod on_record;
 pub mod open;
 pub mod patience;
 pub mod places;
@@ -29,3 +30,4 @@ pub mod stream;
 pub mod watch;
 
 pub use access::*;
+pub use on_record::record_legs;

@@ -238,6 +238,15 @@ pub enum Plan {
     },
     /// Show what legs of a head hold.
     Inspect(InspectArgs),
+    /// Put the disks of a pool of one head on record as legs.
+    RecordLegs {
+        /// Which.
+        pool: PoolName,
+        /// The configuration of legs.
+        legs: PathBuf,
+        /// The machine that used the pool last is switched off, or will never touch it again.
+        previous_owner_is_stopped: bool,
+    },
     /// Take the administrator's word that a pool may be opened though something newer may be lost by that.
     Confirm {
         /// Which.

@@ -38,6 +38,9 @@ pub enum PoolCommand {
         #[command(flatten)]
         said: Said,
     },
+    /// Make a pool of this head's disks one whose legs lie on several heads: its disks are put on record
+    #[command(after_help = RECORD_LEGS_EXAMPLES)]
+    RecordLegs(RecordLegsArgs),
     /// Show what legs of a head hold as a pool of its own, read-only, beside the pool that is served
     InspectLegs(InspectArgs),
     /// Hand a pool over to another head of the appliance; clients wait a moment and go on
@@ -66,6 +69,12 @@ const CONFIRM_EXAMPLES: &str = "Example:
 
 Without a word it shows what is missing, and how old the rest is. A word is about that state only, and about
 this head: the next start here, by hand or by Pacemaker, uses it up.";
+
+const RECORD_LEGS_EXAMPLES: &str = "Example:
+  bulkhead pool record-legs tank
+
+No server may have the pool, each of its groups is one disk, and every member has to answer. Afterwards the pool is opened
+with --legs only, and `pool attach` adds the legs of other heads. A command that was killed is said again.";
 
 const MOVE_EXAMPLES: &str = "Example:
   bulkhead pool move tank right
@@ -104,6 +113,19 @@ pub struct ImportArgs {
     previous_owner_is_stopped: bool,
 }
 
+/// `pool record-legs`
+#[derive(Debug, Args)]
+pub struct RecordLegsArgs {
+    /// The pool
+    pool: PoolName,
+    /// The configuration of legs, which names the disks of the pool
+    #[arg(long, value_name = "FILE", default_value = "/etc/bulkhead/legs.toml")]
+    legs: PathBuf,
+    /// The machine that used the pool last is switched off or will never touch it again
+    #[arg(long)]
+    previous_owner_is_stopped: bool,
+}
+
 impl PoolCommand {
     /// What to do.
     pub fn plan(self) -> Result<Plan, Failure> {
@@ -124,6 +146,7 @@ impl PoolCommand {
             Self::List => Ok(Plan::Discover),
             Self::Import(args) => Ok(args.plan()),
             Self::Confirm { pool, said } => Ok(Plan::Confirm { pool, said }),
+            Self::RecordLegs(args) => Ok(args.plan()),
             Self::InspectLegs(args) => Ok(Plan::Inspect(args)),
             Self::Move(args) => Ok(Plan::Move(args)),
             Self::Events(args) if args.follow => Ok(Plan::Follow(args.pool)),
@@ -159,6 +182,16 @@ impl CreateArgs {
             overwrite: self.overwrite_old_labels,
         };
         Ok(Plan::Create(create, self.legs))
+    }
+}
+
+impl RecordLegsArgs {
+    fn plan(self) -> Plan {
+        Plan::RecordLegs {
+            pool: self.pool,
+            legs: self.legs,
+            previous_owner_is_stopped: self.previous_owner_is_stopped,
+        }
     }
 }
 

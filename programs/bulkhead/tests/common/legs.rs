@@ -306,12 +306,50 @@ fn program(name: &str) -> PathBuf {
 impl Pair {
     /// With pool `tank` on a leg of each head, and an exported volume in it; `a` serves it.
     pub fn new(has_witness: bool) -> (Self, ServerProcess) {
-        Self::start(1, has_witness, false, true)
+        Self::founded(1, has_witness, false, true)
     }
 
     /// The same with a witness, and `b` has no leg yet.
     pub fn narrow() -> (Self, ServerProcess) {
-        Self::start(1, true, false, false)
+        Self::founded(1, true, false, false)
+    }
+
+    /// Two heads and a witness, with nothing on record: `a` serves the pool on its own disk alone, as a pool without legs.
+    pub fn plain() -> (Self, ServerProcess) {
+        let mut pair = Self::configured(1, true, false, true);
+        pair.a.machine.ok("pool create tank a");
+        let server = pair.a.machine.serve("");
+        pair.start();
+        pair.exports();
+        (pair, server)
+    }
+
+    /// Nobody was ever told of the pool, or of those named.
+    pub fn forget(&mut self, names: &[&str]) {
+        for name in names {
+            let folder = match *name {
+                "a" => self.a.machine.path("state/legs"),
+                "b" => self.b.machine.path("state/legs"),
+                _ => self.witness_file().with_file_name(""),
+            };
+            for file in ["77.legs", "77.known"] {
+                std::fs::remove_file(folder.join(file)).expect("it was told");
+            }
+        }
+        for process in [
+            &mut self.witness,
+            &mut self.a.leg_server,
+            &mut self.b.leg_server,
+        ] {
+            process.kill();
+        }
+        self.start();
+    }
+
+    fn start(&mut self) {
+        self.start_witness();
+        self.a.start_leg_server();
+        self.b.start_leg_server();
     }
 
     /// The configurations of both heads name the leg of `b`, and the leg-servers have read that.
@@ -331,20 +369,45 @@ impl Pair {
 
     /// The same with so many groups of a leg of each head.
     pub fn with_groups(groups: usize, has_witness: bool) -> (Self, ServerProcess) {
-        Self::start(groups, has_witness, false, true)
+        Self::founded(groups, has_witness, false, true)
     }
 
     /// The same without a witness, and the network between the heads can be cut.
     pub fn with_network() -> (Self, ServerProcess) {
-        Self::start(1, false, true, true)
+        Self::founded(1, false, true, true)
     }
 
-    fn start(
+    fn founded(
         groups: usize,
         has_witness: bool,
         has_network: bool,
         has_b: bool,
     ) -> (Self, ServerProcess) {
+        let mut pair = Self::configured(groups, has_witness, has_network, has_b);
+        pair.start();
+        let config = pair.a.config();
+        pair.a
+            .machine
+            .ok(&format!("pool create tank --legs {config}"));
+        let server = pair.a.serve("");
+        pair.exports();
+        // Two heads alone go on only after they have heard each other.
+        for head in [&pair.a, &pair.b] {
+            let heard = head.machine.path("state/legs/77.heard");
+            let must = pair.witness_folder.is_none();
+            super::eventually("each head has heard the other", || !must || heard.exists());
+        }
+        (pair, server)
+    }
+
+    fn exports(&self) {
+        self.a
+            .machine
+            .ok("volume create tank/v --size 32M --sparse");
+        self.a.machine.ok("nbd export tank/v --name v");
+    }
+
+    fn configured(groups: usize, has_witness: bool, has_network: bool, has_b: bool) -> Self {
         let [a, b, witness] = addresses();
         let mut pair = Self {
             network: Vec::new(),
@@ -356,25 +419,7 @@ impl Pair {
             acknowledged: 0,
         };
         pair.configure(groups, has_network, has_b);
-        pair.start_witness();
-        pair.a.start_leg_server();
-        pair.b.start_leg_server();
-        let config = pair.a.config();
-        pair.a
-            .machine
-            .ok(&format!("pool create tank --legs {config}"));
-        let server = pair.a.serve("");
-        pair.a
-            .machine
-            .ok("volume create tank/v --size 32M --sparse");
-        pair.a.machine.ok("nbd export tank/v --name v");
-        // Two heads alone go on only after they have heard each other.
-        for head in [&pair.a, &pair.b] {
-            let heard = head.machine.path("state/legs/77.heard");
-            let must = pair.witness_folder.is_none();
-            super::eventually("each head has heard the other", || !must || heard.exists());
-        }
-        (pair, server)
+        pair
     }
 
     fn configure(&mut self, groups: usize, has_network: bool, has_b: bool) {

@@ -1,0 +1,141 @@
+//! Pools without legs that become pools with legs.
+
+mod common;
+
+use common::legs::Pair;
+
+/// What `record-legs` says on `a`, and its exit code.
+fn records(pair: &Pair) -> (i32, String) {
+    let words = format!(
+        "pool record-legs tank --search . --legs {}",
+        pair.a.config()
+    );
+    let said = pair.a.machine.run(&words);
+    (said.code, said.out + &said.err)
+}
+
+fn is_recorded(pair: &Pair) {
+    let (code, said) = records(pair);
+    assert_eq!(code, 0, "{said}");
+}
+
+/// A pool of one head with data gets a leg on a second head, which then carries it alone. Nobody opens it past its record.
+#[test]
+fn a_pool_of_one_head_gets_legs_and_is_opened_by_its_record_only() {
+    let (mut pair, server) = Pair::plain();
+    let mut client = pair.a.client();
+    pair.write(&mut client, 40);
+    let (code, said) = records(&pair);
+    assert_eq!(code, 5, "{said}");
+    assert!(said.contains("is served here"), "{said}");
+    drop(client);
+    assert_eq!(server.stop(), 0);
+    // All have to know of it from the first moment.
+    pair.witness.kill();
+    let (code, said) = records(&pair);
+    assert_eq!(code, 8, "{said}");
+    assert!(said.contains("w does not answer"), "{said}");
+    pair.a.does("volume list --pool tank");
+    pair.start_witness();
+    is_recorded(&pair);
+    for words in [
+        "volume list --pool tank",
+        "pool-server tank --no-iscsi --no-nbd",
+    ] {
+        let said = pair.a.fails(words);
+        assert!(
+            said.contains("has legs on several heads"),
+            "{words}: {said}"
+        );
+    }
+    // A second head that reaches the same disk, as it did when the pool had no legs.
+    let shared = pair.a.machine.path("a");
+    let words = format!(
+        "pool-server tank --no-iscsi --no-nbd --search {}",
+        shared.display()
+    );
+    let said = pair.b.machine.run(&words);
+    assert!(
+        said.err.contains("has legs on several heads"),
+        "{}",
+        said.err
+    );
+    let server = pair.a.serve("");
+    let mut client = pair.a.client();
+    pair.check(&mut client);
+    let (own, new) = (pair.a.leg("a"), pair.b.leg("b"));
+    pair.a.machine.ok(&format!("pool attach tank {own} {new}"));
+    pair.a.await_current("b", true);
+    pair.write(&mut client, 20);
+    drop(client);
+    server.kill();
+    let (code, said) = records(&pair);
+    assert_eq!(code, 2, "it has two legs: {said}");
+    pair.a.leg_server.kill();
+    let server = pair.b.serve("--previous-owner-is-stopped");
+    pair.check(&mut pair.b.client());
+    assert_eq!(server.stop(), 0);
+}
+
+/// The command ended when the labels named the record and nobody was told of it, and when one member was not told. It is said again.
+#[test]
+fn a_record_that_was_not_finished_is_taken_up() {
+    let (mut pair, server) = Pair::plain();
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+    is_recorded(&pair);
+    pair.forget(&["a", "b", "w"]);
+    let said = pair.a.fails("volume list --pool tank");
+    assert!(said.contains("has legs on several heads"), "{said}");
+    let said = pair.a.refused("");
+    assert!(said.contains("no member knows the legs"), "{said}");
+    is_recorded(&pair);
+    for name in ["w", "b"] {
+        pair.forget(&[name]);
+        is_recorded(&pair);
+    }
+    is_recorded(&pair);
+    pair.await_witness_told();
+    // One member was not told, and the others went on without it.
+    pair.forget(&["w"]);
+    let server = pair.a.serve("");
+    pair.check(&mut pair.a.client());
+    assert_eq!(server.stop(), 0);
+    is_recorded(&pair);
+    pair.await_witness_told();
+    let (code, said) = records(&pair);
+    assert_eq!(code, 4, "{said}");
+    let server = pair.a.serve("");
+    pair.check(&mut pair.a.client());
+    assert_eq!(server.stop(), 0);
+}
+
+/// The command is killed again and again, each time a little later.
+#[test]
+fn a_command_that_is_killed_at_any_time_leaves_a_pool_that_it_takes_up() {
+    let (mut pair, server) = Pair::plain();
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+    let words = format!(
+        "pool record-legs tank --search . --legs {}",
+        pair.a.config()
+    );
+    for tenth in 1..=30 {
+        let mut child = pair.a.machine.command(&words).spawn().expect("it starts");
+        std::thread::sleep(std::time::Duration::from_millis(100 * tenth));
+        if child.try_wait().expect("a child of ours").is_some() {
+            break;
+        }
+        child.kill().expect("it runs");
+        child.wait().expect("a child of ours");
+    }
+    let (code, said) = records(&pair);
+    assert!(code == 0 || code == 4, "{said}");
+    let server = pair.a.serve("");
+    pair.check(&mut pair.a.client());
+    assert_eq!(server.stop(), 0);
+}
