@@ -416,6 +416,23 @@ pub struct ScanView {
     pub errors: u64,
 }
 
+impl PoolStatus {
+    /// Gives devices that are legs the names that people know.
+    pub fn name_legs(&mut self) {
+        fn name_in(legs: &LegsView, devices: &mut [DeviceView]) {
+            for device in devices {
+                if let Some(name) = legs.name_of(&device.name) {
+                    device.name = name.to_owned();
+                }
+                name_in(legs, &mut device.members);
+            }
+        }
+        if let Some(legs) = &self.legs {
+            name_in(legs, &mut self.devices);
+        }
+    }
+}
+
 impl ScanView {
     /// Progress in whole percent.
     pub fn percent(&self) -> u64 {
@@ -891,5 +908,40 @@ impl ServerStatus {
         let all = self.listeners.iter();
         all.map(|(name, places)| (name.as_str(), places.as_slice()))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::legs::LegView;
+
+    #[test]
+    fn devices_that_are_legs_have_the_names_of_legs() {
+        let device = |name: &str, members| DeviceView {
+            name: name.to_owned(),
+            members,
+            ..DeviceView::default()
+        };
+        let leg = LegView {
+            name: "a:/x".to_owned(),
+            device: "/run/legs/tank/11".to_owned(),
+            ..LegView::default()
+        };
+        let mut status = PoolStatus {
+            devices: vec![
+                device("mirror-0", vec![device(&leg.device, Vec::new())]),
+                device("/dev/cache", Vec::new()),
+            ],
+            legs: Some(LegsView {
+                legs: vec![leg],
+                ..LegsView::default()
+            }),
+            ..PoolStatus::default()
+        };
+        status.name_legs();
+        assert_eq!(status.devices[0].members[0].name, "a:/x");
+        assert_eq!(status.devices[0].name, "mirror-0");
+        assert_eq!(status.devices[1].name, "/dev/cache");
     }
 }

@@ -5,8 +5,6 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::answer::DeviceView;
-
 /// What a leg has.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -78,16 +76,6 @@ impl LegsView {
         let leg = self.legs.iter().find(|leg| leg.device == device)?;
         Some(&leg.name)
     }
-
-    /// Gives devices that are legs the names that people know.
-    pub fn name_devices(&self, devices: &mut [DeviceView]) {
-        for device in devices {
-            if let Some(name) = self.name_of(&device.name) {
-                device.name = name.to_owned();
-            }
-            self.name_devices(&mut device.members);
-        }
-    }
 }
 
 /// A leg.
@@ -141,35 +129,4 @@ pub struct LegMemberView {
     /// Why not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn devices_that_are_legs_have_the_names_of_legs() {
-        let view = LegsView {
-            legs: vec![LegView {
-                name: "a:/x".to_owned(),
-                device: "/run/legs/tank/11".to_owned(),
-                ..LegView::default()
-            }],
-            ..LegsView::default()
-        };
-        let device = |name: &str, members| DeviceView {
-            name: name.to_owned(),
-            members,
-            ..DeviceView::default()
-        };
-        let leg = device("/run/legs/tank/11", Vec::new());
-        let mut devices = [
-            device("mirror-0", vec![leg]),
-            device("/dev/cache", Vec::new()),
-        ];
-        view.name_devices(&mut devices);
-        assert_eq!(devices[0].members[0].name, "a:/x");
-        assert_eq!(devices[0].name, "mirror-0");
-        assert_eq!(devices[1].name, "/dev/cache");
-    }
 }

@@ -343,11 +343,9 @@ fn pool_status(pool: &PoolStatus) -> String {
     }
     let mut table = Table::new(&["DEVICE", "STATE", ">READ", ">WRITE", ">CKSUM", "NOTE"]);
     let mut role = "data";
-    let mut devices = pool.devices.clone();
-    if let Some(view) = &pool.legs {
-        view.name_devices(&mut devices);
-    }
-    for device in &devices {
+    let mut named = pool.clone();
+    named.name_legs();
+    for device in &named.devices {
         if device.role != role {
             role = &device.role;
             let heading = role.to_owned();

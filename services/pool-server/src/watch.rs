@@ -370,10 +370,11 @@ impl Watch {
             news.kind == "state" && legs.any(|leg| Some(leg.name.as_str()) == device)
         };
         let named = |status: &PoolStatus| {
-            let mut status = status.clone();
-            if let Some(legs) = &told.legs {
-                legs.name_devices(&mut status.devices);
-            }
+            let mut status = PoolStatus {
+                legs: told.legs.clone(),
+                ..status.clone()
+            };
+            status.name_legs();
             status
         };
         let news = events::between(old.map(named).as_ref(), &named(new));
