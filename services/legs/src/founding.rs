@@ -29,17 +29,6 @@ pub trait Names {
     fn pool(&self, number: u64) -> String;
 }
 
-/// What a disk may carry.
-#[derive(Clone, Copy)]
-enum Carried {
-    /// Nothing.
-    Nothing,
-    /// What is to be kept, and no leg by somebody's record.
-    Pool,
-    /// Anything, which will be lost.
-    Anything,
-}
-
 /// A pool that is being made.
 pub struct Founding {
     config: Config,
@@ -110,10 +99,7 @@ impl Founding {
         let mut founding = Self::connect(config, network, boot, names)?;
         founding.compare(&heads, configuration)?;
         founding.ask_what_is_known(boot, false)?;
-        founding.look(match may_overwrite {
-            true => Carried::Anything,
-            false => Carried::Nothing,
-        })?;
+        founding.look(may_overwrite)?;
         let granted = founding.claim()?;
         Ok((founding, granted))
     }
@@ -123,7 +109,7 @@ impl Founding {
     ///
     /// # Errors
     ///
-    /// A member cannot be reached or knows another pool, or a disk is in use, not lent, or a leg of another pool.
+    /// A member cannot be reached or knows another pool, or a disk is in use or not lent.
     pub fn begin_again(
         config: Config,
         network: Network,
@@ -136,7 +122,8 @@ impl Founding {
         founding.compare(&heads, configuration)?;
         founding.told = founding.ask_what_is_known(boot, is_labelled)?;
         if !founding.is_taken_up() {
-            founding.look(Carried::Pool)?;
+            // What they carry is kept, and its labels say that it has no other record.
+            founding.look(true)?;
             founding.claim()?;
         }
         Ok(founding)
@@ -338,9 +325,8 @@ impl Founding {
         )
     }
 
-    /// Looks at all disks, which may carry what `carried` lets them. The epoch of the new pool is greater than each that claimed one of
-    /// them.
-    fn look(&mut self, carried: Carried) -> Result<(), Failure> {
+    /// Looks at all disks, which may carry something or not. The epoch of the new pool is greater than each that claimed one of them.
+    fn look(&mut self, may_carry: bool) -> Result<(), Failure> {
         let seen = self.looks(self.disks())?;
         let taken: Vec<String> = seen.iter().filter_map(|one| self.taken(one)).collect();
         if !taken.is_empty() {
@@ -349,14 +335,8 @@ impl Founding {
                 taken.join("; ")
             )));
         }
-        let counts = |one: &&Looked| match carried {
-            Carried::Nothing => true,
-            Carried::Pool => one.pool.is_some(),
-            Carried::Anything => false,
-        };
-        let carry = seen.iter().filter(counts);
-        let carry: Vec<String> = carry.filter_map(|one| self.carried(one)).collect();
-        if !carry.is_empty() {
+        let carry: Vec<String> = seen.iter().filter_map(|one| self.carried(one)).collect();
+        if !carry.is_empty() && !may_carry {
             return Err(Failure::Overwrites(format!(
                 "nothing was changed, because what is on disks would be lost: {}",
                 carry.join("; ")
