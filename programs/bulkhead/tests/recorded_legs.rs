@@ -139,3 +139,47 @@ fn a_command_that_is_killed_at_any_time_leaves_a_pool_that_it_takes_up() {
     pair.check(&mut pair.a.client());
     assert_eq!(server.stop(), 0);
 }
+
+/// Members change by another record: the pool goes on without its record on one head, and gets one that the new members remember.
+#[test]
+fn two_heads_get_a_witness_by_another_record() {
+    let (mut pair, server) = Pair::new(false);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+    pair.a.leg_server.kill();
+    pair.b.leg_server.kill();
+    pair.a
+        .does("pool confirm tank --forget-legs --missing-devices-are-not-newer");
+    let server = pair.a.machine.serve("--search .");
+    let status = pair.a.machine.ok("pool status tank --json").json();
+    let legs = status["devices"][0]["members"]
+        .as_array()
+        .expect("a mirror");
+    let gone = legs.iter().find(|leg| leg["state"] != "ONLINE");
+    let gone = gone.expect("it is not here")["name"]
+        .as_str()
+        .expect("a name");
+    pair.a.machine.ok(&format!("pool detach tank {gone}"));
+    pair.add_witness("78");
+    assert_eq!(server.stop(), 0);
+    is_recorded(&pair);
+    let server = pair.a.serve("");
+    let (own, new) = (pair.a.leg("a"), pair.b.leg("b"));
+    let words = format!("pool attach tank {own} {new}");
+    pair.a.machine.refused(&words, 6, "carries");
+    pair.a
+        .machine
+        .ok(&format!("{words} --overwrite-old-labels"));
+    pair.a.await_current("b", true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    drop(client);
+    // Without the other head, and without a word: the witness is enough.
+    pair.b.leg_server.kill();
+    assert_eq!(server.stop(), 0);
+    let server = pair.a.serve("");
+    pair.check(&mut pair.a.client());
+    assert_eq!(server.stop(), 0);
+}

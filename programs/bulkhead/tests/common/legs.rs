@@ -324,6 +324,20 @@ impl Pair {
         (pair, server)
     }
 
+    /// The configurations of both heads name a witness, and the pool by another number. Everybody is started anew.
+    pub fn add_witness(&mut self, number: &str) {
+        self.witness_folder = Some(tempfile::tempdir().expect("a folder"));
+        let entry = self.witness_entry();
+        for head in [&self.a, &self.b] {
+            let path = head.config();
+            let text = std::fs::read_to_string(&path).expect("written");
+            let text = text.replace("[pools.tank]", &format!("{entry}[pools.tank]"));
+            let text = text.replace("guid = 77", &format!("guid = {number}"));
+            std::fs::write(&path, text).expect("written");
+        }
+        self.restart();
+    }
+
     /// Nobody was ever told of the pool, or of those named.
     pub fn forget(&mut self, names: &[&str]) {
         for name in names {
@@ -336,6 +350,10 @@ impl Pair {
                 std::fs::remove_file(folder.join(file)).expect("it was told");
             }
         }
+        self.restart();
+    }
+
+    fn restart(&mut self) {
         for process in [
             &mut self.witness,
             &mut self.a.leg_server,
@@ -438,16 +456,7 @@ impl Pair {
         };
         let mut members = member(&self.a, 1) + &member(&self.b, 2);
         if self.witness_folder.is_some() {
-            let said = self
-                .witness_command(&["identity"])
-                .output()
-                .expect("it runs");
-            let identity = String::from_utf8(said.stdout).expect("text");
-            members += &format!(
-                "[members.w]\nnumber = 3\nkind = \"witness\"\nmembers = [\"{}\"]\nfingerprint = \"{}\"\n",
-                self.witness_address,
-                identity.trim()
-            );
+            members += &self.witness_entry();
         }
         let leg = |head: &Head, number: usize, disk: usize| {
             let path = head.machine.path(&disk_name(head.name, number));
@@ -484,6 +493,20 @@ impl Pair {
             std::fs::write(head.machine.path("legs.toml"), text).expect("written");
         }
         self.network = network;
+    }
+
+    /// What the configurations say of the witness.
+    fn witness_entry(&self) -> String {
+        let said = self
+            .witness_command(&["identity"])
+            .output()
+            .expect("it runs");
+        let identity = String::from_utf8(said.stdout).expect("text");
+        format!(
+            "[members.w]\nnumber = 3\nkind = \"witness\"\nmembers = [\"{}\"]\nfingerprint = \"{}\"\n",
+            self.witness_address,
+            identity.trim()
+        )
     }
 
     /// Cuts the network between the heads, or heals it.
