@@ -19,17 +19,26 @@ fn is_recorded(pair: &Pair) {
     assert_eq!(code, 0, "{said}");
 }
 
-/// A pool of one head with data gets a leg on a second head, which then carries it alone. Nobody opens it past its record.
+/// A mirror on one head with data gets a leg on a second head, which then carries it alone. Nobody opens it past its record.
 #[test]
 fn a_pool_of_one_head_gets_legs_and_is_opened_by_its_record_only() {
-    let (mut pair, server) = Pair::plain();
+    let (mut pair, mut server) = Pair::plain();
     let mut client = pair.a.client();
     pair.write(&mut client, 40);
+    pair.a.machine.add_disk("spare", 128 << 20);
+    pair.a.machine.ok("pool attach tank a spare");
     let (code, said) = records(&pair);
     assert_eq!(code, 5, "{said}");
     assert!(said.contains("is served here"), "{said}");
     drop(client);
-    assert_eq!(server.stop(), 0);
+    pair.a.machine.ok("pool export tank");
+    assert_eq!(server.wait(), 0);
+    let (code, said) = records(&pair);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("has a mirror"), "{said}");
+    let spare = pair.a.machine.path("spare");
+    pair.a
+        .does(&format!("pool detach tank {}", spare.display()));
     // All have to know of it from the first moment.
     pair.witness.kill();
     let (code, said) = records(&pair);
@@ -60,7 +69,7 @@ fn a_pool_of_one_head_gets_legs_and_is_opened_by_its_record_only() {
         "{}",
         said.err
     );
-    let server = pair.a.serve("");
+    server = pair.a.serve("");
     let mut client = pair.a.client();
     pair.check(&mut client);
     let (own, new) = (pair.a.leg("a"), pair.b.leg("b"));
