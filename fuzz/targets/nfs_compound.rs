@@ -47,6 +47,7 @@ fn call(service: &Service, compound: &[u8]) -> Vec<u8> {
     };
     let caller = Caller {
         credential: &credential,
+        transaction: 0,
         connection: 1,
         from: Source::LOCAL,
         now_ms: 0,

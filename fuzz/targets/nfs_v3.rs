@@ -25,8 +25,9 @@ fuzz_target!(|input: &[u8]| {
         gid: 0,
         groups: Vec::new(),
     };
-    let caller = Caller {
+    let caller = |transaction| Caller {
         credential: &credential,
+        transaction,
         connection: 1,
         from: Source::LOCAL,
         now_ms: 0,
@@ -34,7 +35,7 @@ fuzz_target!(|input: &[u8]| {
     let mut path = Writer::new();
     path.opaque(b"/");
     let mut mounted = Writer::new();
-    v3::mount(&service, 1, path.bytes(), &caller, &mut mounted).expect("an answer");
+    v3::mount(&service, 1, path.bytes(), &caller(0), &mut mounted).expect("an answer");
     let root = Reader::new(&mounted.bytes()[4..])
         .opaque(64)
         .expect("a handle")
@@ -53,16 +54,8 @@ fuzz_target!(|input: &[u8]| {
         rest = &behind[length..];
         let (number, arguments) = ((what & 0x3f).into(), arguments.into_bytes());
         let call = |out: &mut Writer| match what & MOUNT {
-            0 => v3::execute(
-                &service,
-                &memory,
-                number,
-                transaction,
-                &arguments,
-                &caller,
-                out,
-            ),
-            _ => v3::mount(&service, number, &arguments, &caller, out),
+            0 => v3::execute(&service, &memory, number, &arguments, &caller(transaction), out),
+            _ => v3::mount(&service, number, &arguments, &caller(transaction), out),
         };
         let (mut first, mut again) = (Writer::new(), Writer::new());
         let answered = call(&mut first);

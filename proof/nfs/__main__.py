@@ -27,6 +27,8 @@ LEASE_SECONDS = 12
 BUILD_SECONDS = 900
 JUDGE_SECONDS = 900
 
+MINORS = (0, 1, 2)
+
 NO_DELEGATIONS = "there are no delegations"
 KNOWN = [(re.compile(r"DELEG\d+"), NO_DELEGATIONS)]
 """Codes of tests that fail, and why. A failure without a reason here fails the run."""
@@ -42,7 +44,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--pool", action="store_true", help="against the server of a pool, of which $BULKHEAD or the release build is the program")
     parser.add_argument("--pynfs", type=Path, default=os.environ.get("PYNFS"), help="a built checkout of pynfs (PYNFS)")
     parser.add_argument("--python", default=os.environ.get("PYNFS_PYTHON", "python3"), help="a Python below 3.13 with ply")
-    parser.add_argument("--minor", type=int, choices=(1, 2), action="append", help="minor version; both if nothing is said")
+    parser.add_argument("--minor", type=int, choices=MINORS, action="append", help="minor version; all if nothing is said")
     parser.add_argument("tests", nargs="*", default=["all"], help="flags or codes of pynfs's tests")
     return parser.parse_args(argv)
 
@@ -85,7 +87,7 @@ def _why_known(code: str, minor: int, is_pool: bool) -> str | None:
 def _judge(arguments: argparse.Namespace, minor: int, scratch: Path) -> tuple[int, int, int]:
     """Passed tests, failures with a reason, failures without one."""
     results = scratch / f"minor-{minor}.json"
-    program = arguments.pynfs / "nfs4.1/testserver.py"
+    program = arguments.pynfs / ("nfs4.1" if minor else "nfs4.0") / "testserver.py"
     with _pool(scratch / f"pool-{minor}") if arguments.pool else _memory() as path:
         command = [arguments.python, program, f"{ADDRESS}:{path}", f"--minorversion={minor}", "--maketree", f"--json={results}"]
         outcome = run([*command, *arguments.tests], JUDGE_SECONDS, env={"PYTHONPATH": str(arguments.pynfs)})
@@ -113,7 +115,7 @@ def main(argv: list[str]) -> int:
         print("skipped: pynfs is not here. Clone and build it (python3 setup.py build), then say PYNFS=FOLDER")
         return 0
     with runtime.scratch("nfs") as scratch:
-        counts = [_judge(arguments, minor, scratch) for minor in arguments.minor or (1, 2)]
+        counts = [_judge(arguments, minor, scratch) for minor in arguments.minor or MINORS]
     passed, known, wrong = (sum(column) for column in zip(*counts, strict=True))
     print(f"pynfs: {passed} passed, {known} failed for a known reason, {wrong} wrong")
     return 1 if wrong or not passed else 0

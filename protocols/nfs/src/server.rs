@@ -25,7 +25,7 @@ use crate::xdr::{Reader, Writer};
 
 /// The program number of NFS.
 const PROGRAM: u32 = 100_003;
-/// The version with sessions.
+/// The version with compounds.
 const VERSION: u32 = 4;
 const NULL: u32 = 0;
 const COMPOUND: u32 = 1;
@@ -408,10 +408,10 @@ impl Shared {
         caller: &Caller<'_>,
         out: &mut Writer,
     ) -> Result<Used, Unanswered> {
-        let (number, service, xid) = (call.procedure, &self.service, call.transaction);
+        let (number, service) = (call.procedure, &self.service);
         match (call.program, call.version) {
             (v3::MOUNT_PROGRAM, _) => v3::mount(service, number, arguments, caller, out),
-            (_, v3::VERSION) => v3::execute(service, &self.v3, number, xid, arguments, caller, out),
+            (_, v3::VERSION) => v3::execute(service, &self.v3, number, arguments, caller, out),
             _ if number == NULL => Ok(Used::default()),
             _ => service.compound(arguments, caller, out),
         }
@@ -676,6 +676,7 @@ impl Session<'_> {
     fn caller<'c>(&self, call: &'c Call) -> Caller<'c> {
         Caller {
             credential: &call.credential,
+            transaction: call.transaction,
             connection: self.connection.id,
             from: self.from,
             now_ms: self.shared.now_ms(),
@@ -706,6 +707,7 @@ impl Session<'_> {
             if change.begin() {
                 let caller = Caller {
                     credential: &call.credential,
+                    transaction: call.transaction,
                     connection: connection.id,
                     from,
                     now_ms: shared.now_ms(),

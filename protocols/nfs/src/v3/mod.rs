@@ -12,7 +12,6 @@ mod names;
 mod tests;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use file_system::{Done, FileError, FileSystem, Handle, Identity, Node, Receipt};
@@ -232,7 +231,7 @@ pub fn takes_long(number: u32, arguments: &[u8]) -> Option<u32> {
     }
 }
 
-/// Appends the result of a procedure of NFS to `out`. `transaction` is the number that the client gave the call.
+/// Appends the result of a procedure of NFS to `out`.
 ///
 /// # Errors
 ///
@@ -241,7 +240,6 @@ pub fn execute(
     service: &Service,
     memory: &Memory,
     number: u32,
-    transaction: u32,
     arguments: &[u8],
     caller: &Caller<'_>,
     out: &mut Writer,
@@ -250,7 +248,7 @@ pub fn execute(
         return Ok(Used::default());
     }
     let start = out.len();
-    let once = is_once(number).then(|| key(number, transaction, arguments, caller));
+    let once = is_once(number).then(|| key(number, arguments, caller));
     if let Some(key) = once {
         match memory.answers().begin(key) {
             Seen::Never => {}
@@ -270,7 +268,7 @@ pub fn execute(
         entered: 0,
         receipt: once
             .filter(|_| changes_names)
-            .map(|key| receipt(key, transaction, caller)),
+            .map(|key| caller.receipt(key, 0)),
     };
     out.u32(Status::OK.0);
     let executed = call.execute(number, &mut Reader::new(arguments), out);
@@ -326,28 +324,12 @@ pub const fn is_mount_procedure(number: u32) -> bool {
     number <= mount::EXPORT
 }
 
-fn key(number: u32, transaction: u32, arguments: &[u8], caller: &Caller<'_>) -> u64 {
+fn key(number: u32, arguments: &[u8], caller: &Caller<'_>) -> u64 {
     let mut hasher = DefaultHasher::new();
     let told_apart = &arguments[..arguments.len().min(FINGERPRINT_BYTES)];
-    (number, transaction, told_apart, arguments.len()).hash(&mut hasher);
+    (number, caller.transaction, told_apart, arguments.len()).hash(&mut hasher);
     (caller.credential, caller.from.address).hash(&mut hasher);
     hasher.finish()
-}
-
-/// What a change of names keeps, so that a later server knows that it was made.
-fn receipt(key: u64, transaction: u32, caller: &Caller<'_>) -> Receipt {
-    let address = match caller.from.address {
-        IpAddr::V4(address) => address.to_ipv6_mapped(),
-        IpAddr::V6(address) => address,
-    };
-    let mut place = [0; 20];
-    place[..16].copy_from_slice(&address.octets());
-    place[16..].copy_from_slice(&transaction.to_be_bytes());
-    Receipt {
-        place,
-        number: key as u32,
-        step: 0,
-    }
 }
 
 impl Call<'_> {

@@ -55,6 +55,7 @@ impl Client {
         };
         let caller = Caller {
             credential: &credential,
+            transaction: self.transaction,
             connection: 1,
             from: Source::LOCAL,
             now_ms: 0,
@@ -62,18 +63,14 @@ impl Client {
         let mut out = Writer::new();
         let answered = match of_mount {
             true => mount(&self.service, number, arguments, &caller, &mut out),
-            false => {
-                let transaction = self.transaction;
-                execute(
-                    &self.service,
-                    &self.memory,
-                    number,
-                    transaction,
-                    arguments,
-                    &caller,
-                    &mut out,
-                )
-            }
+            false => execute(
+                &self.service,
+                &self.memory,
+                number,
+                arguments,
+                &caller,
+                &mut out,
+            ),
         };
         answered.expect("an answer");
         out.into_bytes()
@@ -373,22 +370,22 @@ fn every_cut_of_a_call_is_malformed_or_answered() {
     let client = Client::new(EVERYTHING);
     let home = client.mount("/tank/home").expect("it is shared");
     let credential = Credential::Nobody;
-    let caller = Caller {
-        credential: &credential,
-        connection: 1,
-        from: Source::LOCAL,
-        now_ms: 0,
-    };
     let whole = write(&home, 1 << 63, 2, &[1; 64]);
     for number in 0..=procedure::COMMIT {
         for length in 0..whole.len() {
+            let caller = Caller {
+                credential: &credential,
+                transaction: length as u32,
+                connection: 1,
+                from: Source::LOCAL,
+                now_ms: 0,
+            };
             let mut out = Writer::new();
             let cut = &whole.bytes()[..length];
             let executed = execute(
                 &client.service,
                 &client.memory,
                 number,
-                length as u32,
                 cut,
                 &caller,
                 &mut out,

@@ -10,7 +10,7 @@ use crate::xdr::{Malformed, Reader, Writer};
 /// Words of a bitmap that are kept. Later ones say nothing that is known here.
 const WORDS: usize = 3;
 /// Words that a peer may send.
-const WORDS_MAX: usize = 16;
+const WORDS_MAX: usize = 64;
 /// Bytes of attributes that a peer may send.
 const VALUES_BYTES_MAX: usize = 64 << 10;
 /// Bytes of the name of an owner.
@@ -25,6 +25,8 @@ const OWNER: u32 = 36;
 const OWNER_GROUP: u32 = 37;
 const TIME_ACCESS_SET: u32 = 48;
 const TIME_MODIFY_SET: u32 = 54;
+/// `suppattr_exclcreat`, from NFS 4.1 on.
+const SUPPORTED_BY_EXCLUSIVE: u32 = 75;
 
 /// What can be read.
 const READABLE: &[u32] = &[
@@ -72,7 +74,7 @@ const READABLE: &[u32] = &[
     52,
     53,
     55,
-    75,
+    SUPPORTED_BY_EXCLUSIVE,
     77,
     79,
     82,
@@ -144,6 +146,10 @@ impl Bitmap {
         self.words[bit as usize / 32] |= 1 << (bit % 32);
     }
 
+    fn remove(&mut self, bit: u32) {
+        self.words[bit as usize / 32] &= !(1 << (bit % 32));
+    }
+
     fn bits(&self) -> impl Iterator<Item = u32> + '_ {
         (0..WORDS as u32 * 32).filter(|bit| self.has(*bit))
     }
@@ -174,8 +180,11 @@ fn supported(minor: u32) -> Bitmap {
     }
     if minor < 2 {
         for bit in MINOR_2 {
-            bitmap.words[*bit as usize / 32] &= !(1 << (bit % 32));
+            bitmap.remove(*bit);
         }
+    }
+    if minor < 1 {
+        bitmap.remove(SUPPORTED_BY_EXCLUSIVE);
     }
     bitmap
 }
@@ -270,7 +279,7 @@ fn write_value(values: &mut Writer, bit: u32, source: &Source<'_>, supported: &B
         ),
         52 => write_time(values, attributes.changed),
         53 => write_time(values, attributes.modified),
-        75 => Bitmap::of(EXCLUSIVE).write(values),
+        SUPPORTED_BY_EXCLUSIVE => Bitmap::of(EXCLUSIVE).write(values),
         77 => values.u32(4096),
         _ => {}
     }
@@ -390,6 +399,9 @@ impl Unread<'_> {
 fn read_owner(reader: &mut Reader<'_>) -> Result<u32, Status> {
     let text = reader.opaque(OWNER_BYTES_MAX)?;
     let text = std::str::from_utf8(text).map_err(|_| Status::INVAL)?;
+    if text.is_empty() {
+        return Err(Status::INVAL);
+    }
     text.parse().map_err(|_| Status::BADOWNER)
 }
 

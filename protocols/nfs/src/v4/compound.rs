@@ -1,7 +1,8 @@
-//! A compound: its operations one after the other, until one fails (RFC 8881, 2.10 and 16.2).
+//! A compound: its operations one after the other, until one fails (RFC 8881, 2.10 and 16.2; RFC 7530, 15.2).
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
@@ -11,26 +12,31 @@ use file_system::{
 
 use super::attributes::{self, Bitmap};
 use super::grace::{ClientRecord, Holders};
+use super::kinds::{
+    CHANGE_BYTES_MAX, changes, changes_files, error_without_sessions, gives_or_takes, has_body,
+    may_be_repeated, needs_no_session,
+};
 use super::numbers::{Status, op};
 use super::opens::StateId;
 use super::state::{Channel, MESSAGE_BYTES_MAX, OPERATIONS_MAX, Sequence, Sequenced, State};
+use super::without_sessions::Taken;
 use crate::exports::{Exports, Place, Source};
 use crate::rpc::Credential;
 use crate::sharenfs::Access;
 use crate::xdr::{Malformed, Reader, Writer};
 
 /// Bytes of a handle that the protocol allows.
-const HANDLE_BYTES_MAX: usize = 128;
+pub(super) const HANDLE_BYTES_MAX: usize = 128;
 /// Bytes of a call that tell it from others. What follows is mostly what is written.
 const FINGERPRINT_BYTES: usize = 1024;
 /// Bytes of a compound's tag.
-const TAG_BYTES_MAX: usize = 1024;
+pub(super) const TAG_BYTES_MAX: usize = 1024;
 /// Bytes of an answer's RPC header.
 const REPLY_HEADER_BYTES: usize = 24;
-/// Bytes of the answer to an operation that changes something.
-const CHANGE_BYTES_MAX: usize = 80;
 /// Highest minor version.
 const MINOR_MAX: u32 = 2;
+/// The last operation of NFS 4.0.
+const LAST_WITHOUT_SESSIONS: u32 = op::RELEASE_LOCKOWNER;
 /// Who `AUTH_NONE` is.
 const NOBODY: u32 = 65_534;
 
@@ -76,12 +82,32 @@ impl From<FileError> for Status {
 pub struct Caller<'a> {
     /// Who calls.
     pub credential: &'a Credential,
+    /// The number that the client gave the call.
+    pub transaction: u32,
     /// The connection it came by; a number that is never used again.
     pub connection: u64,
     /// Where it comes from.
     pub from: Source,
     /// Milliseconds since the server started.
     pub now_ms: u64,
+}
+
+impl Caller<'_> {
+    /// What a change of names keeps that no session tells apart, so that it is known when it is asked again: also to a later server.
+    pub(crate) fn receipt(&self, fingerprint: u64, step: u32) -> Receipt {
+        let address = match self.from.address {
+            IpAddr::V4(address) => address.to_ipv6_mapped(),
+            IpAddr::V6(address) => address,
+        };
+        let mut place = [0; 20];
+        place[..16].copy_from_slice(&address.octets());
+        place[16..].copy_from_slice(&self.transaction.to_be_bytes());
+        Receipt {
+            place,
+            number: fingerprint as u32,
+            step,
+        }
+    }
 }
 
 /// How a server presents itself.
@@ -120,7 +146,7 @@ pub struct Used {
     pub export: Option<Arc<str>>,
 }
 
-/// NFS 4.1 and 4.2 for what is shared.
+/// NFS 4 for what is shared.
 pub struct Service {
     exports: RwLock<Arc<Exports>>,
     pub(super) presentation: Presentation,
@@ -176,7 +202,7 @@ impl Service {
         let mut kept = self.kept.lock().expect("no holder panics");
         let (version, holders) = {
             let mut state = self.state();
-            (state.holders_version(now_ms), state.holders())
+            (state.holders_version(now_ms), state.holders(now_ms))
         };
         if kept.0 != holders {
             if !self.record.keep(&holders) {
@@ -254,7 +280,7 @@ impl Service {
         let minor = reader.u32()?;
         let count = reader.u32()?;
         let mut answer = Answer::new(tag, out);
-        if minor == 0 || minor > MINOR_MAX {
+        if minor > MINOR_MAX {
             answer.end(Status::MINOR_VERS_MISMATCH);
             return Ok(Used::default());
         }
@@ -265,8 +291,12 @@ impl Service {
         if count > OPERATIONS_MAX {
             // A session would have said so; without one there is no use for many.
             let first = reader.u32()?;
-            answer.fail(first, Status::TOO_MANY_OPS);
-            answer.end(Status::TOO_MANY_OPS);
+            let status = match minor {
+                0 => Status::RESOURCE,
+                _ => Status::TOO_MANY_OPS,
+            };
+            answer.fail(first, status);
+            answer.end(status);
             return Ok(Used::default());
         }
         let mut hasher = DefaultHasher::new();
@@ -288,6 +318,7 @@ impl Service {
             request_bytes: arguments.len(),
             fingerprint: hasher.finish(),
             client: 0,
+            taken: None,
             sequence: None,
             index: 0,
             resumed: None,
@@ -394,139 +425,20 @@ pub(super) struct Call<'a> {
     pub(super) minor: u32,
     count: u32,
     request_bytes: usize,
-    fingerprint: u64,
+    pub(super) fingerprint: u64,
+    /// Of the session; without sessions of what the operation names.
     pub(super) client: u64,
+    /// The turn of an owner that the operation is.
+    pub(super) taken: Option<Taken>,
     sequence: Option<(Sequence, Channel)>,
     /// Which operation is under way.
-    index: u32,
+    pub(super) index: u32,
     /// The call was executed by an earlier server, up to its last change: it had no answer, and has its answer now.
     resumed: Option<Receipt>,
     pub(super) current: Option<Place>,
     pub(super) saved: Option<Place>,
     pub(super) stateid: Option<StateId>,
     pub(super) saved_stateid: Option<StateId>,
-}
-
-/// Operations that make or end a session, and so stand alone where no session is used.
-const fn needs_no_session(operation: u32) -> bool {
-    matches!(
-        operation,
-        op::EXCHANGE_ID
-            | op::CREATE_SESSION
-            | op::DESTROY_SESSION
-            | op::BIND_CONN_TO_SESSION
-            | op::DESTROY_CLIENTID
-    )
-}
-
-/// Operations of a call that is repeated to another server: they need no client, and change only what was changed already.
-const fn may_be_repeated(operation: u32) -> bool {
-    matches!(
-        operation,
-        op::PUTFH
-            | op::PUTROOTFH
-            | op::SAVEFH
-            | op::RESTOREFH
-            | op::GETFH
-            | op::LOOKUP
-            | op::LOOKUPP
-            | op::GETATTR
-            | op::ACCESS
-            | op::CREATE
-            | op::REMOVE
-            | op::RENAME
-            | op::LINK
-    )
-}
-
-/// Operations that change something. Their answers have less than [`CHANGE_BYTES_MAX`] bytes.
-const fn changes(operation: u32) -> bool {
-    matches!(
-        operation,
-        op::CREATE
-            | op::REMOVE
-            | op::RENAME
-            | op::LINK
-            | op::SETATTR
-            | op::OPEN
-            | op::OPEN_DOWNGRADE
-            | op::CLOSE
-            | op::LOCK
-            | op::LOCKU
-            | op::WRITE
-            | op::COPY
-            | op::CLONE
-            | op::ALLOCATE
-            | op::DEALLOCATE
-            | op::SETXATTR
-            | op::REMOVEXATTR
-    )
-}
-
-/// Operations that only change a file system, and so are refused by one that is shared read-only.
-const fn changes_files(operation: u32) -> bool {
-    changes(operation)
-        && !matches!(
-            operation,
-            op::OPEN | op::OPEN_DOWNGRADE | op::CLOSE | op::LOCK | op::LOCKU
-        )
-}
-
-/// Operations that tell somebody that something is his, or take it from a client whose lease is over.
-const fn gives_or_takes(operation: u32) -> bool {
-    matches!(
-        operation,
-        op::OPEN | op::LOCK | op::LOCKT | op::RECLAIM_COMPLETE
-    )
-}
-
-/// Bytes of a read from which on others do not wait for it: the disks, and copies, take longer than to hand it to somebody else.
-const LONG_READ_BYTES: u32 = 64 << 10;
-
-/// Whether a compound, as far as a look at its beginning tells, takes so long that others should not wait for it: the bytes of its answer
-/// beside those that every answer has.
-pub fn takes_long(arguments: &[u8]) -> Option<u32> {
-    looks_like_waiting(&mut Reader::new(arguments)).unwrap_or(None)
-}
-
-fn looks_like_waiting(reader: &mut Reader<'_>) -> Result<Option<u32>, Malformed> {
-    const WITHOUT_PAYLOAD: Option<u32> = Some(0);
-    const SESSION_AND_SLOT_BYTES: usize = 32;
-    const STATEID_BYTES: usize = 16;
-    reader.opaque(TAG_BYTES_MAX)?;
-    reader.u32()?;
-    for _ in 0..reader.count(OPERATIONS_MAX as usize)? {
-        match reader.u32()? {
-            op::SEQUENCE => drop(reader.fixed(SESSION_AND_SLOT_BYTES)?),
-            op::PUTFH => drop(reader.opaque(HANDLE_BYTES_MAX)?),
-            op::PUTROOTFH | op::SAVEFH | op::RESTOREFH => {}
-            op::LOOKUP => drop(reader.opaque(MESSAGE_BYTES_MAX as usize)?),
-            op::WRITE => {
-                reader.fixed(STATEID_BYTES)?;
-                reader.u64()?;
-                let is_stable = reader.u32()? != 0;
-                return Ok(WITHOUT_PAYLOAD.filter(|_| is_stable));
-            }
-            op::READ => {
-                reader.fixed(STATEID_BYTES)?;
-                reader.u64()?;
-                let bytes = reader.u32()?.min(MESSAGE_BYTES_MAX);
-                return Ok(Some(bytes).filter(|bytes| *bytes >= LONG_READ_BYTES));
-            }
-            op::OPEN => {
-                for _ in 0..3 {
-                    reader.u32()?;
-                }
-                reader.u64()?;
-                reader.opaque(MESSAGE_BYTES_MAX as usize)?;
-                let makes = reader.u32()? != 0;
-                return Ok(WITHOUT_PAYLOAD.filter(|_| makes));
-            }
-            op::COMMIT => return Ok(WITHOUT_PAYLOAD),
-            other => return Ok(WITHOUT_PAYLOAD.filter(|_| changes_files(other))),
-        }
-    }
-    Ok(None)
 }
 
 impl Call<'_> {
@@ -542,12 +454,16 @@ impl Call<'_> {
                 return (Status::BADXDR, None);
             };
             self.index = index;
-            let is_known = (op::ACCESS..=op::REMOVEXATTR).contains(&operation);
+            let last = match self.minor {
+                0 => LAST_WITHOUT_SESSIONS,
+                _ => op::REMOVEXATTR,
+            };
+            let is_known = (op::ACCESS..=last).contains(&operation);
             let shown = if is_known { operation } else { op::ILLEGAL };
             let start = answer.writer.len();
             answer.fail(shown, Status::OK);
             let body = answer.writer.len();
-            if index == 0 && operation == op::SEQUENCE {
+            if index == 0 && operation == op::SEQUENCE && is_known {
                 let begun = self.begin(reader, answer.writer);
                 let too_big = self.is_too_big(answer.writer.len());
                 match begun.and_then(|begun| too_big.map_or(Ok(begun), Err)) {
@@ -571,7 +487,10 @@ impl Call<'_> {
             } else {
                 Status::OP_ILLEGAL
             };
-            if status != Status::OK && status != Status::DENIED {
+            if self.minor == 0 {
+                status = error_without_sessions(operation, status);
+            }
+            if !has_body(operation, status) {
                 answer.writer.truncate(body);
                 if operation == op::SETATTR {
                     answer.writer.u32(0);
@@ -585,6 +504,7 @@ impl Call<'_> {
                 // It was closed meanwhile, and the pool is still ours. Whoever asks again hears what became of it.
                 status = Status::DELAY;
             }
+            self.end_turn(operation, status, &answer.writer.bytes()[body..]);
             answer.writer.set_u32(start + 4, status.0);
             if status != Status::OK {
                 return (status, None);
@@ -622,6 +542,9 @@ impl Call<'_> {
 
     fn is_too_big(&self, length: usize) -> Option<Status> {
         let whole = length - self.start + REPLY_HEADER_BYTES;
+        if self.minor == 0 {
+            return (whole > MESSAGE_BYTES_MAX as usize).then_some(Status::RESOURCE);
+        }
         let (sequence, fore) = self.sequence.as_ref()?;
         if whole > fore.response_bytes_max as usize {
             Some(Status::REP_TOO_BIG)
@@ -648,7 +571,7 @@ impl Call<'_> {
         if operation == op::SEQUENCE {
             return Err(Status::SEQUENCE_POS);
         }
-        if self.sequence.is_some() || self.resumed.is_some() {
+        if self.minor == 0 || self.sequence.is_some() || self.resumed.is_some() {
             // A session does not end the one that it was asked by in the middle of a compound.
             return Ok(());
         }
@@ -724,11 +647,23 @@ impl Call<'_> {
                 false => Err(Status::DELAY),
             };
         }
-        let receipt = self.sequence.as_ref().map(|(sequence, _)| Receipt {
-            place: sequence.place(),
-            number: sequence.sequence,
-            step: self.index,
-        });
+        let receipt = match &self.sequence {
+            Some((sequence, _)) => Receipt {
+                place: sequence.place(),
+                number: sequence.sequence,
+                step: self.index,
+            },
+            None => {
+                let receipt = self.caller.receipt(self.fingerprint, self.index);
+                let kept = self.files().receipt(&receipt.place);
+                let kept = kept.filter(|kept| kept.number == receipt.number);
+                if kept.is_some_and(|kept| self.index <= kept.step) {
+                    return Ok(None);
+                }
+                receipt
+            }
+        };
+        let receipt = Some(receipt);
         Ok(Some(change(self.files(), &self.who, receipt.as_ref())?))
     }
 
@@ -783,6 +718,11 @@ impl Call<'_> {
             op::READ => self.read(reader, out),
             op::WRITE => self.write(reader, out),
             op::COMMIT => self.commit(reader, out),
+            op::SETCLIENTID if self.minor == 0 => self.set_client(reader, out),
+            op::SETCLIENTID_CONFIRM if self.minor == 0 => self.confirm_client(reader),
+            op::RENEW if self.minor == 0 => self.renew(reader),
+            op::OPEN_CONFIRM if self.minor == 0 => self.confirm_open(reader, out),
+            op::RELEASE_LOCKOWNER if self.minor == 0 => self.release_owner(reader),
             _ if self.minor < 2 && operation > op::RECLAIM_COMPLETE => Err(Status::OP_ILLEGAL),
             op::ALLOCATE => self.allocate(reader),
             op::DEALLOCATE => self.deallocate(reader),
@@ -886,13 +826,23 @@ impl Call<'_> {
         Ok(place)
     }
 
-    /// A state id of the arguments; the current one in place of the special one for it.
-    pub(super) fn read_stateid(&self, reader: &mut Reader<'_>) -> Result<StateId, Status> {
+    /// A state id of the arguments; the current one in place of the special one for it. Without sessions it says which client it is of.
+    pub(super) fn read_stateid(&mut self, reader: &mut Reader<'_>) -> Result<StateId, Status> {
+        let id = self.read_raw_stateid(reader)?;
+        if self.minor == 0 && id != StateId::ANONYMOUS && id != StateId::BYPASS {
+            let now_ms = self.caller.now_ms;
+            self.client = self.service.state().client_of(&id, now_ms)?;
+        }
+        Ok(id)
+    }
+
+    /// The same, of a request that may be repeated when what it names is gone.
+    pub(super) fn read_raw_stateid(&self, reader: &mut Reader<'_>) -> Result<StateId, Status> {
         let id = StateId {
             sequence: reader.u32()?,
             other: reader.array()?,
         };
-        if id == StateId::CURRENT {
+        if id == StateId::CURRENT && self.minor > 0 {
             return self.stateid.ok_or(Status::BAD_STATEID);
         }
         Ok(id)

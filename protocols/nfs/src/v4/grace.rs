@@ -1,6 +1,9 @@
-//! Who may take back what an earlier server of the pool had let them open and lock (RFC 8881, 8.4.2). Clients that may have something
-//! are kept over restarts, with what others have to wait for. So a server admits nobody else to it, and has nobody wait whose request
-//! cannot be in the way of what may still be taken back.
+//! Who may take back what an earlier server of the pool had let them open and lock (RFC 8881, 8.4.2; RFC 7530, 9.6.2). Clients that may
+//! have something are kept over restarts, with what others have to wait for. So a server admits nobody else to it, and has nobody wait
+//! whose request cannot be in the way of what may still be taken back.
+//!
+//! A client of NFS 4.0 never says that it is done. It seems to be when it asks for something new, and nobody waits for it from then on.
+//! Until the time is over it may still take back what nobody else can have got meanwhile.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +12,16 @@ pub type ClientKey = u64;
 
 /// The key of the client with this `co_ownerid` (FNV-1a: it must stay the same over versions).
 pub fn key_of(owner: &[u8]) -> ClientKey {
-    owner.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+    hash_on(0xcbf2_9ce4_8422_2325, owner)
+}
+
+/// The key of the client of NFS 4.0 with this `id`: another one than that of a client with sessions that calls itself the same.
+pub fn key_without_sessions(id: &[u8]) -> ClientKey {
+    hash_on(key_of(b"4.0\0"), id)
+}
+
+fn hash_on(hash: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(hash, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
@@ -59,7 +71,7 @@ impl Had {
 }
 
 /// What a client asks for that it had not at the server before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum New {
     /// To open a file, or to use one without an open.
     Open,
@@ -67,6 +79,17 @@ pub enum New {
     Denial,
     /// To lock a range.
     Lock,
+}
+
+impl New {
+    /// Whether it can be in the way of a client that takes back such an open or such a lock.
+    const fn is_in_the_way_of(self, what: Had) -> bool {
+        match self {
+            Self::Open => what.denials,
+            Self::Denial => !what.locks,
+            Self::Lock => what.locks,
+        }
+    }
 }
 
 /// Clients that may have something, with what that is besides opens that deny nothing.
@@ -105,8 +128,12 @@ impl ClientRecord for NoRecord {
 /// The time in which clients take back what they had.
 pub(super) struct Grace {
     earlier: Holders,
-    /// Those of `earlier` that have not said that they are done.
+    /// Those of `earlier` that have not said that they are done, and do not seem to be.
     awaited: Clients,
+    /// Some of them only seemed to be done.
+    some_seemed_done: bool,
+    /// What was given out that nobody had before, and to whom; to nobody in particular if there were several.
+    given: BTreeMap<New, Option<ClientKey>>,
     ends_ms: u64,
     is_over: bool,
 }
@@ -120,6 +147,8 @@ impl Grace {
         Self {
             earlier,
             awaited,
+            some_seemed_done: false,
+            given: BTreeMap::new(),
             ends_ms: length_ms,
             is_over,
         }
@@ -143,6 +172,19 @@ impl Grace {
             }
     }
 
+    /// Something new that is not [forbidden](Self::forbids) is given out.
+    pub(super) fn gives(&mut self, new: New, to: Option<ClientKey>, now_ms: u64) {
+        if self.is_now(now_ms) {
+            let known = self.given.entry(new).or_insert(to);
+            *known = known.filter(|client| Some(*client) == to);
+        }
+    }
+
+    /// A client that never says that it is done asks for something new.
+    pub(super) fn seems_done(&mut self, client: ClientKey) {
+        self.some_seemed_done |= self.awaited.remove(&client).is_some();
+    }
+
     /// Whether it is over now and was not at the last call.
     pub(super) fn ends(&mut self, now_ms: u64) -> bool {
         let ends = !self.is_over && !self.is_now(now_ms);
@@ -155,13 +197,19 @@ impl Grace {
             Holders::Known(clients) => clients.get(&client).is_some_and(|had| had.has(what)),
             Holders::Anybody => true,
         };
-        had_it && self.is_now(now_ms)
+        let is_in_the_way = |(new, to): (&New, &Option<ClientKey>)| {
+            new.is_in_the_way_of(what) && *to != Some(client)
+        };
+        // Whatever is in the way of those that are awaited was not given out.
+        let was_kept = self.awaited.contains_key(&client) || !self.given.iter().any(is_in_the_way);
+        had_it && was_kept && self.is_now(now_ms)
     }
 
     /// A client has taken back all that it had, or will never do.
     pub(super) fn is_done(&mut self, client: ClientKey) {
         self.awaited.remove(&client);
-        if self.awaited.is_empty() && matches!(self.earlier, Holders::Known(_)) {
+        let are_all_done = self.awaited.is_empty() && !self.some_seemed_done;
+        if are_all_done && matches!(self.earlier, Holders::Known(_)) {
             // The next question finds that it has ended.
             self.ends_ms = 0;
         }
@@ -233,6 +281,37 @@ mod tests {
         grace.is_done(2);
         assert!(grace.ends(3) && !grace.ends(3) && !grace.is_now(3));
         assert_eq!(grace.holders(all(&[1])), known(&[1]));
+    }
+
+    #[test]
+    fn who_seems_done_takes_back_what_nobody_else_can_have_got() {
+        const ALL: Clients = Clients::new();
+        let mut grace = Grace::new(
+            Holders::Known([(1, Had::ALL), (2, Had::ALL)].into()),
+            20_000,
+        );
+        grace.seems_done(1);
+        assert!(grace.forbids(New::Lock, 1), "the other is waited for");
+        grace.seems_done(2);
+        assert!(!grace.forbids(New::Lock, 1) && grace.is_now(1));
+        grace.gives(New::Lock, Some(1), 2);
+        assert!(
+            grace.may_take_back(1, Had::LOCKS, 3),
+            "its own is in nobody's way"
+        );
+        assert!(!grace.may_take_back(2, Had::LOCKS, 3));
+        assert!(
+            grace.may_take_back(2, Had::open(true), 3),
+            "no open was given out"
+        );
+        grace.gives(New::Open, None, 4);
+        assert!(!grace.may_take_back(2, Had::open(true), 5) && may(&grace, 2, 5));
+        grace.gives(New::Denial, Some(1), 6);
+        assert!(!may(&grace, 2, 7) && may(&grace, 1, 7));
+        grace.gives(New::Denial, Some(2), 8);
+        assert!(!may(&grace, 1, 9));
+        assert_eq!(grace.holders(ALL), grace.earlier);
+        assert!(grace.ends(20_000) && !grace.may_take_back(1, Had::LOCKS, 20_000));
     }
 
     #[test]

@@ -29,16 +29,19 @@ impl Call<'_> {
     /// Whether the client may do with a file what `access` says, by its open, its lock or, with a special state id, by itself.
     pub(super) fn authorize(&self, node: Node, id: &StateId, access: u32) -> Result<(), Status> {
         let bypasses = *id == StateId::BYPASS && access == READ;
-        if *id != StateId::ANONYMOUS && *id != StateId::BYPASS {
+        let is_special = *id == StateId::ANONYMOUS || *id == StateId::BYPASS;
+        if !is_special {
             let found = self.service.state().find(self.client, id)?;
             if found.file != self.file(node) {
                 return Err(Status::BAD_STATEID);
             }
-            return if found.access & access == access {
-                Ok(())
-            } else {
-                Err(Status::OPENMODE)
-            };
+            if found.access & access != access {
+                return Err(Status::OPENMODE);
+            }
+            if self.minor > 0 {
+                return Ok(());
+            }
+            // Without sessions anybody can say that an open is his.
         }
         let may = self.files().permissions(&self.who, node)?;
         let is_owner = self.files().attributes(node)?.uid == self.who.uid;
@@ -50,12 +53,12 @@ impl Call<'_> {
         if !allowed && !is_owner {
             return Err(Status::ACCESS);
         }
-        if bypasses {
+        if bypasses || !is_special {
             return Ok(());
         }
-        let state = self.service.state();
+        let mut state = self.service.state();
         // A client may take back an open that denies it.
-        state.check_grace(New::Open, self.caller.now_ms)?;
+        state.check_grace(self.client, New::Open, self.caller.now_ms)?;
         state.check_denied(self.file(node), access)
     }
 
@@ -141,7 +144,7 @@ impl Call<'_> {
     }
 
     /// The state id and range of `ALLOCATE` and `DEALLOCATE`.
-    fn read_range(&self, reader: &mut Reader<'_>) -> Result<(Node, u64, u64), Status> {
+    fn read_range(&mut self, reader: &mut Reader<'_>) -> Result<(Node, u64, u64), Status> {
         let id = self.read_stateid(reader)?;
         let (offset, length) = (reader.u64()?, reader.u64()?);
         let node = self.node()?;
@@ -242,7 +245,7 @@ impl Call<'_> {
     }
 
     /// Source and destination of `COPY` and `CLONE`, with their offsets and the length that is there.
-    fn read_ranges(&self, reader: &mut Reader<'_>) -> Result<Ranges, Status> {
+    fn read_ranges(&mut self, reader: &mut Reader<'_>) -> Result<Ranges, Status> {
         let (from_id, to_id) = (self.read_stateid(reader)?, self.read_stateid(reader)?);
         let (from_offset, to_offset, count) = (reader.u64()?, reader.u64()?, reader.u64()?);
         let (to, from) = (self.node()?, self.saved()?);

@@ -1,20 +1,25 @@
-//! NFS 4.1 and 4.2 (RFC 8881, RFC 7862), without sockets and clock: the arguments of a compound in, its result out.
+//! NFS 4.0, 4.1 and 4.2 (RFC 7530, RFC 8881, RFC 7862), without sockets and clock: the arguments of a compound in, its result out.
 
 mod attributes;
 mod compound;
 mod extended;
 mod grace;
 mod input_output;
+mod kinds;
 mod names;
 mod numbers;
 mod opening;
 mod opens;
 mod sessions;
 mod state;
+mod turns;
+mod waiting;
+mod without_sessions;
 
-pub use compound::{Caller, Presentation, Service, Unanswered, Used, takes_long};
+pub use compound::{Caller, Presentation, Service, Unanswered, Used};
 pub use grace::{ClientKey, ClientRecord, Clients, Had, Holders, NoRecord};
 pub use state::MESSAGE_BYTES_MAX;
+pub use waiting::takes_long;
 
 #[cfg(test)]
 mod tests;

@@ -57,7 +57,10 @@ impl Call<'_> {
     }
 
     pub(super) fn restore_handle(&mut self) -> Result<(), Status> {
-        let place = self.saved.ok_or(Status::NOFILEHANDLE)?;
+        let place = self.saved.ok_or(match self.minor {
+            0 => Status::RESTOREFH,
+            _ => Status::NOFILEHANDLE,
+        })?;
         self.go_to(place)?;
         self.stateid = self.saved_stateid;
         Ok(())
@@ -244,13 +247,15 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// The ways to secure calls that are taken. The current handle is used up (RFC 8881, 2.6.3.1.1.8).
+    /// The ways to secure calls that are taken. The current handle is used up, from NFS 4.1 on (RFC 8881, 2.6.3.1.1.8).
     fn write_security(&mut self, out: &mut Writer) {
         for word in [2, crate::rpc::AUTH_SYS, crate::rpc::AUTH_NONE] {
             out.u32(word);
         }
-        self.current = None;
-        self.stateid = None;
+        if self.minor > 0 {
+            self.current = None;
+            self.stateid = None;
+        }
     }
 
     pub(super) fn create(

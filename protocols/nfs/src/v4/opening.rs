@@ -12,6 +12,8 @@ use super::grace::{Had, New};
 use super::names::check_name;
 use super::numbers::Status;
 use super::opens::{Conflict, NoLock, READ, Span, StateId, WRITE};
+use super::turns::{Owner, Purpose};
+use super::without_sessions::Whose;
 use crate::xdr::{Reader, Writer};
 
 /// Bytes of the name of an owner of opens or locks.
@@ -20,8 +22,12 @@ const OWNER_BYTES_MAX: usize = 1024;
 const NAME_BYTES_MAX: usize = 4096;
 /// What a client wants to hear of delegations. It gets none in any case.
 const DELEGATION_WISHES: u32 = 0x3_ff00;
-/// `OPEN4_RESULT_LOCKTYPE_POSIX` and `OPEN4_RESULT_PRESERVE_UNLINKED`.
-const OPEN_FLAGS: u32 = 0x4 | 0x8;
+/// `OPEN4_RESULT_CONFIRM`, which only NFS 4.0 has.
+const MUST_CONFIRM: u32 = 0x2;
+/// `OPEN4_RESULT_LOCKTYPE_POSIX`.
+const LOCKS_LIKE_POSIX: u32 = 0x4;
+/// `OPEN4_RESULT_PRESERVE_UNLINKED`, from NFS 4.1 on.
+const PRESERVES_UNLINKED: u32 = 0x8;
 /// What `CLOSE` answers in place of a state (RFC 8881, 8.2.3).
 const CLOSED: StateId = StateId {
     sequence: u32::MAX,
@@ -44,8 +50,10 @@ enum Claim<'a> {
 }
 
 struct OpenArguments<'a> {
+    sequence: u32,
     access: u32,
     deny: u32,
+    client: u64,
     owner: &'a [u8],
     creation: Option<Creation<'a>>,
     claim: Claim<'a>,
@@ -73,11 +81,11 @@ impl Opened {
     }
 }
 
-fn read_open<'a>(reader: &mut Reader<'a>) -> Result<OpenArguments<'a>, Status> {
-    let _sequence = reader.u32()?;
+fn read_open<'a>(reader: &mut Reader<'a>, minor: u32) -> Result<OpenArguments<'a>, Status> {
+    let sequence = reader.u32()?;
     let access = reader.u32()?;
     let deny = reader.u32()?;
-    let _client = reader.u64()?;
+    let client = reader.u64()?;
     let owner = reader.opaque(OWNER_BYTES_MAX)?;
     let creation = match reader.u32()? {
         0 => None,
@@ -85,7 +93,7 @@ fn read_open<'a>(reader: &mut Reader<'a>) -> Result<OpenArguments<'a>, Status> {
             0 => Creation::Unchecked(attributes::read(reader)?),
             1 => Creation::Guarded(attributes::read(reader)?),
             2 => Creation::Exclusive(reader.array()?, None),
-            3 => Creation::Exclusive(reader.array()?, Some(attributes::read(reader)?)),
+            3 if minor > 0 => Creation::Exclusive(reader.array()?, Some(attributes::read(reader)?)),
             _ => return Err(Status::BADXDR),
         }),
         _ => return Err(Status::BADXDR),
@@ -105,17 +113,19 @@ fn read_open<'a>(reader: &mut Reader<'a>) -> Result<OpenArguments<'a>, Status> {
             reader.opaque(NAME_BYTES_MAX)?;
             Claim::Delegation
         }
-        4 => Claim::Handle,
-        5 => {
+        4 if minor > 0 => Claim::Handle,
+        5 if minor > 0 => {
             reader.fixed(16)?;
             Claim::Delegation
         }
-        6 => Claim::Delegation,
+        6 if minor > 0 => Claim::Delegation,
         _ => return Err(Status::BADXDR),
     };
     Ok(OpenArguments {
+        sequence,
         access,
         deny,
+        client,
         owner,
         creation,
         claim,
@@ -134,9 +144,13 @@ impl Call<'_> {
     }
 
     pub(super) fn open(&mut self, reader: &mut Reader<'_>, out: &mut Writer) -> Result<(), Status> {
-        let arguments = read_open(reader)?;
+        let arguments = read_open(reader, self.minor)?;
         let place = self.node()?;
-        let access = arguments.access & !DELEGATION_WISHES;
+        let whose = Whose::Opener(arguments.client, arguments.owner);
+        if self.is_repeated(&whose, (arguments.sequence, Purpose::Opens), out)? {
+            return Ok(());
+        }
+        let access = self.access_of(arguments.access);
         if access == 0 || access & !(READ | WRITE) != 0 || arguments.deny & !(READ | WRITE) != 0 {
             return Err(Status::INVAL);
         }
@@ -162,7 +176,8 @@ impl Call<'_> {
         if !opened.is_new {
             self.check_permissions(opened.node, access)?;
         }
-        let id = self.take_open(&opened, arguments.owner, mode)?;
+        let is_reclaim = matches!(arguments.claim, Claim::Reclaim);
+        let id = self.take_open(&opened, arguments.owner, mode, is_reclaim)?;
         out.u32(id.sequence);
         out.fixed(&id.other);
         let changed = opened.made.unwrap_or(Changed {
@@ -173,12 +188,35 @@ impl Call<'_> {
         if opened.made.is_some() || opened.truncate {
             self.to_commit = Some(None);
         }
-        out.u32(OPEN_FLAGS);
+        out.u32(self.open_flags(arguments.owner, is_reclaim));
         opened.set.write(out);
-        write_no_delegation(arguments.access & DELEGATION_WISHES, out);
+        write_no_delegation(arguments.access ^ access, out);
         self.go_to_node(opened.node);
         self.stateid = Some(id);
         Ok(())
+    }
+
+    /// The access that is asked for, without what a client wants to hear of delegations from NFS 4.1 on.
+    const fn access_of(&self, asked: u32) -> u32 {
+        match self.minor {
+            0 => asked,
+            _ => asked & !DELEGATION_WISHES,
+        }
+    }
+
+    /// What is said of an open. An owner of NFS 4.0 that is not known has to confirm it, unless it takes back what it had.
+    fn open_flags(&self, owner: &[u8], is_reclaim: bool) -> u32 {
+        if self.minor > 0 {
+            return LOCKS_LIKE_POSIX | PRESERVES_UNLINKED;
+        }
+        let mut state = self.service.state();
+        if is_reclaim {
+            state.confirm(self.client, owner);
+        }
+        match state.is_confirmed(self.client, &Owner::Open(owner.to_vec())) {
+            true => LOCKS_LIKE_POSIX,
+            false => LOCKS_LIKE_POSIX | MUST_CONFIRM,
+        }
     }
 
     fn check_reclaim(&self, what: Had) -> Result<(), Status> {
@@ -198,12 +236,14 @@ impl Call<'_> {
         opened: &Opened,
         owner: &[u8],
         mode: (u32, u32),
+        is_reclaim: bool,
     ) -> Result<StateId, Status> {
         let now_ms = self.caller.now_ms;
         let file = self.file(opened.node);
+        let opener = (self.client, owner);
         self.service
             .state()
-            .check_share(self.client, owner, file, mode, now_ms)?;
+            .check_share(opener, file, mode, is_reclaim, now_ms)?;
         self.service.release();
         if opened.truncate {
             let changes = SetAttributes {
@@ -219,7 +259,7 @@ impl Call<'_> {
         let mut state = self.service.state();
         // Others may have opened it meanwhile.
         let checked = match self.is_shared_still(file) {
-            true => state.check_share(self.client, owner, file, mode, now_ms),
+            true => state.check_share(opener, file, mode, is_reclaim, now_ms),
             false => Err(Status::DELAY),
         };
         let taken =
@@ -339,10 +379,14 @@ impl Call<'_> {
         reader: &mut Reader<'_>,
         out: &mut Writer,
     ) -> Result<(), Status> {
-        let id = self.read_stateid(reader)?;
-        let _sequence = reader.u32()?;
-        let (access, deny) = (reader.u32()? & !DELEGATION_WISHES, reader.u32()?);
+        let id = self.read_raw_stateid(reader)?;
+        let sequence = reader.u32()?;
+        let (asked, deny) = (reader.u32()?, reader.u32()?);
         let node = self.node()?;
+        if self.is_repeated(&Whose::State(&id), (sequence, Purpose::Other), out)? {
+            return Ok(());
+        }
+        let access = self.access_of(asked);
         if access == 0 || access & !(READ | WRITE) != 0 || deny & !(READ | WRITE) != 0 {
             return Err(Status::INVAL);
         }
@@ -359,9 +403,12 @@ impl Call<'_> {
         reader: &mut Reader<'_>,
         out: &mut Writer,
     ) -> Result<(), Status> {
-        let _sequence = reader.u32()?;
-        let id = self.read_stateid(reader)?;
+        let sequence = reader.u32()?;
+        let id = self.read_raw_stateid(reader)?;
         let node = self.node()?;
+        if self.is_repeated(&Whose::State(&id), (sequence, Purpose::Other), out)? {
+            return Ok(());
+        }
         self.service
             .state()
             .close(self.client, &id, self.file(node))?;
@@ -369,7 +416,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    fn answer_state(&mut self, id: StateId, out: &mut Writer) {
+    pub(super) fn answer_state(&mut self, id: StateId, out: &mut Writer) {
         out.u32(id.sequence);
         out.fixed(&id.other);
         self.stateid = Some(id);
@@ -379,31 +426,42 @@ impl Call<'_> {
         let is_write = read_lock_type(reader)?;
         let is_reclaim = reader.boolean()?;
         let (offset, length) = (reader.u64()?, reader.u64()?);
-        let is_new = reader.boolean()?;
-        if is_new {
-            reader.u32()?;
-        }
-        let id = self.read_stateid(reader)?;
-        let _sequence = reader.u32()?;
-        let owner = if is_new {
-            Some(read_owner(reader)?)
-        } else {
-            None
+        let opener_sequence = match reader.boolean()? {
+            true => Some(reader.u32()?),
+            false => None,
+        };
+        let id = self.read_raw_stateid(reader)?;
+        let sequence = reader.u32()?;
+        let owner = match opener_sequence {
+            Some(_) => Some(read_owner(reader)?),
+            None => None,
         };
         let node = self.node()?;
+        let turn = (opener_sequence.unwrap_or(sequence), Purpose::Other);
+        if self.is_repeated(&Whose::State(&id), turn, out)? {
+            return Ok(());
+        }
         self.regular(node)?;
+        if let Some((client, owner)) = owner {
+            self.check_lock_turn(client, owner, sequence)?;
+        }
         if is_reclaim {
             self.check_reclaim(Had::LOCKS)?;
         } else {
             let now_ms = self.caller.now_ms;
-            self.service.state().check_grace(New::Lock, now_ms)?;
+            let mut state = self.service.state();
+            state.check_grace(self.client, New::Lock, now_ms)?;
         }
         let span = Span::new(offset, length, is_write)?;
         let file = self.file(node);
         let (client, now_ms) = (self.client, self.caller.now_ms);
         let mut state = self.service.state();
         let locked = match owner {
-            Some(owner) => state.lock_as(client, &id, owner, file, span, now_ms),
+            Some((_, owner)) => {
+                let locked = state.lock_as(client, &id, owner, file, span, now_ms);
+                state.end_lock_turn(client, owner, sequence);
+                locked
+            }
             None => state.lock_more(client, &id, file, span, now_ms),
         };
         drop(state);
@@ -417,6 +475,19 @@ impl Call<'_> {
         }
     }
 
+    /// Whether an owner of locks may lock for an open with this number, at NFS 4.0.
+    fn check_lock_turn(&self, client: u64, owner: &[u8], sequence: u32) -> Result<(), Status> {
+        if self.minor > 0 {
+            return Ok(());
+        }
+        let mut state = self.service.state();
+        state.check_client(client, self.caller.now_ms)?;
+        if client != self.client {
+            return Err(Status::BAD_STATEID);
+        }
+        state.check_lock_turn(client, owner, sequence)
+    }
+
     pub(super) fn test_lock(
         &mut self,
         reader: &mut Reader<'_>,
@@ -424,9 +495,14 @@ impl Call<'_> {
     ) -> Result<(), Status> {
         let is_write = read_lock_type(reader)?;
         let (offset, length) = (reader.u64()?, reader.u64()?);
-        let owner = read_owner(reader)?;
+        let (client, owner) = read_owner(reader)?;
         let node = self.node()?;
         self.regular(node)?;
+        if self.minor == 0 {
+            let now_ms = self.caller.now_ms;
+            self.service.state().check_client(client, now_ms)?;
+            self.client = client;
+        }
         let span = Span::new(offset, length, is_write)?;
         let now_ms = self.caller.now_ms;
         let found =
@@ -442,10 +518,13 @@ impl Call<'_> {
         out: &mut Writer,
     ) -> Result<(), Status> {
         let is_write = read_lock_type(reader)?;
-        let _sequence = reader.u32()?;
-        let id = self.read_stateid(reader)?;
+        let sequence = reader.u32()?;
+        let id = self.read_raw_stateid(reader)?;
         let (offset, length) = (reader.u64()?, reader.u64()?);
         let node = self.node()?;
+        if self.is_repeated(&Whose::State(&id), (sequence, Purpose::Other), out)? {
+            return Ok(());
+        }
         let span = Span::new(offset, length, is_write)?;
         let file = self.file(node);
         let id = self.service.state().unlock(self.client, &id, file, span)?;
@@ -500,9 +579,9 @@ fn read_lock_type(reader: &mut Reader<'_>) -> Result<bool, Status> {
     }
 }
 
-fn read_owner<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Status> {
-    let _client = reader.u64()?;
-    Ok(reader.opaque(OWNER_BYTES_MAX)?)
+/// The client, and the name of the owner.
+fn read_owner<'a>(reader: &mut Reader<'a>) -> Result<(u64, &'a [u8]), Status> {
+    Ok((reader.u64()?, reader.opaque(OWNER_BYTES_MAX)?))
 }
 
 fn write_conflict(conflict: &Conflict, out: &mut Writer) -> Status {

@@ -1,4 +1,4 @@
-//! Opens with their share reservations, and byte-range locks (RFC 8881, 9 and 18.10 to 18.16). Pure.
+//! Opens with their share reservations, and byte-range locks (RFC 8881, 9 and 18.10 to 18.16; RFC 7530, 9 and 16). Pure.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use file_system::{FileSystem, Handle};
 use super::grace::{Had, New};
 use super::numbers::Status;
 use super::state::State;
+use super::turns::Owner;
 
 /// Opens of one file. Each may be looked at for a further one.
 const OPENS_PER_FILE_MAX: usize = 8192;
@@ -66,6 +67,16 @@ pub(super) enum What {
     },
 }
 
+impl Held {
+    /// Its owner, among those of its client.
+    pub(super) fn named(&self) -> Owner {
+        match self.what {
+            What::Open { .. } => Owner::Open(self.owner.clone()),
+            What::Lock { .. } => Owner::Lock(self.owner.clone()),
+        }
+    }
+}
+
 /// How many opens have each bit of access and of denial.
 #[derive(Default)]
 struct Shares {
@@ -101,6 +112,13 @@ pub(super) struct FileState {
     shares: Shares,
     ranges: Vec<Range>,
     locks: Vec<u64>,
+}
+
+impl FileState {
+    /// Whether a lock has any range.
+    pub(super) fn has_ranges_of(&self, lock: u64) -> bool {
+        self.ranges.iter().any(|range| range.lock == lock)
+    }
 }
 
 /// A locked range; `last` is in it.
@@ -181,7 +199,7 @@ pub struct Found {
 }
 
 impl State {
-    fn id_of(&self, number: u64) -> StateId {
+    pub(super) fn id_of(&self, number: u64) -> StateId {
         let mut other = [0; 12];
         other[..4].copy_from_slice(&self.start.to_be_bytes());
         other[4..].copy_from_slice(&number.to_be_bytes());
@@ -190,7 +208,7 @@ impl State {
     }
 
     /// The state that `id` names, if it is the client's.
-    fn number_of(&self, client: u64, id: &StateId) -> Result<u64, Status> {
+    pub(super) fn number_of(&self, client: u64, id: &StateId) -> Result<u64, Status> {
         let (start, number) = id.other.split_at(4);
         let number = number
             .try_into()
@@ -204,6 +222,8 @@ impl State {
             return Err(Status::BAD_STATEID);
         }
         match id.sequence {
+            // «The last one» is an invention of NFS 4.1.
+            0 if self.is_without_sessions(client) => Err(Status::OLD_STATEID),
             0 => Ok(number),
             sequence if sequence == held.sequence => Ok(number),
             sequence if sequence < held.sequence => Err(Status::OLD_STATEID),
@@ -244,15 +264,17 @@ impl State {
         }
     }
 
-    /// Whether others allow an open. Clients whose lease is over lose what is in the way.
+    /// Whether others allow an open. Clients whose lease is over lose what is in the way. At NFS 4.0 an owner is in its own way, too
+    /// (RFC 7530, 9.9), except when it takes back one open after the other.
     pub fn check_share(
         &mut self,
-        client: u64,
-        owner: &[u8],
+        (client, owner): (u64, &[u8]),
         file: Handle,
         (access, deny): (u32, u32),
+        is_reclaim: bool,
         now_ms: u64,
     ) -> Result<(), Status> {
+        let is_in_own_way = self.is_without_sessions(client) && !is_reclaim;
         let Some(found) = self.files.get(&file) else {
             return Ok(());
         };
@@ -265,7 +287,8 @@ impl State {
             return Ok(());
         }
         let opens: Vec<u64> = found.opens.values().copied().collect();
-        for number in opens.into_iter().filter(|number| Some(*number) != own) {
+        let counts = |number: &u64| is_in_own_way || Some(*number) != own;
+        for number in opens.into_iter().filter(counts) {
             let Some(held) = self.held.get(&number) else {
                 continue;
             };
@@ -290,13 +313,13 @@ impl State {
     }
 
     /// Whether there is room for one more open or lock, and the client may make one.
-    pub fn check_room(&self, client: u64, new: New, now_ms: u64) -> Result<(), Status> {
+    pub fn check_room(&mut self, client: u64, new: New, now_ms: u64) -> Result<(), Status> {
         let found = self.clients.get(&client).ok_or(Status::STALE_CLIENTID)?;
-        if !found.has_reclaimed {
+        if !found.has_reclaimed && found.without_sessions.is_none() {
             return Err(Status::GRACE);
         }
-        self.check_grace(new, now_ms)?;
-        self.check_count(found)
+        self.check_grace(client, new, now_ms)?;
+        self.check_count(&self.clients[&client])
     }
 
     /// Opens a file, or adds to an open of the same owner. Whether the file is new here, so that the
@@ -336,8 +359,8 @@ impl State {
             }
             return (self.id_of(number), false);
         }
-        self.next += 1;
-        let number = self.next;
+        let number = self.number_of_state(client);
+        let state = self.files.get_mut(&file).expect("it was just made");
         state.opens.insert(key, number);
         state.shares.count(mode, 1);
         let is_first = state.opens.len() == 1;
@@ -358,9 +381,13 @@ impl State {
             sequence: 1,
             what,
         };
+        let named = held.named();
         self.held.insert(number, held);
         if let Some(client) = self.clients.get_mut(&client) {
             client.held.insert(number);
+            if let Some(without_sessions) = &mut client.without_sessions {
+                without_sessions.turns.hold(named, number);
+            }
             let network = client.network;
             self.count_held(network, 1);
         }
@@ -415,7 +442,11 @@ impl State {
         }
         let locks = self.locks_of(file, number);
         let ranges = &self.files[&file].ranges;
-        if ranges.iter().any(|range| locks.contains(&range.lock)) {
+        let is_locked = ranges.iter().any(|range| locks.contains(&range.lock));
+        let owner = held.named();
+        if let Some(turns) = self.turns(client) {
+            turns.close(owner, number);
+        } else if is_locked {
             return Err(Status::LOCKS_HELD);
         }
         self.forget_held(number);
@@ -438,6 +469,9 @@ impl State {
         };
         if let Some(client) = self.clients.get_mut(&held.client) {
             client.held.remove(&number);
+            if let Some(without_sessions) = &mut client.without_sessions {
+                without_sessions.turns.let_go(&held.named(), number);
+            }
             let network = client.network;
             if client.held.is_empty() {
                 client.had = Had::default();
@@ -503,12 +537,9 @@ impl State {
     pub fn free(&mut self, client: u64, id: &StateId) -> Result<(), Status> {
         let number = self.number_of(client, id)?;
         let held = &self.held[&number];
-        let is_locked = |range: &Range| range.lock == number;
-        let locked = self
-            .files
-            .get(&held.file)
-            .is_some_and(|file| file.ranges.iter().any(is_locked));
-        if locked || matches!(held.what, What::Open { .. }) {
+        let file = self.files.get(&held.file);
+        let is_locked = file.is_some_and(|file| file.has_ranges_of(number));
+        if is_locked || matches!(held.what, What::Open { .. }) {
             return Err(Status::LOCKS_HELD);
         }
         self.forget_held(number);
@@ -585,7 +616,7 @@ impl State {
         let number = match known {
             Some(number) => number,
             None => {
-                let number = self.number();
+                let number = self.number_of_state(client);
                 self.hold(
                     number,
                     client,
@@ -642,17 +673,12 @@ impl State {
         }
         if let Some(found) = self.files.get_mut(&file) {
             cut(&mut found.ranges, number, span);
-            found.ranges.push(Range {
-                lock: number,
-                first: span.first,
-                last: span.last,
-                is_write: span.is_write,
-            });
+            join(&mut found.ranges, number, span);
         }
         self.changed(number)
     }
 
-    fn changed(&mut self, number: u64) -> StateId {
+    pub(super) fn changed(&mut self, number: u64) -> StateId {
         if let Some(held) = self.held.get_mut(&number) {
             held.sequence += 1;
         }
@@ -687,6 +713,28 @@ fn check_access(found: &Found, span: Span) -> Result<(), Status> {
     } else {
         Ok(())
     }
+}
+
+/// Adds `span`, which the ranges of `lock` do not overlap, together with those of the same kind that it touches.
+fn join(ranges: &mut Vec<Range>, lock: u64, span: Span) {
+    let mut whole = Range {
+        lock,
+        first: span.first,
+        last: span.last,
+        is_write: span.is_write,
+    };
+    ranges.retain(|range| {
+        let is_alike = (range.lock, range.is_write) == (lock, span.is_write);
+        let is_before = range.last.checked_add(1) == Some(span.first);
+        let is_behind = span.last.checked_add(1) == Some(range.first);
+        let touches = is_alike && (is_before || is_behind);
+        if touches {
+            whole.first = whole.first.min(range.first);
+            whole.last = whole.last.max(range.last);
+        }
+        !touches
+    });
+    ranges.push(whole);
 }
 
 /// Takes `span` out of the ranges of `lock`; what is left on both sides stays.

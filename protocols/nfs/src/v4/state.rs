@@ -1,5 +1,5 @@
-//! What the server remembers of its clients: their identities, sessions and answers (RFC 8881, 2.10 and 18.35 to 18.37). Pure: no
-//! socket, no clock; the time is an argument.
+//! What the server remembers of its clients: their identities, sessions and answers (RFC 8881, 2.10 and 18.35 to 18.37; RFC 7530, 9.1).
+//! Pure: no socket, no clock; the time is an argument.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use file_system::{FileSystem, Handle, Node};
 
-use super::grace::{Grace, Had, Holders, New, key_of};
+use super::grace::{ClientKey, Grace, Had, Holders, New, key_of, key_without_sessions};
 use super::numbers::Status;
 use super::opens::{FileState, Held};
+use super::turns::Turns;
 
 /// Identities of clients that are kept, confirmed or not.
 const CLIENTS_MAX: usize = 16_384;
 /// The same, of one IPv4 address or IPv6 network.
-const CLIENTS_PER_NETWORK_MAX: usize = 1024;
+const CLIENTS_PER_NETWORK_MAX: usize = 2048;
 /// Sessions of all clients.
 const SESSIONS_MAX: usize = 16_384;
 /// Sessions of one IPv4 address or IPv6 network.
@@ -47,15 +48,15 @@ const MESSAGE_BYTES_MIN: u32 = 256;
 /// `sessionid4`.
 pub type SessionId = [u8; 16];
 
-/// What a client says of itself in `EXCHANGE_ID`.
+/// What a client says of itself in `EXCHANGE_ID` or `SETCLIENTID`.
 pub struct Introduction<'a> {
-    /// `co_ownerid`.
+    /// `co_ownerid`, or `id` of `nfs_client_id4`.
     pub owner: &'a [u8],
-    /// `co_verifier`.
+    /// `co_verifier`, or `verifier`.
     pub verifier: [u8; 8],
     /// Who asks, as a number that is equal for equal principals.
     pub principal: u64,
-    /// `EXCHGID4_FLAG_UPD_CONFIRMED_REC_A`.
+    /// `EXCHGID4_FLAG_UPD_CONFIRMED_REC_A`, which NFS 4.0 has not.
     pub is_update: bool,
     /// The IPv4 address or IPv6 network that it comes from.
     pub network: IpAddr,
@@ -104,21 +105,52 @@ impl Channel {
     }
 }
 
+/// How clients are told apart: those without sessions may call themselves like others.
+type Name = (bool, Vec<u8>);
+
+/// What only a client of NFS 4.0 has.
+#[derive(Default)]
+pub(super) struct WithoutSessions {
+    /// The verifier by which it confirms its identity.
+    pub(super) confirmation: u64,
+    /// The same of where it wants to be called back, if it has changed that and not confirmed yet.
+    pub(super) update: Option<u64>,
+    /// Its owners.
+    pub(super) turns: Turns,
+}
+
 pub(super) struct Client {
     owner: Vec<u8>,
     pub(super) network: IpAddr,
-    verifier: [u8; 8],
-    principal: u64,
+    pub(super) verifier: [u8; 8],
+    pub(super) principal: u64,
     pub(super) is_confirmed: bool,
+    pub(super) without_sessions: Option<WithoutSessions>,
     /// Of the last `CREATE_SESSION` that made a session, with its answer.
     creation: (u32, Option<Created>),
     sessions: HashSet<SessionId>,
-    renewed_ms: u64,
+    pub(super) renewed_ms: u64,
+    /// It has said that it is done with that, or, without sessions, has opened something.
     pub(super) has_reclaimed: bool,
     /// Opens and locks, by their numbers.
     pub(super) held: HashSet<u64>,
+    /// Counts the numbers that its opens and locks got.
+    numbers: u32,
     /// What of it others have to wait for after a restart.
     pub(super) had: Had,
+}
+
+impl Client {
+    pub(super) fn name(&self) -> Name {
+        (self.without_sessions.is_some(), self.owner.clone())
+    }
+
+    fn key(&self) -> ClientKey {
+        match self.without_sessions {
+            None => key_of(&self.owner),
+            Some(_) => key_without_sessions(&self.owner),
+        }
+    }
 }
 
 /// The answer of `CREATE_SESSION`.
@@ -196,7 +228,7 @@ pub struct State {
     holders_version: u64,
     pub(super) next: u64,
     pub(super) clients: HashMap<u64, Client>,
-    owners: HashMap<Vec<u8>, Vec<u64>>,
+    owners: HashMap<Name, Vec<u64>>,
     loads: HashMap<IpAddr, Load>,
     sessions: HashMap<SessionId, Session>,
     pub(super) held: HashMap<u64, Held>,
@@ -231,23 +263,51 @@ impl State {
         self.next
     }
 
+    /// A number of the client's for an open or a lock. It tells whose it was when that is gone.
+    pub(super) fn number_of_state(&mut self, client: u64) -> u64 {
+        let first = client << 32;
+        let mut count = self.clients.get(&client).map_or(0, |found| found.numbers);
+        loop {
+            count = count.wrapping_add(1);
+            let number = first | u64::from(count);
+            if !self.held.contains_key(&number) {
+                if let Some(found) = self.clients.get_mut(&client) {
+                    found.numbers = count;
+                }
+                return number;
+            }
+        }
+    }
+
+    /// The client that got such a number.
+    pub(super) fn client_of_number(&self, number: u64) -> u64 {
+        u64::from(self.start) << 32 | number >> 32
+    }
+
     /// Files that nobody has open any more since the last call.
     pub fn take_released(&mut self) -> Vec<Released> {
         std::mem::take(&mut self.released)
     }
 
-    /// Whether something new could be in the way of what clients may still take back.
-    pub fn check_grace(&self, new: New, now_ms: u64) -> Result<(), Status> {
-        match self.grace.forbids(new, now_ms) {
-            true => Err(Status::GRACE),
-            false => Ok(()),
+    /// Whether something new could be in the way of what clients may still take back; `client` asks for it, if it is known.
+    pub fn check_grace(&mut self, client: u64, new: New, now_ms: u64) -> Result<(), Status> {
+        let client = self.clients.get(&client);
+        let key = client.map(Client::key);
+        if client.is_some_and(|client| client.without_sessions.is_some()) {
+            key.into_iter().for_each(|key| self.grace.seems_done(key));
         }
+        if self.grace.forbids(new, now_ms) {
+            return Err(Status::GRACE);
+        }
+        self.grace.gives(new, key, now_ms);
+        Ok(())
     }
 
     /// Whether a client may take back such a thing.
     pub fn check_reclaim(&self, client: u64, what: Had, now_ms: u64) -> Result<(), Status> {
         let found = self.clients.get(&client).ok_or(Status::STALE_CLIENTID)?;
-        if found.has_reclaimed || !self.grace.may_take_back(key_of(&found.owner), what, now_ms) {
+        let is_done = found.has_reclaimed && found.without_sessions.is_none();
+        if is_done || !self.grace.may_take_back(found.key(), what, now_ms) {
             return Err(Status::NO_GRACE);
         }
         self.check_count(found)
@@ -266,10 +326,17 @@ impl State {
         ends
     }
 
-    /// Whom the next server has to know: clients that may have something open or locked.
-    pub fn holders(&self) -> Holders {
-        let clients = self.clients.values().filter(|client| client.has_reclaimed);
-        let now = clients.map(|client| (key_of(&client.owner), client.had));
+    /// Whom the next server has to know: clients that may have something open or locked. One without sessions that has nothing and
+    /// is silent for longer than its lease does not get anything before it comes as a new one.
+    pub fn holders(&self, now_ms: u64) -> Holders {
+        let is_gone = |id: u64, client: &Client| {
+            client.without_sessions.is_some()
+                && client.held.is_empty()
+                && self.is_expired(id, now_ms)
+        };
+        let clients = self.clients.iter();
+        let clients = clients.filter(|(id, client)| client.has_reclaimed && !is_gone(**id, client));
+        let now = clients.map(|(_, client)| (client.key(), client.had));
         self.grace.holders(now.collect())
     }
 
@@ -278,7 +345,9 @@ impl State {
         let Some(found) = self.clients.get_mut(&client) else {
             return;
         };
-        if !found.had.has(what) {
+        let is_first = found.without_sessions.is_some() && !found.has_reclaimed;
+        if is_first || !found.had.has(what) {
+            found.has_reclaimed |= is_first;
             found.had = found.had.and(what);
             self.holders_version += 1;
         }
@@ -297,11 +366,7 @@ impl State {
         who: &Introduction<'_>,
         now_ms: u64,
     ) -> Result<(u64, u32, bool), Status> {
-        let known = self.owners.get(who.owner).cloned().unwrap_or_default();
-        let confirmed = known
-            .iter()
-            .copied()
-            .find(|id| self.clients[id].is_confirmed);
+        let (known, confirmed) = self.known(false, who.owner);
         if let Some(id) = confirmed {
             let (same_start, same_principal, has_state) = {
                 let client = &self.clients[&id];
@@ -334,6 +399,26 @@ impl State {
         for id in known.into_iter().filter(|id| Some(*id) != confirmed) {
             self.forget_client(id);
         }
+        let id = self.introduce(who, None, now_ms)?;
+        Ok((id, 1, false))
+    }
+
+    /// The clients that call themselves so, and which of them is confirmed.
+    pub(super) fn known(&self, is_without_sessions: bool, owner: &[u8]) -> (Vec<u64>, Option<u64>) {
+        let known = self.owners.get(&(is_without_sessions, owner.to_vec()));
+        let known = known.cloned().unwrap_or_default();
+        let mut all = known.iter().copied();
+        let confirmed = all.find(|id| self.clients[id].is_confirmed);
+        (known, confirmed)
+    }
+
+    /// A client that is not confirmed yet; its number.
+    pub(super) fn introduce(
+        &mut self,
+        who: &Introduction<'_>,
+        without_sessions: Option<WithoutSessions>,
+        now_ms: u64,
+    ) -> Result<u64, Status> {
         self.make_room(who.network, now_ms)?;
         let id = u64::from(self.start) << 32 | self.number() & 0xffff_ffff;
         let client = Client {
@@ -342,17 +427,19 @@ impl State {
             verifier: who.verifier,
             principal: who.principal,
             is_confirmed: false,
+            without_sessions,
             creation: (0, None),
             sessions: HashSet::new(),
             renewed_ms: now_ms,
             has_reclaimed: false,
             held: HashSet::new(),
+            numbers: 0,
             had: Had::default(),
         };
-        self.clients.insert(id, client);
         self.load(who.network).clients += 1;
-        self.owners.entry(who.owner.to_vec()).or_default().push(id);
-        Ok((id, 1, false))
+        self.owners.entry(client.name()).or_default().push(id);
+        self.clients.insert(id, client);
+        Ok(id)
     }
 
     fn next_creation(&self, client: u64) -> u32 {
@@ -419,15 +506,22 @@ impl State {
         if load.clients == 0 {
             self.loads.remove(&client.network);
         }
-        for session in client.sessions {
-            self.sessions.remove(&session);
+        for session in &client.sessions {
+            self.sessions.remove(session);
         }
-        if let Some(known) = self.owners.get_mut(&client.owner) {
+        let name = client.name();
+        if let Some(known) = self.owners.get_mut(&name) {
             known.retain(|other| *other != id);
             if known.is_empty() {
-                self.owners.remove(&client.owner);
+                self.owners.remove(&name);
             }
         }
+    }
+
+    fn with_sessions(&self, id: u64) -> Result<&Client, Status> {
+        let found = self.clients.get(&id);
+        let found = found.filter(|client| client.without_sessions.is_none());
+        found.ok_or(Status::STALE_CLIENTID)
     }
 
     /// `CREATE_SESSION`.
@@ -440,7 +534,7 @@ impl State {
         connection: u64,
         now_ms: u64,
     ) -> Result<Created, Status> {
-        let client = self.clients.get(&id).ok_or(Status::STALE_CLIENTID)?;
+        let client = self.with_sessions(id)?;
         if !client.is_confirmed && self.is_expired(id, now_ms) {
             self.forget_client(id);
             return Err(Status::STALE_CLIENTID);
@@ -484,10 +578,7 @@ impl State {
             fore.slots = fore.slots.min(SLOTS_OF_MANY_MAX);
         }
         // The client has started again: what it had before is gone (case 5).
-        let before: Vec<u64> = self.owners[&client.owner].clone();
-        for other in before.into_iter().filter(|other| *other != id) {
-            self.forget_client(other);
-        }
+        self.forget_others(id);
         let mut session = [0; 16];
         session[..8].copy_from_slice(&id.to_be_bytes());
         session[8..].copy_from_slice(&self.number().to_be_bytes());
@@ -511,6 +602,15 @@ impl State {
             sequence,
             fore,
         })
+    }
+
+    /// Other clients that call themselves like this one go.
+    pub(super) fn forget_others(&mut self, id: u64) {
+        let name = self.clients.get(&id).map(Client::name);
+        let known = name.and_then(|name| self.owners.get(&name)).cloned();
+        for other in known.into_iter().flatten().filter(|other| *other != id) {
+            self.forget_client(other);
+        }
     }
 
     /// `BIND_CONN_TO_SESSION`.
@@ -538,7 +638,7 @@ impl State {
 
     /// `DESTROY_CLIENTID`.
     pub fn destroy_client(&mut self, id: u64) -> Result<(), Status> {
-        let client = self.clients.get(&id).ok_or(Status::STALE_CLIENTID)?;
+        let client = self.with_sessions(id)?;
         if !client.sessions.is_empty() || !client.held.is_empty() {
             return Err(Status::CLIENTID_BUSY);
         }
@@ -552,7 +652,8 @@ impl State {
         if std::mem::replace(&mut client.has_reclaimed, true) {
             return Err(Status::COMPLETE_ALREADY);
         }
-        self.grace.is_done(key_of(&client.owner));
+        let key = client.key();
+        self.grace.is_done(key);
         self.holders_version += 1;
         Ok(())
     }
@@ -655,15 +756,27 @@ mod tests {
         State::new(1, LEASE_MS, 0, Holders::default())
     }
 
-    fn introduce(state: &mut State, owner: &str, network: u8, now_ms: u64) -> Result<u64, Status> {
-        let who = Introduction {
+    fn introduction(owner: &str, network: u8) -> Introduction<'_> {
+        Introduction {
             owner: owner.as_bytes(),
             verifier: [0; 8],
             principal: 0,
             is_update: false,
             network: [10, 0, 0, network].into(),
-        };
+        }
+    }
+
+    fn introduce(state: &mut State, owner: &str, network: u8, now_ms: u64) -> Result<u64, Status> {
+        let who = introduction(owner, network);
         state.exchange_id(&who, now_ms).map(|(id, ..)| id)
+    }
+
+    /// A client without sessions, which confirms itself.
+    fn come(state: &mut State, owner: &str, network: u8, now_ms: u64) -> Result<u64, Status> {
+        let who = introduction(owner, network);
+        let (id, confirmation) = state.set_client(&who, now_ms)?;
+        state.confirm_client(id, confirmation, 0, now_ms)?;
+        Ok(id)
     }
 
     fn begin(state: &mut State, id: u64, sequence: u32, now_ms: u64) -> Result<Created, Status> {
@@ -688,8 +801,7 @@ mod tests {
     fn a_network_that_holds_all_its_places_keeps_no_other_out() {
         let mut state = state();
         for number in 0..CLIENTS_PER_NETWORK_MAX {
-            let id = introduce(&mut state, &format!("hoarder {number}"), 1, 0).unwrap();
-            begin(&mut state, id, 1, 0).unwrap();
+            come(&mut state, &format!("hoarder {number}"), 1, 0).unwrap();
         }
         let refused = introduce(&mut state, "one more", 1, LEASE_MS);
         assert_eq!(refused, Err(Status::DELAY));

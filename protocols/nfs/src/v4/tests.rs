@@ -11,6 +11,8 @@ use crate::rpc::Credential;
 use crate::sharenfs::Share;
 use crate::xdr::{Reader, Writer};
 
+mod without_sessions;
+
 const LEASE_SECONDS: u32 = 10;
 
 struct Client {
@@ -70,6 +72,7 @@ fn send(service: &Service, uid: u32, now_ms: u64, compound: &[u8]) -> Vec<u8> {
     };
     let caller = Caller {
         credential: &credential,
+        transaction: 0,
         connection: 1,
         from: Source::LOCAL,
         now_ms,
@@ -441,7 +444,7 @@ fn operations_outside_a_session_and_endless_compounds_are_refused() {
         status(&compound(&[&exchange_id(b"x", 1), &words(&[24])])),
         10081
     );
-    assert_eq!(status(&words(&[0, 0, 0])), 10021);
+    assert_eq!(status(&words(&[0, 3, 0])), 10021);
 }
 
 /// Any cut of a conversation is an error, and nothing else.

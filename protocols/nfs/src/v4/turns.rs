@@ -1,0 +1,496 @@
+//! The requests of the owners of opens and locks at NFS 4.0, one after the other: each has a number, and the last one of an owner is answered
+//! again when it is asked again (RFC 7530, 9.1.7 to 9.1.10). Pure.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use file_system::Handle;
+
+use super::numbers::Status;
+use super::opens::{StateId, What};
+use super::state::State;
+
+/// Owners of one client that have nothing and are remembered. One that is forgotten has to confirm its next open.
+const IDLE_OWNERS_MAX: usize = 64;
+
+/// An owner of a client.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Owner {
+    /// Of opens.
+    Open(Vec<u8>),
+    /// Of locks.
+    Lock(Vec<u8>),
+}
+
+/// What a request asks for, as far as its turn depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To open a file: an owner may be new.
+    Opens,
+    /// To confirm an owner.
+    Confirms,
+    /// Something else: for owners that are confirmed.
+    Other,
+}
+
+/// A request of an owner.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// Its number.
+    pub sequence: u32,
+    /// Equal for equal requests.
+    pub fingerprint: u64,
+    /// What for.
+    pub purpose: Purpose,
+}
+
+/// The answer to the last request of an owner.
+#[derive(Clone, Debug)]
+pub struct Answered {
+    /// How it ended.
+    pub status: Status,
+    /// What follows.
+    pub body: Vec<u8>,
+    /// The file that was opened.
+    pub file: Option<Handle>,
+}
+
+/// Whose turn it is.
+pub enum Turn {
+    /// A new request, which must be ended with [`State::end_turn`].
+    New,
+    /// One that was answered so.
+    Repeated(Answered),
+}
+
+/// Of one owner.
+#[derive(Default)]
+struct Standing {
+    sequence: u32,
+    is_busy: bool,
+    is_confirmed: bool,
+    /// With the request's fingerprint.
+    last: Option<(u64, Answered)>,
+    held: HashSet<u64>,
+    /// The open that the last request closed.
+    closed: Option<u64>,
+}
+
+/// The owners of a client.
+#[derive(Default)]
+pub(super) struct Turns {
+    owners: HashMap<Owner, Standing>,
+    /// Those that have nothing, in the order in which they had something last.
+    idle: VecDeque<Owner>,
+    /// Opens that are gone and may be closed again, by somebody who heard no answer.
+    closed: HashMap<u64, Owner>,
+}
+
+impl Turns {
+    /// What an owner that has to begin anew has open: it never confirmed it.
+    fn unconfirmed(&self, owner: &Owner, request: &Request) -> Vec<u64> {
+        let standing = self.owners.get(owner).filter(|standing| {
+            let is_repeated = standing.last.is_some() && standing.sequence == request.sequence;
+            !standing.is_confirmed && !standing.is_busy && !is_repeated
+        });
+        match (standing, request.purpose) {
+            (Some(standing), Purpose::Opens) => standing.held.iter().copied().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn begin(&mut self, owner: &Owner, request: &Request) -> Result<Turn, Status> {
+        let is_open = request.purpose == Purpose::Opens;
+        let standing = match self.owners.get_mut(owner) {
+            Some(standing) => standing,
+            None if is_open => self.owners.entry(owner.clone()).or_default(),
+            None => return Err(Status::BAD_SEQID),
+        };
+        if standing.is_busy {
+            // Whoever asks again before the answer asks once more after it, by another connection.
+            return Err(Status::GONE);
+        }
+        let is_last = standing.sequence == request.sequence;
+        if let Some((fingerprint, answered)) = standing.last.as_ref().filter(|_| is_last) {
+            return match *fingerprint == request.fingerprint {
+                true => Ok(Turn::Repeated(answered.clone())),
+                false => Err(Status::BAD_SEQID),
+            };
+        }
+        let is_next = request.sequence == standing.sequence.wrapping_add(1);
+        let begins_anew = is_open && !standing.is_confirmed;
+        if !is_next && !begins_anew {
+            return Err(Status::BAD_SEQID);
+        }
+        if request.purpose == Purpose::Other && !standing.is_confirmed {
+            return Err(Status::BAD_STATEID);
+        }
+        standing.is_busy = true;
+        if let Some(number) = standing.closed.take() {
+            self.closed.remove(&number);
+        }
+        Ok(Turn::New)
+    }
+
+    fn end(&mut self, owner: &Owner, request: &Request, answered: Answered) {
+        let Some(standing) = self.owners.get_mut(owner) else {
+            return;
+        };
+        standing.is_busy = false;
+        if counts(answered.status) {
+            standing.sequence = request.sequence;
+            standing.last = Some((request.fingerprint, answered));
+        }
+        if standing.held.is_empty() {
+            self.settle(owner);
+        }
+    }
+
+    /// An owner has an open or a lock more.
+    pub(super) fn hold(&mut self, owner: Owner, number: u64) {
+        self.owners.entry(owner).or_default().held.insert(number);
+    }
+
+    /// An open is about to be closed.
+    pub(super) fn close(&mut self, owner: Owner, number: u64) {
+        if let Some(standing) = self.owners.get_mut(&owner) {
+            standing.closed = Some(number);
+            self.closed.insert(number, owner);
+        }
+    }
+
+    /// An owner has an open or a lock less.
+    pub(super) fn let_go(&mut self, owner: &Owner, number: u64) {
+        let Some(standing) = self.owners.get_mut(owner) else {
+            return;
+        };
+        standing.held.remove(&number);
+        if standing.held.is_empty() && !standing.is_busy {
+            self.settle(owner);
+        }
+    }
+
+    /// An owner has nothing.
+    fn settle(&mut self, owner: &Owner) {
+        match owner {
+            // Whoever locks something more is told apart by the owner of its open.
+            Owner::Lock(_) => drop(self.owners.remove(owner)),
+            Owner::Open(_) => {
+                self.idle.retain(|other| other != owner);
+                self.idle.push_back(owner.clone());
+                if self.idle.len() > IDLE_OWNERS_MAX {
+                    self.idle
+                        .pop_front()
+                        .iter()
+                        .for_each(|oldest| self.forget(oldest));
+                }
+            }
+        }
+    }
+
+    /// An owner goes that has had nothing for long, unless it has something again.
+    fn forget(&mut self, owner: &Owner) {
+        let standing = self.owners.get(owner);
+        if standing.is_some_and(|standing| standing.held.is_empty() && !standing.is_busy) {
+            let closed = self.owners.remove(owner).and_then(|gone| gone.closed);
+            closed
+                .iter()
+                .for_each(|number| drop(self.closed.remove(number)));
+        }
+    }
+}
+
+/// Whether a request that ended so is the owner's last one: the next has the next number (RFC 7530, 9.1.7).
+const fn counts(status: Status) -> bool {
+    !matches!(
+        status,
+        Status::STALE_CLIENTID
+            | Status::STALE_STATEID
+            | Status::BAD_STATEID
+            | Status::BAD_SEQID
+            | Status::BADXDR
+            | Status::RESOURCE
+            | Status::NOFILEHANDLE
+            | Status::GONE
+    )
+}
+
+impl State {
+    pub(super) fn turns(&mut self, client: u64) -> Option<&mut Turns> {
+        let client = self.clients.get_mut(&client)?;
+        Some(&mut client.without_sessions.as_mut()?.turns)
+    }
+
+    /// The client and the owner of an open or a lock, also of an open that the last request of its owner has closed. The client is
+    /// heard of.
+    pub fn owner_of(&mut self, id: &StateId, now_ms: u64) -> Result<(u64, Owner), Status> {
+        let number = self.number_without_sessions(id)?;
+        let client = self.client_of_number(number);
+        self.check_client(client, now_ms)?;
+        let owner = match self.held.get(&number) {
+            Some(held) => Some(held.named()),
+            None => self
+                .turns(client)
+                .and_then(|turns| turns.closed.get(&number).cloned()),
+        };
+        owner
+            .map(|owner| (client, owner))
+            .ok_or(Status::BAD_STATEID)
+    }
+
+    /// The client that has an open or a lock, which is heard of. Opens that are not confirmed allow nothing.
+    pub fn client_of(&mut self, id: &StateId, now_ms: u64) -> Result<u64, Status> {
+        let number = self.number_without_sessions(id)?;
+        let client = self.client_of_number(number);
+        self.check_client(client, now_ms)?;
+        let owner = self.held.get(&number).map(super::opens::Held::named);
+        let owner = owner.ok_or(Status::BAD_STATEID)?;
+        match self.is_confirmed(client, &owner) {
+            true => Ok(client),
+            false => Err(Status::BAD_STATEID),
+        }
+    }
+
+    /// A request of an owner comes in.
+    pub fn begin_turn(
+        &mut self,
+        client: u64,
+        owner: &Owner,
+        request: &Request,
+    ) -> Result<Turn, Status> {
+        let turns = self.turns(client).ok_or(Status::STALE_CLIENTID)?;
+        for number in turns.unconfirmed(owner, request) {
+            self.forget_held(number);
+        }
+        let turns = self.turns(client).ok_or(Status::STALE_CLIENTID)?;
+        turns.begin(owner, request)
+    }
+
+    /// It is answered.
+    pub fn end_turn(&mut self, client: u64, owner: &Owner, request: &Request, answered: Answered) {
+        if let Some(turns) = self.turns(client) {
+            turns.end(owner, request, answered);
+        }
+    }
+
+    /// Whether an owner of opens is known to be one. All owners of locks are.
+    pub fn is_confirmed(&self, client: u64, owner: &Owner) -> bool {
+        let client = self.clients.get(&client);
+        let turns = client.and_then(|client| client.without_sessions.as_ref());
+        let standing = turns.and_then(|found| found.turns.owners.get(owner));
+        matches!(owner, Owner::Lock(_)) || standing.is_some_and(|standing| standing.is_confirmed)
+    }
+
+    /// An owner of opens is known to be one: it has confirmed that, or takes back what it had.
+    pub fn confirm(&mut self, client: u64, owner: &[u8]) {
+        let turns = self.turns(client);
+        let standing = turns.and_then(|turns| turns.owners.get_mut(&Owner::Open(owner.to_vec())));
+        if let Some(standing) = standing {
+            standing.is_confirmed = true;
+        }
+    }
+
+    /// `OPEN_CONFIRM`.
+    pub fn confirm_open(
+        &mut self,
+        client: u64,
+        id: &StateId,
+        file: Handle,
+    ) -> Result<StateId, Status> {
+        let number = self.number_of(client, id)?;
+        let held = &self.held[&number];
+        let is_open = matches!(held.what, What::Open { .. }) && held.file == file;
+        let owner = held.named();
+        if !is_open || self.is_confirmed(client, &owner) {
+            return Err(Status::BAD_STATEID);
+        }
+        if let Owner::Open(name) = &owner {
+            self.confirm(client, name);
+        }
+        Ok(self.changed(number))
+    }
+
+    /// Whether an owner that locks in the name of an open, and may have locked before, has that number now.
+    pub fn check_lock_turn(
+        &mut self,
+        client: u64,
+        owner: &[u8],
+        sequence: u32,
+    ) -> Result<(), Status> {
+        let turns = self.turns(client).ok_or(Status::STALE_CLIENTID)?;
+        let standing = turns.owners.get_mut(&Owner::Lock(owner.to_vec()));
+        match standing {
+            Some(known) if known.sequence.wrapping_add(1) != sequence => Err(Status::BAD_SEQID),
+            _ => Ok(()),
+        }
+    }
+
+    /// Such an owner has used that number.
+    pub fn end_lock_turn(&mut self, client: u64, owner: &[u8], sequence: u32) {
+        let turns = self.turns(client);
+        let standing = turns.and_then(|turns| turns.owners.get_mut(&Owner::Lock(owner.to_vec())));
+        if let Some(standing) = standing {
+            *standing = Standing {
+                sequence,
+                is_confirmed: true,
+                held: std::mem::take(&mut standing.held),
+                ..Standing::default()
+            };
+        }
+    }
+
+    /// `RELEASE_LOCKOWNER`.
+    pub fn release_owner(&mut self, client: u64, owner: &[u8]) -> Result<(), Status> {
+        let turns = self.turns(client).ok_or(Status::STALE_CLIENTID)?;
+        let standing = turns.owners.get(&Owner::Lock(owner.to_vec()));
+        let locks: Vec<u64> =
+            standing.map_or(Vec::new(), |found| found.held.iter().copied().collect());
+        let has_ranges = |number: &u64| {
+            let held = self.held.get(number);
+            let file = held.and_then(|held| self.files.get(&held.file));
+            file.is_some_and(|file| file.has_ranges_of(*number))
+        };
+        if locks.iter().any(has_ranges) {
+            return Err(Status::LOCKS_HELD);
+        }
+        for number in locks {
+            self.forget_held(number);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(name: &str) -> Owner {
+        Owner::Open(name.as_bytes().to_vec())
+    }
+
+    fn request(sequence: u32, purpose: Purpose) -> Request {
+        Request {
+            sequence,
+            fingerprint: sequence.into(),
+            purpose,
+        }
+    }
+
+    /// The answer's body says by which request it was given.
+    fn ask(
+        turns: &mut Turns,
+        name: &str,
+        request: &Request,
+        status: Status,
+    ) -> Result<Vec<u8>, Status> {
+        match turns.begin(&owner(name), request)? {
+            Turn::Repeated(answered) => Ok(answered.body),
+            Turn::New => {
+                let answered = Answered {
+                    status,
+                    body: vec![request.sequence as u8],
+                    file: None,
+                };
+                turns.end(&owner(name), request, answered);
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    fn confirmed() -> Turns {
+        let mut turns = Turns::default();
+        ask(&mut turns, "a", &request(7, Purpose::Opens), Status::OK).expect("a turn");
+        turns
+            .owners
+            .get_mut(&owner("a"))
+            .expect("an owner")
+            .is_confirmed = true;
+        turns
+    }
+
+    #[test]
+    fn the_last_request_is_answered_again_and_others_out_of_turn_are_refused() {
+        let mut turns = confirmed();
+        let again = ask(&mut turns, "a", &request(7, Purpose::Opens), Status::OK);
+        assert_eq!(again, Ok(vec![7]));
+        let other = Request {
+            fingerprint: 1,
+            ..request(7, Purpose::Opens)
+        };
+        for refused in [
+            other,
+            request(6, Purpose::Opens),
+            request(9, Purpose::Opens),
+        ] {
+            let answer = ask(&mut turns, "a", &refused, Status::OK);
+            assert_eq!(answer, Err(Status::BAD_SEQID), "{refused:?}");
+        }
+        assert_eq!(
+            ask(&mut turns, "a", &request(8, Purpose::Other), Status::OK),
+            Ok(vec![])
+        );
+    }
+
+    #[test]
+    fn errors_of_the_request_itself_take_no_turn_and_others_do() {
+        let mut turns = confirmed();
+        for status in [Status::BAD_STATEID, Status::NOFILEHANDLE, Status::GONE] {
+            ask(&mut turns, "a", &request(8, Purpose::Other), status).expect("a turn");
+        }
+        ask(&mut turns, "a", &request(8, Purpose::Other), Status::GRACE).expect("a turn");
+        let again = ask(&mut turns, "a", &request(8, Purpose::Other), Status::OK);
+        assert_eq!(again, Ok(vec![8]));
+    }
+
+    #[test]
+    fn an_owner_that_is_not_confirmed_may_only_begin_anew() {
+        let mut turns = Turns::default();
+        ask(&mut turns, "a", &request(7, Purpose::Opens), Status::OK).expect("a turn");
+        turns.hold(owner("a"), 1);
+        let used = ask(&mut turns, "a", &request(8, Purpose::Other), Status::OK);
+        assert_eq!(used, Err(Status::BAD_STATEID));
+        let lost = |sequence| turns.unconfirmed(&owner("a"), &request(sequence, Purpose::Opens));
+        assert!(lost(7).is_empty(), "it is asked again");
+        assert_eq!(lost(3), [1]);
+        assert!(ask(&mut turns, "a", &request(3, Purpose::Opens), Status::OK).is_ok());
+    }
+
+    #[test]
+    fn a_request_that_comes_again_before_its_answer_is_not_executed_twice() {
+        let mut turns = confirmed();
+        let next = request(8, Purpose::Other);
+        assert!(matches!(turns.begin(&owner("a"), &next), Ok(Turn::New)));
+        assert!(matches!(turns.begin(&owner("a"), &next), Err(Status::GONE)));
+    }
+
+    #[test]
+    fn a_flood_of_owners_leaves_the_last_ones_and_those_that_have_something() {
+        let mut turns = confirmed();
+        turns.hold(owner("a"), 1);
+        for number in 0..2 * IDLE_OWNERS_MAX {
+            let name = format!("flood {number}");
+            ask(
+                &mut turns,
+                &name,
+                &request(1, Purpose::Opens),
+                Status::NOENT,
+            )
+            .expect("a turn");
+        }
+        assert!(turns.owners.contains_key(&owner("a")));
+        assert_eq!(turns.owners.len(), IDLE_OWNERS_MAX + 1);
+        turns.close(owner("a"), 1);
+        turns.let_go(&owner("a"), 1);
+        assert_eq!(turns.closed.len(), 1);
+        for number in 0..IDLE_OWNERS_MAX {
+            let name = format!("flood again {number}");
+            ask(
+                &mut turns,
+                &name,
+                &request(1, Purpose::Opens),
+                Status::NOENT,
+            )
+            .expect("a turn");
+        }
+        assert!(!turns.owners.contains_key(&owner("a")) && turns.closed.is_empty());
+    }
+}
