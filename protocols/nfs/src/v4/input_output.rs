@@ -28,20 +28,21 @@ type Ranges = ((Node, u64), (Node, u64), u64);
 impl Call<'_> {
     /// Whether the client may do with a file what `access` says, by its open, its lock or, with a special state id, by itself.
     pub(super) fn authorize(&self, node: Node, id: &StateId, access: u32) -> Result<(), Status> {
-        let bypasses = *id == StateId::BYPASS && access == READ;
+        let mut passes_denials = *id == StateId::BYPASS && access == READ;
         let is_special = *id == StateId::ANONYMOUS || *id == StateId::BYPASS;
         if !is_special {
             let found = self.service.state().find(self.client, id)?;
             if found.file != self.file(node) {
                 return Err(Status::BAD_STATEID);
             }
-            if found.access & access != access {
-                return Err(Status::OPENMODE);
-            }
-            if self.minor > 0 {
+            passes_denials = found.access & access == access;
+            if self.minor > 0 && passes_denials {
                 return Ok(());
             }
-            // Without sessions anybody can say that an open is his.
+            // Without sessions anybody can say that an open is his. Clients read around what they write (RFC 7530, 9.1.6).
+            if !passes_denials && (self.minor > 0 || access != READ) {
+                return Err(Status::OPENMODE);
+            }
         }
         let may = self.files().permissions(&self.who, node)?;
         let is_owner = self.files().attributes(node)?.uid == self.who.uid;
@@ -53,7 +54,7 @@ impl Call<'_> {
         if !allowed && !is_owner {
             return Err(Status::ACCESS);
         }
-        if bypasses || !is_special {
+        if passes_denials {
             return Ok(());
         }
         let mut state = self.service.state();

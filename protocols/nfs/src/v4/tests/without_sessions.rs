@@ -523,6 +523,22 @@ fn an_open_gives_no_rights_to_others() {
     assert_eq!(status_of(&send(&service, 1000, 0, &call)), 13, "ACCESS");
 }
 
+/// A client reads what is around the bytes that it writes.
+#[test]
+fn an_open_for_writing_reads_what_nobody_denies() {
+    let service = service();
+    let mut client = Old::connect(&service, b"one", 0);
+    let id = client.open(b"file", 2, 0).expect("it is free");
+    assert_eq!(client.read(b"file", &id), OK);
+    let mut other = Client::connect(&service, b"two", 0);
+    other.open(b"file", 3, 1).expect("nobody reads");
+    assert_eq!(client.read(b"file", &id), 10012, "LOCKED");
+    let id = client.open(b"other", 1, 0).expect("it is free");
+    let write = of_state(38, &id, &[0, 0, 0, 0]);
+    let call: [&[u8]; 3] = [&words(&[24]), &path(&[b"other"]), &write];
+    assert_eq!(client.status(&call), 10038, "OPENMODE");
+}
+
 #[test]
 fn each_minor_version_has_its_own_operations_and_attributes() {
     let service = service();
