@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,17 +37,61 @@ KNOWN = [(re.compile(r"DELEG\d+"), NO_DELEGATIONS)]
 KNOWN_OF_POOL = [(re.compile(r"ALLOC\d+"), "a file system that copies on write sets no space of a file aside")]
 """The same, of the files of a pool."""
 
+KNOWN_OF_REBOOTS = {0: [(re.compile("REBT8"), NO_DELEGATIONS), (re.compile("REBT11"), "a client that has taken back what it had opens new files at once")]}
+"""The same, of tests that restart the server, for each minor version."""
+
+HELPER = """#!/bin/sh
+echo "$1" >{folder}/asked
+read answer <{folder}/done
+"""
+"""What pynfs runs when the server shall start again: the names of two pipes are put in."""
+
 KNOWN_OF_MINOR = {2: [(re.compile("EID4"), "it takes a flag of NFS 4.2 for an undefined one")]}
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="proof.nfs", description="pynfs against files in memory, or in a pool.")
     parser.add_argument("--pool", action="store_true", help="against the server of a pool, of which $BULKHEAD or the release build is the program")
+    parser.add_argument("--reboot", action="store_true", help="the tests that restart the server, of a pool, which is killed for that")
     parser.add_argument("--pynfs", type=Path, default=os.environ.get("PYNFS"), help="a built checkout of pynfs (PYNFS)")
     parser.add_argument("--python", default=os.environ.get("PYNFS_PYTHON", "python3"), help="a Python below 3.13 with ply")
     parser.add_argument("--minor", type=int, choices=MINORS, action="append", help="minor version; all if nothing is said")
-    parser.add_argument("tests", nargs="*", default=["all"], help="flags or codes of pynfs's tests")
-    return parser.parse_args(argv)
+    parser.add_argument("tests", nargs="*", help="flags or codes of pynfs's tests; all, or those that restart the server, if nothing is said")
+    arguments = parser.parse_args(argv)
+    arguments.pool |= arguments.reboot
+    arguments.tests = arguments.tests or (["reboot"] if arguments.reboot else ["all"])
+    return arguments
+
+
+def _kill_when_asked(folder: Path, server: Bulkhead) -> None:
+    """Kills the server and starts it again, each time that the helper asks for it."""
+    while "reboot" in (folder / "asked").read_text():
+        server.kill()
+        server.start()
+        server.wait_ready()
+        (folder / "done").write_text("done\n")
+
+
+@contextmanager
+def _helper(folder: Path, server: Bulkhead) -> Iterator[None]:
+    """A program that asks for the server to be killed and started again, until the block ends."""
+    helper = _helper_of(folder)
+    helper.write_text(HELPER.format(folder=folder))
+    helper.chmod(0o755)
+    for name in ("asked", "done"):
+        os.mkfifo(folder / name)
+    killer = threading.Thread(target=_kill_when_asked, args=(folder, server), daemon=True)
+    killer.start()
+    try:
+        yield
+    finally:
+        if killer.is_alive():
+            (folder / "asked").write_text("end\n")
+        killer.join()
+
+
+def _helper_of(folder: Path) -> Path:
+    return folder / "reboot.sh"
 
 
 @contextmanager
@@ -58,7 +103,8 @@ def _pool(scratch: Path) -> Iterator[str]:
         server.prepare()
         server.start()
         server.wait_ready()
-        yield f"/{POOL}/files"
+        with _helper(scratch, server):
+            yield f"/{POOL}/files"
     finally:
         server.kill()
 
@@ -80,7 +126,7 @@ def _memory() -> Iterator[str]:
 
 
 def _why_known(code: str, minor: int, is_pool: bool) -> str | None:
-    known = KNOWN + KNOWN_OF_MINOR.get(minor, []) + (KNOWN_OF_POOL if is_pool else [])
+    known = KNOWN + KNOWN_OF_MINOR.get(minor, []) + KNOWN_OF_REBOOTS.get(minor, []) + (KNOWN_OF_POOL if is_pool else [])
     return next((reason for pattern, reason in known if pattern.fullmatch(code)), None)
 
 
@@ -88,8 +134,11 @@ def _judge(arguments: argparse.Namespace, minor: int, scratch: Path) -> tuple[in
     """Passed tests, failures with a reason, failures without one."""
     results = scratch / f"minor-{minor}.json"
     program = arguments.pynfs / ("nfs4.1" if minor else "nfs4.0") / "testserver.py"
-    with _pool(scratch / f"pool-{minor}") if arguments.pool else _memory() as path:
+    folder = scratch / f"pool-{minor}"
+    with _pool(folder) if arguments.pool else _memory() as path:
         command = [arguments.python, program, f"{ADDRESS}:{path}", f"--minorversion={minor}", "--maketree", f"--json={results}"]
+        if arguments.reboot:
+            command += ["--rundeps", f"--serverhelper={_helper_of(folder)}"]
         outcome = run([*command, *arguments.tests], JUDGE_SECONDS, env={"PYTHONPATH": str(arguments.pynfs)})
     if not results.exists():
         raise ProofError(f"pynfs ended without results:\n{outcome.output[-2000:]}")

@@ -95,6 +95,8 @@ impl State {
             (found.confirmation, found.update) = (confirmation, None);
         }
         client.renewed_ms = now_ms;
+        // It may have been silent for so long that it is not kept any more.
+        client.has_reclaimed &= !client.held.is_empty();
         if !std::mem::replace(&mut client.is_confirmed, true) {
             // The client has started again: what it had before is gone.
             self.forget_others(id);

@@ -444,6 +444,11 @@ fn a_client_is_known_to_the_next_server_from_its_first_open_on() {
     let mut other = Old::connect(&service, b"other", 11_000);
     other.open(b"file", 3, 0).expect("it is free");
     assert_eq!(count(), 1, "the other one");
+    let mut back = Old::connect(&service, b"gone", 12_000);
+    assert_eq!((back.id, count()), (gone.id, 1));
+    back.sequence = gone.sequence;
+    back.open(b"file", 3, 0).expect("it is free");
+    assert_eq!(count(), 2);
 }
 
 #[test]
