@@ -255,6 +255,14 @@ def _both_ways(trial: Trial, scratch: Path, image: root.GuestImage, disk: Path, 
             trial.step("files: the kernel's log, left by a power cut", files.kernel_leaves_a_log, expected=known, essential=True)
         finally:
             machine.power_off()
+        trial.judged("files: a copy of the disk", files.copy_disk, essential=True)
+        machine = Machine(scratch, image, disks=[files.twin])
+        try:
+            _boot(trial, machine)
+            trial.step("files: kernel ZFS of the copy", partial(files.enter, machine), expected=known, essential=True)
+            trial.step("files: the kernel replays its own log", files.kernel_replays_its_own, expected=known, essential=True)
+        finally:
+            machine.power_off()
         trial.judged("files: we replay the kernel's log", files.we_replay, essential=True)
     print(f"files: {files.replayed_by_kernel} logs of ours replayed by the kernel, {files.replayed_by_us} of the kernel's by us, 0 wrong")
 
