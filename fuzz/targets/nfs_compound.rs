@@ -1,4 +1,4 @@
-//! A stream of RPC records and the compounds in them, in the session of a client that is known. No crash, no endless loop,
+//! A stream of RPC records and the compounds in them, in the session of a client that is known, and by one that has none. No crash, no endless loop,
 //! and every answer within the bounds of the session.
 
 #![no_main]
@@ -32,7 +32,12 @@ fn begin(service: &Service) -> [u8; 16] {
     }
     create.u64(client);
     let channel = [0, 1 << 20, 1 << 20, 4096, 64, 8, 0];
-    for word in [1, 0].into_iter().chain(channel).chain(channel).chain([0, 0]) {
+    for word in [1, 0]
+        .into_iter()
+        .chain(channel)
+        .chain(channel)
+        .chain([0, 0])
+    {
         create.u32(word);
     }
     let answer = call(service, create.bytes());
@@ -77,9 +82,50 @@ fn within_session(service: &Service, session: &[u8; 16], sequence: u32, operatio
     assert!(answer.len() <= MESSAGE_BYTES_MAX as usize);
 }
 
+/// `SETCLIENTID` and `SETCLIENTID_CONFIRM` of NFS 4.0; the client's number.
+fn begin_without_session(service: &Service) -> u64 {
+    let mut set = Writer::new();
+    for word in [0, 0, 1, 35, 0, 1] {
+        set.u32(word);
+    }
+    for name in [&b"fuzz"[..], b"tcp", b"0.0.0.0.0.0"] {
+        set.opaque(name);
+        if name == b"fuzz" {
+            set.u32(0);
+        }
+    }
+    set.u32(0);
+    let answer = call(service, set.bytes());
+    let mut confirm = Writer::new();
+    for word in [0, 0, 1, 36] {
+        confirm.u32(word);
+    }
+    confirm.append(&answer[20..36]);
+    call(service, confirm.bytes());
+    Reader::new(&answer[20..]).u64().expect("a client id")
+}
+
+/// A compound of NFS 4.0 with `PUTROOTFH` and an `OPEN` of a file in front of what the fuzzer made.
+fn without_session(service: &Service, client: u64, sequence: u32, operations: &[u8]) {
+    let mut compound = Writer::new();
+    for word in [0, 0, 32, 24, 18, sequence, 3, 0] {
+        compound.u32(word);
+    }
+    compound.u64(client);
+    compound.opaque(b"owner");
+    for word in [1, 0, 0, 0, 0] {
+        compound.u32(word);
+    }
+    compound.opaque(b"file");
+    compound.append(operations);
+    let answer = call(service, compound.bytes());
+    assert!(answer.len() <= MESSAGE_BYTES_MAX as usize);
+}
+
 fuzz_target!(|input: &[u8]| {
     let service = common::service();
     let session = begin(&service);
+    let client = begin_without_session(&service);
     let mut rest = input;
     for sequence in 1.. {
         let Ok(Found::Whole { input_bytes, .. }) = find_record(rest, RECORD_BYTES_MAX) else {
@@ -94,5 +140,6 @@ fuzz_target!(|input: &[u8]| {
             Err(NoCall::Malformed) => {}
         }
         within_session(&service, &session, sequence, &record);
+        without_session(&service, client, sequence, &record);
     }
 });

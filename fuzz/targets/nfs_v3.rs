@@ -54,7 +54,14 @@ fuzz_target!(|input: &[u8]| {
         rest = &behind[length..];
         let (number, arguments) = ((what & 0x3f).into(), arguments.into_bytes());
         let call = |out: &mut Writer| match what & MOUNT {
-            0 => v3::execute(&service, &memory, number, &arguments, &caller(transaction), out),
+            0 => v3::execute(
+                &service,
+                &memory,
+                number,
+                &arguments,
+                &caller(transaction),
+                out,
+            ),
             _ => v3::mount(&service, number, &arguments, &caller(transaction), out),
         };
         let (mut first, mut again) = (Writer::new(), Writer::new());

