@@ -712,10 +712,32 @@ bh_dataset_rename(const char *from, const char *to)
 	return (dsl_dir_rename(from, to));
 }
 
+/* The time by which clients know whether there are other snapshots. The library does not count new names. */
+static void
+note_new_names(const char *dataset)
+{
+	dsl_pool_t *pool;
+	dsl_dataset_t *head;
+
+	if (dsl_pool_hold(dataset, FTAG, &pool) != 0)
+		return;
+	if (dsl_dataset_hold(pool, dataset, FTAG, &head) == 0) {
+		mutex_enter(&head->ds_dir->dd_lock);
+		gethrestime(&head->ds_dir->dd_snap_cmtime);
+		mutex_exit(&head->ds_dir->dd_lock);
+		dsl_dataset_rele(head, FTAG);
+	}
+	dsl_pool_rele(pool, FTAG);
+}
+
 int
 bh_snapshot_rename(const char *dataset, const char *from, const char *to)
 {
-	return (dsl_dataset_rename_snapshot(dataset, from, to, B_FALSE));
+	int error = dsl_dataset_rename_snapshot(dataset, from, to, B_FALSE);
+
+	if (error == 0)
+		note_new_names(dataset);
+	return (error);
 }
 
 typedef struct new_clone {

@@ -65,6 +65,8 @@ set_up(bh_files_t *files, const char *name, uint32_t read_only,
 	if (error == 0 && facts->system_attributes != 0)
 		error = sa_setup(os, facts->system_attributes, zfs_attr_table,
 		    ZPL_END, &files->bf_types);
+	if (error == 0)
+		error = bh_files_watch_settings(files);
 	if (error != 0)
 		return (error);
 	files->bf_unlinked = facts->unlinked;
@@ -112,6 +114,7 @@ bh_files_close(bh_files_t *files)
 		bh_wait_until_written(dmu_objset_pool(files->bf_os));
 		bh_log_close(files->bf_log);
 	}
+	bh_files_forget_settings(files);
 	bh_accounting_disown(files->bf_os, files);
 	rw_destroy(&files->bf_attributes);
 	free(files);
@@ -266,8 +269,8 @@ put_entry(uint8_t *data, uint64_t bytes_max, uint64_t *bytes, uint64_t cursor,
 }
 
 int
-bh_files_list(bh_files_t *files, uint64_t directory, uint64_t cursor,
-    uint8_t *data, uint64_t bytes_max, uint64_t *bytes, uint32_t *end)
+bh_list_entries(objset_t *os, uint64_t list, uint64_t cursor, uint8_t *data,
+    uint64_t bytes_max, uint64_t *bytes, uint32_t *end)
 {
 	zap_attribute_t *found = zap_attribute_long_alloc();
 	zap_cursor_t at;
@@ -275,7 +278,7 @@ bh_files_list(bh_files_t *files, uint64_t directory, uint64_t cursor,
 
 	*bytes = 0;
 	*end = 0;
-	zap_cursor_init_serialized(&at, files->bf_os, directory, cursor);
+	zap_cursor_init_serialized(&at, os, list, cursor);
 	while ((error = zap_cursor_retrieve(&at, found)) == 0) {
 		if (found->za_integer_length != 8 || found->za_num_integers != 1) {
 			error = EIO;
@@ -293,6 +296,14 @@ bh_files_list(bh_files_t *files, uint64_t directory, uint64_t cursor,
 		error = 0;
 	}
 	return (error);
+}
+
+int
+bh_files_list(bh_files_t *files, uint64_t directory, uint64_t cursor,
+    uint8_t *data, uint64_t bytes_max, uint64_t *bytes, uint32_t *end)
+{
+	return (bh_list_entries(files->bf_os, directory, cursor, data, bytes_max,
+	    bytes, end));
 }
 
 int

@@ -34,6 +34,8 @@ struct bh_files {
 	/* The last transaction group with a change that the log could not be told. */
 	uint64_t bf_unlogged;
 	boolean_t bf_read_only;
+	/* As the library told them last; of a snapshot 0. */
+	uint64_t bf_settings[BH_SETTINGS];
 	int bf_replay_error;
 	bh_record_visitor_t *bf_visit;
 	void *bf_visit_arg;
@@ -59,6 +61,14 @@ bh_attribute_in(struct bh_node *node, const bh_attribute_t *attribute)
 /* The attributes of an object. The bonus buffer is held; bf_attributes is, too. */
 int bh_files_handle(bh_files_t *files, dmu_buf_t *bonus, sa_handle_t **out);
 int bh_files_bonus(bh_files_t *files, uint64_t object, dmu_buf_t **out);
+
+/* Entries of a list of names with numbers. */
+int bh_list_entries(objset_t *os, uint64_t list, uint64_t cursor, uint8_t *data,
+    uint64_t bytes_max, uint64_t *bytes, uint32_t *end);
+
+/* files_snapshots.c */
+int bh_files_watch_settings(bh_files_t *files);
+void bh_files_forget_settings(bh_files_t *files);
 
 /* files_log.c */
 void bh_files_log_open(bh_files_t *files);

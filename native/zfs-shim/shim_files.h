@@ -173,6 +173,22 @@ void bh_files_space(bh_files_t *files, uint64_t *used, uint64_t *available, uint
 /* The size of the blocks of large files. */
 uint64_t bh_files_record_size(bh_files_t *files);
 
+/* Properties that are obeyed while it is open. */
+#define	BH_SETTING_SNAPDIR	0U	/* 0: the directory of snapshots is not listed; 1: it is; 2: there is none */
+#define	BH_SETTINGS	1U
+
+/* What a property is now. */
+uint64_t bh_files_setting(bh_files_t *files, uint32_t which);
+/* As bh_files_list(), of the file system's snapshots: the value of each is its number in the pool. */
+int bh_files_snapshots(bh_files_t *files, uint64_t cursor, uint8_t *data, uint64_t bytes_max, uint64_t *bytes,
+    uint32_t *end);
+/* ENOENT: there is none of that name. */
+int bh_files_find_snapshot(bh_files_t *files, const char *name, uint64_t *number);
+/* The full name of one of the file system's snapshots, for which there is room of 256 bytes; ENOENT: it is none. */
+int bh_files_snapshot_name(bh_files_t *files, uint64_t number, char *name);
+/* When a snapshot was taken, renamed or destroyed last. */
+void bh_files_snapshots_changed(bh_files_t *files, uint64_t *seconds, uint64_t *nanoseconds);
+
 /* Performs steps, all or none. */
 int bh_files_change(bh_files_t *files, const struct bh_step *steps, uint32_t count, uint32_t flags,
     struct bh_changed *out);

@@ -65,9 +65,7 @@ class Shares:
 
     def older(self) -> str:
         """Version 3, with locks of the client alone: the same, and what one version writes the other reads."""
-        ports = "proto=tcp,port=2049,mountproto=tcp,mountport=2049"
-        options = f"vers=3,nolock,{ports},addr={NETWORK.server}"
-        self._machine.run(f"modprobe nfsv3; mkdir -p {OLDER}; mount -i -t nfs -o {options} {NETWORK.server}:/{POOL}/{SHARE} {OLDER}", MOUNT_SECONDS)
+        self._mount_older()
         self._use(OLDER)
         # What the one mount found absent it does not ask for again at once.
         forget = "echo 3 > /proc/sys/vm/drop_caches"
@@ -76,6 +74,42 @@ class Shares:
         self._machine.run(f"rm -r {OLDER}/tree; {forget}; ! ls {MOUNT}/tree 2>/dev/null", LOAD_SECONDS)
         self._machine.run(f"umount {OLDER}", MOUNT_SECONDS)
         return "the same by version 3"
+
+    def _mount_older(self) -> None:
+        ports = "proto=tcp,port=2049,mountproto=tcp,mountport=2049"
+        options = f"vers=3,nolock,{ports},addr={NETWORK.server}"
+        self._machine.run(f"modprobe nfsv3; mkdir -p {OLDER}; mount -i -t nfs -o {options} {NETWORK.server}:/{POOL}/{SHARE} {OLDER}", MOUNT_SECONDS)
+
+    def snapshots(self) -> str:
+        """A file comes back out of ``.zfs/snapshot`` by either version, and a snapshot that is destroyed under a client is gone for it."""
+        machine, share = self._machine, f"{POOL}/{SHARE}"
+        tree = f"{TREE}/*/kernel/net"
+        machine.run(f"cp -a {tree} {MOUNT}/kept; echo then > {MOUNT}/report; sync", LOAD_SECONDS)
+        for name in ("monday", "tuesday"):
+            self._server.command(f"snapshot create {share}@{name}")
+        machine.run(f"rm -r {MOUNT}/kept; echo now > {MOUNT}/report", LOAD_SECONDS)
+        self._mount_older()
+        for folder in (MOUNT, OLDER):
+            seen = f"{folder}/.zfs/snapshot"
+            machine.run(
+                f"""
+                cd {folder}; ! ls -a | grep -q zfs; [ "$(echo $(ls {seen}))" = "monday tuesday" ]
+                cp {seen}/monday/report back; [ "$(cat back report)" = "$(printf 'then\nnow')" ]; rm back
+                diff -r {tree} {seen}/monday/kept; ! touch {seen}/monday/x 2>/dev/null; ! mkdir {seen}/x 2>/dev/null
+                [ $(stat -c %i {seen}/monday/report) = $(stat -c %i report) ]
+                [ $(stat -c %d {seen}/monday/report) != $(stat -c %d {seen}/tuesday/report) ]
+                """,
+                LOAD_SECONDS,
+            )
+        held = machine.start(f"exec 9< {MOUNT}/.zfs/snapshot/monday/report; touch /run/looks; until [ -e /run/gone ]; do sleep 0.2; done; ! cat /proc/self/fd/9", LOAD_SECONDS)
+        machine.run("until [ -e /run/looks ]; do sleep 0.1; done", MOUNT_SECONDS)
+        self._server.command(f"snapshot destroy {share}@monday --yes-destroy-data")
+        machine.run("echo 3 > /proc/sys/vm/drop_caches; touch /run/gone", MOUNT_SECONDS)
+        held.output()
+        machine.run(f"[ \"$(cat {MOUNT}/.zfs/snapshot/tuesday/report)\" = then ]; rm {MOUNT}/report", MOUNT_SECONDS)
+        machine.run(f"umount -l {OLDER}/.zfs/snapshot/* 2>/dev/null; umount -l {MOUNT}/.zfs/snapshot/* 2>/dev/null; umount {OLDER}", MOUNT_SECONDS)
+        self._server.command(f"snapshot destroy {share}@tuesday --yes-destroy-data")
+        return "copied and compared by versions 4.2 and 3; a destroyed one is gone for who has a file of it open"
 
     def _use(self, folder: str) -> None:
         self._machine.run(

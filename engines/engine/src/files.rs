@@ -22,6 +22,11 @@ pub trait OpenFileSystem: std::fmt::Debug + Send + Sync {
     /// Changes that were refused since it was opened, because the pool or a quota of its dataset has no space left.
     fn refused_for_space(&self) -> u64;
 
+    /// Its snapshots, if it can show them. What is open of them is closed with it.
+    fn snapshots(&self) -> Option<Arc<dyn file_system::Snapshots>> {
+        None
+    }
+
     /// Its files, as protocols serve them.
     fn files(&self) -> Arc<dyn file_system::FileSystem>;
 }

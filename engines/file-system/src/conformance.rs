@@ -106,7 +106,7 @@ fn made_objects(files: &dyn FileSystem) {
         assert_eq!(found.node, made.object.node);
         assert_eq!(found.attributes, attributes);
         assert_eq!(files.attributes(found.node), Ok(attributes));
-        let by_number = files.object(found.node.object).expect("it is there");
+        let by_number = files.object(root, found.node.object).expect("it is there");
         assert_eq!(by_number.node, found.node);
         let again = files.make(&ROOT, root, name, what, &none, None);
         assert_eq!(error(again), Some(FileError::Exists));
@@ -339,7 +339,7 @@ fn directories(files: &dyn FileSystem) {
         }
         // What was told already goes.
         let (name, object) = seen.last().expect("an entry").clone();
-        let known = files.object(object).expect("it is there");
+        let known = files.object(root, object).expect("it is there");
         assert_eq!(look_up(files, &name), Ok(known.node));
         files
             .remove(&ROOT, root, &name, Removable::Any, None)

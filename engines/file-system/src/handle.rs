@@ -3,10 +3,21 @@
 /// A file system, or a snapshot of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileSystemId {
-    /// The dataset's `fsid_guid`, which stays with it when its pool moves.
+    /// The dataset's `fsid_guid`, which stays with it when its pool moves. A snapshot is known to clients by that of what it was taken of.
     pub guid: u64,
     /// Of a snapshot the number of its object set, else 0.
     pub snapshot: u64,
+}
+
+impl FileSystemId {
+    /// That of the file system itself, also of one of its snapshots.
+    #[must_use]
+    pub const fn whole(self) -> Self {
+        Self {
+            snapshot: 0,
+            ..self
+        }
+    }
 }
 
 /// A file, directory or other object. The generation tells an object from a later one with its number.

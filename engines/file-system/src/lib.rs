@@ -29,12 +29,14 @@ mod handle;
 pub mod memory;
 mod receipt;
 pub mod rights;
+mod snapshots;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use error::FileError;
 pub use handle::{BadHandle, FileSystemId, Handle, Node};
 pub use receipt::{Place, Receipt};
+pub use snapshots::{Snapshot, Snapshots, Visibility};
 
 /// What a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -346,8 +348,8 @@ pub trait FileSystem: Send + Sync {
     fn statistics(&self) -> Done<Statistics>;
     /// What is known of `node`.
     fn attributes(&self, node: Node) -> Done<Attributes>;
-    /// The object that has a number now, from an [`Entry`]. [`FileError::Stale`] if there is none.
-    fn object(&self, object: u64) -> Done<Object>;
+    /// The object that the number in an [`Entry`] of `directory` has now. [`FileError::Stale`] if there is none.
+    fn object(&self, directory: Node, object: u64) -> Done<Object>;
     /// Changes attributes: all of them or none.
     fn set_attributes(
         &self,

@@ -531,7 +531,7 @@ impl FileSystem for MemoryFileSystem {
         self.lock().get(node).map(|object| object.attributes)
     }
 
-    fn object(&self, object: u64) -> Done<Known> {
+    fn object(&self, _: Node, object: u64) -> Done<Known> {
         self.lock().known(object)
     }
 

@@ -263,7 +263,7 @@ impl<O: Objects> FileSystem for Zpl<O> {
         attributes_of(&self.live(node)?)
     }
 
-    fn object(&self, object: u64) -> Done<Object> {
+    fn object(&self, _: Node, object: u64) -> Done<Object> {
         self.known(object)
     }
 

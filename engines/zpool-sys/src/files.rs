@@ -135,6 +135,8 @@ pub const BH_TEXT_LINK: u32 = 0;
 pub const BH_TEXT_ACL: u32 = 1;
 /// An attribute of variable length.
 pub const BH_TEXT_EXTENDED: u32 = 2;
+/// A property.
+pub const BH_SETTING_SNAPDIR: u32 = 0;
 /// Value of `kind`, or a bit of `flags`.
 pub const BH_STEP_MAKE: u32 = 0;
 /// Value of `kind`, or a bit of `flags`.
@@ -216,6 +218,26 @@ unsafe extern "C" {
         objects_available: *mut u64,
     );
     pub fn bh_files_record_size(files: *mut bh_files) -> u64;
+    pub fn bh_files_setting(files: *mut bh_files, which: u32) -> u64;
+    pub fn bh_files_snapshots(
+        files: *mut bh_files,
+        cursor: u64,
+        data: *mut u8,
+        bytes_max: u64,
+        bytes: *mut u64,
+        end: *mut u32,
+    ) -> c_int;
+    pub fn bh_files_find_snapshot(
+        files: *mut bh_files,
+        name: *const c_char,
+        number: *mut u64,
+    ) -> c_int;
+    pub fn bh_files_snapshot_name(files: *mut bh_files, number: u64, name: *mut c_char) -> c_int;
+    pub fn bh_files_snapshots_changed(
+        files: *mut bh_files,
+        seconds: *mut u64,
+        nanoseconds: *mut u64,
+    );
     pub fn bh_files_change(
         files: *mut bh_files,
         steps: *const bh_step,

@@ -23,6 +23,7 @@ mod nvlist;
 pub mod pool;
 mod runtime;
 mod seam;
+mod snapshots;
 pub mod transfer;
 pub mod volume;
 

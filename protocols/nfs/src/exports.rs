@@ -13,6 +13,7 @@ use file_system::{
 };
 
 use crate::sharenfs::{Access, Share};
+use crate::snapshots;
 
 /// Names between the root and a file system.
 const DEPTH_MAX: usize = 64;
@@ -111,10 +112,17 @@ impl Export {
         }
     }
 
-    /// The handle of one of its nodes.
+    /// The handle of one of its nodes. What is in a snapshot is in a file system of its own.
     pub fn handle(&self, node: Node) -> Handle {
+        let (snapshot, node) = match &self.share {
+            Some(_) => snapshots::split(node),
+            None => (self.id.snapshot, node),
+        };
         Handle {
-            file_system: self.id,
+            file_system: FileSystemId {
+                snapshot,
+                ..self.id
+            },
             node,
         }
     }
@@ -127,6 +135,13 @@ pub struct Place {
     pub export: usize,
     /// The object.
     pub node: Node,
+}
+
+impl Place {
+    /// Whether it is in a snapshot, or on the way to one: nothing can be changed there.
+    pub fn is_fixed(self) -> bool {
+        self.export != 0 && snapshots::is_fixed(self.node)
+    }
 }
 
 /// A directory of the tree. Clients that may use the file system of that name see its root there, others the tree's own directory.
@@ -215,13 +230,13 @@ impl Exports {
 
     /// The files of a file system that is shared.
     pub fn files_of(&self, id: FileSystemId) -> Option<&Arc<dyn FileSystem>> {
-        let index = self.by_id.get(&id).filter(|index| **index != 0)?;
+        let index = self.by_id.get(&id.whole()).filter(|index| **index != 0)?;
         Some(&self.exports[*index].files)
     }
 
     /// Whether a file system is closed for a while.
     pub fn is_closed(&self, id: FileSystemId) -> bool {
-        self.closed.contains(&id)
+        self.closed.contains(&id.whole())
     }
 
     /// Whether all is here that is to be shared.
@@ -318,11 +333,12 @@ impl Exports {
     /// The place of a handle; nothing if its file system is not shared.
     pub fn place(&self, handle: Handle) -> Option<Place> {
         let place = Place {
-            export: *self.by_id.get(&handle.file_system)?,
-            node: handle.node,
+            export: *self.by_id.get(&handle.file_system.whole())?,
+            node: snapshots::node_of(handle)?,
         };
-        // A directory of the tree may be gone.
-        let is_there = place.export != 0 || self.junction(place).is_some();
+        // A directory of the tree may be gone. Each node has one handle.
+        let is_there =
+            (place.export != 0 || self.junction(place).is_some()) && self.handle(place) == handle;
         is_there.then_some(place)
     }
 
@@ -338,6 +354,11 @@ impl Exports {
 
     /// The number of the directory that the root of a file system covers.
     pub fn covered(&self, place: Place) -> Option<u64> {
+        let (snapshot, node) = snapshots::split(place.node);
+        if place.export != 0 && snapshot != 0 {
+            let is_root = node.object == self.exports[place.export].root.object;
+            return is_root.then(|| snapshots::mounted_on(snapshot));
+        }
         self.junction(place).filter(|_| place.export != 0)
     }
 
@@ -433,7 +454,7 @@ impl FileSystem for Nothing {
         Ok(Self::directory())
     }
 
-    fn object(&self, _: u64) -> Done<Object> {
+    fn object(&self, _: Node, _: u64) -> Done<Object> {
         Err(FileError::Stale)
     }
 

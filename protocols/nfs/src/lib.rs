@@ -12,6 +12,7 @@ mod objects;
 pub mod rpc;
 pub mod server;
 pub mod sharenfs;
+pub mod snapshots;
 pub mod v3;
 pub mod v4;
 pub mod xdr;

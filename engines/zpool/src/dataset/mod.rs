@@ -199,6 +199,7 @@ impl Pool {
     }
 
     fn destroy_name(&self, name: &str) -> Result<(), DatasetError> {
+        let _closed = self.snapshots.keep_closed([name]);
         let c_name = c_text(name);
         // SAFETY: the pool is open; the name is copied.
         SystemError::check(unsafe { sys::bh_dataset_destroy(c_name.as_ptr()) }).map_err(|cause| {
@@ -217,6 +218,7 @@ impl Pool {
         if names.is_empty() {
             return Ok(());
         }
+        let _closed = self.snapshots.keep_closed(names);
         let list = name_set(names.iter().copied());
         // SAFETY: the pool is open; the list lives for the call.
         SystemError::check(unsafe { sys::bh_snapshots_destroy(list.as_raw()) }).map_err(|cause| {
@@ -448,6 +450,7 @@ impl Datasets for Pool {
         const DOING: &str = "rename";
         self.own(DOING, from.into())?;
         self.own(DOING, to.into())?;
+        let _closed = self.snapshots.keep_closed([from.as_str()]);
         let (from_c, to_c) = (c_text(from.as_str()), c_text(to.as_str()));
         // SAFETY: the pool is open; the names are copied.
         SystemError::check(unsafe { sys::bh_dataset_rename(from_c.as_ptr(), to_c.as_ptr()) })
@@ -458,6 +461,8 @@ impl Datasets for Pool {
         const DOING: &str = "promote";
         self.own(DOING, clone.into())?;
         self.check_moved_bookmarks(DOING, clone)?;
+        // Those of its origin become its own.
+        let _closed = self.snapshots.keep_closed([self.name().as_str()]);
         let name = c_text(clone.as_str());
         let mut conflict = [0 as c_char; NAME_BYTES];
         // SAFETY: the pool is open; the name is copied; `conflict` has the room the shim needs.
@@ -601,6 +606,7 @@ impl Snapshotting for Pool {
         let to: SnapshotName = format!("{}@{tag}", from.volume())
             .parse()
             .map_err(|_| DatasetError::new(DOING, from.as_str(), DatasetErrorKind::NameTooLong))?;
+        let _closed = self.snapshots.keep_closed([from.as_str()]);
         let volume = c_text(from.volume().as_str());
         let (from_c, to_c) = (c_text(from.tag()), c_text(to.tag()));
         // SAFETY: the pool is open; the names are copied.
@@ -659,6 +665,7 @@ impl Snapshotting for Pool {
     fn rollback(&self, snapshot: &SnapshotName) -> Result<(), DatasetError> {
         const DOING: &str = "roll back to";
         self.own(DOING, snapshot.into())?;
+        let _closed = self.snapshots.keep_closed([snapshot.volume().as_str()]);
         let (volume, name) = (
             c_text(snapshot.volume().as_str()),
             c_text(snapshot.as_str()),

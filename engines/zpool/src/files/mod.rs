@@ -3,6 +3,7 @@
 //! All state is in the shim and the library; a [`Gate`] keeps the file system open while any call uses it.
 
 mod open;
+mod snapshots;
 
 use std::ffi::{CString, c_void};
 use std::ptr::NonNull;
@@ -427,38 +428,15 @@ impl Objects for Files {
     fn list(
         &self,
         directory: u64,
-        mut cursor: u64,
+        cursor: u64,
         visit: &mut dyn FnMut(ListedEntry<'_>) -> bool,
     ) -> Result<bool, ObjectError> {
         let using = self.using()?;
-        let mut buffer = vec![0; LIST_BYTES];
-        loop {
-            let (mut bytes, mut end) = (0, 0);
+        list_with(cursor, visit, |cursor, buffer, bytes, end| {
+            let (data, room) = (buffer.as_mut_ptr(), buffer.len() as u64);
             // SAFETY: open while `using` lives; the buffer has the room that is stated.
-            let code = unsafe {
-                sys::bh_files_list(
-                    using.raw(),
-                    directory,
-                    cursor,
-                    buffer.as_mut_ptr(),
-                    buffer.len() as u64,
-                    &mut bytes,
-                    &mut end,
-                )
-            };
-            checked(code)?;
-            let mut rest = &buffer[..bytes as usize];
-            while let Some((entry, behind)) = next_entry(rest) {
-                cursor = entry.cursor;
-                if !visit(entry) {
-                    return Ok(false);
-                }
-                rest = behind;
-            }
-            if end != 0 {
-                return Ok(true);
-            }
-        }
+            unsafe { sys::bh_files_list(using.raw(), directory, cursor, data, room, bytes, end) }
+        })
     }
 
     fn count(&self, directory: u64) -> Result<u64, ObjectError> {
@@ -584,6 +562,30 @@ impl Objects for Files {
             // SAFETY: as in `walk_log`.
             unsafe { sys::bh_files_log_replay(raw, visit_record, arg) }
         })
+    }
+}
+
+/// Visits entries from `cursor` on, as [`Objects::list`]. `fill` has the shim put some into a buffer: their bytes, and whether they are the last.
+fn list_with(
+    mut cursor: u64,
+    visit: &mut dyn FnMut(ListedEntry<'_>) -> bool,
+    mut fill: impl FnMut(u64, &mut [u8], &mut u64, &mut u32) -> i32,
+) -> Result<bool, ObjectError> {
+    let mut buffer = vec![0; LIST_BYTES];
+    loop {
+        let (mut bytes, mut end) = (0, 0);
+        checked(fill(cursor, &mut buffer, &mut bytes, &mut end))?;
+        let mut rest = &buffer[..bytes as usize];
+        while let Some((entry, behind)) = next_entry(rest) {
+            cursor = entry.cursor;
+            if !visit(entry) {
+                return Ok(false);
+            }
+            rest = behind;
+        }
+        if end != 0 {
+            return Ok(true);
+        }
     }
 }
 

@@ -14,19 +14,24 @@ use zpl::objects::ObjectError;
 use zpl::{OpenError, Zpl};
 use zpool_sys as sys;
 
+use super::snapshots::Shown;
 use super::{Files, facts_of};
 use crate::error::SystemError;
 use crate::pool::{Pool, c_text};
+use crate::snapshots::{KeptClosed, OpenSnapshots};
 
 /// An open file system or snapshot of one.
 pub struct FileSystem {
     name: String,
     zpl: Arc<Zpl<Files>>,
+    snapshots: Arc<OpenSnapshots>,
+    /// Of a snapshot: clients do not have it open meanwhile.
+    _kept_closed: Option<KeptClosed>,
 }
 
 const DOING: &str = "open";
 
-fn open_files(name: &str, read_only: bool) -> Result<Files, DatasetError> {
+pub(super) fn open_files(name: &str, read_only: bool) -> Result<Files, DatasetError> {
     let c_name = c_text(name);
     let mut raw = std::ptr::null_mut();
     let mut facts = sys::bh_files_facts::default();
@@ -85,6 +90,14 @@ impl OpenFileSystem for FileSystem {
 
     fn close(&self) {
         self.zpl.objects().close();
+        self.snapshots
+            .close_those_of(self.zpl.objects().facts.identity);
+    }
+
+    fn snapshots(&self) -> Option<Arc<dyn file_system::Snapshots>> {
+        let is_snapshot = self.zpl.objects().facts.snapshot != 0;
+        let shown = || Shown::new(Arc::clone(&self.zpl), Arc::clone(&self.snapshots));
+        (!is_snapshot).then(|| Arc::new(shown()) as Arc<_>)
     }
 
     fn check(&self, tell: &mut dyn FnMut(Told) -> bool) -> Result<Summary, DatasetError> {
@@ -129,11 +142,16 @@ impl Pool {
         read_only: bool,
     ) -> Result<FileSystem, DatasetError> {
         let name = self.own(DOING, dataset)?.as_str().to_owned();
+        let kept_closed = name
+            .contains('@')
+            .then(|| self.snapshots.keep_closed([&name]));
         let files = open_files(&name, read_only)?;
         let zpl = Zpl::open(files).map_err(|error| refused(&name, &error))?;
         Ok(FileSystem {
             name,
             zpl: Arc::new(zpl),
+            snapshots: Arc::clone(&self.snapshots),
+            _kept_closed: kept_closed,
         })
     }
 }

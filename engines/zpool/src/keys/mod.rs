@@ -213,6 +213,8 @@ impl Keys for Pool {
 
     fn unload_key(&self, root: DatasetRef<'_>) -> Result<(), DatasetError> {
         const DOING: &str = "unload the key of";
+        // Clones outside have it, too.
+        let _closed = self.snapshots.keep_closed([Pool::name(self).as_str()]);
         let root = self.own(DOING, root)?;
         let name = c_text(root.as_str());
         // SAFETY: the pool is open; the name is copied.

@@ -26,6 +26,7 @@ pub use spec::features;
 use crate::device::{self, Owner};
 use crate::error::{PoolError, SystemError};
 use crate::runtime::Engine;
+use crate::snapshots::OpenSnapshots;
 use engine::pool::PoolSpec;
 
 /// A pool that this process has open. Dropping it leaves it open: a pool is closed by
@@ -37,6 +38,8 @@ pub struct Pool {
     c_name: CString,
     /// Whether it is still ours is watched, except while a pool is new.
     owner: Option<Arc<dyn Owner>>,
+    /// Whatever they are in the way of closes them.
+    pub(crate) snapshots: Arc<OpenSnapshots>,
 }
 
 impl Pool {
@@ -68,6 +71,7 @@ impl Pool {
             name: name.clone(),
             c_name: c_text(name.as_str()),
             owner: None,
+            snapshots: Arc::default(),
         };
         match pool.engine.check_layout(name.as_str()) {
             Ok(()) => Ok(pool),
@@ -82,6 +86,7 @@ impl Pool {
             name: self.name.clone(),
             c_name: self.c_name.clone(),
             owner: None,
+            snapshots: Arc::clone(&self.snapshots),
         }
     }
 

@@ -77,8 +77,8 @@ fn read_set_time(reader: &mut Reader<'_>) -> Answered<Option<SetTime>> {
 
 impl Call<'_> {
     pub(super) fn write_fattr(&self, place: Place, attributes: &Attributes, out: &mut Writer) {
-        let id = self.exports.export(place.export).id;
-        write(out, id, place.node.object, attributes);
+        let handle = self.exports.handle(place);
+        write(out, handle.file_system, handle.node.object, attributes);
     }
 
     /// `post_op_attr` that are known.

@@ -81,7 +81,8 @@ impl Call<'_> {
             };
             let attributes = found.files.attributes(found.node());
             let known = attributes.ok().map(|attributes| (found.place, attributes));
-            if !self.tell(name, own, found.node().object, known, room, out) {
+            let object = self.exports.handle(found.place).node.object;
+            if !self.tell(name, own, object, known, room, out) {
                 return Ok(false);
             }
         }
@@ -117,7 +118,7 @@ impl Call<'_> {
                 if hanging.is_some() {
                     continue;
                 }
-                let known = match at.files.object(object) {
+                let known = match at.files.object(at.node(), object) {
                     Ok(known) => {
                         let place = Place {
                             node: known.node,

@@ -151,8 +151,8 @@ impl At {
     /// The same file system, for changes.
     fn may_change(&self) -> Answered {
         match self.access {
-            Access::ReadWrite => Ok(()),
-            Access::ReadOnly => Err(Status::ROFS.into()),
+            Access::ReadWrite if !self.place.is_fixed() => Ok(()),
+            _ => Err(Status::ROFS.into()),
         }
     }
 

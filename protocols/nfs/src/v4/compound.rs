@@ -23,6 +23,7 @@ use super::without_sessions::Taken;
 use crate::exports::{Exports, Place, Source};
 use crate::rpc::Credential;
 use crate::sharenfs::Access;
+use crate::snapshots;
 use crate::xdr::{Malformed, Reader, Writer};
 
 /// Bytes of a handle that the protocol allows.
@@ -243,7 +244,8 @@ impl Service {
             let Some(files) = exports.files_of(file.file_system) else {
                 continue;
             };
-            let is_held = files.hold(file.node).is_ok();
+            let node = snapshots::node_of(file).unwrap_or(file.node);
+            let is_held = files.hold(node).is_ok();
             let mut state = self.state();
             let is_taken = is_held && state.take_up(file, files);
             if !is_held {
@@ -251,7 +253,7 @@ impl Service {
             }
             drop(state);
             if is_held && !is_taken {
-                files.release(file.node);
+                files.release(node);
             }
         }
     }
@@ -263,8 +265,8 @@ impl Service {
     /// Lets go of files that nobody has open any more.
     pub(super) fn release(&self) {
         let released = self.state().take_released();
-        for (files, node) in released {
-            files.release(node);
+        for (files, file) in released {
+            files.release(snapshots::node_of(file).unwrap_or(file.node));
         }
     }
 
@@ -757,9 +759,10 @@ impl Call<'_> {
 
     /// Whether files may be changed there.
     pub(super) fn may_change(&self) -> Result<(), Status> {
+        let is_fixed = self.current.is_some_and(Place::is_fixed);
         match self.access {
-            Access::ReadWrite => Ok(()),
-            Access::ReadOnly => Err(Status::ROFS),
+            Access::ReadWrite if !is_fixed => Ok(()),
+            _ => Err(Status::ROFS),
         }
     }
 

@@ -418,7 +418,7 @@ impl Call<'_> {
                 if covers(name) {
                     continue;
                 }
-                let known = self.files().object(object).map(|known| {
+                let known = self.files().object(directory.node, object).map(|known| {
                     let place = Place {
                         node: known.node,
                         ..directory

@@ -490,8 +490,7 @@ impl State {
                 file.shares.count((access, deny), -1);
                 if file.opens.is_empty() {
                     let files = self.files.remove(&held.file).and_then(|file| file.files);
-                    self.released
-                        .extend(files.map(|files| (files, held.file.node)));
+                    self.released.extend(files.map(|files| (files, held.file)));
                 }
             }
             What::Lock { .. } => {
@@ -506,7 +505,7 @@ impl State {
     /// Some files are held no more, and stay open.
     pub(super) fn put_aside(&mut self, concerned: impl Fn(&Handle) -> bool) {
         let files = self.files.iter_mut().filter(|(file, _)| concerned(file));
-        let held = files.filter_map(|(file, state)| Some((state.files.take()?, file.node)));
+        let held = files.filter_map(|(file, state)| Some((state.files.take()?, *file)));
         self.released.extend(held);
     }
 

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use file_system::{FileSystem, Handle, Node};
+use file_system::{FileSystem, Handle};
 
 use super::grace::{ClientKey, Grace, Had, Holders, New, key_of, key_without_sessions};
 use super::numbers::Status;
@@ -216,7 +216,7 @@ pub enum Sequenced {
 }
 
 /// A file that nobody has open any more, and where it is held.
-pub type Released = (Arc<dyn FileSystem>, Node);
+pub type Released = (Arc<dyn FileSystem>, Handle);
 
 /// Clients, sessions, opens and locks of one server.
 pub struct State {

@@ -584,6 +584,69 @@ fn what_is_shared_no_more_is_closed() {
     assert_eq!(client.at(&[], &make_directory(b"made")), 30);
 }
 
+/// To a client a snapshot is another file system, and its files are opened for reading alone.
+#[test]
+fn a_snapshot_is_a_file_system_of_its_own() {
+    const ROFS: u32 = 30;
+    let (files, _) = crate::snapshots::tests::world();
+    let shared = Shared {
+        name: String::new(),
+        share: Share::parse(EVERYTHING).expect("a share").expect("not off"),
+        files: Arc::new(files),
+    };
+    let mut client = Client::connect(&service_of(vec![shared]), b"one", 0);
+    // GETATTR of fsid, fileid and mounted_on_fileid.
+    let ask = words(&[9, 2, 1 << 8 | 1 << 20, 1 << 23]);
+    let mut told = |parts: &[&[u8]]| {
+        let mut all: Vec<Vec<u8>> = vec![words(&[24])];
+        all.extend(parts.iter().map(|part| path(&[part])));
+        all.push(ask.clone());
+        let all: Vec<&[u8]> = all.iter().map(Vec::as_slice).collect();
+        let answer = client.ask(&all);
+        let mut reader = Reader::new(&answer[answer.len() - 32..]);
+        [(); 4].map(|()| reader.u64().expect("a number"))
+    };
+    let root = told(&[]);
+    let directory = told(&[b".zfs", b"snapshot"]);
+    assert_eq!(directory[..2], [7, 0]);
+    assert_eq!(directory[2..], [0xffff_ffff_fffd; 2]);
+    let monday = told(&[b".zfs", b"snapshot", b"monday"]);
+    assert_eq!(monday, [7, 0x1_0002, root[2], 0xffff_ffff_fffc - 0x1_0002]);
+    let inside = told(&[b".zfs", b"snapshot", b"monday", b"folder"]);
+    assert_eq!(inside[..2], [7, 0x1_0002]);
+    assert_eq!(inside[2], inside[3]);
+    let folder: &[&[u8]] = &[b".zfs", b"snapshot", b"monday", b"folder"];
+    assert_eq!(client.at(folder, &make_directory(b"made")), ROFS);
+    let open = |client: &Client, access: u32| {
+        let mut open = Writer::new();
+        for word in [18, 0, access, 0] {
+            open.u32(word);
+        }
+        open.u64(client.client);
+        open.opaque(b"owner");
+        for word in [0, 0] {
+            open.u32(word);
+        }
+        open.opaque(b"file");
+        open.into_bytes()
+    };
+    let (reads, writes) = (open(&client, 1), open(&client, 2));
+    assert_eq!(client.at(folder, &reads), 0);
+    assert_eq!(client.at(folder, &writes), ROFS);
+    // By its handle, which says which snapshot it is in: GETFH, PUTFH.
+    let mut all: Vec<Vec<u8>> = vec![words(&[24])];
+    all.extend(folder.iter().map(|part| path(&[part])));
+    all.push(words(&[10]));
+    let all: Vec<&[u8]> = all.iter().map(Vec::as_slice).collect();
+    let answer = client.ask(&all);
+    let mut put = Writer::new();
+    put.u32(22);
+    put.opaque(&answer[answer.len() - 36..]);
+    let remove = named(28, &[b"file"]);
+    assert_eq!(client.status(&[put.bytes(), &path(&[b"file"])]), 0);
+    assert_eq!(client.status(&[put.bytes(), &remove]), ROFS);
+}
+
 #[test]
 fn a_change_is_durable_before_it_is_answered() {
     let (home, files) = shared("", 5, EVERYTHING);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use ::nfs::snapshots::WithSnapshots;
 use control::exports::Problem;
 use control::failure::chain;
 use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef};
@@ -18,7 +19,24 @@ const OPENERS_MAX: usize = 4;
 
 /// By the names of their datasets.
 #[derive(Default)]
-pub struct OpenFiles(BTreeMap<String, Box<dyn OpenFileSystem>>);
+pub struct OpenFiles(BTreeMap<String, Open>);
+
+struct Open {
+    dataset: Box<dyn OpenFileSystem>,
+    /// With its snapshots.
+    files: Arc<dyn FileSystem>,
+}
+
+impl Open {
+    fn new(dataset: Box<dyn OpenFileSystem>) -> Self {
+        let files = dataset.files();
+        let files = match dataset.snapshots() {
+            Some(snapshots) => Arc::new(WithSnapshots::new(files, snapshots)),
+            None => files,
+        };
+        Self { dataset, files }
+    }
+}
 
 /// How opening went.
 #[derive(Debug, Default)]
@@ -41,7 +59,7 @@ impl OpenFiles {
 
     /// The files of one of them.
     pub fn get(&self, name: &str) -> Option<Arc<dyn FileSystem>> {
-        self.0.get(name).map(|open| open.files())
+        self.0.get(name).map(|open| Arc::clone(&open.files))
     }
 
     /// Those of which changes were refused for lack of space, and how many. The pool's own file system has no name of that kind.
@@ -78,7 +96,7 @@ impl OpenFiles {
         let mut opened = Opened::default();
         for (name, outcome) in outcomes {
             if let Some(open) = opened.note(&name, outcome) {
-                self.0.insert(name, open);
+                self.0.insert(name, Open::new(open));
             }
         }
         opened
@@ -109,7 +127,7 @@ impl OpenFiles {
         let share = unwanted.len().div_ceil(CLOSERS_MAX).max(1);
         std::thread::scope(|scope| {
             for some in unwanted.chunks(share) {
-                scope.spawn(move || some.iter().for_each(|one| one.close()));
+                scope.spawn(move || some.iter().for_each(|one| one.dataset.close()));
             }
         });
     }

@@ -1,0 +1,43 @@
+//! Snapshots of a file system, for whoever shows them to clients.
+
+use std::sync::Arc;
+
+use crate::{Done, FileSystem, Time};
+
+/// Whether clients find snapshots in a directory of the file system (`snapdir`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Visibility {
+    /// There is no such directory.
+    Disabled,
+    /// It is there, and not listed.
+    Hidden,
+    /// It is listed.
+    Visible,
+}
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Snapshot<'a> {
+    /// Its name, without that of the file system.
+    pub name: &'a [u8],
+    /// Its number, which stays, on other heads, too, and when it gets another name.
+    pub number: u64,
+    /// Where to go on after it.
+    pub cursor: u64,
+}
+
+/// The snapshots of an open file system.
+pub trait Snapshots: Send + Sync {
+    /// Whether they are to be seen.
+    fn visibility(&self) -> Visibility;
+    /// When one was taken, renamed or destroyed last.
+    fn changed(&self) -> Done<Time>;
+    /// Visits those from `cursor` on until `visit` does not take one. Whether the last one was taken.
+    fn list(&self, cursor: u64, visit: &mut dyn FnMut(Snapshot<'_>) -> bool) -> Done<bool>;
+    /// The number of the one with this name.
+    fn find(&self, name: &[u8]) -> Done<u64>;
+    /// The files of one, which is opened if it is not open. Some are closed again before long, and all that are in the way of something: then
+    /// calls answer [`FileError::Gone`](crate::FileError::Gone), and this tells what became of it: [`FileError::Stale`](crate::FileError::Stale),
+    /// [`FileError::NotReady`](crate::FileError::NotReady), or its files again.
+    fn open(&self, number: u64) -> Done<Arc<dyn FileSystem>>;
+}

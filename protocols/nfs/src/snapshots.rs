@@ -1,0 +1,527 @@
+//! The directory `.zfs` in the root of a file system: in it `snapshot`, and there each snapshot by its name. They are directories without
+//! contents on disk. What is in a snapshot is a file system of its own to clients, with the rules of the one that it was taken of.
+//!
+//! Nodes of a snapshot have its number in the bits that numbers of objects and generations leave free, so that a node tells where it is.
+
+use std::sync::Arc;
+
+use file_system::rights::check_name;
+use file_system::{
+    Attributes, COOKIE_LAST, Changed, Content, Done, Entry, FileError, FileSystem, FileSystemId,
+    Guard, Handle, Identity, Kind, Limits, Made, Make, Node, Object, Permissions, Place, Read,
+    Receipt, Removable, Renamed, SetAttributes, SetExtended, Snapshots, Statistics, Visibility,
+};
+
+const CONTROL_NAME: &[u8] = b".zfs";
+const DIRECTORY_NAME: &[u8] = b"snapshot";
+/// Bits that numbers of objects and generations have.
+const NODE_BITS: u32 = 48;
+const NODE_MASK: u64 = (1 << NODE_BITS) - 1;
+/// Bits of a snapshot's number that each of the two takes.
+const PART_BITS: u32 = 64 - NODE_BITS;
+/// The numbers that these directories have in a kernel (`sys/zfs_ctldir.h`).
+const CONTROL: Node = Node {
+    object: NODE_MASK,
+    generation: 0,
+};
+const DIRECTORY: Node = Node {
+    object: NODE_MASK - 2,
+    generation: 0,
+};
+/// Less the number of a snapshot: that of the directory in which clients find it.
+const MOUNTED: u64 = NODE_MASK - 3;
+/// The lowest cookie of an entry.
+const COOKIE_FIRST: u64 = 16;
+/// How often a snapshot is opened for a call while others have it closed.
+const ATTEMPTS_MAX: u32 = 4;
+const NAME_BYTES_MAX: usize = 255;
+
+/// A node of a snapshot among those of its file system. Nothing: there can be no such node.
+pub fn inside(snapshot: u64, node: Node) -> Option<Node> {
+    let fits =
+        node.object <= NODE_MASK && node.generation <= NODE_MASK && snapshot < 1 << (2 * PART_BITS);
+    fits.then_some(Node {
+        object: node.object | (snapshot >> PART_BITS) << NODE_BITS,
+        generation: node.generation | snapshot << NODE_BITS,
+    })
+}
+
+/// The snapshot of a node, 0 for none, and the node there.
+pub const fn split(node: Node) -> (u64, Node) {
+    let snapshot = (node.object >> NODE_BITS) << PART_BITS | node.generation >> NODE_BITS;
+    let node = Node {
+        object: node.object & NODE_MASK,
+        generation: node.generation & NODE_MASK,
+    };
+    (snapshot, node)
+}
+
+/// The node of a handle among those of its file system. Nothing: there can be no such node.
+pub fn node_of(handle: Handle) -> Option<Node> {
+    match handle.file_system.snapshot {
+        0 => Some(handle.node),
+        snapshot => inside(snapshot, handle.node),
+    }
+}
+
+/// Whether it can never be changed.
+pub fn is_fixed(node: Node) -> bool {
+    !matches!(Where::of(node), Where::Live)
+}
+
+/// The number of the directory in which clients find a snapshot.
+pub const fn mounted_on(snapshot: u64) -> u64 {
+    MOUNTED - snapshot
+}
+
+/// Where a node is.
+enum Where {
+    /// In the file system itself.
+    Live,
+    /// It is `.zfs`.
+    Control,
+    /// It is the directory of snapshots.
+    Directory,
+    Inside(u64, Node),
+}
+
+impl Where {
+    fn of(node: Node) -> Self {
+        match split(node) {
+            _ if node == CONTROL => Self::Control,
+            _ if node == DIRECTORY => Self::Directory,
+            (0, _) => Self::Live,
+            (snapshot, node) => Self::Inside(snapshot, node),
+        }
+    }
+}
+
+/// A file system with its snapshots.
+pub struct WithSnapshots {
+    files: Arc<dyn FileSystem>,
+    snapshots: Arc<dyn Snapshots>,
+}
+
+impl WithSnapshots {
+    /// Adds them.
+    pub fn new(files: Arc<dyn FileSystem>, snapshots: Arc<dyn Snapshots>) -> Self {
+        Self { files, snapshots }
+    }
+
+    fn in_snapshot<T>(
+        &self,
+        snapshot: u64,
+        mut call: impl FnMut(&dyn FileSystem) -> Done<T>,
+    ) -> Done<T> {
+        if !self.is_shown() {
+            return Err(FileError::Stale);
+        }
+        for _ in 0..ATTEMPTS_MAX {
+            let files = self.snapshots.open(snapshot)?;
+            match call(&*files) {
+                Err(FileError::Gone) => {}
+                done => return done,
+            }
+        }
+        Err(FileError::NotReady)
+    }
+
+    /// Calls whichever has a node.
+    fn on<T>(&self, node: Node, mut call: impl FnMut(&dyn FileSystem, Node) -> Done<T>) -> Done<T> {
+        match Where::of(node) {
+            Where::Live => call(&*self.files, node),
+            Where::Inside(snapshot, node) => self.in_snapshot(snapshot, |files| call(files, node)),
+            Where::Control | Where::Directory => Err(FileError::IsDirectory),
+        }
+    }
+
+    /// Refuses what would change a snapshot.
+    fn check_live(node: Node) -> Done {
+        match is_fixed(node) {
+            true => Err(FileError::ReadOnly),
+            false => Ok(()),
+        }
+    }
+
+    /// The same of a name in a directory. Nothing takes the place of `.zfs`.
+    fn check_live_name(&self, directory: Node, name: &[u8]) -> Done {
+        Self::check_live(directory)?;
+        match self.is_control(directory, name) {
+            true => Err(FileError::NotPermitted),
+            false => Ok(()),
+        }
+    }
+
+    fn is_control(&self, directory: Node, name: &[u8]) -> bool {
+        name == CONTROL_NAME && directory == self.files.root() && self.is_shown()
+    }
+
+    fn is_shown(&self) -> bool {
+        self.snapshots.visibility() != Visibility::Disabled
+    }
+
+    /// What is told of a directory that is not on disk. The one with snapshots changes with them.
+    fn attributes_of_own(&self, is_list: bool) -> Done<Attributes> {
+        if !self.is_shown() {
+            return Err(FileError::Stale);
+        }
+        let created = self.files.attributes(self.files.root())?.created;
+        let changed = match is_list {
+            true => self.snapshots.changed()?.max(created),
+            false => created,
+        };
+        let nanoseconds = (changed.seconds as u64).wrapping_mul(1_000_000_000);
+        Ok(Attributes {
+            links: 2,
+            size: 2,
+            created,
+            change: nanoseconds.wrapping_add(changed.nanoseconds.into()),
+            ..Attributes::of_new(Kind::Directory, 0o555, (0, 0), changed)
+        })
+    }
+
+    fn own(&self, node: Node) -> Done<Object> {
+        let attributes = self.attributes_of_own(node == DIRECTORY)?;
+        Ok(Object { node, attributes })
+    }
+
+    /// An entry in the list of snapshots. It is told with the attributes that the root directory has now: to know its own, each one would
+    /// have to be opened. Clients ask again when they enter it.
+    fn unopened(&self, object: u64) -> Done<Object> {
+        let root = self.files.root();
+        let snapshot = MOUNTED.checked_sub(object).ok_or(FileError::Stale)?;
+        let node = inside(snapshot, root).filter(|node| is_fixed(*node));
+        Ok(Object {
+            node: node.ok_or(FileError::Stale)?,
+            attributes: self.files.attributes(root)?,
+        })
+    }
+
+    fn enter_snapshot(&self, name: &[u8]) -> Done<Object> {
+        check_name(name, NAME_BYTES_MAX)?;
+        let snapshot = self.snapshots.find(name)?;
+        let entered = self.in_snapshot(snapshot, |files| {
+            let node = files.root();
+            let attributes = files.attributes(node)?;
+            Ok(Object { node, attributes })
+        });
+        match entered {
+            // It was destroyed in between.
+            Err(FileError::Stale) => Err(FileError::NotFound),
+            entered => moved_in(snapshot, entered?),
+        }
+    }
+
+    fn list_snapshots(&self, cookie: u64, visit: &mut dyn FnMut(Entry<'_>) -> bool) -> Done<bool> {
+        let cursor = match cookie {
+            0 => 0,
+            COOKIE_FIRST..=COOKIE_LAST => cookie - COOKIE_FIRST,
+            _ => return Err(FileError::BadCookie),
+        };
+        self.snapshots.list(cursor, &mut |snapshot| {
+            visit(Entry {
+                name: snapshot.name,
+                object: MOUNTED.saturating_sub(snapshot.number),
+                cookie: snapshot
+                    .cursor
+                    .saturating_add(COOKIE_FIRST)
+                    .min(COOKIE_LAST),
+            })
+        })
+    }
+
+    /// The entry of `.zfs` comes behind all others of the root directory.
+    fn list_root(
+        &self,
+        who: &Identity,
+        cookie: u64,
+        visit: &mut dyn FnMut(Entry<'_>) -> bool,
+    ) -> Done<bool> {
+        let is_visible = self.snapshots.visibility() == Visibility::Visible;
+        if cookie == COOKIE_LAST {
+            return Ok(true);
+        }
+        let root = self.files.root();
+        let is_end = self.files.read_directory(who, root, cookie, visit)?;
+        Ok(is_end
+            && (!is_visible
+                || visit(Entry {
+                    name: CONTROL_NAME,
+                    object: CONTROL.object,
+                    cookie: COOKIE_LAST,
+                })))
+    }
+}
+
+/// An object of a snapshot among those of its file system.
+fn moved_in(snapshot: u64, object: Object) -> Done<Object> {
+    Ok(Object {
+        node: inside(snapshot, object.node).ok_or(FileError::Stale)?,
+        ..object
+    })
+}
+
+impl FileSystem for WithSnapshots {
+    fn id(&self) -> FileSystemId {
+        self.files.id()
+    }
+
+    fn limits(&self) -> Limits {
+        self.files.limits()
+    }
+
+    fn root(&self) -> Node {
+        self.files.root()
+    }
+
+    fn statistics(&self) -> Done<Statistics> {
+        self.files.statistics()
+    }
+
+    fn attributes(&self, node: Node) -> Done<Attributes> {
+        match Where::of(node) {
+            Where::Control | Where::Directory => self.own(node).map(|own| own.attributes),
+            _ => self.on(node, |files, node| files.attributes(node)),
+        }
+    }
+
+    fn object(&self, directory: Node, object: u64) -> Done<Object> {
+        match Where::of(directory) {
+            Where::Live if object == CONTROL.object => self.own(CONTROL),
+            Where::Live => self.files.object(directory, object),
+            Where::Control => self.own(DIRECTORY),
+            Where::Directory => self.unopened(object),
+            Where::Inside(snapshot, directory) => {
+                let found = self.in_snapshot(snapshot, |files| files.object(directory, object))?;
+                moved_in(snapshot, found)
+            }
+        }
+    }
+
+    fn set_attributes(
+        &self,
+        who: &Identity,
+        node: Node,
+        changes: &SetAttributes,
+        guard: &Guard,
+    ) -> Done<Changed> {
+        Self::check_live(node)?;
+        self.files.set_attributes(who, node, changes, guard)
+    }
+
+    fn permissions(&self, who: &Identity, node: Node) -> Done<Permissions> {
+        let may = match Where::of(node) {
+            Where::Live => return self.files.permissions(who, node),
+            Where::Control | Where::Directory => {
+                file_system::rights::permitted(&self.own(node)?.attributes, who)
+            }
+            Where::Inside(snapshot, node) => {
+                self.in_snapshot(snapshot, |files| files.permissions(who, node))?
+            }
+        };
+        Ok(Permissions {
+            write: false,
+            ..may
+        })
+    }
+
+    fn look_up(&self, who: &Identity, directory: Node, name: &[u8]) -> Done<Object> {
+        match Where::of(directory) {
+            Where::Live if self.is_control(directory, name) => {
+                match self.files.permissions(who, directory)?.execute {
+                    true => self.own(CONTROL),
+                    false => Err(FileError::Access),
+                }
+            }
+            Where::Live => self.files.look_up(who, directory, name),
+            Where::Control if name == DIRECTORY_NAME => self.own(DIRECTORY),
+            Where::Control => Err(FileError::NotFound),
+            Where::Directory => self.enter_snapshot(name),
+            Where::Inside(snapshot, directory) => {
+                let found =
+                    self.in_snapshot(snapshot, |files| files.look_up(who, directory, name))?;
+                moved_in(snapshot, found)
+            }
+        }
+    }
+
+    fn parent(&self, who: &Identity, directory: Node) -> Done<Node> {
+        match Where::of(directory) {
+            Where::Live => self.files.parent(who, directory),
+            Where::Control => Ok(self.files.root()),
+            Where::Directory => Ok(CONTROL),
+            Where::Inside(snapshot, directory) => self.in_snapshot(snapshot, |files| {
+                if directory == files.root() {
+                    return Ok(DIRECTORY);
+                }
+                let parent = files.parent(who, directory)?;
+                inside(snapshot, parent).ok_or(FileError::Stale)
+            }),
+        }
+    }
+
+    fn make(
+        &self,
+        who: &Identity,
+        directory: Node,
+        name: &[u8],
+        what: Make<'_>,
+        attributes: &SetAttributes,
+        receipt: Option<&Receipt>,
+    ) -> Done<Made> {
+        Self::check_live(directory)?;
+        if self.is_control(directory, name) {
+            return Err(FileError::Exists);
+        }
+        self.files
+            .make(who, directory, name, what, attributes, receipt)
+    }
+
+    fn remove(
+        &self,
+        who: &Identity,
+        directory: Node,
+        name: &[u8],
+        what: Removable,
+        receipt: Option<&Receipt>,
+    ) -> Done<Changed> {
+        self.check_live_name(directory, name)?;
+        self.files.remove(who, directory, name, what, receipt)
+    }
+
+    fn rename(
+        &self,
+        who: &Identity,
+        from: (Node, &[u8]),
+        to: (Node, &[u8]),
+        receipt: Option<&Receipt>,
+    ) -> Done<Renamed> {
+        self.check_live_name(from.0, from.1)?;
+        self.check_live_name(to.0, to.1)?;
+        self.files.rename(who, from, to, receipt)
+    }
+
+    fn link(
+        &self,
+        who: &Identity,
+        node: Node,
+        directory: Node,
+        name: &[u8],
+        receipt: Option<&Receipt>,
+    ) -> Done<Changed> {
+        Self::check_live(node)?;
+        self.check_live_name(directory, name)?;
+        self.files.link(who, node, directory, name, receipt)
+    }
+
+    fn receipt(&self, place: &Place) -> Option<Receipt> {
+        self.files.receipt(place)
+    }
+
+    fn read_link(&self, node: Node) -> Done<Vec<u8>> {
+        self.on(node, |files, node| files.read_link(node))
+    }
+
+    fn read_directory(
+        &self,
+        who: &Identity,
+        directory: Node,
+        cookie: u64,
+        visit: &mut dyn FnMut(Entry<'_>) -> bool,
+    ) -> Done<bool> {
+        match Where::of(directory) {
+            Where::Live if directory == self.files.root() => self.list_root(who, cookie, visit),
+            Where::Live => self.files.read_directory(who, directory, cookie, visit),
+            Where::Control if cookie == 0 && self.is_shown() => Ok(visit(Entry {
+                name: DIRECTORY_NAME,
+                object: DIRECTORY.object,
+                cookie: COOKIE_FIRST,
+            })),
+            Where::Control => Ok(true),
+            Where::Directory if self.is_shown() => self.list_snapshots(cookie, visit),
+            Where::Directory => Err(FileError::Stale),
+            Where::Inside(snapshot, directory) => self.in_snapshot(snapshot, |files| {
+                files.read_directory(who, directory, cookie, visit)
+            }),
+        }
+    }
+
+    fn read(&self, node: Node, offset: u64, into: &mut [u8]) -> Done<Read> {
+        self.on(node, |files, node| files.read(node, offset, into))
+    }
+
+    fn write(&self, node: Node, offset: u64, bytes: &[u8]) -> Done<Changed> {
+        Self::check_live(node)?;
+        self.files.write(node, offset, bytes)
+    }
+
+    fn commit(&self, node: Option<Node>) -> Done {
+        match node {
+            Some(node) if is_fixed(node) => self.attributes(node).map(drop),
+            node => self.files.commit(node),
+        }
+    }
+
+    fn seek(&self, node: Node, offset: u64, content: Content) -> Done<u64> {
+        self.on(node, |files, node| files.seek(node, offset, content))
+    }
+
+    fn allocate(&self, node: Node, offset: u64, length: u64) -> Done {
+        Self::check_live(node)?;
+        self.files.allocate(node, offset, length)
+    }
+
+    fn deallocate(&self, node: Node, offset: u64, length: u64) -> Done {
+        Self::check_live(node)?;
+        self.files.deallocate(node, offset, length)
+    }
+
+    fn clone_range(&self, from: (Node, u64), to: (Node, u64), length: u64) -> Done {
+        Self::check_live(from.0)?;
+        Self::check_live(to.0)?;
+        self.files.clone_range(from, to, length)
+    }
+
+    fn extended(&self, who: &Identity, node: Node, name: &[u8]) -> Done<Vec<u8>> {
+        self.on(node, |files, node| files.extended(who, node, name))
+    }
+
+    fn set_extended(
+        &self,
+        who: &Identity,
+        node: Node,
+        name: &[u8],
+        value: &[u8],
+        how: SetExtended,
+    ) -> Done<Changed> {
+        Self::check_live(node)?;
+        self.files.set_extended(who, node, name, value, how)
+    }
+
+    fn remove_extended(&self, who: &Identity, node: Node, name: &[u8]) -> Done<Changed> {
+        Self::check_live(node)?;
+        self.files.remove_extended(who, node, name)
+    }
+
+    fn extended_names(&self, who: &Identity, node: Node) -> Done<Vec<Vec<u8>>> {
+        self.on(node, |files, node| files.extended_names(who, node))
+    }
+
+    /// What a snapshot has stays.
+    fn hold(&self, node: Node) -> Done {
+        match Where::of(node) {
+            Where::Live => self.files.hold(node),
+            _ => self.attributes(node).map(drop),
+        }
+    }
+
+    fn release(&self, node: Node) {
+        if let Where::Live = Where::of(node) {
+            self.files.release(node);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "snapshots_tests.rs"]
+pub(crate) mod tests;
