@@ -86,7 +86,7 @@ class Shares:
         tree = f"{TREE}/*/kernel/net"
         machine.run(f"cp -a {tree} {MOUNT}/kept; echo then > {MOUNT}/report; sync", LOAD_SECONDS)
         for name in ("monday", "tuesday"):
-            self._server.command(f"snapshot create {share}@{name}")
+            self._server.command("snapshot", "create", f"{share}@{name}")
         machine.run(f"rm -r {MOUNT}/kept; echo now > {MOUNT}/report", LOAD_SECONDS)
         self._mount_older()
         for folder in (MOUNT, OLDER):
@@ -103,12 +103,12 @@ class Shares:
             )
         held = machine.start(f"exec 9< {MOUNT}/.zfs/snapshot/monday/report; touch /run/looks; until [ -e /run/gone ]; do sleep 0.2; done; ! cat /proc/self/fd/9", LOAD_SECONDS)
         machine.run("until [ -e /run/looks ]; do sleep 0.1; done", MOUNT_SECONDS)
-        self._server.command(f"snapshot destroy {share}@monday --yes-destroy-data")
+        self._server.command("snapshot", "destroy", f"{share}@monday", "--yes-destroy-data")
         machine.run("echo 3 > /proc/sys/vm/drop_caches; touch /run/gone", MOUNT_SECONDS)
         held.output()
         machine.run(f"[ \"$(cat {MOUNT}/.zfs/snapshot/tuesday/report)\" = then ]; rm {MOUNT}/report", MOUNT_SECONDS)
-        machine.run(f"umount -l {OLDER}/.zfs/snapshot/* 2>/dev/null; umount -l {MOUNT}/.zfs/snapshot/* 2>/dev/null; umount {OLDER}", MOUNT_SECONDS)
-        self._server.command(f"snapshot destroy {share}@tuesday --yes-destroy-data")
+        machine.run(f"umount {OLDER}", MOUNT_SECONDS)
+        self._server.command("snapshot", "destroy", f"{share}@tuesday", "--yes-destroy-data")
         return "copied and compared by versions 4.2 and 3; a destroyed one is gone for who has a file of it open"
 
     def _use(self, folder: str) -> None:

@@ -174,6 +174,8 @@ impl Call<'_> {
         room: &mut Room,
         out: &mut Writer,
     ) -> bool {
+        // A snapshot is mounted there. Clients would take its root's number for that of the directory, and look it up instead.
+        let known = known.filter(|(place, _)| self.exports.handle(*place).node.object == object);
         let before = out.len();
         out.boolean(true);
         out.u64(object);

@@ -395,3 +395,69 @@ fn every_cut_of_a_call_is_malformed_or_answered() {
         }
     }
 }
+
+/// A client that got handle and attributes there would see the directory change its number when it enters.
+#[test]
+fn snapshots_are_listed_by_their_names_alone() {
+    let mut client = Client::new(EVERYTHING);
+    let shared = Shared {
+        name: "tank/home".to_owned(),
+        share: Share::parse(EVERYTHING).expect("a share").expect("not off"),
+        files: Arc::new(crate::snapshots::tests::world().0),
+    };
+    client
+        .service
+        .share(Exports::new(vec![shared]).expect("a tree"));
+    let directory = client
+        .mount("/tank/home/.zfs/snapshot")
+        .expect("a directory");
+    let mut arguments = Writer::new();
+    arguments.opaque(&directory);
+    for word in [0, 0, 0, 0, 1000, 8000] {
+        arguments.u32(word);
+    }
+    let answer = client.call(procedure::READDIRPLUS, &arguments);
+    let mut reader = Reader::new(&answer);
+    assert_eq!(reader.u32(), Ok(0));
+    assert_eq!(reader.boolean(), Ok(true));
+    reader.fixed(84 + 8).expect("attributes, and a verifier");
+    let mut found = Vec::new();
+    while reader.boolean().expect("an entry") {
+        let _number = reader.u64().expect("a number");
+        let name = reader.opaque(255).expect("a name").to_vec();
+        let _cookie = reader.u64().expect("a cookie");
+        let has_attributes = reader.boolean().expect("attributes");
+        if has_attributes {
+            reader.fixed(84).expect("attributes");
+        }
+        let has_handle = reader.boolean().expect("a handle");
+        if has_handle {
+            reader.opaque(64).expect("a handle");
+        }
+        found.push((
+            String::from_utf8(name).expect("text"),
+            has_attributes,
+            has_handle,
+        ));
+    }
+    let entry = |name: &str, is_known| (name.to_owned(), is_known, is_known);
+    let expected = [
+        entry(".", true),
+        entry("..", true),
+        entry("monday", false),
+        entry("tuesday", false),
+    ];
+    assert_eq!(found, expected);
+    let monday = client
+        .mount("/tank/home/.zfs/snapshot/monday")
+        .expect("there");
+    assert_eq!(monday.len(), 36);
+    assert_eq!(
+        client.status(procedure::MKDIR, &{
+            let mut arguments = named(&monday, "x");
+            nothing_set(&mut arguments);
+            arguments
+        }),
+        30
+    );
+}
