@@ -196,8 +196,7 @@ gather(bh_files_t *files, struct bh_node *node, const struct bh_step *step,
 			    bh_attribute_in(node, one), one->ba_bytes);
 	}
 	if (with_list) {
-		/* An entry for the owner, the group or everyone has 8 bytes, and there are no others. */
-		*entries = step->length / 8;
+		*entries = step->value;
 		SA_ADD_BULK_ATTR(bulk, count, types[ZPL_DACL_COUNT], NULL, entries, 8);
 		SA_ADD_BULK_ATTR(bulk, count, types[ZPL_DACL_ACES], locate_list,
 		    (void *)(uintptr_t)step, (uint16_t)step->length);

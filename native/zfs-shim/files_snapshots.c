@@ -10,19 +10,48 @@
 
 static const char *const settings[BH_SETTINGS] = {
 	[BH_SETTING_SNAPDIR] = "snapdir",
+	[BH_SETTING_ACLMODE] = "aclmode",
+	[BH_SETTING_ACLINHERIT] = "aclinherit",
+	[BH_SETTING_ACLTYPE] = "acltype",
 };
 
 /* The library has a callback for each: it gets nothing but what it was registered with. */
 static void
-snapdir_changed(void *arg, uint64_t value)
+store(void *arg, uint32_t which, uint64_t value)
 {
 	bh_files_t *files = arg;
-	__atomic_store_n(&files->bf_settings[BH_SETTING_SNAPDIR], value,
-	    __ATOMIC_RELAXED);
+	__atomic_store_n(&files->bf_settings[which], value, __ATOMIC_RELAXED);
+}
+
+static void
+snapdir_changed(void *arg, uint64_t value)
+{
+	store(arg, BH_SETTING_SNAPDIR, value);
+}
+
+static void
+aclmode_changed(void *arg, uint64_t value)
+{
+	store(arg, BH_SETTING_ACLMODE, value);
+}
+
+static void
+aclinherit_changed(void *arg, uint64_t value)
+{
+	store(arg, BH_SETTING_ACLINHERIT, value);
+}
+
+static void
+acltype_changed(void *arg, uint64_t value)
+{
+	store(arg, BH_SETTING_ACLTYPE, value);
 }
 
 static dsl_prop_changed_cb_t *const changed[BH_SETTINGS] = {
 	[BH_SETTING_SNAPDIR] = snapdir_changed,
+	[BH_SETTING_ACLMODE] = aclmode_changed,
+	[BH_SETTING_ACLINHERIT] = aclinherit_changed,
+	[BH_SETTING_ACLTYPE] = acltype_changed,
 };
 
 int

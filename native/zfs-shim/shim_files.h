@@ -109,10 +109,10 @@ struct bh_entry {
 /*
  * One step of a change.
  *
- * MAKE: an object with the attributes `node`, the access control list `data`, and, if it is a symbolic link, the text
+ * MAKE: an object with the attributes `node`, the access control list `data` of `value` entries, and, if it is a symbolic link, the text
  * `name`. `object` is 0, or the number that it has to have. It is a directory if its mode says so. Its
  * generation is the transaction group unless `node` has one.
- * SET: of `object` the attributes of `node` that `node->has` names, and the access control list, if there is one.
+ * SET: of `object` the attributes of `node` that `node->has` names, and the access control list, if there is one, as in MAKE.
  * ENTER: the name `name` in the directory `object` for the entry `value`; with OF_NEW its object is added.
  * LEAVE: the name leaves the directory.
  * UNLINK: `object` is added to the list of unlinked ones. FORGET: it is taken off.
@@ -175,7 +175,10 @@ uint64_t bh_files_record_size(bh_files_t *files);
 
 /* Properties that are obeyed while it is open. */
 #define	BH_SETTING_SNAPDIR	0U	/* 0: the directory of snapshots is not listed; 1: it is; 2: there is none */
-#define	BH_SETTINGS	1U
+#define	BH_SETTING_ACLMODE	1U	/* ZFS_ACL_DISCARD, _GROUPMASK, _PASSTHROUGH, _RESTRICTED */
+#define	BH_SETTING_ACLINHERIT	2U	/* ZFS_ACL_DISCARD, _NOALLOW, _RESTRICTED, _PASSTHROUGH, _PASSTHROUGH_X */
+#define	BH_SETTING_ACLTYPE	3U	/* ZFS_ACLTYPE_* */
+#define	BH_SETTINGS	4U
 
 /* What a property is now. */
 uint64_t bh_files_setting(bh_files_t *files, uint32_t which);

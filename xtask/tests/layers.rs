@@ -426,6 +426,10 @@ const NAME_PROTOCOLS: &[(&str, &str)] = &[
     ("core/units/src/", "the names of its targets"),
     ("protocols/", "the protocol itself"),
     (
+        "engines/memory-engine/src/native.rs",
+        "a value of a property of ZFS is called after it",
+    ),
+    (
         "engines/remote-leg/",
         "a disk of another head is reached by NBD",
     ),

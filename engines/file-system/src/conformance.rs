@@ -6,7 +6,7 @@
 
 use crate::{
     COOKIE_LAST, Content, FileError, FileSystem, Guard, Identity, Kind, Make, Node, Receipt,
-    Removable, SetAttributes, SetExtended, SetTime, Time,
+    Removable, SetAttributes, SetExtended, SetTime, Time, acl,
 };
 
 /// A test on an empty file system.
@@ -35,6 +35,10 @@ pub const ALL: &[(&str, Test)] = &[
     (
         "extended attributes are kept with their object",
         extended_attributes,
+    ),
+    (
+        "an access control list decides about the mode, and a mode about it",
+        lists,
     ),
 ];
 
@@ -566,4 +570,57 @@ fn extended_attributes(files: &dyn FileSystem) {
     assert_eq!(error(again), Some(FileError::NoExtended));
     let names = files.extended_names(&owner, node);
     assert_eq!(names, Ok(vec![b"two".to_vec()]));
+}
+
+fn lists(files: &dyn FileSystem) {
+    let none = SetAttributes::default();
+    let made = files.make(&ROOT, files.root(), b"file", Make::File, &none, None);
+    let file = made.expect("a new file").object.node;
+    let of_mode = |mode| acl::of_mode(mode, Kind::File).list();
+    assert_eq!(files.acl(file), Ok(of_mode(0o644)));
+    if !files.limits().has_acls {
+        assert_eq!(
+            error(files.set_acl(&ROOT, file, &[])),
+            Some(FileError::Unsupported)
+        );
+        return;
+    }
+    let named = acl::Entry {
+        allows: true,
+        flags: 0,
+        mask: acl::right::READ | acl::right::EXECUTE,
+        who: acl::Who::User(70_000),
+    };
+    let list = [vec![named], of_mode(0o604)].concat();
+    let changed = files.set_acl(&ROOT, file, &list).expect("root may");
+    assert_eq!((changed.before.mode, changed.after.mode), (0o644, 0o604));
+    assert!(changed.before.change != changed.after.change);
+    assert_eq!(files.acl(file), Ok(list.clone()));
+    assert_eq!(files.attributes(file), Ok(changed.after));
+    let stranger = Identity {
+        uid: 70_000,
+        gid: 7,
+        groups: Vec::new(),
+    };
+    let refused = files.set_acl(&stranger, file, &list);
+    assert_eq!(error(refused), Some(FileError::NotPermitted));
+    let too_many = vec![named; acl::ENTRIES_MAX + 1];
+    let senseless = [acl::Entry {
+        flags: acl::flag::ONLY,
+        ..named
+    }];
+    for list in [&too_many[..], &senseless] {
+        let refused = files.set_acl(&ROOT, file, list);
+        assert_eq!(error(refused), Some(FileError::Invalid));
+    }
+    let most = vec![named; acl::ENTRIES_MAX];
+    files.set_acl(&ROOT, file, &most).expect("there is room");
+    assert_eq!(files.acl(file), Ok(most));
+    let mode = SetAttributes {
+        mode: Some(0o640),
+        ..SetAttributes::default()
+    };
+    let set = files.set_attributes(&ROOT, file, &mode, &Guard::default());
+    assert_eq!(set.expect("root may").after.mode, 0o640);
+    assert_eq!(files.acl(file), Ok(of_mode(0o640)));
 }

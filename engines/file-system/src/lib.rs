@@ -22,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod acl;
 pub mod check;
 pub mod conformance;
 mod error;
@@ -269,6 +270,8 @@ pub struct Limits {
     pub is_read_only: bool,
     /// Whether names that differ only in case are one.
     pub ignores_case: bool,
+    /// Whether access control lists can be set.
+    pub has_acls: bool,
 }
 
 /// Who wants something.
@@ -446,6 +449,17 @@ pub trait FileSystem: Send + Sync {
     /// Makes a range of `to` share the contents of a range of `from`.
     fn clone_range(&self, from: (Node, u64), to: (Node, u64), length: u64) -> Done {
         let _ = (from, to, length);
+        Err(FileError::Unsupported)
+    }
+    /// The access control list of an object.
+    fn acl(&self, node: Node) -> Done<Vec<acl::Entry>> {
+        let known = self.attributes(node)?;
+        Ok(acl::of_mode(known.mode, known.kind).list())
+    }
+    /// Sets the access control list of an object, and with it the permissions that follow from it. [`FileError::Invalid`]: it has too many
+    /// entries, or some that make no sense.
+    fn set_acl(&self, who: &Identity, node: Node, list: &[acl::Entry]) -> Done<Changed> {
+        let _ = (who, node, list);
         Err(FileError::Unsupported)
     }
     /// The value of an extended attribute, whose name is without `user.`.

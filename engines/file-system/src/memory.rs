@@ -11,7 +11,7 @@ use crate::rights::{
 use crate::{
     Attributes, COOKIE_LAST, Changed, Content, Done, Entry, FileError, FileSystem, FileSystemId,
     Guard, Identity, Kind, Limits, Made, Make, Node, Object as Known, Permissions, Place, Read,
-    Receipt, Removable, Renamed, SetAttributes, SetExtended, SetTime, Statistics, Time,
+    Receipt, Removable, Renamed, SetAttributes, SetExtended, SetTime, Statistics, Time, acl,
 };
 
 /// Bytes of a name.
@@ -50,6 +50,8 @@ struct Object {
     attributes: Attributes,
     holds: u32,
     extended: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Where it is not that of the mode. It decides nothing here.
+    acl: Option<Vec<acl::Entry>>,
     body: Body,
 }
 
@@ -118,6 +120,7 @@ impl MemoryFileSystem {
             },
             holds: 0,
             extended: BTreeMap::new(),
+            acl: None,
             body: Body::Directory(Directory::new(ROOT.object)),
         };
         let state = State {
@@ -393,6 +396,9 @@ impl State {
         object.touch(false);
         let attributes = &mut object.attributes;
         attributes.mode = mode;
+        if changes.mode.is_some() {
+            object.acl = None;
+        }
         attributes.uid = changes.uid.unwrap_or(attributes.uid);
         attributes.gid = changes.gid.unwrap_or(attributes.gid);
         let time = |set: Option<SetTime>, before: Time| match set {
@@ -413,6 +419,7 @@ impl State {
             attributes,
             holds: 0,
             extended: BTreeMap::new(),
+            acl: None,
             body,
         };
         self.nodes.insert(object, created);
@@ -511,6 +518,7 @@ impl FileSystem for MemoryFileSystem {
             atomic_write_bytes: u32::MAX,
             is_read_only: false,
             ignores_case: false,
+            has_acls: true,
         }
     }
 
@@ -549,6 +557,36 @@ impl FileSystem for MemoryFileSystem {
         }
         check_set(&attributes, who, changes)?;
         let ((), changed) = state.changing(node, |state| state.set(who, node, changes))?;
+        Ok(changed)
+    }
+
+    fn acl(&self, node: Node) -> Done<Vec<acl::Entry>> {
+        let state = self.lock();
+        let object = state.get(node)?;
+        let known = object.attributes;
+        let of_mode = || acl::of_mode(known.mode, known.kind).list();
+        Ok(object.acl.clone().unwrap_or_else(of_mode))
+    }
+
+    fn set_acl(&self, who: &Identity, node: Node, list: &[acl::Entry]) -> Done<Changed> {
+        let mut state = self.lock();
+        let attributes = state.get(node)?.attributes;
+        let is_sensible = list.iter().all(acl::Entry::is_sensible);
+        if list.len() > acl::ENTRIES_MAX || !is_sensible || attributes.kind == Kind::Link {
+            return Err(FileError::Invalid);
+        }
+        if who.uid != 0 && who.uid != attributes.uid {
+            return Err(FileError::NotPermitted);
+        }
+        let ((), changed) = state.changing(node, |state| {
+            let object = state.get_mut(node)?;
+            object.touch(false);
+            let owner = (attributes.uid, attributes.gid);
+            let mode = attributes.mode & 0o7000 | acl::mode_of(list, owner);
+            object.attributes.mode = mode;
+            object.acl = Some(list.to_vec());
+            Ok(())
+        })?;
         Ok(changed)
     }
 

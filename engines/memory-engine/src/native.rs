@@ -132,7 +132,7 @@ pub(crate) const ALL: &[Native] = &[
         "aclmode",
         &["discard", "groupmask", "passthrough", "restricted"],
     ),
-    of_files("acltype", &["off", "posix"]),
+    of_files("acltype", &["off", "posix", "nfsv4"]),
     of_files("atime", &["on", "off"]),
     of_files("canmount", &["on", "off", "noauto"]),
     of_files("snapdir", &["hidden", "visible", "disabled"]),

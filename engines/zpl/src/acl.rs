@@ -1,39 +1,21 @@
 //! Access control lists as they are stored: NFSv4 entries (`sys/zfs_acl.h`). A list that says the same as the mode is
-//! *trivial*. This crate stores no others, and judges by those that it finds.
+//! *trivial*.
 
+use file_system::acl::{Entry, Who, flag, of_mode, right};
 use file_system::{Attributes, Identity, Kind, Permissions};
-
-const READ: u32 = 0x1;
-const WRITE: u32 = 0x2;
-const APPEND: u32 = 0x4;
-const READ_NAMED: u32 = 0x8;
-const WRITE_NAMED: u32 = 0x10;
-const EXECUTE: u32 = 0x20;
-const DELETE_CHILD: u32 = 0x40;
-const READ_ATTRIBUTES: u32 = 0x80;
-const WRITE_ATTRIBUTES: u32 = 0x100;
-const READ_ACL: u32 = 0x2_0000;
-const WRITE_ACL: u32 = 0x4_0000;
-const WRITE_OWNER: u32 = 0x8_0000;
-const SYNCHRONIZE: u32 = 0x10_0000;
-
-/// What everybody may, whatever the mode.
-const ALWAYS: u32 = READ_NAMED | READ_ATTRIBUTES | READ_ACL | SYNCHRONIZE;
-/// And what the owner may besides.
-const OF_OWNER: u32 = WRITE_NAMED | WRITE_ATTRIBUTES | WRITE_ACL | WRITE_OWNER;
 
 const ALLOW: u16 = 0;
 const DENY: u16 = 1;
 /// Types of entries that carry two GUIDs more.
 const WITH_GUIDS: std::ops::RangeInclusive<u16> = 5..=8;
 
-const INHERIT_ONLY: u16 = 0x8;
 const IDENTIFIER_GROUP: u16 = 0x40;
 const OWNER: u16 = 0x1000;
 const GROUP: u16 = 0x2000;
 const EVERYONE: u16 = 0x4000;
 /// Whom an entry is for; without these it names a user or a group.
 const SPECIAL: u16 = OWNER | GROUP | EVERYONE;
+const NOBODY: u32 = 65_534;
 
 /// Bytes of an entry for the owner, the group or everyone.
 const ENTRY_BYTES: usize = 8;
@@ -41,51 +23,114 @@ const ENTRY_BYTES: usize = 8;
 const NAMED_BYTES: usize = 16;
 /// And of one with GUIDs.
 const GUIDS_BYTES: usize = 48;
+/// Bytes of an entry in a record of the log (`ace_t`).
+pub const LOGGED_BYTES: usize = 12;
 
 /// The trivial list of a mode, as it is stored on this machine.
 pub fn trivial(mode: u32, kind: Kind) -> Vec<u8> {
-    let write = match kind {
-        Kind::Directory => WRITE | APPEND | DELETE_CHILD,
-        _ => WRITE | APPEND,
-    };
-    let mask = |bits: u32| {
-        let parts = [(4, READ), (2, write), (1, EXECUTE)];
-        let set = parts.iter().filter(|(bit, _)| bits & bit != 0);
-        set.fold(0, |mask, (_, part)| mask | part)
-    };
-    let (user, group, other) = (mode >> 6 & 7, mode >> 3 & 7, mode & 7);
-    // A member of a class has its rights only, even where those that come later allow more.
-    let owner_lacks = !user & (group | other);
-    let group_lacks = !group & other;
-    // The owner may be in the group.
-    let owner_first = user & group_lacks;
-    let lists = [
-        (ALLOW, OWNER, mask(owner_first), 0),
-        (DENY, OWNER, mask(owner_lacks), 0),
-        (DENY, GROUP | IDENTIFIER_GROUP, mask(group_lacks), 0),
-        (ALLOW, OWNER, mask(user), ALWAYS | OF_OWNER),
-        (ALLOW, GROUP | IDENTIFIER_GROUP, mask(group), ALWAYS),
-        (ALLOW, EVERYONE, mask(other), ALWAYS),
-    ];
-    let present = lists
-        .iter()
-        .filter(|(_, _, mask, always)| mask | always != 0);
-    present
-        .flat_map(|(kind, whom, mask, always)| entry(*kind, *whom, mask | always))
-        .collect()
+    encode(&of_mode(mode, kind).list())
 }
 
-fn entry(kind: u16, whom: u16, mask: u32) -> [u8; ENTRY_BYTES] {
-    let mut bytes = [0; ENTRY_BYTES];
-    bytes[..2].copy_from_slice(&kind.to_ne_bytes());
-    bytes[2..4].copy_from_slice(&whom.to_ne_bytes());
-    bytes[4..].copy_from_slice(&mask.to_ne_bytes());
+/// Type and flags of an entry, and whom it names.
+fn words_of(entry: &Entry) -> (u16, u16, Option<u32>) {
+    let (whom, id) = match entry.who {
+        Who::Owner => (OWNER, None),
+        Who::Group => (GROUP | IDENTIFIER_GROUP, None),
+        Who::Everyone => (EVERYONE, None),
+        Who::User(uid) => (0, Some(uid)),
+        Who::Members(gid) => (IDENTIFIER_GROUP, Some(gid)),
+    };
+    let kind = if entry.allows { ALLOW } else { DENY };
+    (kind, entry.flags as u16 | whom, id)
+}
+
+/// The same as an entry; nothing for types that neither allow nor deny.
+fn entry_of(kind: u16, flags: u16, mask: u32, id: u32) -> Option<Entry> {
+    if kind > DENY {
+        return None;
+    }
+    Some(Entry {
+        allows: kind == ALLOW,
+        flags: u32::from(flags) & flag::ALL,
+        mask: mask & right::ALL,
+        who: match flags & SPECIAL {
+            OWNER => Who::Owner,
+            GROUP => Who::Group,
+            EVERYONE => Who::Everyone,
+            0 if flags & IDENTIFIER_GROUP != 0 => Who::Members(id),
+            0 => Who::User(id),
+            _ => return None,
+        },
+    })
+}
+
+/// A list as it is stored.
+pub fn encode(list: &[Entry]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for entry in list {
+        let (kind, flags, id) = words_of(entry);
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(flags.to_ne_bytes());
+        bytes.extend(entry.mask.to_ne_bytes());
+        bytes.extend(id.into_iter().flat_map(|id| u64::from(id).to_ne_bytes()));
+    }
     bytes
+}
+
+/// What is stored as a list, as far as it allows and denies. Whom only an identity mapper knows is nobody. `None`: it is damaged.
+pub fn decode(list: &[u8]) -> Option<Vec<Entry>> {
+    let (mut entries, mut rest) = (Vec::new(), list);
+    while !rest.is_empty() {
+        let (kind, flags, mask, named) = next(&mut rest)?;
+        let id = u32::try_from(named.unwrap_or(0)).unwrap_or(NOBODY);
+        entries.extend(entry_of(kind, flags, mask, id));
+    }
+    Some(entries)
+}
+
+/// How many entries a list has.
+pub fn count(mut list: &[u8]) -> u64 {
+    std::iter::from_fn(|| next(&mut list)).count() as u64
+}
+
+/// A list as a record of the log has it.
+pub fn encode_logged(list: &[Entry]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(list.len() * LOGGED_BYTES);
+    for entry in list {
+        let (kind, flags, id) = words_of(entry);
+        bytes.extend(id.unwrap_or(u32::MAX).to_ne_bytes());
+        bytes.extend(entry.mask.to_ne_bytes());
+        bytes.extend(flags.to_ne_bytes());
+        bytes.extend(kind.to_ne_bytes());
+    }
+    bytes
+}
+
+/// The same back. `None`: it has what no list here has.
+pub fn decode_logged(bytes: &[u8]) -> Option<Vec<Entry>> {
+    let entries = bytes.chunks(LOGGED_BYTES).map(|entry| {
+        let entry: &[u8; LOGGED_BYTES] = entry.try_into().ok()?;
+        let word = |at: usize| u32::from_ne_bytes([0, 1, 2, 3].map(|byte| entry[at + byte]));
+        let half = |at: usize| u16::from_ne_bytes([entry[at], entry[at + 1]]);
+        entry_of(half(10), half(8), word(4), word(0))
+    });
+    entries.collect()
 }
 
 /// What a list allows `who` with an object. What it does not mention is denied, and so is everything behind bytes that
 /// are no entry.
 pub fn permitted(list: &[u8], attributes: &Attributes, who: &Identity) -> Permissions {
+    let allowed = rights(list, attributes, who);
+    let may = |mask: u32| allowed & mask == mask;
+    Permissions {
+        read: may(right::READ),
+        write: may(right::WRITE | right::APPEND),
+        execute: may(right::EXECUTE),
+    }
+}
+
+/// The rights that a list gives `who`.
+pub fn rights(list: &[u8], attributes: &Attributes, who: &Identity) -> u32 {
     let (mut allowed, mut decided) = (0, 0);
     let mut rest = list;
     while let Some((kind, flags, mask, named)) = next(&mut rest) {
@@ -99,7 +144,7 @@ pub fn permitted(list: &[u8], attributes: &Attributes, who: &Identity) -> Permis
             }),
             _ => false,
         };
-        if !applies || flags & INHERIT_ONLY != 0 {
+        if !applies || u32::from(flags) & flag::ONLY != 0 {
             continue;
         }
         match kind {
@@ -109,12 +154,7 @@ pub fn permitted(list: &[u8], attributes: &Attributes, who: &Identity) -> Permis
         }
         decided |= mask;
     }
-    let may = |mask: u32| allowed & mask == mask;
-    Permissions {
-        read: may(READ),
-        write: may(WRITE | APPEND),
-        execute: may(EXECUTE),
-    }
+    allowed
 }
 
 /// The next entry: type, flags, mask, and whom it names.
@@ -204,8 +244,13 @@ mod tests {
     #[test]
     fn an_entry_for_a_user_comes_before_what_the_mode_says() {
         let attributes = attributes(0o777, Kind::File);
-        let mut list = entry(DENY, 0, READ).to_vec();
-        list.extend(11_u64.to_ne_bytes());
+        let mut list = encode(&[Entry {
+            allows: false,
+            flags: 0,
+            mask: right::READ,
+            who: Who::User(11),
+        }]);
+        assert_eq!(list.len(), NAMED_BYTES);
         list.extend(trivial(0o777, Kind::File));
         let who = |uid| Identity {
             uid,
@@ -217,5 +262,45 @@ mod tests {
         assert!(permitted(&list, &attributes, &who(12)).read);
         let cut = &list[..20];
         assert!(!permitted(cut, &attributes, &who(12)).read);
+    }
+
+    #[test]
+    fn a_list_comes_back_from_where_it_is_stored_and_from_the_log() {
+        let all = [
+            (true, Who::Owner),
+            (false, Who::Group),
+            (true, Who::Everyone),
+            (false, Who::User(70_000)),
+            (true, Who::Members(0)),
+        ];
+        let entries: Vec<Entry> = all
+            .into_iter()
+            .zip([0, 1, 3, 0x8b, 0x87])
+            .map(|((allows, who), flags)| Entry {
+                allows,
+                flags,
+                mask: right::ALL,
+                who,
+            })
+            .collect();
+        let stored = encode(&entries);
+        assert_eq!(stored.len(), 3 * ENTRY_BYTES + 2 * NAMED_BYTES);
+        assert_eq!(
+            (decode(&stored), count(&stored)),
+            (Some(entries.clone()), 5)
+        );
+        assert_eq!(decode(&stored[..stored.len() - 1]), None);
+        let logged = encode_logged(&entries);
+        assert_eq!(decode_logged(&logged), Some(entries));
+        assert_eq!(decode_logged(&logged[1..]), None);
+        // An entry for the owner, as `ace_t` has it: who, mask, flags, type.
+        let words = [0xff, 0xff, 0xff, 0xff, 0xff, 1, 0x1f, 0, 0, 0x10, 0, 0];
+        assert!(cfg!(target_endian = "big") || logged[..LOGGED_BYTES] == words);
+        // One that audits.
+        assert_eq!(
+            decode_logged(&[0, 0, 0, 0, 1, 0, 0, 0, 0, 0x10, 2, 0]),
+            None
+        );
+        assert_eq!(decode(&[2, 0, 0, 0x10, 1, 0, 0, 0]), Some(Vec::new()));
     }
 }

@@ -1,5 +1,6 @@
 //! Changes: new objects, more names, attributes, contents.
 
+use file_system::acl::{ENTRIES_MAX, Entry};
 use file_system::rights::{check_set, mode_after};
 use file_system::{
     Changed, Done, FileError, Guard, Identity, Kind, Made, Make, Node, Object, Receipt,
@@ -7,6 +8,7 @@ use file_system::{
 };
 
 use crate::acl;
+use crate::acl_rules::{flags_with, mode_with};
 use crate::convert::{
     MODE_MASK, TYPE_MASK, attributes_of, device_of, entry_type, failure, flag, kind_of, merged,
     now_after, stored_time, type_of,
@@ -148,11 +150,18 @@ impl<O: Objects> Zpl<O> {
         new: &NewObject<'_>,
         receipt: Option<&Receipt>,
     ) -> Done<Made> {
-        let stored = &new.stored;
+        let mut stored = new.stored;
         let kind = kind_of(stored.mode).ok_or(FileError::Invalid)?;
-        self.check_quotas(Payers::of(stored), true)?;
+        self.check_quotas(Payers::of(&stored), true)?;
         let noted = self.note(receipt)?;
-        let list = acl::trivial((stored.mode & 0o777) as u32, kind);
+        let list = match self.list_of_new(directory, parent, &stored)? {
+            Some(list) => {
+                stored.mode = mode_with(&list, &stored);
+                stored.flags = flags_with(stored.flags, &list, &stored);
+                acl::encode(&list)
+            }
+            None => acl::trivial((stored.mode & 0o777) as u32, kind),
+        };
         let set = with_entries(parent, 1, i64::from(kind == Kind::Directory));
         let record = Record::Create(Creation {
             directory,
@@ -170,7 +179,7 @@ impl<O: Objects> Zpl<O> {
         let mut steps = vec![
             Step::Make {
                 claims: new.claims,
-                stored,
+                stored: &stored,
                 acl: &list,
                 link: new.link,
             },
@@ -294,7 +303,8 @@ impl<O: Objects> Zpl<O> {
             self.check_flags(&stored, flag::READ_ONLY)?;
         }
         let mode = mode_after(&attributes, who, changes);
-        let (set, record) = setting(node.object, &stored, changes, mode);
+        let (mut set, record) = setting(node.object, &stored, changes, mode);
+        let list = self.list_after(node.object, &stored, changes, &mut set)?;
         self.check_quotas(Payers::new_ones(&stored, &merged(&stored, &set)), true)?;
         let shorter = changes.size.filter(|size| *size < stored.size);
         let mut steps = Vec::new();
@@ -313,9 +323,6 @@ impl<O: Objects> Zpl<O> {
                 block_size,
             });
         }
-        let list = changes
-            .mode
-            .map(|_| acl::trivial(mode & 0o777, attributes.kind));
         steps.extend([
             Step::Set {
                 object: node.object,
@@ -326,6 +333,61 @@ impl<O: Objects> Zpl<O> {
         ]);
         let change = self.objects.change(&steps, shorter.is_some());
         change.map_err(failure)?;
+        changed(&stored, &set)
+    }
+
+    /// The list that an object gets by a change of its mode. What follows from a list is put into `set`.
+    fn list_after(
+        &self,
+        object: u64,
+        stored: &Stored,
+        changes: &SetAttributes,
+        set: &mut Stored,
+    ) -> Done<Option<Vec<u8>>> {
+        let is_trivial = stored.flags & flag::ACL_TRIVIAL != 0;
+        let list = match changes.mode {
+            Some(_) => self.list_with_mode(object, stored, set)?,
+            None if is_trivial || changes.uid.or(changes.gid).is_none() => return Ok(None),
+            None => self.list(object)?,
+        };
+        set.mode = mode_with(&list, set);
+        set.flags = flags_with(stored.flags, &list, set);
+        set.has = set.has.with(Has::MODE).with(Has::FLAGS);
+        Ok(changes.mode.map(|_| acl::encode(&list)))
+    }
+
+    /// As [`FileSystem::set_acl`](file_system::FileSystem::set_acl).
+    pub(crate) fn set_list(&self, who: &Identity, node: Node, list: &[Entry]) -> Done<Changed> {
+        let _changing = self.locks.change(&[node.object]);
+        let stored = self.live(node)?;
+        let attributes = attributes_of(&stored)?;
+        let is_sensible = list.len() <= ENTRIES_MAX && list.iter().all(Entry::is_sensible);
+        if attributes.kind == Kind::Link || !is_sensible {
+            return Err(FileError::Invalid);
+        }
+        self.check_list_set(node.object, &attributes, who)?;
+        self.check_kept(&stored)?;
+        let mode = mode_with(list, &stored);
+        let set = Stored {
+            mode,
+            flags: flags_with(stored.flags, list, &Stored { mode, ..stored }),
+            ctime: now_after(stored.ctime),
+            has: Has::MODE.with(Has::FLAGS).with(Has::CTIME),
+            ..Stored::default()
+        };
+        let record = Record::Acl {
+            object: node.object,
+            list: &acl::encode_logged(list),
+        };
+        let steps = [
+            Step::Set {
+                object: node.object,
+                stored: set,
+                acl: Some(acl::encode(list)),
+            },
+            logged(&record),
+        ];
+        self.objects.change(&steps, false).map_err(failure)?;
         changed(&stored, &set)
     }
 
@@ -546,10 +608,6 @@ fn setting(object: u64, stored: &Stored, changes: &SetAttributes, mode: u32) -> 
     let modified = time_to_set(changes.modified, time).or(contents);
     if modified.is_some() {
         sets(Has::MTIME, set::MTIME);
-    }
-    if changes.mode.is_some() {
-        set.has = set.has.with(Has::FLAGS);
-        set.flags = with_mode(stored.flags, mode);
     }
     set.mode = mode;
     set.uid = changes.uid.map_or(stored.uid, u64::from);

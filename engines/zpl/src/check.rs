@@ -10,7 +10,9 @@ use std::ops::Range;
 use file_system::Kind;
 use file_system::check::{Fault, Summary, Told};
 
+use crate::acl;
 use crate::convert::{entry_object, flag, kind_of, type_of};
+use crate::file_system::TEXT_BYTES_MAX;
 use crate::objects::{Has, ObjectError, Objects, Stored, Text};
 
 /// Objects whose names are counted at a time: 64 MiB.
@@ -209,6 +211,7 @@ impl<'a, O: Objects> Check<'a, O> {
         if !stored.has.has(Has::ESSENTIAL) {
             return self.fault(object, "lacks attributes that everything has".to_owned());
         }
+        self.judge_list(object, stored)?;
         match kind_of(stored.mode) {
             None => self.fault(
                 object,
@@ -221,6 +224,21 @@ impl<'a, O: Objects> Check<'a, O> {
                 false => self.fault(object, "does not hang below the root directory".to_owned()),
             },
             Some(_) => Ok(()),
+        }
+    }
+
+    /// A list that says more than the mode has to be one.
+    fn judge_list(&mut self, object: u64, stored: &Stored) -> Result<(), Ended> {
+        if stored.flags & flag::ACL_TRIVIAL != 0 {
+            return Ok(());
+        }
+        match self.objects.text(object, Text::Acl, TEXT_BYTES_MAX) {
+            Ok(list) if acl::decode(&list).is_none() => self.fault(
+                object,
+                "has an access control list that makes no sense".to_owned(),
+            ),
+            Ok(_) | Err(ObjectError::Missing) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -15,6 +15,8 @@ struct Maps {
     stored: BTreeMap<u64, Stored>,
     entries: BTreeMap<u64, BTreeMap<String, u64>>,
     links: BTreeMap<u64, Vec<u8>>,
+    /// Access control lists.
+    lists: BTreeMap<u64, Vec<u8>>,
     /// Offsets at which there is data.
     data: BTreeMap<u64, u64>,
 }
@@ -96,8 +98,12 @@ impl Objects for Maps {
             .copied()
             .ok_or(ObjectError::Missing)
     }
-    fn text(&self, object: u64, _: Text, _: usize) -> Result<Vec<u8>, ObjectError> {
-        self.links.get(&object).cloned().ok_or(ObjectError::Missing)
+    fn text(&self, object: u64, which: Text, _: usize) -> Result<Vec<u8>, ObjectError> {
+        let texts = match which {
+            Text::Acl => &self.lists,
+            _ => &self.links,
+        };
+        texts.get(&object).cloned().ok_or(ObjectError::Missing)
     }
     fn look_up(&self, directory: u64, name: &[u8]) -> Result<u64, ObjectError> {
         let name = std::str::from_utf8(name).expect("text");
@@ -269,6 +275,14 @@ fn each_damage_is_told_with_its_place() {
         (
             |maps| maps.at(46).has = Has::MODE,
             &["/directory/third lacks attributes that everything has"],
+        ),
+        (
+            |maps| {
+                maps.lists.insert(40, vec![0; 7]);
+                maps.lists
+                    .insert(46, crate::acl::trivial(0o755, Kind::File));
+            },
+            &["/file has an access control list that makes no sense"],
         ),
         (
             // Two directories in each other.

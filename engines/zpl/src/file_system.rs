@@ -6,10 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use file_system::rights::{check_directory, check_name, permitted};
 use file_system::{
-    Attributes, COOKIE_LAST, Changed, Content, Done, Entry, FileError, FileSystem, FileSystemId,
-    Guard, Identity, Kind, Limits, Made, Make, Node, Object, Permissions, Place, Read, Receipt,
-    Removable, Renamed, SetAttributes, SetExtended, Statistics,
+    Attributes, COOKIE_LAST, Changed, Content, Done, FileError, FileSystem, FileSystemId, Guard,
+    Identity, Kind, Limits, Made, Make, Node, Object, Permissions, Place, Read, Receipt, Removable,
+    Renamed, SetAttributes, SetExtended, Statistics,
 };
+
+use file_system::acl::Entry;
 
 use crate::acl;
 use crate::convert::{attributes_of, entry_object, failure, flag};
@@ -29,7 +31,7 @@ const ATOMIC_WRITE_BYTES: u32 = 4096;
 /// Bytes of a file.
 pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 /// Bytes of an access control list, and of where a link leads.
-const TEXT_BYTES_MAX: usize = 64 << 10;
+pub(crate) const TEXT_BYTES_MAX: usize = 64 << 10;
 /// What lies between a place in a directory and its cookie: low cookies mean something else in protocols.
 const COOKIE_FIRST: u64 = 16;
 
@@ -242,6 +244,7 @@ impl<O: Objects> FileSystem for Zpl<O> {
             atomic_write_bytes: ATOMIC_WRITE_BYTES,
             is_read_only: self.facts.is_read_only,
             ignores_case: false,
+            has_acls: self.objects.settings().has_lists,
         }
     }
 
@@ -360,7 +363,7 @@ impl<O: Objects> FileSystem for Zpl<O> {
         who: &Identity,
         directory: Node,
         cookie: u64,
-        visit: &mut dyn FnMut(Entry<'_>) -> bool,
+        visit: &mut dyn FnMut(file_system::Entry<'_>) -> bool,
     ) -> Done<bool> {
         let stored = self.live(directory)?;
         let attributes = self.judged(directory.object, &stored, who)?;
@@ -382,7 +385,7 @@ impl<O: Objects> FileSystem for Zpl<O> {
                 place = Err(FileError::Io);
                 return false;
             }
-            visit(Entry {
+            visit(file_system::Entry {
                 name: entry.name,
                 object: entry_object(entry.value),
                 cookie,
@@ -435,6 +438,18 @@ impl<O: Objects> FileSystem for Zpl<O> {
 
     fn deallocate(&self, node: Node, offset: u64, length: u64) -> Done {
         self.punch(node, offset, length)
+    }
+
+    fn acl(&self, node: Node) -> Done<Vec<Entry>> {
+        self.live(node)?;
+        self.list(node.object)
+    }
+
+    fn set_acl(&self, who: &Identity, node: Node, list: &[Entry]) -> Done<Changed> {
+        match self.objects.settings().has_lists {
+            true => self.set_list(who, node, list),
+            false => Err(FileError::Unsupported),
+        }
     }
 
     fn extended(&self, who: &Identity, node: Node, name: &[u8]) -> Done<Vec<u8>> {

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod acl;
+mod acl_rules;
 pub mod attribute_list;
 mod changes;
 pub mod check;

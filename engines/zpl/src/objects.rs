@@ -156,6 +156,47 @@ pub enum Text {
     Extended,
 }
 
+/// What `chmod` does with a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnMode {
+    /// The list of the mode takes its place.
+    #[default]
+    Discard,
+    /// Others are allowed no more than the group is.
+    GroupMask,
+    /// What names users and groups stays.
+    Passthrough,
+    /// The mode of an object with a list is not set.
+    Restricted,
+}
+
+/// What an object gets of the list of the directory that it is made in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Inheriting {
+    /// Nothing.
+    Discard,
+    /// What denies.
+    NoAllow,
+    /// All, but no right to change list and owner.
+    #[default]
+    Restricted,
+    /// All, and no mode of its own.
+    Passthrough,
+    /// The same; files may be run only if their mode says so.
+    PassthroughX,
+}
+
+/// Settings of a file system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Settings {
+    /// `aclmode`.
+    pub on_mode: OnMode,
+    /// `aclinherit`.
+    pub inheriting: Inheriting,
+    /// Lists may be set (`acltype`).
+    pub has_lists: bool,
+}
+
 /// One step of a change. Names have no NUL.
 #[derive(Clone, Debug)]
 pub enum Step<'a> {
@@ -165,7 +206,7 @@ pub enum Step<'a> {
         claims: Option<u64>,
         /// Its attributes.
         stored: &'a Stored,
-        /// Its access control list, of entries of 8 bytes.
+        /// Its access control list.
         acl: &'a [u8],
         /// Of a symbolic link where it leads.
         link: Option<&'a [u8]>,
@@ -318,6 +359,10 @@ pub trait Objects: Send + Sync {
     fn space(&self) -> Result<[u64; 4], ObjectError>;
     /// Bytes of a block of a large file.
     fn record_size(&self) -> u64;
+    /// Settings, as they are now.
+    fn settings(&self) -> Settings {
+        Settings::default()
+    }
     /// Performs steps: all or none. `frees`: although there is no space.
     fn change(&self, steps: &[Step<'_>], frees: bool) -> Result<Outcome, ObjectError>;
     /// Makes a range a hole; `None`: up to the end. A crash may leave part of it done.

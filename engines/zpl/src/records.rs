@@ -3,6 +3,8 @@
 
 use file_system::Receipt;
 
+use crate::acl::{LOGGED_BYTES, decode_logged};
+
 /// Types of records (`TX_*`).
 pub mod kind {
     #![allow(missing_docs)]
@@ -17,6 +19,7 @@ pub mod kind {
     pub const WRITE: u64 = 9;
     pub const TRUNCATE: u64 = 10;
     pub const SETATTR: u64 = 11;
+    pub const ACL: u64 = 13;
     pub const SETSAXATTR: u64 = 21;
     pub const RENAME_EXCHANGE: u64 = 22;
     pub const RENAME_WHITEOUT: u64 = 23;
@@ -157,6 +160,11 @@ pub enum Record<'a> {
         length: u64,
     },
     Set(Setting),
+    /// An access control list, of entries of 12 bytes.
+    Acl {
+        object: u64,
+        list: &'a [u8],
+    },
     /// An extended attribute in the list of those; an empty value takes it away.
     Extended {
         object: u64,
@@ -273,6 +281,13 @@ pub fn decode(kind: u64, body: &[u8]) -> Result<Record<'_>, BadRecord> {
         kind::MKXATTR => extended_directory(&mut reader),
         kind::SETSAXATTR => extended(&mut reader),
         kind::CLONE_RANGE => clone(&mut reader),
+        kind::ACL => {
+            let (list, names_foreigners) = list(&mut reader).unzip();
+            if names_foreigners == Some(true) {
+                return Err(BadRecord::Unsupported { kind });
+            }
+            list
+        }
         kind::WRITE => write(&mut reader),
         kind::TRUNCATE => truncation(&mut reader),
         kind::SETATTR => {
@@ -376,6 +391,18 @@ fn extended<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
         name,
         value,
     })
+}
+
+/// A list, and whether it names somebody whom only an identity mapper knows, or audits.
+fn list<'a>(reader: &mut Reader<'a>) -> Option<(Record<'a>, bool)> {
+    let (object, count) = (object_of(reader.number()?), reader.number()?);
+    let foreigners = reader.number()? | reader.number()?;
+    let (length, _flags) = (usize::try_from(reader.number()?).ok()?, reader.number()?);
+    let list = reader.rest.get(..length)?;
+    let entries = count.checked_mul(LOGGED_BYTES as u64);
+    let is_whole = entries == Some(length as u64);
+    let is_other = foreigners != 0 || decode_logged(list).is_none();
+    is_whole.then_some((Record::Acl { object, list }, is_other))
 }
 
 fn clone<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
@@ -582,6 +609,13 @@ impl Record<'_> {
                 let writer = empty.numbers(&[*object, value.len() as u64]).name(name);
                 (kind::SETSAXATTR, writer.bytes(value))
             }
+            Self::Acl { object, list } => {
+                let length = list.len() as u64;
+                let count = length / LOGGED_BYTES as u64;
+                let writer = empty.numbers(&[*object, count, 0, 0, length, 0]);
+                let padding = list.len().next_multiple_of(8) - list.len();
+                (kind::ACL, writer.bytes(list).bytes(&[0; 8][..padding]))
+            }
             Self::Clone {
                 object,
                 offset,
@@ -716,6 +750,10 @@ mod tests {
             block_size: 4096,
             pointers: &[7; 256],
         });
+        back(&Record::Acl {
+            object: 128,
+            list: &[0; 24],
+        });
         back(&Record::Truncate {
             object: 128,
             offset: 4096,
@@ -847,7 +885,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_replayed_is_told_by_its_type() {
-        for kind in [0, 12, 13, 14, 20, 25, 1 << 63 | 5] {
+        for kind in [0, 12, 14, 20, 25, 1 << 63 | 5] {
             assert_eq!(decode(kind, &[0; 64]), Err(BadRecord::Unsupported { kind }));
         }
         let set = Setting {
@@ -856,6 +894,15 @@ mod tests {
             ..Setting::default()
         };
         let (kind, mut body) = Record::Set(set).encode();
+        // Somebody of another domain.
+        let list = Record::Acl {
+            object: 1,
+            list: &[0; 12],
+        };
+        let (acl, mut bytes) = list.encode();
+        bytes[16] = 1;
+        let refused = Err(BadRecord::Unsupported { kind: acl });
+        assert_eq!(decode(acl, &bytes), refused);
         // A project.
         body[80 + 6] = 4;
         assert_eq!(decode(kind, &body), Err(BadRecord::Unsupported { kind }));

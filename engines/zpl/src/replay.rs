@@ -104,6 +104,13 @@ fn replay<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>, receipt: Option<&Receip
             Ok(stored) => clone(zpl, record, object, &stored, (offset, length, pointers)),
             error => skip(error),
         },
+        Record::Acl { object, list } => match zpl.objects.stored(object) {
+            Ok(stored) => {
+                let list = acl::decode_logged(list).ok_or(FileError::Invalid)?;
+                zpl.set_list(&ROOT, of(object, &stored), &list).map(drop)
+            }
+            error => skip(error),
+        },
         Record::Write {
             object,
             offset,

@@ -137,6 +137,12 @@ pub const BH_TEXT_ACL: u32 = 1;
 pub const BH_TEXT_EXTENDED: u32 = 2;
 /// A property.
 pub const BH_SETTING_SNAPDIR: u32 = 0;
+/// A property.
+pub const BH_SETTING_ACLMODE: u32 = 1;
+/// A property.
+pub const BH_SETTING_ACLINHERIT: u32 = 2;
+/// A property.
+pub const BH_SETTING_ACLTYPE: u32 = 3;
 /// Value of `kind`, or a bit of `flags`.
 pub const BH_STEP_MAKE: u32 = 0;
 /// Value of `kind`, or a bit of `flags`.

@@ -88,6 +88,9 @@ fn a_file_system_of_a_pool_is_a_file_system() {
             let opened = open(&pool, &create(&pool, &format!("tank/files{index}")));
             let files = opened.files();
             let root = files.root();
+            let set = [("acltype".to_owned(), Value::Text("nfsv4".to_owned()))];
+            let dataset = DatasetRef::from_checked(opened.name());
+            pool.set_dataset_properties(dataset, &set).expect("set");
             let everybody = files.set_attributes(&ROOT, root, &with_mode(0o777), &Guard::default());
             everybody.expect("root may");
             test(&*files);

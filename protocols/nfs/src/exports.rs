@@ -439,6 +439,7 @@ impl FileSystem for Nothing {
             atomic_write_bytes: 0,
             is_read_only: true,
             ignores_case: false,
+            has_acls: false,
         }
     }
 

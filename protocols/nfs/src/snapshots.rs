@@ -10,6 +10,7 @@ use file_system::{
     Attributes, COOKIE_LAST, Changed, Content, Done, Entry, FileError, FileSystem, FileSystemId,
     Guard, Handle, Identity, Kind, Limits, Made, Make, Node, Object, Permissions, Place, Read,
     Receipt, Removable, Renamed, SetAttributes, SetExtended, Snapshots, Statistics, Visibility,
+    acl,
 };
 
 const CONTROL_NAME: &[u8] = b".zfs";
@@ -480,6 +481,21 @@ impl FileSystem for WithSnapshots {
         Self::check_live(from.0)?;
         Self::check_live(to.0)?;
         self.files.clone_range(from, to, length)
+    }
+
+    fn acl(&self, node: Node) -> Done<Vec<acl::Entry>> {
+        match Where::of(node) {
+            Where::Control | Where::Directory => {
+                let known = self.own(node)?.attributes;
+                Ok(acl::of_mode(known.mode, known.kind).list())
+            }
+            _ => self.on(node, |files, node| files.acl(node)),
+        }
+    }
+
+    fn set_acl(&self, who: &Identity, node: Node, list: &[acl::Entry]) -> Done<Changed> {
+        Self::check_live(node)?;
+        self.files.set_acl(who, node, list)
     }
 
     fn extended(&self, who: &Identity, node: Node, name: &[u8]) -> Done<Vec<u8>> {

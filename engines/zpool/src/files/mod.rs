@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use engine::gate::Gate;
 use rustix::io::Errno;
 use zpl::objects::{
-    Facts, Has, ListedEntry, ObjectError, Objects, Outcome, Step, Stored, Text, Visitor,
+    Facts, Has, Inheriting, ListedEntry, ObjectError, Objects, OnMode, Outcome, Settings, Step,
+    Stored, Text, Visitor,
 };
 use zpool_sys as sys;
 
@@ -24,6 +25,8 @@ pub use open::FileSystem;
 const LIST_BYTES: usize = 32 << 10;
 /// The library's "compressed text of access control lists": `ZFS_ACLTYPE_POSIX`.
 const ACLTYPE_POSIX: u64 = 1;
+/// `ZFS_ACLTYPE_NFSV4`.
+const ACLTYPE_LISTS: u64 = 2;
 
 /// The objects of an open file system.
 pub struct Files {
@@ -193,6 +196,7 @@ impl Pointed {
                 link,
             } => {
                 give(acl);
+                raw.value = zpl::acl::count(acl);
                 raw.kind = sys::BH_STEP_MAKE;
                 raw.object = claims.unwrap_or(0);
                 raw.node = self.node(stored);
@@ -207,6 +211,7 @@ impl Pointed {
             } => {
                 if let Some(acl) = acl {
                     give(acl);
+                    raw.value = zpl::acl::count(acl);
                 }
                 raw.kind = sys::BH_STEP_SET;
                 raw.object = *object;
@@ -495,6 +500,30 @@ impl Objects for Files {
             // SAFETY: open while `using` lives.
             unsafe { sys::bh_files_record_size(using.raw()) }
         })
+    }
+
+    fn settings(&self) -> Settings {
+        let Ok(using) = self.using() else {
+            return Settings::default();
+        };
+        // SAFETY: open while `using` lives.
+        let setting = |which| unsafe { sys::bh_files_setting(using.raw(), which) };
+        Settings {
+            on_mode: match setting(sys::BH_SETTING_ACLMODE) {
+                2 => OnMode::GroupMask,
+                3 => OnMode::Passthrough,
+                4 => OnMode::Restricted,
+                _ => OnMode::Discard,
+            },
+            inheriting: match setting(sys::BH_SETTING_ACLINHERIT) {
+                0 => Inheriting::Discard,
+                1 => Inheriting::NoAllow,
+                3 => Inheriting::Passthrough,
+                5 => Inheriting::PassthroughX,
+                _ => Inheriting::Restricted,
+            },
+            has_lists: setting(sys::BH_SETTING_ACLTYPE) == ACLTYPE_LISTS,
+        }
     }
 
     fn change(&self, steps: &[Step<'_>], frees: bool) -> Result<Outcome, ObjectError> {

@@ -1,5 +1,6 @@
 //! Attributes of files on the wire (RFC 8881, 5): a bitmap says which, their values follow in its order.
 
+use file_system::acl::{ENTRIES_MAX, Entry, Who, flag, right};
 use file_system::{Attributes, Handle, Limits, SetAttributes, SetTime, Statistics, Time};
 
 use super::numbers::Status;
@@ -20,6 +21,8 @@ pub const PAYLOAD_BYTES_MAX: u32 = 1 << 20;
 
 const SIZE: u32 = 4;
 const RDATTR_ERROR: u32 = 11;
+const ACL: u32 = 12;
+const ACL_SUPPORT: u32 = 13;
 const MODE: u32 = 33;
 const OWNER: u32 = 36;
 const OWNER_GROUP: u32 = 37;
@@ -42,7 +45,8 @@ const READABLE: &[u32] = &[
     9,
     10,
     RDATTR_ERROR,
-    13,
+    ACL,
+    ACL_SUPPORT,
     15,
     16,
     17,
@@ -82,6 +86,7 @@ const READABLE: &[u32] = &[
 /// What can be set.
 const WRITABLE: &[u32] = &[
     SIZE,
+    ACL,
     MODE,
     OWNER,
     OWNER_GROUP,
@@ -90,6 +95,10 @@ const WRITABLE: &[u32] = &[
 ];
 /// What can be set when a file is made exclusively: its times hold the verifier.
 const EXCLUSIVE: &[u32] = &[SIZE, MODE, OWNER, OWNER_GROUP];
+/// What `aclsupport` says: entries that allow and that deny.
+const ALLOWS_AND_DENIES: u32 = 3;
+/// The bit of an entry that names a group (`ACE4_IDENTIFIER_GROUP`).
+const NAMES_GROUP: u32 = 0x40;
 /// From NFS 4.2 on.
 const MINOR_2: &[u32] = &[77, 79, 82];
 
@@ -167,13 +176,18 @@ impl Bitmap {
         [21, 22, 23, 42, 43, 44].iter().any(|bit| self.has(*bit))
     }
 
+    /// Whether the access control list is asked for.
+    pub fn needs_list(&self) -> bool {
+        self.has(ACL)
+    }
+
     /// Whether an error of one entry may be told in its attributes.
     pub fn tells_errors(&self) -> bool {
         self.has(RDATTR_ERROR)
     }
 }
 
-fn supported(minor: u32) -> Bitmap {
+fn supported(minor: u32, has_acls: bool) -> Bitmap {
     let mut bitmap = Bitmap::of(READABLE);
     for bit in WRITABLE {
         bitmap.insert(*bit);
@@ -185,6 +199,9 @@ fn supported(minor: u32) -> Bitmap {
     }
     if minor < 1 {
         bitmap.remove(SUPPORTED_BY_EXCLUSIVE);
+    }
+    if !has_acls {
+        bitmap.remove(ACL);
     }
     bitmap
 }
@@ -199,6 +216,8 @@ pub struct Source<'a> {
     pub limits: Limits,
     /// What is known of it.
     pub attributes: &'a Attributes,
+    /// Its access control list, if it is asked for.
+    pub list: &'a [Entry],
     /// Of its file system.
     pub statistics: &'a Statistics,
     /// Seconds of a lease.
@@ -209,7 +228,7 @@ pub struct Source<'a> {
 
 /// Writes the attributes of `wanted` that there are, as `fattr4`.
 pub fn write(writer: &mut Writer, wanted: &Bitmap, source: &Source<'_>) {
-    let supported = supported(source.minor);
+    let supported = supported(source.minor, source.limits.has_acls);
     let mut written = Bitmap::default();
     let mut values = Writer::new();
     for bit in wanted.bits().filter(|bit| supported.has(*bit)) {
@@ -236,8 +255,11 @@ fn write_value(values: &mut Writer, bit: u32, source: &Source<'_>, supported: &B
     match bit {
         0 => supported.write(values),
         1 => values.u32(kind_number(attributes.kind)),
-        // Handles never expire; no ACLs; the change attribute only grows.
-        2 | RDATTR_ERROR | 13 | 79 => values.u32(0),
+        // Handles never expire; the change attribute only grows.
+        2 | RDATTR_ERROR | 79 => values.u32(0),
+        ACL => write_list(values, source.list, source.minor),
+        ACL_SUPPORT if source.limits.has_acls => values.u32(ALLOWS_AND_DENIES),
+        ACL_SUPPORT => values.u32(0),
         3 => values.u64(attributes.change),
         SIZE => values.u64(attributes.size),
         7 => values.boolean(false),
@@ -285,18 +307,68 @@ fn write_value(values: &mut Writer, bit: u32, source: &Source<'_>, supported: &B
     }
 }
 
+/// `nfsace4`, one after the other.
+fn write_list(values: &mut Writer, list: &[Entry], minor: u32) {
+    values.u32(list.len() as u32);
+    for entry in list {
+        let names_group = match entry.who {
+            Who::Group | Who::Members(_) => NAMES_GROUP,
+            _ => 0,
+        };
+        // NFS 4.0 does not know it.
+        let inherited = if minor == 0 { flag::INHERITED } else { 0 };
+        values.u32(u32::from(!entry.allows));
+        values.u32(entry.flags & !inherited | names_group);
+        values.u32(entry.mask);
+        match entry.who {
+            Who::Owner => values.opaque(b"OWNER@"),
+            Who::Group => values.opaque(b"GROUP@"),
+            Who::Everyone => values.opaque(b"EVERYONE@"),
+            Who::User(id) | Who::Members(id) => values.opaque(id.to_string().as_bytes()),
+        }
+    }
+}
+
+/// The same back. What is no right, or audits, is refused.
+fn read_list(reader: &mut Reader<'_>) -> Result<Vec<Entry>, Status> {
+    let mut list = Vec::new();
+    for _ in 0..reader.count(ENTRIES_MAX)? {
+        let (kind, flags, mask) = (reader.u32()?, reader.u32()?, reader.u32()?);
+        let text = reader.opaque(OWNER_BYTES_MAX)?;
+        if kind > 1 || flags & !(flag::ALL | NAMES_GROUP) != 0 || mask & !right::ALL != 0 {
+            return Err(Status::ATTRNOTSUPP);
+        }
+        let who = match text {
+            b"OWNER@" => Who::Owner,
+            b"GROUP@" => Who::Group,
+            b"EVERYONE@" => Who::Everyone,
+            _ if flags & NAMES_GROUP != 0 => Who::Members(owner_of(text)?),
+            _ => Who::User(owner_of(text)?),
+        };
+        list.push(Entry {
+            allows: kind == 0,
+            flags: flags & flag::ALL,
+            mask,
+            who,
+        });
+    }
+    Ok(list)
+}
+
 fn write_time(values: &mut Writer, time: Time) {
     values.i64(time.seconds);
     values.u32(time.nanoseconds);
 }
 
 /// What a client wants to be set, and what of it was understood: all.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// Which.
     pub bitmap: Bitmap,
     /// The values.
     pub changes: SetAttributes,
+    /// The access control list.
+    pub list: Option<Vec<Entry>>,
 }
 
 impl Wanted {
@@ -336,8 +408,8 @@ pub fn read<'a>(reader: &mut Reader<'a>) -> Result<Unread<'a>, Malformed> {
 
 impl Unread<'_> {
     /// What is to be set.
-    pub fn understand(&self, minor: u32) -> Result<Wanted, Status> {
-        let supported = supported(minor);
+    pub fn understand(&self, minor: u32, has_acls: bool) -> Result<Wanted, Status> {
+        let supported = supported(minor, has_acls);
         if self.bitmap.has_more || self.bitmap.bits().any(|bit| !supported.has(bit)) {
             return Err(Status::ATTRNOTSUPP);
         }
@@ -346,6 +418,7 @@ impl Unread<'_> {
         }
         let mut reader = Reader::new(self.values);
         let mut changes = SetAttributes::default();
+        let mut list = None;
         for bit in self.bitmap.bits() {
             match bit {
                 SIZE => changes.size = Some(reader.u64()?),
@@ -356,6 +429,7 @@ impl Unread<'_> {
                     }
                     changes.mode = Some(mode);
                 }
+                ACL => list = Some(read_list(&mut reader)?),
                 OWNER => changes.uid = Some(read_owner(&mut reader)?),
                 OWNER_GROUP => changes.gid = Some(read_owner(&mut reader)?),
                 TIME_ACCESS_SET => changes.accessed = Some(read_time(&mut reader)?),
@@ -369,17 +443,18 @@ impl Unread<'_> {
         Ok(Wanted {
             bitmap: self.bitmap,
             changes,
+            list,
         })
     }
 
-    /// Whether space or files of the whole file system are among them.
-    pub fn needs_statistics(&self) -> bool {
-        self.bitmap.needs_statistics()
+    /// Which they are.
+    pub fn bitmap(&self) -> &Bitmap {
+        &self.bitmap
     }
 
     /// Whether a node has these attributes, as `VERIFY` wants to know.
     pub fn is_same(&self, source: &Source<'_>) -> Result<bool, Status> {
-        let supported = supported(source.minor);
+        let supported = supported(source.minor, source.limits.has_acls);
         if self.bitmap.has_more || self.bitmap.bits().any(|bit| !supported.has(bit)) {
             return Err(Status::ATTRNOTSUPP);
         }
@@ -397,7 +472,10 @@ impl Unread<'_> {
 
 /// Owners are numbers, as Linux sends them where no names are mapped.
 fn read_owner(reader: &mut Reader<'_>) -> Result<u32, Status> {
-    let text = reader.opaque(OWNER_BYTES_MAX)?;
+    owner_of(reader.opaque(OWNER_BYTES_MAX)?)
+}
+
+fn owner_of(text: &[u8]) -> Result<u32, Status> {
     let text = std::str::from_utf8(text).map_err(|_| Status::INVAL)?;
     if text.is_empty() {
         return Err(Status::INVAL);

@@ -859,8 +859,7 @@ impl Call<'_> {
         attributes: &Attributes,
         out: &mut Writer,
     ) -> Result<(), Status> {
-        let needs_statistics = wanted.needs_statistics();
-        self.with_source(place, attributes, needs_statistics, |source| {
+        self.with_source(place, attributes, wanted, |source| {
             attributes::write(out, wanted, source);
             Ok(())
         })
@@ -870,20 +869,26 @@ impl Call<'_> {
         &self,
         place: Place,
         attributes: &Attributes,
-        needs_statistics: bool,
+        wanted: &Bitmap,
         use_it: impl FnOnce(&attributes::Source<'_>) -> Result<T, Status>,
     ) -> Result<T, Status> {
         let files = &self.exports.export(place.export).files;
-        let statistics = if needs_statistics {
+        let limits = files.limits();
+        let statistics = if wanted.needs_statistics() {
             files.statistics()?
         } else {
             file_system::Statistics::default()
         };
+        let list = match limits.has_acls && wanted.needs_list() {
+            true => files.acl(place.node)?,
+            false => Vec::new(),
+        };
         use_it(&attributes::Source {
             handle: self.exports.handle(place),
             covered: self.exports.covered(place),
-            limits: files.limits(),
+            limits,
             attributes,
+            list: &list,
             statistics: &statistics,
             lease_seconds: self.service.presentation.lease_seconds,
             minor: self.minor,

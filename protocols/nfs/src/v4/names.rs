@@ -1,8 +1,10 @@
 //! Operations on handles, attributes and names.
 
-use file_system::{Attributes, COOKIE_LAST, FileError, Guard, Kind, Make, Node, Removable};
+use file_system::{
+    Attributes, COOKIE_LAST, FileError, Guard, Kind, Make, Node, Removable, SetAttributes,
+};
 
-use super::attributes::{self, Bitmap};
+use super::attributes::{self, Bitmap, Unread, Wanted};
 use super::compound::Call;
 use super::numbers::Status;
 use super::opens::WRITE;
@@ -156,16 +158,33 @@ impl Call<'_> {
         let id = self.read_stateid(reader)?;
         let unread = attributes::read(reader)?;
         let node = self.node()?;
-        let wanted = unread.understand(self.minor)?;
+        let wanted = self.understand(&unread)?;
         if wanted.changes.size.is_some() {
             self.regular(node)?;
             self.authorize(node, &id, WRITE)?;
         }
+        // The list comes last: the mode is what it says (RFC 8881, 6.4.1.3).
         let guard = Guard::default();
-        self.files()
-            .set_attributes(&self.who, node, &wanted.changes, &guard)?;
+        if wanted.list.is_none() || wanted.changes != SetAttributes::default() {
+            self.files()
+                .set_attributes(&self.who, node, &wanted.changes, &guard)?;
+        }
+        self.set_list(node, &wanted)?;
         self.to_commit = Some(None);
         wanted.bitmap.write(out);
+        Ok(())
+    }
+
+    /// What a client wants to be set in this file system.
+    pub(super) fn understand(&self, unread: &Unread<'_>) -> Result<Wanted, Status> {
+        unread.understand(self.minor, self.files().limits().has_acls)
+    }
+
+    /// Gives an object the access control list that is wanted, if one is.
+    pub(super) fn set_list(&self, node: Node, wanted: &Wanted) -> Result<(), Status> {
+        if let Some(list) = &wanted.list {
+            self.files().set_acl(&self.who, node, list)?;
+        }
         Ok(())
     }
 
@@ -177,8 +196,7 @@ impl Call<'_> {
         let unread = attributes::read(reader)?;
         let place = self.place()?;
         let attributes = self.files().attributes(place.node)?;
-        let needs_statistics = unread.needs_statistics();
-        let is_same = self.with_source(place, &attributes, needs_statistics, |source| {
+        let is_same = self.with_source(place, &attributes, unread.bitmap(), |source| {
             unread.is_same(source)
         })?;
         match (is_same, wants_same) {
@@ -280,7 +298,7 @@ impl Call<'_> {
         if matches!(what, Make::Link(b"")) {
             return Err(Status::INVAL);
         }
-        let wanted = unread.understand(self.minor)?;
+        let wanted = self.understand(&unread)?;
         let made = self.once(|files, who, receipt| {
             files.make(who, directory, name, what, &wanted.changes, receipt)
         })?;
@@ -288,6 +306,7 @@ impl Call<'_> {
             Some(made) => made.object.node,
             None => self.files().look_up(&self.who, directory, name)?.node,
         };
+        self.set_list(node, &wanted)?;
         let changed = made.as_ref().map(|made| &made.directory);
         self.write_change_of(directory, changed, out)?;
         wanted.bitmap.write(out);

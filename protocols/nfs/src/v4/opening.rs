@@ -306,7 +306,7 @@ impl Call<'_> {
         };
         match creation {
             Creation::Unchecked(unread) => {
-                let wanted = unread.understand(self.minor)?;
+                let wanted = self.understand(unread)?;
                 match self.make_file(directory, name, &wanted) {
                     Err(Status::EXIST) => {
                         let node = self.files().look_up(&self.who, directory, name)?.node;
@@ -325,12 +325,10 @@ impl Call<'_> {
                     made => made,
                 }
             }
-            Creation::Guarded(unread) => {
-                self.make_file(directory, name, &unread.understand(self.minor)?)
-            }
+            Creation::Guarded(unread) => self.make_file(directory, name, &self.understand(unread)?),
             Creation::Exclusive(verifier, unread) => {
                 let mut wanted = match unread {
-                    Some(unread) => unread.understand(self.minor)?,
+                    Some(unread) => self.understand(unread)?,
                     None => Wanted::default(),
                 };
                 wanted.check_exclusive()?;
@@ -366,6 +364,7 @@ impl Call<'_> {
             None,
         );
         let made = made.map_err(|error: FileError| Status::from(error))?;
+        self.set_list(made.object.node, wanted)?;
         Ok(Opened {
             is_new: true,
             made: Some(made.directory),

@@ -584,6 +584,68 @@ fn what_is_shared_no_more_is_closed() {
     assert_eq!(client.at(&[], &make_directory(b"made")), 30);
 }
 
+/// `nfsace4`: type, flags, rights, and whom.
+type ListEntry<'a> = (u32, u32, u32, &'a [u8]);
+
+/// `SETATTR` (34) of an access control list, by nobody's state id.
+fn set_list(entries: &[ListEntry<'_>]) -> Vec<u8> {
+    let mut values = Writer::new();
+    values.u32(entries.len() as u32);
+    for (kind, flags, mask, who) in entries {
+        for word in [*kind, *flags, *mask] {
+            values.u32(word);
+        }
+        values.opaque(who);
+    }
+    let mut set = Writer::new();
+    for word in [34, 0, 0, 0, 0, 1, 1 << 12] {
+        set.u32(word);
+    }
+    set.opaque(values.bytes());
+    set.into_bytes()
+}
+
+#[test]
+fn an_access_control_list_is_set_and_told_and_decides_about_the_mode() {
+    const INVAL: u32 = 22;
+    const ATTRNOTSUPP: u32 = 10_032;
+    const BADOWNER: u32 = 10_039;
+    let mut client = Client::connect(&service(), b"one", 0);
+    client.open(b"file", 3, 0).expect("a new file");
+    let list: [ListEntry<'_>; 4] = [
+        (1, 0, 2, b"1000"),
+        (0, 0x40, 3, b"100"),
+        (0, 0, 0x1f_01ff, b"OWNER@"),
+        (0, 0, 0x12_0081, b"EVERYONE@"),
+    ];
+    assert_eq!(client.at(&[b"file"], &set_list(&list)), 0);
+    // GETATTR of aclsupport and mode, then of the list.
+    let ask = words(&[9, 2, 1 << 13, 1 << 1]);
+    let answer = client.ask(&[&words(&[24]), &path(&[b"file"]), &ask]);
+    assert_eq!(answer[answer.len() - 8..], words(&[3, 0o744]));
+    let ask = words(&[9, 1, 1 << 12]);
+    let answer = client.ask(&[&words(&[24]), &path(&[b"file"]), &ask]);
+    let told = set_list(&list);
+    assert_eq!(answer[answer.len() - told.len() + 28..], told[28..]);
+    let refused: [(u32, ListEntry<'_>); 5] = [
+        // One that audits, a flag and a right that there are not, a name, and one that would be passed on to nothing.
+        (ATTRNOTSUPP, (2, 0, 1, b"OWNER@")),
+        (ATTRNOTSUPP, (0, 0x10, 1, b"OWNER@")),
+        (ATTRNOTSUPP, (0, 0, 0x200, b"OWNER@")),
+        (BADOWNER, (0, 0, 1, b"ann@example.net")),
+        (INVAL, (0, 8, 1, b"OWNER@")),
+    ];
+    for (status, entry) in refused {
+        assert_eq!(
+            client.at(&[b"file"], &set_list(&[entry])),
+            status,
+            "{entry:?}"
+        );
+    }
+    client.uid = 7;
+    assert_eq!(client.at(&[b"file"], &set_list(&list)), 1);
+}
+
 /// To a client a snapshot is another file system, and its files are opened for reading alone.
 #[test]
 fn a_snapshot_is_a_file_system_of_its_own() {
