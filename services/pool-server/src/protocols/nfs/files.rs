@@ -66,7 +66,7 @@ impl OpenFiles {
     pub fn refused_for_space(&self) -> Vec<(VolumeName, u64)> {
         let all = self.0.iter();
         let refused = all.filter_map(|(name, open)| {
-            let count = open.refused_for_space();
+            let count = open.dataset.refused_for_space();
             Some((name.parse().ok().filter(|_| count > 0)?, count))
         });
         refused.collect()
