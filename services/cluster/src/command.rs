@@ -421,5 +421,6 @@ fn made_by_hand(pools: &[PoolToMake]) -> String {
     for pool in pools {
         let _ = writeln!(text, "  {pool}");
     }
-    text + "Then apply the file again: Pacemaker is told of them, and starts them.\n"
+    text + "A pool that exists on disks of one head is put on record there instead: `bulkhead pool record-legs POOL`.\n\
+            Then apply the file again: Pacemaker is told of them, and starts them.\n"
 }
