@@ -161,7 +161,8 @@ class Shares:
 
     def _hold_lock(self) -> Job:
         held = f"cd {MOUNT}; exec 9>held; flock -n 9; touch /run/held; until [ -e /run/let-go ]; do sleep 0.2; done; echo mine >&9"
-        job = self._machine.start(f"rm -f /run/held /run/let-go; {held}", WRITE_SECONDS)
+        self._machine.run("rm -f /run/held /run/let-go", MOUNT_SECONDS)
+        job = self._machine.start(held, WRITE_SECONDS)
         self._machine.run("until [ -e /run/held ]; do sleep 0.1; done", MOUNT_SECONDS)
         return job
 
@@ -178,9 +179,10 @@ class Shares:
 
     def names_killed(self) -> str:
         """Names are changed one after the other while the server is killed again and again: each change succeeds, and is done once."""
+        self._machine.run("rm -f /run/changes /run/enough", MOUNT_SECONDS)
         job = self._machine.start(
             f"""
-            rm -f /run/changes /run/enough; mkdir {MOUNT}/names; cd {MOUNT}/names; number=0
+            mkdir {MOUNT}/names; cd {MOUNT}/names; number=0
             while [ ! -e /run/enough ]; do
                 mkdir folder; echo $number >file; mv file moved; ln moved second; [ "$(stat -c %h second)" = 2 ]; rm moved
                 mv folder other; ln -s second link; mv second other/; rm other/second link; rmdir other

@@ -37,16 +37,16 @@ KNOWN = [(re.compile(r"DELEG\d+"), NO_DELEGATIONS)]
 KNOWN_OF_POOL = [(re.compile(r"ALLOC\d+"), "a file system that copies on write sets no space of a file aside")]
 """The same, of the files of a pool."""
 
-KNOWN_OF_REBOOTS = {0: [(re.compile("REBT8"), NO_DELEGATIONS), (re.compile("REBT11"), "a client that has taken back what it had opens new files at once")]}
-"""The same, of tests that restart the server, for each minor version."""
-
 HELPER = """#!/bin/sh
 echo "$1" >{folder}/asked
 read answer <{folder}/done
 """
 """What pynfs runs when the server shall start again: the names of two pipes are put in."""
 
-KNOWN_OF_MINOR = {2: [(re.compile("EID4"), "it takes a flag of NFS 4.2 for an undefined one")]}
+KNOWN_OF_MINOR = {
+    0: [(re.compile("REBT11"), "a client that has taken back what it had opens new files at once, if it is the only one")],
+    2: [(re.compile("EID4"), "it takes a flag of NFS 4.2 for an undefined one")],
+}
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -126,7 +126,7 @@ def _memory() -> Iterator[str]:
 
 
 def _why_known(code: str, minor: int, is_pool: bool) -> str | None:
-    known = KNOWN + KNOWN_OF_MINOR.get(minor, []) + KNOWN_OF_REBOOTS.get(minor, []) + (KNOWN_OF_POOL if is_pool else [])
+    known = KNOWN + KNOWN_OF_MINOR.get(minor, []) + (KNOWN_OF_POOL if is_pool else [])
     return next((reason for pattern, reason in known if pattern.fullmatch(code)), None)
 
 
