@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
+use file_system::rights::check_name;
 use file_system::{
     Attributes, COOKIE_LAST, Changed, Done, Entry, FileError, FileSystem, FileSystemId, Guard,
     Handle, Identity, Kind, Limits, Made, Make, Node, Object, Permissions, Read, Receipt,
@@ -471,7 +472,8 @@ impl FileSystem for Nothing {
         })
     }
 
-    fn look_up(&self, _: &Identity, _: Node, _: &[u8]) -> Done<Object> {
+    fn look_up(&self, _: &Identity, _: Node, name: &[u8]) -> Done<Object> {
+        check_name(name, NAME_BYTES_MAX)?;
         Err(FileError::NotFound)
     }
 
@@ -604,6 +606,17 @@ mod tests {
         assert_eq!(exports.above(alice, &from), Some(home));
         assert_eq!(exports.above(root, &from), Some(root));
         assert!(exports.hanging(tank, b"a", &from).is_none(), "not theirs");
+        let nobody = Identity {
+            uid: 65_534,
+            gid: 65_534,
+            groups: Vec::new(),
+        };
+        let look_up = |name: &[u8]| {
+            let found = exports.export(0).files.look_up(&nobody, root.node, name);
+            found.map(|_| ()).expect_err("nothing is there")
+        };
+        assert_eq!(look_up(b"none"), FileError::NotFound);
+        assert_eq!(look_up(&[b'n'; 512]), FileError::NameTooLong);
         assert_eq!(exports.place(exports.handle(alice)), Some(alice));
         assert_eq!(exports.place(exports.handle(tank)), Some(tank));
         let without = Exports::none();
