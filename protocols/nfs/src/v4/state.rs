@@ -18,8 +18,8 @@ const CLIENTS_MAX: usize = 16_384;
 const CLIENTS_PER_NETWORK_MAX: usize = 2048;
 /// Sessions of all clients.
 const SESSIONS_MAX: usize = 16_384;
-/// Sessions of one IPv4 address or IPv6 network.
-const SESSIONS_PER_NETWORK_MAX: usize = 1024;
+/// Sessions of one IPv4 address or IPv6 network: not fewer than clients, of which silent ones make room.
+const SESSIONS_PER_NETWORK_MAX: usize = CLIENTS_PER_NETWORK_MAX;
 /// Sessions of one client.
 const SESSIONS_PER_CLIENT_MAX: usize = 32;
 /// Sessions of a network beyond which a further one gets [`SLOTS_OF_MANY_MAX`]: each slot keeps an answer.
