@@ -160,6 +160,23 @@ def empty(disk: Path) -> None:
         file.truncate(DISK_BYTES)
 
 
+DENIED, READER = 4711, 4712
+"""Whom lists name."""
+_ALL_RIGHTS = 0x1F01FF
+_LISTS = (
+    "make directory /lists 755 0 0",
+    f"list /lists -,0,6,u{DENIED} +,3,1,u{READER} +,0,{_ALL_RIGHTS},o +,0,{_ALL_RIGHTS},g +,0,{_ALL_RIGHTS},e",
+    "make file /lists/ours 644 0 0",
+    "mode /lists/ours 640",
+    "make file /lists/chosen 600 0 0",
+    f"list /lists/chosen -,0,2,u{DENIED} +,0,3,o +,0,1,e",
+    "make directory /lists/below 750 0 0",
+    *(f"make file /lists/many{number} 600 0 0" for number in range(3)),
+    f"list /lists/many1 {' '.join(f'+,0,1,u{number}' for number in range(10_000, 10_400))}",
+)
+"""Lists that a directory passes on, that a mode replaces, and that do not fit beside the other attributes."""
+
+
 class KernelFiles:
     """The pool, and what its file systems hold."""
 
@@ -218,6 +235,9 @@ class KernelFiles:
         self._round += 1
         below = f"/logged-by-us-{self._round}"
         ours = self._open(ALL, OUR_TXG_SECONDS)
+        for name in ALL:
+            # That takes a transaction group.
+            ours.do(f"set {POOL}/{name} acltype nfsv4")
         for lane, name in enumerate(ALL):
             # The log begins with the first change that is committed, by a transaction group that takes it along.
             ours.do(f"make file /log-begins-{self._round} 644 0 0", lane)
@@ -232,6 +252,8 @@ class KernelFiles:
             self._perform(ours, lane, name, [], LOGGED_CHANGES, below.encode())
             ours.do(f"make file {below}-attributes 644 0 0", lane)
             self._give_attributes(ours, lane, name, f"{below}-attributes", *(("/random",) if name in MADE_BY_KERNEL else ()))
+            for command in _LISTS:
+                ours.do(command.replace("/lists", f"{below}-lists"), lane)
             ours.do("commit", lane)
             tree = self._trees[name] = ours.tree(lane)
             found = {path.removeprefix(below) or "/": entry for path, entry in tree.items() if (path + "/").startswith(below + "/")}

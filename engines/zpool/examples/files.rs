@@ -25,6 +25,8 @@
 //! | `hold PATH` | keeps an object when it loses its last name |
 //! | `attribute PATH NAME [VALUE]` | sets an extended attribute, or takes it away |
 //! | `attributes PATH` | tells them: `NAME=VALUE` each |
+//! | `list PATH ENTRY...` | sets the access control list. An entry is `+` or `-`, flags, rights and whom, with commas: `+,3,1,u70`. `o`, `g` and `e` are owner, group and everyone, `u` and `g` with a number others |
+//! | `entries PATH` | tells them |
 //! | `log KIND HEX` | adds a record to the intent log, and changes nothing |
 //! | `note NAME NUMBER` | an entry of the master node |
 //! | `orphan` | an object without a name; tells its number |
@@ -42,6 +44,7 @@ use engine::capabilities::{Datasets, Keys, Ownership, Properties};
 use engine::dataset::Value;
 use engine::keys::{KeyFormat, KeyMaterial, NewKey};
 use engine::pool::{GroupKind, ImportOptions, PoolSpec, SafeToOwn};
+use file_system::acl::{Entry, Who};
 use file_system::{
     Attributes, FileSystem, Guard, Identity, Kind, Make, Node, Removable, SetAttributes,
     SetExtended, SetTime, Time,
@@ -503,6 +506,38 @@ fn set(files: &dyn FileSystem, what: &str, words: &mut Words<'_>) -> Answer {
     change(files, &path, &changes)
 }
 
+fn entry_of(word: &str) -> Result<Entry, String> {
+    let parts: Vec<&str> = word.split(',').collect();
+    let [how, flags, mask, whom] = parts[..] else {
+        return Err("an entry has four parts".to_owned());
+    };
+    Ok(Entry {
+        allows: how == "+",
+        flags: flags.parse().map_err(told)?,
+        mask: mask.parse().map_err(told)?,
+        who: match (whom, whom.get(1..)) {
+            ("o", _) => Who::Owner,
+            ("g", _) => Who::Group,
+            ("e", _) => Who::Everyone,
+            (_, Some(id)) if whom.starts_with('u') => Who::User(id.parse().map_err(told)?),
+            (_, Some(id)) if whom.starts_with('g') => Who::Members(id.parse().map_err(told)?),
+            _ => return Err("nobody".to_owned()),
+        },
+    })
+}
+
+fn word_of(entry: &Entry) -> String {
+    let how = if entry.allows { '+' } else { '-' };
+    let whom = match entry.who {
+        Who::Owner => "o".to_owned(),
+        Who::Group => "g".to_owned(),
+        Who::Everyone => "e".to_owned(),
+        Who::User(id) => format!("u{id}"),
+        Who::Members(id) => format!("g{id}"),
+    };
+    format!("{how},{},{},{whom}", entry.flags, entry.mask)
+}
+
 fn perform(files: &dyn FileSystem, what: &str, words: &mut Words<'_>) -> Answer {
     match what {
         "make" => return make(files, words),
@@ -556,6 +591,16 @@ fn perform(files: &dyn FileSystem, what: &str, words: &mut Words<'_>) -> Answer 
                 told_all.push(format!("{}={}", encoded(&name), encoded(&value)));
             }
             return Ok(told_all.join(" "));
+        }
+        "list" => {
+            let node = found(files, &words.text()?)?;
+            let entries: Result<Vec<_>, _> = words.0.by_ref().map(entry_of).collect();
+            files.set_acl(&ROOT, node, &entries?).map_err(told)?;
+        }
+        "entries" => {
+            let node = found(files, &words.text()?)?;
+            let entries = files.acl(node).map_err(told)?;
+            return Ok(entries.iter().map(word_of).collect::<Vec<_>>().join(" "));
         }
         "hold" => files.hold(found(files, &words.text()?)?).map_err(told)?,
         _ => return Err("no such command".to_owned()),
