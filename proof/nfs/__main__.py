@@ -43,8 +43,11 @@ read answer <{folder}/done
 """
 """What pynfs runs when the server shall start again: the names of two pipes are put in."""
 
+NOT_IN_THE_WAY = "a new open that is in the way of nothing that may be taken back is not refused"
+
 KNOWN_OF_MINOR = {
-    0: [(re.compile("REBT11"), "a client that has taken back what it had opens new files at once, if it is the only one")],
+    0: [(re.compile("REBT11"), NOT_IN_THE_WAY)],
+    1: [(re.compile("REBT[234][ab]"), NOT_IN_THE_WAY)],
     2: [(re.compile("EID4"), "it takes a flag of NFS 4.2 for an undefined one")],
 }
 

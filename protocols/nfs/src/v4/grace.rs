@@ -134,9 +134,13 @@ pub(super) struct Grace {
     some_seemed_done: bool,
     /// What was given out that nobody had before, and to whom; to nobody in particular if there were several.
     given: BTreeMap<New, Option<ClientKey>>,
+    length_ms: u64,
     ends_ms: u64,
     is_over: bool,
 }
+
+/// So long the time goes on at least after something was taken back.
+const GOES_ON_MS: u64 = 5000;
 
 impl Grace {
     pub(super) fn new(earlier: Holders, length_ms: u64) -> Self {
@@ -149,6 +153,7 @@ impl Grace {
             awaited,
             some_seemed_done: false,
             given: BTreeMap::new(),
+            length_ms,
             ends_ms: length_ms,
             is_over,
         }
@@ -190,6 +195,14 @@ impl Grace {
         let ends = !self.is_over && !self.is_now(now_ms);
         self.is_over |= ends;
         ends
+    }
+
+    /// Somebody takes something back, and may have more: the time goes on for a while, and lasts twice as long at most.
+    pub(super) fn takes_back(&mut self, now_ms: u64) {
+        if self.is_now(now_ms) {
+            let end = (now_ms + GOES_ON_MS).min(2 * self.length_ms);
+            self.ends_ms = self.ends_ms.max(end);
+        }
     }
 
     pub(super) fn may_take_back(&self, client: ClientKey, what: Had, now_ms: u64) -> bool {
@@ -321,6 +334,18 @@ mod tests {
         assert!(!grace.ends(19_999) && grace.ends(20_000));
         assert!(!may(&grace, 2, 20_000));
         assert_eq!(grace.holders(all(&[1])), known(&[1]));
+    }
+
+    #[test]
+    fn who_begins_late_may_take_back_all() {
+        let mut grace = Grace::new(known(&[1]), 20_000);
+        for now_ms in (19_000..39_000).step_by(4000) {
+            assert!(!grace.ends(now_ms) && may(&grace, 1, now_ms));
+            grace.takes_back(now_ms);
+        }
+        assert!(may(&grace, 1, 39_999) && grace.ends(40_000));
+        grace.takes_back(40_001);
+        assert!(!grace.is_now(40_001));
     }
 
     #[test]

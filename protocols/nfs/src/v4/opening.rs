@@ -221,7 +221,7 @@ impl Call<'_> {
 
     fn check_reclaim(&self, what: Had) -> Result<(), Status> {
         let now_ms = self.caller.now_ms;
-        let state = self.service.state();
+        let mut state = self.service.state();
         state.check_reclaim(self.client, what, now_ms)
     }
 

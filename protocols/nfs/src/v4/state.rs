@@ -303,14 +303,16 @@ impl State {
         Ok(())
     }
 
-    /// Whether a client may take back such a thing.
-    pub fn check_reclaim(&self, client: u64, what: Had, now_ms: u64) -> Result<(), Status> {
+    /// Whether a client may take back such a thing, which it does then.
+    pub fn check_reclaim(&mut self, client: u64, what: Had, now_ms: u64) -> Result<(), Status> {
         let found = self.clients.get(&client).ok_or(Status::STALE_CLIENTID)?;
         let is_done = found.has_reclaimed && found.without_sessions.is_none();
         if is_done || !self.grace.may_take_back(found.key(), what, now_ms) {
             return Err(Status::NO_GRACE);
         }
-        self.check_count(found)
+        self.check_count(found)?;
+        self.grace.takes_back(now_ms);
+        Ok(())
     }
 
     /// Another number after each change of whom the next server has to know.
