@@ -55,7 +55,11 @@ PAGES: dict[str, Page] = {
     "files": Page(
         before=POOL + "serve tank\n",
         instead=(("10.0.0.1:2049", "127.0.0.1:2049"),),
-        elsewhere=(("mount -t nfs", "needs a client's kernel: proof.linux"), ("bulkhead portal add", "as for NBD: programs/bulkhead/tests/portals.rs")),
+        elsewhere=(
+            *((start, "needs a client's kernel: proof.linux") for start in ("mount -t nfs", "ls /mnt/home/", "cp /mnt/home/")),
+            *((start, "needs a client's kernel: pynfs sets and reads lists") for start in ("nfs4_setfacl", "nfs4_getfacl")),
+            ("bulkhead portal add", "as for NBD: programs/bulkhead/tests/portals.rs"),
+        ),
     ),
     "file-systems": Page(before=POOL + "serve tank\n"),
     "pools": Page(
