@@ -197,10 +197,15 @@ impl Service {
     /// something is his is known to the next server, and whoever lost it to somebody else is not.
     pub(super) fn keep_holders(&self, now_ms: u64) -> Result<(), Status> {
         let is_kept = |version| self.kept_version.load(Ordering::Acquire) >= version;
-        if is_kept(self.state().holders_version(now_ms)) {
+        let needed = self.state().holders_version(now_ms);
+        if is_kept(needed) {
             return Ok(());
         }
         let mut kept = self.kept.lock().expect("no holder panics");
+        // Whoever had it before has kept what others waited for, too.
+        if is_kept(needed) {
+            return Ok(());
+        }
         let (version, holders) = {
             let mut state = self.state();
             (state.holders_version(now_ms), state.holders(now_ms))
@@ -824,8 +829,9 @@ impl Call<'_> {
                 // It may be one of those that are not open yet.
                 false => Status::DELAY,
             })?;
-        let files = &self.exports.export(place.export).files;
-        files.attributes(place.node)?;
+        let export = self.exports.export(place.export);
+        export.access(&self.caller.from).ok_or(Status::ACCESS)?;
+        export.files.attributes(place.node)?;
         Ok(place)
     }
 

@@ -14,6 +14,8 @@ use super::turns::Owner;
 const OPENS_PER_FILE_MAX: usize = 8192;
 /// Ranges that are locked in one file.
 const RANGES_PER_FILE_MAX: usize = 8192;
+/// Owners that have locked something in one file, and may again.
+const LOCK_OWNERS_PER_FILE_MAX: usize = 8192;
 
 /// `OPEN4_SHARE_ACCESS_READ`.
 pub const READ: u32 = 1;
@@ -274,6 +276,10 @@ impl State {
         is_reclaim: bool,
         now_ms: u64,
     ) -> Result<(), Status> {
+        // Another start of the same client may have taken its place during the call: nobody would ever close this open.
+        if !self.clients.contains_key(&client) {
+            return Err(Status::STALE_CLIENTID);
+        }
         let is_in_own_way = self.is_without_sessions(client) && !is_reclaim;
         let Some(found) = self.files.get(&file) else {
             return Ok(());
@@ -608,6 +614,10 @@ impl State {
         if known.is_none() {
             let found = self.clients.get(&client).ok_or(Status::STALE_CLIENTID)?;
             self.check_count(found)?;
+            let owners = self.files.get(&file).map_or(0, |found| found.locks.len());
+            if owners >= LOCK_OWNERS_PER_FILE_MAX {
+                return Err(Status::DELAY.into());
+            }
         }
         self.check_ranges(file)?;
         self.conflict(client, owner, file, span, now_ms)

@@ -422,7 +422,10 @@ impl State {
         now_ms: u64,
     ) -> Result<u64, Status> {
         self.make_room(who.network, now_ms)?;
-        let id = u64::from(self.start) << 32 | self.number() & 0xffff_ffff;
+        let mut id = self.client_number();
+        while self.clients.contains_key(&id) {
+            id = self.client_number();
+        }
         let client = Client {
             owner: who.owner.to_vec(),
             network: who.network,
@@ -442,6 +445,11 @@ impl State {
         self.owners.entry(client.name()).or_default().push(id);
         self.clients.insert(id, client);
         Ok(id)
+    }
+
+    /// A number for a client, which comes again after 2^32 of them.
+    fn client_number(&mut self) -> u64 {
+        u64::from(self.start) << 32 | self.number() & 0xffff_ffff
     }
 
     fn next_creation(&self, client: u64) -> u32 {
@@ -744,6 +752,7 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use file_system::{FileSystemId, Node};
 
     const LEASE_MS: u64 = 1000;
     const CHANNEL: Channel = Channel {
@@ -797,6 +806,45 @@ mod tests {
         assert_eq!(lost, Err(Status::STALE_CLIENTID));
         let last = introduce(&mut state, "last", 1, 1).unwrap();
         begin(&mut state, last, 1, 1).unwrap();
+    }
+
+    #[test]
+    fn an_open_that_outlasts_its_client_is_refused() {
+        let mut state = state();
+        let file = Handle {
+            file_system: FileSystemId {
+                guid: 7,
+                snapshot: 0,
+            },
+            node: Node {
+                object: 8,
+                generation: 9,
+            },
+        };
+        let before = come(&mut state, "client", 1, 0).unwrap();
+        let opened = |state: &mut State, client| {
+            state.check_share((client, b"owner"), file, (1, 0), false, 0)
+        };
+        assert_eq!(opened(&mut state, before), Ok(()));
+        let who = Introduction {
+            verifier: [1; 8],
+            ..introduction("client", 1)
+        };
+        let (after, confirmation) = state.set_client(&who, 0).unwrap();
+        state.confirm_client(after, confirmation, 0, 0).unwrap();
+        assert_eq!(opened(&mut state, before), Err(Status::STALE_CLIENTID));
+        assert_eq!(opened(&mut state, after), Ok(()));
+    }
+
+    #[test]
+    fn a_number_that_a_client_has_is_given_to_no_other() {
+        let mut state = state();
+        let first = come(&mut state, "first", 1, 0).unwrap();
+        // All numbers were given out once.
+        state.next = (first & 0xffff_ffff) - 1 + (1 << 32);
+        let second = come(&mut state, "second", 1, 0).unwrap();
+        assert_ne!(first, second);
+        assert_eq!(state.clients.len(), 2);
     }
 
     #[test]
