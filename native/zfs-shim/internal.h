@@ -30,6 +30,9 @@ void bh_device_state_changed(vdev_t *vd);
 boolean_t bh_is_given_up(const vdev_t *vd);
 void bh_given_up_await(spa_t *spa);
 
+/* log_gaps.c: waits until the logs of the pool have no block before their end that could not be written. */
+void bh_log_gaps_await(spa_t *spa);
+
 /*
  * given_up.c: gives a leg up that the record of its pool does without, with all since a transaction group; and notes
  * that a leaf is missing what was written since one, up to the one that is open.

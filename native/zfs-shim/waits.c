@@ -68,6 +68,7 @@ zil_commit(zilog_t *log, uint64_t object)
 		__atomic_store_n(&library, bh_library_function(__func__),
 		    __ATOMIC_RELAXED);
 	library(log, object);
+	bh_log_gaps_await(log->zl_spa);
 	/* Nobody is told that this is durable before it is known where it is not. */
 	bh_given_up_await(log->zl_spa);
 }

@@ -1,0 +1,170 @@
+//! A block of the log that could not be written. A reader of the log ends there, so nobody may be told that what
+//! stands behind it is durable before the transaction groups hold it.
+
+mod support;
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::Scope;
+use std::time::Duration;
+
+use block_device::{BlockDevice, Extent, WaitMode};
+use engine::Volume as _;
+use engine::capabilities::{Datasets, Ownership};
+use engine::dataset::VolumeSpec;
+use engine::pool::{GroupKind, GroupRole, GroupSpec, ImportOptions, PoolSpec};
+use engine::volume::OpenOptions;
+use rustix::process::{Signal, getpid, kill_process};
+use support::{Parts, disks, export, folder, options, part, tank, wait_until};
+use units::{ByteCount, VolumeName};
+use zpool::device::faults::{Fault, Faults};
+use zpool::pool::discover;
+use zpool::{Engine, Pool, Volume};
+
+const BLOCK: u64 = 4096;
+/// No device of the test fails by being slow.
+const DEADLINE: Duration = Duration::from_secs(120);
+/// A commit whose log can be written takes less.
+const COMMIT: Duration = Duration::from_secs(2);
+/// In the folder of the test: that the write behind the gap was acknowledged.
+const CONFIRMED: &str = "confirmed";
+
+fn engine(faults: &Faults) -> &'static Engine {
+    let mut options = options();
+    options.devices.timeout = DEADLINE;
+    options.devices.wrap = Some(faults.wrap());
+    Engine::start(options).expect("start")
+}
+
+/// A pool whose log has a device of its own, so that groups can stand still while the log goes on.
+fn create(engine: &'static Engine) -> (Pool, PathBuf, PathBuf) {
+    let [data, log] = disks(&["data", "log"]).try_into().expect("two");
+    let mut spec = PoolSpec::new(tank(), GroupKind::Stripe, vec![data.clone()]);
+    spec.groups.push(GroupSpec {
+        kind: GroupKind::Stripe,
+        role: GroupRole::Log,
+        devices: vec![log.clone()],
+    });
+    (Pool::create(engine, &spec).expect("create"), data, log)
+}
+
+fn name() -> VolumeName {
+    "tank/v".parse().expect("a name")
+}
+
+fn open(pool: &Pool) -> Volume {
+    pool.open_volume(&name(), OpenOptions::default())
+        .expect("open the volume")
+}
+
+fn image(block: u64) -> Vec<u8> {
+    vec![block as u8 + 1; BLOCK as usize]
+}
+
+fn write(volume: &Volume, block: u64) {
+    volume
+        .write(block * BLOCK, &image(block), WaitMode::MayBlock)
+        .expect("write");
+}
+
+fn shows(volume: &Volume, block: u64) -> bool {
+    let loan = volume.read(Extent::new(block * BLOCK, BLOCK), WaitMode::MayBlock);
+    let loan = loan.expect("read");
+    let mut parts = Vec::new();
+    loan.append_parts(&mut parts);
+    parts.concat() == image(block)
+}
+
+fn flush<'scope>(scope: &'scope Scope<'scope, '_>, volume: &'scope Volume) -> Receiver<()> {
+    let (sender, receiver) = channel();
+    scope.spawn(move || {
+        volume.flush().expect("flush");
+        // The test may have gone on.
+        let _ = sender.send(());
+    });
+    receiver
+}
+
+fn kill_oneself() -> ! {
+    let _ = kill_process(getpid(), Signal::KILL);
+    unreachable!("killed")
+}
+
+/// Breaks the log at block 1, and writes block 2 behind the gap; ends at the moment that would tell.
+fn write_behind_a_gap() -> ! {
+    let faults = Faults::new();
+    let (pool, data, log) = create(engine(&faults));
+    let spec = VolumeSpec::sparse(name(), ByteCount::mib(16));
+    pool.create_volume(&spec).expect("create a volume");
+    let volume = open(&pool);
+    write(&volume, 0);
+    volume.flush().expect("flush");
+    pool.sync().expect("sync");
+    write(&volume, 0);
+    volume.flush().expect("flush");
+
+    let hangs = Fault {
+        hangs: true,
+        ..Fault::default()
+    };
+    let no_space = Fault {
+        data_has_no_space: true,
+        ..Fault::default()
+    };
+    faults.set(&data, hangs);
+    faults.set(&log, no_space);
+    std::thread::scope(|scope| {
+        write(&volume, 1);
+        let first = flush(scope, &volume);
+        // The library asks twice.
+        wait_until("the log fails", || faults.steps(&log) >= 2);
+        assert!(first.recv_timeout(COMMIT).is_err(), "durable nowhere");
+        faults.lift(&log);
+        write(&volume, 2);
+        let second = flush(scope, &volume);
+        if second.recv_timeout(COMMIT).is_ok() {
+            std::fs::write(folder().join(CONFIRMED), "").expect("write");
+            kill_oneself();
+        }
+        faults.lift(&data);
+        first.recv().expect("the groups hold it");
+        second.recv().expect("the groups hold it");
+        write(&volume, 3);
+        volume.flush().expect("flush");
+        kill_oneself();
+    })
+}
+
+#[test]
+fn what_stands_behind_a_gap_in_the_log_counts_when_the_groups_hold_it() {
+    match part().as_deref() {
+        None => {
+            let parts =
+                Parts::of("what_stands_behind_a_gap_in_the_log_counts_when_the_groups_hold_it");
+            assert!(!parts.run("write").success, "it ends by its own hand");
+            parts.pass("read");
+            parts.zdb_is_content("tank");
+        }
+        Some("write") => write_behind_a_gap(),
+        Some(_) => {
+            let engine = engine(&Faults::new());
+            let found = discover(&[folder()]).expect("search");
+            let candidate = found.first().expect("a pool");
+            let proof =
+                zpool::pool::same_host_and_locked(engine, candidate).expect("its owner has died");
+            let pool =
+                Pool::import(engine, candidate, proof, &ImportOptions::default()).expect("import");
+            let volume = open(&pool);
+            let told = if folder().join(CONFIRMED).exists() {
+                2
+            } else {
+                3
+            };
+            for block in 0..=told {
+                assert!(shows(&volume, block), "block {block} of {told} is lost");
+            }
+            volume.close();
+            export(pool);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+/*
+ * Blocks of an intent log that could not be written.
+ *
+ * A log is a chain: whoever reads it after a crash ends at the first block that is not there.  The library has those
+ * who wait for such a block wait for transaction groups instead.  It goes on with the chain behind the block, though,
+ * and tells others that their records are durable there.  That is so only when the group that was open at the failure
+ * is on disk: with that group the chain begins behind the block.  So every commit of the pool waits for it.
+ */
+#include "internal.h"
+
+#include <sys/dsl_pool.h>
+#include <sys/txg.h>
+#include <sys/zil_impl.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* A pool with a log that has a gap, until the log begins behind it. */
+typedef struct gap {
+	struct gap *g_next;
+	uint64_t g_pool;
+	/* The transaction group that ends it. */
+	uint64_t g_txg;
+} gap_t;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static gap_t *gaps;
+/* How many there are; read without the mutex. */
+static uint32_t gap_count;
+
+/* What the library does when a block was written, or was not: the same for all. */
+static zio_done_func_t *library_done;
+
+/* The caller has the mutex. */
+static gap_t **
+find(uint64_t pool)
+{
+	gap_t **at = &gaps;
+
+	while (*at != NULL && (*at)->g_pool != pool)
+		at = &(*at)->g_next;
+	return (at);
+}
+
+static void
+note(spa_t *spa)
+{
+	uint64_t txg = __atomic_load_n(&spa_get_dsl(spa)->dp_tx.tx_open_txg, __ATOMIC_ACQUIRE);
+
+	VERIFY0(pthread_mutex_lock(&lock));
+	gap_t **at = find(spa_guid(spa));
+	if (*at == NULL) {
+		gap_t *gap = calloc(1, sizeof (*gap));
+
+		VERIFY3P(gap, !=, NULL);
+		gap->g_pool = spa_guid(spa);
+		*at = gap;
+		__atomic_add_fetch(&gap_count, 1, __ATOMIC_RELEASE);
+	}
+	(*at)->g_txg = MAX((*at)->g_txg, txg);
+	VERIFY0(pthread_mutex_unlock(&lock));
+}
+
+/* Before anybody is told: a commit whose block comes later ends later. */
+static void
+log_block_done(zio_t *zio)
+{
+	if (zio->io_error != 0)
+		note(zio->io_spa);
+	library_done(zio);
+}
+
+/* Comes before the library's own. */
+zio_t *
+zio_rewrite(zio_t *parent, spa_t *spa, uint64_t txg, blkptr_t *bp, abd_t *data, uint64_t size,
+    zio_done_func_t *done, void *private, zio_priority_t priority, zio_flag_t flags, zbookmark_phys_t *bookmark)
+{
+	static typeof (zio_rewrite) *library;
+
+	if (__atomic_load_n(&library, __ATOMIC_RELAXED) == NULL)
+		__atomic_store_n(&library, bh_library_function(__func__), __ATOMIC_RELAXED);
+	if (done != NULL && bookmark != NULL && bookmark->zb_level == ZB_ZIL_LEVEL &&
+	    bookmark->zb_object == ZB_ZIL_OBJECT) {
+		__atomic_store_n(&library_done, done, __ATOMIC_RELAXED);
+		done = log_block_done;
+	}
+	return (library(parent, spa, txg, bp, data, size, done, private, priority, flags, bookmark));
+}
+
+/* The group that has to be on disk before the logs of the pool have no gap, or 0. */
+static uint64_t
+ended_by(spa_t *spa)
+{
+	uint64_t txg = 0;
+
+	VERIFY0(pthread_mutex_lock(&lock));
+	gap_t **at = find(spa_guid(spa));
+	gap_t *gap = *at;
+	if (gap != NULL && gap->g_txg > spa_last_synced_txg(spa)) {
+		txg = gap->g_txg;
+	} else if (gap != NULL) {
+		*at = gap->g_next;
+		free(gap);
+		__atomic_sub_fetch(&gap_count, 1, __ATOMIC_RELEASE);
+	}
+	VERIFY0(pthread_mutex_unlock(&lock));
+	return (txg);
+}
+
+void
+bh_log_gaps_await(spa_t *spa)
+{
+	uint64_t txg;
+
+	if (__atomic_load_n(&gap_count, __ATOMIC_ACQUIRE) == 0)
+		return;
+	while ((txg = ended_by(spa)) != 0)
+		txg_wait_synced(spa_get_dsl(spa), txg);
+}
