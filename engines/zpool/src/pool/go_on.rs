@@ -62,11 +62,21 @@ impl Pool {
         let attempt = UnderWay::begin().ok_or_else(|| self.waits())?;
         let is_suspended = |pool: &Self| pool.health().is_some_and(|one| one.suspended.is_some());
         let begun = Instant::now();
+        let deadline = begun + device::timeout();
+        let mut has_waited = false;
         loop {
             let owing = device::owing_flushes();
+            let synced_txg = self.health().map_or(0, |health| health.synced_txg);
             if owing.is_empty() && !is_suspended(self) {
-                return self.clear(device).map(|()| GoesOn::AsItIs);
+                let cleared = self.clear(device);
+                // The flush that it waited for has let it go on, perhaps before its devices were open: then it is suspended again.
+                let goes_on = cleared.is_ok()
+                    && (!has_waited || self.wait_until_it_writes(synced_txg, deadline).is_ok());
+                if goes_on || !is_suspended(self) {
+                    return cleared.map(|()| GoesOn::AsItIs);
+                }
             }
+            has_waited = true;
             // Asked beside the library, which cannot look at any device while one owes a flush, and which would read from
             // one that lacks something as soon as it had opened it.
             let answering = self.answering()?;
@@ -74,10 +84,9 @@ impl Pool {
                 && (!owing.is_empty() || self.may_go_on(&answering)?);
             match may {
                 true if owing.is_empty() => {
-                    let synced_txg = self.health().map_or(0, |health| health.synced_txg);
                     self.clear_and(device, true)?;
                     drop(attempt);
-                    self.wait_until_it_writes(synced_txg, begun + device::timeout())?;
+                    self.wait_until_it_writes(synced_txg, deadline)?;
                     return Ok(GoesOn::AsItIs);
                 }
                 // It does in a moment what it owes, or the process ends.
