@@ -196,6 +196,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "control",
             "engine",
             "labels",
+            "leg-memory",
             "legs",
             "legs-config",
             "members",

@@ -6,7 +6,9 @@
 mod der;
 mod pinned;
 
-pub use pinned::{Fingerprint, Identity, NoFingerprint, ReadError, sha256};
+pub use pinned::{
+    Fingerprint, Identity, NoFingerprint, OtherCertificate, ReadError, is_unknown_there, sha256,
+};
 
 use std::net::IpAddr;
 

@@ -12,8 +12,8 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error,
-    PeerMisbehaved, ServerConfig, SignatureScheme,
+    AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName,
+    Error, OtherError, PeerMisbehaved, ServerConfig, SignatureScheme,
 };
 
 /// What a certificate is known by: SHA-256 of its DER form, as 64 hex digits.
@@ -50,6 +50,32 @@ impl FromStr for Fingerprint {
         let bytes = units::hex::decode(text).ok_or(NoFingerprint)?;
         bytes.try_into().map(Self).map_err(|_| NoFingerprint)
     }
+}
+
+/// Who answered has a certificate that is not among those that are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the certificate there has the fingerprint {0}, which is not the one that is known here")]
+pub struct OtherCertificate(pub Fingerprint);
+
+impl OtherCertificate {
+    /// Whether that is why a handshake failed.
+    pub fn of(error: &std::io::Error) -> Option<Self> {
+        match error.get_ref()?.downcast_ref()? {
+            Error::InvalidCertificate(CertificateError::Other(OtherError(cause))) => {
+                cause.downcast_ref().copied()
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether the other side ended a handshake because it does not know this side's certificate.
+pub fn is_unknown_there(error: &std::io::Error) -> bool {
+    let found = error.get_ref().and_then(|error| error.downcast_ref());
+    matches!(
+        found,
+        Some(Error::AlertReceived(AlertDescription::CertificateUnknown))
+    )
 }
 
 /// Why a certificate or its key cannot be read.
@@ -137,9 +163,13 @@ impl Pinned {
     }
 
     fn check(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
-        match self.accepted.contains(&Fingerprint::of(certificate)) {
+        let shown = Fingerprint::of(certificate);
+        match self.accepted.contains(&shown) {
             true => Ok(()),
-            false => Err(CertificateError::ApplicationVerificationFailure.into()),
+            false => {
+                let error = OtherError(Arc::new(OtherCertificate(shown)));
+                Err(CertificateError::Other(error).into())
+            }
         }
     }
 
@@ -254,7 +284,10 @@ mod tests {
         assert_ne!(one.fingerprint(), other.fingerprint());
         let pinned = Pinned::new(vec![one.fingerprint()]);
         assert!(pinned.check(&one.certificate).is_ok());
-        assert!(pinned.check(&other.certificate).is_err());
+        let refused = pinned.check(&other.certificate).expect_err("a stranger");
+        let refused = std::io::Error::other(refused);
+        let seen = OtherCertificate(other.fingerprint());
+        assert_eq!(OtherCertificate::of(&refused), Some(seen));
         one.client(other.fingerprint()).expect("a client");
         one.server(vec![other.fingerprint()]).expect("a server");
     }

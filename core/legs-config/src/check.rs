@@ -231,6 +231,20 @@ legs = [
     }
 
     #[test]
+    fn a_path_is_found_by_its_line() {
+        let text = text();
+        let line = |path: &str| crate::line_of(&text, path.as_ref());
+        let found = line("/dev/disk/by-id/y").expect("it is there");
+        assert!(
+            text.lines()
+                .nth(found - 1)
+                .expect("it has it")
+                .contains("disk = 22")
+        );
+        assert_eq!(line("/dev/disk/by-id"), None);
+    }
+
+    #[test]
     fn what_cannot_be_meant_is_told_with_its_place() {
         for (before, after, part) in [
             ("me = \"a\"", "me = \"c\"", "me: there is no member c"),

@@ -149,6 +149,20 @@ pub fn parse(text: &str) -> Result<LegsFile, ConfigError> {
     }
 }
 
+/// The line of `text` that names the disk at `path`, counted from 1.
+pub fn line_of(text: &str, path: &Path) -> Option<usize> {
+    let quoted = [
+        format!("\"{}\"", path.display()),
+        format!("'{}'", path.display()),
+    ];
+    let has_it = |line: &str| {
+        let line = line.trim_start();
+        !line.starts_with('#') && quoted.iter().any(|one| line.contains(one))
+    };
+    let found = text.lines().position(has_it)?;
+    Some(found + 1)
+}
+
 impl LegsFile {
     /// As text, which [`parse`] takes.
     ///

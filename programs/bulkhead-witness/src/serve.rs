@@ -11,7 +11,7 @@ use members::{Member, PoolState, Server};
 use takeover::legs::MemberId;
 use tokio::net::TcpListener;
 
-use crate::{Place, ServeArgs, desk, identity};
+use crate::{Head, Place, ServeArgs, desk, identity};
 
 /// Threads that write what is remembered; further messages wait.
 const WRITERS_MAX: usize = 8;
@@ -69,14 +69,23 @@ pub fn run(args: &ServeArgs, place: &Place) -> anyhow::Result<()> {
 
 fn check(args: &ServeArgs) -> anyhow::Result<()> {
     let mut numbers = vec![args.number];
-    for head in &args.heads {
-        let number = head.0.member.0;
+    let mut fingerprints = Vec::new();
+    for Head(head) in &args.heads {
+        let number = head.member.0;
         if numbers.contains(&number) {
             bail!(
                 "the number {number} is given twice: each head, and the witness, has one of its own"
             );
         }
         numbers.push(number);
+        // Whoever has that key would be taken for the first of them only.
+        if fingerprints.contains(&head.fingerprint) {
+            bail!(
+                "the fingerprint of head {number} is given to another head, too: each head has a key of its own; \
+                 `bulkhead leg-server fingerprint` on that head prints the right one"
+            );
+        }
+        fingerprints.push(head.fingerprint);
     }
     Ok(())
 }
@@ -115,5 +124,37 @@ fn summary(member: &Member) -> String {
         _ => format!(
             "remembers {remembered} pools, does not answer for {silent}: see `bulkhead-witness status`"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said of heads with these numbers and fingerprints.
+    fn judged(heads: &[(u64, &str)]) -> Option<String> {
+        let head = |(number, digits): &(u64, &str)| {
+            let text = format!("{number}={}", digits.repeat(32));
+            text.parse().expect("a head")
+        };
+        let args = ServeArgs {
+            number: 3,
+            listen: Vec::new(),
+            heads: heads.iter().map(head).collect(),
+        };
+        check(&args).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn each_head_has_a_number_and_a_key_of_its_own() {
+        assert_eq!(judged(&[(1, "0a"), (2, "0b")]), None);
+        for (heads, part) in [
+            ([(1, "0a"), (1, "0b")], "number 1 is given twice"),
+            ([(1, "0a"), (3, "0b")], "number 3 is given twice"),
+            ([(1, "0a"), (2, "0a")], "fingerprint of head 2 is given to"),
+        ] {
+            let said = judged(&heads).expect("refused");
+            assert!(said.contains(part), "{part}: {said}");
+        }
     }
 }

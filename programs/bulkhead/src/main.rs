@@ -85,7 +85,7 @@ fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
             legs,
             previous_owner_is_stopped,
         } => pool_access::record_legs(common, &pool, &legs, previous_owner_is_stopped)?,
-        Plan::Confirm { pool, said } => pool_access::legs::confirm(common, &pool, said)?,
+        Plan::Confirm { pool, said } => pool_access::confirm::confirm(common, &pool, &said)?,
     };
     out.answer(&answer)
 }

@@ -20,6 +20,13 @@ fn a_leg_of_the_other_head_joins_a_pool_that_had_one_leg() {
     let server = pair.a.serve("");
     let mut client = pair.a.client();
     assert!(!pair.a.is_current("b"), "nobody said so");
+    let said = pair.a.machine.ok("pool status tank").out;
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains(&format!("bulkhead {words}")), "{said}");
+    let turned = format!("pool attach tank {new} {own}");
+    pair.a
+        .machine
+        .refused(&turned, 2, "is no part of the pool yet");
     pair.a.machine.ok(&words);
     drop(client);
     server.kill();

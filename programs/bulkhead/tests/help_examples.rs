@@ -50,6 +50,10 @@ const ELSEWHERE: [(&str, &str); 30] = [
         "needs two heads: tests/attached_legs.rs",
     ),
     (
+        "pool detach tank right:",
+        "needs two heads: services/pool-access/src/places.rs",
+    ),
+    (
         "pool inspect-legs",
         "needs two heads: tests/pair_of_legs.rs",
     ),

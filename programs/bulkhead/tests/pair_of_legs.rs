@@ -106,6 +106,15 @@ fn a_stale_head_alone_refuses_and_says_who_is_newer() {
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
+    // Nor is it opened without its record, by what the witness remembers.
+    let words = format!(
+        "pool confirm tank --search . --forget-legs --missing-devices-are-not-newer --legs {}",
+        pair.b.config()
+    );
+    pair.b.leg_server.kill();
+    let why = "holds everything, and b:";
+    pair.b.machine.refused(&words, 6, why);
+    pair.b.start_leg_server();
     // Nobody is left who remembers.
     pair.witness.kill();
     let said = pair.b.refused("--previous-owner-is-stopped");

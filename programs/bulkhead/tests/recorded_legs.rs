@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::legs::Pair;
+use common::legs::{Head, Pair};
 
 /// What `record-legs` says on `a`, and its exit code.
 fn records(pair: &Pair) -> (i32, String) {
@@ -41,11 +41,15 @@ fn a_pool_of_one_head_gets_legs_and_is_opened_by_its_record_only() {
         .does(&format!("pool detach tank {}", spare.display()));
     // All have to know of it from the first moment.
     pair.witness.kill();
+    pair.b.leg_server.kill();
     let (code, said) = records(&pair);
     assert_eq!(code, 8, "{said}");
-    assert!(said.contains("w does not answer"), "{said}");
+    for part in ["b does not answer", "w does not answer"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
     pair.a.does("volume list --pool tank");
     pair.start_witness();
+    pair.b.start_leg_server();
     is_recorded(&pair);
     for words in [
         "volume list --pool tank",
@@ -84,6 +88,69 @@ fn a_pool_of_one_head_gets_legs_and_is_opened_by_its_record_only() {
     let server = pair.b.serve("--previous-owner-is-stopped");
     pair.check(&mut pair.b.client());
     assert_eq!(server.stop(), 0);
+}
+
+/// Changes the configuration of both heads, has the disks put on record, which fails with that code and those words, and changes it back.
+fn is_refused_with(pair: &mut Pair, from: &str, to: &str, code: i32, parts: &[&str]) {
+    pair.reconfigure(from, to);
+    let said = records(pair);
+    assert_eq!(said.0, code, "{to}: {}", said.1);
+    for part in parts {
+        assert!(said.1.contains(part), "{to}: {part}: {}", said.1);
+    }
+    pair.reconfigure(to, from);
+}
+
+/// Paths that are not there, on either head, and a certificate that is another one.
+#[test]
+fn what_cannot_be_meant_is_told_before_anything_is_changed() {
+    let (mut pair, server) = Pair::plain();
+    assert_eq!(server.stop(), 0);
+    let path = |head: &Head, name: &str| format!("\"{}\"", head.machine.path(name).display());
+    let (own, own_typo) = (path(&pair.a, "a"), path(&pair.a, "typo"));
+    let parts = ["legs.toml, line ", "is not on this head"];
+    is_refused_with(&mut pair, &own, &own_typo, 2, &parts);
+    let (other, other_typo) = (path(&pair.b, "b"), path(&pair.b, "typo"));
+    let parts = ["nothing was changed", "typo cannot be opened there"];
+    is_refused_with(&mut pair, &other, &other_typo, 8, &parts);
+    let real = pair.witness_fingerprint();
+    let shown = format!("the certificate there has the fingerprint {real}");
+    let parts = ["w does not answer", shown.as_str()];
+    is_refused_with(&mut pair, &real, &"0c".repeat(32), 8, &parts);
+    is_recorded(&pair);
+}
+
+/// Nobody may lend or remember the pool meanwhile, and a number is not used for another record.
+#[test]
+fn a_record_is_forgotten_only_while_nobody_goes_by_it_and_its_number_is_used_once() {
+    let (mut pair, server) = Pair::plain();
+    assert_eq!(server.stop(), 0);
+    is_recorded(&pair);
+    let words = format!(
+        "pool confirm tank --forget-legs --search . --legs {}",
+        pair.a.config()
+    );
+    pair.a
+        .machine
+        .refused(&words, 5, "the leg-server of this head runs");
+    pair.a.leg_server.kill();
+    pair.a
+        .machine
+        .refused(&words, 5, "the leg-server of b runs");
+    pair.b.leg_server.kill();
+    pair.a.machine.ok(&words);
+    let server = pair.a.machine.serve("--search .");
+    assert_eq!(server.stop(), 0);
+    pair.a.start_leg_server();
+    pair.b.start_leg_server();
+    let (code, said) = records(&pair);
+    assert_eq!(code, 4, "{said}");
+    assert!(
+        said.contains("write another `guid` for pool tank"),
+        "{said}"
+    );
+    pair.reconfigure("guid = 77", "guid = 78");
+    is_recorded(&pair);
 }
 
 /// The command ended when the labels named the record and nobody was told of it, and when one member was not told. It is said again.

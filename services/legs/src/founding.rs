@@ -1,7 +1,7 @@
 //! Makes a pool one with a record on several heads: all of its disks are looked at, then claimed, the pool is made on them, they are
 //! stamped, and all members are told. A pool without a record on every member was not made; it can be made again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,38 @@ pub trait Names {
     fn disk(&self, disk: DiskId) -> String;
     /// A pool by the number of its record.
     fn pool(&self, number: u64) -> String;
+    /// The file that says all that.
+    fn configuration(&self) -> String;
+}
+
+/// What members know of a pool.
+struct Known {
+    /// The newest, and who knows it.
+    newest: Option<(MemberId, Memory)>,
+    is_one_untold: bool,
+}
+
+/// What a member is asked before anything is changed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Asked {
+    Memory,
+    Configuration,
+}
+
+/// Whether `message` says what a head has read, which is noted if that is not `configuration`.
+fn note_difference(
+    message: &Message,
+    configuration: [u8; 32],
+    from: MemberId,
+    differing: &mut BTreeSet<MemberId>,
+) -> bool {
+    let Message::Configuration(digest) = message else {
+        return false;
+    };
+    if *digest != Some(configuration) {
+        differing.insert(from);
+    }
+    true
 }
 
 /// A pool that is being made.
@@ -97,15 +129,18 @@ impl Founding {
         let boot = random();
         let (heads, configuration) = (network.heads.clone(), network.configuration);
         let mut founding = Self::connect(config, network, boot, names)?;
-        founding.compare(&heads, configuration)?;
-        founding.ask_what_is_known(boot, false)?;
+        let known = founding.ask_what_is_known((&heads, configuration), boot)?;
+        if let Some((from, _)) = known.newest {
+            return Err(founding.exists(from));
+        }
         founding.look(may_overwrite)?;
         let granted = founding.claim()?;
         Ok((founding, granted))
     }
 
-    /// The same of a pool that exists on these disks, which are all that it has, and this head's. `is_labelled`: its labels name the record,
-    /// so what members were told of it by a process that was killed is taken up.
+    /// The same of a pool that exists on these disks, which are all that it has, and this head's. `coming`: disks of other heads that are
+    /// to join it afterwards, which have to be there. `is_labelled`: its labels name the record, so what members were told of it by a
+    /// process that was killed is taken up.
     ///
     /// # Errors
     ///
@@ -113,15 +148,17 @@ impl Founding {
     pub fn begin_again(
         config: Config,
         network: Network,
+        coming: Vec<(DiskId, MemberId)>,
         is_labelled: bool,
         names: impl Names + 'static,
     ) -> Result<Self, Failure> {
         let boot = random();
         let (heads, configuration) = (network.heads.clone(), network.configuration);
         let mut founding = Self::connect(config, network, boot, names)?;
-        founding.compare(&heads, configuration)?;
-        founding.told = founding.ask_what_is_known(boot, is_labelled)?;
+        let known = founding.ask_what_is_known((&heads, configuration), boot)?;
+        founding.told = founding.told_before(known, is_labelled)?;
         if !founding.is_taken_up() {
+            founding.are_free(&founding.looks(coming)?)?;
             // What they carry is kept, and its labels say that it has no other record.
             founding.look(true)?;
             founding.claim()?;
@@ -165,20 +202,20 @@ impl Founding {
         })
     }
 
-    /// Asks each until it has answered. `understand` takes an answer, and returns whose it is.
+    /// Asks each until it has answered. `understand` takes an answer, and returns whose it is; `why` tells of those that did not in time.
     fn ask_all<K: Ord + Copy>(
         &self,
         questions: BTreeMap<K, (MemberId, Message)>,
         mut understand: impl FnMut(MemberId, Message) -> Result<Option<K>, Failure>,
-        why: impl Fn(K) -> String,
+        why: impl Fn(BTreeSet<K>) -> String,
     ) -> Result<(), Failure> {
         let until = Instant::now() + WAIT;
         let mut open: BTreeMap<K, Option<Instant>> =
             questions.keys().map(|key| (*key, None)).collect();
-        while let Some(first) = open.keys().next().copied() {
+        while !open.is_empty() {
             let now = Instant::now();
             if now >= until {
-                return Err(failed(why(first)));
+                return Err(failed(why(open.into_keys().collect())));
             }
             for (key, said) in &mut open {
                 if said.is_none_or(|at| now.duration_since(at) >= AGAIN) {
@@ -200,78 +237,109 @@ impl Founding {
         Ok(())
     }
 
-    fn unreached(&self, member: MemberId) -> String {
-        let why = match self.links.states().remove(&member) {
-            Some(LinkState::Lost(why)) => why,
-            Some(LinkState::Connected(_)) => "it is connected".to_owned(),
-            None => "there is no connection".to_owned(),
-        };
+    fn unreached(&self, members: &BTreeSet<MemberId>) -> String {
+        let states = self.links.states();
+        let each = members.iter().map(|member| {
+            let why = match states.get(member) {
+                Some(LinkState::Lost(why)) => why,
+                Some(LinkState::Connected(_)) => "it is connected",
+                None => "there is no connection",
+            };
+            format!("{} does not answer ({why})", self.names.member(*member))
+        });
+        let each: Vec<String> = each.collect();
         format!(
-            "{} does not answer ({why}), and every member has to know of the pool: start its leg-server, or the witness",
-            self.names.member(member)
+            "{}; every member has to know of the pool: start the leg-server of a head, or the witness",
+            each.join("; ")
         )
     }
 
     /// All heads have read the same of the pool.
     fn compare(&self, heads: &[MemberId], configuration: [u8; 32]) -> Result<(), Failure> {
+        let mut differing = BTreeSet::new();
+        let understand = |from: MemberId, message| {
+            let is_answer = note_difference(&message, configuration, from, &mut differing);
+            Ok(is_answer.then_some(from))
+        };
         let questions = heads
             .iter()
             .map(|head| (*head, (*head, Message::AskConfiguration)));
-        let mut differing = Vec::new();
-        let understand = |from: MemberId, message| match message {
-            Message::Configuration(digest) => {
-                if digest != Some(configuration) {
-                    differing.push(self.names.member(from));
-                }
-                Ok(Some(from))
-            }
-            _ => Ok(None),
-        };
-        self.ask_all(questions.collect(), understand, |member| {
-            self.unreached(member)
+        self.ask_all(questions.collect(), understand, |silent| {
+            self.unreached(&silent)
         })?;
-        match differing.is_empty() {
+        self.same(&differing)
+    }
+
+    fn same(&self, differing: &BTreeSet<MemberId>) -> Result<(), Failure> {
+        let names: Vec<String> = differing
+            .iter()
+            .map(|one| self.names.member(*one))
+            .collect();
+        match names.is_empty() {
             true => Ok(()),
-            false => Err(failed(crate::told::difference(&differing))),
+            false => Err(failed(crate::told::difference(&names))),
         }
     }
 
-    /// What members know of the pool: nothing. With `takes_up`, some may know its record, and others were not told before whoever made
-    /// it was killed.
-    fn ask_what_is_known(&self, boot: u64, takes_up: bool) -> Result<Option<Memory>, Failure> {
+    /// What members know of the pool, of which all heads have read the same. Those that know anything know a record of these disks.
+    fn ask_what_is_known(
+        &self,
+        (heads, configuration): (&[MemberId], [u8; 32]),
+        boot: u64,
+    ) -> Result<Known, Failure> {
         let mut known: BTreeMap<MemberId, Memory> = BTreeMap::new();
-        let mut is_one_untold = false;
-        let tag = Tag { boot, number: 1 };
+        let (mut is_one_untold, mut others, mut differing) =
+            (false, BTreeSet::new(), BTreeSet::new());
+        let read = Message::Ask(Request::Read(Tag { boot, number: 1 }));
         let members = self.config.members().into_iter();
-        let questions = members.map(|member| (member, (member, Message::Ask(Request::Read(tag)))));
-        let understand = |from: MemberId, message| match message {
-            Message::Silent(members::Silence::Unknown) => {
-                is_one_untold = true;
-                Ok(Some(from))
+        let members = members.map(|member| ((member, Asked::Memory), (member, read.clone())));
+        let heads = heads.iter().copied();
+        let heads = heads.map(|head| {
+            let question = (head, Message::AskConfiguration);
+            ((head, Asked::Configuration), question)
+        });
+        let understand = |from: MemberId, message| {
+            if note_difference(&message, configuration, from, &mut differing) {
+                return Ok(Some((from, Asked::Configuration)));
             }
-            Message::Tell(Answer::Known(_, memory)) if takes_up && self.is_of_these(&memory) => {
-                known.insert(from, memory);
-                Ok(Some(from))
+            match message {
+                Message::Silent(members::Silence::Unknown) => {
+                    is_one_untold = true;
+                }
+                Message::Tell(Answer::Known(_, memory)) if self.is_of_these(&memory) => {
+                    known.insert(from, memory);
+                }
+                Message::Tell(Answer::Known(..) | Answer::Forgot(..)) | Message::Silent(_) => {
+                    others.insert(from);
+                }
+                _ => return Ok(None),
             }
-            Message::Tell(Answer::Known(..) | Answer::Forgot(..)) | Message::Silent(_) => {
+            Ok(Some((from, Asked::Memory)))
+        };
+        self.ask_all(members.chain(heads).collect(), understand, |silent| {
+            self.unreached(&silent.into_iter().map(|(member, _)| member).collect())
+        })?;
+        self.same(&differing)?;
+        if let Some(from) = others.first() {
+            return Err(self.exists(*from));
+        }
+        let version = |memory: &Memory| memory.accepted.as_ref().map(Record::version);
+        let newest = known.into_iter().max_by_key(|(_, memory)| version(memory));
+        Ok(Known {
+            newest,
+            is_one_untold,
+        })
+    }
+
+    /// What members were told before whoever put the pool on record was killed; the labels name the record only then.
+    fn told_before(&self, known: Known, is_labelled: bool) -> Result<Option<Memory>, Failure> {
+        match known.newest {
+            Some((from, _)) if !is_labelled => Err(self.used_before(from)),
+            // It has been in use since.
+            Some((from, memory)) if !known.is_one_untold && !self.is_first(&memory) => {
                 Err(self.exists(from))
             }
-            _ => Ok(None),
-        };
-        self.ask_all(questions.collect(), understand, |member| {
-            self.unreached(member)
-        })?;
-        let version = |memory: &Memory| memory.accepted.as_ref().map(Record::version);
-        let newest = known.iter().max_by_key(|(_, memory)| version(memory));
-        match newest {
-            // It has been in use since.
-            Some((from, memory)) if !is_one_untold && !self.is_first(memory) => {
-                Err(self.exists(*from))
-            }
-            newest => Ok(newest.map(|(_, memory)| Memory {
-                life: 0,
-                ..memory.clone()
-            })),
+            newest => Ok(newest.map(|(_, memory)| Memory { life: 0, ..memory })),
         }
     }
 
@@ -279,8 +347,20 @@ impl Founding {
         let (number, member) = (self.config.pool, self.names.member(from));
         Failure::Exists(format!(
             "{member} remembers a pool of the number {number} already: if that is {}, it was made before and is served with --legs; \
-             another pool needs another `guid` in legs.toml",
-            self.names.pool(number)
+             another pool needs another `guid` in {}",
+            self.names.pool(number),
+            self.names.configuration()
+        ))
+    }
+
+    /// A member remembers these disks under that number, and their labels do not name it.
+    fn used_before(&self, from: MemberId) -> Failure {
+        let (number, member) = (self.config.pool, self.names.member(from));
+        Failure::Exists(format!(
+            "nothing was changed: {member} remembers a record of the number {number} with these disks. A number is used once, also for a pool \
+             that went on without its record: write another `guid` for {} into {} of each head, restart the leg-servers, and say it again",
+            self.names.pool(number),
+            self.names.configuration()
         ))
     }
 
@@ -318,23 +398,18 @@ impl Founding {
         questions.collect()
     }
 
-    fn unanswered(&self, disk: DiskId) -> String {
+    fn unanswered(&self, disks: &BTreeSet<DiskId>) -> String {
+        let disks: Vec<String> = disks.iter().map(|disk| self.names.disk(*disk)).collect();
         format!(
             "the leg-server of {} does not answer: see its log there",
-            self.names.disk(disk)
+            disks.join(", ")
         )
     }
 
     /// Looks at all disks, which may carry something or not. The epoch of the new pool is greater than each that claimed one of them.
     fn look(&mut self, may_carry: bool) -> Result<(), Failure> {
         let seen = self.looks(self.disks())?;
-        let taken: Vec<String> = seen.iter().filter_map(|one| self.taken(one)).collect();
-        if !taken.is_empty() {
-            return Err(failed(format!(
-                "nothing was changed, because not all disks can be used: {}",
-                taken.join("; ")
-            )));
-        }
+        self.are_free(&seen)?;
         let carry: Vec<String> = seen.iter().filter_map(|one| self.carried(one)).collect();
         if !carry.is_empty() && !may_carry {
             return Err(Failure::Overwrites(format!(
@@ -346,6 +421,18 @@ impl Founding {
         let epoch = epochs.max().unwrap_or_default().checked_add(1);
         self.ballot.epoch = epoch.ok_or_else(|| failed("no epoch is left for the disks"))?;
         Ok(())
+    }
+
+    /// Whether nobody uses these disks, and each can be used.
+    fn are_free(&self, seen: &[Looked]) -> Result<(), Failure> {
+        let taken: Vec<String> = seen.iter().filter_map(|one| self.taken(one)).collect();
+        match taken.is_empty() {
+            true => Ok(()),
+            false => Err(failed(format!(
+                "nothing was changed, because not all disks can be used: {}",
+                taken.join("; ")
+            ))),
+        }
     }
 
     /// What the lenders see of these disks.
@@ -361,8 +448,8 @@ impl Founding {
         };
         let questions = disks.into_iter();
         let questions = questions.map(|(disk, head)| (disk, (head, Message::LookAt(disk))));
-        self.ask_all(questions.collect(), understand, |disk| {
-            self.unanswered(disk)
+        self.ask_all(questions.collect(), understand, |silent| {
+            self.unanswered(&silent)
         })?;
         seen.sort_by_key(|looked| looked.disk);
         Ok(seen)
@@ -385,7 +472,10 @@ impl Founding {
                 "is in use by a process of its head{}: end it, or see whether another disk is meant",
                 self.of_pool(looked)
             ),
-            Holder::Unopened => "cannot be opened there: see whether its path is right".to_owned(),
+            Holder::Unopened => format!(
+                "cannot be opened there: see whether its path in {} is right",
+                self.names.configuration()
+            ),
             Holder::Unknown => {
                 "is not lent, because what is kept of it cannot be read: see the leg-server's log"
                     .to_owned()
@@ -457,7 +547,7 @@ impl Founding {
             Ok(Some(lent.disk))
         };
         let questions = self.lenders(|_| LenderRequest::Claim(session));
-        self.ask_all(questions, understand, |disk| self.unanswered(disk))?;
+        self.ask_all(questions, understand, |silent| self.unanswered(&silent))?;
         match refused {
             Some((disk, denial)) => Err(failed(self.denied(disk, denial))),
             None => {
@@ -498,8 +588,8 @@ impl Founding {
             ))),
             _ => Ok(None),
         };
-        self.ask_all(questions.collect(), understand, |member| {
-            self.unreached(member)
+        self.ask_all(questions.collect(), understand, |silent| {
+            self.unreached(&silent)
         })
     }
 
@@ -515,8 +605,8 @@ impl Founding {
             }
             _ => Ok(None),
         };
-        self.ask_all(self.lenders(begin), understand, |disk| {
-            self.unanswered(disk)
+        self.ask_all(self.lenders(begin), understand, |silent| {
+            self.unanswered(&silent)
         })
     }
 }

@@ -16,6 +16,7 @@ mod linked;
 mod proof;
 mod returns;
 mod run;
+mod survey;
 mod told;
 
 pub use asking::Members;
@@ -24,6 +25,7 @@ pub use leg_memory::folder;
 pub use linked::Network;
 pub use proof::Proof;
 pub use run::{BeforeAction, Failure, Legs, Options, Viewer, create};
+pub use survey::survey;
 pub use told::{Shown, Stage};
 
 use std::collections::{BTreeMap, BTreeSet};

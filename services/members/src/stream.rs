@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use certificates::OtherCertificate;
 use rustix::net::sockopt;
 use takeover::legs::MemberId;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -29,10 +30,29 @@ pub(crate) enum End {
     OtherMember { certificate: u64, said: u64 },
     #[error("the other side has no certificate that is known here")]
     Stranger,
+    #[error(
+        "{0}: write the fingerprint of that member into the configuration of each head, if it is the machine that is meant"
+    )]
+    OtherCertificate(OtherCertificate),
+    #[error(
+        "it does not know this head's certificate: write the fingerprint that `bulkhead leg-server fingerprint` prints here into its \
+         configuration, and start it anew"
+    )]
+    Unknown,
     #[error(transparent)]
     Wire(#[from] WireError),
     #[error("the connection broke: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> Self {
+        match OtherCertificate::of(&error) {
+            Some(seen) => Self::OtherCertificate(seen),
+            None if certificates::is_unknown_there(&error) => Self::Unknown,
+            None => Self::Io(error),
+        }
+    }
 }
 
 /// The next message, if it is whole in time.
@@ -74,10 +94,15 @@ pub(crate) async fn greet(
     known: MemberId,
 ) -> Result<(), End> {
     let greeted = async {
-        stream.write_all(&wire::hello(me)).await?;
-        stream.flush().await?;
+        let said = async {
+            stream.write_all(&wire::hello(me)).await?;
+            stream.flush().await
+        };
+        let said = said.await;
         let mut bytes = [0; wire::HELLO_BYTES];
+        // A server that does not know the certificate says so, and takes nothing any more.
         stream.read_exact(&mut bytes).await?;
+        said?;
         Ok::<_, End>(wire::greeted(&bytes)?)
     };
     let said = timeout(HANDSHAKE_WAIT, greeted).await;

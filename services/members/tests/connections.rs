@@ -249,8 +249,13 @@ fn to_an_older_member_it_is_said_what_to_do() {
         addresses: vec![address],
     };
     let links = Links::start(HEADS[0], 4, &head, vec![peer], |_| {}).expect("links");
-    let begun = Instant::now();
     let said = "speaks version 1, this one 2: install the same version of bulkhead on all members";
+    await_lost(&links, said);
+}
+
+/// Waits until the witness is said not to be reached for that reason.
+fn await_lost(links: &Links, said: &str) {
+    let begun = Instant::now();
     loop {
         match links.states().get(&WITNESS) {
             Some(LinkState::Lost(why)) if why.contains(said) => return,
@@ -285,12 +290,22 @@ fn a_member_that_is_not_the_expected_one_is_not_believed() {
     peer.fingerprint = identity().fingerprint();
     let links = Links::start(HEADS[0], 4, &world.heads[0], vec![peer], |_| {});
     let links = links.expect("links");
-    let begun = Instant::now();
-    while !matches!(links.states().get(&WITNESS), Some(LinkState::Lost(_))) {
-        assert!(begun.elapsed() < WAIT);
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let said = format!(
+        "has the fingerprint {}, which is not the one",
+        world.identity.fingerprint()
+    );
+    await_lost(&links, &said);
     assert!(!links.say(WITNESS, POOL, read()));
+}
+
+#[test]
+fn to_a_head_whose_certificate_is_not_known_there_that_is_said() {
+    let world = World::new();
+    let links = Links::start(HEADS[0], 4, &identity(), vec![world.peer()], |_| {});
+    await_lost(
+        &links.expect("links"),
+        "it does not know this head's certificate",
+    );
 }
 
 #[test]

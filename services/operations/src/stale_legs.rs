@@ -6,6 +6,9 @@ use control::{Failure, FailureKind, calendar};
 use engine::pool::legs::Doubt;
 use engine::pool::{PoolError, PoolErrorKind};
 
+/// The configuration of legs, where no other one was named.
+const LEGS_PATH: &str = "/etc/bulkhead/legs.toml";
+
 /// The sentence for an import that wants an administrator's word; `None` for other errors.
 pub fn explain(error: &PoolError) -> Option<Failure> {
     match &error.kind {
@@ -13,7 +16,9 @@ pub fn explain(error: &PoolError) -> Option<Failure> {
         PoolErrorKind::UnopenedMayBeNewer { doubt, path, why } => {
             Some(unopened(&error.pool, doubt, path, why))
         }
-        PoolErrorKind::HasRecord(number) => Some(has_record(&error.pool, *number)),
+        PoolErrorKind::HasRecord(number) => {
+            Some(has_record(&error.pool, *number, Path::new(LEGS_PATH)))
+        }
         PoolErrorKind::MayLack(doubt) => Some(may_lack(&error.pool, doubt)),
         PoolErrorKind::NewestUnreadable {
             newest_txg,
@@ -54,16 +59,17 @@ pub fn refusal(pool: &str, doubt: &Doubt) -> Failure {
     ))
 }
 
-/// The sentence for a pool that is to be opened without the record of its legs.
-pub fn has_record(pool: &str, number: u64) -> Failure {
+/// The sentence for a pool that is to be opened without the record of its legs. `file`: their configuration.
+pub fn has_record(pool: &str, number: u64, file: &Path) -> Failure {
     let message = format!(
         "pool {pool} has legs on several heads, and only their record (number {number}) tells which of them hold \
          everything: what is on this machine may be older, or another head may serve it"
     );
     Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
-        "start its server with `bulkhead pool-server {pool} --legs /etc/bulkhead/legs.toml`, and ask that. To go on \
+        "start its server with `bulkhead pool-server {pool} --legs {}`, and ask that. To go on \
          for good with the disks of this machine alone, stop the leg-servers of all heads, and say so with `bulkhead \
-         pool confirm {pool} --forget-legs`: what only the other legs hold is lost then"
+         pool confirm {pool} --forget-legs`: what only the other legs hold is lost then",
+        file.display()
     ))
 }
 

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use control::answer::{Done, PoolSummary, Status};
 use control::operations::PoolSelector;
 use control::operations::pool::create::PoolCreate;
+use control::operations::pool::detach::Detach;
+use control::operations::pool::layout;
 use control::operations::target::create::Create;
 use control::request::{PoolRequest, TargetRequest};
 use control::{Answer, Client, Failure, FailureKind, PoolLock, Request};
@@ -60,6 +62,7 @@ pub fn ask_with(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Answer, Failure> {
     refuse_taken_target(common, pool, &request)?;
+    let request = by_place(common, pool, request)?;
     let (new_devices, old_device) = (new_devices(&request), old_device(&request));
     let held = match is_about_a_server(&request) {
         true => Hold::Server(sockets::connect(common, pool)?.ok_or_else(|| no_server(pool))?),
@@ -100,6 +103,24 @@ pub fn ask_with(
         }
     }
     Ok(answer)
+}
+
+/// The same request. A leg that is to be taken off a pool which goes on without the record of its legs has the name that the engine knows.
+fn by_place(common: &Common, pool: &PoolName, request: Request) -> Result<Request, Failure> {
+    let Request::Pool(PoolRequest::Detach(Detach { device })) = &request else {
+        return Ok(request);
+    };
+    let has_legs = || {
+        let answer = ask_server(common, pool, Request::Pool(PoolRequest::Status));
+        matches!(answer, Ok(Answer::Pool(status)) if status.legs.is_some())
+    };
+    let leg = device.to_string_lossy();
+    if !layout::is_leg(&leg) || has_legs() {
+        return Ok(request);
+    }
+    let file = Path::new(legs_config::DEFAULT_PATH);
+    let device = places::of_leg(common, pool, &leg, file)?;
+    Ok(Request::Pool(PoolRequest::Detach(Detach { device })))
 }
 
 /// Whether nobody but a server that runs can answer it.
@@ -411,9 +432,10 @@ fn create_unnoted(
     open::export(pool)?;
     match (legs, founding) {
         (Some(legs), Some(founding)) => {
+            let file = legs.path().display().to_string();
             legs.finish_founding(founding)?;
             return Ok(Done::changed(format!(
-                "created pool {name}, whose legs are on record at all members: `bulkhead pool-server {name} --legs FILE` serves it"
+                "created pool {name}, whose legs are on record at all members: `bulkhead pool-server {name} --legs {file}` serves it"
             )));
         }
         _ => {
@@ -542,9 +564,7 @@ pub fn take_over(
 
 #[cfg(test)]
 mod tests {
-    use control::operations::pool::{
-        attach::Attach, destroy::Destroy, detach::Detach, remove::Remove,
-    };
+    use control::operations::pool::{attach::Attach, destroy::Destroy, remove::Remove};
 
     use super::*;
 

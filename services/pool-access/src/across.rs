@@ -1,5 +1,6 @@
 //! Pools whose legs lie on several heads: how this head opens one, and makes one.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use legs::{Founding, Inbox, Legs, Members, Network, Options, Proof, Reporter, Vi
 use legs_config::{Kind, LegsFile};
 use members::Peer;
 use operations::LegWord;
-use takeover::legs::{DiskId, MemberId};
+use takeover::legs::{DiskId, MemberId, Memory};
 use units::PoolName;
 
 use crate::common::Common;
@@ -147,15 +148,30 @@ impl LegsOfPool {
         self.across.own_paths()
     }
 
+    /// The configuration.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The line of the configuration that names a disk.
+    pub fn line_of(&self, disk: &Path) -> String {
+        let text = std::fs::read_to_string(&self.path).unwrap_or_default();
+        let file = self.path.display();
+        match legs_config::line_of(&text, disk) {
+            Some(line) => format!("{file}, line {line},"),
+            None => file.to_string(),
+        }
+    }
+
     /// What is to be told of the legs of the open pool.
     pub fn teller(&self, legs: &Legs) -> impl Fn() -> Told + Send + Sync + 'static {
-        let (name, viewer) = (self.pool.clone(), legs.viewer());
-        let across = Arc::clone(&self.across);
+        let (name, path) = (self.pool.clone(), self.path.clone());
+        let (viewer, across) = (legs.viewer(), Arc::clone(&self.across));
         move || {
             let (shown, file) = (viewer.shown(), across.file());
             let device = |disk| across.place(disk).to_string_lossy().into_owned();
             Told {
-                advice: leg_words::advice(&file, &name, &shown),
+                advice: leg_words::advice((&file, &path), &name, &shown),
                 do_writes_wait: leg_view::do_writes_wait(&shown),
                 is_one_out: leg_view::is_one_out(&shown),
                 view: leg_view::view(&file, &file.pools[&name], &shown, device),
@@ -208,13 +224,15 @@ impl LegsOfPool {
         may_overwrite: bool,
     ) -> Result<Answer, Failure> {
         let file = self.across.file();
-        let disk = leg_words::joining(&file, &file.pools[&self.pool], beside, new)?;
+        let pool = &file.pools[&self.pool];
+        let disk = leg_words::joining((&file, &self.path), pool, beside, new)?;
+        leg_words::are_in_order(&file, &self.pool, &viewer.shown(), beside, disk)?;
         if leg_words::is_named(&viewer.shown(), disk) {
             return Ok(Done::already(format!("{new} is a leg of the pool")));
         }
         let mut network = self.network(Proof::None);
         network.configuration = file.digest(self.record()).unwrap_or_default();
-        let names = NamesOfFile((*file).clone());
+        let names = self.names((*file).clone());
         legs::see_new_disk(self.config(), network, disk, may_overwrite, names)
             .map_err(|error| self.unfit(&error))?;
         self.fits(&file, disk)?;
@@ -256,13 +274,13 @@ impl LegsOfPool {
     ) -> Result<Answer, Failure> {
         let known = self.across.file();
         let (read, _) = read(&self.path)?;
-        leg_words::moved(&known, &read, &self.pool, disk, new)?;
+        leg_words::moved(&known, (&read, &self.path), &self.pool, disk, new)?;
         let (before, after) = (known.disk_name(disk), read.disk_name(disk));
         self.is_spare(viewer, disk)?;
         let mut network = self.network(Proof::None);
         network.configuration = read.digest(self.record()).unwrap_or_default();
         let digest = network.configuration;
-        let names = NamesOfFile(read.clone());
+        let names = self.names(read.clone());
         legs::see_new_disk(self.config(), network, disk, may_overwrite, names)
             .map_err(|error| self.unfit(&error))?;
         self.fits(&read, disk)?;
@@ -309,6 +327,10 @@ impl LegsOfPool {
         }
     }
 
+    fn names(&self, file: LegsFile) -> NamesOfFile {
+        NamesOfFile(file, self.path.clone())
+    }
+
     fn network(&self, proof: Proof) -> Network {
         let members = self.file.members.values();
         let peers = members.map(|member| Peer {
@@ -332,6 +354,21 @@ impl LegsOfPool {
         }
     }
 
+    /// The members that answer now, each with what it remembers of the pool.
+    ///
+    /// # Errors
+    ///
+    /// Nobody can be asked.
+    pub fn survey(&self) -> Result<BTreeMap<MemberId, Option<Memory>>, Failure> {
+        let found = legs::survey(self.config().me, self.record(), self.network(Proof::None));
+        found.map_err(|error| self.refused(&error))
+    }
+
+    /// The configuration, as it was read.
+    pub(crate) fn file(&self) -> &LegsFile {
+        &self.file
+    }
+
     /// What is said of the owner before, with the members' names.
     fn proof(&self, said: &PreviousOwner) -> Result<Proof, Failure> {
         let head = |name: &String| {
@@ -351,7 +388,7 @@ impl LegsOfPool {
         })
     }
 
-    fn config(&self) -> takeover::legs::Config {
+    pub(crate) fn config(&self) -> takeover::legs::Config {
         self.file.config(&self.pool).expect("it names the pool")
     }
 
@@ -446,7 +483,7 @@ impl LegsOfPool {
     /// not said.
     pub fn begin_founding(&self, may_overwrite: bool) -> Result<Founding, Failure> {
         let (config, network) = (self.config(), self.network(Proof::None));
-        let names = NamesOfFile(self.file.clone());
+        let names = self.names(self.file.clone());
         let (founding, granted) = Founding::begin(config, network, may_overwrite, names)
             .map_err(|error| {
                 let failure = self.refused(&error);
@@ -484,20 +521,25 @@ impl LegsOfPool {
     pub fn begin_record(&self, is_labelled: bool) -> Result<Founding, Failure> {
         let mut config = self.config();
         let me = config.me;
+        let disks = config.groups.iter().flat_map(|group| &group.lenders);
+        let coming = disks.filter(|(_, head)| **head != me);
+        let coming = coming.map(|(disk, head)| (*disk, *head)).collect();
         for group in &mut config.groups {
             group.lenders.retain(|_, head| *head == me);
         }
         let mut groups = config.groups.iter();
         if groups.any(|group| group.lenders.len() != 1 || group.needed != 1) {
-            let message =
-                "nothing was changed: a group of legs.toml has no disk of this head, or is a raidz";
+            let message = format!(
+                "nothing was changed: a group of {} has no disk of this head, or is a raidz",
+                self.path.display()
+            );
             return Err(Failure::usage(message).advise(
                 "each group needs `needed = 1`, and the disk of this head that the pool has",
             ));
         }
-        let names = NamesOfFile(self.file.clone());
+        let names = self.names(self.file.clone());
         let network = self.network(Proof::None);
-        let founding = Founding::begin_again(config, network, is_labelled, names)
+        let founding = Founding::begin_again(config, network, coming, is_labelled, names)
             .map_err(|error| self.refused(&error))?;
         Ok(founding)
     }
@@ -562,8 +604,8 @@ fn give_up(viewer: &Viewer, reporter: &Reporter, disk: DiskId, known: &str) -> R
     }
 }
 
-/// What things are called in a configuration.
-struct NamesOfFile(LegsFile);
+/// What things are called in a configuration, which is at that path.
+struct NamesOfFile(LegsFile, PathBuf);
 
 impl legs::Names for NamesOfFile {
     fn member(&self, member: MemberId) -> String {
@@ -580,6 +622,10 @@ impl legs::Names for NamesOfFile {
             Some((name, _)) => format!("pool {name}"),
             None => format!("the pool of number {number}"),
         }
+    }
+
+    fn configuration(&self) -> String {
+        self.1.display().to_string()
     }
 }
 

@@ -85,8 +85,18 @@ fn places(text: &Path) -> Vec<PathBuf> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use clap::FromArgMatches;
+
+    /// Everything that is kept lies in `folder`.
+    pub fn in_folder(folder: &Path) -> Common {
+        let path = folder.display();
+        let words = format!("bulkhead --run-dir {path}/run --state-dir {path}/state");
+        let command = Common::augment_args(clap::Command::new("bulkhead"));
+        let read = command.get_matches_from(words.split(' '));
+        Common::from_arg_matches(&read).expect("they are options")
+    }
 
     #[test]
     fn places_are_divided_at_colons_but_not_at_those_of_names() {

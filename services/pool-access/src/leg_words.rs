@@ -1,6 +1,6 @@
 //! What is said about legs: to a person, and by one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use control::calendar::utc;
@@ -96,7 +96,7 @@ pub fn judge(
 /// It does not name that disk, or differs in more.
 pub fn moved(
     known: &LegsFile,
-    read: &LegsFile,
+    (read, path): (&LegsFile, &Path),
     pool: &PoolName,
     disk: DiskId,
     new: Option<&str>,
@@ -105,7 +105,8 @@ pub fn moved(
     let meant = new.unwrap_or(&before);
     if meant != after {
         let failure = Failure::usage(format!(
-            "legs.toml names {after} in that place, and not {meant}"
+            "{} names {after} in that place, and not {meant}",
+            path.display()
         ));
         return Err(failure.advise(
             "write the path of the new disk there, with the number of the old one, on each head (of an appliance into its file, then `bulkhead appliance apply`), restart the leg-servers, and say it again",
@@ -125,20 +126,23 @@ pub fn moved(
         == (read.pools.get(pool), &read.members, &read.me)
     {
         true => Ok(()),
-        false => Err(Failure::usage(
-            "legs.toml says something else of this pool, or of its members, besides the path of that disk",
-        )
-        .advise("change one thing at a time: the pool's server reads other changes when it starts")),
+        false => Err(Failure::usage(format!(
+            "{} says something else of this pool, or of its members, besides the path of that disk",
+            path.display()
+        ))
+        .advise(
+            "change one thing at a time: the pool's server reads other changes when it starts",
+        )),
     }
 }
 
-/// The leg that is called `new` and is to join the group of `existing`.
+/// The leg that is called `new` and is to join the group of `existing`. `path`: of the configuration.
 ///
 /// # Errors
 ///
 /// There is none in that group, or the group does not take another one.
 pub fn joining(
-    file: &LegsFile,
+    (file, path): (&LegsFile, &Path),
     pool: &Pool,
     existing: DiskId,
     new: &str,
@@ -153,15 +157,48 @@ pub fn joining(
         let message = format!(
             "the configuration that the pool's server has read names no leg {new} beside {known}"
         );
-        return Err(Failure::not_found(message).advise(
-            "write it into legs.toml of each head, restart the leg-servers, start the pool's server anew (or move the pool), and say it again",
-        ));
+        return Err(Failure::not_found(message).advise(format!(
+            "write it into {} of each head, restart the leg-servers, start the pool's server anew (or move the pool), and say it again",
+            path.display()
+        )));
     };
     match group.is_some_and(|group| group.needed == 1) {
         true => Ok(disk),
         false => Err(Failure::usage(format!(
             "{known} is a leg of a raidz1, which takes no further one"
         ))),
+    }
+}
+
+/// Whether `existing` is a leg that the pool has, and `new` another one.
+///
+/// # Errors
+///
+/// They are the other way round, the same, or neither is one.
+pub fn are_in_order(
+    file: &LegsFile,
+    pool: &PoolName,
+    shown: &Shown,
+    existing: DiskId,
+    new: DiskId,
+) -> Result<(), Failure> {
+    let (known, joining) = (file.disk_name(existing), file.disk_name(new));
+    if existing == new {
+        return Err(Failure::usage(format!("{known} is named twice"))
+            .advise("name a leg that the pool has, and then the one that joins it"));
+    }
+    match (is_named(shown, existing), is_named(shown, new)) {
+        (true, _) => Ok(()),
+        (false, true) => Err(Failure::usage(format!(
+            "nothing was changed: {known} is no part of the pool yet, and {joining} is"
+        ))
+        .advise(format!(
+            "name the leg first that the pool has: `bulkhead pool attach {pool} {joining} {known}`"
+        ))),
+        (false, false) => Err(Failure::usage(format!(
+            "nothing was changed: neither {known} nor {joining} is a part of the pool"
+        ))
+        .advise("name a leg of that group first that the pool has: `bulkhead pool status` shows which are current")),
     }
 }
 
@@ -220,16 +257,39 @@ fn faulted(pool: &PoolName, leg: &str, until: SystemTime) -> Advice {
 }
 
 /// What to do about a leg that what it lacks cannot be copied to.
-fn of_trouble(pool: &PoolName, leg: &str) -> String {
+fn of_trouble(pool: &PoolName, leg: &str, path: &Path) -> String {
     let head = leg.split(':').next().unwrap_or_default();
     format!(
-        "see to its disk: it is tried again by itself. Another disk takes its place when `legs.toml` of each head names that: \
-         `bulkhead pool replace {pool} {leg} {head}:PATH`"
+        "see to its disk: it is tried again by itself. Another disk takes its place when {} of each head names that: \
+         `bulkhead pool replace {pool} {leg} {head}:PATH`",
+        path.display()
     )
 }
 
-/// What is wrong with legs, and with members that remember.
-pub fn advice(file: &LegsFile, pool: &PoolName, shown: &Shown) -> Vec<Advice> {
+/// Legs of the configuration that the pool does not have yet.
+fn unattached(file: &LegsFile, pool: &PoolName, shown: &Shown) -> Vec<Advice> {
+    let groups = file.pools.get(pool).into_iter();
+    let groups = groups.flat_map(|pool| &pool.groups);
+    let of_group = |group: &Group| {
+        let disks = group.legs.iter().map(|leg| DiskId(leg.disk));
+        let (had, new): (Vec<_>, Vec<_>) = disks.partition(|disk| is_named(shown, *disk));
+        let had = had.first().copied();
+        let pairs = new.into_iter().filter_map(|new| Some((had?, new)));
+        pairs.collect::<Vec<_>>()
+    };
+    let told = |(had, new): (DiskId, DiskId)| {
+        let (had, new) = (file.disk_name(had), file.disk_name(new));
+        let why = format!("{new} is configured as a leg, and is no part of the pool yet");
+        let what =
+            "attach it: everything is copied to it then, and it counts when that is complete";
+        Advice::new(Severity::Warning, what, why)
+            .by(format!("bulkhead pool attach {pool} {had} {new}"))
+    };
+    groups.flat_map(of_group).map(told).collect()
+}
+
+/// What is wrong with legs, and with members that remember. `path`: of the configuration.
+pub fn advice((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) -> Vec<Advice> {
     let mut advice = Vec::new();
     let name = |disk: &DiskId| file.disk_name(*disk);
     if let Stage::Failed(why) = &shown.stage {
@@ -280,7 +340,7 @@ pub fn advice(file: &LegsFile, pool: &PoolName, shown: &Shown) -> Vec<Advice> {
         advice.push(match (trouble, stale.is_written) {
             (Some(why), _) => {
                 let why = format!("{lacks}, and that cannot be copied to it: {why}");
-                Advice::new(Severity::Error, of_trouble(pool, &name(disk)), why)
+                Advice::new(Severity::Error, of_trouble(pool, &name(disk), path), why)
             }
             (None, true) => Advice::new(
                 Severity::Warning,
@@ -313,7 +373,10 @@ pub fn advice(file: &LegsFile, pool: &PoolName, shown: &Shown) -> Vec<Advice> {
             "the leg-server of {} has read a legs.toml that says something else of this pool",
             file.name(*head)
         );
-        let what = "write the same file on each head, but for `me` and the key, and restart the leg-servers";
+        let what = format!(
+            "write the same {} on each head, but for `me` and the key, and restart the leg-servers",
+            path.display()
+        );
         advice.push(Advice::new(Severity::Error, what, why));
     }
     for (member, why) in &shown.unheard {
@@ -324,6 +387,7 @@ pub fn advice(file: &LegsFile, pool: &PoolName, shown: &Shown) -> Vec<Advice> {
         };
         advice.push(Advice::new(Severity::Warning, what, why));
     }
+    advice.extend(unattached(file, pool, shown));
     advice
 }
 
@@ -360,7 +424,7 @@ mod tests {
             unheard: BTreeMap::from([(MemberId(2), "connection refused".to_owned())]),
             differing: BTreeSet::new(),
         };
-        let told: Vec<String> = advice(&file, &tank(), &shown)
+        let told: Vec<String> = advice((&file, Path::new("/legs")), &tank(), &shown)
             .iter()
             .map(ToString::to_string)
             .collect();
@@ -391,7 +455,8 @@ mod tests {
         record.drop_disk(DiskId(22), LACK);
         let mut shown = shown(record);
         shown.troubles.insert(DiskId(22), "it is blank".to_owned());
-        let told = |shown: &Shown| advice(&file, &tank(), shown)[0].to_string();
+        let told =
+            |shown: &Shown| advice((&file, Path::new("/legs")), &tank(), shown)[0].to_string();
         let said = told(&shown);
         for part in ["it is blank", "`bulkhead pool replace tank b:/y b:PATH`"] {
             assert!(said.contains(part), "{part}: {said}");
@@ -408,7 +473,7 @@ mod tests {
         let mut shown = shown(record);
         let until = SystemTime::UNIX_EPOCH + Duration::from_secs(3600);
         shown.held.insert(DiskId(22), until);
-        let told = advice(&file, &tank(), &shown);
+        let told = advice((&file, Path::new("/legs")), &tank(), &shown);
         assert_eq!(told.len(), 1, "{told:?}");
         let told = told[0].to_string();
         for part in [
@@ -420,6 +485,29 @@ mod tests {
         let judged = |disk, leg| judge(&LegWord::TakeBack, &shown, DiskId(disk), &tank(), leg);
         assert_eq!(judged(22, "b:/y"), Ok(Judged::ToDo));
         assert!(matches!(judged(11, "a:/x"), Ok(Judged::Done(_))));
+    }
+
+    #[test]
+    fn a_leg_that_is_not_attached_yet_is_told_with_the_command_and_only_that_way_round() {
+        let file = two_heads();
+        let pool = file.pools.values().next().expect("a pool");
+        let shown = shown(Record::new(123, Ballot::default(), [DiskId(11)]));
+        let told = advice((&file, Path::new("/legs")), &tank(), &shown);
+        assert_eq!(told.len(), 1, "{told:?}");
+        let told = told[0].to_string();
+        assert!(told.contains("b:/y is configured as a leg"), "{told}");
+        let command = "bulkhead pool attach tank a:/x b:/y";
+        assert!(told.contains(command), "{told}");
+        let judged =
+            |existing, new| are_in_order(&file, &tank(), &shown, DiskId(existing), DiskId(new));
+        assert_eq!(judged(11, 22), Ok(()));
+        let advised = judged(22, 11).expect_err("refused").advice;
+        assert!(advised.is_some_and(|advice| advice.contains(command)));
+        assert!(judged(11, 11).is_err() && judged(22, 22).is_err());
+        let joins = |new| joining((&file, Path::new("/legs")), pool, DiskId(11), new);
+        assert_eq!(joins("b:/y"), Ok(DiskId(22)));
+        let advised = joins("b:/z").expect_err("there is none").advice;
+        assert!(advised.is_some_and(|advice| advice.contains("into /legs of each head")));
     }
 
     #[test]
@@ -442,7 +530,7 @@ mod tests {
         let refused = judge(&LegWord::TakeBack, &shown, DiskId(22), &tank(), "b:/y");
         let refused = refused.expect_err("its writes would be lost");
         assert_eq!(refused.kind, FailureKind::NeedsConfirmation);
-        let told = advice(&file, &tank(), &shown)[0].to_string();
+        let told = advice((&file, Path::new("/legs")), &tank(), &shown)[0].to_string();
         assert!(
             told.contains("pool discard-leg tank b:/y --overwrite-with tank"),
             "{told}"

@@ -1,13 +1,11 @@
 //! Opens no pool whose newest state may be on devices that are missing: waits for those that are late, and keeps the
 //! word of an administrator until the import that it is said for.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use control::answer::Done;
-use control::{Answer, Failure, FailureKind, calendar};
+use control::{Failure, FailureKind};
 use engine::pool::Candidate;
 use engine::pool::legs::{Basis, Evidence, Verdict, Word};
 use units::PoolName;
@@ -15,7 +13,6 @@ use units::PoolName;
 use crate::common::Common;
 use crate::engines::discover;
 use crate::places;
-use crate::sockets;
 
 /// Pause between two looks for late devices.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
@@ -53,7 +50,8 @@ pub fn find(
             Verdict::Import(basis) => return Ok((candidate, basis)),
             Verdict::Refuse(doubt) => return Err(operations::refusal(pool.as_str(), &doubt)),
             Verdict::AskRecord(number) => {
-                return Err(operations::has_record(pool.as_str(), number));
+                let file = Path::new(legs_config::DEFAULT_PATH);
+                return Err(operations::has_record(pool.as_str(), number, file));
             }
             Verdict::Wait => {
                 arrivals.get_or_insert_with(|| {
@@ -131,73 +129,6 @@ pub fn use_up(common: &Common, pool: &PoolName) -> Result<(), Failure> {
 fn sync_folder(path: &Path) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     std::fs::File::open(folder)?.sync_all()
-}
-
-/// What an administrator says of a pool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
-pub struct Said {
-    /// They are lost for good, or fell behind: whatever only they hold may be lost
-    #[arg(long)]
-    pub missing_devices_are_not_newer: bool,
-    /// What the newest transaction groups wrote is lost: the pool goes on from an older state, if the newest
-    /// cannot be read
-    #[arg(long)]
-    pub newest_groups_are_lost: bool,
-    /// The pool goes on without the record of its legs, for good, with the disks of this machine only: whatever only
-    /// the other heads' legs hold is lost
-    #[arg(long)]
-    pub forget_legs: bool,
-}
-
-/// Takes an administrator's word about the state that `pool` is in.
-pub fn confirm(common: &Common, pool: &PoolName, said: Said) -> Result<Answer, Failure> {
-    if sockets::is_served(common, pool)? {
-        return Ok(Done::already(format!("pool {pool} is served here")));
-    }
-    let legs = places::candidate(common, pool)?.legs;
-    let mut word = Word {
-        pool_guid: legs.pool_guid,
-        newest_txg: legs.newest_txg,
-        missing: BTreeSet::new(),
-        may_lose_newest: said.newest_groups_are_lost,
-        forgets_record: said.forget_legs && legs.record.is_some(),
-    };
-    let evidence = Evidence {
-        word: Some(&word),
-        has_waited: true,
-        ..Evidence::default()
-    };
-    let doubt = match legs.judge(&evidence) {
-        Verdict::AskRecord(number) => return Err(operations::has_record(pool.as_str(), number)),
-        Verdict::Refuse(doubt) if said.missing_devices_are_not_newer => Some(doubt),
-        Verdict::Refuse(doubt) => return Err(operations::refusal(pool.as_str(), &doubt)),
-        _ if word.may_lose_newest || word.forgets_record => None,
-        _ => {
-            let message =
-                format!("no missing device of pool {pool} can be newer: nothing to confirm");
-            return Ok(Done::already(message));
-        }
-    };
-    if let Some(doubt) = &doubt {
-        word.missing = doubt.word().missing;
-    }
-    keep(common, pool, &word)?;
-    let without = doubt.map_or_else(String::new, |doubt| {
-        format!(" without {}", doubt.missing_paths())
-    });
-    let state = match said.newest_groups_are_lost {
-        true => "from a state before",
-        false => "as of",
-    };
-    let record = match word.forgets_record {
-        true => " without the record of its legs, which it then has no more,",
-        false => "",
-    };
-    Ok(Done::changed(format!(
-        "pool {pool} may be opened once, on this head,{without}{record} {state} transaction group {} of {}",
-        legs.newest_txg,
-        calendar::utc(legs.newest_time_s),
-    )))
 }
 
 /// Keeps `word` for the next start on this machine.

@@ -13,6 +13,7 @@ pub mod audit;
 pub mod child;
 pub mod common;
 pub mod confine;
+pub mod confirm;
 pub mod engines;
 pub mod inspect;
 mod leg_view;

@@ -58,12 +58,13 @@ fn put_on_record(
     let mut options = open::small_engine(common, pool);
     legs.install(&mut options);
     let engine = engines::start(options)?;
+    are_there(&legs)?;
     let candidate = places::candidate_among(common, pool, &legs.own_paths())?;
-    consists_of(&candidate, &legs.own_paths())?;
+    consists_of(&candidate, &legs)?;
     let is_labelled = match candidate.legs.record {
         None => false,
         Some(number) if number == legs.record() => true,
-        Some(number) => return Err(operations::has_record(pool.as_str(), number)),
+        Some(number) => return Err(other_record(pool, number, &legs)),
     };
     // The leg-server lets go of the disks.
     let founding = legs.begin_record(is_labelled)?;
@@ -81,23 +82,53 @@ fn put_on_record(
     }
     legs.finish_record(founding)?;
     places::forget(common, pool);
-    let path = path.display();
+    let path = legs.path().display();
     Ok(Done::changed(format!(
         "the disks of pool {pool} are on record at all members: `bulkhead pool-server {pool} --legs {path}` serves it, then `bulkhead pool \
          attach` adds the legs of other heads"
     )))
 }
 
-/// Whether each group of the pool is one of these disks, and each of these disks is one.
-fn consists_of(candidate: &Candidate, own: &[PathBuf]) -> Result<(), Failure> {
-    let name = &candidate.name;
-    let refused = |message: String, advice: String| {
-        Err(Failure::usage(format!("nothing was changed: {message}")).advise(advice))
-    };
+/// The labels of the pool name a record that is not the configuration's.
+fn other_record(pool: &PoolName, number: u64, legs: &LegsOfPool) -> Failure {
+    let (file, own) = (legs.path().display(), legs.record());
+    let message = format!(
+        "nothing was changed: the labels of pool {pool} name the record {number} of its legs, and {file} has `guid = {own}`"
+    );
+    Failure::new(FailureKind::Exists, message).advise(format!(
+        "to serve it by its record, write `guid = {number}` there, and use `bulkhead pool-server {pool} --legs {file}`. To give it another \
+         record, let it go on without this one first: `bulkhead pool confirm {pool} --forget-legs`"
+    ))
+}
+
+fn refused(message: String, advice: String) -> Result<(), Failure> {
+    Err(Failure::usage(format!("nothing was changed: {message}")).advise(advice))
+}
+
+/// Whether this head has the disks that the configuration says it has.
+fn are_there(legs: &LegsOfPool) -> Result<(), Failure> {
+    let own = legs.own_paths();
+    match own.iter().find(|path| !path.exists()) {
+        None => Ok(()),
+        Some(path) => refused(
+            format!(
+                "{} names {}, which is not on this head",
+                legs.line_of(path),
+                path.display()
+            ),
+            "write the path of the pool's disk there, in the file of each head, and restart the leg-servers"
+                .to_owned(),
+        ),
+    }
+}
+
+/// Whether each group of the pool is a disk of this head that the configuration names, and each of those disks is one.
+fn consists_of(candidate: &Candidate, legs: &LegsOfPool) -> Result<(), Failure> {
+    let (name, own, file) = (&candidate.name, legs.own_paths(), legs.path().display());
     if candidate.legs.groups_missing > 0 {
         return refused(
             format!("not all disks of pool {name} were found"),
-            "name all of them in legs.toml, or say where they are with --search".to_owned(),
+            format!("name all of them in {file}, or say where they are with --search"),
         );
     }
     if let Some(group) = candidate.legs.groups.iter().find(|group| !is_one(group)) {
@@ -123,15 +154,27 @@ fn consists_of(candidate: &Candidate, own: &[PathBuf]) -> Result<(), Failure> {
     let named: BTreeSet<PathBuf> = own.iter().map(real).collect();
     if let Some(path) = found.difference(&named).next() {
         return refused(
-            format!("pool {name} has {}, which legs.toml does not name", path.display()),
-            "write a group for each disk of the pool, with its path on this head, into legs.toml of each head".to_owned(),
+            format!(
+                "pool {name} has {}, which {file} does not name",
+                path.display()
+            ),
+            format!(
+                "write a group for each disk of the pool, with its path on this head, into {file} of each head"
+            ),
         );
     }
     match named.difference(&found).next() {
         None => Ok(()),
         Some(path) => refused(
-            format!("legs.toml names {}, which is no disk of pool {name}", path.display()),
-            "take its group out of legs.toml of each head: groups are not added to a pool with legs".to_owned(),
+            format!(
+                "{} names {}, which is no disk of pool {name}",
+                legs.line_of(path),
+                path.display()
+            ),
+            format!(
+                "write the path of the pool's disk there; if the group is one too many, take it out of {file} of each head: groups are not \
+                 added to a pool with legs"
+            ),
         ),
     }
 }
@@ -211,21 +254,73 @@ mod tests {
         }
     }
 
+    /// A configuration in `folder` that names these disks of this head.
+    fn legs(folder: &Path, named: &[&str]) -> LegsOfPool {
+        let mut file = crate::across::tests::two_heads();
+        let made = certificates::make(&["head.bulkhead".to_owned()], certificates::Purpose::Any);
+        let made = made.expect("a key");
+        (file.certificate, file.key) = (folder.join("cert.pem"), folder.join("key.pem"));
+        std::fs::write(&file.certificate, made.certificate_pem()).expect("written");
+        std::fs::write(&file.key, made.key_pem()).expect("written");
+        let identity = certificates::Identity::new(made.certificate, made.key);
+        let me = file.members.get_mut("a").expect("this head");
+        me.fingerprint = identity.fingerprint();
+        let tank = file.pools.values_mut().next().expect("a pool");
+        let mut groups = Vec::new();
+        for (disk, path) in (11..).zip(named) {
+            let mut group = tank.groups[0].clone();
+            group.legs.truncate(1);
+            (group.legs[0].disk, group.legs[0].path) = (disk, path.into());
+            groups.push(group);
+        }
+        tank.groups = groups;
+        let path = folder.join("legs.toml");
+        std::fs::write(&path, file.render()).expect("written");
+        LegsOfPool::read(
+            &crate::common::tests::in_folder(folder),
+            &"tank".parse().expect("a name"),
+            &path,
+        )
+        .expect("it is whole")
+    }
+
     #[test]
     fn only_a_pool_of_single_disks_that_are_all_named_is_put_on_record() {
-        let own = |paths: &[&str]| -> Vec<PathBuf> { paths.iter().map(PathBuf::from).collect() };
+        let folder = tempfile::tempdir().expect("a folder");
         let judged = |groups: &[&[&str]], named: &[&str]| {
-            let failure = consists_of(&pool(groups), &own(named)).err();
+            let failure = consists_of(&pool(groups), &legs(folder.path(), named)).err();
             failure.map(|failure| failure.message)
         };
         assert_eq!(judged(&[&["/a"], &["/b"]], &["/a", "/b"]), None);
+        let file = folder.path().join("legs.toml");
+        let unnamed = format!("/b, which {} does not name", file.display());
         for (groups, named, part) in [
             (&[&["/a", "/b"][..]][..], &["/a"][..], "has a mirror"),
-            (&[&["/a"], &["/b"]], &["/a"], "/b, which legs.toml does not"),
+            (&[&["/a"], &["/b"]], &["/a"], unnamed.as_str()),
             (&[&["/a"]], &["/a", "/b"], "/b, which is no disk of"),
         ] {
             let said = judged(groups, named).expect("refused");
             assert!(said.contains(part), "{part}: {said}");
         }
+    }
+
+    #[test]
+    fn a_disk_that_this_head_has_not_is_told_with_its_line() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let absent = folder.path().join("absent");
+        let named = legs(folder.path(), &[absent.to_str().expect("UTF-8")]);
+        let said = are_there(&named).expect_err("refused").message;
+        let file = folder.path().join("legs.toml");
+        let text = std::fs::read_to_string(&file).expect("written");
+        let line = text.lines().position(|line| line.contains("/absent"));
+        let line = line.expect("it is there") + 1;
+        let place = format!(
+            "{}, line {line}, names {}",
+            file.display(),
+            absent.display()
+        );
+        assert!(said.contains(&place), "{said}");
+        std::fs::write(&absent, []).expect("made");
+        assert_eq!(are_there(&named), Ok(()));
     }
 }

@@ -8,6 +8,7 @@ use control::{Failure, FailureKind};
 use engine::pool::{Candidate, LabelState};
 use operations::seals::Seals;
 use serde::{Deserialize, Serialize};
+use takeover::legs::DiskId;
 use units::PoolName;
 
 use crate::common::Common;
@@ -188,6 +189,38 @@ fn of_legs(pool: &PoolName, path: &Path) -> Option<Failure> {
     )))
 }
 
+/// What the engine calls a leg of `pool`, which the configuration of legs at `path` names.
+///
+/// # Errors
+///
+/// It names no such leg.
+pub(crate) fn of_leg(
+    common: &Common,
+    pool: &PoolName,
+    leg: &str,
+    path: &Path,
+) -> Result<PathBuf, Failure> {
+    let file = legs_config::read(path).ok();
+    let found = file.as_ref().and_then(|file| {
+        let groups = file.pools.get(pool)?.groups.iter();
+        let mut disks = groups.flat_map(|group| &group.legs).map(|leg| leg.disk);
+        disks.find(|disk| file.disk_name(DiskId(*disk)) == leg)
+    });
+    match found {
+        Some(disk) => {
+            let folder = common.settings.run_dir.join("legs").join(pool.as_str());
+            std::path::absolute(folder.join(disk.to_string()))
+                .map_err(Failure::of("find this folder"))
+        }
+        None => {
+            let message = format!("{} names no leg {leg} of pool {pool}", path.display());
+            Err(Failure::not_found(message).advise(format!(
+                "`bulkhead pool status {pool}` shows what it is called in the pool"
+            )))
+        }
+    }
+}
+
 fn not_found(common: &Common, pool: &PoolName, places: &[PathBuf]) -> Failure {
     if let Some(failure) = of_legs(pool, Path::new(legs_config::DEFAULT_PATH)) {
         return failure;
@@ -247,5 +280,10 @@ mod tests {
         assert!(advice.contains("pool-server tank --legs"), "{advice}");
         let other: PoolName = "bank".parse().expect("a name");
         assert!(of_legs(&other, &path).is_none());
+        let common = crate::common::tests::in_folder(folder.path());
+        let place = of_leg(&common, &tank, "b:/y", &path).expect("it is named there");
+        assert_eq!(place, folder.path().join("run/legs/tank/22"));
+        let said = of_leg(&common, &tank, "b:/z", &path).expect_err("it is not");
+        assert!(said.message.contains("names no leg b:/z of pool tank"));
     }
 }

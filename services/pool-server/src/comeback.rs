@@ -230,7 +230,7 @@ fn ask(pool: &SharedPool, device: &str, may_return: bool) -> Option<Outcome> {
 }
 
 /// Devices of the pool that were given up. Those that are being replaced have a successor; what was taken offline is not
-/// among them.
+/// among them, nor are legs, which their record brings back.
 fn failed(status: &PoolStatus) -> Vec<&str> {
     fn collect<'a>(device: &'a DeviceView, found: &mut Vec<&'a str>) {
         if device.name.starts_with("replacing-") {
@@ -246,6 +246,9 @@ fn failed(status: &PoolStatus) -> Vec<&str> {
     let used = status.devices.iter().filter(|one| one.role != "spare");
     let mut found = Vec::new();
     used.for_each(|device| collect(device, &mut found));
+    let legs = status.legs.iter().flat_map(|legs| &legs.legs);
+    let legs: Vec<&str> = legs.map(|leg| leg.device.as_str()).collect();
+    found.retain(|name| !legs.contains(name));
     found
 }
 
@@ -254,6 +257,31 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_leg_is_left_to_its_record() {
+        use control::answer::DeviceView;
+        use control::legs::{LegView, LegsView};
+        let device = |name: &str| DeviceView {
+            name: name.to_owned(),
+            state: "FAULTED".to_owned(),
+            ..DeviceView::default()
+        };
+        let leg = LegView {
+            device: "/run/legs/tank/11".to_owned(),
+            ..LegView::default()
+        };
+        let mut status = PoolStatus {
+            devices: vec![device(&leg.device), device("/dev/cache")],
+            ..PoolStatus::default()
+        };
+        assert_eq!(failed(&status), ["/run/legs/tank/11", "/dev/cache"]);
+        status.legs = Some(LegsView {
+            legs: vec![leg],
+            ..LegsView::default()
+        });
+        assert_eq!(failed(&status), ["/dev/cache"]);
+    }
 
     /// A pool in which `/a` fails, answers and is asked, minute by minute.
     struct Story {

@@ -36,8 +36,7 @@ impl Places {
         Self::new(WAITING_MAX, |pool| {
             let message = format!("{WAITING_MAX} requests wait for pool {pool} already");
             Failure::new(FailureKind::Busy, message).advise(format!(
-                "see by `bulkhead status {pool}` whether it waits for its devices: when they are back, \
-                 `bulkhead pool clear {pool}` has it go on"
+                "see by `bulkhead status {pool}` what it waits for, and what has it go on"
             ))
         })
     }

@@ -231,13 +231,18 @@ impl Watch {
         if self.suspended.swap(now, Ordering::Relaxed) == now {
             return;
         }
-        let (kind, message) = match now {
-            true => (
+        let (kind, message) = match (now, self.tells_of_legs()) {
+            (true, true) => (
+                "suspended",
+                "the pool is suspended: all I/O waits until a leg that holds everything is back; then its server ends, and goes \
+                 on when it is started again, as by systemd and Pacemaker",
+            ),
+            (true, false) => (
                 "suspended",
                 "the pool is suspended: all I/O waits until its devices are back; then run \
                  `bulkhead pool clear`",
             ),
-            false => ("resumed", "the pool goes on"),
+            (false, _) => ("resumed", "the pool goes on"),
         };
         self.journal.add(News::of_pool(kind, message, now));
     }
@@ -281,7 +286,7 @@ impl Watch {
                     }
                     self.send_spares(&mut spares, &status);
                     diagnosis.look(&self.pool, &status, &self.journal, Instant::now());
-                    if comeback.look(&self.pool, &status, &self.journal, Instant::now()) {
+                    if comeback.look(&self.pool, &told, &self.journal, Instant::now()) {
                         self.device_returns.fetch_add(1, Ordering::Relaxed);
                     }
                     last = Some(status);

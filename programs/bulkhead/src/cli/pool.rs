@@ -7,7 +7,7 @@ use control::Failure;
 use control::operations::pool::{self, create::PoolCreate, events, layout, scrub};
 use control::request::{PoolRequest, Request};
 use head::args::MoveArgs;
-use pool_access::legs::Said;
+use pool_access::confirm::Said;
 use pool_server::inspect::InspectArgs;
 use units::PoolName;
 

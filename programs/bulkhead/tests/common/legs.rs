@@ -338,6 +338,13 @@ impl Pair {
         self.restart();
     }
 
+    /// Both heads say `to` in the place of `from`, and their leg-servers have read that.
+    pub fn reconfigure(&mut self, from: &str, to: &str) {
+        for head in [&mut self.a, &mut self.b] {
+            head.reconfigure(|text| text.replace(from, to));
+        }
+    }
+
     /// Nobody was ever told of the pool, or of those named.
     pub fn forget(&mut self, names: &[&str]) {
         for name in names {
@@ -496,16 +503,21 @@ impl Pair {
     }
 
     /// What the configurations say of the witness.
-    fn witness_entry(&self) -> String {
+    /// By which the heads know the witness.
+    pub fn witness_fingerprint(&self) -> String {
         let said = self
             .witness_command(&["identity"])
             .output()
             .expect("it runs");
         let identity = String::from_utf8(said.stdout).expect("text");
+        identity.trim().to_owned()
+    }
+
+    fn witness_entry(&self) -> String {
         format!(
             "[members.w]\nnumber = 3\nkind = \"witness\"\nmembers = [\"{}\"]\nfingerprint = \"{}\"\n",
             self.witness_address,
-            identity.trim()
+            self.witness_fingerprint()
         )
     }
 

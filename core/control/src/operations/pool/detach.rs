@@ -16,7 +16,7 @@ use crate::{Effect, Failure};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolDetach")]
 pub struct Detach {
-    /// Device of the pool.
+    /// Device of the pool, as `pool status` calls it.
     pub device: PathBuf,
 }
 
@@ -31,9 +31,16 @@ impl Operation for Detach {
     }
 }
 
+const EXAMPLES: &str = "Examples:
+  bulkhead pool detach tank /dev/disk/by-id/scsi-c
+  bulkhead pool detach tank right:/dev/disk/by-id/scsi-b
+
+The second one is of a pool that went on without the record of its legs: it takes a leg of another head out, by the name that the
+configuration of legs has for it.";
+
 /// Take a device off a mirror
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  bulkhead pool detach tank /dev/disk/by-id/scsi-c")]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
     device: DeviceArguments,

@@ -134,7 +134,7 @@ pub(super) fn joining_here(path: Option<&PathBuf>) -> Vec<PathBuf> {
 }
 
 /// Whether it is how `pool status` calls a leg: the name of a head, and a path there.
-fn is_leg(word: &str) -> bool {
+pub fn is_leg(word: &str) -> bool {
     let parts = word.split_once(":/");
     parts.is_some_and(|(head, _)| !head.is_empty() && !head.contains('/'))
 }
