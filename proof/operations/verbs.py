@@ -21,6 +21,7 @@ ELSEWHERE = {
     "completion": "changes nothing",
     "drill": "its lab is removed by the next: programs/bulkhead/tests/lab.rs",
     "filesystem key": "the same as `volume key`",
+    "filesystem mount": "killed and mounted again: programs/bulkhead/tests/mounted_files.rs",
     "filesystem show": "looks: programs/bulkhead/tests/file_systems.rs",
     "head": "each file of a head is replaced as a whole: services/api",
     "lab": "changes no pool, and `lab down` removes what was begun: programs/bulkhead/tests/lab.rs",

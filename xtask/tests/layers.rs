@@ -55,6 +55,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("iscsi", &["units", "block-device", "serving", "scsi"]),
     ("nbd", &["units", "block-device", "serving"]),
     ("nfs", &["block-device", "file-system", "serving"]),
+    ("fuse", &["file-system"]),
     ("control", &["protocols", "units"]),
     ("rendering", &["control", "protocols", "telling"]),
     ("certificates", &["units"]),
@@ -201,6 +202,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "legs-config",
             "members",
             "remote-leg",
+            "file-system",
+            "fuse",
             "operations",
             "rendering",
             "protocols",
@@ -440,6 +443,10 @@ const NAME_PROTOCOLS: &[(&str, &str)] = &[
         "disks of other heads are reached by NBD",
     ),
     ("services/pool-access/src/engines/zfs/remote.rs", "the same"),
+    (
+        "services/pool-access/src/mount/",
+        "what to mount by where a server has the pool",
+    ),
     (
         "services/operations/src/lib.rs",
         "its operations are performed",

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use control::Failure;
 use pool_access::common::Common;
-use pool_access::{engines, patience, pools, rescue, watch};
+use pool_access::{engines, mount, patience, pools, rescue, watch};
 use rendering::Printer;
 
 use crate::cli::{Cli, Command, Plan, Program};
@@ -61,6 +61,7 @@ fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
     let progress = &mut |text: &str| out.progress(text);
     let answer = match plan {
         Plan::Inspect(args) => return pool_server::inspect::run(&args, common, out),
+        Plan::Mount(args) => return mount::run(&args, common, out),
         Plan::Rescue(args) => return rescue::run(&args, common, out),
         Plan::Watch {
             pool,

@@ -81,6 +81,10 @@ const ELSEWHERE: [(&str, &str); 31] = [
     ("portal ", "needs a server: tests/portals.rs"),
     ("status tank --watch", "never ends"),
     ("volume rescue", "lasts until it is ended: tests/rescue.rs"),
+    (
+        "filesystem mount",
+        "lasts until it is unmounted: tests/mounted_files.rs",
+    ),
     ("man ", "tested with the grammar"),
 ];
 

@@ -20,6 +20,7 @@ mod leg_view;
 mod leg_words;
 pub mod legs;
 pub mod managed;
+pub mod mount;
 mod on_record;
 pub mod open;
 pub mod patience;

@@ -3,6 +3,7 @@
 use clap::Subcommand;
 use control::operations::{Verb, filesystem, snapshot};
 use control::{Failure, Request};
+use pool_access::mount::{self, MountArgs};
 
 use super::key::KeyCommand;
 use super::{Plan, ask};
@@ -14,6 +15,13 @@ pub enum FilesystemCommand {
     /// What is asked of a pool.
     #[command(flatten)]
     Request(filesystem::FilesystemCommand),
+    /// Mount a file system, or a snapshot, on this machine itself: to look into it and to repair it, without NFS
+    ///
+    /// The command opens the pool, which nobody may serve meanwhile, and stays until the file system is
+    /// unmounted. Then it exports the pool again. Rights are those of the file system, with its access
+    /// control lists. Programs with set-user-id and devices in it are not obeyed.
+    #[command(after_help = mount::EXAMPLES)]
+    Mount(MountArgs),
     /// Make a file system of a snapshot; the same as `snapshot clone`
     #[command(after_help = "Example:\n  bulkhead filesystem clone tank/home@monday tank/copy")]
     Clone(snapshot::clone::Arguments),
@@ -27,6 +35,7 @@ impl FilesystemCommand {
     pub fn plan(self) -> Result<Plan, Failure> {
         match self {
             Self::Request(command) => ask(command.request(), Request::Filesystem),
+            Self::Mount(args) => Ok(Plan::Mount(args)),
             Self::Clone(args) => {
                 let asked = snapshot::clone::Clone::from_arguments(args);
                 ask(asked, |clone| Request::Snapshot(clone.into()))

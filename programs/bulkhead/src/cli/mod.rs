@@ -37,6 +37,7 @@ use pool_access::common::Common;
 use pool_access::confirm::Said;
 use pool_access::engines;
 use pool_access::engines::bench_crypto::command::BenchCommand;
+use pool_access::mount::MountArgs;
 use pool_access::rescue::RescueArgs;
 use pool_server::args::ServeArgs;
 use pool_server::inspect::InspectArgs;
@@ -258,6 +259,8 @@ pub enum Plan {
     Move(MoveArgs),
     /// Begin, end or list rescues.
     Rescue(RescueArgs),
+    /// Mount a file system.
+    Mount(MountArgs),
 }
 
 impl Noun {

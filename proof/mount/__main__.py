@@ -1,0 +1,205 @@
+"""``python3 -m proof.mount``: see docs/guide/proof.md. The judges are built by cargo, outside of what we ship."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from proof import runtime
+from proof.process import Child, checked, run
+from proof.runtime import REPOSITORY, ProofError, at_exit
+from proof.servers.bulkhead import program, zdb_findings
+
+POOL = "proof"
+FILES = f"{POOL}/files"
+DISK_BYTES = 2 << 30
+
+JUDGES = {"pjdfstest": "0.2.2", "fsx": "0.3.1"}
+"""Crates, with the versions that were tried."""
+
+FOLDER = REPOSITORY / "target/judges"
+BUILD_SECONDS = 1800.0
+COMMAND_SECONDS = 60.0
+JUDGE_SECONDS = 1200.0
+MOUNT_SECONDS = 60.0
+ZDB_SECONDS = 300.0
+
+KNOWN: dict[str, str] = {}
+"""Tests of pjdfstest that fail, and why. A failure without a reason here fails the run, and so does one of these that passes."""
+
+WRONG = r"^\S+ +(?:FAILED|PASSED UNEXPECTEDLY)$(?:\n\t.*)*"
+"""How pjdfstest tells of a test, and below it why."""
+
+PJDFSTEST = """
+[features]
+rename_ctime = {{}}
+stat_st_birthtime = {{}}
+utime_now = {{}}
+utimensat = {{}}
+
+[dummy_auth]
+entries = [["nobody", "nogroup"], ["daemon", "daemon"], ["bin", "bin"]]
+
+[settings]
+naptime = 0.01
+expected_failures = [{known}]
+"""
+
+FSX = """
+flen = {length}
+
+[opsize]
+max = {most}
+
+[weights]
+close_open = 1
+invalidate = 1
+truncate = 5
+fsync = 0.5
+fdatasync = 0.5
+punch_hole = {holes}
+sendfile = 1
+posix_fadvise = 1
+copy_file_range = 1
+"""
+
+FSX_RUNS = ({"length": 256 << 10, "most": 64 << 10, "holes": 0}, {"length": 4 << 20, "most": 300_000, "holes": 5})
+"""A file with one block of ZFS or two, and one with many and with holes."""
+
+
+def _arguments(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="proof.mount", description="pjdfstest and fsx on a mounted file system of a pool.")
+    parser.add_argument("--operations", type=int, default=5000, help="operations of fsx, in each of its runs")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31), help="for fsx")
+    parser.add_argument("tests", nargs="*", help="of pjdfstest, by parts of their names; all if nothing is said")
+    return parser.parse_args(argv)
+
+
+def _judge(name: str) -> Path | None:
+    """Its program; says so if it cannot be had."""
+    built = FOLDER / "bin" / name
+    if not built.exists():
+        command = ["cargo", "install", "--locked", "-q", "--root", FOLDER, f"{name}@{JUDGES[name]}"]
+        outcome = run(command, BUILD_SECONDS, env={"CARGO_TARGET_DIR": str(FOLDER / "build")})
+        if not outcome.ok:
+            print(f"skipped: {name} is not here, and cargo does not build it: {outcome.output.strip()[-500:]}")
+            return None
+    return built
+
+
+class Mounted:
+    """A pool on files, and its file system that is mounted."""
+
+    def __init__(self, scratch: Path):
+        self._disks = scratch / "disks"
+        self.at = scratch / "mnt"
+        self._scratch = scratch
+        self._run = tempfile.TemporaryDirectory(prefix="bulkhead-run-")
+        at_exit(self._run.cleanup)
+        state = str(scratch / "state")
+        self._env = {"BULKHEAD_RUN_DIR": self._run.name, "BULKHEAD_STATE_DIR": state, "BULKHEAD_SEARCH": str(self._disks)}
+
+    def command(self, *words: str) -> str:
+        """Runs ``bulkhead WORDS`` to success."""
+        return checked([program(), *words], COMMAND_SECONDS, env=self._env)
+
+    def prepare(self) -> None:
+        """Makes the pool and the file system."""
+        for folder in (self._disks, self.at):
+            folder.mkdir()
+        # Others than root go through it.
+        self._scratch.chmod(0o755)
+        disks = [self._disks / name for name in ("a", "b")]
+        for disk in disks:
+            with disk.open("wb") as file:
+                file.truncate(DISK_BYTES)
+        self.command("pool", "create", POOL, "mirror", *map(str, disks))
+        self.command("filesystem", "create", FILES)
+
+    @contextmanager
+    def mounted(self) -> Iterator[None]:
+        """Mounts it until the block ends."""
+        child = Child("filesystem mount", [program(), "filesystem", "mount", FILES, self.at], self._scratch / "log", self._env)
+        forget = at_exit(lambda: run(["umount", "-l", self.at], COMMAND_SECONDS))
+
+        def is_mounted() -> bool:
+            child.require_alive()
+            return os.path.ismount(self.at)
+
+        runtime.wait_until("the file system is mounted", is_mounted, MOUNT_SECONDS)
+        yield
+        status = child.stop()
+        forget()
+        if status:
+            raise ProofError(f"the mount ended with {status}: {child.log_tail()}")
+
+    def faults(self) -> list[str]:
+        """What is wrong in the file system, and in the pool."""
+        said = self.command("filesystem", "check", FILES)
+        found = [] if "fit together" in said else [said.strip()]
+        disks = run(["zdb", "-e", "-p", self._disks, "-bcc", POOL], ZDB_SECONDS)
+        return [*found, *filter(None, [zdb_findings(disks)])]
+
+
+def _pjdfstest(judge: Path, mounted: Mounted, tests: list[str], scratch: Path) -> tuple[list[str], str]:
+    """What is wrong, and what was done."""
+    config = scratch / "pjdfstest.toml"
+    config.write_text(PJDFSTEST.format(known=", ".join(f'"{name}"' for name in KNOWN)))
+    outcome = run([judge, "-c", config, "-p", mounted.at, "-s", scratch, *tests], JUDGE_SECONDS, env={"RUST_BACKTRACE": "0"})
+    counts = re.search(r"^Summary: (.*)$", outcome.output, re.M)
+    if counts is None:
+        raise ProofError(f"pjdfstest ended without results:\n{outcome.output[-2000:]}")
+    for name, reason in KNOWN.items():
+        print(f"  known {name}: {reason}")
+    wrong = [case.strip() for case in re.findall(WRONG, outcome.output, re.M)]
+    if not outcome.ok and not wrong:
+        wrong.append(outcome.output.strip()[-2000:])
+    return wrong, counts[1]
+
+
+def _fsx(judge: Path, mounted: Mounted, arguments: argparse.Namespace, scratch: Path) -> list[str]:
+    """What is wrong."""
+    wrong = []
+    for number, shape in enumerate(FSX_RUNS):
+        config = scratch / "fsx.toml"
+        config.write_text(FSX.format(**shape))
+        command = [judge, "-N", str(arguments.operations), "-S", str(arguments.seed), "-P", scratch, "-f", config, mounted.at / f"fsx{number}"]
+        outcome = run(command, JUDGE_SECONDS)
+        if not outcome.ok:
+            wrong.append(f"fsx with {shape}: {outcome.output.strip()[-3000:]}")
+    return wrong
+
+
+def main(argv: list[str]) -> int:
+    """Runs the judges; the last line is the verdict."""
+    arguments = _arguments(argv)
+    if os.geteuid() != 0 or not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        print("skipped: mounts need root and /dev/fuse")
+        return 0
+    print(f"seed {arguments.seed}")
+    pjdfstest, fsx = _judge("pjdfstest"), _judge("fsx")
+    wrong: list[str] = []
+    done: list[str] = []
+    with runtime.scratch("mount", base=runtime.memory_base(2 * DISK_BYTES)) as scratch:
+        mounted = Mounted(scratch)
+        mounted.prepare()
+        with mounted.mounted():
+            if pjdfstest:
+                complaints, counts = _pjdfstest(pjdfstest, mounted, arguments.tests, scratch)
+                wrong += complaints
+                done.append(f"pjdfstest {counts}")
+            if fsx and not arguments.tests:
+                wrong += _fsx(fsx, mounted, arguments, scratch)
+                done.append(f"fsx {len(FSX_RUNS) * arguments.operations} operations")
+        wrong += mounted.faults()
+    return runtime.verdict(wrong, f"mount: {'; '.join(done) or 'no judge'}; {len(wrong)} wrong")
+
+
+if __name__ == "__main__":
+    runtime.command(main)

@@ -1,0 +1,127 @@
+//! What the kernel knows: each number with how often it was told, and held once meanwhile.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use file_system::{Done, FileError, FileSystem, Node};
+use fuser::INodeNo;
+
+struct Known {
+    node: Node,
+    /// How often the kernel was told of it, less what it has forgotten.
+    count: u64,
+}
+
+/// The numbers that the kernel may use.
+#[derive(Default)]
+pub(crate) struct Nodes(Mutex<HashMap<u64, Known>>);
+
+impl Nodes {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Known>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The node of a number. The root has one of its own.
+    pub fn find(&self, files: &dyn FileSystem, number: INodeNo) -> Done<Node> {
+        if number == INodeNo::ROOT {
+            return Ok(files.root());
+        }
+        let known = self.lock();
+        let known = known.get(&number.0).ok_or(FileError::Stale)?;
+        Ok(known.node)
+    }
+
+    /// The kernel is to be told of `node`.
+    pub fn remember(&self, files: &dyn FileSystem, node: Node) -> Done {
+        files.hold(node)?;
+        let is_new = match self.lock().entry(node.object) {
+            Entry::Occupied(known) => {
+                known.into_mut().count += 1;
+                false
+            }
+            Entry::Vacant(place) => {
+                place.insert(Known { node, count: 1 });
+                true
+            }
+        };
+        if !is_new {
+            files.release(node);
+        }
+        Ok(())
+    }
+
+    /// The kernel has forgotten a number `count` times.
+    pub fn forget(&self, files: &dyn FileSystem, number: INodeNo, count: u64) {
+        let forgotten = {
+            let mut all = self.lock();
+            let Some(known) = all.get_mut(&number.0) else {
+                return;
+            };
+            known.count = known.count.saturating_sub(count);
+            match known.count {
+                0 => all.remove(&number.0),
+                _ => None,
+            }
+        };
+        if let Some(forgotten) = forgotten {
+            files.release(forgotten.node);
+        }
+    }
+
+    /// The kernel has unmounted it, and forgotten everything without a word.
+    pub fn forget_all(&self, files: &dyn FileSystem) {
+        let all = std::mem::take(&mut *self.lock());
+        all.values().for_each(|known| files.release(known.node));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use file_system::memory::MemoryFileSystem;
+    use file_system::{Make, Removable, SetAttributes};
+
+    use super::*;
+    use crate::identity::ROOT;
+
+    #[test]
+    fn a_file_without_a_name_stays_until_the_kernel_forgets_it_as_often_as_it_was_told() {
+        let files: Arc<dyn FileSystem> = Arc::new(MemoryFileSystem::new(1 << 20));
+        let (files, root) = (&*files, files.root());
+        let nodes = Nodes::default();
+        let as_usual = SetAttributes::default();
+        let made = files.make(&ROOT, root, b"a", Make::File, &as_usual, None);
+        let node = made.expect("made").object.node;
+        let number = INodeNo(node.object);
+        assert_eq!(nodes.find(files, number), Err(FileError::Stale));
+        for _ in 0..3 {
+            nodes.remember(files, node).expect("there");
+        }
+        let removed = files.remove(&ROOT, root, b"a", Removable::Any, None);
+        removed.expect("removed");
+        nodes.forget(files, number, 2);
+        assert_eq!(nodes.find(files, number), Ok(node));
+        files.attributes(node).expect("held");
+        nodes.forget(files, number, 1);
+        assert_eq!(nodes.find(files, number), Err(FileError::Stale));
+        assert_eq!(files.attributes(node).err(), Some(FileError::Stale));
+        assert_eq!(nodes.remember(files, node), Err(FileError::Stale));
+    }
+
+    #[test]
+    fn nothing_is_held_after_the_end() {
+        let files: Arc<dyn FileSystem> = Arc::new(MemoryFileSystem::new(1 << 20));
+        let (files, root) = (&*files, files.root());
+        let nodes = Nodes::default();
+        let as_usual = SetAttributes::default();
+        let made = files.make(&ROOT, root, b"a", Make::File, &as_usual, None);
+        let node = made.expect("made").object.node;
+        nodes.remember(files, node).expect("there");
+        let removed = files.remove(&ROOT, root, b"a", Removable::Any, None);
+        removed.expect("removed");
+        nodes.forget_all(files);
+        assert_eq!(files.attributes(node).err(), Some(FileError::Stale));
+    }
+}

@@ -1,0 +1,100 @@
+//! The words of `bulkhead filesystem mount`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+use engine::dataset::DatasetRef;
+use units::{PoolName, SnapshotName, VolumeName};
+
+use crate::open::{Access, PreviousOwner};
+
+/// Examples of the help.
+pub const EXAMPLES: &str = "Examples:
+  bulkhead filesystem mount tank/home /mnt
+  bulkhead filesystem mount tank/home /mnt --read-only
+  bulkhead filesystem mount tank/home@monday /mnt
+
+Nobody may serve the pool meanwhile. `umount /mnt` or Ctrl-C ends it. Run it as root.";
+
+/// `filesystem mount`
+#[derive(Clone, Debug, Args)]
+pub struct MountArgs {
+    /// The file system, POOL for that of the pool itself, or a snapshot as POOL/NAME@SNAPSHOT
+    #[arg(value_name = "FILESYSTEM[@SNAPSHOT]")]
+    what: What,
+    /// Where: an empty directory
+    pub at: PathBuf,
+    /// Change nothing, not even that the pool was opened
+    #[arg(long)]
+    read_only: bool,
+    /// The machine that used the pool last is switched off, or will never touch it again
+    #[arg(long)]
+    previous_owner_is_stopped: bool,
+}
+
+impl MountArgs {
+    /// The pool that it is in.
+    pub fn pool(&self) -> PoolName {
+        match &self.what {
+            What::Pool(pool) => pool.clone(),
+            What::FileSystem(name) => name.pool(),
+            What::Snapshot(name) => name.volume().pool(),
+        }
+    }
+
+    /// What is mounted.
+    pub fn dataset(&self) -> DatasetRef<'_> {
+        match &self.what {
+            What::Pool(pool) => pool.into(),
+            What::FileSystem(name) => name.into(),
+            What::Snapshot(name) => name.into(),
+        }
+    }
+
+    /// What the pool is opened for: a snapshot is never changed.
+    pub fn access(&self) -> Access {
+        match self.read_only || matches!(self.what, What::Snapshot(_)) {
+            true => Access::Look,
+            false => Access::Change,
+        }
+    }
+
+    /// Whether it is asked not to change a file system that could be.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// What was said of the previous owner.
+    pub fn previous_owner(&self) -> PreviousOwner {
+        match self.previous_owner_is_stopped {
+            true => PreviousOwner::IsStopped,
+            false => PreviousOwner::Unknown,
+        }
+    }
+}
+
+/// What may be mounted.
+#[derive(Clone, Debug)]
+enum What {
+    /// `POOL`
+    Pool(PoolName),
+    /// `POOL/NAME`
+    FileSystem(VolumeName),
+    /// `POOL/NAME@SNAPSHOT`
+    Snapshot(SnapshotName),
+}
+
+impl FromStr for What {
+    type Err = units::NameError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.contains('@') {
+            text.parse().map(Self::Snapshot)
+        } else if text.contains('/') {
+            text.parse().map(Self::FileSystem)
+        } else {
+            text.parse().map(Self::Pool)
+        }
+    }
+}

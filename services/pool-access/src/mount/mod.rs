@@ -1,0 +1,211 @@
+//! `bulkhead filesystem mount`: opens a pool that nobody serves, and shows a file system of it to the kernel of this machine.
+//! Whoever kills this program leaves a mount that answers nothing, and a pool as after any crash: what was made durable is there.
+
+mod arguments;
+
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use control::{Failure, FailureKind};
+use engine::Pool;
+use engine::dataset::DatasetRef;
+use engine::pool::LabelState;
+use fuse::{Mount, MountError, MountErrorKind};
+use operations::{Context, DocumentCache, NoServer, dataset_failure};
+use rendering::Printer;
+use serde_json::json;
+use telling::signals::{self, Told};
+use units::PoolName;
+
+use crate::access::{Hold, hold};
+use crate::common::Common;
+use crate::open::{self, Access};
+use crate::{audit, engines, managed, places};
+
+pub use self::arguments::{EXAMPLES, MountArgs};
+
+/// Pause between two attempts to unmount what is in use.
+const UNMOUNT_PAUSE: Duration = Duration::from_millis(200);
+
+/// What happens to a mount.
+enum Event {
+    /// A signal came.
+    Told(Told),
+    /// The kernel asks nothing any more.
+    Ended(std::io::Result<()>),
+}
+
+impl From<Told> for Event {
+    fn from(told: Told) -> Self {
+        Self::Told(told)
+    }
+}
+
+/// Mounts, and stays until it is unmounted.
+pub fn run(args: &MountArgs, common: &Common, out: Printer) -> Result<(), Failure> {
+    let (sender, events) = channel();
+    let failed = Failure::of("wait for signals");
+    signals::block().map_err(&failed)?;
+    signals::forward(sender.clone()).map_err(&failed)?;
+    let pool = &args.pool();
+    fuse::check_place(&args.at).map_err(|error| mount_failure(&error))?;
+    let Hold::Own(_lock) = hold(common, pool)? else {
+        return Err(is_served(pool, args.dataset()));
+    };
+    let log = audit::path(common);
+    audit::noted(&log, "filesystem.mount", args.dataset().as_str(), || {
+        open_and_show(args, common, out, sender, &events)
+    })
+}
+
+fn open_and_show(
+    args: &MountArgs,
+    common: &Common,
+    out: Printer,
+    sender: Sender<Event>,
+    events: &Receiver<Event>,
+) -> Result<(), Failure> {
+    let (name, access) = (&args.pool(), args.access());
+    managed::refuse(common, name)?;
+    let candidate = places::candidate(common, name)?;
+    if args.is_read_only() && candidate.state != LabelState::Exported {
+        out.progress(
+            "the pool was not exported: what was made durable in its last seconds is in its intent log, and is not shown. \
+             A mount without --read-only shows it.",
+        );
+    }
+    let engine = engines::start(open::small_engine(common, name))?;
+    let pool = open::import(&*engine, common, name, &args.previous_owner(), access)?;
+    let shown = show(args, common, &*pool, out, sender, events);
+    let let_go = match access {
+        Access::Change => open::export(pool),
+        // Nothing was written, and its disks are let go of with this process.
+        Access::Look => Ok(()),
+    };
+    shown.and(let_go)
+}
+
+fn show(
+    args: &MountArgs,
+    common: &Common,
+    pool: &dyn Pool,
+    out: Printer,
+    sender: Sender<Event>,
+    events: &Receiver<Event>,
+) -> Result<(), Failure> {
+    let read_only = args.access() == Access::Look;
+    let context = Context {
+        pool,
+        hooks: &NoServer,
+        documents: &DocumentCache::with_seals(places::seals(common)),
+    };
+    if !read_only {
+        operations::rescue_clones::clean_up(&context, &BTreeSet::new());
+    }
+    operations::key::load_what_is_kept(&context);
+    let opened = pool.open_file_system(args.dataset(), read_only);
+    let opened = opened.map_err(dataset_failure)?;
+    let name = args.dataset().as_str();
+    let mounted = fuse::mount(name, &args.at, read_only);
+    let (mount, device) = mounted.map_err(|error| mount_failure(&error))?;
+    let serving = serve(opened.files(), device, sender);
+    let ended = serving.and_then(|()| {
+        tell(&mount, name, read_only, out)?;
+        wait(&mount, name, out, events)
+    });
+    if ended.is_err() {
+        let _ = mount.unmount_by_force();
+    }
+    opened.close();
+    ended
+}
+
+fn serve(
+    files: Arc<dyn file_system::FileSystem>,
+    device: OwnedFd,
+    events: Sender<Event>,
+) -> Result<(), Failure> {
+    let serving = std::thread::Builder::new().name("mount".into());
+    let started = serving.spawn(move || {
+        // Nobody listens any more if the mount was ended for an error.
+        let _ = events.send(Event::Ended(fuse::serve(files, device)));
+    });
+    started.map(drop).map_err(Failure::of("start a thread"))
+}
+
+fn tell(mount: &Mount, name: &str, read_only: bool, out: Printer) -> Result<(), Failure> {
+    let at = mount.at().display().to_string();
+    let document = json!({"filesystem": name, "at": at, "read_only": read_only});
+    out.either(&document, || {
+        let how = if read_only { ", for reading" } else { "" };
+        format!("{name} is mounted at {at}{how}. Ctrl-C or `umount {at}` ends it.\n")
+    })
+}
+
+/// Waits until it is unmounted, by others or because this process is told to stop. The second time it ends whoever uses it.
+fn wait(mount: &Mount, name: &str, out: Printer, events: &Receiver<Event>) -> Result<(), Failure> {
+    let failed = Failure::of(format!("unmount {}", mount.at().display()));
+    let mut stops = 0;
+    loop {
+        let event = match stops {
+            0 => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            _ => events.recv_timeout(UNMOUNT_PAUSE),
+        };
+        match event {
+            Ok(Event::Ended(ended)) => {
+                return ended.map_err(Failure::of(format!("answer for {name}")));
+            }
+            Ok(Event::Told(Told::Reload)) => continue,
+            Ok(Event::Told(Told::Stop(_))) => stops += 1,
+            Err(RecvTimeoutError::Timeout) => {}
+            // Whoever sends signals has gone: as if told to stop.
+            Err(RecvTimeoutError::Disconnected) => stops += 1,
+        }
+        if stops > 1 {
+            mount.unmount_by_force().map_err(&failed)?;
+        } else if !mount.unmount().map_err(&failed)? && matches!(event, Ok(Event::Told(_))) {
+            let at = mount.at().display();
+            out.progress(&format!(
+                "{at} is in use: it is unmounted when files and directories in it are closed. Another Ctrl-C does not wait."
+            ));
+        }
+    }
+}
+
+/// A server has the pool.
+fn is_served(pool: &PoolName, what: DatasetRef<'_>) -> Failure {
+    let message = format!("pool {pool} is served here: its server has its file systems");
+    let name = what.as_str().split('@').next().unwrap_or_default();
+    Failure::new(FailureKind::Busy, message).advise(format!(
+        "mount it by NFS: share it (`bulkhead filesystem set {name} sharenfs=rw=127.0.0.1`), then `mount -t nfs -o vers=4.2 ADDRESS:/{name} DIRECTORY`"
+    ))
+}
+
+fn mount_failure(error: &MountError) -> Failure {
+    let at = error.at.display();
+    let (kind, advice) = match &error.kind {
+        MountErrorKind::NoDevice => (
+            FailureKind::Unavailable,
+            "`modprobe fuse` loads it; a container has to be given the device (`--device /dev/fuse --cap-add SYS_ADMIN`)".to_owned(),
+        ),
+        MountErrorKind::NotFound => (FailureKind::NotFound, format!("make it: `mkdir -p {at}`")),
+        MountErrorKind::NotDirectory | MountErrorKind::NotEmpty => (
+            FailureKind::Usage,
+            "name an empty directory".to_owned(),
+        ),
+        MountErrorKind::InUse => (
+            FailureKind::Busy,
+            format!("`findmnt {at}` shows what it is; `umount {at}` ends it"),
+        ),
+        MountErrorKind::Abandoned => (FailureKind::Busy, format!("`umount {at}` ends it")),
+        MountErrorKind::Denied => (
+            FailureKind::Denied,
+            "run it as root; a container needs the right to mount (`--cap-add SYS_ADMIN`)".to_owned(),
+        ),
+        MountErrorKind::System(_) => return Failure::from_chain(FailureKind::Failed, error),
+    };
+    Failure::new(kind, error.to_string()).advise(advice)
+}
