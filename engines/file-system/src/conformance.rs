@@ -33,6 +33,11 @@ pub const ALL: &[(&str, Test)] = &[
     ("rights are those of owner, group and others", rights),
     ("the sticky bit keeps names", sticky),
     (
+        "a directory moves only for whoever may change it",
+        moved_directories,
+    ),
+    ("set-user-id goes with new contents", set_ids),
+    (
         "extended attributes are kept with their object",
         extended_attributes,
     ),
@@ -494,6 +499,15 @@ fn rights(files: &dyn FileSystem) {
     };
     let given = files.set_attributes(&owner, node, &given, &guard);
     assert_eq!(error(given), Some(FileError::NotPermitted));
+    let touched = |time: SetTime| SetAttributes {
+        modified: Some(time),
+        ..SetAttributes::default()
+    };
+    let now = files.set_attributes(&other, node, &touched(SetTime::Now), &guard);
+    assert_eq!(error(now), Some(FileError::Access));
+    let then = touched(SetTime::To(Time::default()));
+    let then = files.set_attributes(&other, node, &then, &guard);
+    assert_eq!(error(then), Some(FileError::NotPermitted));
     let none = SetAttributes::default();
     let inside = files.make(&other, directory, b"x", Make::File, &none, None);
     assert_eq!(error(inside), Some(FileError::Access));
@@ -506,6 +520,46 @@ fn rights(files: &dyn FileSystem) {
     assert_eq!(error(found), Some(FileError::Access));
     let read = files.read_directory(&other, directory, 0, &mut |_| true);
     assert_eq!(read, Err(FileError::Access));
+}
+
+/// A directory that moves elsewhere has another `..`, which takes the right to change it.
+fn moved_directories(files: &dyn FileSystem) {
+    let root = files.root();
+    let open = |name: &[u8]| {
+        let made = files.make(&ROOT, root, name, Make::Directory, &with_mode(0o777), None);
+        made.expect("root may").object.node
+    };
+    let (from, to) = (open(b"from"), open(b"to"));
+    let moving = make(files, from, b"moving", Make::Directory);
+    let other = user(11);
+    let moved = files.rename(&other, (from, b"moving"), (to, b"moving"), None);
+    assert_eq!(error(moved), Some(FileError::Access));
+    files
+        .rename(&other, (from, b"moving"), (from, b"renamed"), None)
+        .expect("its parent stays");
+    files
+        .set_attributes(&ROOT, moving, &with_mode(0o777), &Guard::default())
+        .expect("root may");
+    files
+        .rename(&other, (from, b"renamed"), (to, b"moving"), None)
+        .expect("everybody may change it");
+}
+
+/// What somebody else has written is not run as whom the owner allowed.
+fn set_ids(files: &dyn FileSystem) {
+    let node = file(files, b"program");
+    let guard = Guard::default();
+    let mode = || files.attributes(node).expect("it is there").mode;
+    let allow = |mode| {
+        let allowed = files.set_attributes(&ROOT, node, &with_mode(mode), &guard);
+        allowed.expect("root may");
+    };
+    allow(0o6755);
+    files.write(node, 0, b"other").expect("written");
+    assert_eq!(mode(), 0o755);
+    allow(0o6745);
+    set_size(files, node, 1);
+    assert_eq!(mode(), 0o2745, "nobody runs it as the group");
 }
 
 fn sticky(files: &dyn FileSystem) {

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use crate::rights::{
-    check_directory, check_name as check_any_name, check_set, check_sticky, mode_after, permitted,
+    check_directory, check_moved, check_name as check_any_name, check_set, check_sticky,
+    mode_after, permitted, without_set_id,
 };
 use crate::{
     Attributes, COOKIE_LAST, Changed, Content, Done, Entry, FileError, FileSystem, FileSystemId,
@@ -327,6 +328,7 @@ impl State {
         }
         object.attributes.space += added;
         object.attributes.size = object.attributes.size.max(end);
+        object.attributes.mode = without_set_id(object.attributes.mode);
         object.touch(true);
         self.bytes_used += added;
         Ok(())
@@ -692,6 +694,10 @@ impl FileSystem for MemoryFileSystem {
         let target = state.searched(who, to.0, true)?.object(to.1);
         let moving = found.ok_or(FileError::NotFound)?;
         state.check_removal(who, from.0, moving)?;
+        if from.0 != to.0 {
+            let object = state.nodes.get(&moving).ok_or(FileError::Stale)?;
+            check_moved(&object.attributes, who)?;
+        }
         let replaced = if target == Some(moving) {
             None
         } else {

@@ -41,24 +41,39 @@ pub fn check_set(attributes: &Attributes, who: &Identity, changes: &SetAttribute
         .is_some_and(|gid| gid != attributes.gid && !who.is_in(gid));
     let only_now = |time: Option<SetTime>| time.is_none_or(|time| time == SetTime::Now);
     let times = changes.accessed.or(changes.modified);
-    let harmless_times = only_now(changes.accessed) && only_now(changes.modified) && may.write;
+    let is_foreign_time = times.is_some() && !is_owner;
+    let is_now = only_now(changes.accessed) && only_now(changes.modified);
     if (changes.mode.or(changes.uid).or(changes.gid).is_some() && !is_owner)
         || ((gives_away || foreign_group) && who.uid != 0)
-        || (times.is_some() && !is_owner && !harmless_times)
+        || (is_foreign_time && !is_now)
     {
         return Err(FileError::NotPermitted);
     }
-    if changes.size.is_some() && !may.write && !is_owner {
+    if (is_foreign_time || (changes.size.is_some() && !is_owner)) && !may.write {
         return Err(FileError::Access);
     }
     Ok(())
 }
 
-/// The mode after a change by `who`: set-user-id and set-group-id go with the owner, and set-group-id where `who`
+/// The mode of a file whose contents change: what it was allowed to run as is not for other contents.
+pub const fn without_set_id(mode: u32) -> u32 {
+    const SET_USER_ID: u32 = 0o4000;
+    const SET_GROUP_ID: u32 = 0o2000;
+    const GROUP_EXECUTES: u32 = 0o010;
+    match mode & GROUP_EXECUTES {
+        0 => mode & !SET_USER_ID,
+        _ => mode & !(SET_USER_ID | SET_GROUP_ID),
+    }
+}
+
+/// The mode after a change by `who`: set-user-id and set-group-id go with the owner and with the size, and set-group-id where `who`
 /// is not in the group.
 pub fn mode_after(attributes: &Attributes, who: &Identity, changes: &SetAttributes) -> u32 {
     let mut mode = changes.mode.unwrap_or(attributes.mode);
     let gid = changes.gid.unwrap_or(attributes.gid);
+    if changes.size.is_some() && changes.mode.is_none() {
+        mode = without_set_id(mode);
+    }
     if who.uid == 0 || attributes.kind == Kind::Directory {
         return mode;
     }
@@ -90,6 +105,14 @@ pub fn check_sticky(directory: &Attributes, object: &Attributes, who: &Identity)
         return Err(FileError::NotPermitted);
     }
     Ok(())
+}
+
+/// Whether an object may get another directory: of a directory that changes where `..` leads.
+pub fn check_moved(object: &Attributes, who: &Identity) -> Done {
+    match object.kind == Kind::Directory && !permitted(object, who).write {
+        true => Err(FileError::Access),
+        false => Ok(()),
+    }
 }
 
 /// Whether the bytes can be a name at all.

@@ -1,7 +1,7 @@
 //! Changes: new objects, more names, attributes, contents.
 
 use file_system::acl::{ENTRIES_MAX, Entry};
-use file_system::rights::{check_set, mode_after};
+use file_system::rights::{check_set, mode_after, without_set_id};
 use file_system::{
     Changed, Done, FileError, Guard, Identity, Kind, Made, Make, Node, Object, Receipt,
     SetAttributes, SetTime, Time,
@@ -19,9 +19,7 @@ use crate::quotas::Payers;
 use crate::receipts::Noted;
 use crate::records::{Bytes, Creation, Record, Setting, append_receipt, set};
 
-const SET_USER_ID: u64 = 0o4000;
 const SET_GROUP_ID: u64 = 0o2000;
-const GROUP_EXECUTES: u64 = 0o010;
 /// Bytes of where a link leads (`PATH_MAX` of Linux, less its NUL).
 const LINK_BYTES_MAX: usize = 4095;
 
@@ -471,7 +469,7 @@ impl<O: Objects> Zpl<O> {
             size: stored.size.max(range.0 + range.1),
             mtime: time,
             ctime: time,
-            mode: without_set_id(stored.mode),
+            mode: u64::from(without_set_id(stored.mode as u32)),
             has: Has::SIZE.with(Has::MTIME).with(Has::CTIME),
             ..Stored::default()
         };
@@ -547,15 +545,6 @@ impl<O: Objects> Zpl<O> {
         ]);
         self.objects.change(&steps, true).map_err(failure)?;
         Ok(())
-    }
-}
-
-/// Whoever writes to a file must not get its rights by that.
-fn without_set_id(mode: u64) -> u64 {
-    let mode = mode & !SET_USER_ID;
-    match mode & GROUP_EXECUTES {
-        0 => mode,
-        _ => mode & !SET_GROUP_ID,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Names that go: removal and renaming, and what happens to objects without a name.
 
-use file_system::rights::check_sticky;
+use file_system::rights::{check_moved, check_sticky};
 use file_system::{Changed, Done, FileError, Identity, Kind, Node, Receipt, Removable, Renamed};
 
 use crate::changes::{LARGE_BYTES, changed, logged, logged_with, with_entries};
@@ -240,6 +240,9 @@ impl<O: Objects> Zpl<O> {
             let same = |stored| changed(stored, &Stored::default());
             let (from, to) = (same(&parents.0)?, same(&parents.1)?);
             return Ok((Renamed { from, to }, None));
+        }
+        if from.0 != to.0 {
+            check_moved(&self.judged(moving, &mover.stored, who)?, who)?;
         }
         if mover.is_directory && self.is_within(to.0.object, moving)? {
             return Err(FileError::Invalid);
