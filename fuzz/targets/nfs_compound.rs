@@ -55,6 +55,7 @@ fn call(service: &Service, compound: &[u8]) -> Vec<u8> {
         transaction: 0,
         connection: 1,
         from: Source::LOCAL,
+        here: Source::LOCAL.address,
         now_ms: 0,
     };
     let mut out = Writer::new();

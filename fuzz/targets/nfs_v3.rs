@@ -30,6 +30,7 @@ fuzz_target!(|input: &[u8]| {
         transaction,
         connection: 1,
         from: Source::LOCAL,
+        here: Source::LOCAL.address,
         now_ms: 0,
     };
     let mut path = Writer::new();

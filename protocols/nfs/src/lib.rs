@@ -2,13 +2,17 @@
 //!
 //! [`xdr`], [`rpc`], [`v3`] and [`v4`] are bytes in, bytes out: no sockets, no clock. [`server`] puts them on sockets.
 //!
-//! The references are RFC 4506 (XDR), RFC 5531 (RPC), RFC 1813, RFC 7530, RFC 8881 and RFC 7862 (NFS).
+//! The references are RFC 4506 (XDR), RFC 5531 (RPC), RFC 1813, RFC 7530, RFC 8881 and RFC 7862 (NFS),
+//! RFC 1833 (rpcbind), and XNFS of the Open Group (NLM, NSM).
 
 #![forbid(unsafe_code)]
 
 pub mod exports;
+pub mod hosts;
 mod listing;
+pub mod locks;
 mod objects;
+mod programs;
 pub mod rpc;
 pub mod server;
 pub mod sharenfs;

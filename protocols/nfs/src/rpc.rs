@@ -232,6 +232,30 @@ pub fn write_accepted(writer: &mut Writer, transaction: u32, how: Accepted) {
     }
 }
 
+/// The header of a call by nobody, of a program's number, version and procedure.
+pub fn write_call(
+    writer: &mut Writer,
+    transaction: u32,
+    (program, version, procedure): (u32, u32, u32),
+) {
+    for word in [transaction, CALL, RPC_VERSION, program, version, procedure] {
+        writer.u32(word);
+    }
+    // The credential and the verifier.
+    for word in [AUTH_NONE, 0, AUTH_NONE, 0] {
+        writer.u32(word);
+    }
+}
+
+/// The results in a reply of which the transaction was read; nothing if the call was not executed.
+pub fn read_results<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
+    let is_accepted = reader.u32().ok()? == REPLY && reader.u32().ok()? == ACCEPTED;
+    let _flavor = reader.u32().ok()?;
+    reader.opaque(AUTHENTICATION_BYTES_MAX).ok()?;
+    let is_success = reader.u32().ok()? == 0;
+    (is_accepted && is_success).then(|| reader.rest())
+}
+
 /// The mark of a record of `length` bytes in one fragment.
 ///
 /// # Panics

@@ -2,6 +2,9 @@
 //! wait behind go to workers, so that one commit serves many.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -11,24 +14,21 @@ use file_system::FileSystemId;
 use serving::{
     Answer, Budget, Connection, ConnectionLimits, Connections, Directive, EarlySockets, Link,
     ListenAddress, ListenError, Listener, OpenSocket, OutboundLimits, Payload, Peer, Reservation,
-    Turn, Workers,
+    Turn, Workers, bind_udp,
 };
 
 use crate::exports::{ExportError, Exports, Shared as SharedFiles, Source};
+use crate::locks::sockets::{self, Calling, Task};
+use crate::locks::{self, portmap};
+use crate::programs::{self, Door, accepts, takes_long};
 use crate::rpc::{self, Accepted, BadRecord, Call, Found, NoCall};
 use crate::v3;
 use crate::v4::{
-    self, Caller, ClientRecord, Holders, MESSAGE_BYTES_MAX, NoRecord, Presentation, Service,
+    Caller, ClientRecord, MESSAGE_BYTES_MAX, NoRecord, Presentation, Remembered, Service,
     Unanswered, Used,
 };
 use crate::xdr::{Reader, Writer};
 
-/// The program number of NFS.
-const PROGRAM: u32 = 100_003;
-/// The version with compounds.
-const VERSION: u32 = 4;
-const NULL: u32 = 0;
-const COMPOUND: u32 = 1;
 /// Bytes of a record besides the arguments that are agreed on in a session: header and credential.
 const CALL_HEADER_BYTES: usize = 1024;
 /// Bytes of a record.
@@ -64,6 +64,38 @@ pub struct ServerLimits {
     pub payload_bytes_max: u64,
     /// Threads for calls that wait.
     pub workers_max: usize,
+    /// Where clients of NFS 3 and the server find each other.
+    pub ports: LockPorts,
+}
+
+/// Where clients of NFS 3 and the server find each other.
+#[derive(Clone, Copy, Debug)]
+pub struct LockPorts {
+    /// Addresses with this port of NFS answer where programs are, and have locks for NFS 3.
+    pub nfs: Option<u16>,
+    /// The port where they answer.
+    pub own: u16,
+    /// The port where hosts do.
+    pub theirs: u16,
+}
+
+impl Default for LockPorts {
+    fn default() -> Self {
+        Self {
+            nfs: None,
+            own: portmap::PORT,
+            theirs: portmap::PORT,
+        }
+    }
+}
+
+/// An address where clients of NFS 3 do not find out where programs are.
+#[derive(Debug)]
+pub struct NoPorts {
+    /// It.
+    pub address: SocketAddr,
+    /// What the system says.
+    pub cause: io::Error,
 }
 
 impl Default for ServerLimits {
@@ -73,6 +105,7 @@ impl Default for ServerLimits {
             outbound: OutboundLimits::default(),
             payload_bytes_max: 512 << 20,
             workers_max: 32,
+            ports: LockPorts::default(),
         }
     }
 }
@@ -139,7 +172,7 @@ enum End {
     #[error(transparent)]
     BadRecord(#[from] BadRecord),
     #[error("the connection broke")]
-    Io(#[from] std::io::Error),
+    Io(#[from] io::Error),
 }
 
 struct Shared {
@@ -154,6 +187,8 @@ struct Shared {
     started: Instant,
     connections: Arc<Connections>,
     stopping: AtomicBool,
+    /// Somebody has mounted something by version 3.
+    has_v3: AtomicBool,
     /// Connections of clients that have called.
     live: Mutex<HashMap<u64, Live>>,
     /// Where clients may come in.
@@ -171,12 +206,26 @@ pub struct NfsServer {
     shared: Arc<Shared>,
     listeners: Mutex<BTreeMap<ListenAddress, Listener>>,
     early: Arc<EarlySockets>,
+    /// Where it answers which programs there are, by the address of NFS.
+    doors: Mutex<BTreeMap<SocketAddr, Result<PortDoor, io::Error>>>,
+    calls: Mutex<Option<Task>>,
+}
+
+/// Answers where programs are.
+struct PortDoor {
+    stream: Listener,
+    _datagrams: Task,
 }
 
 impl NfsServer {
     /// A server that serves nothing yet, after which nobody knows who had something open, and which follows none.
     pub fn new(presentation: Presentation, limits: ServerLimits) -> Self {
-        Self::after(presentation, limits, Holders::default(), Arc::new(NoRecord))
+        Self::after(
+            presentation,
+            limits,
+            Remembered::default(),
+            Arc::new(NoRecord),
+        )
     }
 
     /// A server that serves nothing yet, after one whose clients may take back what they had; who has something open at it is kept in
@@ -184,7 +233,7 @@ impl NfsServer {
     pub fn after(
         presentation: Presentation,
         limits: ServerLimits,
-        earlier: Holders,
+        earlier: Remembered,
         record: Arc<dyn ClientRecord>,
     ) -> Self {
         let shared = Shared {
@@ -197,6 +246,7 @@ impl NfsServer {
             started: Instant::now(),
             connections: Connections::new(limits.connections),
             stopping: AtomicBool::new(false),
+            has_v3: AtomicBool::new(false),
             live: Mutex::default(),
             listening: Mutex::default(),
         };
@@ -204,6 +254,8 @@ impl NfsServer {
             shared: Arc::new(shared),
             listeners: Mutex::default(),
             early: Arc::default(),
+            doors: Mutex::default(),
+            calls: Mutex::default(),
         }
     }
 
@@ -238,12 +290,104 @@ impl NfsServer {
             let listener = self.listen(address.clone(), socket)?;
             listeners.insert(address, listener);
         }
+        self.open_doors(&listeners);
+        if !listeners.is_empty() {
+            self.start_calls();
+        }
         Ok(())
+    }
+
+    /// Answers at each address of NFS where the programs are.
+    fn open_doors(&self, listeners: &BTreeMap<ListenAddress, Listener>) {
+        let ports = self.shared.limits.ports;
+        let addresses = listeners.iter().filter_map(|(wished, listener)| {
+            let has_locks = wished
+                .tcp()
+                .is_some_and(|wished| ports.nfs == Some(wished.port()));
+            listener.address().tcp().filter(|_| has_locks)
+        });
+        let addresses: BTreeSet<SocketAddr> = addresses.collect();
+        let mut doors = self.doors.lock().expect("no holder panics");
+        doors.retain(|address, door| addresses.contains(address) && door.is_ok());
+        for address in addresses {
+            doors
+                .entry(address)
+                .or_insert_with(|| self.open_door(address));
+        }
+    }
+
+    fn open_door(&self, nfs: SocketAddr) -> io::Result<PortDoor> {
+        let here = nfs.ip().to_canonical();
+        let own = self.shared.limits.ports.own;
+        let place = ListenAddress::Tcp(SocketAddr::new(nfs.ip(), own));
+        let failed = |error: ListenError| error.cause;
+        let socket = OpenSocket::open(&place, &self.early).map_err(failed)?;
+        let bound = socket.address().tcp().unwrap_or(nfs);
+        let ports = portmap::Ports {
+            here,
+            nfs: nfs.port(),
+            own: bound.port(),
+        };
+        let datagrams = bind_udp(bound)?;
+        let shared = Arc::clone(&self.shared);
+        let answer = move |from, bytes: &[u8]| shared.answer_datagram(from, bytes, ports);
+        let datagrams = sockets::answer(datagrams, answer)?;
+        let shared = Arc::clone(&self.shared);
+        let door = Door::Ports(ports, portmap::Transport::Tcp);
+        let serve = Arc::new(move |connection| Shared::serve(&shared, &connection, &place, door));
+        let connections = Arc::clone(&self.shared.connections);
+        let stream = Listener::start("nfs-ports", socket, connections, serve).map_err(failed)?;
+        Ok(PortDoor {
+            stream,
+            _datagrams: datagrams,
+        })
+    }
+
+    /// Calls hosts from now on, and tells those that had locks that the server has started.
+    fn start_calls(&self) {
+        let mut calls = self.calls.lock().expect("no holder panics");
+        if calls.is_some() {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let first = RandomState::new().hash_one(0) as u32;
+        match sockets::call(shared, self.shared.limits.ports.theirs, first) {
+            Ok(task) => {
+                *calls = Some(task);
+                self.shared.service.announce();
+            }
+            Err(error) => tracing::error!(%error, "start the thread that calls hosts of NFS 3"),
+        }
+    }
+
+    /// Where clients of NFS 3 find no locks, if there are such clients.
+    pub fn without_ports(&self) -> Vec<NoPorts> {
+        if !self.shared.has_v3.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let doors = self.doors.lock().expect("no holder panics");
+        let failed = doors.iter().filter_map(|(address, door)| {
+            let cause = door.as_ref().err()?;
+            Some(NoPorts {
+                address: SocketAddr::new(address.ip(), self.shared.limits.ports.own),
+                cause: cause.kind().into(),
+            })
+        });
+        failed.collect()
+    }
+
+    /// Where it answers which programs there are.
+    pub fn port_doors(&self) -> Vec<SocketAddr> {
+        let doors = self.doors.lock().expect("no holder panics");
+        let open = doors.values().flatten();
+        open.filter_map(|door| door.stream.address().tcp())
+            .collect()
     }
 
     fn listen(&self, wished: ListenAddress, socket: OpenSocket) -> Result<Listener, ListenError> {
         let shared = Arc::clone(&self.shared);
-        let serve = Arc::new(move |connection| Shared::serve(&shared, &connection, &wished));
+        let door = Door::Files;
+        let serve = Arc::new(move |connection| Shared::serve(&shared, &connection, &wished, door));
         let connections = Arc::clone(&self.shared.connections);
         Listener::start("nfs", socket, connections, serve)
     }
@@ -282,6 +426,10 @@ impl NfsServer {
     /// Ends the service: clients get the answers to what they asked. Whether all had ended at `deadline`; the others are dropped.
     pub fn drain(&self, deadline: Instant) -> bool {
         self.end(Directive::Drain);
+        let calls = self.calls.lock().expect("no holder panics").take();
+        if let Some(calls) = calls {
+            calls.end(deadline);
+        }
         let have_ended = self.shared.connections.wait_until_empty(deadline);
         self.shared.connections.direct_all(Directive::Drop);
         have_ended
@@ -290,12 +438,14 @@ impl NfsServer {
     /// Ends the service at once, without a word to the clients: for a pool that may be somebody else's by now.
     pub fn drop_all(&self) {
         self.end(Directive::Drop);
+        drop(self.calls.lock().expect("no holder panics").take());
     }
 
     fn end(&self, directive: Directive) {
         self.shared.stopping.store(true, Ordering::Release);
         self.shared.connections.direct_all(directive);
         self.listeners.lock().expect("no holder panics").clear();
+        self.doors.lock().expect("no holder panics").clear();
     }
 
     /// Lets go of all file systems, which nobody may use any more: after [`drain`](Self::drain) or [`drop_all`](Self::drop_all).
@@ -330,14 +480,22 @@ impl Shared {
         }
     }
 
-    fn serve(shared: &Arc<Self>, connection: &Arc<Connection>, listener: &ListenAddress) {
+    fn serve(
+        shared: &Arc<Self>,
+        connection: &Arc<Connection>,
+        listener: &ListenAddress,
+        door: Door,
+    ) {
         let peer = connection.peer;
-        let from = match peer {
-            Peer::Tcp { remote, .. } => Source {
-                address: remote.ip().to_canonical(),
-                port: remote.port(),
-            },
-            Peer::Unix { .. } => Source::LOCAL,
+        let (from, here) = match peer {
+            Peer::Tcp { remote, local } => {
+                let from = Source {
+                    address: remote.ip().to_canonical(),
+                    port: remote.port(),
+                };
+                (from.behind(door), local.ip().to_canonical())
+            }
+            Peer::Unix { .. } => (Source::LOCAL, Source::LOCAL.address),
         };
         let transport = Arc::clone(&connection.stream);
         let waker = Arc::clone(&connection.waker);
@@ -347,6 +505,8 @@ impl Shared {
                 connection,
                 listener,
                 from,
+                here,
+                door,
                 link: Link::growing(
                     transport,
                     waker,
@@ -376,13 +536,19 @@ impl Shared {
     }
 
     /// The answer to a call, or why there is none.
-    fn answer(&self, call: &Call, arguments: &[u8], caller: &Caller<'_>) -> Result<Answered, End> {
+    fn answer(
+        &self,
+        call: &Call,
+        arguments: &[u8],
+        caller: &Caller<'_>,
+        door: Door,
+    ) -> Result<Answered, End> {
         let mut out = Writer::with_capacity(ANSWER_BYTES);
         let mut export = None;
-        match accepts(call) {
+        match accepts(call, door) {
             Accepted::Success => {
                 rpc::write_accepted(&mut out, call.transaction, Accepted::Success);
-                match self.execute(call, arguments, caller, &mut out) {
+                match self.execute(call, arguments, caller, door, &mut out) {
                     Ok(used) => export = used.export,
                     Err(Unanswered::Malformed) => {
                         out.truncate(0);
@@ -406,15 +572,55 @@ impl Shared {
         call: &Call,
         arguments: &[u8],
         caller: &Caller<'_>,
+        door: Door,
         out: &mut Writer,
     ) -> Result<Used, Unanswered> {
         let (number, service) = (call.procedure, &self.service);
+        if let (portmap::PROGRAM, Door::Ports(ports, _)) = (call.program, door) {
+            portmap::execute(&ports, call.version, number, arguments, out)?;
+            return Ok(Used::default());
+        }
         match (call.program, call.version) {
-            (v3::MOUNT_PROGRAM, _) => v3::mount(service, number, arguments, caller, out),
+            (v3::MOUNT_PROGRAM, _) => {
+                self.has_v3.store(true, Ordering::Relaxed);
+                v3::mount(service, number, arguments, caller, out)
+            }
+            (locks::PROGRAM, _) => locks::execute(service, number, arguments, caller, out),
+            (locks::STATUS_PROGRAM, _) => locks::monitor(service, number, arguments, caller),
             (_, v3::VERSION) => v3::execute(service, &self.v3, number, arguments, caller, out),
-            _ if number == NULL => Ok(Used::default()),
+            _ if number == programs::NULL => Ok(Used::default()),
             _ => service.compound(arguments, caller, out),
         }
+    }
+
+    /// The answer to what came without a connection, if it is a call by somebody who may use something. Who he is, nobody knows for sure.
+    fn answer_datagram(
+        &self,
+        from: SocketAddr,
+        record: &[u8],
+        ports: portmap::Ports,
+    ) -> Option<Vec<u8>> {
+        let door = Door::Ports(ports, portmap::Transport::Udp);
+        let from = Source {
+            address: from.ip().to_canonical(),
+            port: from.port(),
+        };
+        let from = from.behind(door);
+        if self.stopping.load(Ordering::Acquire) || !self.service.exports().admits(&from) {
+            return None;
+        }
+        let mut reader = Reader::new(record);
+        let call = rpc::read_call(&mut reader).ok()?;
+        let caller = Caller {
+            credential: &call.credential,
+            transaction: call.transaction,
+            connection: 0,
+            from,
+            here: ports.here,
+            now_ms: self.now_ms(),
+        };
+        let answered = self.answer(&call, reader.rest(), &caller, door).ok()?;
+        Some(answered.bytes)
     }
 
     fn now_ms(&self) -> u64 {
@@ -423,38 +629,23 @@ impl Shared {
     }
 }
 
-/// Whether there is such a procedure.
-const fn accepts(call: &Call) -> Accepted {
-    let is_known = match (call.program, call.version) {
-        (PROGRAM, VERSION) => call.procedure <= COMPOUND,
-        (PROGRAM, v3::VERSION) => v3::is_procedure(call.procedure),
-        (v3::MOUNT_PROGRAM, v3::VERSION) => v3::is_mount_procedure(call.procedure),
-        (PROGRAM, _) => {
-            return Accepted::ProgramMismatch {
-                lowest: v3::VERSION,
-                highest: VERSION,
-            };
-        }
-        (v3::MOUNT_PROGRAM, _) => {
-            return Accepted::ProgramMismatch {
-                lowest: v3::VERSION,
-                highest: v3::VERSION,
-            };
-        }
-        _ => return Accepted::ProgramUnavailable,
-    };
-    match is_known {
-        true => Accepted::Success,
-        false => Accepted::ProcedureUnavailable,
+impl Calling for Shared {
+    fn service(&self) -> &Service {
+        &self.service
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.now_ms()
     }
 }
 
-/// The answer that a call takes long for, as far as its beginning tells.
-fn takes_long(call: &Call, arguments: &[u8]) -> Option<u32> {
-    match (call.program, call.version) {
-        (PROGRAM, VERSION) if call.procedure == COMPOUND => v4::takes_long(arguments),
-        (PROGRAM, v3::VERSION) => v3::takes_long(call.procedure, arguments),
-        _ => None,
+impl Source {
+    /// The same, where no port of the client is asked for.
+    fn behind(self, door: Door) -> Self {
+        match door {
+            Door::Files => self,
+            Door::Ports(..) => Self { port: 0, ..self },
+        }
     }
 }
 
@@ -480,6 +671,9 @@ struct Session<'a> {
     connection: &'a Arc<Connection>,
     listener: &'a ListenAddress,
     from: Source,
+    /// The address of ours that the client came to.
+    here: IpAddr,
+    door: Door,
     link: Link,
     /// While the link's buffer is larger than usual.
     large_input: Option<Reservation>,
@@ -496,7 +690,8 @@ impl Session<'_> {
             let needs = self.execute_all()?;
             self.gather(needs)?;
             let has_begun = !self.link.bytes().is_empty() || !self.is_known;
-            let patience = if has_begun {
+            let is_guest = matches!(self.door, Door::Ports(..));
+            let patience = if has_begun || is_guest {
                 CALL_TIMEOUT
             } else {
                 IDLE_TIMEOUT
@@ -587,7 +782,9 @@ impl Session<'_> {
                     return Err(End::Full);
                 }
                 self.is_known = true;
-                self.enter();
+                if self.door == Door::Files {
+                    self.enter();
+                }
             }
             if let Some(answered) = executed.answered {
                 self.push(answered)?;
@@ -655,7 +852,7 @@ impl Session<'_> {
             Err(NoCall::Malformed) => return Err(End::NoCall),
         };
         let arguments = reader.rest();
-        let is_call = matches!(accepts(&call), Accepted::Success);
+        let is_call = matches!(accepts(&call, self.door), Accepted::Success);
         let long = has_more.then(|| takes_long(&call, arguments)).flatten();
         if long.is_some_and(|payload| self.execute_elsewhere(&call, arguments, payload)) {
             return Ok(Executed {
@@ -666,7 +863,7 @@ impl Session<'_> {
         let change = self.connection.standing.own_change();
         let _change = change.ok_or(End::Dropped)?;
         let caller = self.caller(&call);
-        let answered = self.shared.answer(&call, arguments, &caller)?;
+        let answered = self.shared.answer(&call, arguments, &caller, self.door)?;
         Ok(Executed {
             answered: Some(answered),
             is_call,
@@ -679,6 +876,7 @@ impl Session<'_> {
             transaction: call.transaction,
             connection: self.connection.id,
             from: self.from,
+            here: self.here,
             now_ms: self.shared.now_ms(),
         }
     }
@@ -700,7 +898,8 @@ impl Session<'_> {
         let outbound = Arc::clone(self.link.outbound());
         let change = self.connection.standing.change();
         let (shared, connection) = (Arc::clone(self.shared), Arc::clone(self.connection));
-        let (call, arguments, from) = (call.clone(), arguments.to_vec(), self.from);
+        let (call, arguments) = (call.clone(), arguments.to_vec());
+        let (from, here, door) = (self.from, self.here, self.door);
         let elsewhere = Arc::clone(&self.elsewhere);
         elsewhere.fetch_add(bytes, Ordering::Relaxed);
         let job = Box::new(move || {
@@ -710,9 +909,10 @@ impl Session<'_> {
                     transaction: call.transaction,
                     connection: connection.id,
                     from,
+                    here,
                     now_ms: shared.now_ms(),
                 };
-                match shared.answer(&call, &arguments, &caller) {
+                match shared.answer(&call, &arguments, &caller, door) {
                     Ok(answered) => {
                         outbound.answer_elsewhere(answered.into_answer(Some(reservation)));
                     }

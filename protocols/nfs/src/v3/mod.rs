@@ -1,5 +1,5 @@
 //! NFS 3 (RFC 1813) and the protocol by which its clients find the first handle (MOUNT 3, appendix I there). No sockets, no clock: the arguments
-//! of a procedure in, its result out. Locks of this version are a protocol of their own, which is not here.
+//! of a procedure in, its result out. Locks of this version are protocols of their own ([`locks`](crate::locks)).
 
 mod answers;
 mod attributes;
@@ -17,9 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use file_system::{Done, FileError, FileSystem, Handle, Identity, Node, Receipt};
 
 use crate::exports::{Exports, Place};
-use crate::rpc::Credential;
 use crate::sharenfs::Access;
-use crate::v4::{Caller, Service, Unanswered, Used};
+use crate::v4::{Caller, Service, Unanswered, Used, identity};
 use crate::xdr::{Malformed, Reader, Writer};
 use answers::{Answers, Seen};
 
@@ -354,21 +353,6 @@ impl Call<'_> {
         }
     }
 
-    fn raw_identity(&self) -> Identity {
-        match self.caller.credential {
-            Credential::Nobody => Identity {
-                uid: 65_534,
-                gid: 65_534,
-                groups: Vec::new(),
-            },
-            Credential::System { uid, gid, groups } => Identity {
-                uid: *uid,
-                gid: *gid,
-                groups: groups.clone(),
-            },
-        }
-    }
-
     /// Goes to an object, if the client may use its file system.
     fn enter(&mut self, place: Place) -> Answered<At> {
         let export = self.exports.export(place.export);
@@ -378,7 +362,7 @@ impl Call<'_> {
             place,
             files: Arc::clone(&export.files),
             access,
-            who: export.identity(&self.raw_identity()),
+            who: export.identity(&identity(self.caller.credential)),
         })
     }
 

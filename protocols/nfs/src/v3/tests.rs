@@ -58,6 +58,7 @@ impl Client {
             transaction: self.transaction,
             connection: 1,
             from: Source::LOCAL,
+            here: Source::LOCAL.address,
             now_ms: 0,
         };
         let mut out = Writer::new();
@@ -378,6 +379,7 @@ fn every_cut_of_a_call_is_malformed_or_answered() {
                 transaction: length as u32,
                 connection: 1,
                 from: Source::LOCAL,
+                here: Source::LOCAL.address,
                 now_ms: 0,
             };
             let mut out = Writer::new();

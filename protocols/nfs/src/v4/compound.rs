@@ -11,7 +11,7 @@ use file_system::{
 };
 
 use super::attributes::{self, Bitmap};
-use super::grace::{ClientRecord, Holders};
+use super::grace::{ClientRecord, Remembered};
 use super::kinds::{
     CHANGE_BYTES_MAX, changes, changes_files, error_without_sessions, gives_or_takes, has_body,
     may_be_repeated, needs_no_session,
@@ -21,6 +21,7 @@ use super::opens::StateId;
 use super::state::{Channel, MESSAGE_BYTES_MAX, OPERATIONS_MAX, Sequence, Sequenced, State};
 use super::without_sessions::Taken;
 use crate::exports::{Exports, Place, Source};
+use crate::hosts::Outbox;
 use crate::rpc::Credential;
 use crate::sharenfs::Access;
 use crate::snapshots;
@@ -89,6 +90,8 @@ pub struct Caller<'a> {
     pub connection: u64,
     /// Where it comes from.
     pub from: Source,
+    /// The address of ours that it came to.
+    pub here: IpAddr,
     /// Milliseconds since the server started.
     pub now_ms: u64,
 }
@@ -156,17 +159,20 @@ pub struct Service {
     /// The version of the holders that are kept. Held while others are.
     kept: Mutex<Kept>,
     kept_version: AtomicU64,
+    /// What is to be said to hosts.
+    pub(crate) outbox: Outbox,
 }
 
-struct Kept(Holders);
+struct Kept(Remembered);
 
 impl Service {
     /// Serves nothing yet. The clients of an `earlier` server may take back what they had; who has something from now on is kept in `record`.
     pub fn new(
         presentation: Presentation,
-        earlier: Holders,
+        earlier: impl Into<Remembered>,
         record: Arc<dyn ClientRecord>,
     ) -> Self {
+        let earlier = earlier.into();
         let milliseconds = |seconds: u32| u64::from(seconds) * 1000;
         let (lease_ms, grace_ms) = (
             milliseconds(presentation.lease_seconds),
@@ -180,6 +186,7 @@ impl Service {
             record,
             kept: Mutex::new(Kept(earlier)),
             kept_version: AtomicU64::new(0),
+            outbox: Outbox::default(),
         }
     }
 
@@ -195,7 +202,7 @@ impl Service {
 
     /// Keeps who has something open or locked, if it is not kept yet. An answer that depends on it comes after that: whoever was told that
     /// something is his is known to the next server, and whoever lost it to somebody else is not.
-    pub(super) fn keep_holders(&self, now_ms: u64) -> Result<(), Status> {
+    pub(crate) fn keep_holders(&self, now_ms: u64) -> Result<(), Status> {
         let is_kept = |version| self.kept_version.load(Ordering::Acquire) >= version;
         let needed = self.state().holders_version(now_ms);
         if is_kept(needed) {
@@ -206,15 +213,20 @@ impl Service {
         if is_kept(needed) {
             return Ok(());
         }
-        let (version, holders) = {
+        let (version, remembered) = {
             let mut state = self.state();
-            (state.holders_version(now_ms), state.holders(now_ms))
+            let version = state.holders_version(now_ms);
+            let remembered = Remembered {
+                holders: state.holders(now_ms),
+                hosts: state.hosts(now_ms),
+            };
+            (version, remembered)
         };
-        if kept.0 != holders {
-            if !self.record.keep(&holders) {
+        if kept.0 != remembered {
+            if !self.record.keep(&remembered) {
                 return Err(Status::DELAY);
             }
-            kept.0 = holders;
+            kept.0 = remembered;
         }
         self.kept_version.store(version, Ordering::Release);
         Ok(())
@@ -263,12 +275,12 @@ impl Service {
         }
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no holder panics")
     }
 
     /// Lets go of files that nobody has open any more.
-    pub(super) fn release(&self) {
+    pub(crate) fn release(&self) {
         let released = self.state().take_released();
         for (files, file) in released {
             files.release(snapshots::node_of(file).unwrap_or(file.node));
@@ -347,6 +359,7 @@ impl Service {
             self.state().answered(sequence, kept);
         }
         self.release();
+        self.grant(caller.now_ms);
         match status {
             Status::GONE => Err(Unanswered::Gone),
             _ => Ok(Used {
@@ -356,7 +369,7 @@ impl Service {
     }
 }
 
-fn identity(credential: &Credential) -> Identity {
+pub(crate) fn identity(credential: &Credential) -> Identity {
     match credential {
         Credential::Nobody => Identity {
             uid: NOBODY,

@@ -6,6 +6,9 @@
 //! Until the time is over it may still take back what nobody else can have got meanwhile.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use crate::hosts::Hosts;
 
 /// A client as it is kept: a hash of what it calls itself.
 pub type ClientKey = u64;
@@ -18,6 +21,15 @@ pub fn key_of(owner: &[u8]) -> ClientKey {
 /// The key of the client of NFS 4.0 with this `id`: another one than that of a client with sessions that calls itself the same.
 pub fn key_without_sessions(id: &[u8]) -> ClientKey {
     hash_on(key_of(b"4.0\0"), id)
+}
+
+/// The key of a host that locks over NFS 3: by its address, because that is where it is told to take back what it had.
+pub fn key_of_host(address: IpAddr) -> ClientKey {
+    let address = match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    };
+    hash_on(key_of(b"nlm\0"), &address.octets())
 }
 
 fn hash_on(hash: u64, bytes: &[u8]) -> u64 {
@@ -110,17 +122,35 @@ impl Default for Holders {
     }
 }
 
+/// Whom the next server has to know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remembered {
+    /// Clients, hosts among them, that may have something.
+    pub holders: Holders,
+    /// How these hosts are reached, who do not find out themselves that the server has started.
+    pub hosts: Hosts,
+}
+
+impl From<Holders> for Remembered {
+    fn from(holders: Holders) -> Self {
+        Self {
+            holders,
+            hosts: Hosts::default(),
+        }
+    }
+}
+
 /// Where clients are kept.
 pub trait ClientRecord: Send + Sync {
     /// Keeps them in the place of those before: durable when it returns. May block. False if that failed.
-    fn keep(&self, holders: &Holders) -> bool;
+    fn keep(&self, remembered: &Remembered) -> bool;
 }
 
 /// Keeps nobody, for a server that nothing is left of.
 pub struct NoRecord;
 
 impl ClientRecord for NoRecord {
-    fn keep(&self, _: &Holders) -> bool {
+    fn keep(&self, _: &Remembered) -> bool {
         true
     }
 }
@@ -134,11 +164,15 @@ pub(super) struct Grace {
     some_seemed_done: bool,
     /// What was given out that nobody had before, and to whom; to nobody in particular if there were several.
     given: BTreeMap<New, Option<ClientKey>>,
+    /// When hosts were last heard to know of the start, or to take something back.
+    heard_of: BTreeMap<ClientKey, u64>,
     length_ms: u64,
     ends_ms: u64,
     is_over: bool,
 }
 
+/// A host makes no longer pause between two locks that it takes back.
+const HOST_PAUSE_MS: u64 = 3000;
 /// So long the time goes on at least after something was taken back.
 const GOES_ON_MS: u64 = 5000;
 
@@ -153,6 +187,7 @@ impl Grace {
             awaited,
             some_seemed_done: false,
             given: BTreeMap::new(),
+            heard_of: BTreeMap::new(),
             length_ms,
             ends_ms: length_ms,
             is_over,
@@ -188,6 +223,24 @@ impl Grace {
     /// A client that never says that it is done asks for something new.
     pub(super) fn seems_done(&mut self, client: ClientKey) {
         self.some_seemed_done |= self.awaited.remove(&client).is_some();
+    }
+
+    /// A host that is awaited knows of the start, or takes something back.
+    pub(super) fn heard_of(&mut self, host: ClientKey, now_ms: u64) {
+        if self.awaited.contains_key(&host) {
+            self.heard_of.insert(host, now_ms);
+        }
+    }
+
+    /// Hosts take back one lock after the other. Those that knew of the start for a while, and took nothing back since, seem to be done.
+    pub(super) fn settle(&mut self, now_ms: u64) {
+        let heard_of = self.heard_of.iter();
+        let quiet = heard_of.filter(|(_, since)| **since + HOST_PAUSE_MS <= now_ms);
+        let quiet: Vec<ClientKey> = quiet.map(|(host, _)| *host).collect();
+        for host in quiet {
+            self.heard_of.remove(&host);
+            self.seems_done(host);
+        }
     }
 
     /// Whether it is over now and was not at the last call.
@@ -325,6 +378,20 @@ mod tests {
         assert!(!may(&grace, 1, 9));
         assert_eq!(grace.holders(ALL), grace.earlier);
         assert!(grace.ends(20_000) && !grace.may_take_back(1, Had::LOCKS, 20_000));
+    }
+
+    #[test]
+    fn a_host_seems_done_when_it_knows_of_the_start_and_takes_nothing_more_back() {
+        let host = key_of_host([10, 0, 0, 7].into());
+        let mut grace = Grace::new(Holders::Known([(host, Had::LOCKS)].into()), 20_000);
+        grace.settle(HOST_PAUSE_MS);
+        assert!(grace.forbids(New::Lock, HOST_PAUSE_MS), "it does not know");
+        grace.heard_of(host, 4000);
+        grace.heard_of(host, 5000);
+        grace.settle(5000 + HOST_PAUSE_MS - 1);
+        assert!(grace.forbids(New::Lock, 5000));
+        grace.settle(5000 + HOST_PAUSE_MS);
+        assert!(!grace.forbids(New::Lock, 8000) && grace.may_take_back(host, Had::LOCKS, 8000));
     }
 
     #[test]

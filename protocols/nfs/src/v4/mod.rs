@@ -4,6 +4,7 @@ mod attributes;
 mod compound;
 mod extended;
 mod grace;
+mod hosts;
 mod input_output;
 mod kinds;
 mod names;
@@ -16,9 +17,13 @@ mod turns;
 mod waiting;
 mod without_sessions;
 
+pub(crate) use compound::identity;
 pub use compound::{Caller, Presentation, Service, Unanswered, Used};
-pub use grace::{ClientKey, ClientRecord, Clients, Had, Holders, NoRecord};
+pub use grace::{ClientKey, ClientRecord, Clients, Had, Holders, NoRecord, Remembered};
+pub(crate) use hosts::{Asked, NoHostLock};
+pub(crate) use opens::{Conflict, Span};
 pub use state::MESSAGE_BYTES_MAX;
+pub(crate) use state::State;
 pub use waiting::takes_long;
 
 #[cfg(test)]

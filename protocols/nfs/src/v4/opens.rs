@@ -121,6 +121,32 @@ impl FileState {
     pub(super) fn has_ranges_of(&self, lock: u64) -> bool {
         self.ranges.iter().any(|range| range.lock == lock)
     }
+
+    /// Whether a lock has all of `span`, as it is asked for.
+    pub(super) fn has(&self, lock: u64, span: Span) -> bool {
+        self.ranges.iter().any(|range| {
+            (range.lock, range.is_write) == (lock, span.is_write)
+                && range.first <= span.first
+                && span.last <= range.last
+        })
+    }
+
+    /// The open of an owner.
+    pub(super) fn open_of(&self, client: u64, owner: &[u8]) -> Option<u64> {
+        self.opens.get(&(client, owner.to_vec())).copied()
+    }
+
+    pub(super) fn has_room_for_open(&self) -> bool {
+        self.opens.len() < OPENS_PER_FILE_MAX
+    }
+
+    pub(super) fn has_room_for_lock_owner(&self) -> bool {
+        self.locks.len() < LOCK_OWNERS_PER_FILE_MAX
+    }
+
+    pub(super) fn add_lock(&mut self, lock: u64) {
+        self.locks.push(lock);
+    }
 }
 
 /// A locked range; `last` is in it.
@@ -321,7 +347,7 @@ impl State {
     /// Whether there is room for one more open or lock, and the client may make one.
     pub fn check_room(&mut self, client: u64, new: New, now_ms: u64) -> Result<(), Status> {
         let found = self.clients.get(&client).ok_or(Status::STALE_CLIENTID)?;
-        if !found.has_reclaimed && found.without_sessions.is_none() {
+        if !found.has_reclaimed && found.says_when_done() {
             return Err(Status::GRACE);
         }
         self.check_grace(client, new, now_ms)?;
@@ -379,7 +405,14 @@ impl State {
         (self.id_of(number), is_first)
     }
 
-    fn hold(&mut self, number: u64, client: u64, owner: &[u8], file: Handle, what: What) {
+    pub(super) fn hold(
+        &mut self,
+        number: u64,
+        client: u64,
+        owner: &[u8],
+        file: Handle,
+        what: What,
+    ) {
         let held = Held {
             client,
             file,
@@ -459,7 +492,7 @@ impl State {
         Ok(())
     }
 
-    fn locks_of(&self, file: Handle, open: u64) -> Vec<u64> {
+    pub(super) fn locks_of(&self, file: Handle, open: u64) -> Vec<u64> {
         let locks = self.files.get(&file).map_or(&[][..], |found| &found.locks);
         let is_of_open = |number: &u64| {
             let what = self.held.get(number).map(|held| &held.what);
@@ -503,6 +536,7 @@ impl State {
                 if let Some(file) = self.files.get_mut(&held.file) {
                     file.locks.retain(|lock| *lock != number);
                     file.ranges.retain(|range| range.lock != number);
+                    self.locking.frees(held.file);
                 }
             }
         }
@@ -667,7 +701,7 @@ impl State {
         Ok(self.take_range(found.number, file, span))
     }
 
-    fn check_ranges(&self, file: Handle) -> Result<(), Status> {
+    pub(super) fn check_ranges(&self, file: Handle) -> Result<(), Status> {
         let ranges = self.files.get(&file).map_or(0, |found| found.ranges.len());
         if ranges >= RANGES_PER_FILE_MAX {
             Err(Status::DELAY)
@@ -676,15 +710,23 @@ impl State {
         }
     }
 
-    fn take_range(&mut self, number: u64, file: Handle, span: Span) -> StateId {
+    pub(super) fn take_range(&mut self, number: u64, file: Handle, span: Span) -> StateId {
         if let Some(client) = self.held.get(&number).map(|held| held.client) {
             self.has_taken(client, Had::LOCKS);
         }
         if let Some(found) = self.files.get_mut(&file) {
             cut(&mut found.ranges, number, span);
             join(&mut found.ranges, number, span);
+            self.locking.frees(file);
         }
         self.changed(number)
+    }
+
+    pub(super) fn free_range(&mut self, number: u64, file: Handle, span: Span) {
+        if let Some(found) = self.files.get_mut(&file) {
+            cut(&mut found.ranges, number, span);
+            self.locking.frees(file);
+        }
     }
 
     pub(super) fn changed(&mut self, number: u64) -> StateId {
@@ -708,9 +750,7 @@ impl State {
             return Err(Status::BAD_STATEID);
         }
         self.check_ranges(file)?;
-        if let Some(found) = self.files.get_mut(&file) {
-            cut(&mut found.ranges, number, span);
-        }
+        self.free_range(number, file, span);
         Ok(self.changed(number))
     }
 }

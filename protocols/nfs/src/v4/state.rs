@@ -7,7 +7,11 @@ use std::sync::Arc;
 
 use file_system::{FileSystem, Handle};
 
-use super::grace::{ClientKey, Grace, Had, Holders, New, key_of, key_without_sessions};
+use super::grace::{
+    ClientKey, Clients, Grace, Had, Holders, New, Remembered, key_of, key_of_host,
+    key_without_sessions,
+};
+use super::hosts::{Host, Locking};
 use super::numbers::Status;
 use super::opens::{FileState, Held};
 use super::turns::Turns;
@@ -105,8 +109,19 @@ impl Channel {
     }
 }
 
-/// How clients are told apart: those without sessions may call themselves like others.
-type Name = (bool, Vec<u8>);
+/// How a client speaks to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Manner {
+    /// NFS 4.1 and above.
+    Sessions,
+    /// NFS 4.0.
+    WithoutSessions,
+    /// NFS 3 with NLM.
+    Host,
+}
+
+/// How clients are told apart: those of different manners may call themselves alike.
+type Name = (Manner, Vec<u8>);
 
 /// What only a client of NFS 4.0 has.
 #[derive(Default)]
@@ -126,6 +141,7 @@ pub(super) struct Client {
     pub(super) principal: u64,
     pub(super) is_confirmed: bool,
     pub(super) without_sessions: Option<WithoutSessions>,
+    pub(super) host: Option<Host>,
     /// Of the last `CREATE_SESSION` that made a session, with its answer.
     creation: (u32, Option<Created>),
     sessions: HashSet<SessionId>,
@@ -141,14 +157,33 @@ pub(super) struct Client {
 }
 
 impl Client {
+    /// What it calls itself.
+    pub(super) fn owner(&self) -> &[u8] {
+        &self.owner
+    }
+
+    const fn manner(&self) -> Manner {
+        match (&self.without_sessions, &self.host) {
+            (Some(_), _) => Manner::WithoutSessions,
+            (None, Some(_)) => Manner::Host,
+            (None, None) => Manner::Sessions,
+        }
+    }
+
+    /// Whether it says when it has taken back everything.
+    pub(super) fn says_when_done(&self) -> bool {
+        self.manner() == Manner::Sessions
+    }
+
     pub(super) fn name(&self) -> Name {
-        (self.without_sessions.is_some(), self.owner.clone())
+        (self.manner(), self.owner.clone())
     }
 
     fn key(&self) -> ClientKey {
-        match self.without_sessions {
-            None => key_of(&self.owner),
-            Some(_) => key_without_sessions(&self.owner),
+        match (&self.host, self.manner()) {
+            (Some(host), _) => key_of_host(host.address),
+            (None, Manner::WithoutSessions) => key_without_sessions(&self.owner),
+            (None, _) => key_of(&self.owner),
         }
     }
 }
@@ -235,17 +270,20 @@ pub struct State {
     pub(super) files: HashMap<Handle, FileState>,
     /// Files that are open no more, for the file system.
     pub(super) released: Vec<Released>,
+    /// Of hosts.
+    pub(super) locking: Locking,
 }
 
 impl State {
     /// A server that knows nobody. `start` is another number at each start; for `grace_ms` from then on the `earlier` holders take back
     /// what they had.
-    pub fn new(start: u32, lease_ms: u64, grace_ms: u64, earlier: Holders) -> Self {
+    pub fn new(start: u32, lease_ms: u64, grace_ms: u64, earlier: Remembered) -> Self {
         Self {
             start,
             lease_ms,
-            grace: Grace::new(earlier, grace_ms),
-            holders_version: 0,
+            grace: Grace::new(earlier.holders, grace_ms),
+            // The number of this start is kept before a host is told it.
+            holders_version: u64::from(!earlier.hosts.ways.is_empty()),
             next: 1,
             clients: HashMap::new(),
             owners: HashMap::new(),
@@ -254,6 +292,7 @@ impl State {
             held: HashMap::new(),
             files: HashMap::new(),
             released: Vec::new(),
+            locking: Locking::after(earlier.hosts),
         }
     }
 
@@ -296,6 +335,7 @@ impl State {
         if client.is_some_and(|client| client.without_sessions.is_some()) {
             key.into_iter().for_each(|key| self.grace.seems_done(key));
         }
+        self.grace.settle(now_ms);
         if self.grace.forbids(new, now_ms) {
             return Err(Status::GRACE);
         }
@@ -306,11 +346,15 @@ impl State {
     /// Whether a client may take back such a thing, which it does then.
     pub fn check_reclaim(&mut self, client: u64, what: Had, now_ms: u64) -> Result<(), Status> {
         let found = self.clients.get(&client).ok_or(Status::STALE_CLIENTID)?;
-        let is_done = found.has_reclaimed && found.without_sessions.is_none();
-        if is_done || !self.grace.may_take_back(found.key(), what, now_ms) {
+        let (key, is_host) = (found.key(), found.host.is_some());
+        let is_done = found.has_reclaimed && found.says_when_done();
+        if is_done || !self.grace.may_take_back(key, what, now_ms) {
             return Err(Status::NO_GRACE);
         }
         self.check_count(found)?;
+        if is_host {
+            self.grace.heard_of(key, now_ms);
+        }
         self.grace.takes_back(now_ms);
         Ok(())
     }
@@ -331,15 +375,44 @@ impl State {
     /// Whom the next server has to know: clients that may have something open or locked. One without sessions that has nothing and
     /// is silent for longer than its lease does not get anything before it comes as a new one.
     pub fn holders(&self, now_ms: u64) -> Holders {
-        let is_gone = |id: u64, client: &Client| {
-            client.without_sessions.is_some()
-                && client.held.is_empty()
-                && self.is_expired(id, now_ms)
+        let mut now = Clients::new();
+        for client in self.holding(now_ms) {
+            let had = now.entry(client.key()).or_default();
+            *had = had.and(client.had);
+        }
+        self.grace.holders(now)
+    }
+
+    /// The clients of [`holders`](Self::holders) that this server knows.
+    pub(super) fn holding(&self, now_ms: u64) -> impl Iterator<Item = &Client> {
+        let is_gone = move |id: u64, client: &Client| {
+            !client.says_when_done() && client.held.is_empty() && self.is_expired(id, now_ms)
         };
         let clients = self.clients.iter();
-        let clients = clients.filter(|(id, client)| client.has_reclaimed && !is_gone(**id, client));
-        let now = clients.map(|(_, client)| (client.key(), client.had));
-        self.grace.holders(now.collect())
+        let holding =
+            clients.filter(move |(id, client)| client.has_reclaimed && !is_gone(**id, client));
+        holding.map(|(_, client)| client)
+    }
+
+    /// Whether clients may still take back what they had.
+    pub(super) const fn is_grace(&self, now_ms: u64) -> bool {
+        self.grace.is_now(now_ms)
+    }
+
+    /// Whether something new could be in the way of what clients may still take back, where nobody gets it yet.
+    pub(super) fn forbids(&mut self, new: New, now_ms: u64) -> bool {
+        self.grace.settle(now_ms);
+        self.grace.forbids(new, now_ms)
+    }
+
+    /// The host has heard of the server's start.
+    pub(super) fn was_told(&mut self, host: IpAddr, now_ms: u64) {
+        self.grace.heard_of(key_of_host(host), now_ms);
+    }
+
+    /// Others have to be kept than those that are.
+    pub(super) const fn holders_changed(&mut self) {
+        self.holders_version += 1;
     }
 
     /// A client has such a thing from now on.
@@ -347,7 +420,7 @@ impl State {
         let Some(found) = self.clients.get_mut(&client) else {
             return;
         };
-        let is_first = found.without_sessions.is_some() && !found.has_reclaimed;
+        let is_first = !found.says_when_done() && !found.has_reclaimed;
         if is_first || !found.had.has(what) {
             found.has_reclaimed |= is_first;
             found.had = found.had.and(what);
@@ -356,9 +429,11 @@ impl State {
     }
 
     pub(super) fn is_expired(&self, client: u64, now_ms: u64) -> bool {
-        self.clients
-            .get(&client)
-            .is_none_or(|found| now_ms.saturating_sub(found.renewed_ms) > self.lease_ms)
+        self.clients.get(&client).is_none_or(|found| {
+            // A host has no lease: what it has is its own until it gives that back, or starts again.
+            let is_bound = found.host.is_none() || found.held.is_empty();
+            is_bound && now_ms.saturating_sub(found.renewed_ms) > self.lease_ms
+        })
     }
 
     /// `EXCHANGE_ID`: the client's number, the sequence of its next `CREATE_SESSION`, whether it is confirmed.
@@ -368,7 +443,7 @@ impl State {
         who: &Introduction<'_>,
         now_ms: u64,
     ) -> Result<(u64, u32, bool), Status> {
-        let (known, confirmed) = self.known(false, who.owner);
+        let (known, confirmed) = self.known(Manner::Sessions, who.owner);
         if let Some(id) = confirmed {
             let (same_start, same_principal, has_state) = {
                 let client = &self.clients[&id];
@@ -401,13 +476,13 @@ impl State {
         for id in known.into_iter().filter(|id| Some(*id) != confirmed) {
             self.forget_client(id);
         }
-        let id = self.introduce(who, None, now_ms)?;
+        let id = self.introduce(who, None, None, now_ms)?;
         Ok((id, 1, false))
     }
 
     /// The clients that call themselves so, and which of them is confirmed.
-    pub(super) fn known(&self, is_without_sessions: bool, owner: &[u8]) -> (Vec<u64>, Option<u64>) {
-        let known = self.owners.get(&(is_without_sessions, owner.to_vec()));
+    pub(super) fn known(&self, manner: Manner, owner: &[u8]) -> (Vec<u64>, Option<u64>) {
+        let known = self.owners.get(&(manner, owner.to_vec()));
         let known = known.cloned().unwrap_or_default();
         let mut all = known.iter().copied();
         let confirmed = all.find(|id| self.clients[id].is_confirmed);
@@ -419,6 +494,7 @@ impl State {
         &mut self,
         who: &Introduction<'_>,
         without_sessions: Option<WithoutSessions>,
+        host: Option<Host>,
         now_ms: u64,
     ) -> Result<u64, Status> {
         self.make_room(who.network, now_ms)?;
@@ -431,8 +507,9 @@ impl State {
             network: who.network,
             verifier: who.verifier,
             principal: who.principal,
-            is_confirmed: false,
+            is_confirmed: host.is_some(),
             without_sessions,
+            host,
             creation: (0, None),
             sessions: HashSet::new(),
             renewed_ms: now_ms,
@@ -506,6 +583,7 @@ impl State {
         for number in held {
             self.forget_held(number);
         }
+        self.locking.forget(id);
         let Some(client) = self.clients.remove(&id) else {
             return;
         };
@@ -530,7 +608,7 @@ impl State {
 
     fn with_sessions(&self, id: u64) -> Result<&Client, Status> {
         let found = self.clients.get(&id);
-        let found = found.filter(|client| client.without_sessions.is_none());
+        let found = found.filter(|client| client.manner() == Manner::Sessions);
         found.ok_or(Status::STALE_CLIENTID)
     }
 
@@ -764,7 +842,7 @@ mod tests {
     };
 
     fn state() -> State {
-        State::new(1, LEASE_MS, 0, Holders::default())
+        State::new(1, LEASE_MS, 0, Remembered::default())
     }
 
     fn introduction(owner: &str, network: u8) -> Introduction<'_> {

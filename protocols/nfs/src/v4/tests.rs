@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use file_system::FileSystem;
 use file_system::memory::MemoryFileSystem;
 
-use super::{Caller, ClientRecord, Holders, NoRecord, Presentation, Service};
+use super::{Caller, ClientRecord, Holders, NoRecord, Presentation, Remembered, Service};
 use crate::exports::{Exports, Shared, Source};
 use crate::rpc::Credential;
 use crate::sharenfs::Share;
@@ -75,6 +75,7 @@ fn send(service: &Service, uid: u32, now_ms: u64, compound: &[u8]) -> Vec<u8> {
         transaction: 0,
         connection: 1,
         from: Source::LOCAL,
+        here: Source::LOCAL.address,
         now_ms,
     };
     let mut out = Writer::new();
@@ -753,9 +754,9 @@ impl MemoryRecord {
 }
 
 impl ClientRecord for MemoryRecord {
-    fn keep(&self, holders: &Holders) -> bool {
+    fn keep(&self, remembered: &Remembered) -> bool {
         let mut kept = self.kept.lock().expect("no panic");
-        *kept = (holders.clone(), kept.1 + 1);
+        *kept = (remembered.holders.clone(), kept.1 + 1);
         !self.fails.load(std::sync::atomic::Ordering::Relaxed)
     }
 }

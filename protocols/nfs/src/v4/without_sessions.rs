@@ -3,7 +3,7 @@
 use super::compound::Call;
 use super::numbers::{Status, op};
 use super::opens::StateId;
-use super::state::{Introduction, State, WithoutSessions};
+use super::state::{Introduction, Manner, State, WithoutSessions};
 use super::turns::{Answered, Owner, Purpose, Request, Turn};
 use crate::xdr::{Reader, Writer};
 
@@ -38,7 +38,7 @@ impl State {
         who: &Introduction<'_>,
         now_ms: u64,
     ) -> Result<(u64, u64), Status> {
-        let (known, confirmed) = self.known(true, who.owner);
+        let (known, confirmed) = self.known(Manner::WithoutSessions, who.owner);
         let confirmation = self.number();
         if let Some(id) = confirmed {
             let is_expired = self.is_expired(id, now_ms);
@@ -62,7 +62,7 @@ impl State {
             confirmation,
             ..WithoutSessions::default()
         };
-        let id = self.introduce(who, Some(without_sessions), now_ms)?;
+        let id = self.introduce(who, Some(without_sessions), None, now_ms)?;
         Ok((id, confirmation))
     }
 

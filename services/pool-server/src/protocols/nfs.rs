@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use ::nfs::exports::{ExportError, Shared};
-use ::nfs::server::{ApplyError, ConnectionStatus, DesiredState, NfsServer, ServerLimits};
+use ::nfs::server::{ApplyError, ConnectionStatus, DesiredState, LockPorts, NfsServer, NoPorts, ServerLimits};
 use ::nfs::v4::Presentation;
 use ::protocols::Description;
 use ::protocols::nfs::PROTOCOL;
@@ -157,6 +157,21 @@ fn taken(error: &ListenError) -> String {
     format!("NFS is not served there, and it is tried again every few seconds; {why}")
 }
 
+fn no_ports(no: &NoPorts) -> Problem {
+    let why = match no.cause.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            "another program listens there: stop it, mostly by `systemctl disable --now rpcbind.socket rpcbind`".to_owned()
+        }
+        _ => no.cause.to_string(),
+    };
+    Problem {
+        subject: no.address.to_string(),
+        sentence: format!(
+            "clients of NFS 3 find no locks there, and have to mount with `nolock` and the ports; it is tried again every few seconds; {why}"
+        ),
+    }
+}
+
 fn presentation(pool: &SharedPool) -> Presentation {
     let owner = pool.get().map(|pool| {
         let guid = pool.status().map_or(0, |status| status.guid);
@@ -178,6 +193,10 @@ impl Protocol for Server {
         let limits = ServerLimits {
             connections: setup.connections,
             workers_max: setup.workers,
+            ports: LockPorts {
+                nfs: Some(PROTOCOL.port),
+                ..LockPorts::default()
+            },
             ..ServerLimits::default()
         };
         let record = PoolRecord::new(Arc::clone(start.pool), Arc::clone(start.documents));
@@ -250,12 +269,14 @@ impl Protocol for Server {
     }
 
     fn problems(&self) -> Vec<Problem> {
-        self.state().problems.clone()
+        let mut problems = self.state().problems.clone();
+        problems.extend(self.server.without_ports().iter().map(no_ports));
+        problems
     }
 
     fn wants_another_try(&self) -> bool {
         // Whoever holds it applies something at this moment.
-        self.state.try_lock().is_ok_and(|state| state.has_failed)
+        self.state.try_lock().is_ok_and(|state| state.has_failed) || !self.server.without_ports().is_empty()
     }
 
     fn refused_for_space(&self) -> Option<Vec<(VolumeName, u64)>> {

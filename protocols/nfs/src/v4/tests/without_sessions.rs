@@ -138,6 +138,7 @@ impl Old {
             transaction: self.transaction,
             connection: 1,
             from: Source::LOCAL,
+            here: Source::LOCAL.address,
             now_ms: self.now_ms,
         };
         let mut out = Writer::new();

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use ::nfs::v4::{ClientKey, ClientRecord, Had, Holders};
+use ::nfs::hosts::Hosts;
+use ::nfs::v4::{ClientKey, ClientRecord, Had, Holders, Remembered};
 use engine::dataset::Value;
 use operations::DocumentCache;
 
@@ -10,6 +11,8 @@ use super::super::super::shared_pool::SharedPool;
 
 /// The property of the root dataset.
 const PROPERTY: &str = "bulkhead:nfs-clients";
+/// The same, of hosts that lock over NFS 3.
+const HOSTS_PROPERTY: &str = "bulkhead:nfs-hosts";
 /// Longest list, in bytes; ZFS keeps 8,191.
 const LIST_BYTES_MAX: usize = 8_191;
 /// In the place of a list that is too long.
@@ -29,29 +32,37 @@ impl PoolRecord {
     }
 
     /// Whom the server before has kept.
-    pub fn read(&self) -> Holders {
+    pub fn read(&self) -> Remembered {
         let Some(pool) = self.pool.get() else {
-            return Holders::Anybody;
+            return Holders::Anybody.into();
         };
         match self.documents.all(&*pool) {
             Ok(all) => {
                 let own = all.own(pool.name().as_str());
-                decode(own.and_then(|own| own.get(PROPERTY)).map_or(NOBODY, String::as_str))
+                let text = |property: &str| own.and_then(|own| own.get(property)).map(String::as_str);
+                Remembered {
+                    holders: decode(text(PROPERTY).unwrap_or(NOBODY)),
+                    hosts: text(HOSTS_PROPERTY).map_or_else(Hosts::default, read_hosts),
+                }
             }
             Err(failure) => {
                 tracing::warn!(%failure, "clients of NFS that were known to the server before");
-                Holders::Anybody
+                Holders::Anybody.into()
             }
         }
     }
 }
 
 impl ClientRecord for PoolRecord {
-    fn keep(&self, holders: &Holders) -> bool {
+    fn keep(&self, remembered: &Remembered) -> bool {
         let Some(pool) = self.pool.get() else {
             return false;
         };
-        let values = [(PROPERTY.to_owned(), Value::Text(encode(holders)))];
+        let text = |property: &str, text: String| (property.to_owned(), Value::Text(text));
+        let values = [
+            text(PROPERTY, encode(&remembered.holders)),
+            text(HOSTS_PROPERTY, remembered.hosts.to_string()),
+        ];
         let set = pool.set_dataset_properties(pool.name().into(), &values);
         self.documents.changed(pool.name().as_str());
         if let Err(error) = &set {
@@ -59,6 +70,14 @@ impl ClientRecord for PoolRecord {
         }
         set.is_ok()
     }
+}
+
+/// Hosts that cannot be read are not told.
+fn read_hosts(text: &str) -> Hosts {
+    text.parse().unwrap_or_else(|error| {
+        tracing::warn!(text, %error, "hosts that locked over NFS 3 at the server before");
+        Hosts::default()
+    })
 }
 
 fn encode(holders: &Holders) -> String {

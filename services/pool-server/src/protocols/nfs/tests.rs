@@ -96,6 +96,12 @@ impl World {
     }
 }
 
+/// An address of this process alone, at the port of NFS.
+fn own_address() -> SocketAddr {
+    let [.., high, middle, low] = std::process::id().to_be_bytes();
+    SocketAddr::from(([127, 64 + high % 64, middle, low], PROTOCOL.port))
+}
+
 fn any_port() -> SocketAddr {
     "127.0.0.1:0".parse().expect("an address")
 }
@@ -190,5 +196,36 @@ fn what_is_about_to_go_is_let_go_of_and_opened_again_if_it_stays() {
     let pool = world.pool.require().expect("open");
     assert!(pool.open_file_system((&name).into(), false).is_err(), "it is open again");
     drop(pool);
+    world.end();
+}
+
+/// Clients of version 4 need no port mapper: nobody is told that there is none before a client of version 3 comes.
+#[test]
+fn a_port_mapper_that_has_the_port_is_told_when_a_client_of_version_3_has_come() {
+    const MOUNT: u32 = 100_005;
+    let address = own_address();
+    let other = TcpListener::bind((address.ip(), 111));
+    let world = World::new(address);
+    world.share(SHARED);
+    assert!(world.answers());
+    assert_eq!(world.problems(), [""; 0]);
+    let mut call = NULL_CALL;
+    (call[4], call[5]) = (MOUNT, 3);
+    let mut client = TcpStream::connect(address).expect("connected");
+    client.write_all(&call.map(u32::to_be_bytes).concat()).expect("sent");
+    client.read_exact(&mut [0; 28]).expect("an answer");
+    world.serving.reconcile().expect("served");
+    let problems = world.problems();
+    let starts_well = problems[0].starts_with(&format!("{}:111: clients of NFS 3 find no locks", address.ip()));
+    assert!(starts_well && world.serving.wants_another_try(), "{problems:?}");
+    // Without the right to such a port, nobody has it.
+    if let Ok(other) = other {
+        assert!(problems[0].contains("rpcbind"), "{problems:?}");
+        drop(other);
+        world.serving.reconcile().expect("served");
+        assert_eq!(world.problems(), [""; 0]);
+        assert!(TcpStream::connect((address.ip(), 111)).is_ok());
+    }
+    drop(client);
     world.end();
 }

@@ -1,0 +1,372 @@
+//! Calls to programs of hosts, over UDP: the host's rpcbind is asked for the port, then the program is called, and both are repeated until
+//! there is an answer or the time is over. No sockets, no clock.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+use super::portmap;
+use crate::hosts::{Message, Outcome, Purpose};
+use crate::rpc;
+use crate::xdr::{Reader, Writer};
+
+/// Calls under way.
+const CALLS_MAX: usize = 4096;
+/// Bytes of an answer of rpcbind.
+const ADDRESS_BYTES_MAX: usize = 128;
+/// The first pause before a call is repeated, and the longest one.
+const PAUSE_MS: u64 = 500;
+const PAUSE_MS_MAX: u64 = 8000;
+/// After so many calls without an answer the port is asked for again: the host may have started anew.
+const CALLS_PER_PORT: u32 = 4;
+/// How long a host is told that it has a lock. One that waits asks by itself after a while.
+const GRANT_MS: u64 = 20_000;
+/// How long a host is told of a start.
+const START_MS: u64 = 900_000;
+/// An answer is sent again only while the port is not known: hosts do not say that they have it.
+const ANSWER_MS: u64 = 3000;
+
+/// Something to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// From which of our addresses.
+    pub here: IpAddr,
+    /// To whom.
+    pub there: SocketAddr,
+    /// What.
+    pub bytes: Vec<u8>,
+}
+
+struct Call {
+    message: Message,
+    transaction: u32,
+    /// Where the program is, once that is known.
+    port: Option<u16>,
+    /// How often it was sent to this port.
+    sent: u32,
+    was_sent: bool,
+    was_repeated: bool,
+    pause_ms: u64,
+    due_ms: u64,
+    ends_ms: u64,
+}
+
+/// What is due now.
+#[derive(Default)]
+pub struct Due {
+    /// To be sent.
+    pub datagrams: Vec<Datagram>,
+    /// Nobody answered these in time.
+    pub given_up: Vec<Message>,
+}
+
+/// Calls under way.
+pub struct Calls {
+    /// The port of rpcbind at hosts.
+    rpcbind: u16,
+    next: u32,
+    calls: BTreeMap<u32, Call>,
+}
+
+impl Calls {
+    /// None yet. The first has the number `first`, which nobody can guess.
+    pub const fn new(rpcbind: u16, first: u32) -> Self {
+        Self {
+            rpcbind,
+            next: first,
+            calls: BTreeMap::new(),
+        }
+    }
+
+    fn number(&mut self) -> u32 {
+        self.next = self.next.wrapping_add(0x9e37_79b1);
+        self.next
+    }
+
+    /// Begins a call; gives it back if there are too many.
+    pub fn begin(&mut self, message: Message, now_ms: u64) -> Option<Message> {
+        if self.calls.len() >= CALLS_MAX {
+            return Some(message);
+        }
+        let patience_ms = match message.purpose {
+            Purpose::Started => START_MS,
+            Purpose::Granted(_) => GRANT_MS,
+            Purpose::Answer => ANSWER_MS,
+        };
+        let transaction = self.number();
+        let call = Call {
+            message,
+            transaction,
+            port: None,
+            sent: 0,
+            was_sent: false,
+            was_repeated: false,
+            pause_ms: PAUSE_MS,
+            due_ms: now_ms,
+            ends_ms: now_ms + patience_ms,
+        };
+        self.calls.insert(transaction, call);
+        None
+    }
+
+    /// When something is due next.
+    pub fn next_due_ms(&self) -> Option<u64> {
+        self.calls
+            .values()
+            .map(|call| call.due_ms.min(call.ends_ms))
+            .min()
+    }
+
+    /// What is due. Of those that are due `is_ready` says whether they may be sent.
+    pub fn due(&mut self, now_ms: u64, mut is_ready: impl FnMut(Purpose) -> bool) -> Due {
+        let mut due = Due::default();
+        let over = |call: &Call| call.ends_ms <= now_ms;
+        let ended: Vec<u32> = self
+            .calls
+            .values()
+            .filter(|call| over(call))
+            .map(|call| call.transaction)
+            .collect();
+        for transaction in ended {
+            due.given_up
+                .extend(self.calls.remove(&transaction).map(|call| call.message));
+        }
+        for call in self.calls.values_mut().filter(|call| call.due_ms <= now_ms) {
+            if call.sent >= CALLS_PER_PORT {
+                (call.port, call.sent) = (None, 0);
+            }
+            if is_ready(call.message.purpose) {
+                due.datagrams.push(call.datagram(self.rpcbind));
+            }
+            call.due_ms = now_ms + call.pause_ms;
+            call.pause_ms = (call.pause_ms * 2).min(PAUSE_MS_MAX);
+        }
+        let answers = |call: &Call| call.message.purpose == Purpose::Answer && call.was_sent;
+        self.calls.retain(|_, call| !answers(call));
+        due
+    }
+
+    /// Somebody says something: a call that has ended with that, and how.
+    pub fn received(
+        &mut self,
+        from: SocketAddr,
+        bytes: &[u8],
+        now_ms: u64,
+    ) -> Option<(Message, Outcome)> {
+        let mut reader = Reader::new(bytes);
+        let transaction = reader.u32().ok()?;
+        let call = self.calls.get_mut(&transaction)?;
+        let port = call.port.unwrap_or(self.rpcbind);
+        if (from.ip().to_canonical(), from.port()) != (call.message.way.there, port) {
+            return None;
+        }
+        let results = rpc::read_results(&mut reader);
+        if call.port.is_none() {
+            let port = results.and_then(|results| call.read_port(results));
+            // Where the program is not there yet, it is asked for again.
+            let port = port?;
+            // The answer to the next call must not be taken for one of rpcbind.
+            let mut call = self.calls.remove(&transaction)?;
+            call.transaction = self.number();
+            (call.port, call.sent, call.due_ms, call.pause_ms) = (Some(port), 0, now_ms, PAUSE_MS);
+            self.calls.insert(call.transaction, call);
+            return None;
+        }
+        let call = self.calls.remove(&transaction)?;
+        let outcome = match results {
+            Some(results) => Outcome::Answered {
+                results: results.to_vec(),
+                was_repeated: call.was_repeated,
+            },
+            None => Outcome::Unanswered,
+        };
+        Some((call.message, outcome))
+    }
+}
+
+impl Call {
+    /// What is sent next.
+    fn datagram(&mut self, rpcbind: u16) -> Datagram {
+        const GET: u32 = 3;
+        let Message {
+            way,
+            program,
+            version,
+            procedure,
+            arguments,
+            ..
+        } = &self.message;
+        let mut out = Writer::new();
+        let port = match self.port {
+            Some(port) => {
+                rpc::write_call(&mut out, self.transaction, (*program, *version, *procedure));
+                out.append(arguments);
+                self.was_repeated |= self.was_sent;
+                self.was_sent = true;
+                self.sent += 1;
+                port
+            }
+            None => {
+                let own = match way.there {
+                    IpAddr::V4(_) => portmap::VERSIONS.0,
+                    IpAddr::V6(_) => portmap::VERSIONS.1,
+                };
+                rpc::write_call(&mut out, self.transaction, (portmap::PROGRAM, own, GET));
+                out.u32(*program);
+                out.u32(*version);
+                match way.there {
+                    IpAddr::V4(_) => {
+                        const UDP: u32 = 17;
+                        out.u32(UDP);
+                        out.u32(0);
+                    }
+                    IpAddr::V6(_) => {
+                        out.opaque(b"udp6");
+                        out.opaque(portmap::universal(way.there, rpcbind).as_bytes());
+                        out.opaque(b"");
+                    }
+                }
+                rpcbind
+            }
+        };
+        Datagram {
+            here: way.here,
+            there: SocketAddr::new(way.there, port),
+            bytes: out.into_bytes(),
+        }
+    }
+
+    /// The port in an answer of rpcbind.
+    fn read_port(&self, results: &[u8]) -> Option<u16> {
+        let mut reader = Reader::new(results);
+        match self.message.way.there {
+            IpAddr::V4(_) => {
+                let port = reader.u32().ok()?;
+                u16::try_from(port).ok().filter(|port| *port != 0)
+            }
+            IpAddr::V6(_) => portmap::port_of(reader.opaque(ADDRESS_BYTES_MAX).ok()?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hosts::Way;
+
+    const HOST: [u8; 4] = [10, 0, 0, 7];
+
+    fn message(purpose: Purpose) -> Message {
+        Message {
+            way: Way {
+                here: [10, 0, 0, 1].into(),
+                there: HOST.into(),
+            },
+            program: 100_024,
+            version: 1,
+            procedure: 6,
+            arguments: vec![0, 0, 0, 9],
+            purpose,
+        }
+    }
+
+    fn reply(datagram: &Datagram, results: &[u32]) -> Vec<u8> {
+        let accepted = [1, 0, 0, 0, 0];
+        let words = accepted
+            .iter()
+            .chain(results)
+            .flat_map(|word| word.to_be_bytes());
+        datagram.bytes[..4].iter().copied().chain(words).collect()
+    }
+
+    fn from(port: u16) -> SocketAddr {
+        (IpAddr::from(HOST), port).into()
+    }
+
+    fn one(calls: &mut Calls, now_ms: u64) -> Datagram {
+        let mut due = calls.due(now_ms, |_| true);
+        assert_eq!((due.datagrams.len(), due.given_up.len()), (1, 0));
+        due.datagrams.remove(0)
+    }
+
+    #[test]
+    fn the_port_is_asked_for_before_the_program_is_called() {
+        let mut calls = Calls::new(111, 1);
+        assert!(calls.begin(message(Purpose::Started), 0).is_none());
+        let asked = one(&mut calls, 0);
+        assert_eq!(asked.there, from(111));
+        let words = [0, 2, 100_000, 2, 3, 0, 0, 0, 0, 100_024, 1, 17, 0];
+        let words: Vec<u8> = words
+            .iter()
+            .flat_map(|word: &u32| word.to_be_bytes())
+            .collect();
+        assert_eq!(asked.bytes[4..], words);
+        assert!(calls.due(PAUSE_MS - 1, |_| true).datagrams.is_empty());
+        assert_eq!(one(&mut calls, PAUSE_MS), asked, "it is asked again");
+        let answer = reply(&asked, &[700]);
+        assert_eq!(
+            calls.received(from(112), &answer, 600),
+            None,
+            "somebody else"
+        );
+        assert_eq!(calls.received(from(111), &answer, 600), None);
+        let called = one(&mut calls, 600);
+        assert_eq!(called.there, from(700));
+        assert_ne!(called.bytes[..4], asked.bytes[..4]);
+        assert_eq!(called.bytes[called.bytes.len() - 4..], [0, 0, 0, 9]);
+        let (_, outcome) = calls
+            .received(from(700), &reply(&called, &[]), 700)
+            .expect("it ends");
+        let answered = Outcome::Answered {
+            results: Vec::new(),
+            was_repeated: false,
+        };
+        assert_eq!((outcome, calls.next_due_ms()), (answered, None));
+    }
+
+    #[test]
+    fn who_never_answers_is_given_up() {
+        let mut calls = Calls::new(111, 1);
+        calls.begin(message(Purpose::Granted(5)), 0);
+        let mut datagrams = 0;
+        while let Some(now_ms) = calls.next_due_ms() {
+            let due = calls.due(now_ms, |_| true);
+            datagrams += due.datagrams.len();
+            if let [given_up] = &due.given_up[..] {
+                assert_eq!((given_up.purpose, now_ms), (Purpose::Granted(5), GRANT_MS));
+            }
+        }
+        assert_eq!(datagrams, 6);
+    }
+
+    #[test]
+    fn a_program_that_does_not_answer_is_looked_for_again() {
+        let mut calls = Calls::new(111, 1);
+        calls.begin(message(Purpose::Started), 0);
+        let asked = one(&mut calls, 0);
+        calls.received(from(111), &reply(&asked, &[700]), 0);
+        let mut there = Vec::new();
+        for _ in 0..=CALLS_PER_PORT {
+            let now_ms = calls.next_due_ms().expect("due");
+            there.push(one(&mut calls, now_ms).there.port());
+        }
+        assert_eq!(there, [700, 700, 700, 700, 111]);
+    }
+
+    #[test]
+    fn what_is_not_durable_yet_is_not_said() {
+        let mut calls = Calls::new(111, 1);
+        calls.begin(message(Purpose::Started), 0);
+        assert!(calls.due(0, |_| false).datagrams.is_empty());
+        one(&mut calls, PAUSE_MS);
+    }
+
+    #[test]
+    fn an_answer_is_said_once() {
+        let mut calls = Calls::new(111, 1);
+        calls.begin(message(Purpose::Answer), 0);
+        let asked = one(&mut calls, 0);
+        calls.received(from(111), &reply(&asked, &[700]), 0);
+        assert_eq!(one(&mut calls, 0).there, from(700));
+        assert_eq!(calls.next_due_ms(), None);
+    }
+}

@@ -1,0 +1,476 @@
+//! Locks for clients of NFS 3: NLM 4, and of NSM 1 what a host says when it has started again (X/Open, Protocols for Interworking: XNFS).
+//! The arguments of a procedure in, its result out. What hosts are told without being asked is in [`calls`], and how they find these
+//! programs in [`portmap`]; [`sockets`] has the threads.
+
+pub mod calls;
+pub mod portmap;
+pub mod sockets;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use file_system::{FileError, FileSystem, Handle, Kind};
+
+use crate::exports::Exports;
+use crate::hosts::{Message, Purpose, Way};
+use crate::sharenfs::Access;
+use crate::v4::{Asked, Caller, Conflict, NoHostLock, Service, Span, Unanswered, Used, identity};
+use crate::xdr::{Malformed, Reader, Writer};
+
+/// The number of NLM.
+pub const PROGRAM: u32 = 100_021;
+/// Its version for NFS 3.
+pub const VERSION: u32 = 4;
+/// The number of NSM.
+pub const STATUS_PROGRAM: u32 = 100_024;
+/// Its version.
+pub const STATUS_VERSION: u32 = 1;
+
+/// Bytes of a cookie (`netobj`).
+const COOKIE_BYTES_MAX: usize = 1024;
+/// Bytes of a handle.
+const HANDLE_BYTES_MAX: usize = 64;
+/// Bytes by which a host calls itself, and one of its owners. The protocol allows 1,024; names of hosts have 255.
+const NAME_BYTES_MAX: usize = 256;
+const OWNER_BYTES_MAX: usize = 256;
+/// Bytes of another protocol's owner that are told.
+const FOREIGN_OWNER_BYTES_MAX: usize = 64;
+
+/// Numbers of procedures of NLM.
+mod procedure {
+    pub const NULL: u32 = 0;
+    pub const TEST: u32 = 1;
+    pub const LOCK: u32 = 2;
+    pub const CANCEL: u32 = 3;
+    pub const UNLOCK: u32 = 4;
+    /// The first that is answered by a call of its own, [`TO_RESULT`] further on.
+    pub const TEST_MSG: u32 = 6;
+    pub const UNLOCK_MSG: u32 = 9;
+    /// Results of calls that this server never makes.
+    pub const TEST_RES: u32 = 11;
+    pub const GRANTED_RES: u32 = 15;
+    pub const NM_LOCK: u32 = 22;
+    pub const FREE_ALL: u32 = 23;
+}
+
+/// From a procedure to the one that does the same and is answered by a call.
+const TO_MESSAGE: u32 = 5;
+/// From there to that call.
+const TO_RESULT: u32 = 5;
+
+/// Numbers of procedures of NSM.
+mod status_procedure {
+    pub const NULL: u32 = 0;
+    pub const NOTIFY: u32 = 6;
+}
+
+/// `nlm4_stats`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stat(u32);
+
+impl Stat {
+    const GRANTED: Self = Self(0);
+    const DENIED: Self = Self(1);
+    const NO_LOCKS: Self = Self(2);
+    const BLOCKED: Self = Self(3);
+    const GRACE: Self = Self(4);
+    const ROFS: Self = Self(6);
+    const STALE: Self = Self(7);
+    const TOO_BIG: Self = Self(8);
+    const FAILED: Self = Self(9);
+}
+
+/// Why a procedure does not grant.
+enum Failed {
+    With(Stat),
+    Denied(Conflict),
+    Gone,
+}
+
+impl From<Stat> for Failed {
+    fn from(stat: Stat) -> Self {
+        Self::With(stat)
+    }
+}
+
+impl From<FileError> for Failed {
+    fn from(error: FileError) -> Self {
+        Self::With(match error {
+            FileError::Gone => return Self::Gone,
+            FileError::Stale => Stat::STALE,
+            FileError::ReadOnly => Stat::ROFS,
+            FileError::NotReady => Stat::GRACE,
+            _ => Stat::FAILED,
+        })
+    }
+}
+
+impl From<NoHostLock> for Failed {
+    fn from(no: NoHostLock) -> Self {
+        match no {
+            NoHostLock::Denied(conflict) => Self::Denied(conflict),
+            NoHostLock::Full => Self::With(Stat::NO_LOCKS),
+            NoHostLock::File(error) => error.into(),
+        }
+    }
+}
+
+/// `nlm4_lock`.
+struct Lock<'a> {
+    host: &'a [u8],
+    handle: &'a [u8],
+    /// The number and the name of the owner, as one.
+    owner: Vec<u8>,
+    offset: u64,
+    /// 0 reaches to the end.
+    length: u64,
+    /// All of it as it came.
+    bytes: &'a [u8],
+}
+
+impl<'a> Lock<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let all = reader.rest();
+        let host = reader.opaque(NAME_BYTES_MAX)?;
+        let handle = reader.opaque(HANDLE_BYTES_MAX)?;
+        let name = reader.opaque(OWNER_BYTES_MAX)?;
+        let number = reader.u32()?;
+        let (offset, length) = (reader.u64()?, reader.u64()?);
+        Ok(Self {
+            host,
+            handle,
+            owner: [&number.to_be_bytes(), name].concat(),
+            offset,
+            length,
+            bytes: &all[..all.len() - reader.rest().len()],
+        })
+    }
+
+    fn span(&self, is_exclusive: bool) -> Result<Span, Stat> {
+        let length = if self.length == 0 {
+            u64::MAX
+        } else {
+            self.length
+        };
+        Span::new(self.offset, length, is_exclusive).map_err(|_| Stat::TOO_BIG)
+    }
+}
+
+/// A file that is locked.
+struct Target {
+    file: Handle,
+    files: Arc<dyn FileSystem>,
+}
+
+/// A procedure under way.
+struct Call<'a> {
+    service: &'a Service,
+    caller: &'a Caller<'a>,
+    exports: Arc<Exports>,
+    used: Used,
+}
+
+/// Whether NLM has a procedure of that number that a client may call.
+pub const fn is_procedure(number: u32) -> bool {
+    use procedure::{
+        FREE_ALL, GRANTED_RES, NM_LOCK, NULL, TEST, TEST_MSG, TEST_RES, UNLOCK, UNLOCK_MSG,
+    };
+    matches!(
+        number,
+        NULL | TEST..=UNLOCK | TEST_MSG..=UNLOCK_MSG | TEST_RES..=GRANTED_RES | NM_LOCK | FREE_ALL
+    )
+}
+
+/// The same of NSM.
+pub const fn is_status_procedure(number: u32) -> bool {
+    matches!(number, status_procedure::NULL | status_procedure::NOTIFY)
+}
+
+/// Appends the result of a procedure of NLM to `out`.
+///
+/// # Errors
+///
+/// There is no answer.
+pub fn execute(
+    service: &Service,
+    number: u32,
+    arguments: &[u8],
+    caller: &Caller<'_>,
+    out: &mut Writer,
+) -> Result<Used, Unanswered> {
+    let mut call = Call {
+        service,
+        caller,
+        exports: service.exports(),
+        used: Used::default(),
+    };
+    let reader = &mut Reader::new(arguments);
+    match number {
+        procedure::TEST..=procedure::UNLOCK | procedure::NM_LOCK => {
+            call.execute(number, reader, out)?
+        }
+        procedure::TEST_MSG..=procedure::UNLOCK_MSG => {
+            let mut results = Writer::new();
+            call.execute(number - TO_MESSAGE, reader, &mut results)?;
+            service.outbox.put(Message {
+                way: caller.way(),
+                program: PROGRAM,
+                version: VERSION,
+                procedure: number + TO_RESULT,
+                arguments: results.into_bytes(),
+                purpose: Purpose::Answer,
+            });
+        }
+        procedure::FREE_ALL => restarted(service, reader, caller)?,
+        _ => {}
+    }
+    Ok(call.used)
+}
+
+/// Appends the result of a procedure of NSM, which is none, to `out`.
+///
+/// # Errors
+///
+/// There is no answer.
+pub fn monitor(
+    service: &Service,
+    number: u32,
+    arguments: &[u8],
+    caller: &Caller<'_>,
+) -> Result<Used, Unanswered> {
+    if number == status_procedure::NOTIFY {
+        restarted(service, &mut Reader::new(arguments), caller)?;
+    }
+    Ok(Used::default())
+}
+
+/// A host says that it has started again, or that it gives up everything: what it had locked is free. It speaks for its own address.
+fn restarted(
+    service: &Service,
+    reader: &mut Reader<'_>,
+    caller: &Caller<'_>,
+) -> Result<(), Malformed> {
+    let name = reader.opaque(NAME_BYTES_MAX)?;
+    let _state = reader.u32()?;
+    service.state().host_restarted(caller.from.address, name);
+    service.release();
+    service.grant(caller.now_ms);
+    Ok(())
+}
+
+impl Caller<'_> {
+    fn way(&self) -> Way {
+        Way {
+            here: self.here,
+            there: self.from.address,
+        }
+    }
+}
+
+impl Call<'_> {
+    /// One of those that are answered with a status.
+    fn execute(
+        &mut self,
+        number: u32,
+        reader: &mut Reader<'_>,
+        out: &mut Writer,
+    ) -> Result<(), Unanswered> {
+        let cookie = reader.opaque(COOKIE_BYTES_MAX)?;
+        out.opaque(cookie);
+        let executed = match number {
+            procedure::TEST => self.test(reader)?,
+            procedure::LOCK | procedure::NM_LOCK => self.lock(cookie, reader)?,
+            procedure::CANCEL => self.cancel(reader)?,
+            _ => self.unlock(reader)?,
+        };
+        self.service.release();
+        self.service.grant(self.caller.now_ms);
+        let is_kept = self.service.keep_holders(self.caller.now_ms).is_ok();
+        match executed {
+            // The host asks again.
+            Ok(_) if !is_kept => out.u32(Stat::GRACE.0),
+            Ok(stat) | Err(Failed::With(stat)) => out.u32(stat.0),
+            Err(Failed::Denied(conflict)) => {
+                out.u32(Stat::DENIED.0);
+                if number == procedure::TEST {
+                    self.write_holder(&conflict, out);
+                }
+            }
+            Err(Failed::Gone) => return Err(Unanswered::Gone),
+        }
+        Ok(())
+    }
+
+    /// `nlm4_holder`. The owners of NFS 4 have no numbers.
+    fn write_holder(&self, conflict: &Conflict, out: &mut Writer) {
+        let is_host = self.service.state().is_host(conflict.client);
+        let (number, name) = match conflict.owner.split_first_chunk::<4>() {
+            Some((number, name)) if is_host => (u32::from_be_bytes(*number), name),
+            _ => (
+                0,
+                &conflict.owner[..conflict.owner.len().min(FOREIGN_OWNER_BYTES_MAX)],
+            ),
+        };
+        out.boolean(conflict.is_write);
+        out.u32(number);
+        out.opaque(name);
+        out.u64(conflict.offset);
+        out.u64(if conflict.length == u64::MAX {
+            0
+        } else {
+            conflict.length
+        });
+    }
+
+    fn test(&mut self, reader: &mut Reader<'_>) -> Result<Result<Stat, Failed>, Malformed> {
+        let is_exclusive = reader.boolean()?;
+        let lock = Lock::read(reader)?;
+        Ok(self.find(&lock, is_exclusive).and_then(|target| {
+            let span = lock.span(is_exclusive)?;
+            let now_ms = self.caller.now_ms;
+            let mut state = self.service.state();
+            if state.is_lock_forbidden(now_ms) {
+                return Err(Stat::GRACE.into());
+            }
+            // A host that is not known is nobody: everything is in its way.
+            let host = state
+                .known_host(self.caller.from.address, lock.host)
+                .unwrap_or(0);
+            let found = state.conflict(host, &lock.owner, target.file, span, now_ms);
+            found.map(|()| Stat::GRANTED).map_err(Failed::Denied)
+        }))
+    }
+
+    fn lock(
+        &mut self,
+        cookie: &[u8],
+        reader: &mut Reader<'_>,
+    ) -> Result<Result<Stat, Failed>, Malformed> {
+        let (waits, is_exclusive) = (reader.boolean()?, reader.boolean()?);
+        let lock = Lock::read(reader)?;
+        let is_reclaim = reader.boolean()?;
+        let _state = reader.u32()?;
+        Ok(self.find(&lock, is_exclusive).and_then(|target| {
+            let span = lock.span(is_exclusive)?;
+            let asked = self.asked(&lock, target.file, span, is_reclaim, cookie)?;
+            let Some(asked) = asked else {
+                return Ok(Stat::GRANTED);
+            };
+            let locked = self
+                .service
+                .lock_for_host(&asked, &target.files, self.caller.now_ms);
+            match locked {
+                Ok(()) => Ok(Stat::GRANTED),
+                Err(NoHostLock::Denied(_)) if waits => {
+                    self.service.state().wait(asked);
+                    Ok(Stat::BLOCKED)
+                }
+                Err(no) => Err(no.into()),
+            }
+        }))
+    }
+
+    /// What a host that may lock asks for; nothing if it has that already.
+    fn asked(
+        &self,
+        lock: &Lock<'_>,
+        file: Handle,
+        span: Span,
+        is_reclaim: bool,
+        cookie: &[u8],
+    ) -> Result<Option<Asked>, Stat> {
+        let now_ms = self.caller.now_ms;
+        let way = self.caller.way();
+        let mut state = self.service.state();
+        let host = state
+            .host(way, lock.host, now_ms)
+            .map_err(|_| Stat::NO_LOCKS)?;
+        if state.has_range(host, &lock.owner, file, span) {
+            return Ok(None);
+        }
+        let refused = if is_reclaim {
+            Stat::DENIED
+        } else {
+            Stat::GRACE
+        };
+        state
+            .may_lock(host, is_reclaim, now_ms)
+            .map_err(|_| refused)?;
+        Ok(Some(Asked {
+            host,
+            owner: lock.owner.clone(),
+            file,
+            span,
+            way,
+            cookie: cookie.to_vec(),
+            lock: lock.bytes.to_vec(),
+        }))
+    }
+
+    fn cancel(&mut self, reader: &mut Reader<'_>) -> Result<Result<Stat, Failed>, Malformed> {
+        let (_waits, is_exclusive) = (reader.boolean()?, reader.boolean()?);
+        let lock = Lock::read(reader)?;
+        Ok(self.give_back(&lock, |state, host, file| {
+            let span = lock.span(is_exclusive)?;
+            match state.cancel(host, &lock.owner, file, span) {
+                true => Ok(Stat::GRANTED),
+                false => Err(Stat::DENIED),
+            }
+        }))
+    }
+
+    fn unlock(&mut self, reader: &mut Reader<'_>) -> Result<Result<Stat, Failed>, Malformed> {
+        let lock = Lock::read(reader)?;
+        Ok(self.give_back(&lock, |state, host, file| {
+            let span = lock.span(false)?;
+            let unlocked = state.unlock_for_host(host, &lock.owner, file, span);
+            unlocked.map(|()| Stat::GRANTED).map_err(|_| Stat::NO_LOCKS)
+        }))
+    }
+
+    /// A known host gives something back; who has nothing has given back everything.
+    fn give_back(
+        &self,
+        lock: &Lock<'_>,
+        give: impl FnOnce(&mut crate::v4::State, u64, Handle) -> Result<Stat, Stat>,
+    ) -> Result<Stat, Failed> {
+        let file = Handle::from_bytes(lock.handle).map_err(|_| Stat::STALE)?;
+        let mut state = self.service.state();
+        let Some(host) = state.known_host(self.caller.from.address, lock.host) else {
+            return Ok(Stat::GRANTED);
+        };
+        give(&mut state, host, file).map_err(Failed::With)
+    }
+
+    /// The file of a lock, if the caller may lock it: as in Linux by whoever may read or write it, or owns it, and exclusively only
+    /// where the share may be written.
+    fn find(&mut self, lock: &Lock<'_>, is_exclusive: bool) -> Result<Target, Failed> {
+        let handle = Handle::from_bytes(lock.handle).map_err(|_| Stat::STALE)?;
+        let gone = match self.exports.is_complete() {
+            true => Stat::STALE,
+            // It may be one of those that are not open yet.
+            false => Stat::GRACE,
+        };
+        let place = self.exports.place(handle).ok_or(gone)?;
+        let export = self.exports.export(place.export);
+        let access = export.access(&self.caller.from).ok_or(Stat::FAILED)?;
+        if is_exclusive && (access != Access::ReadWrite || place.is_fixed()) {
+            return Err(Stat::ROFS.into());
+        }
+        let who = export.identity(&identity(self.caller.credential));
+        let attributes = export.files.attributes(place.node)?;
+        if attributes.kind != Kind::File {
+            return Err(Stat::FAILED.into());
+        }
+        let may = export.files.permissions(&who, place.node)?;
+        if !(may.read || may.write || attributes.uid == who.uid) {
+            return Err(Stat::FAILED.into());
+        }
+        self.used.export = Some(Arc::clone(&export.name));
+        Ok(Target {
+            file: handle,
+            files: Arc::clone(&export.files),
+        })
+    }
+}

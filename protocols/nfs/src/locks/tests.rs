@@ -1,0 +1,649 @@
+//! Calls of NLM and NSM, as bytes.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, Mutex};
+
+use file_system::memory::MemoryFileSystem;
+use file_system::{FileSystem, Handle, Identity, Make, SetAttributes};
+
+use super::portmap::{self, Ports, Transport};
+use super::{execute, monitor};
+use crate::exports::{Exports, Shared, Source};
+use crate::hosts::{Message, Outcome, Purpose, Way};
+use crate::rpc::Credential;
+use crate::sharenfs::Share;
+use crate::v4::{Caller, ClientRecord, Presentation, Remembered, Service};
+use crate::xdr::{Reader, Writer};
+
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+const ONE: [u8; 4] = [10, 0, 0, 7];
+const TWO: [u8; 4] = [10, 0, 0, 8];
+const GRANTED: u32 = 0;
+const DENIED: u32 = 1;
+const BLOCKED: u32 = 3;
+const GRACE: u32 = 4;
+const EVERYBODY: &str = "rw=10.0.0.0/24,no_root_squash";
+
+#[derive(Default)]
+struct Record(Mutex<Remembered>);
+
+impl ClientRecord for Record {
+    fn keep(&self, remembered: &Remembered) -> bool {
+        *self.0.lock().expect("no panic") = remembered.clone();
+        true
+    }
+}
+
+struct World {
+    service: Service,
+    record: Arc<Record>,
+    files: Arc<MemoryFileSystem>,
+    share: &'static str,
+}
+
+impl World {
+    fn new(share: &'static str) -> Self {
+        let files = Arc::new(MemoryFileSystem::with_guid(5, 1 << 20));
+        let who = Identity {
+            uid: 0,
+            gid: 0,
+            groups: Vec::new(),
+        };
+        let mode = SetAttributes {
+            mode: Some(0o600),
+            ..SetAttributes::default()
+        };
+        files
+            .make(&who, files.root(), b"file", Make::File, &mode, None)
+            .expect("made");
+        Self::of(files, Arc::default(), share)
+    }
+
+    fn of(files: Arc<MemoryFileSystem>, record: Arc<Record>, share: &'static str) -> Self {
+        let presentation = Presentation {
+            owner: b"tank".to_vec(),
+            start: 7,
+            lease_seconds: 20,
+            grace_seconds: 20,
+        };
+        let earlier = record.0.lock().expect("no panic").clone();
+        let shared = Shared {
+            name: String::new(),
+            share: Share::parse(share).expect("a share").expect("not off"),
+            files: Arc::<MemoryFileSystem>::clone(&files),
+        };
+        let kept = Arc::<Record>::clone(&record);
+        let service = Service::new(presentation, earlier, kept);
+        service.share(Exports::new(vec![shared]).expect("a tree"));
+        Self {
+            service,
+            record,
+            files,
+            share,
+        }
+    }
+
+    /// The next server of the same files.
+    fn after(&self) -> Self {
+        Self::of(
+            Arc::clone(&self.files),
+            Arc::clone(&self.record),
+            self.share,
+        )
+    }
+
+    fn file(&self) -> Vec<u8> {
+        let who = Identity {
+            uid: 0,
+            gid: 0,
+            groups: Vec::new(),
+        };
+        let object = self
+            .files
+            .look_up(&who, self.files.root(), b"file")
+            .expect("it is there");
+        let file = Handle {
+            file_system: self.files.id(),
+            node: object.node,
+        };
+        file.to_bytes().to_vec()
+    }
+
+    fn call(
+        &self,
+        from: [u8; 4],
+        uid: u32,
+        now_ms: u64,
+        number: u32,
+        arguments: &Writer,
+    ) -> Vec<u8> {
+        let credential = Credential::System {
+            uid,
+            gid: uid,
+            groups: Vec::new(),
+        };
+        let caller = Caller {
+            credential: &credential,
+            transaction: 1,
+            connection: 1,
+            from: Source {
+                address: from.into(),
+                port: 700,
+            },
+            here: HERE,
+            now_ms,
+        };
+        let mut out = Writer::new();
+        let executed = match number {
+            NOTIFY => monitor(&self.service, 6, arguments.bytes(), &caller),
+            number => execute(&self.service, number, arguments.bytes(), &caller, &mut out),
+        };
+        executed.expect("an answer");
+        out.into_bytes()
+    }
+
+    fn status(&self, from: [u8; 4], now_ms: u64, (number, arguments): (u32, Writer)) -> u32 {
+        status_of(&self.call(from, 0, now_ms, number, &arguments))
+    }
+
+    fn lock(&self, from: [u8; 4], range: Range) -> (u32, Writer) {
+        let mut arguments = Writer::new();
+        arguments.opaque(b"cookie");
+        arguments.boolean(range.waits);
+        arguments.boolean(range.is_exclusive);
+        self.write_lock(from, range, &mut arguments);
+        arguments.boolean(range.is_reclaim);
+        arguments.u32(3);
+        (2, arguments)
+    }
+
+    fn test(&self, from: [u8; 4], range: Range) -> (u32, Writer) {
+        let mut arguments = Writer::new();
+        arguments.opaque(b"cookie");
+        arguments.boolean(range.is_exclusive);
+        self.write_lock(from, range, &mut arguments);
+        (1, arguments)
+    }
+
+    fn cancel(&self, from: [u8; 4], range: Range) -> (u32, Writer) {
+        let (_, lock) = self.lock(from, range);
+        (3, lock)
+    }
+
+    fn unlock(&self, from: [u8; 4], range: Range) -> (u32, Writer) {
+        let mut arguments = Writer::new();
+        arguments.opaque(b"cookie");
+        self.write_lock(from, range, &mut arguments);
+        (4, arguments)
+    }
+
+    fn write_lock(&self, from: [u8; 4], range: Range, arguments: &mut Writer) {
+        arguments.opaque(name_of(from).as_bytes());
+        arguments.opaque(&self.file());
+        arguments.opaque(b"owner");
+        arguments.u32(range.process);
+        arguments.u64(range.offset);
+        arguments.u64(range.length);
+    }
+
+    fn calls(&self) -> Vec<Message> {
+        self.service.outbox.take().into()
+    }
+
+    fn restarts(&self, from: [u8; 4], name: &str) {
+        let mut arguments = Writer::new();
+        arguments.opaque(name.as_bytes());
+        arguments.u32(5);
+        self.call(from, 0, 0, NOTIFY, &arguments);
+    }
+
+    fn answered(&self, message: &Message, status: u32, was_repeated: bool) {
+        let mut results = Writer::new();
+        results.opaque(b"cookie");
+        results.u32(status);
+        let outcome = Outcome::Answered {
+            results: results.into_bytes(),
+            was_repeated,
+        };
+        self.service.was_called(message, &outcome, 0);
+    }
+}
+
+/// In the place of a procedure of NLM.
+const NOTIFY: u32 = 1000;
+
+fn name_of(from: [u8; 4]) -> String {
+    format!("host{}", from[3])
+}
+
+fn status_of(answer: &[u8]) -> u32 {
+    let mut reader = Reader::new(answer);
+    assert_eq!(reader.opaque(1024), Ok(&b"cookie"[..]));
+    reader.u32().expect("a status")
+}
+
+#[derive(Clone, Copy)]
+struct Range {
+    process: u32,
+    offset: u64,
+    length: u64,
+    is_exclusive: bool,
+    waits: bool,
+    is_reclaim: bool,
+}
+
+/// The whole file, for a process.
+const ALL: Range = Range {
+    process: 9,
+    offset: 0,
+    length: 0,
+    is_exclusive: true,
+    waits: false,
+    is_reclaim: false,
+};
+const SHARED: Range = Range {
+    is_exclusive: false,
+    ..ALL
+};
+const WAITS: Range = Range { waits: true, ..ALL };
+const AGAIN: Range = Range {
+    is_reclaim: true,
+    ..ALL
+};
+
+#[test]
+fn locks_of_hosts_and_of_processes_exclude_each_other() {
+    let world = World::new(EVERYBODY);
+    let other = Range { process: 10, ..ALL };
+    assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), GRANTED);
+    assert_eq!(
+        world.status(ONE, 0, world.lock(ONE, ALL)),
+        GRANTED,
+        "asked again"
+    );
+    assert_eq!(world.status(ONE, 0, world.lock(ONE, other)), DENIED);
+    assert_eq!(world.status(TWO, 0, world.lock(TWO, SHARED)), DENIED);
+    assert_eq!(
+        world.status(TWO, 0, world.unlock(TWO, ALL)),
+        GRANTED,
+        "it had nothing"
+    );
+    assert_eq!(world.status(TWO, 0, world.lock(TWO, ALL)), DENIED);
+    assert_eq!(world.status(ONE, 0, world.lock(ONE, SHARED)), GRANTED);
+    assert_eq!(world.status(TWO, 0, world.lock(TWO, SHARED)), GRANTED);
+    assert_eq!(world.status(ONE, 0, world.unlock(ONE, ALL)), GRANTED);
+    assert_eq!(world.status(TWO, 0, world.lock(TWO, ALL)), GRANTED);
+}
+
+#[test]
+fn a_file_that_nobody_has_locked_any_more_is_let_go_of() {
+    let world = World::new(EVERYBODY);
+    assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), GRANTED);
+    assert_eq!(world.service.state().sizes(), (1, 2));
+    let middle = Range {
+        offset: 10,
+        length: 5,
+        ..ALL
+    };
+    assert_eq!(world.status(ONE, 0, world.unlock(ONE, middle)), GRANTED);
+    assert_eq!(world.status(TWO, 0, world.lock(TWO, middle)), GRANTED);
+    assert_eq!(
+        world.status(
+            TWO,
+            0,
+            world.lock(
+                TWO,
+                Range {
+                    length: 6,
+                    ..middle
+                }
+            )
+        ),
+        DENIED
+    );
+    world.status(TWO, 0, world.unlock(TWO, ALL));
+    world.status(ONE, 0, world.unlock(ONE, ALL));
+    assert_eq!(world.service.state().sizes(), (0, 0));
+}
+
+/// `nlm4_holder` of a test that is denied.
+#[test]
+fn a_test_tells_whose_lock_is_in_the_way() {
+    let world = World::new(EVERYBODY);
+    let range = Range {
+        offset: 1 << 40,
+        length: 16,
+        ..ALL
+    };
+    assert_eq!(world.status(TWO, 0, world.test(TWO, ALL)), GRANTED);
+    assert_eq!(world.status(ONE, 0, world.lock(ONE, range)), GRANTED);
+    let (number, arguments) = world.test(TWO, ALL);
+    let answer = world.call(TWO, 0, 0, number, &arguments);
+    let mut reader = Reader::new(&answer);
+    reader.opaque(1024).expect("a cookie");
+    assert_eq!((reader.u32(), reader.boolean()), (Ok(DENIED), Ok(true)));
+    assert_eq!(
+        (reader.u32(), reader.opaque(1024)),
+        (Ok(9), Ok(&b"owner"[..]))
+    );
+    assert_eq!((reader.u64(), reader.u64()), (Ok(1 << 40), Ok(16)));
+    assert!(reader.rest().is_empty());
+    assert_eq!(
+        world.status(ONE, 0, world.test(ONE, ALL)),
+        GRANTED,
+        "it is its own"
+    );
+}
+
+#[test]
+fn only_whoever_may_use_a_file_locks_it() {
+    const READ_ONLY: u32 = 6;
+    const STALE: u32 = 7;
+    const TOO_BIG: u32 = 8;
+    const FAILED: u32 = 9;
+    let world = World::new(EVERYBODY);
+    let (number, arguments) = world.lock(ONE, SHARED);
+    let stranger = [10, 0, 1, 7];
+    assert_eq!(
+        status_of(&world.call(stranger, 0, 0, number, &arguments)),
+        FAILED
+    );
+    assert_eq!(
+        status_of(&world.call(ONE, 1000, 0, number, &arguments)),
+        FAILED,
+        "its mode is 600"
+    );
+    let beyond = Range {
+        offset: u64::MAX,
+        length: 2,
+        ..ALL
+    };
+    assert_eq!(world.status(ONE, 0, world.lock(ONE, beyond)), TOO_BIG);
+    world.service.share(Exports::none());
+    assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), STALE);
+    let world = World::new("ro=10.0.0.0/24,no_root_squash");
+    assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), READ_ONLY);
+    assert_eq!(world.status(ONE, 0, world.lock(ONE, SHARED)), GRANTED);
+}
+
+#[test]
+fn a_host_that_waits_is_called_back_with_what_it_asked_for() {
+    let world = World::new(EVERYBODY);
+    assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), GRANTED);
+    for _ in 0..2 {
+        assert_eq!(world.status(TWO, 0, world.lock(TWO, WAITS)), BLOCKED);
+    }
+    assert_eq!(world.calls(), []);
+    assert_eq!(world.status(ONE, 0, world.unlock(ONE, ALL)), GRANTED);
+    let calls = world.calls();
+    let [call] = &calls[..] else {
+        panic!("{calls:?}");
+    };
+    let way = Way {
+        here: HERE,
+        there: TWO.into(),
+    };
+    assert_eq!(
+        (call.way, call.program, call.version, call.procedure),
+        (way, 100_021, 4, 5)
+    );
+    let mut expected = Writer::new();
+    expected.opaque(b"cookie");
+    expected.boolean(true);
+    world.write_lock(TWO, ALL, &mut expected);
+    assert_eq!(call.arguments, expected.into_bytes());
+    assert_eq!(
+        world.status(ONE, 0, world.lock(ONE, ALL)),
+        DENIED,
+        "it is given already"
+    );
+    assert!(world.service.is_ready(call.purpose, 0));
+    let kept = world.record.0.lock().expect("no panic").clone();
+    assert!(
+        kept.hosts.ways.contains(&way),
+        "it is kept before the host is told"
+    );
+    world.answered(call, GRANTED, false);
+    assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), DENIED);
+}
+
+#[test]
+fn what_a_host_does_not_want_any_more_goes_to_the_next() {
+    let world = World::new(EVERYBODY);
+    let next = Range {
+        process: 10,
+        ..WAITS
+    };
+    let cancelled = Range {
+        process: 11,
+        ..WAITS
+    };
+    world.status(ONE, 0, world.lock(ONE, ALL));
+    for range in [WAITS, cancelled, next] {
+        assert_eq!(world.status(TWO, 0, world.lock(TWO, range)), BLOCKED);
+    }
+    assert_eq!(world.status(TWO, 0, world.cancel(TWO, cancelled)), GRANTED);
+    assert_eq!(world.status(TWO, 0, world.cancel(TWO, cancelled)), DENIED);
+    world.restarts(ONE, "host7");
+    let first = world.calls();
+    world.answered(&first[0], DENIED, false);
+    let second = world.calls();
+    assert_eq!((first.len(), second.len()), (1, 1));
+    // The answer to the first of two calls may have been lost: it may have taken the lock then.
+    world.answered(&second[0], DENIED, true);
+    assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), DENIED);
+    assert_eq!(world.status(TWO, 0, world.unlock(TWO, next)), GRANTED);
+    assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), GRANTED);
+}
+
+/// The call does not come through, but the host asks again.
+#[test]
+fn who_asks_again_keeps_a_lock_that_he_was_not_told_of() {
+    let world = World::new(EVERYBODY);
+    world.status(ONE, 0, world.lock(ONE, ALL));
+    world.status(TWO, 0, world.lock(TWO, WAITS));
+    world.status(ONE, 0, world.unlock(ONE, ALL));
+    let calls = world.calls();
+    assert_eq!(world.status(TWO, 0, world.lock(TWO, WAITS)), GRANTED);
+    world.service.was_called(&calls[0], &Outcome::Unanswered, 0);
+    assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), DENIED);
+}
+
+#[test]
+fn a_host_that_starts_again_loses_its_locks_and_nobody_else_can_say_so() {
+    let world = World::new(EVERYBODY);
+    let (one, two) = (
+        Range { length: 1, ..ALL },
+        Range {
+            offset: 1,
+            length: 1,
+            ..ALL
+        },
+    );
+    let behind_same_address = |range| {
+        let mut arguments = Writer::new();
+        arguments.opaque(b"cookie");
+        arguments.boolean(false);
+        arguments.boolean(true);
+        world.write_lock([10, 0, 0, 99], range, &mut arguments);
+        arguments.boolean(false);
+        arguments.u32(3);
+        (2, arguments)
+    };
+    assert_eq!(world.status(ONE, 0, world.lock(ONE, one)), GRANTED);
+    assert_eq!(world.status(ONE, 0, behind_same_address(two)), GRANTED);
+    world.restarts(TWO, "host7");
+    assert_eq!(world.status(TWO, 0, world.lock(TWO, one)), DENIED);
+    world.restarts(ONE, "host7.example.com");
+    assert_eq!(world.status(TWO, 0, world.lock(TWO, one)), GRANTED);
+    assert_eq!(
+        world.status(TWO, 0, world.lock(TWO, two)),
+        DENIED,
+        "it has another name"
+    );
+    world.restarts(ONE, "unknown");
+    assert_eq!(world.status(TWO, 0, world.lock(TWO, two)), GRANTED);
+}
+
+#[test]
+fn what_is_asked_by_a_message_is_answered_by_a_call() {
+    let world = World::new(EVERYBODY);
+    let (_, arguments) = world.lock(ONE, ALL);
+    assert!(world.call(ONE, 0, 0, 7, &arguments).is_empty());
+    let calls = world.calls();
+    assert_eq!(
+        (calls[0].procedure, calls[0].purpose),
+        (12, Purpose::Answer)
+    );
+    assert_eq!(status_of(&calls[0].arguments), GRANTED);
+}
+
+#[test]
+fn a_host_takes_back_its_lock_after_a_restart_and_nobody_else_gets_it() {
+    let world = World::new(EVERYBODY);
+    assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), GRANTED);
+    let next = world.after();
+    next.service.announce();
+    let calls = next.calls();
+    let way = Way {
+        here: HERE,
+        there: ONE.into(),
+    };
+    assert_eq!(
+        (calls[0].way, calls[0].program, calls[0].procedure),
+        (way, 100_024, 6)
+    );
+    let mut expected = Writer::new();
+    expected.opaque(b"10.0.0.1");
+    expected.u32(3);
+    assert_eq!(calls[0].arguments, expected.into_bytes());
+    assert!(next.service.is_ready(Purpose::Started, 0));
+    assert_eq!(
+        next.record.0.lock().expect("no panic").hosts.start,
+        3,
+        "the number is kept before it is told"
+    );
+    assert_eq!(next.status(TWO, 0, next.lock(TWO, ALL)), GRACE);
+    assert_eq!(next.status(TWO, 0, next.test(TWO, ALL)), GRACE);
+    assert_eq!(
+        next.status(TWO, 0, next.lock(TWO, AGAIN)),
+        DENIED,
+        "it had nothing"
+    );
+    assert_eq!(next.status(ONE, 0, next.lock(ONE, AGAIN)), GRANTED);
+    assert_eq!(
+        next.status(TWO, 2999, next.lock(TWO, ALL)),
+        GRACE,
+        "it may have more"
+    );
+    assert_eq!(next.status(TWO, 3000, next.lock(TWO, ALL)), DENIED);
+    let third = next.after();
+    assert_eq!(
+        third.status(ONE, 0, third.lock(ONE, AGAIN)),
+        GRANTED,
+        "it is kept still"
+    );
+}
+
+#[test]
+fn a_host_that_knows_of_the_start_and_takes_nothing_back_keeps_nobody_waiting() {
+    let world = World::new(EVERYBODY);
+    world.status(ONE, 0, world.lock(ONE, ALL));
+    let next = world.after();
+    next.service.announce();
+    let calls = next.calls();
+    let answered = Outcome::Answered {
+        results: Vec::new(),
+        was_repeated: false,
+    };
+    next.service.was_called(&calls[0], &answered, 1000);
+    assert_eq!(next.status(TWO, 3999, next.lock(TWO, ALL)), GRACE);
+    assert_eq!(next.status(TWO, 4000, next.lock(TWO, ALL)), GRANTED);
+    assert_eq!(
+        next.status(ONE, 4000, next.lock(ONE, AGAIN)),
+        DENIED,
+        "somebody else has it"
+    );
+}
+
+#[test]
+fn the_next_server_waits_for_no_host_that_has_nothing() {
+    let world = World::new(EVERYBODY);
+    world.status(ONE, 0, world.lock(ONE, ALL));
+    world.status(ONE, 0, world.unlock(ONE, ALL));
+    let other = Range {
+        offset: 7,
+        length: 1,
+        ..ALL
+    };
+    assert_eq!(world.status(TWO, 20_001, world.lock(TWO, other)), GRANTED);
+    let next = world.after();
+    next.service.announce();
+    let told: Vec<_> = next.calls().iter().map(|call| call.way.there).collect();
+    assert_eq!(told, [IpAddr::from(TWO)]);
+    assert_eq!(next.status(ONE, 0, next.lock(ONE, AGAIN)), DENIED);
+}
+
+fn ask(version: u32, transport: u32, name: &[u8], program: u32) -> Vec<u8> {
+    let ports = Ports {
+        here: HERE,
+        nfs: 2049,
+        own: 111,
+    };
+    let mut arguments = Writer::new();
+    arguments.u32(program);
+    arguments.u32(1);
+    match version {
+        2 => {
+            arguments.u32(transport);
+            arguments.u32(0);
+        }
+        _ => {
+            arguments.opaque(name);
+            arguments.opaque(b"");
+            arguments.opaque(b"");
+        }
+    }
+    let mut out = Writer::new();
+    portmap::execute(&ports, version, 3, arguments.bytes(), &mut out).expect("an answer");
+    let header = 24;
+    assert!(
+        out.len() + header <= arguments.len() + 40,
+        "no answer is longer than the question"
+    );
+    out.into_bytes()
+}
+
+#[test]
+fn programs_are_found() {
+    let port = |answer: Vec<u8>| Reader::new(&answer).u32().expect("a port");
+    for (program, tcp, udp) in [
+        (100_003, 2049, 0),
+        (100_005, 2049, 0),
+        (100_021, 2049, 0),
+        (100_024, 111, 111),
+        (7, 0, 0),
+    ] {
+        assert_eq!(port(ask(2, 6, b"", program)), tcp);
+        assert_eq!(port(ask(2, 17, b"", program)), udp);
+    }
+    for version in [3, 4] {
+        let answer = ask(version, 0, b"tcp", 100_021);
+        assert_eq!(Reader::new(&answer).opaque(64), Ok(&b"10.0.0.1.8.1"[..]));
+        assert_eq!(
+            Reader::new(&ask(version, 0, b"udp", 100_021)).opaque(64),
+            Ok(&b""[..])
+        );
+    }
+    assert!(
+        !portmap::is_procedure(2, 4, Transport::Udp) && portmap::is_procedure(2, 4, Transport::Tcp)
+    );
+    assert!(
+        !portmap::is_procedure(2, 5, Transport::Tcp),
+        "no calls for others"
+    );
+    assert_eq!(portmap::port_of(b"fd00::1.8.1"), Some(2049));
+    for none in [&b""[..], b"1", b"1.2.3.4.0.0", b"1.2.3.4.256.1"] {
+        assert_eq!(portmap::port_of(none), None);
+    }
+}

@@ -1,0 +1,581 @@
+//! Hosts that lock ranges over NFS 3 (NLM 4), in the same table as the clients of NFS 4, so that they keep each other out. A host has no
+//! lease: what it has locked is its own until it gives that back, or says that it has started again. It waits for a lock in a queue, and is
+//! called back.
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use file_system::{FileError, FileSystem, Handle};
+
+use super::compound::Service;
+use super::grace::{Had, New};
+use super::numbers::Status;
+use super::opens::{Conflict, NoLock, Span, What};
+use super::state::{Client, Introduction, Manner, State};
+use crate::hosts::{Hosts, Message, Outcome, Purpose, Way};
+use crate::snapshots;
+use crate::xdr::{Reader, Writer};
+
+/// Hosts of one IPv4 address or IPv6 network that are told of a start: one network does not take all the places of the record.
+const HOSTS_PER_NETWORK_MAX: usize = 128;
+/// Bytes of the record that one more host takes at most.
+const BYTES_PER_HOST_MAX: usize = 96;
+/// Those that wait for a range of one file, and for any. Whoever finds no place asks again by himself.
+const WAITING_PER_FILE_MAX: usize = 128;
+const WAITING_MAX: usize = 4096;
+/// The owner of the open that holds a file for the locks of a host.
+const ANCHOR: &[u8] = b"";
+/// No access and no denial: the locks of a host are in the way of locks alone.
+const NO_SHARE: (u32, u32) = (0, 0);
+/// NLM, its version, and the procedure by which a host hears that it has what it waited for.
+const NLM: (u32, u32) = (100_021, 4);
+const GRANTED: u32 = 5;
+
+/// What only a host has.
+pub(super) struct Host {
+    pub(super) address: IpAddr,
+    /// Our addresses that it uses.
+    heres: BTreeSet<IpAddr>,
+}
+
+/// A range that a host asks for.
+#[derive(Clone)]
+pub(crate) struct Asked {
+    /// Its number as a client.
+    pub(crate) host: u64,
+    /// The owner there.
+    pub(crate) owner: Vec<u8>,
+    /// The file.
+    pub(crate) file: Handle,
+    /// The range.
+    pub(crate) span: Span,
+    /// How the host is reached.
+    pub(crate) way: Way,
+    /// What the host told the call by.
+    pub(crate) cookie: Vec<u8>,
+    /// The lock as the host described it.
+    pub(crate) lock: Vec<u8>,
+}
+
+impl Asked {
+    fn is_of(&self, (host, owner, file): (u64, &[u8], Handle)) -> bool {
+        (self.host, &self.owner[..], self.file) == (host, owner, file)
+    }
+
+    /// The call that gives it to the host.
+    fn granted(&self, number: u64) -> Message {
+        let mut arguments = Writer::new();
+        arguments.opaque(&self.cookie);
+        arguments.boolean(self.span.is_write);
+        arguments.append(&self.lock);
+        Message {
+            way: self.way,
+            program: NLM.0,
+            version: NLM.1,
+            procedure: GRANTED,
+            arguments: arguments.into_bytes(),
+            purpose: Purpose::Granted(number),
+        }
+    }
+}
+
+/// Why a host gets no lock.
+pub(crate) enum NoHostLock {
+    /// Somebody has one.
+    Denied(Conflict),
+    /// There is no room for one more.
+    Full,
+    /// The file cannot be held.
+    File(FileError),
+}
+
+impl From<NoLock> for NoHostLock {
+    fn from(no: NoLock) -> Self {
+        match no {
+            NoLock::Denied(conflict) => Self::Denied(conflict),
+            NoLock::Failed(_) => Self::Full,
+        }
+    }
+}
+
+/// What the server knows of hosts in all.
+#[derive(Default)]
+pub(super) struct Locking {
+    /// Those that the server before told of, with its number.
+    earlier: Hosts,
+    waiting: VecDeque<Asked>,
+    /// Files of which ranges became free since somebody looked who waits for one.
+    freed: HashSet<Handle>,
+    /// Locks that their owners do not know of yet.
+    granting: HashMap<u64, Asked>,
+}
+
+impl Locking {
+    pub(super) fn after(earlier: Hosts) -> Self {
+        Self {
+            earlier,
+            ..Self::default()
+        }
+    }
+
+    /// A range of a file became free.
+    pub(super) fn frees(&mut self, file: Handle) {
+        if !self.waiting.is_empty() {
+            self.freed.insert(file);
+        }
+    }
+
+    /// A host is gone.
+    pub(super) fn forget(&mut self, host: u64) {
+        self.waiting.retain(|asked| asked.host != host);
+        self.granting.retain(|_, asked| asked.host != host);
+    }
+}
+
+/// Whether a host took what it was given (`nlm4_res`).
+fn is_granted(results: &[u8]) -> bool {
+    const COOKIE_BYTES_MAX: usize = 1024;
+    let mut reader = Reader::new(results);
+    reader.opaque(COOKIE_BYTES_MAX).and_then(|_| reader.u32()) == Ok(0)
+}
+
+/// How a host is told from others: those behind one address call themselves differently.
+fn name_of(address: IpAddr, name: &[u8]) -> Vec<u8> {
+    let address = match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    };
+    [&address.octets(), name].concat()
+}
+
+impl State {
+    /// How many files have something open, and how many opens and locks there are.
+    #[cfg(test)]
+    pub(crate) fn sizes(&self) -> (usize, usize) {
+        (self.files.len(), self.held.len())
+    }
+
+    /// The host that calls itself `name`, if it has or had something.
+    pub(crate) fn known_host(&self, address: IpAddr, name: &[u8]) -> Option<u64> {
+        self.known(Manner::Host, &name_of(address, name)).1
+    }
+
+    /// Whether a client is a host, whose owners have numbers.
+    pub(crate) fn is_host(&self, client: u64) -> bool {
+        let client = self.clients.get(&client);
+        client.is_some_and(|client| client.host.is_some())
+    }
+
+    /// The host that calls itself `name`, which is heard of. A new one needs a place among those that are told of a start.
+    pub(crate) fn host(&mut self, way: Way, name: &[u8], now_ms: u64) -> Result<u64, Status> {
+        let known = self.known_host(way.there, name);
+        let is_known_way = known.is_some_and(|id| {
+            let host = self.clients[&id].host.as_ref();
+            host.is_some_and(|host| host.heres.contains(&way.here))
+        });
+        if !is_known_way {
+            self.check_place(way, now_ms)?;
+        }
+        let id = match known {
+            Some(id) => id,
+            None => self.introduce_host(way, name, now_ms)?,
+        };
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.renewed_ms = now_ms;
+            let host = client.host.as_mut();
+            let is_new = host.is_some_and(|host| host.heres.insert(way.here));
+            if is_new && client.has_reclaimed {
+                self.holders_changed();
+            }
+        }
+        Ok(id)
+    }
+
+    fn introduce_host(&mut self, way: Way, name: &[u8], now_ms: u64) -> Result<u64, Status> {
+        let owner = name_of(way.there, name);
+        let who = Introduction {
+            owner: &owner,
+            verifier: [0; 8],
+            principal: 0,
+            is_update: false,
+            network: serving::network(way.there),
+        };
+        let host = Host {
+            address: way.there,
+            heres: BTreeSet::from([way.here]),
+        };
+        self.introduce(&who, None, Some(host), now_ms)
+    }
+
+    fn check_place(&self, way: Way, now_ms: u64) -> Result<(), Status> {
+        let hosts = self.hosts(now_ms);
+        let network = serving::network(way.there);
+        let near = hosts.ways.iter();
+        let near = near.filter(|other| serving::network(other.there) == network);
+        let has_room = hosts.ways.contains(&way)
+            || (near.count() < HOSTS_PER_NETWORK_MAX
+                && hosts.to_string().len() + BYTES_PER_HOST_MAX <= Hosts::BYTES_MAX);
+        if has_room { Ok(()) } else { Err(Status::DELAY) }
+    }
+
+    /// Which hosts the next server has to tell that it has started: while clients may take back what they had, all that this one told, too.
+    pub(crate) fn hosts(&self, now_ms: u64) -> Hosts {
+        let earlier = &self.locking.earlier;
+        let mut ways = match self.is_grace(now_ms) {
+            true => earlier.ways.clone(),
+            false => BTreeSet::new(),
+        };
+        for host in self
+            .holding(now_ms)
+            .filter_map(|client| client.host.as_ref())
+        {
+            let there = host.address;
+            ways.extend(host.heres.iter().map(|here| Way { here: *here, there }));
+        }
+        let mut hosts = Hosts {
+            start: earlier.next_start(),
+            ways,
+        };
+        // Hosts that had nothing for a while have come back, more than there is room for.
+        while hosts.to_string().len() > Hosts::BYTES_MAX {
+            hosts.ways.pop_last();
+        }
+        hosts
+    }
+
+    /// Whether nobody gets a new lock now.
+    pub(crate) fn is_lock_forbidden(&mut self, now_ms: u64) -> bool {
+        self.forbids(New::Lock, now_ms)
+    }
+
+    /// Whether a host may have a lock now: one that it had before, if it `is_reclaim`.
+    pub(crate) fn may_lock(
+        &mut self,
+        host: u64,
+        is_reclaim: bool,
+        now_ms: u64,
+    ) -> Result<(), Status> {
+        match is_reclaim {
+            true => self.check_reclaim(host, Had::LOCKS, now_ms),
+            false => self.check_grace(host, New::Lock, now_ms),
+        }
+    }
+
+    fn lock_of(&self, host: u64, owner: &[u8], file: Handle) -> Option<u64> {
+        let anchor = self.files.get(&file)?.open_of(host, ANCHOR)?;
+        let mut locks = self.locks_of(file, anchor).into_iter();
+        locks.find(|number| self.held[number].owner == owner)
+    }
+
+    /// Whether an owner has all of a range already: it asks again.
+    pub(crate) fn has_range(&mut self, host: u64, owner: &[u8], file: Handle, span: Span) -> bool {
+        let lock = self.lock_of(host, owner, file);
+        let has = lock.is_some_and(|lock| self.files[&file].has(lock, span));
+        if has {
+            self.knows(host, owner, file);
+        }
+        has
+    }
+
+    /// The owner knows what it has of a file: it need not be called back.
+    fn knows(&mut self, host: u64, owner: &[u8], file: Handle) {
+        let granting = &mut self.locking.granting;
+        granting.retain(|_, asked| !asked.is_of((host, owner, file)));
+    }
+
+    /// Locks a range. Whether the file has to be held for it.
+    fn lock_for_host(
+        &mut self,
+        asked: &Asked,
+        files: &Arc<dyn FileSystem>,
+        now_ms: u64,
+    ) -> Result<bool, NoLock> {
+        let Asked {
+            host,
+            owner,
+            file,
+            span,
+            ..
+        } = asked;
+        let (host, file, span) = (*host, *file, *span);
+        let found = self.clients.get(&host).ok_or(Status::STALE_CLIENTID)?;
+        self.check_count(found)?;
+        self.check_ranges(file)?;
+        self.conflict(host, owner, file, span, now_ms)
+            .map_err(NoLock::Denied)?;
+        let known = self.lock_of(host, owner, file);
+        let has_room = self.files.get(&file).is_none_or(|found| {
+            found.has_room_for_lock_owner()
+                && (found.has_room_for_open() || found.open_of(host, ANCHOR).is_some())
+        });
+        if known.is_none() && !has_room {
+            return Err(Status::DELAY.into());
+        }
+        let mut is_first = false;
+        let number = match known {
+            Some(number) => number,
+            None => {
+                let anchor = self
+                    .files
+                    .get(&file)
+                    .and_then(|found| found.open_of(host, ANCHOR));
+                let anchor = anchor.unwrap_or_else(|| {
+                    is_first = self.open(host, ANCHOR, file, NO_SHARE, Arc::clone(files)).1;
+                    self.files[&file]
+                        .open_of(host, ANCHOR)
+                        .expect("it was just made")
+                });
+                let number = self.number_of_state(host);
+                self.hold(number, host, owner, file, What::Lock { open: anchor });
+                if let Some(found) = self.files.get_mut(&file) {
+                    found.add_lock(number);
+                }
+                number
+            }
+        };
+        self.take_range(number, file, span);
+        Ok(is_first)
+    }
+
+    /// Gives a range back. There may be nothing to give back.
+    pub(crate) fn unlock_for_host(
+        &mut self,
+        host: u64,
+        owner: &[u8],
+        file: Handle,
+        span: Span,
+    ) -> Result<(), Status> {
+        self.knows(host, owner, file);
+        let Some(number) = self.lock_of(host, owner, file) else {
+            return Ok(());
+        };
+        self.check_ranges(file)?;
+        self.free_range(number, file, span);
+        if self.files[&file].has_ranges_of(number) {
+            return Ok(());
+        }
+        self.forget_held(number);
+        let anchor = self
+            .files
+            .get(&file)
+            .and_then(|found| found.open_of(host, ANCHOR));
+        if let Some(anchor) = anchor.filter(|anchor| self.locks_of(file, *anchor).is_empty()) {
+            self.forget_held(anchor);
+        }
+        Ok(())
+    }
+
+    /// A host waits for a range, if there is a place; one that asks again stays in its place.
+    pub(crate) fn wait(&mut self, asked: Asked) {
+        let waiting = &mut self.locking.waiting;
+        let mut same = waiting.iter_mut();
+        let is_same = |one: &&mut Asked| {
+            one.is_of((asked.host, &asked.owner, asked.file)) && one.span == asked.span
+        };
+        if let Some(same) = same.find(is_same) {
+            *same = asked;
+            return;
+        }
+        let of_file = waiting.iter().filter(|one| one.file == asked.file).count();
+        if waiting.len() < WAITING_MAX && of_file < WAITING_PER_FILE_MAX {
+            waiting.push_back(asked);
+        }
+    }
+
+    /// A host waits no more; whether it did.
+    pub(crate) fn cancel(&mut self, host: u64, owner: &[u8], file: Handle, span: Span) -> bool {
+        let is_it = |asked: &Asked| asked.is_of((host, owner, file)) && asked.span == span;
+        let count = self.locking.waiting.len();
+        self.locking.waiting.retain(|asked| !is_it(asked));
+        let is_granting = self.locking.granting.values().any(is_it);
+        if is_granting {
+            let _ = self.unlock_for_host(host, owner, file, span);
+        }
+        is_granting || self.locking.waiting.len() < count
+    }
+
+    /// The next that waits for a range that it can have. It waits no more.
+    fn next_to_grant(&mut self, now_ms: u64) -> Option<Asked> {
+        if self.locking.freed.is_empty() {
+            return None;
+        }
+        let freed = std::mem::take(&mut self.locking.freed);
+        let mut waiting = std::mem::take(&mut self.locking.waiting);
+        let found = waiting.iter().position(|asked| {
+            freed.contains(&asked.file)
+                && self
+                    .conflict(asked.host, &asked.owner, asked.file, asked.span, now_ms)
+                    .is_ok()
+        });
+        let asked = found.and_then(|at| waiting.remove(at));
+        // A client whose lease was over may have gone meanwhile, and its locks with it.
+        self.locking.waiting = waiting;
+        if asked.is_some() {
+            self.locking.freed.extend(freed);
+        }
+        asked
+    }
+
+    /// A host has started again, or gives up all that it has. Where nobody at its address calls itself so, everybody there is meant.
+    pub(crate) fn host_restarted(&mut self, address: IpAddr, name: &[u8]) {
+        let short = |name: &[u8]| name.split(|byte| *byte == b'.').next().map(<[u8]>::to_vec);
+        let at_address = |client: &&Client| {
+            client
+                .host
+                .as_ref()
+                .is_some_and(|host| host.address == address)
+        };
+        let there: Vec<(u64, bool)> = self
+            .clients
+            .iter()
+            .filter(|(_, client)| at_address(client))
+            .map(|(id, client)| (*id, short(&client.owner()[16..]) == short(name)))
+            .collect();
+        let is_named = there.iter().any(|(_, is_it)| *is_it);
+        for (id, is_it) in there {
+            if is_it || !is_named {
+                self.forget_client(id);
+            }
+        }
+    }
+}
+
+impl Service {
+    /// Locks a range for a host.
+    pub(crate) fn lock_for_host(
+        &self,
+        asked: &Asked,
+        files: &Arc<dyn FileSystem>,
+        now_ms: u64,
+    ) -> Result<(), NoHostLock> {
+        let node = snapshots::node_of(asked.file).unwrap_or(asked.file.node);
+        // Held before it is locked, so that nobody can take it away in between.
+        files.hold(node).map_err(NoHostLock::File)?;
+        let mut state = self.state();
+        let now = self.exports();
+        let is_shared_still = now
+            .files_of(asked.file.file_system)
+            .is_some_and(|now| Arc::ptr_eq(now, files));
+        let locked = match is_shared_still {
+            true => state.lock_for_host(asked, files, now_ms),
+            false => Err(Status::DELAY.into()),
+        };
+        drop(state);
+        if !matches!(locked, Ok(true)) {
+            files.release(node);
+        }
+        locked.map(|_| ()).map_err(NoHostLock::from)
+    }
+
+    /// Gives hosts that wait what became free.
+    pub(crate) fn grant(&self, now_ms: u64) {
+        loop {
+            let Some(asked) = self.state().next_to_grant(now_ms) else {
+                return;
+            };
+            let exports = self.exports();
+            // Where it is closed for a while, the host asks again.
+            let Some(files) = exports.files_of(asked.file.file_system) else {
+                continue;
+            };
+            match self.lock_for_host(&asked, files, now_ms) {
+                Ok(()) => self.call_back(asked),
+                Err(NoHostLock::Denied(_)) => self.state().wait(asked),
+                Err(NoHostLock::Full | NoHostLock::File(_)) => {}
+            }
+        }
+    }
+
+    /// The same, also of what clients had whose lease is over.
+    pub(crate) fn grant_all(&self, now_ms: u64) {
+        {
+            let locking = &mut self.state().locking;
+            let files: Vec<Handle> = locking.waiting.iter().map(|asked| asked.file).collect();
+            locking.freed.extend(files);
+        }
+        self.grant(now_ms);
+    }
+
+    fn call_back(&self, asked: Asked) {
+        let mut state = self.state();
+        let number = state.number();
+        let message = asked.granted(number);
+        state.locking.granting.insert(number, asked);
+        drop(state);
+        if !self.outbox.put(message) {
+            self.end_grant(number, false);
+        }
+    }
+
+    /// A host was called back. What it does not want any more, or could not be told, is given back.
+    fn end_grant(&self, number: u64, is_taken: bool) {
+        let mut state = self.state();
+        let asked = state.locking.granting.remove(&number);
+        if let Some(asked) = asked.filter(|_| !is_taken) {
+            let _ = state.unlock_for_host(asked.host, &asked.owner, asked.file, asked.span);
+        }
+        drop(state);
+        self.release();
+    }
+
+    /// The calls that tell hosts of this start.
+    pub(crate) fn announce(&self) {
+        /// NSM, its version, and the procedure.
+        const NOTIFY: (u32, u32, u32) = (100_024, 1, 6);
+        let (ways, start) = {
+            let earlier = &self.state().locking.earlier;
+            (earlier.ways.clone(), earlier.next_start())
+        };
+        for way in ways {
+            let mut arguments = Writer::new();
+            arguments.opaque(way.here.to_string().as_bytes());
+            arguments.u32(start);
+            self.outbox.put(Message {
+                way,
+                program: NOTIFY.0,
+                version: NOTIFY.1,
+                procedure: NOTIFY.2,
+                arguments: arguments.into_bytes(),
+                purpose: Purpose::Started,
+            });
+        }
+    }
+
+    /// What has to be durable before a call is made; whether it is.
+    pub(crate) fn is_ready(&self, purpose: Purpose, now_ms: u64) -> bool {
+        match purpose {
+            Purpose::Started | Purpose::Granted(_) => self.keep_holders(now_ms).is_ok(),
+            Purpose::Answer => true,
+        }
+    }
+
+    /// A call has ended.
+    pub(crate) fn was_called(&self, message: &Message, outcome: &Outcome, now_ms: u64) {
+        match (message.purpose, outcome) {
+            (Purpose::Started, Outcome::Answered { .. }) => {
+                self.state().was_told(message.way.there, now_ms);
+            }
+            (Purpose::Started, Outcome::Unanswered) => {
+                tracing::warn!(host = %message.way.there, "an NFS 3 client with locks was not told that the server has started: its status monitor does not answer");
+            }
+            (
+                Purpose::Granted(number),
+                Outcome::Answered {
+                    results,
+                    was_repeated,
+                },
+            ) => {
+                // One that was told twice may refuse the second time what it took the first time.
+                let is_taken = *was_repeated || is_granted(results);
+                self.end_grant(number, is_taken);
+                self.grant(now_ms);
+            }
+            (Purpose::Granted(number), Outcome::Unanswered) => {
+                self.end_grant(number, false);
+                self.grant(now_ms);
+            }
+            (Purpose::Answer, _) => {}
+        }
+    }
+}

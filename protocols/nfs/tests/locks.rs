@@ -1,0 +1,305 @@
+//! A server on sockets, and a host that locks over NFS 3: it finds the server's programs, waits for a lock, is called back, and takes back
+//! what it had at the server before.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use file_system::memory::MemoryFileSystem;
+use file_system::{FileSystem, Handle, Identity, Make, SetAttributes};
+use nfs::exports::Shared;
+use nfs::server::{DesiredState, LockPorts, NfsServer, ServerLimits};
+use nfs::sharenfs::Share;
+use nfs::v4::{ClientRecord, Presentation, Remembered};
+use nfs::xdr::{Reader, Writer};
+use serving::ListenAddress;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const NLM: (u32, u32) = (100_021, 4);
+const NSM: (u32, u32) = (100_024, 1);
+const PORTS: (u32, u32) = (100_000, 2);
+const GET_PORT: u32 = 3;
+const LOCK: u32 = 2;
+const UNLOCK: u32 = 4;
+const GRANTED: u32 = 5;
+const NOTIFY: u32 = 6;
+const IS_GRANTED: u32 = 0;
+const IS_BLOCKED: u32 = 3;
+
+#[derive(Default)]
+struct Record(Mutex<Remembered>);
+
+impl ClientRecord for Record {
+    fn keep(&self, remembered: &Remembered) -> bool {
+        *self.0.lock().expect("no panic") = remembered.clone();
+        true
+    }
+}
+
+/// What a call says besides its arguments: its number, and the program, version and procedure.
+fn header(number: u32, (program, version): (u32, u32), procedure: u32) -> Writer {
+    let mut call = Writer::new();
+    for word in [number, 0, 2, program, version, procedure] {
+        call.u32(word);
+    }
+    // AUTH_SYS of root, and no verifier.
+    for word in [1, 20, 0, 0, 0, 0, 0, 0, 0] {
+        call.u32(word);
+    }
+    call
+}
+
+/// The results of an answer.
+fn results(answer: &[u8]) -> Vec<u8> {
+    let accepted: Vec<u8> = [1_u32, 0, 0, 0, 0]
+        .iter()
+        .flat_map(|word| word.to_be_bytes())
+        .collect();
+    assert_eq!(answer[4..24], accepted);
+    answer[24..].to_vec()
+}
+
+/// Sends a call over a new connection.
+fn call(to: SocketAddr, program: (u32, u32), procedure: u32, arguments: &Writer) -> Vec<u8> {
+    let mut call = header(7, program, procedure);
+    call.append(arguments.bytes());
+    let mut stream = TcpStream::connect(to).expect("connected");
+    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    let mark = 0x8000_0000 | call.len() as u32;
+    stream
+        .write_all(&[&mark.to_be_bytes(), call.bytes()].concat())
+        .expect("sent");
+    let mut mark = [0; 4];
+    stream.read_exact(&mut mark).expect("a mark");
+    let mut answer = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
+    stream.read_exact(&mut answer).expect("an answer");
+    results(&answer)
+}
+
+/// The same in a datagram.
+fn tell(to: SocketAddr, program: (u32, u32), procedure: u32, arguments: &Writer) -> Vec<u8> {
+    let mut call = header(8, program, procedure);
+    call.append(arguments.bytes());
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    socket.set_read_timeout(Some(PATIENCE)).expect("set");
+    socket.send_to(call.bytes(), to).expect("sent");
+    let mut answer = [0; 2048];
+    let (length, _) = socket.recv_from(&mut answer).expect("an answer");
+    results(&answer[..length])
+}
+
+/// What a host has: rpcbind, which names this very socket for every program.
+struct Host(UdpSocket);
+
+impl Host {
+    fn new() -> Self {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        socket.set_read_timeout(Some(PATIENCE)).expect("set");
+        Self(socket)
+    }
+
+    fn port(&self) -> u16 {
+        self.0.local_addr().expect("an address").port()
+    }
+
+    /// Answers until the server calls such a procedure; its arguments.
+    fn is_called(&self, program: (u32, u32), procedure: u32) -> Vec<u8> {
+        loop {
+            let mut bytes = [0; 2048];
+            let (length, from) = self.0.recv_from(&mut bytes).expect("a call");
+            let mut reader = Reader::new(&bytes[..length]);
+            let number = reader.u32().expect("a number");
+            let _call_and_version = reader.u64().expect("a call");
+            let asked = (
+                reader.u32().expect("a program"),
+                reader.u32().expect("a version"),
+            );
+            let of = reader.u32().expect("a procedure");
+            reader.fixed(16).expect("nobody");
+            let mut answer = Writer::new();
+            for word in [number, 1, 0, 0, 0, 0] {
+                answer.u32(word);
+            }
+            match asked {
+                PORTS => answer.u32(self.port().into()),
+                NLM => {
+                    answer.opaque(b"cookie");
+                    answer.u32(IS_GRANTED);
+                }
+                _ => {}
+            }
+            self.0.send_to(answer.bytes(), from).expect("sent");
+            if (asked, of) == (program, procedure) {
+                return reader.rest().to_vec();
+            }
+        }
+    }
+}
+
+struct World {
+    files: Arc<MemoryFileSystem>,
+    file: Handle,
+    record: Arc<Record>,
+    host: Host,
+}
+
+impl World {
+    fn new() -> Self {
+        let files = Arc::new(MemoryFileSystem::with_guid(5, 1 << 20));
+        let root = Identity {
+            uid: 0,
+            gid: 0,
+            groups: Vec::new(),
+        };
+        let nothing = SetAttributes::default();
+        let made = files.make(&root, files.root(), b"file", Make::File, &nothing, None);
+        let file = Handle {
+            file_system: files.id(),
+            node: made.expect("made").object.node,
+        };
+        Self {
+            files,
+            file,
+            record: Arc::default(),
+            host: Host::new(),
+        }
+    }
+
+    /// A server, and where it serves files and where it says which programs there are.
+    fn serve(&self) -> (NfsServer, SocketAddr, SocketAddr) {
+        let presentation = Presentation {
+            owner: b"tank".to_vec(),
+            start: 7,
+            lease_seconds: 20,
+            grace_seconds: 20,
+        };
+        let limits = ServerLimits {
+            ports: LockPorts {
+                nfs: Some(0),
+                own: 0,
+                theirs: self.host.port(),
+            },
+            ..ServerLimits::default()
+        };
+        let earlier = self.record.0.lock().expect("no panic").clone();
+        let record = Arc::<Record>::clone(&self.record);
+        let server = NfsServer::after(presentation, limits, earlier, record);
+        let share = Share::parse("rw=127.0.0.0/8,no_root_squash,insecure");
+        let shared = Shared {
+            name: String::new(),
+            share: share.expect("a share").expect("not off"),
+            files: Arc::<MemoryFileSystem>::clone(&self.files),
+        };
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let desired = DesiredState {
+            listeners: vec![ListenAddress::Tcp(address)],
+            shared: vec![shared],
+            ..DesiredState::default()
+        };
+        server.apply(desired).expect("it serves");
+        let files = server.listeners()[0].tcp().expect("an address");
+        let ports = server.port_doors()[0];
+        (server, files, ports)
+    }
+
+    /// The whole file, for a process of a host.
+    fn write_lock(&self, host: &str, call: &mut Writer) {
+        call.opaque(host.as_bytes());
+        call.opaque(&self.file.to_bytes());
+        call.opaque(b"owner");
+        call.u32(9);
+        call.u64(0);
+        call.u64(0);
+    }
+
+    fn lock(&self, to: SocketAddr, host: &str, waits: bool, is_reclaim: bool) -> u32 {
+        let mut arguments = Writer::new();
+        arguments.opaque(b"cookie");
+        arguments.boolean(waits);
+        arguments.boolean(true);
+        self.write_lock(host, &mut arguments);
+        arguments.boolean(is_reclaim);
+        arguments.u32(3);
+        status(&call(to, NLM, LOCK, &arguments))
+    }
+
+    fn unlock(&self, to: SocketAddr, host: &str) -> u32 {
+        let mut arguments = Writer::new();
+        arguments.opaque(b"cookie");
+        self.write_lock(host, &mut arguments);
+        status(&call(to, NLM, UNLOCK, &arguments))
+    }
+}
+
+fn status(results: &[u8]) -> u32 {
+    let mut reader = Reader::new(results);
+    assert_eq!(reader.opaque(64), Ok(&b"cookie"[..]));
+    reader.u32().expect("a status")
+}
+
+#[test]
+fn a_host_waits_for_a_lock_and_takes_it_back_from_the_next_server() {
+    let world = World::new();
+    let (server, files, ports) = world.serve();
+    let mut where_is_nlm = Writer::new();
+    for word in [NLM.0, NLM.1, 6, 0] {
+        where_is_nlm.u32(word);
+    }
+    let port = u32::from(files.port()).to_be_bytes();
+    assert_eq!(call(ports, PORTS, GET_PORT, &where_is_nlm), port);
+    assert_eq!(tell(ports, PORTS, GET_PORT, &where_is_nlm), port);
+    assert_eq!(world.lock(files, "a", false, false), IS_GRANTED);
+    assert_eq!(world.lock(files, "b", true, false), IS_BLOCKED);
+    assert_eq!(world.unlock(files, "a"), IS_GRANTED);
+    let mut granted = Writer::new();
+    granted.opaque(b"cookie");
+    granted.boolean(true);
+    world.write_lock("b", &mut granted);
+    assert_eq!(world.host.is_called(NLM, GRANTED), granted.into_bytes());
+    // As if it was killed: it says nothing, and what it kept stays.
+    drop(server);
+    let (_server, files, ports) = world.serve();
+    let told = world.host.is_called(NSM, NOTIFY);
+    let mut reader = Reader::new(&told);
+    assert_eq!(
+        (reader.opaque(64), reader.u32()),
+        (Ok(&b"127.0.0.1"[..]), Ok(3))
+    );
+    assert_eq!(world.lock(files, "b", false, true), IS_GRANTED);
+    assert_ne!(world.lock(files, "a", false, false), IS_GRANTED);
+    // The host starts again: nothing of it is left.
+    let mut starts = Writer::new();
+    starts.opaque(b"b");
+    starts.u32(5);
+    assert!(tell(ports, NSM, NOTIFY, &starts).is_empty());
+    let until = Instant::now() + PATIENCE;
+    while world.lock(files, "a", false, false) != IS_GRANTED {
+        assert!(Instant::now() < until, "nobody has it");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn files_are_not_served_where_programs_are_told_and_the_other_way_round() {
+    let world = World::new();
+    let (_server, files, ports) = world.serve();
+    let unavailable = |to: SocketAddr, program: (u32, u32)| {
+        let call = header(7, program, 0);
+        let mut stream = TcpStream::connect(to).expect("connected");
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        let mark = 0x8000_0000 | call.len() as u32;
+        stream
+            .write_all(&[&mark.to_be_bytes(), call.bytes()].concat())
+            .expect("sent");
+        let mut answer = [0; 28];
+        stream.read_exact(&mut answer).expect("an answer");
+        answer[24..] == 1_u32.to_be_bytes()
+    };
+    for program in [(100_003, 3), (100_003, 4), (100_005, 3), NLM] {
+        assert!(unavailable(ports, program) && !unavailable(files, program));
+    }
+    for program in [PORTS, NSM] {
+        assert!(unavailable(files, program) && !unavailable(ports, program));
+    }
+}
