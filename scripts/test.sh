@@ -48,6 +48,7 @@ proofs() {
     run make crash ROUNDS="${ONE_FILE_ROUNDS:-12}" ONE_FILE=1
     run make crash ROUNDS="${FILES_ROUNDS:-10}" FILES=1
     run make repeats ROUNDS="${REPEATS_ROUNDS:-20}"
+    run make older-locks ROUNDS="${OLDER_LOCKS_ROUNDS:-3}"
     run make legs ROUNDS="${LEGS_FAULTS:-16}"
     run make hostile
     run make rollback ROUNDS="${ROLLBACK_ROUNDS:-12}"

@@ -104,6 +104,7 @@ def _shares(trial: Trial, machine: Machine, server: PortalServer) -> None:
     trial.step("shares: use", shares.use)
     trial.step("shares: load", shares.load)
     trial.step("shares: version 3", shares.older)
+    trial.step("shares: locks by version 3, server killed", shares.older_locks, expected=SERVER_LOST)
     trial.step("shares: snapshots", shares.snapshots)
     trial.step("shares: server killed", shares.killed, expected=SERVER_LOST)
     trial.step("shares: names changed, server killed", shares.names_killed, expected=SERVER_LOST)

@@ -36,7 +36,7 @@ PACKAGES = (
     *("bash", "coreutils", "grep", "sed", "mawk", "diffutils", "util-linux", "mount", "procps", "busybox-static"),
     *("iproute2", "kmod", "udev", "dmsetup"),
     *("open-iscsi", "multipath-tools", "sg3-utils", "nbd-client"),
-    *("xfsprogs", "e2fsprogs", "fio"),
+    *("xfsprogs", "e2fsprogs", "fio", "nfs-common", "rpcbind"),
 )
 
 MODULES = (
@@ -225,7 +225,7 @@ def _install_guest(root: Path) -> None:
     # The package's own file, with these lines changed: the last one of a name counts.
     with (root / ISCSI_SETTINGS[1:]).open("a") as settings:
         settings.write("\n" + recommended(ISCSI_SETTINGS))
-    (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/bash\n")
+    (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/bash\n_rpc:x:101:65534::/run/rpcbind:/usr/sbin/nologin\n")
     groups = ("root", "disk", "tty", "kmem", "cdrom", "dialout", "audio", "video", "input", "kvm", "sgx", "render", "lp", "tape")
     (root / "etc/group").write_text("".join(f"{name}:x:{index}:\n" for index, name in enumerate(groups)))
     for folder in ("proc", "sys", "dev", "run", "tmp", "mnt", "root"):

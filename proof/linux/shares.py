@@ -14,6 +14,11 @@ MOUNT = "/mnt/share"
 NETWORK = NETWORKS[0]
 OLDER = "/mnt/older"
 """The same by version 3."""
+LOCKD = "mkdir -p /run/rpcbind /var/lib/nfs/sm /var/lib/nfs/sm.bak; hostname guest; rpcbind; rpc.statd --no-notify"
+"""What a client of version 3 needs for locks; other systems start it."""
+GRANT_SECONDS_MAX = 15
+"""A client that is not called back asks again after 30 seconds."""
+GRACE_OVER_SECONDS = 25
 MOUNT_SECONDS = 60.0
 LOAD_SECONDS = 400.0
 WRITE_SECONDS = 200.0
@@ -32,7 +37,7 @@ FILES = 400
 
 
 def _mount(options: str) -> str:
-    """Without the helper of nfs-common, which the guest has not: the kernel needs the numbers that it would add."""
+    """Without the helper of nfs-common, so that nothing but port 2049 is asked: the kernel needs the numbers that it would add."""
     address = f"addr={NETWORK.server},clientaddr={NETWORK.guest}"
     return f"modprobe nfsv4; mkdir -p {MOUNT}; mount -i -t nfs4 -o {options},{address} {NETWORK.server}:/{POOL}/{SHARE} {MOUNT}"
 
@@ -79,6 +84,28 @@ class Shares:
         ports = "proto=tcp,port=2049,mountproto=tcp,mountport=2049"
         options = f"vers=3,nolock,{ports},addr={NETWORK.server}"
         self._machine.run(f"modprobe nfsv3; mkdir -p {OLDER}; mount -i -t nfs -o {options} {NETWORK.server}:/{POOL}/{SHARE} {OLDER}", MOUNT_SECONDS)
+
+    def older_locks(self) -> str:
+        """Locks of version 3 and of version 4.2 exclude each other; who waits is called back; they outlast a kill of the server."""
+        machine = self._machine
+        machine.run(f"{LOCKD}; mkdir -p {OLDER}; mount -t nfs -o vers=3,proto=tcp {NETWORK.server}:/{POOL}/{SHARE} {OLDER}", MOUNT_SECONDS)
+        shown = machine.run(f"grep ' {OLDER} ' /proc/mounts").strip()
+        require("vers=3" in shown and "nolock" not in shown, f"no locks: {shown}")
+        newer = self._hold_lock(MOUNT)
+        waits = machine.start(f"exec 9>{OLDER}/held; ! flock -n 9; touch /run/asks; flock 9; date +%s >/run/got", WRITE_SECONDS)
+        machine.run("until [ -e /run/asks ]; do sleep 0.1; done; sleep 3; [ ! -e /run/got ]; touch /run/let-go; date +%s >/run/given", MOUNT_SECONDS)
+        newer.output()
+        waits.output()
+        waited = int(machine.run("echo $(($(cat /run/got) - $(cat /run/given)))"))
+        require(waited <= GRANT_SECONDS_MAX, f"who waited for a lock had it {waited} s later")
+        older = self._hold_lock(OLDER)
+        machine.run(f"! flock -n {MOUNT}/held true", MOUNT_SECONDS)
+        self._server.kill()
+        served = self._server.restart()
+        machine.run(f"sleep {GRACE_OVER_SECONDS}; ! flock -n {MOUNT}/held true; touch /run/let-go", WRITE_SECONDS)
+        older.output()
+        machine.run(f"flock -n {MOUNT}/held true; umount {OLDER}", MOUNT_SECONDS)
+        return f"called back {waited} s after; its lock held over a kill (server back after {served:.1f} s)"
 
     def snapshots(self) -> str:
         """A file comes back out of ``.zfs/snapshot`` by either version, and a snapshot that is destroyed under a client is gone for it."""
@@ -159,8 +186,8 @@ class Shares:
         require(longest < PAUSE_SECONDS_MAX, f"a write took {longest:.1f} s")
         return f"{report['write']['total_ios']} writes with fsync verified, longest pause {longest:.1f} s"
 
-    def _hold_lock(self) -> Job:
-        held = f"cd {MOUNT}; exec 9>held; flock -n 9; touch /run/held; until [ -e /run/let-go ]; do sleep 0.2; done; echo mine >&9"
+    def _hold_lock(self, folder: str = MOUNT) -> Job:
+        held = f"cd {folder}; exec 9>held; flock -n 9; touch /run/held; until [ -e /run/let-go ]; do sleep 0.2; done; echo mine >&9"
         self._machine.run("rm -f /run/held /run/let-go", MOUNT_SECONDS)
         job = self._machine.start(held, WRITE_SECONDS)
         self._machine.run("until [ -e /run/held ]; do sleep 0.1; done", MOUNT_SECONDS)
