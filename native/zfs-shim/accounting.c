@@ -95,6 +95,8 @@ bh_accounting_prepare(void)
 void
 bh_accounting_disown(objset_t *os, const void *tag)
 {
-	taskq_wait(os->os_spa->spa_upgrade_taskq);
+	/* Of a snapshot nothing is counted later. */
+	if (!dmu_objset_is_snapshot(os))
+		taskq_wait(os->os_spa->spa_upgrade_taskq);
 	dmu_objset_disown(os, B_TRUE, tag);
 }

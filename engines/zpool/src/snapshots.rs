@@ -1,7 +1,7 @@
 //! Snapshots that are open because clients look into them. They are few: one that was not used for long is closed for another, and whatever
 //! a snapshot is in the way of has it closed first.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use file_system::{Done, FileError, FileSystem};
@@ -16,25 +16,38 @@ pub trait Closing: FileSystem {
     fn close(&self);
 }
 
-/// Those of a pool.
+/// Those of a pool. Nobody waits for a snapshot that another one opens or closes, unless it is the same.
 #[derive(Default)]
-pub struct OpenSnapshots(Mutex<State>);
+pub struct OpenSnapshots {
+    state: Mutex<State>,
+    /// Something is opened or closed.
+    done: Condvar,
+}
 
 #[derive(Default)]
 struct State {
     open: Vec<Open>,
+    /// What is being opened, or closed.
+    busy: Vec<Busy>,
     /// What is kept closed: snapshots, and datasets with all snapshots of them and below.
     closed: Vec<(u64, String)>,
     next: u64,
 }
 
+/// The identity of the file system that a snapshot was taken of, and its number.
+type Key = (u64, u64);
+
 struct Open {
-    /// The identity of the file system that it was taken of.
-    of: u64,
-    number: u64,
+    key: Key,
     name: String,
     used: Instant,
     files: Arc<dyn Closing>,
+}
+
+struct Busy {
+    key: Key,
+    /// Not known yet at the beginning. Whoever learns it looks whether it is kept closed.
+    name: Option<String>,
 }
 
 /// Keeps snapshots closed until it is dropped.
@@ -50,34 +63,94 @@ fn is_meant(name: &str, closed: &str) -> bool {
 }
 
 impl State {
+    /// Takes them out; they are busy until they are closed.
     fn take(&mut self, is_meant: impl Fn(&Open) -> bool) -> Vec<Open> {
-        let (taken, kept) = std::mem::take(&mut self.open)
+        let (taken, kept): (Vec<Open>, _) = std::mem::take(&mut self.open)
             .into_iter()
             .partition(is_meant);
         self.open = kept;
+        self.busy.extend(taken.iter().map(|one| Busy {
+            key: one.key,
+            name: Some(one.name.clone()),
+        }));
         taken
     }
 
-    /// Closes what nobody uses, and what was not used for longest if there is no room.
-    fn make_room(&mut self) {
+    fn is_full(&self) -> bool {
+        self.open.len() + self.busy.len() >= OPEN_MAX
+    }
+
+    /// Takes out what nobody uses, and what was not used for longest if there is no room.
+    fn take_for_room(&mut self) -> Vec<Open> {
+        let is_full = self.is_full();
         let oldest = self.open.iter().map(|one| one.used).min();
-        let is_full = self.open.len() >= OPEN_MAX;
-        let unused =
-            self.take(|one| one.used.elapsed() >= IDLE || (is_full && Some(one.used) == oldest));
-        close(&unused);
+        self.take(|one| one.used.elapsed() >= IDLE || (is_full && Some(one.used) == oldest))
+    }
+
+    fn is_busy(&self, key: Key) -> bool {
+        self.busy.iter().any(|one| one.key == key)
+    }
+
+    fn is_kept_closed(&self, name: &str) -> bool {
+        let mut closed = self.closed.iter();
+        closed.any(|(_, closed)| is_meant(name, closed))
     }
 }
 
-/// Waits for the calls that use them.
-fn close(snapshots: &[Open]) {
-    for one in snapshots {
-        one.files.close();
+/// A snapshot that is being opened or closed, until this is dropped.
+struct Working<'a> {
+    snapshots: &'a OpenSnapshots,
+    key: Key,
+}
+
+impl Working<'_> {
+    /// It is open.
+    fn opened(self, name: String, files: Arc<dyn Closing>) {
+        self.snapshots.lock().open.push(Open {
+            key: self.key,
+            name,
+            used: Instant::now(),
+            files,
+        });
+    }
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        let mut state = self.snapshots.lock();
+        let mut busy = state.busy.iter();
+        let at = busy.position(|one| one.key == self.key);
+        at.map(|at| state.busy.swap_remove(at));
+        drop(state);
+        self.snapshots.done.notify_all();
     }
 }
 
 impl OpenSnapshots {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().expect("no holder panics")
+        self.state.lock().expect("no holder panics")
+    }
+
+    /// Waits until nothing that is busy is meant.
+    fn wait_while_busy<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        is_meant: impl Fn(&Busy) -> bool,
+    ) -> MutexGuard<'a, State> {
+        let is_busy = |state: &mut State| state.busy.iter().any(&is_meant);
+        let waited = self.done.wait_while(state, is_busy);
+        waited.expect("no holder panics")
+    }
+
+    /// Waits for the calls that use them.
+    fn close(&self, snapshots: Vec<Open>) {
+        for one in snapshots {
+            let _closing = Working {
+                snapshots: self,
+                key: one.key,
+            };
+            one.files.close();
+        }
     }
 
     /// Closes snapshots: those with these names, and all of datasets with these names and below.
@@ -89,14 +162,17 @@ impl OpenSnapshots {
             .into_iter()
             .map(|name| name.as_ref().to_owned())
             .collect();
+        let concerns = |one: &str| names.iter().any(|name| is_meant(one, name));
         let mut state = self.lock();
-        let concerned = state.take(|one| names.iter().any(|name| is_meant(&one.name, name)));
         let first = state.next;
         state.next += names.len() as u64;
-        state.closed.extend((first..).zip(names));
+        state.closed.extend((first..).zip(names.iter().cloned()));
         let numbers = first..state.next;
+        let mut state =
+            self.wait_while_busy(state, |one| one.name.as_deref().is_some_and(concerns));
+        let concerned = state.take(|one| concerns(&one.name));
         drop(state);
-        close(&concerned);
+        self.close(concerned);
         KeptClosed {
             snapshots: Arc::clone(self),
             numbers,
@@ -105,42 +181,59 @@ impl OpenSnapshots {
 
     /// Closes those of a file system, which is closed: no other ones are opened.
     pub fn close_those_of(&self, identity: u64) {
-        let concerned = self.lock().take(|one| one.of == identity);
-        close(&concerned);
+        let state = self.lock();
+        let mut state = self.wait_while_busy(state, |one| one.key.0 == identity);
+        let concerned = state.take(|one| one.key.0 == identity);
+        drop(state);
+        self.close(concerned);
     }
 
     /// The files of the snapshot with a number of the file system `of`. If they are not open, `name` tells its full name, and `make` opens them.
     pub fn open(
         &self,
-        (of, number): (u64, u64),
+        key: (u64, u64),
         name: impl FnOnce() -> Done<String>,
         make: impl FnOnce(&str) -> Done<Arc<dyn Closing>>,
     ) -> Done<Arc<dyn FileSystem>> {
-        let state = &mut *self.lock();
-        let known = state.open.iter_mut();
-        let mut known = known.filter(|one| one.number == number && one.of == of);
-        if let Some(one) = known.next() {
-            one.used = Instant::now();
-            return Ok(Arc::clone(&one.files) as Arc<_>);
+        let mut state = self.lock();
+        loop {
+            let known = state.open.iter_mut().find(|one| one.key == key);
+            if let Some(one) = known {
+                one.used = Instant::now();
+                return Ok(Arc::clone(&one.files) as Arc<_>);
+            }
+            let must_wait = state.is_busy(key) || (state.is_full() && state.open.is_empty());
+            if !must_wait {
+                break;
+            }
+            state = self.done.wait(state).expect("no holder panics");
         }
+        let unused = state.take_for_room();
+        state.busy.push(Busy { key, name: None });
+        drop(state);
+        let opening = Working {
+            snapshots: self,
+            key,
+        };
+        self.close(unused);
         let name = name()?;
-        if state
-            .closed
-            .iter()
-            .any(|(_, closed)| is_meant(&name, closed))
-        {
+        self.begin(key, &name)?;
+        let files = make(&name)?;
+        opening.opened(name, Arc::clone(&files));
+        Ok(files)
+    }
+
+    /// A snapshot that is about to be opened has this name; an error if it is kept closed.
+    fn begin(&self, key: Key, name: &str) -> Done {
+        let mut state = self.lock();
+        if state.is_kept_closed(name) {
             return Err(FileError::NotReady);
         }
-        state.make_room();
-        let files = make(&name)?;
-        state.open.push(Open {
-            of,
-            number,
-            name,
-            used: Instant::now(),
-            files: Arc::clone(&files),
-        });
-        Ok(files)
+        let mut busy = state.busy.iter_mut();
+        if let Some(one) = busy.find(|one| one.key == key) {
+            one.name = Some(name.to_owned());
+        }
+        Ok(())
     }
 }
 
@@ -161,6 +254,11 @@ impl Drop for KeptClosed {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use file_system::memory::MemoryFileSystem;
+
     use super::*;
 
     #[test]
@@ -187,5 +285,70 @@ mod tests {
         assert_eq!(snapshots.lock().closed, [(2, "tank/a".to_owned())]);
         drop(other);
         assert!(snapshots.lock().closed.is_empty());
+    }
+
+    /// Whoever holds it keeps snapshots from being closed.
+    static CLOSING: Mutex<()> = Mutex::new(());
+
+    impl Closing for MemoryFileSystem {
+        fn close(&self) {
+            drop(CLOSING.lock().expect("no holder panics"));
+        }
+    }
+
+    fn open(snapshots: &OpenSnapshots, number: u64) -> Done<Arc<dyn FileSystem>> {
+        let make = |_: &str| Ok(Arc::new(MemoryFileSystem::new(0)) as Arc<dyn Closing>);
+        snapshots.open((1, number), || Ok(format!("tank/a@{number}")), make)
+    }
+
+    #[test]
+    fn a_snapshot_that_is_being_opened_keeps_nobody_from_others_and_is_closed_after() {
+        let snapshots = Arc::new(OpenSnapshots::default());
+        let (begins, begun) = channel();
+        let (goes_on, may_go_on) = channel();
+        thread::scope(|scope| {
+            let slow = scope.spawn(|| {
+                let make = move |_: &str| {
+                    begins.send(()).expect("somebody waits");
+                    may_go_on.recv().expect("somebody says so");
+                    Ok(Arc::new(MemoryFileSystem::new(0)) as Arc<dyn Closing>)
+                };
+                snapshots
+                    .open((1, 7), || Ok("tank/a@7".to_owned()), make)
+                    .is_ok()
+            });
+            begun.recv().expect("it begins");
+            assert!(open(&snapshots, 8).is_ok());
+            let closer = scope.spawn(|| snapshots.keep_closed(["tank/a@7"]));
+            while snapshots.lock().closed.is_empty() {
+                thread::yield_now();
+            }
+            assert!(!closer.is_finished(), "it is not closed yet");
+            goes_on.send(()).expect("it waits");
+            assert!(slow.join().expect("no panic"));
+            let _closed = closer.join().expect("no panic");
+            assert!(matches!(open(&snapshots, 7), Err(FileError::NotReady)));
+            assert!(snapshots.lock().busy.is_empty() && snapshots.lock().open.len() == 1);
+        });
+    }
+
+    #[test]
+    fn a_snapshot_that_is_being_closed_keeps_nobody_from_others() {
+        let snapshots = OpenSnapshots::default();
+        for number in 0..OPEN_MAX as u64 {
+            assert!(open(&snapshots, number).is_ok());
+        }
+        thread::scope(|scope| {
+            let held = CLOSING.lock().expect("no holder panics");
+            let waits = scope.spawn(|| open(&snapshots, 100).is_ok());
+            while !snapshots.lock().is_busy((1, 100)) {
+                thread::yield_now();
+            }
+            assert!(open(&snapshots, 1).is_ok(), "it is open");
+            assert!(!waits.is_finished());
+            drop(held);
+            assert!(waits.join().expect("no panic"));
+        });
+        assert_eq!(snapshots.lock().open.len(), OPEN_MAX);
     }
 }
