@@ -15,6 +15,11 @@ MIRROR = (
 )
 SECRET = "a secret of ann"
 
+CERTIFICATES = (
+    "openssl req -x509 -newkey ed25519 -nodes -days 2 -subj /CN=tank.example.org -keyout server-key.pem -out server-cert.pem 2>/dev/null\n"
+    "cp server-cert.pem ca-cert.pem\n"
+)
+
 PAGES: dict[str, Page] = {
     "getting-started": Page(
         elsewhere=(
@@ -53,7 +58,7 @@ PAGES: dict[str, Page] = {
                 " --nbd-tls-key server-key.pem --nbd-tls-ca ca-cert.pem\nbulkhead nbd export tank/vm0 --name vm0 --allow-certificate hypervisor1\n"),),
     ),
     "files": Page(
-        before=POOL + "serve tank\n",
+        before=POOL + CERTIFICATES + "serve tank\n",
         instead=(("10.0.0.1:2049", "127.0.0.1:2049"),),
         elsewhere=(
             *((start, "needs a client's kernel: proof.linux") for start in ("mount -t nfs", "ls /mnt/home/", "cp /mnt/home/")),

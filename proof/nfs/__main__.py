@@ -9,17 +9,21 @@ import re
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from proof import runtime
+from proof.nfs import secured
 from proof.process import checked, run
 from proof.runtime import REPOSITORY, ProofError
 from proof.servers.base import VolumeSpec
-from proof.servers.bulkhead import POOL, Bulkhead
+from proof.servers.bulkhead import POOL, SHARE, Bulkhead
 
 ADDRESS = "127.77.20.49"
 """pynfs always goes to port 2049: an address of our own leaves that port of others alone."""
+
+BEHIND = "127.77.20.50"
+"""Where the server listens that is reached by a relay."""
 
 PORT = 2049
 LEASE_SECONDS = 12
@@ -56,12 +60,13 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="proof.nfs", description="pynfs against files in memory, or in a pool.")
     parser.add_argument("--pool", action="store_true", help="against the server of a pool, of which $BULKHEAD or the release build is the program")
     parser.add_argument("--reboot", action="store_true", help="the tests that restart the server, of a pool, which is killed for that")
+    parser.add_argument("--tls", action="store_true", help="the server of a pool asks for TLS, and pynfs reaches it by a relay that has it")
     parser.add_argument("--pynfs", type=Path, default=os.environ.get("PYNFS"), help="a built checkout of pynfs (PYNFS)")
     parser.add_argument("--python", default=os.environ.get("PYNFS_PYTHON", "python3"), help="a Python below 3.13 with ply")
     parser.add_argument("--minor", type=int, choices=MINORS, action="append", help="minor version; all if nothing is said")
     parser.add_argument("tests", nargs="*", help="flags or codes of pynfs's tests; all, or those that restart the server, if nothing is said")
     arguments = parser.parse_args(argv)
-    arguments.pool |= arguments.reboot
+    arguments.pool |= arguments.reboot or arguments.tls
     arguments.tests = arguments.tests or (["reboot"] if arguments.reboot else ["all"])
     return arguments
 
@@ -113,6 +118,24 @@ def _pool(scratch: Path) -> Iterator[str]:
 
 
 @contextmanager
+def _pool_by_tls(scratch: Path) -> Iterator[str]:
+    """The same, with a share that asks for TLS."""
+    scratch.mkdir()
+    certificate, key = secured.make_certificate(scratch)
+    options = ("--nfs", f"{BEHIND}:{PORT}", "--nfs-tls-cert", str(certificate), "--nfs-tls-key", str(key))
+    server = Bulkhead(scratch, [VolumeSpec("files", 0, is_file=True)], options=options)
+    try:
+        server.prepare()
+        server.start()
+        server.wait_ready()
+        server.command("volume", "set", POOL, f"sharenfs={SHARE},xprtsec=tls")
+        with _helper(scratch, server), secured.relay((ADDRESS, PORT), (BEHIND, PORT), certificate):
+            yield f"/{POOL}/files"
+    finally:
+        server.kill()
+
+
+@contextmanager
 def _memory() -> Iterator[str]:
     """Serves files in memory until the block ends; it ends with us, too, because its input does."""
     checked([REPOSITORY / "scripts/cargo.sh", "build", "--locked", "-q", "-p", "nfs", "--example", "memory_nfs"], BUILD_SECONDS)
@@ -128,6 +151,12 @@ def _memory() -> Iterator[str]:
             process.terminate()
 
 
+def _server(arguments: argparse.Namespace, folder: Path) -> AbstractContextManager[str]:
+    if arguments.tls:
+        return _pool_by_tls(folder)
+    return _pool(folder) if arguments.pool else _memory()
+
+
 def _why_known(code: str, minor: int, is_pool: bool) -> str | None:
     known = KNOWN + KNOWN_OF_MINOR.get(minor, []) + (KNOWN_OF_POOL if is_pool else [])
     return next((reason for pattern, reason in known if pattern.fullmatch(code)), None)
@@ -138,7 +167,7 @@ def _judge(arguments: argparse.Namespace, minor: int, scratch: Path) -> tuple[in
     results = scratch / f"minor-{minor}.json"
     program = arguments.pynfs / ("nfs4.1" if minor else "nfs4.0") / "testserver.py"
     folder = scratch / f"pool-{minor}"
-    with _pool(folder) if arguments.pool else _memory() as path:
+    with _server(arguments, folder) as path:
         command = [arguments.python, program, f"{ADDRESS}:{path}", f"--minorversion={minor}", "--maketree", f"--json={results}"]
         if arguments.reboot:
             command += ["--rundeps", f"--serverhelper={_helper_of(folder)}"]

@@ -25,6 +25,9 @@ from proof.servers.base import Server, VolumeSpec
 
 POOL = "proof"
 TARGET = "iqn.2026-01.org.example:proof"
+SHARE = "rw=127.0.0.0/8,no_root_squash,insecure"
+"""Who may use file systems."""
+
 LEG_BYTES = 1 << 30
 START_SECONDS = 60.0
 COMMAND_SECONDS = 60.0
@@ -191,7 +194,7 @@ class Bulkhead(Server):
         if volume.is_file:
             # What volumes are below is a file system. What the pool has is inherited.
             self.command("volume", "create", f"{dataset}/pad", "--size", "1M", "--sparse", "--parents")
-            self.command("volume", "set", POOL, "sharenfs=rw=127.0.0.0/8,no_root_squash,insecure")
+            self.command("volume", "set", POOL, f"sharenfs={SHARE}")
             return
         self.command("volume", "create", dataset, *shape, *properties, *key)
         only = ["--read-only"] if volume.read_only else []

@@ -354,8 +354,8 @@ pub struct Pool {
     pub claims: Claims,
     /// Addresses that move with it. Clients connect to these only.
     pub addresses: Vec<PoolAddress>,
-    /// TLS for its clients, by the name of their protocol, such as `nbd`. They must use it then. A protocol that is not named is in the
-    /// clear.
+    /// TLS for its clients, by the name of their protocol, such as `nbd`. They must use it then; those of `nfs` where a share
+    /// says so. A protocol that is not named is in the clear.
     #[serde(default)]
     pub tls: BTreeMap<TlsProtocol, Tls>,
     /// The same as `tls.nbd`.

@@ -68,6 +68,8 @@ pub struct TlsOptions {
     pub key: &'static str,
     /// Those who sign what clients show.
     pub authority: &'static str,
+    /// Whether all clients must use TLS then. Else what is served says who must.
+    pub is_required: bool,
 }
 
 impl PartialEq for Description {

@@ -18,5 +18,6 @@ pub const PROTOCOL: Description = Description {
         certificate: "nbd-tls-cert",
         key: "nbd-tls-key",
         authority: "nbd-tls-ca",
+        is_required: true,
     }),
 };

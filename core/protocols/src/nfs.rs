@@ -1,8 +1,8 @@
 //! NFS.
 
-use crate::Description;
+use crate::{Description, TlsOptions};
 
-/// NFS, version 4.1 and above. The port is that of RFC 8881, section 2.9.3.
+/// NFS. The port is that of RFC 8881, section 2.9.3.
 pub const PROTOCOL: Description = Description {
     name: "nfs",
     title: "NFS",
@@ -14,5 +14,10 @@ pub const PROTOCOL: Description = Description {
     binds_late: true,
     places: &[],
     note: "it listens only while a file system is shared;",
-    tls: None,
+    tls: Some(TlsOptions {
+        certificate: "nfs-tls-cert",
+        key: "nfs-tls-key",
+        authority: "nfs-tls-ca",
+        is_required: false,
+    }),
 };

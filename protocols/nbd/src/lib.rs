@@ -14,5 +14,5 @@ pub mod server;
 
 pub use server::{
     Access, Applied, ApplyError, ConnectionStatus, DesiredExport, DesiredState, Drained,
-    ExportStatus, Farewell, NbdServer, ServerLimits, ServerStatus, TlsError, TlsMode, TlsSettings,
+    ExportStatus, Farewell, NbdServer, ServerLimits, ServerStatus, TlsMode, TlsSettings,
 };

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use block_device::{BlockDevice, MemoryDevice};
 use nbd::{Access, DesiredExport, DesiredState, NbdServer, ServerLimits, TlsMode, TlsSettings};
+use serving::TlsFiles;
 use support::tools::{certificates, installed, run, text, try_run};
 use support::*;
 
@@ -317,9 +318,11 @@ h.shutdown()
 fn tls(folder: &Path, mode: TlsMode) -> TlsSettings {
     TlsSettings {
         mode,
-        certificate_chain: folder.join("pki/server-cert.pem"),
-        private_key: folder.join("pki/server-key.pem"),
-        client_roots: Some(folder.join("pki/ca-cert.pem")),
+        files: TlsFiles {
+            certificate: folder.join("pki/server-cert.pem"),
+            key: folder.join("pki/server-key.pem"),
+            authority: Some(folder.join("pki/ca-cert.pem")),
+        },
     }
 }
 

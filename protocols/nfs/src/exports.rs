@@ -13,7 +13,7 @@ use file_system::{
     Removable, Renamed, SetAttributes, Statistics, Time,
 };
 
-use crate::sharenfs::{Access, Share};
+use crate::sharenfs::{Access, Share, Transport};
 use crate::snapshots;
 
 /// Names between the root and a file system.
@@ -33,6 +33,8 @@ pub struct Source {
     pub address: IpAddr,
     /// Its port.
     pub port: u16,
+    /// How its connection is secured.
+    pub transport: Transport,
 }
 
 impl Source {
@@ -40,6 +42,7 @@ impl Source {
     pub const LOCAL: Self = Self {
         address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         port: 1,
+        transport: Transport::Plain,
     };
 
     /// The IPv4 address or IPv6 network that bounds count for.
@@ -100,9 +103,16 @@ impl Export {
     /// What a client may do.
     pub fn access(&self, from: &Source) -> Option<Access> {
         match &self.share {
+            Some(share) if !share.allows(from.transport) => None,
             Some(share) => share.access(from.address, from.port),
             None => Some(Access::ReadOnly),
         }
+    }
+
+    /// Whether a client may use it that secures its connection as the share says.
+    fn admits(&self, from: &Source) -> bool {
+        let share = self.share.as_ref();
+        share.is_none_or(|share| share.access(from.address, from.port).is_some())
     }
 
     /// As whom a client acts that says it is `who`.
@@ -289,7 +299,7 @@ impl Exports {
     /// Whether a client may use anything, or perhaps what is still to come.
     pub fn admits(&self, from: &Source) -> bool {
         let mut shared = self.shared().iter();
-        self.is_incomplete || shared.any(|export| export.access(from).is_some())
+        self.is_incomplete || shared.any(|export| export.admits(from))
     }
 
     /// What is shared, in the order that it was given in.
@@ -572,6 +582,7 @@ mod tests {
         Source {
             address: address.parse().expect("an address"),
             port: 700,
+            transport: Transport::Plain,
         }
     }
 

@@ -1,5 +1,6 @@
 //! ONC RPC version 2 over a stream (RFC 5531): record marking, the header of a call, and of its reply.
 
+use crate::programs::NULL;
 use crate::xdr::{Malformed, Reader, Writer};
 
 /// Set in a fragment's header if it is the last one of its record (11).
@@ -25,6 +26,10 @@ const AUTH_ERROR: u32 = 1;
 pub const AUTH_NONE: u32 = 0;
 /// User and groups as the client says.
 pub const AUTH_SYS: u32 = 1;
+/// The client asks whether the connection can be secured by TLS (RFC 9289, section 4.1).
+const AUTH_TLS: u32 = 7;
+/// What says that it can.
+const STARTTLS: &[u8] = b"STARTTLS";
 /// A verifier that is not understood (8.2).
 pub const AUTH_BADCRED: u32 = 1;
 
@@ -133,6 +138,11 @@ pub struct Call {
 pub enum NoCall {
     /// It is answered with these bytes, a record without its mark.
     Answer(Vec<u8>),
+    /// It asks for TLS, in the form that is meant for that: a procedure that does nothing.
+    AsksForTls {
+        /// What the reply repeats.
+        transaction: u32,
+    },
     /// It is no call; nothing can be answered.
     Malformed,
 }
@@ -157,15 +167,16 @@ pub fn read_call(reader: &mut Reader<'_>) -> Result<Call, NoCall> {
     let body = reader.opaque(AUTHENTICATION_BYTES_MAX).map_err(malformed)?;
     let _verifier_flavor = reader.u32().map_err(malformed)?;
     reader.opaque(AUTHENTICATION_BYTES_MAX).map_err(malformed)?;
+    if flavor == AUTH_TLS && body.is_empty() && procedure == NULL {
+        return Err(NoCall::AsksForTls { transaction });
+    }
     let credential = match flavor {
         AUTH_NONE => Some(Credential::Nobody),
         AUTH_SYS => read_system_credential(&mut Reader::new(body)).ok(),
         _ => None,
     };
     let Some(credential) = credential else {
-        let mut answer = denied(transaction, AUTH_ERROR);
-        answer.u32(AUTH_BADCRED);
-        return Err(NoCall::Answer(answer.into_bytes()));
+        return Err(NoCall::Answer(bad_credential(transaction)));
     };
     Ok(Call {
         transaction,
@@ -192,6 +203,24 @@ fn denied(transaction: u32, why: u32) -> Writer {
         writer.u32(word);
     }
     writer
+}
+
+/// The answer to a call whose credential is not taken.
+pub fn bad_credential(transaction: u32) -> Vec<u8> {
+    let mut answer = denied(transaction, AUTH_ERROR);
+    answer.u32(AUTH_BADCRED);
+    answer.into_bytes()
+}
+
+/// The answer to a call that asks for TLS, after which TLS begins.
+pub fn begin_tls(transaction: u32) -> Vec<u8> {
+    let mut answer = Writer::new();
+    for word in [transaction, REPLY, ACCEPTED, AUTH_NONE] {
+        answer.u32(word);
+    }
+    answer.opaque(STARTTLS);
+    answer.u32(0);
+    answer.into_bytes()
 }
 
 /// How a call went that was accepted (9).
@@ -320,6 +349,20 @@ mod tests {
         let expected = b"\x12\x34\x56\x78\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\0\0\x01";
         let read = read_call(&mut Reader::new(&call));
         assert_eq!(read, Err(NoCall::Answer(expected.to_vec())));
+    }
+
+    #[test]
+    fn a_null_call_asks_for_tls() {
+        let mut call = CALL_BYTES[..24].to_vec();
+        call.extend_from_slice(b"\0\0\0\x07\0\0\0\0\0\0\0\0\0\0\0\0");
+        let transaction = 0x1234_5678;
+        let read = read_call(&mut Reader::new(&call));
+        assert_eq!(read, Err(NoCall::AsksForTls { transaction }));
+        let expected = b"\x12\x34\x56\x78\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\x08STARTTLS\0\0\0\0";
+        assert_eq!(begin_tls(transaction), expected);
+        call[23] = 1;
+        let read = read_call(&mut Reader::new(&call));
+        assert_eq!(read, Err(NoCall::Answer(bad_credential(transaction))));
     }
 
     #[test]

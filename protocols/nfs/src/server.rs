@@ -14,7 +14,7 @@ use file_system::FileSystemId;
 use serving::{
     Answer, Budget, Connection, ConnectionLimits, Connections, Directive, EarlySockets, Link,
     ListenAddress, ListenError, Listener, OpenSocket, OutboundLimits, Payload, Peer, Reservation,
-    Turn, Workers, bind_udp,
+    TlsError, TlsFiles, TlsTransport, TlsUse, Turn, Workers, bind_udp,
 };
 
 use crate::exports::{ExportError, Exports, Shared as SharedFiles, Source};
@@ -22,6 +22,7 @@ use crate::locks::sockets::{self, Calling, Task};
 use crate::locks::{self, portmap};
 use crate::programs::{self, Door, accepts, takes_long};
 use crate::rpc::{self, Accepted, BadRecord, Call, Found, NoCall};
+use crate::sharenfs::Transport;
 use crate::v3;
 use crate::v4::{
     Caller, ClientRecord, MESSAGE_BYTES_MAX, NoRecord, Presentation, Remembered, Service,
@@ -52,6 +53,13 @@ const ANSWER_BYTES: usize = 512;
 const LARGE_ANSWER_BYTES: usize = 16 << 10;
 /// How long an answer waits for the budget: others take theirs meanwhile, or are dropped.
 const BUDGET_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// TLS as RFC 9289 wants it (section 5). Whether a client must show a certificate is said by shares.
+const TLS: TlsUse = TlsUse {
+    versions: &[&rustls::version::TLS13],
+    name: b"sunrpc",
+    needs_certificate: false,
+};
 
 /// Bounds of a server.
 #[derive(Clone, Copy, Debug)]
@@ -115,6 +123,8 @@ impl Default for ServerLimits {
 pub struct DesiredState {
     /// Where to listen.
     pub listeners: Vec<ListenAddress>,
+    /// TLS, which clients may use then, if any. The files are read again each time.
+    pub tls: Option<TlsFiles>,
     /// What to share.
     pub shared: Vec<SharedFiles>,
     /// Something else is to be shared that cannot be read yet.
@@ -129,6 +139,9 @@ pub enum ApplyError {
     /// An address cannot be listened on.
     #[error("NFS server")]
     Listen(#[from] ListenError),
+    /// TLS cannot be set up.
+    #[error("TLS of the NFS server")]
+    Tls(#[from] TlsError),
     /// The file systems do not fit together.
     #[error("shares of the NFS server")]
     Exports(#[from] ExportError),
@@ -165,6 +178,10 @@ enum End {
     Full,
     #[error("no RPC call")]
     NoCall,
+    #[error("the client sent more than TLS allows for")]
+    PlainAfterTls,
+    #[error("TLS")]
+    Tls(#[from] rustls::Error),
     #[error("the pool is lost")]
     Gone,
     #[error("nothing is shared with the client")]
@@ -185,6 +202,7 @@ struct Shared {
     input: Arc<Budget>,
     workers: Workers,
     started: Instant,
+    tls: Mutex<Option<Arc<rustls::ServerConfig>>>,
     connections: Arc<Connections>,
     stopping: AtomicBool,
     /// Somebody has mounted something by version 3.
@@ -244,6 +262,7 @@ impl NfsServer {
             input: Budget::new(limits.payload_bytes_max),
             workers: Workers::new("nfs-worker", limits.workers_max),
             started: Instant::now(),
+            tls: Mutex::default(),
             connections: Connections::new(limits.connections),
             stopping: AtomicBool::new(false),
             has_v3: AtomicBool::new(false),
@@ -275,6 +294,7 @@ impl NfsServer {
         let exports = Exports::new(desired.shared)?
             .with_more_to_come(desired.has_more_to_come)
             .with_closed(desired.closed);
+        let tls = desired.tls.map(|files| files.load(&TLS)).transpose()?;
         let mut listeners = self.listeners.lock().expect("no holder panics");
         let wanted: BTreeSet<ListenAddress> = desired.listeners.into_iter().collect();
         let mut opened = Vec::new();
@@ -283,6 +303,7 @@ impl NfsServer {
                 opened.push((address.clone(), OpenSocket::open(address, &self.early)?));
             }
         }
+        *self.shared.tls.lock().expect("no holder panics") = tls;
         self.shared.service.share(exports);
         listeners.retain(|address, _| wanted.contains(address));
         self.shared.listen_only_at(wanted);
@@ -492,13 +513,12 @@ impl Shared {
                 let from = Source {
                     address: remote.ip().to_canonical(),
                     port: remote.port(),
+                    transport: Transport::Plain,
                 };
                 (from.behind(door), local.ip().to_canonical())
             }
             Peer::Unix { .. } => (Source::LOCAL, Source::LOCAL.address),
         };
-        let transport = Arc::clone(&connection.stream);
-        let waker = Arc::clone(&connection.waker);
         let ended = if shared.service.exports().admits(&from) {
             let mut session = Session {
                 shared,
@@ -507,13 +527,8 @@ impl Shared {
                 from,
                 here,
                 door,
-                link: Link::growing(
-                    transport,
-                    waker,
-                    shared.limits.outbound,
-                    BUFFER_BYTES,
-                    BUFFER_BYTES_MAX,
-                ),
+                link: shared.link(connection, Arc::clone(&connection.stream) as _),
+                tls: None,
                 large_input: None,
                 elsewhere: Arc::default(),
                 is_known: false,
@@ -533,6 +548,12 @@ impl Shared {
         }
         connection.standing.end();
         shared.live().remove(&connection.id);
+    }
+
+    fn link(&self, connection: &Connection, transport: Arc<dyn serving::Transport>) -> Link {
+        let waker = Arc::clone(&connection.waker);
+        let limits = self.limits.outbound;
+        Link::growing(transport, waker, limits, BUFFER_BYTES, BUFFER_BYTES_MAX)
     }
 
     /// The answer to a call, or why there is none.
@@ -604,6 +625,7 @@ impl Shared {
         let from = Source {
             address: from.ip().to_canonical(),
             port: from.port(),
+            transport: Transport::Plain,
         };
         let from = from.behind(door);
         if self.stopping.load(Ordering::Acquire) || !self.service.exports().admits(&from) {
@@ -675,6 +697,7 @@ struct Session<'a> {
     here: IpAddr,
     door: Door,
     link: Link,
+    tls: Option<Arc<TlsTransport>>,
     /// While the link's buffer is larger than usual.
     large_input: Option<Reservation>,
     /// Bytes of calls at workers and of their answers, until these are queued.
@@ -756,8 +779,43 @@ impl Session<'_> {
         }
     }
 
+    /// Notes how the connection is secured: with the first bytes behind it that is decided.
+    fn note_security(&mut self) {
+        if let Some(tls) = self.tls.as_ref().filter(|_| !self.link.bytes().is_empty()) {
+            self.from.transport = match tls.client_certificate() {
+                Some(_) => Transport::Mutual,
+                None => Transport::Tls,
+            };
+        }
+    }
+
+    /// Lets TLS begin, after its announcement.
+    fn start_tls(&mut self, config: Arc<rustls::ServerConfig>) -> Result<(), End> {
+        // Whatever came in the clear behind the call might be somebody else's.
+        let is_alone = self.link.bytes().is_empty();
+        if !is_alone || !self.link.settle(Instant::now() + CALL_TIMEOUT) {
+            return Err(End::PlainAfterTls);
+        }
+        let stream = Arc::clone(&self.connection.stream);
+        let tls = Arc::new(TlsTransport::new(stream, config)?);
+        self.link = self.shared.link(self.connection, Arc::clone(&tls) as _);
+        self.large_input = None;
+        self.tls = Some(tls);
+        Ok(())
+    }
+
+    /// What to begin TLS with, if this connection may.
+    fn tls_to_begin(&self) -> Option<Arc<rustls::ServerConfig>> {
+        let is_first = self.door == Door::Files
+            && self.tls.is_none()
+            && self.elsewhere.load(Ordering::Relaxed) == 0;
+        let config = self.shared.tls.lock().expect("no holder panics");
+        config.clone().filter(|_| is_first)
+    }
+
     /// Executes the calls of the input, and says how many bytes the next one needs.
     fn execute_all(&mut self) -> Result<usize, End> {
+        self.note_security();
         loop {
             let input = self.link.bytes();
             let (input_bytes, is_one_fragment) = match rpc::find_record(input, RECORD_BYTES_MAX)? {
@@ -788,6 +846,9 @@ impl Session<'_> {
             }
             if let Some(answered) = executed.answered {
                 self.push(answered)?;
+            }
+            if let Some(config) = executed.tls {
+                self.start_tls(config)?;
             }
             if self.link.outbound().is_congested() {
                 match self.link.make_room(Some(Instant::now() + IDLE_TIMEOUT))? {
@@ -839,15 +900,14 @@ impl Session<'_> {
         let mut reader = Reader::new(record);
         let call = match rpc::read_call(&mut reader) {
             Ok(call) => call,
-            Err(NoCall::Answer(bytes)) => {
-                let answered = Answered {
-                    bytes,
-                    export: None,
+            Err(NoCall::Answer(bytes)) => return Ok(Executed::without_call(bytes, None)),
+            Err(NoCall::AsksForTls { transaction }) => {
+                let config = self.tls_to_begin();
+                let bytes = match config {
+                    Some(_) => rpc::begin_tls(transaction),
+                    None => rpc::bad_credential(transaction),
                 };
-                return Ok(Executed {
-                    answered: Some(answered),
-                    is_call: false,
-                });
+                return Ok(Executed::without_call(bytes, config));
             }
             Err(NoCall::Malformed) => return Err(End::NoCall),
         };
@@ -858,6 +918,7 @@ impl Session<'_> {
             return Ok(Executed {
                 answered: None,
                 is_call,
+                tls: None,
             });
         }
         let change = self.connection.standing.own_change();
@@ -867,6 +928,7 @@ impl Session<'_> {
         Ok(Executed {
             answered: Some(answered),
             is_call,
+            tls: None,
         })
     }
 
@@ -935,4 +997,19 @@ struct Executed {
     answered: Option<Answered>,
     /// Whether it was a call of NFS.
     is_call: bool,
+    /// What TLS begins with behind the answer.
+    tls: Option<Arc<rustls::ServerConfig>>,
+}
+
+impl Executed {
+    fn without_call(bytes: Vec<u8>, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
+        Self {
+            answered: Some(Answered {
+                bytes,
+                export: None,
+            }),
+            is_call: false,
+            tls,
+        }
+    }
 }

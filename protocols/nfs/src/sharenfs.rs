@@ -67,6 +67,14 @@ pub enum ShareError {
         /// What was written.
         text: String,
     },
+    /// A way to secure connections that is not there.
+    #[error(
+        "sharenfs asks for xprtsec={text}: write none, tls or mtls, several with colons between them"
+    )]
+    Transport {
+        /// What was written.
+        text: String,
+    },
     /// No number.
     #[error("sharenfs has {option}={text:?}: write a number from 0 to 4294967295")]
     BadNumber {
@@ -102,6 +110,18 @@ pub enum Squash {
     Everybody,
 }
 
+/// How a connection is secured (RFC 9289).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// Not at all.
+    #[default]
+    Plain,
+    /// By TLS; the client has shown no certificate.
+    Tls,
+    /// By TLS; the client has shown a certificate that an authority of ours signed.
+    Mutual,
+}
+
 /// What a client may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
@@ -118,6 +138,8 @@ pub struct Share {
     squash: Squash,
     anonymous: (u32, u32),
     needs_low_port: bool,
+    /// Empty: all of them.
+    transports: Vec<Transport>,
 }
 
 /// The first port that needs no privilege.
@@ -147,6 +169,7 @@ impl Share {
                 parsed.anonymous_gid.unwrap_or(NOBODY),
             ),
             needs_low_port: parsed.needs_low_port.unwrap_or(true),
+            transports: parsed.transports.unwrap_or_default(),
         }))
     }
 
@@ -162,6 +185,18 @@ impl Share {
         let best = matching
             .max_by_key(|(network, access)| (network.prefix_bits, std::cmp::Reverse(*access)));
         best.map(|(_, access)| *access)
+    }
+
+    /// Whether a client may use it whose connection is secured so.
+    pub fn allows(&self, transport: Transport) -> bool {
+        self.transports.is_empty() || self.transports.contains(&transport)
+    }
+
+    /// The least that a client's connection must have.
+    pub fn least(&self) -> Transport {
+        let all = [Transport::Plain, Transport::Tls];
+        let least = all.into_iter().find(|one| self.allows(*one));
+        least.unwrap_or(Transport::Mutual)
     }
 
     /// As whom a client acts that says it is `who`.
@@ -194,6 +229,7 @@ struct Parsed {
     anonymous_uid: Option<u32>,
     anonymous_gid: Option<u32>,
     needs_low_port: Option<bool>,
+    transports: Option<Vec<Transport>>,
 }
 
 impl Parsed {
@@ -213,6 +249,7 @@ impl Parsed {
                     text: text.to_owned(),
                 });
             }
+            ("xprtsec", Some(text)) => set(&mut self.transports, transports(text)?, option)?,
             ("root_squash", None) => set(&mut self.squash, Squash::Root, option)?,
             ("no_root_squash", None) => set(&mut self.squash, Squash::Nobody, option)?,
             ("all_squash", None) => set(&mut self.squash, Squash::Everybody, option)?,
@@ -266,6 +303,20 @@ fn set<T>(place: &mut Option<T>, value: T, option: &str) -> Result<(), ShareErro
         });
     }
     Ok(())
+}
+
+fn transports(text: &str) -> Result<Vec<Transport>, ShareError> {
+    let known = text.split(':').map(|name| match name {
+        "none" => Some(Transport::Plain),
+        "tls" => Some(Transport::Tls),
+        "mtls" => Some(Transport::Mutual),
+        _ => None,
+    });
+    known
+        .collect::<Option<_>>()
+        .ok_or_else(|| ShareError::Transport {
+            text: text.to_owned(),
+        })
 }
 
 fn number(option: &str, text: &str) -> Result<u32, ShareError> {
@@ -479,6 +530,23 @@ mod tests {
             identity("rw=10.0.0.1,all_squash,anonuid=7,anongid=8"),
             (7, 8, vec![])
         );
+    }
+
+    #[test]
+    fn a_share_names_how_connections_are_secured() {
+        let allowed = |text: &str| {
+            let share = Share::parse(text).expect("a share").expect("not off");
+            [Transport::Plain, Transport::Tls, Transport::Mutual].map(|one| share.allows(one))
+        };
+        assert_eq!(allowed("rw=10.0.0.1"), [true, true, true]);
+        let known = Share::parse("rw=10.0.0.1,xprtsec=mtls").expect("a share");
+        assert_eq!(known.expect("not off").least(), Transport::Mutual);
+        assert_eq!(allowed("rw=10.0.0.1,xprtsec=tls:mtls"), [false, true, true]);
+        assert_eq!(allowed("xprtsec=mtls,rw=10.0.0.1"), [false, false, true]);
+        assert_eq!(allowed("rw=10.0.0.1,xprtsec=none"), [true, false, false]);
+        for text in ["ssl", "", "tls:", "none,xprtsec=tls"] {
+            Share::parse(&format!("rw=10.0.0.1,xprtsec={text}")).expect_err(text);
+        }
     }
 
     #[test]

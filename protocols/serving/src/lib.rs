@@ -27,6 +27,7 @@ mod silent_close;
 mod stale_connection;
 mod standing;
 mod stream;
+mod tls;
 mod waker;
 mod workers;
 
@@ -45,5 +46,6 @@ pub use outbound::{Flushed, Outbound, OutboundLimits, Pending};
 pub use stale_connection::{Reach, StaleConnection, tell_clients};
 pub use standing::{Asked, Change, OwnChange, Standing};
 pub use stream::{Peer, ReceiveWait, Stream, Transport};
+pub use tls::{TlsError, TlsFiles, TlsTransport, TlsUse};
 pub use waker::Waker;
 pub use workers::{Job, Workers};

@@ -18,6 +18,7 @@ use pool_access::engines::{self, EngineOptions, discover, features};
 use pool_access::sockets;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use serving::TlsFiles;
 use units::PoolName;
 
 use crate::validity;
@@ -104,20 +105,19 @@ fn leg_fingerprint(path: &Path) -> Option<String> {
 /// Whether certificate, key and authorities can be used, and for how long.
 fn tell_tls(lines: &mut String, files: &str) {
     let mut files = files.split('\t').map(PathBuf::from);
-    let (Some(certificate_chain), Some(private_key)) = (files.next(), files.next()) else {
+    let (Some(certificate), Some(key)) = (files.next(), files.next()) else {
         return;
     };
-    let desired = nbd::TlsSettings {
-        mode: nbd::TlsMode::Required,
-        certificate_chain,
-        private_key,
-        client_roots: files.next(),
+    let desired = TlsFiles {
+        certificate,
+        key,
+        authority: files.next(),
     };
-    let shown = desired.certificate_chain.display();
+    let shown = desired.certificate.display();
     if let Err(error) = desired.check() {
         let why = control::failure::chain(&error).replace(['\t', '\n'], " ");
         let _ = writeln!(lines, "tls\t{shown}\trefused\t{why}");
-    } else if let Some(seconds) = validity::left_s(&desired.certificate_chain) {
+    } else if let Some(seconds) = validity::left_s(&desired.certificate) {
         let _ = writeln!(lines, "tls\t{shown}\tvalid_for_s\t{seconds}");
     }
 }

@@ -7,19 +7,9 @@ use std::path::PathBuf;
 use ::protocols::{ALL, Description, Place, Places, TlsOptions};
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+pub use serving::TlsFiles;
 
-/// Files of TLS, in PEM.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// The certificate and those between it and a root.
-    pub certificate: PathBuf,
-    /// Its private key.
-    pub key: PathBuf,
-    /// Those who sign what clients show.
-    pub authority: Option<PathBuf>,
-}
-
-/// TLS by the name of the protocol that must be spoken by it.
+/// TLS by the name of the protocol that is spoken by it.
 pub type Tls = BTreeMap<&'static str, TlsFiles>;
 
 /// What the options say.
@@ -134,11 +124,15 @@ fn tls_options(protocol: &Description, options: &TlsOptions) -> [Arg; 3] {
             .help(help)
     };
     let (certificate, key) = (options.certificate, options.key);
-    let about = format!(
-        "Certificate (chain) of the {title} server, PEM; {title} clients then must use TLS"
-    );
+    let who = match options.is_required {
+        true => "then must",
+        false => "then may",
+    };
+    let about =
+        format!("Certificate (chain) of the {title} server, PEM; {title} clients {who} use TLS");
+    let must = if options.is_required { "must" } else { "may" };
     let authority =
-        format!("Authority that signs the certificates that {title} clients must show, PEM");
+        format!("Authority that signs the certificates that {title} clients {must} show, PEM");
     [
         file(certificate, key, about),
         file(key, certificate, "Its private key, PEM".to_owned()),

@@ -4,7 +4,6 @@ mod access;
 mod execute;
 mod exports;
 mod session;
-mod tls;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,17 +14,42 @@ use block_device::SharedDevice;
 use rustls::ServerConfig;
 use serving::{
     Budget, Connection, ConnectionLimits, Connections, CountersSnapshot, Directive, EarlySockets,
-    ListenAddress, ListenError, Listener, OpenSocket, OutboundLimits, Peer, Workers,
+    ListenAddress, ListenError, Listener, OpenSocket, OutboundLimits, Peer, TlsError, TlsFiles,
+    TlsUse, Workers,
 };
 
 pub use access::Access;
 use access::{Client, Verdict};
 pub use exports::DesiredExport;
 use exports::{Catalog, Export};
-pub use tls::{TlsError, TlsMode, TlsSettings};
 
 use crate::protocol::TlsPolicy;
 use crate::protocol::wire::STRING_BYTES_MAX;
+
+/// Where clients' roots are known, each encrypted client must show a certificate.
+const TLS: TlsUse = TlsUse {
+    versions: rustls::DEFAULT_VERSIONS,
+    name: b"",
+    needs_certificate: true,
+};
+
+/// Whether clients must encrypt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsMode {
+    /// They may, and have to for exports with identities.
+    Offered,
+    /// They must: nothing else is answered before.
+    Required,
+}
+
+/// How to do TLS. The files are read again at each [`apply`](NbdServer::apply), so that renewed certificates come into use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsSettings {
+    /// Whether clients must encrypt.
+    pub mode: TlsMode,
+    /// With what.
+    pub files: TlsFiles,
+}
 
 /// Bounds of a server.
 #[derive(Clone, Copy, Debug)]
@@ -257,7 +281,7 @@ impl NbdServer {
                     TlsMode::Offered => TlsPolicy::Offered,
                     TlsMode::Required => TlsPolicy::Required,
                 };
-                Some((policy, tls.load()?))
+                Some((policy, tls.files.load(&TLS)?))
             }
             None => self.own_tls.clone(),
         };

@@ -7,13 +7,12 @@ use std::time::{Duration, Instant};
 use block_device::{Extent, Zero};
 use serving::{
     Answer, Connection, Directive, Link, ListenAddress, Outbound, Payload, Reservation, Stream,
-    Transport, Turn,
+    TlsTransport, Transport, Turn,
 };
 
 use super::access::Client;
 use super::execute::{Served, Thread, Zeroing, copy_into, remaining};
 use super::exports::View;
-use super::tls::TlsTransport;
 use super::{Farewell, Shared};
 use crate::protocol::wire::{Errno, PAYLOAD_BYTES_MAX};
 use crate::protocol::{

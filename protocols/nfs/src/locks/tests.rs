@@ -129,6 +129,7 @@ impl World {
             from: Source {
                 address: from.into(),
                 port: 700,
+                transport: crate::sharenfs::Transport::Plain,
             },
             here: HERE,
             now_ms,

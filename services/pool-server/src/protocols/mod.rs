@@ -17,8 +17,8 @@ use block_device::SharedDevice;
 use control::answer::{ExportView, ProtocolView, SessionView, Status};
 use control::exports::{DesiredState, Problem};
 use control::portal::PortalView;
-use control::{Answer, Failure};
-use serving::{ListenAddress, Peer};
+use control::{Answer, Failure, FailureKind};
+use serving::{ListenAddress, Peer, TlsFiles};
 use units::{PoolName, VolumeName};
 
 use super::portals::Addresses;
@@ -46,6 +46,19 @@ macro_rules! serve {
     };
 }
 ::protocols::registered!(serve);
+
+/// Whether a protocol could do TLS with the files as they are now.
+fn check_tls(protocol: &Description, files: Option<&TlsFiles>) -> Result<(), Failure> {
+    let (Some(options), Some(files)) = (&protocol.tls, files) else {
+        return Ok(());
+    };
+    files.check().map_err(|error| {
+        Failure::from_chain(FailureKind::Usage, &error).advise(format!(
+            "give PEM files that fit together: --{}, --{} and, for the authority of the clients, --{}",
+            options.certificate, options.key, options.authority
+        ))
+    })
+}
 
 /// What a protocol begins with.
 pub struct Start<'a> {

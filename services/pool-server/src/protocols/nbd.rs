@@ -78,11 +78,12 @@ impl Protocol for Server {
     }
 
     fn check_settings(setup: &Setup) -> Result<(), Failure> {
-        check_tls(tls(setup).as_ref())
+        super::check_tls(&PROTOCOL, setup.tls.get(PROTOCOL.name))
     }
 
     fn check(&self) -> Result<(), Failure> {
-        check_tls(self.tls.as_ref())
+        let files = self.tls.as_ref().map(|tls| &tls.files);
+        super::check_tls(&PROTOCOL, files)
     }
 
     fn exports(&self, wanted: &Wanted<'_>) -> Vec<Export> {
@@ -197,21 +198,8 @@ impl Protocol for Server {
 }
 
 fn tls(setup: &Setup) -> Option<TlsSettings> {
-    let files = setup.tls.get(PROTOCOL.name)?.clone();
     Some(TlsSettings {
         mode: TlsMode::Required,
-        certificate_chain: files.certificate,
-        private_key: files.key,
-        client_roots: files.authority,
-    })
-}
-
-/// Whether NBD could do TLS with the files as they are now.
-fn check_tls(tls: Option<&TlsSettings>) -> Result<(), Failure> {
-    tls.map_or(Ok(()), TlsSettings::check).map_err(|error| {
-        Failure::from_chain(FailureKind::Usage, &error).advise(
-            "give PEM files that fit together: --nbd-tls-cert, --nbd-tls-key and, for the \
-             authority of the clients, --nbd-tls-ca",
-        )
+        files: setup.tls.get(PROTOCOL.name)?.clone(),
     })
 }

@@ -23,10 +23,11 @@ use control::failure::chain;
 use control::portal::PortalView;
 use engine::dataset::DatasetError;
 use file_system::FileSystemId;
-use serving::{EarlySockets, ListenAddress, ListenError, Peer};
+use serving::{EarlySockets, ListenAddress, ListenError, Peer, TlsFiles};
 use units::{PoolName, VolumeName};
 
 use super::super::portals::Addresses;
+use super::super::serving::Setup;
 use super::super::shared_pool::SharedPool;
 use super::{Client, ContentsTold, Export, Protocol, Start, Wanted, portal_views};
 use clients::PoolRecord;
@@ -41,6 +42,7 @@ pub struct Server {
     server: NfsServer,
     pool: Arc<SharedPool>,
     early: Arc<EarlySockets>,
+    tls: Option<TlsFiles>,
     state: Mutex<State>,
 }
 
@@ -88,10 +90,13 @@ impl Server {
         let failed = |error: &DatasetError| {
             tracing::error!(error = chain(error), "look for what is shared over NFS");
         };
-        let shares = shares.inspect_err(failed).ok()?;
+        let mut shares = shares.inspect_err(failed).ok()?;
         let has_address = wanted.addresses.of(PROTOCOL.name).next().is_some();
         Some(match has_address {
-            true => shares,
+            true => {
+                shares.note_missing_tls(self.tls.as_ref());
+                shares
+            }
             false => shares.without_address(pool.name()),
         })
     }
@@ -132,6 +137,11 @@ impl Server {
                     | ExportError::BadName { name }) = error;
                     state.problem(name, format!("it is not shared over NFS: {error}"));
                     desired.shared.retain(|one| one.name != *name);
+                }
+                ApplyError::Tls(error) => {
+                    let why = chain(error);
+                    state.problem("TLS of NFS", format!("clients cannot use it: {why}"));
+                    desired.tls = None;
                 }
                 ApplyError::Ended => break,
             }
@@ -206,12 +216,21 @@ impl Protocol for Server {
             server: server.with_early(Arc::clone(&setup.early)),
             pool: Arc::clone(start.pool),
             early: Arc::clone(&setup.early),
+            tls: setup.tls.get(PROTOCOL.name).cloned(),
             state: Mutex::default(),
         }
     }
 
     fn description(&self) -> &'static Description {
         &PROTOCOL
+    }
+
+    fn check_settings(setup: &Setup) -> Result<(), Failure> {
+        super::check_tls(&PROTOCOL, setup.tls.get(PROTOCOL.name))
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        super::check_tls(&PROTOCOL, self.tls.as_ref())
     }
 
     fn exports(&self, wanted: &Wanted<'_>) -> Vec<Export> {
@@ -259,6 +278,7 @@ impl Protocol for Server {
         }
         let desired = DesiredState {
             listeners: if is_needed { listeners } else { Vec::new() },
+            tls: self.tls.clone(),
             shared,
             has_more_to_come: opened.has_waiting,
             closed: state.aside.values().copied().collect(),

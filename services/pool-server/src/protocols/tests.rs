@@ -38,6 +38,7 @@ const ECHO: Description = Description {
         certificate: "echo-tls-cert",
         key: "echo-tls-key",
         authority: "echo-tls-ca",
+        is_required: true,
     }),
 };
 /// The property of a volume that says by which name it is shown.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use ::nfs::sharenfs::Share;
+use ::nfs::sharenfs::{Share, Transport};
 use control::exports::Problem;
 use engine::Pool;
 use engine::dataset::{DatasetError, DatasetKind, DatasetRef, Snapshots};
+use serving::TlsFiles;
 use units::PoolName;
 
 /// The property, as kernel ZFS has it.
@@ -44,6 +45,27 @@ impl Shares {
             }
         }
         Ok(shares)
+    }
+
+    /// Notes which no client can use, because the server has no files for the TLS that they ask for.
+    pub fn note_missing_tls(&mut self, files: Option<&TlsFiles>) {
+        let authority = files.and_then(|files| files.authority.as_ref());
+        let lacks = |share: &Share| match share.least() {
+            Transport::Plain => None,
+            Transport::Tls => files.is_none().then_some("certificate (--nfs-tls-cert, --nfs-tls-key)"),
+            Transport::Mutual => authority.is_none().then_some("authority of clients (--nfs-tls-ca)"),
+        };
+        for (name, share) in &self.all {
+            if let Some(what) = lacks(share) {
+                self.problems.push(Problem {
+                    subject: name.clone(),
+                    sentence: format!(
+                        "no client can reach it, because its xprtsec asks for TLS and the server has no {what}: \
+                         give it one, in `[pools.POOL.tls.nfs]` of an appliance"
+                    ),
+                });
+            }
+        }
     }
 
     /// What is left of them where the server of `pool` listens at no address of NFS.
@@ -128,6 +150,24 @@ mod tests {
         assert!(left.all.is_empty());
         let subjects: Vec<&str> = left.problems.iter().map(|one| one.subject.as_str()).collect();
         assert_eq!(subjects, ["tank/a", "tank/c"]);
+    }
+
+    #[test]
+    fn a_share_that_asks_for_tls_is_a_problem_where_there_is_none() {
+        let share = |how: &str| Share::parse(&format!("rw=10.0.0.1,xprtsec={how}")).expect("a share").expect("on");
+        let all: BTreeMap<String, Share> =
+            ["none:tls", "tls:mtls", "mtls"].map(|how| (how.to_owned(), share(how))).into();
+        let subjects = |files: Option<&TlsFiles>| {
+            let mut shares = Shares { all: all.clone(), problems: Vec::new() };
+            shares.note_missing_tls(files);
+            let subjects = shares.problems.into_iter().map(|one| one.subject);
+            subjects.collect::<Vec<_>>()
+        };
+        let mut files = TlsFiles { certificate: "c".into(), key: "k".into(), authority: None };
+        assert_eq!(subjects(None), ["mtls", "tls:mtls"]);
+        assert_eq!(subjects(Some(&files)), ["mtls"]);
+        files.authority = Some("a".into());
+        assert!(subjects(Some(&files)).is_empty());
     }
 
     fn set(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

@@ -10,35 +10,35 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig, ServerConnection};
-use serving::{ReceiveWait, Stream, Transport};
+use rustls::{RootCertStore, ServerConfig, ServerConnection, SupportedProtocolVersion};
+
+use crate::{ReceiveWait, Stream, Transport};
 
 /// Encrypted bytes received at once.
 const INPUT_BYTES: usize = 64 << 10;
 /// Plain and encrypted bytes that the session may hold back.
 const SESSION_BYTES_MAX: usize = 256 << 10;
 
-/// Whether clients must encrypt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TlsMode {
-    /// They may, and have to for exports with identities.
-    Offered,
-    /// They must: nothing else is answered before.
-    Required,
+/// Files of TLS, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Our certificate and those between it and a root.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Roots of clients' certificates.
+    pub authority: Option<PathBuf>,
 }
 
-/// How to do TLS. The files are PEM, and are read again at each
-/// [`apply`](crate::NbdServer::apply), so that renewed certificates come into use.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsSettings {
-    /// Whether clients must encrypt.
-    pub mode: TlsMode,
-    /// Our certificate and those between it and a root.
-    pub certificate_chain: PathBuf,
-    /// Its private key.
-    pub private_key: PathBuf,
-    /// Roots of clients' certificates. If given, each encrypted client must show a certificate.
-    pub client_roots: Option<PathBuf>,
+/// What a protocol asks of TLS.
+#[derive(Clone, Copy, Debug)]
+pub struct TlsUse {
+    /// Versions.
+    pub versions: &'static [&'static SupportedProtocolVersion],
+    /// What a client that names protocols must name, for ALPN (RFC 7301); empty: anything.
+    pub name: &'static [u8],
+    /// Whether each client must show a certificate where clients' roots are known. Else it may.
+    pub needs_certificate: bool,
 }
 
 /// Why TLS cannot be set up.
@@ -99,29 +99,34 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     Ok(certificates)
 }
 
-impl TlsSettings {
-    /// Whether a server could do TLS so.
+impl TlsFiles {
+    /// Whether a server could do TLS with them.
     pub fn check(&self) -> Result<(), TlsError> {
-        self.load().map(drop)
+        let strictly = TlsUse {
+            versions: rustls::ALL_VERSIONS,
+            name: b"",
+            needs_certificate: true,
+        };
+        self.load(&strictly).map(drop)
     }
 
-    pub(crate) fn load(&self) -> Result<Arc<ServerConfig>, TlsError> {
+    /// What a server does TLS with.
+    pub fn load(&self, how: &TlsUse) -> Result<Arc<ServerConfig>, TlsError> {
         let unusable = |cause| TlsError::Unusable {
-            path: self.certificate_chain.clone(),
+            path: self.certificate.clone(),
             cause,
         };
-        let chain = certificates(&self.certificate_chain)?;
-        let key =
-            PrivateKeyDer::from_pem_file(&self.private_key).map_err(|cause| TlsError::File {
-                what: "a private key",
-                path: self.private_key.clone(),
-                cause,
-            })?;
+        let chain = certificates(&self.certificate)?;
+        let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|cause| TlsError::File {
+            what: "a private key",
+            path: self.key.clone(),
+            cause,
+        })?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(how.versions)
             .map_err(unusable)?;
-        let builder = match &self.client_roots {
+        let builder = match &self.authority {
             None => builder.with_no_client_auth(),
             Some(path) => {
                 let bad_roots = |cause| TlsError::Roots {
@@ -133,21 +138,25 @@ impl TlsSettings {
                     roots.add(root).map_err(|error| bad_roots(error.into()))?;
                 }
                 let verifier =
-                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-                        .build()
-                        .map_err(|error| bad_roots(error.into()))?;
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                let verifier = match how.needs_certificate {
+                    true => verifier,
+                    false => verifier.allow_unauthenticated(),
+                };
+                let verifier = verifier.build().map_err(|error| bad_roots(error.into()))?;
                 builder.with_client_cert_verifier(verifier)
             }
         };
-        builder
-            .with_single_cert(chain, key)
-            .map(Arc::new)
-            .map_err(unusable)
+        let mut config = builder.with_single_cert(chain, key).map_err(unusable)?;
+        if !how.name.is_empty() {
+            config.alpn_protocols = vec![how.name.to_vec()];
+        }
+        Ok(Arc::new(config))
     }
 }
 
 /// A socket with TLS on it.
-pub(crate) struct TlsTransport {
+pub struct TlsTransport {
     stream: Arc<Stream>,
     session: Mutex<ServerConnection>,
     input: Mutex<Input>,
@@ -163,10 +172,8 @@ struct Input {
 }
 
 impl TlsTransport {
-    pub(crate) fn new(
-        stream: Arc<Stream>,
-        config: Arc<ServerConfig>,
-    ) -> Result<Self, rustls::Error> {
+    /// TLS on `stream`, as its server.
+    pub fn new(stream: Arc<Stream>, config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         let mut session = ServerConnection::new(config)?;
         session.set_buffer_limit(Some(SESSION_BYTES_MAX));
         let input = Input {
@@ -183,7 +190,7 @@ impl TlsTransport {
     }
 
     /// The client's verified certificate, once the TLS handshake is over.
-    pub(crate) fn client_certificate(&self) -> Option<CertificateDer<'static>> {
+    pub fn client_certificate(&self) -> Option<CertificateDer<'static>> {
         let session = self.session();
         let certificate = session.peer_certificates()?.first()?;
         Some(certificate.clone().into_owned())
