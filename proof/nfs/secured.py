@@ -81,7 +81,10 @@ def _pass_on(client: socket.socket, secured: ssl.SSLSocket) -> None:
 
 def _relay(client: socket.socket, server: tuple[str, int], authority: Path) -> None:
     with client, suppress(OSError):
-        with secure(socket.create_connection(server), authority) as secured:
+        plain = socket.create_connection(server)
+        for end in (client, plain):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with secure(plain, authority) as secured:
             _pass_on(client, secured)
 
 

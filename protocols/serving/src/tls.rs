@@ -283,14 +283,7 @@ impl Transport for TlsTransport {
         if !self.pump(&mut session)? {
             return Err(ErrorKind::WouldBlock.into());
         }
-        let mut taken = 0;
-        for part in parts {
-            let count = session.writer().write(part)?;
-            taken += count;
-            if count < part.len() {
-                break;
-            }
-        }
+        let taken = session.writer().write_vectored(parts)?;
         self.pump(&mut session)?;
         Ok(taken)
     }
