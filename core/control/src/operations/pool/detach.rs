@@ -16,7 +16,7 @@ use crate::{Effect, Failure};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolDetach")]
 pub struct Detach {
-    /// Device of the pool, as `pool status` calls it.
+    /// Device of the pool.
     pub device: PathBuf,
 }
 
