@@ -26,7 +26,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb deb-witness demo demo-legs demo-single test lint unit conformance crash crash-files crash-volumes legs hostile rollback operations operations-crash operations-steps guide races repeats older-locks requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool
+.PHONY: help deps build install deb deb-witness demo demo-legs demo-single test lint unit conformance crash crash-files crash-volumes legs hostile rollback operations operations-crash operations-steps guide races repeats older-locks mounted-files requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -114,6 +114,10 @@ repeats: build ## ROUNDS of kills under NFS clients that change names: what they
 older-locks: build ## ROUNDS of kills under clients of NFS 3 with locks: each is told, and takes back its lock
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.nfs.older_locks --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
+
+mounted-files: build ## pjdfstest and fsx on a file system of a pool that is mounted by FUSE: root and /dev/fuse
+	@scripts/deps.sh test
+	$(PYTHON) -m proof.mount $(if $(SEED),--seed $(SEED))
 
 requests: build ## random requests about what is there, for REQUESTS_SECONDS: the server outlives them all
 	@scripts/deps.sh test

@@ -94,6 +94,7 @@ PAGES: dict[str, Page] = {
             ("bulkhead volume rescue", "lasts until it is ended: programs/bulkhead/tests/rescue.rs"),
             ("mkdir", "tests/rescue.rs runs what the command prints"), ("nbdfuse", "as above"), ("until", "as above"), ("mount", "as above"),
             ("...", "no command"), ("umount", "as above"),
+            ("bulkhead filesystem mount", "lasts until it is unmounted: programs/bulkhead/tests/mounted_files.rs"),
         ),
     ),
     "recovery": Page(before=POOL.replace("/srv", "/srv/moved").replace("truncate", "mkdir -p /srv/moved; truncate") + "unset BULKHEAD_SEARCH; rm -rf /var/lib/bulkhead/*\n"),

@@ -38,6 +38,7 @@ WRONG = r"^\S+ +(?:FAILED|PASSED UNEXPECTEDLY)$(?:\n\t.*)*"
 
 PJDFSTEST = """
 [features]
+posix_fallocate = {{}}
 rename_ctime = {{}}
 stat_st_birthtime = {{}}
 utime_now = {{}}

@@ -46,9 +46,14 @@ struct Mounted {
 
 impl Mounted {
     fn begin(machine: &Machine, words: &str) -> Self {
+        Self::begin_with(machine, words, Stdio::null())
+    }
+
+    fn begin_with(machine: &Machine, words: &str, input: impl Into<Stdio>) -> Self {
         let errors = fs::File::create(machine.path("errors")).expect("a file");
         let mut child = machine
             .command(&format!("filesystem mount {words}"))
+            .stdin(input)
             .stdout(Stdio::piped())
             .stderr(errors)
             .spawn()
@@ -266,6 +271,14 @@ fn others_than_root_may_what_the_files_permit() {
     assert!(bob.expect("a shell").success());
     let known = fs::metadata(mounted.path("mine")).expect("known");
     assert_eq!((known.mode() & 0o7777, known.uid()), (0o777, ANN));
+    // The kernel opens it by itself.
+    assert!(
+        try_run("mkfifo", &["-m", "600", &format!("{at}/pipe")])
+            .status
+            .success()
+    );
+    let refused = as_ann(&format!("exec 3<> {at}/pipe")).expect_err("refused");
+    assert!(refused.contains("Permission denied"), "{refused}");
     // A mode says what is opened later, not what is open.
     as_ann(&format!("umask 777; echo first > {at}/shut")).expect("open as made");
     let refused = as_ann(&format!("cat {at}/shut")).expect_err("refused");
@@ -379,6 +392,39 @@ fn what_is_in_use_is_unmounted_when_it_is_closed_and_the_second_signal_does_not_
     assert_eq!(errno(&error), Some(Errno::NOTCONN));
     let mounted = Mounted::begin(&machine, "tank/home mnt");
     assert_eq!(fs::read(mounted.path("file")).expect("read"), b"as before");
+    mounted.unmount();
+}
+
+/// A key from a prompt is known to nobody but the command, which needs it before the pool is there for others.
+#[test]
+fn an_encrypted_file_system_is_mounted_with_its_key() {
+    let Some(machine) = machine() else { return };
+    fs::write(machine.path("key"), "a long passphrase").expect("written");
+    fs::write(machine.path("other"), "another passphrase").expect("written");
+    let given = |name: &str| fs::File::open(machine.path(name)).expect("a file");
+    let with = |words: &str, key: &str| {
+        let output = machine.command(words).stdin(given(key)).output();
+        let output = output.expect("the program runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    let made = with(
+        "filesystem create tank/private --encryption on --key-stdin",
+        "key",
+    );
+    assert_eq!(made.0, Some(0), "{made:?}");
+    machine.refused("filesystem mount tank/private mnt", 8, "--key-stdin");
+    let wrong = with("filesystem mount tank/private mnt --key-stdin", "other");
+    assert_eq!(wrong.0, Some(10), "{wrong:?}");
+    let needless = with("filesystem mount tank/home mnt --key-stdin", "key");
+    assert_eq!(needless.0, Some(2), "{needless:?}");
+    let words = "tank/private mnt --key-stdin";
+    let mounted = Mounted::begin_with(&machine, words, given("key"));
+    fs::write(mounted.path("file"), "secret").expect("written");
+    mounted.unmount();
+    let words = format!("{words} --read-only");
+    let mounted = Mounted::begin_with(&machine, &words, given("key"));
+    assert_eq!(fs::read(mounted.path("file")).expect("read"), b"secret");
     mounted.unmount();
 }
 

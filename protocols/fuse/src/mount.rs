@@ -63,6 +63,15 @@ impl From<Errno> for MountErrorKind {
     }
 }
 
+/// How it is mounted.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Nothing can be changed.
+    pub read_only: bool,
+    /// The permissions of files are their modes, and nothing else.
+    pub has_only_modes: bool,
+}
+
 /// A mount. It stays when this is dropped: see [`Mount::unmount`].
 #[derive(Debug)]
 pub struct Mount {
@@ -105,7 +114,7 @@ fn open_device() -> Result<OwnedFd, MountErrorKind> {
 
 /// Mounts at `at` what will be served by the descriptor that is returned. `source` is what lists of mounts tell of it. Programs with set-user-id and
 /// devices that are in it are not obeyed: others may have written them.
-pub fn mount(source: &str, at: &Path, read_only: bool) -> Result<(Mount, OwnedFd), MountError> {
+pub fn mount(source: &str, at: &Path, how: Options) -> Result<(Mount, OwnedFd), MountError> {
     let failed = |kind| MountError {
         at: at.to_owned(),
         kind,
@@ -115,15 +124,19 @@ pub fn mount(source: &str, at: &Path, read_only: bool) -> Result<(Mount, OwnedFd
         failed(errno.map_or(MountErrorKind::System(error), MountErrorKind::from))
     })?;
     let device = open_device().map_err(failed)?;
+    let checks = match how.has_only_modes {
+        true => ",default_permissions",
+        false => "",
+    };
     let options = format!(
-        "fd={},rootmode=40000,user_id={},group_id={},allow_other",
+        "fd={},rootmode=40000,user_id={},group_id={},allow_other{checks}",
         device.as_raw_fd(),
         rustix::process::getuid().as_raw(),
         rustix::process::getgid().as_raw(),
     );
     let options = CString::new(options).expect("digits and letters");
     let mut flags = MountFlags::NOSUID | MountFlags::NODEV;
-    flags.set(MountFlags::RDONLY, read_only);
+    flags.set(MountFlags::RDONLY, how.read_only);
     rustix::mount::mount(source, &at, "fuse.bulkhead", flags, &*options)
         .map_err(|error| failed(error.into()))?;
     Ok((Mount { at }, device))

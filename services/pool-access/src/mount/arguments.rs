@@ -4,7 +4,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
+use control::Failure;
+use control::operations::secret_input;
 use engine::dataset::DatasetRef;
+use engine::keys::KeyMaterial;
 use units::{PoolName, SnapshotName, VolumeName};
 
 use crate::open::{Access, PreviousOwner};
@@ -14,6 +17,7 @@ pub const EXAMPLES: &str = "Examples:
   bulkhead filesystem mount tank/home /mnt
   bulkhead filesystem mount tank/home /mnt --read-only
   bulkhead filesystem mount tank/home@monday /mnt
+  bulkhead filesystem mount tank/private /mnt --prompt
 
 Nobody may serve the pool meanwhile. `umount /mnt` or Ctrl-C ends it. Run it as root.";
 
@@ -31,6 +35,12 @@ pub struct MountArgs {
     /// The machine that used the pool last is switched off, or will never touch it again
     #[arg(long)]
     previous_owner_is_stopped: bool,
+    /// Ask on this terminal for the key of an encrypted file system
+    #[arg(long)]
+    prompt: bool,
+    /// Read that key from the standard input
+    #[arg(long, conflicts_with = "prompt")]
+    key_stdin: bool,
 }
 
 impl MountArgs {
@@ -63,6 +73,17 @@ impl MountArgs {
     /// Whether it is asked not to change a file system that could be.
     pub fn is_read_only(&self) -> bool {
         self.read_only
+    }
+
+    /// The key that is given here.
+    pub fn key(&self) -> Result<Option<KeyMaterial>, Failure> {
+        let name = self.dataset().as_str();
+        let given = match (self.prompt, self.key_stdin) {
+            (true, _) => secret_input::key_from_prompt(&format!("key of {name}: "))?,
+            (false, true) => secret_input::key_from_stdin()?,
+            (false, false) => return Ok(None),
+        };
+        Ok(Some(KeyMaterial::new(given)))
     }
 
     /// What was said of the previous owner.

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use control::{Failure, FailureKind};
 use engine::Pool;
-use engine::dataset::DatasetRef;
+use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef};
+use engine::keys::KeyMaterial;
 use engine::pool::LabelState;
 use fuse::{Mount, MountError, MountErrorKind};
 use operations::{Context, DocumentCache, NoServer, dataset_failure};
@@ -44,6 +45,9 @@ impl From<Told> for Event {
     }
 }
 
+/// Where events are told, and heard.
+type Events<'a> = (Sender<Event>, &'a Receiver<Event>);
+
 /// Mounts, and stays until it is unmounted.
 pub fn run(args: &MountArgs, common: &Common, out: Printer) -> Result<(), Failure> {
     let (sender, events) = channel();
@@ -52,21 +56,22 @@ pub fn run(args: &MountArgs, common: &Common, out: Printer) -> Result<(), Failur
     signals::forward(sender.clone()).map_err(&failed)?;
     let pool = &args.pool();
     fuse::check_place(&args.at).map_err(|error| mount_failure(&error))?;
+    let key = args.key()?;
     let Hold::Own(_lock) = hold(common, pool)? else {
         return Err(is_served(pool, args.dataset()));
     };
     let log = audit::path(common);
     audit::noted(&log, "filesystem.mount", args.dataset().as_str(), || {
-        open_and_show(args, common, out, sender, &events)
+        open_and_show(args, key.as_ref(), common, out, (sender, &events))
     })
 }
 
 fn open_and_show(
     args: &MountArgs,
+    key: Option<&KeyMaterial>,
     common: &Common,
     out: Printer,
-    sender: Sender<Event>,
-    events: &Receiver<Event>,
+    events: Events<'_>,
 ) -> Result<(), Failure> {
     let (name, access) = (&args.pool(), args.access());
     managed::refuse(common, name)?;
@@ -79,7 +84,7 @@ fn open_and_show(
     }
     let engine = engines::start(open::small_engine(common, name))?;
     let pool = open::import(&*engine, common, name, &args.previous_owner(), access)?;
-    let shown = show(args, common, &*pool, out, sender, events);
+    let shown = load_keys(args, key, common, &*pool).and_then(|()| show(args, &*pool, out, events));
     let let_go = match access {
         Access::Change => open::export(pool),
         // Nothing was written, and its disks are let go of with this process.
@@ -88,30 +93,63 @@ fn open_and_show(
     shown.and(let_go)
 }
 
-fn show(
+/// Loads the key that is given, else all that are kept where this machine finds them.
+fn load_keys(
     args: &MountArgs,
+    key: Option<&KeyMaterial>,
     common: &Common,
     pool: &dyn Pool,
-    out: Printer,
-    sender: Sender<Event>,
-    events: &Receiver<Event>,
 ) -> Result<(), Failure> {
-    let read_only = args.access() == Access::Look;
     let context = Context {
         pool,
         hooks: &NoServer,
         documents: &DocumentCache::with_seals(places::seals(common)),
     };
-    if !read_only {
+    if args.access() == Access::Change {
         operations::rescue_clones::clean_up(&context, &BTreeSet::new());
     }
-    operations::key::load_what_is_kept(&context);
+    let Some(key) = key else {
+        operations::key::load_what_is_kept(&context);
+        return Ok(());
+    };
+    let known = pool.key_info(args.dataset()).map_err(dataset_failure)?;
+    let root = known.root.ok_or_else(|| {
+        let message = format!("{} is not encrypted", args.dataset().as_str());
+        Failure::usage(message).advise("give no key")
+    })?;
+    let loaded = pool.load_key(DatasetRef::from_checked(&root), key);
+    loaded.map_err(dataset_failure)
+}
+
+/// Why it cannot be opened. A key is given to this command, not to a server.
+fn open_failure(error: DatasetError) -> Failure {
+    let is_locked = error.kind == DatasetErrorKind::KeyMissing;
+    let failure = dataset_failure(error);
+    match is_locked {
+        true => Failure::new(failure.kind, "its encryption key is not loaded")
+            .advise("add --prompt, or --key-stdin"),
+        false => failure,
+    }
+}
+
+fn show(
+    args: &MountArgs,
+    pool: &dyn Pool,
+    out: Printer,
+    (sender, events): Events<'_>,
+) -> Result<(), Failure> {
+    let read_only = args.access() == Access::Look;
     let opened = pool.open_file_system(args.dataset(), read_only);
-    let opened = opened.map_err(dataset_failure)?;
+    let opened = opened.map_err(open_failure)?;
     let name = args.dataset().as_str();
-    let mounted = fuse::mount(name, &args.at, read_only);
+    let files = opened.files();
+    let how = fuse::Options {
+        read_only,
+        has_only_modes: !files.limits().has_acls,
+    };
+    let mounted = fuse::mount(name, &args.at, how);
     let (mount, device) = mounted.map_err(|error| mount_failure(&error))?;
-    let serving = serve(opened.files(), device, sender);
+    let serving = serve(files, device, sender);
     let ended = serving.and_then(|()| {
         tell(&mount, name, read_only, out)?;
         wait(&mount, name, out, events)
