@@ -447,8 +447,18 @@ fn what_cannot_be_mounted_is_refused_with_what_to_do() {
         machine.refused(&format!("filesystem mount {words}"), code, part);
     }
     let mounted = Mounted::begin(&machine, "tank/home mnt");
+    fs::write(mounted.path("file"), vec![1; 4 << 20]).expect("written");
     machine.refused("filesystem mount tank/home mnt", 5, "mounted there already");
     mounted.unmount();
+    machine.ok("snapshot create tank/home@all");
+    let sent = machine.command("snapshot send tank/home@all").output();
+    let sent = sent.expect("the program runs").stdout;
+    fs::write(machine.path("half"), &sent[..sent.len() / 2]).expect("written");
+    let half = fs::File::open(machine.path("half")).expect("a file");
+    let mut receive = machine.command("snapshot receive tank/half --resumable");
+    let received = receive.stdin(half).output().expect("the program runs");
+    assert_eq!(received.status.code(), Some(1));
+    machine.refused("filesystem mount tank/half mnt", 5, "tank/half --abort");
     let server = machine.serve("");
     machine.refused("filesystem mount tank/home mnt", 5, "mount -t nfs");
     assert_eq!(server.stop(), 0);

@@ -121,15 +121,22 @@ fn load_keys(
     loaded.map_err(dataset_failure)
 }
 
-/// Why it cannot be opened. A key is given to this command, not to a server.
-fn open_failure(error: DatasetError) -> Failure {
-    let is_locked = error.kind == DatasetErrorKind::KeyMissing;
+/// Why it cannot be opened. A key is given to this command, not to a server, and nobody else has the pool that it could be in use by.
+fn open_failure(name: &str, error: DatasetError) -> Failure {
+    let kind = error.kind.clone();
     let failure = dataset_failure(error);
-    match is_locked {
-        true => Failure::new(failure.kind, "its encryption key is not loaded")
-            .advise("add --prompt, or --key-stdin"),
-        false => failure,
-    }
+    let (why, advice) = match kind {
+        DatasetErrorKind::KeyMissing => (
+            "its encryption key is not loaded",
+            "add --prompt, or --key-stdin".to_owned(),
+        ),
+        DatasetErrorKind::Busy => (
+            "it was received in part only",
+            format!("receive the rest, or give it up: `bulkhead snapshot receive {name} --abort`"),
+        ),
+        _ => return failure,
+    };
+    Failure::new(failure.kind, format!("open {name}: {why}")).advise(advice)
 }
 
 fn show(
@@ -140,8 +147,8 @@ fn show(
 ) -> Result<(), Failure> {
     let read_only = args.access() == Access::Look;
     let opened = pool.open_file_system(args.dataset(), read_only);
-    let opened = opened.map_err(open_failure)?;
     let name = args.dataset().as_str();
+    let opened = opened.map_err(|error| open_failure(name, error))?;
     let files = opened.files();
     let how = fuse::Options {
         read_only,
