@@ -70,6 +70,11 @@ pub(super) enum What {
 }
 
 impl Held {
+    /// Whether it is a lock, and no open.
+    pub(super) fn is_lock(&self) -> bool {
+        matches!(self.what, What::Lock { .. })
+    }
+
     /// Its owner, among those of its client.
     pub(super) fn named(&self) -> Owner {
         match self.what {
@@ -479,7 +484,7 @@ impl State {
         if held.file != file || !matches!(held.what, What::Open { .. }) {
             return Err(Status::BAD_STATEID);
         }
-        let locks = self.locks_of(file, number);
+        let locks: HashSet<u64> = self.locks_of(file, number).into_iter().collect();
         let ranges = &self.files[&file].ranges;
         let is_locked = ranges.iter().any(|range| locks.contains(&range.lock));
         let owner = held.named();
@@ -501,27 +506,42 @@ impl State {
         locks.iter().copied().filter(is_of_open).collect()
     }
 
-    /// An open with its locks, or a lock, goes.
-    pub(super) fn forget_held(&mut self, number: u64) {
-        let Some(held) = self.held.remove(&number) else {
-            return;
-        };
+    /// An open or a lock is its client's no more.
+    fn take_from_client(&mut self, number: u64) -> Option<Held> {
+        let held = self.held.remove(&number)?;
+        self.change_turns(held.client, |turns| turns.let_go(&held.named(), number));
         if let Some(client) = self.clients.get_mut(&held.client) {
             client.held.remove(&number);
-            if let Some(without_sessions) = &mut client.without_sessions {
-                without_sessions.turns.let_go(&held.named(), number);
-            }
             let network = client.network;
             if client.held.is_empty() {
                 client.had = Had::default();
             }
             self.count_held(network, -1);
         }
+        Some(held)
+    }
+
+    /// Locks of a file go, all in one pass: there may be thousands.
+    fn forget_locks(&mut self, file: Handle, locks: &HashSet<u64>) {
+        if let Some(found) = self.files.get_mut(&file).filter(|_| !locks.is_empty()) {
+            found.locks.retain(|lock| !locks.contains(lock));
+            found.ranges.retain(|range| !locks.contains(&range.lock));
+            self.locking.frees(file);
+        }
+    }
+
+    /// An open with its locks, or a lock, goes.
+    pub(super) fn forget_held(&mut self, number: u64) {
+        let Some(held) = self.take_from_client(number) else {
+            return;
+        };
         match held.what {
             What::Open { access, deny, .. } => {
-                for lock in self.locks_of(held.file, number) {
-                    self.forget_held(lock);
+                let locks: HashSet<u64> = self.locks_of(held.file, number).into_iter().collect();
+                for lock in &locks {
+                    self.take_from_client(*lock);
                 }
+                self.forget_locks(held.file, &locks);
                 let Some(file) = self.files.get_mut(&held.file) else {
                     return;
                 };
@@ -532,13 +552,7 @@ impl State {
                     self.released.extend(files.map(|files| (files, held.file)));
                 }
             }
-            What::Lock { .. } => {
-                if let Some(file) = self.files.get_mut(&held.file) {
-                    file.locks.retain(|lock| *lock != number);
-                    file.ranges.retain(|range| range.lock != number);
-                    self.locking.frees(held.file);
-                }
-            }
+            What::Lock { .. } => self.forget_locks(held.file, &HashSet::from([number])),
         }
     }
 

@@ -2,6 +2,7 @@
 //! Pure: no socket, no clock; the time is an argument.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -72,6 +73,8 @@ struct Load {
     clients: usize,
     sessions: usize,
     held: usize,
+    /// Owners of NFS 4.0 that have nothing.
+    idle_owners: usize,
 }
 
 /// `channel_attrs4`, the parts that are agreed on.
@@ -262,6 +265,8 @@ pub struct State {
     /// Counts changes of [`State::holders`].
     holders_version: u64,
     pub(super) next: u64,
+    /// Scatters the numbers of opens and locks.
+    scatter: RandomState,
     pub(super) clients: HashMap<u64, Client>,
     owners: HashMap<Name, Vec<u64>>,
     loads: HashMap<IpAddr, Load>,
@@ -285,6 +290,7 @@ impl State {
             // The number of this start is kept before a host is told it.
             holders_version: u64::from(!earlier.hosts.ways.is_empty()),
             next: 1,
+            scatter: RandomState::new(),
             clients: HashMap::new(),
             owners: HashMap::new(),
             loads: HashMap::new(),
@@ -302,13 +308,14 @@ impl State {
         self.next
     }
 
-    /// A number of the client's for an open or a lock. It tells whose it was when that is gone.
+    /// A number of the client's for an open or a lock. It tells whose it was when that is gone. Others cannot guess it.
     pub(super) fn number_of_state(&mut self, client: u64) -> u64 {
         let first = client << 32;
         let mut count = self.clients.get(&client).map_or(0, |found| found.numbers);
         loop {
             count = count.wrapping_add(1);
-            let number = first | u64::from(count);
+            let scattered = self.scatter.hash_one((client, count)) as u32;
+            let number = first | u64::from(scattered);
             if !self.held.contains_key(&number) {
                 if let Some(found) = self.clients.get_mut(&client) {
                     found.numbers = count;
@@ -543,6 +550,16 @@ impl State {
         load.held = load.held.saturating_add_signed(change);
     }
 
+    /// Counts owners of NFS 4.0 of a client's network that have nothing.
+    pub(super) fn count_idle_owners(&mut self, network: IpAddr, change: isize) {
+        let load = self.load(network);
+        load.idle_owners = load.idle_owners.saturating_add_signed(change);
+    }
+
+    pub(super) fn idle_owners_of(&self, network: IpAddr) -> usize {
+        self.loads.get(&network).map_or(0, |load| load.idle_owners)
+    }
+
     /// Whether there is room for one more open or lock of a client.
     pub(super) fn check_count(&self, found: &Client) -> Result<(), Status> {
         let of_network = self.loads.get(&found.network).map_or(0, |load| load.held);
@@ -579,7 +596,9 @@ impl State {
         let Some(client) = self.clients.get(&id) else {
             return;
         };
-        let held: Vec<u64> = client.held.iter().copied().collect();
+        // Opens first: each takes its locks with it, all at once.
+        let mut held: Vec<u64> = client.held.iter().copied().collect();
+        held.sort_by_key(|number| self.held.get(number).is_some_and(Held::is_lock));
         for number in held {
             self.forget_held(number);
         }
@@ -591,6 +610,9 @@ impl State {
         let load = self.load(client.network);
         load.clients -= 1;
         load.sessions -= client.sessions.len();
+        if let Some(without_sessions) = &client.without_sessions {
+            load.idle_owners -= without_sessions.turns.idle_owners();
+        }
         if load.clients == 0 {
             self.loads.remove(&client.network);
         }
@@ -828,141 +850,4 @@ impl Session {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use file_system::{FileSystemId, Node};
-
-    const LEASE_MS: u64 = 1000;
-    const CHANNEL: Channel = Channel {
-        request_bytes_max: 4096,
-        response_bytes_max: 4096,
-        cached_bytes_max: 1024,
-        operations_max: 8,
-        slots: SLOTS_MAX,
-    };
-
-    fn state() -> State {
-        State::new(1, LEASE_MS, 0, Remembered::default())
-    }
-
-    fn introduction(owner: &str, network: u8) -> Introduction<'_> {
-        Introduction {
-            owner: owner.as_bytes(),
-            verifier: [0; 8],
-            principal: 0,
-            is_update: false,
-            network: [10, 0, 0, network].into(),
-        }
-    }
-
-    fn introduce(state: &mut State, owner: &str, network: u8, now_ms: u64) -> Result<u64, Status> {
-        let who = introduction(owner, network);
-        state.exchange_id(&who, now_ms).map(|(id, ..)| id)
-    }
-
-    /// A client without sessions, which confirms itself.
-    fn come(state: &mut State, owner: &str, network: u8, now_ms: u64) -> Result<u64, Status> {
-        let who = introduction(owner, network);
-        let (id, confirmation) = state.set_client(&who, now_ms)?;
-        state.confirm_client(id, confirmation, 0, now_ms)?;
-        Ok(id)
-    }
-
-    fn begin(state: &mut State, id: u64, sequence: u32, now_ms: u64) -> Result<Created, Status> {
-        state.create_session(id, sequence, 0, CHANNEL, 1, now_ms)
-    }
-
-    #[test]
-    fn clients_that_never_begin_make_room_for_others_of_their_network() {
-        let mut state = state();
-        let first = introduce(&mut state, "first", 1, 0).unwrap();
-        for number in 0..CLIENTS_PER_NETWORK_MAX {
-            introduce(&mut state, &format!("flood {number}"), 1, 1).unwrap();
-        }
-        assert_eq!(state.clients.len(), CLIENTS_PER_NETWORK_MAX);
-        let lost = begin(&mut state, first, 1, 1).map(|_| ());
-        assert_eq!(lost, Err(Status::STALE_CLIENTID));
-        let last = introduce(&mut state, "last", 1, 1).unwrap();
-        begin(&mut state, last, 1, 1).unwrap();
-    }
-
-    #[test]
-    fn an_open_that_outlasts_its_client_is_refused() {
-        let mut state = state();
-        let file = Handle {
-            file_system: FileSystemId {
-                guid: 7,
-                snapshot: 0,
-            },
-            node: Node {
-                object: 8,
-                generation: 9,
-            },
-        };
-        let before = come(&mut state, "client", 1, 0).unwrap();
-        let opened = |state: &mut State, client| {
-            state.check_share((client, b"owner"), file, (1, 0), false, 0)
-        };
-        assert_eq!(opened(&mut state, before), Ok(()));
-        let who = Introduction {
-            verifier: [1; 8],
-            ..introduction("client", 1)
-        };
-        let (after, confirmation) = state.set_client(&who, 0).unwrap();
-        state.confirm_client(after, confirmation, 0, 0).unwrap();
-        assert_eq!(opened(&mut state, before), Err(Status::STALE_CLIENTID));
-        assert_eq!(opened(&mut state, after), Ok(()));
-    }
-
-    #[test]
-    fn a_number_that_a_client_has_is_given_to_no_other() {
-        let mut state = state();
-        let first = come(&mut state, "first", 1, 0).unwrap();
-        // All numbers were given out once.
-        state.next = (first & 0xffff_ffff) - 1 + (1 << 32);
-        let second = come(&mut state, "second", 1, 0).unwrap();
-        assert_ne!(first, second);
-        assert_eq!(state.clients.len(), 2);
-    }
-
-    #[test]
-    fn a_network_that_holds_all_its_places_keeps_no_other_out() {
-        let mut state = state();
-        for number in 0..CLIENTS_PER_NETWORK_MAX {
-            come(&mut state, &format!("hoarder {number}"), 1, 0).unwrap();
-        }
-        let refused = introduce(&mut state, "one more", 1, LEASE_MS);
-        assert_eq!(refused, Err(Status::DELAY));
-        introduce(&mut state, "another", 2, LEASE_MS).unwrap();
-        introduce(&mut state, "one more", 1, LEASE_MS + 1).unwrap();
-    }
-
-    #[test]
-    fn a_network_with_many_sessions_gets_few_slots_and_then_no_more() {
-        let mut state = state();
-        let mut given = Vec::new();
-        for number in 0..SESSIONS_PER_NETWORK_MAX / SESSIONS_PER_CLIENT_MAX {
-            let id = introduce(&mut state, &format!("hoarder {number}"), 1, 0).unwrap();
-            for sequence in 1..=SESSIONS_PER_CLIENT_MAX as u32 {
-                let created = begin(&mut state, id, sequence, 0).unwrap();
-                given.push((created.fore.slots, created.session));
-            }
-        }
-        assert_eq!(given[SESSIONS_WITH_ALL_SLOTS - 1].0, SLOTS_MAX);
-        assert_eq!(given[SESSIONS_WITH_ALL_SLOTS].0, SLOTS_OF_MANY_MAX);
-        let id = introduce(&mut state, "one more", 1, 0).unwrap();
-        let refused = begin(&mut state, id, 1, 0).map(|_| ());
-        assert_eq!(refused, Err(Status::DELAY));
-        state.destroy_session(&given[0].1, 1).unwrap();
-        begin(&mut state, id, 1, 0).unwrap();
-    }
-
-    #[test]
-    fn what_a_client_had_is_no_load_of_its_network_any_more() {
-        let mut state = state();
-        let id = introduce(&mut state, "a", 1, 0).unwrap();
-        begin(&mut state, id, 1, 0).unwrap();
-        state.forget_client(id);
-        assert!(state.loads.is_empty());
-    }
-}
+mod tests;

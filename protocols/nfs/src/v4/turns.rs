@@ -11,6 +11,10 @@ use super::state::State;
 
 /// Owners of one client that have nothing and are remembered. One that is forgotten has to confirm its next open.
 const IDLE_OWNERS_MAX: usize = 64;
+/// Such owners of all clients of one IPv4 address or IPv6 network. Beyond that each client has [`IDLE_OWNERS_OF_MANY_MAX`].
+const IDLE_OWNERS_PER_NETWORK_MAX: usize = 4096;
+/// Idle owners of one client of a network that has many.
+const IDLE_OWNERS_OF_MANY_MAX: usize = 2;
 
 /// An owner of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -83,6 +87,8 @@ pub(super) struct Turns {
     idle: VecDeque<Owner>,
     /// Opens that are gone and may be closed again, by somebody who heard no answer.
     closed: HashMap<u64, Owner>,
+    /// Whether the client's network has many owners that have nothing.
+    are_many: bool,
 }
 
 impl Turns {
@@ -177,14 +183,20 @@ impl Turns {
             Owner::Open(_) => {
                 self.idle.retain(|other| other != owner);
                 self.idle.push_back(owner.clone());
-                if self.idle.len() > IDLE_OWNERS_MAX {
-                    self.idle
-                        .pop_front()
-                        .iter()
-                        .for_each(|oldest| self.forget(oldest));
-                }
+                let most = match self.are_many {
+                    true => IDLE_OWNERS_OF_MANY_MAX,
+                    false => IDLE_OWNERS_MAX,
+                };
+                let beyond = self.idle.len().saturating_sub(most);
+                let oldest: Vec<Owner> = self.idle.drain(..beyond).collect();
+                oldest.iter().for_each(|oldest| self.forget(oldest));
             }
         }
+    }
+
+    /// Owners that have nothing.
+    pub(super) fn idle_owners(&self) -> usize {
+        self.idle.len()
     }
 
     /// An owner goes that has had nothing for long, unless it has something again.
@@ -218,6 +230,22 @@ impl State {
     pub(super) fn turns(&mut self, client: u64) -> Option<&mut Turns> {
         let client = self.clients.get_mut(&client)?;
         Some(&mut client.without_sessions.as_mut()?.turns)
+    }
+
+    /// Changes the owners of a client, of which its network does not have too many that have nothing.
+    pub(super) fn change_turns(&mut self, client: u64, change: impl FnOnce(&mut Turns)) {
+        let Some(network) = self.clients.get(&client).map(|found| found.network) else {
+            return;
+        };
+        let are_many = self.idle_owners_of(network) >= IDLE_OWNERS_PER_NETWORK_MAX;
+        let Some(turns) = self.turns(client) else {
+            return;
+        };
+        turns.are_many = are_many;
+        let before = turns.idle_owners() as isize;
+        change(turns);
+        let after = turns.idle_owners() as isize;
+        self.count_idle_owners(network, after - before);
     }
 
     /// The client and the owner of an open or a lock, also of an open that the last request of its owner has closed. The client is
@@ -267,9 +295,7 @@ impl State {
 
     /// It is answered.
     pub fn end_turn(&mut self, client: u64, owner: &Owner, request: &Request, answered: Answered) {
-        if let Some(turns) = self.turns(client) {
-            turns.end(owner, request, answered);
-        }
+        self.change_turns(client, |turns| turns.end(owner, request, answered));
     }
 
     /// Whether an owner of opens is known to be one. All owners of locks are.

@@ -58,6 +58,10 @@ struct State {
     problems: Vec<Problem>,
     /// Something failed that may be well by itself later.
     has_failed: bool,
+    /// It was asked before what it would serve.
+    was_asked: bool,
+    /// What is shared was not looked for yet.
+    is_unread: bool,
 }
 
 impl State {
@@ -84,14 +88,20 @@ impl Server {
         }
     }
 
-    fn read_shares(&self, wanted: &Wanted<'_>) -> Option<Shares> {
+    /// What shall be shared. Without an address of NFS that only tells of a problem, and clients of other protocols do not wait for it: a
+    /// server that has just started looks at the next try.
+    fn read_shares(&self, state: &mut State, wanted: &Wanted<'_>) -> Option<Shares> {
         let pool = self.pool.get()?;
+        let has_address = wanted.addresses.of(PROTOCOL.name).next().is_some();
+        state.is_unread = !has_address && !std::mem::replace(&mut state.was_asked, true);
+        if state.is_unread {
+            return Some(Shares::default());
+        }
         let shares = Shares::read(&*pool);
         let failed = |error: &DatasetError| {
             tracing::error!(error = chain(error), "look for what is shared over NFS");
         };
         let mut shares = shares.inspect_err(failed).ok()?;
-        let has_address = wanted.addresses.of(PROTOCOL.name).next().is_some();
         Some(match has_address {
             true => {
                 shares.note_missing_tls(self.tls.as_ref());
@@ -235,7 +245,7 @@ impl Protocol for Server {
 
     fn exports(&self, wanted: &Wanted<'_>) -> Vec<Export> {
         let mut state = self.state();
-        state.shares = self.read_shares(wanted);
+        state.shares = self.read_shares(&mut state, wanted);
         let shares = state.shares.iter().flat_map(|shares| shares.all.keys());
         let exports = shares.map(|name| Export {
             name: name.clone(),
@@ -261,7 +271,7 @@ impl Protocol for Server {
             .retain(|name, _| shares.all.contains_key(name) && !is_open(name));
         state.problems = shares.problems;
         state.problems.extend(opened.problems);
-        state.has_failed = opened.has_failed;
+        state.has_failed = opened.has_failed || state.is_unread;
         let shared = shares.all.iter().filter_map(|(name, share)| {
             Some(Shared {
                 name: name.clone(),

@@ -28,16 +28,20 @@ struct World {
 impl World {
     /// A pool with the file system `tank/a`.
     fn new(address: SocketAddr) -> Self {
+        Self::at(vec![Place::Tcp(address)])
+    }
+
+    fn at(places: Vec<Place>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let pool = MemoryPool::new("tank");
         let volume = "tank/a/v".parse().expect("a name");
         pool.create_parents(&volume).expect("a file system");
         let pool: Arc<SharedPool> = Arc::new(SharedPool::new(Box::new(pool) as Box<dyn Pool>));
-        let places = Places([(PROTOCOL.name.to_owned(), vec![Place::Tcp(address)])].into());
+        let places = Places([(PROTOCOL.name.to_owned(), places)].into());
         let setup = Setup::default();
         let addresses = Addresses::read(&places, &[&PROTOCOL]).expect("addresses");
         let addresses = addresses.with_real_ports(&setup.early).expect("a port");
-        let address = addresses.tcp().next().expect("an address");
+        let address = addresses.tcp().next().unwrap_or_else(any_port);
         let setup = Setup { addresses, ..setup };
         let server = super::Server::new(&Start {
             setup: &setup,
@@ -227,5 +231,24 @@ fn a_port_mapper_that_has_the_port_is_told_when_a_client_of_version_3_has_come()
         assert!(TcpStream::connect((address.ip(), 111)).is_ok());
     }
     drop(client);
+    world.end();
+}
+
+/// Nobody can reach what is shared. To find that out every dataset is looked at, for which a takeover does not wait.
+#[test]
+fn a_server_without_an_address_looks_for_shares_after_its_start() {
+    let world = World::at(Vec::new());
+    let name = "tank/a".parse().expect("a name");
+    let properties = [("sharenfs".to_owned(), Value::Text(SHARED.to_owned()))];
+    let pool = world.pool.require().expect("open");
+    let set = pool.set_dataset_properties((&name as &VolumeName).into(), &properties);
+    set.expect("set");
+    drop(pool);
+    world.serving.reconcile().expect("served");
+    assert_eq!(world.problems(), [""; 0]);
+    assert!(world.serving.wants_another_try());
+    world.serving.reconcile().expect("served");
+    assert!(world.problems()[0].contains("no client can reach it"));
+    assert!(!world.serving.wants_another_try());
     world.end();
 }

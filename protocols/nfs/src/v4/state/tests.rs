@@ -1,0 +1,189 @@
+//! Bounds of what one network has, and numbers.
+
+use super::*;
+use crate::v4::turns::{Answered, Owner, Purpose, Request};
+use file_system::{FileSystemId, Node};
+
+const LEASE_MS: u64 = 1000;
+const CHANNEL: Channel = Channel {
+    request_bytes_max: 4096,
+    response_bytes_max: 4096,
+    cached_bytes_max: 1024,
+    operations_max: 8,
+    slots: SLOTS_MAX,
+};
+
+fn state() -> State {
+    State::new(1, LEASE_MS, 0, Remembered::default())
+}
+
+fn introduction(owner: &str, network: u8) -> Introduction<'_> {
+    Introduction {
+        owner: owner.as_bytes(),
+        verifier: [0; 8],
+        principal: 0,
+        is_update: false,
+        network: [10, 0, 0, network].into(),
+    }
+}
+
+fn introduce(state: &mut State, owner: &str, network: u8, now_ms: u64) -> Result<u64, Status> {
+    let who = introduction(owner, network);
+    state.exchange_id(&who, now_ms).map(|(id, ..)| id)
+}
+
+/// A client without sessions, which confirms itself.
+fn come(state: &mut State, owner: &str, network: u8, now_ms: u64) -> Result<u64, Status> {
+    let who = introduction(owner, network);
+    let (id, confirmation) = state.set_client(&who, now_ms)?;
+    state.confirm_client(id, confirmation, 0, now_ms)?;
+    Ok(id)
+}
+
+fn begin(state: &mut State, id: u64, sequence: u32, now_ms: u64) -> Result<Created, Status> {
+    state.create_session(id, sequence, 0, CHANNEL, 1, now_ms)
+}
+
+#[test]
+fn clients_that_never_begin_make_room_for_others_of_their_network() {
+    let mut state = state();
+    let first = introduce(&mut state, "first", 1, 0).unwrap();
+    for number in 0..CLIENTS_PER_NETWORK_MAX {
+        introduce(&mut state, &format!("flood {number}"), 1, 1).unwrap();
+    }
+    assert_eq!(state.clients.len(), CLIENTS_PER_NETWORK_MAX);
+    let lost = begin(&mut state, first, 1, 1).map(|_| ());
+    assert_eq!(lost, Err(Status::STALE_CLIENTID));
+    let last = introduce(&mut state, "last", 1, 1).unwrap();
+    begin(&mut state, last, 1, 1).unwrap();
+}
+
+#[test]
+fn an_open_that_outlasts_its_client_is_refused() {
+    let mut state = state();
+    let file = Handle {
+        file_system: FileSystemId {
+            guid: 7,
+            snapshot: 0,
+        },
+        node: Node {
+            object: 8,
+            generation: 9,
+        },
+    };
+    let before = come(&mut state, "client", 1, 0).unwrap();
+    let opened =
+        |state: &mut State, client| state.check_share((client, b"owner"), file, (1, 0), false, 0);
+    assert_eq!(opened(&mut state, before), Ok(()));
+    let who = Introduction {
+        verifier: [1; 8],
+        ..introduction("client", 1)
+    };
+    let (after, confirmation) = state.set_client(&who, 0).unwrap();
+    state.confirm_client(after, confirmation, 0, 0).unwrap();
+    assert_eq!(opened(&mut state, before), Err(Status::STALE_CLIENTID));
+    assert_eq!(opened(&mut state, after), Ok(()));
+}
+
+#[test]
+fn a_number_that_a_client_has_is_given_to_no_other() {
+    let mut state = state();
+    let first = come(&mut state, "first", 1, 0).unwrap();
+    // All numbers were given out once.
+    state.next = (first & 0xffff_ffff) - 1 + (1 << 32);
+    let second = come(&mut state, "second", 1, 0).unwrap();
+    assert_ne!(first, second);
+    assert_eq!(state.clients.len(), 2);
+}
+
+#[test]
+fn a_network_that_holds_all_its_places_keeps_no_other_out() {
+    let mut state = state();
+    for number in 0..CLIENTS_PER_NETWORK_MAX {
+        come(&mut state, &format!("hoarder {number}"), 1, 0).unwrap();
+    }
+    let refused = introduce(&mut state, "one more", 1, LEASE_MS);
+    assert_eq!(refused, Err(Status::DELAY));
+    introduce(&mut state, "another", 2, LEASE_MS).unwrap();
+    introduce(&mut state, "one more", 1, LEASE_MS + 1).unwrap();
+}
+
+#[test]
+fn a_network_with_many_sessions_gets_few_slots_and_then_no_more() {
+    let mut state = state();
+    let mut given = Vec::new();
+    for number in 0..SESSIONS_PER_NETWORK_MAX / SESSIONS_PER_CLIENT_MAX {
+        let id = introduce(&mut state, &format!("hoarder {number}"), 1, 0).unwrap();
+        for sequence in 1..=SESSIONS_PER_CLIENT_MAX as u32 {
+            let created = begin(&mut state, id, sequence, 0).unwrap();
+            given.push((created.fore.slots, created.session));
+        }
+    }
+    assert_eq!(given[SESSIONS_WITH_ALL_SLOTS - 1].0, SLOTS_MAX);
+    assert_eq!(given[SESSIONS_WITH_ALL_SLOTS].0, SLOTS_OF_MANY_MAX);
+    let id = introduce(&mut state, "one more", 1, 0).unwrap();
+    let refused = begin(&mut state, id, 1, 0).map(|_| ());
+    assert_eq!(refused, Err(Status::DELAY));
+    state.destroy_session(&given[0].1, 1).unwrap();
+    begin(&mut state, id, 1, 0).unwrap();
+}
+
+#[test]
+fn owners_that_have_nothing_are_few_in_a_network_that_has_many() {
+    let mut state = state();
+    let ask = |state: &mut State, client: u64, number: usize| {
+        let owner = Owner::Open(format!("{client} {number}").into_bytes());
+        let request = Request {
+            sequence: 1,
+            fingerprint: 1,
+            purpose: Purpose::Opens,
+        };
+        state.begin_turn(client, &owner, &request).map(drop)?;
+        let answered = Answered {
+            status: Status::NOENT,
+            body: Vec::new(),
+            file: None,
+        };
+        state.end_turn(client, &owner, &request, answered);
+        Ok::<_, Status>(())
+    };
+    let network = IpAddr::from([10, 0, 0, 1]);
+    let clients: Vec<u64> = (0..CLIENTS_PER_NETWORK_MAX)
+        .map(|number| come(&mut state, &format!("hoarder {number}"), 1, 0).unwrap())
+        .collect();
+    for client in &clients {
+        for number in 0..100 {
+            ask(&mut state, *client, number).unwrap();
+        }
+    }
+    assert!(state.idle_owners_of(network) <= 4096 + CLIENTS_PER_NETWORK_MAX * 2);
+    let other = come(&mut state, "other", 2, 0).unwrap();
+    for number in 0..100 {
+        ask(&mut state, other, number).unwrap();
+    }
+    assert_eq!(state.idle_owners_of([10, 0, 0, 2].into()), 64);
+    clients
+        .iter()
+        .for_each(|client| state.forget_client(*client));
+    assert_eq!(state.idle_owners_of(network), 0);
+}
+
+#[test]
+fn numbers_of_opens_tell_nothing_of_the_next_ones() {
+    let mut state = state();
+    let client = come(&mut state, "client", 1, 0).unwrap();
+    let numbers: Vec<u64> = (0..64).map(|_| state.number_of_state(client)).collect();
+    let is_next = |pair: &[u64]| pair[0].abs_diff(pair[1]) < 1 << 10;
+    assert!(numbers.windows(2).filter(|pair| is_next(pair)).count() < 2);
+    let of_client = |number: &u64| state.client_of_number(*number) == client;
+    assert!(numbers.iter().all(of_client));
+}
+
+#[test]
+fn what_a_client_had_is_no_load_of_its_network_any_more() {
+    let mut state = state();
+    let id = introduce(&mut state, "a", 1, 0).unwrap();
+    begin(&mut state, id, 1, 0).unwrap();
+    state.forget_client(id);
+    assert!(state.loads.is_empty());
+}
