@@ -36,7 +36,7 @@ PACKAGES = (
     *("bash", "coreutils", "grep", "sed", "mawk", "diffutils", "util-linux", "mount", "procps", "busybox-static"),
     *("iproute2", "kmod", "udev", "dmsetup"),
     *("open-iscsi", "multipath-tools", "sg3-utils", "nbd-client"),
-    *("xfsprogs", "e2fsprogs", "fio", "nfs-common", "rpcbind"),
+    *("xfsprogs", "e2fsprogs", "fio", "nfs-common", "rpcbind", "netbase"),
 )
 
 MODULES = (

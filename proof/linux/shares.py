@@ -14,7 +14,7 @@ MOUNT = "/mnt/share"
 NETWORK = NETWORKS[0]
 OLDER = "/mnt/older"
 """The same by version 3."""
-LOCKD = "mkdir -p /run/rpcbind /var/lib/nfs/sm /var/lib/nfs/sm.bak; hostname guest; rpcbind; rpc.statd --no-notify"
+LOCKD = "mkdir -p /run/rpcbind /var/lib/nfs/sm /var/lib/nfs/sm.bak; echo guest >/proc/sys/kernel/hostname; rpcbind; rpc.statd --no-notify"
 """What a client of version 3 needs for locks; other systems start it."""
 GRANT_SECONDS_MAX = 15
 """A client that is not called back asks again after 30 seconds."""
