@@ -16,6 +16,8 @@ const COMPOUND: u32 = 1;
 pub(crate) enum Door {
     /// At the port of NFS: only who may use the files.
     Files,
+    /// At the port of NFS, from a port of a client machine that every user there may have: `mount` looks from there whether somebody answers.
+    Guests,
     /// At that of the port mapper, which anybody of a client machine asks, and where hosts say that they have started again.
     Ports(portmap::Ports, portmap::Transport),
 }
@@ -23,9 +25,9 @@ pub(crate) enum Door {
 /// Whether there is such a procedure behind a door.
 pub(crate) const fn accepts(call: &Call, door: Door) -> Accepted {
     let versions = match (call.program, door) {
-        (PROGRAM, Door::Files) => (v3::VERSION, VERSION),
-        (v3::MOUNT_PROGRAM, Door::Files) => (v3::VERSION, v3::VERSION),
-        (locks::PROGRAM, Door::Files) => (locks::VERSION, locks::VERSION),
+        (PROGRAM, Door::Files | Door::Guests) => (v3::VERSION, VERSION),
+        (v3::MOUNT_PROGRAM, Door::Files | Door::Guests) => (v3::VERSION, v3::VERSION),
+        (locks::PROGRAM, Door::Files | Door::Guests) => (locks::VERSION, locks::VERSION),
         (locks::STATUS_PROGRAM, Door::Ports(..)) => (locks::STATUS_VERSION, locks::STATUS_VERSION),
         (portmap::PROGRAM, Door::Ports(..)) => portmap::VERSIONS,
         _ => return Accepted::ProgramUnavailable,

@@ -519,7 +519,13 @@ impl Shared {
             }
             Peer::Unix { .. } => (Source::LOCAL, Source::LOCAL.address),
         };
-        let ended = if shared.service.exports().admits(&from) {
+        let exports = shared.service.exports();
+        let is_at_home = exports.admits(&Source { port: 0, ..from });
+        let door = match exports.admits(&from) {
+            true => door,
+            false => Door::Guests,
+        };
+        let ended = if is_at_home {
             let mut session = Session {
                 shared,
                 connection,
@@ -665,7 +671,7 @@ impl Source {
     /// The same, where no port of the client is asked for.
     fn behind(self, door: Door) -> Self {
         match door {
-            Door::Files => self,
+            Door::Files | Door::Guests => self,
             Door::Ports(..) => Self { port: 0, ..self },
         }
     }
@@ -713,7 +719,7 @@ impl Session<'_> {
             let needs = self.execute_all()?;
             self.gather(needs)?;
             let has_begun = !self.link.bytes().is_empty() || !self.is_known;
-            let is_guest = matches!(self.door, Door::Ports(..));
+            let is_guest = self.door != Door::Files;
             let patience = if has_begun || is_guest {
                 CALL_TIMEOUT
             } else {
@@ -912,6 +918,9 @@ impl Session<'_> {
             Err(NoCall::Malformed) => return Err(End::NoCall),
         };
         let arguments = reader.rest();
+        if self.door == Door::Guests && call.procedure != programs::NULL {
+            return Err(End::Stranger);
+        }
         let is_call = matches!(accepts(&call, self.door), Accepted::Success);
         let long = has_more.then(|| takes_long(&call, arguments)).flatten();
         if long.is_some_and(|payload| self.execute_elsewhere(&call, arguments, payload)) {

@@ -168,6 +168,10 @@ impl World {
 
     /// A server, and where it serves files and where it says which programs there are.
     fn serve(&self) -> (NfsServer, SocketAddr, SocketAddr) {
+        self.serve_by("rw=127.0.0.0/8,no_root_squash,insecure")
+    }
+
+    fn serve_by(&self, rule: &str) -> (NfsServer, SocketAddr, SocketAddr) {
         let presentation = Presentation {
             owner: b"tank".to_vec(),
             start: 7,
@@ -185,7 +189,7 @@ impl World {
         let earlier = self.record.0.lock().expect("no panic").clone();
         let record = Arc::<Record>::clone(&self.record);
         let server = NfsServer::after(presentation, limits, earlier, record);
-        let share = Share::parse("rw=127.0.0.0/8,no_root_squash,insecure");
+        let share = Share::parse(rule);
         let shared = Shared {
             name: String::new(),
             share: share.expect("a share").expect("not off"),
@@ -302,4 +306,26 @@ fn files_are_not_served_where_programs_are_told_and_the_other_way_round() {
     for program in [PORTS, NSM] {
         assert!(unavailable(files, program) && !unavailable(ports, program));
     }
+}
+
+/// `mount` looks whether somebody answers, from a port that is not its own.
+#[test]
+fn a_port_that_every_user_may_have_is_told_that_somebody_is_here_and_nothing_else() {
+    let world = World::new();
+    let (_server, files, ports) = world.serve_by("rw=127.0.0.0/8");
+    for program in [(100_003, 3), (100_005, 3), NLM] {
+        assert!(call(files, program, 0, &Writer::new()).is_empty());
+    }
+    assert!(call(ports, PORTS, 0, &Writer::new()).is_empty());
+    let mut stream = TcpStream::connect(files).expect("connected");
+    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    let call = header(7, NLM, 23);
+    let mark = 0x8000_0000 | call.len() as u32;
+    stream
+        .write_all(&[&mark.to_be_bytes(), call.bytes()].concat())
+        .expect("sent");
+    assert!(
+        !matches!(stream.read(&mut [0; 64]), Ok(1..)),
+        "it is answered"
+    );
 }
