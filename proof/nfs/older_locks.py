@@ -42,6 +42,11 @@ def _ask(source: str, port: int, program: tuple[int, int], procedure: int, argum
     return reader
 
 
+def _require(is_so: bool, otherwise: str) -> None:
+    if not is_so:
+        raise ProofError(otherwise)
+
+
 class Host:
     """A machine with an address of its own: rpcbind, lockd and statd, and one process that locks."""
 
@@ -74,6 +79,11 @@ class Host:
                 self.granted += 1
                 results = opaque(reader.opaque()) + u32(IS_GRANTED)
             self._socket.sendto(u32(transaction, 1, 0, 0, 0, 0) + results, server)
+
+    def wait_told(self, heard: int) -> None:
+        """It hears of a start, after so many; that has a number of its own."""
+        wait_until(f"{self.address} is told", lambda: len(self.told) > heard, ANSWER_SECONDS)
+        _require(self.told[heard] not in self.told[:heard], f"starts have the same number: {self.told}")
 
     def port(self, program: tuple[int, int]) -> int:
         """Where a program of the server is."""
@@ -122,11 +132,6 @@ class LockTally(Tally):
         return f"locks of NFS 3: {self.rounds} kills, {self.kept} locks taken back, {len(self.complaints)} lost"
 
 
-def _require(is_so: bool, otherwise: str) -> None:
-    if not is_so:
-        raise ProofError(otherwise)
-
-
 def _one_round(server: Bulkhead, hosts: list[Host], other: Host, file_of: dict[int, bytes], load_seconds: float, tally: LockTally) -> None:
     """Each host has a file locked while the server is killed, and has it still afterwards; nobody else gets it. One more waits for each."""
     time.sleep(load_seconds)
@@ -135,8 +140,7 @@ def _one_round(server: Bulkhead, hosts: list[Host], other: Host, file_of: dict[i
     server.start()
     server.wait_ready()
     for host, heard in zip(hosts, told, strict=True):
-        wait_until(f"{host.address} is told", lambda host=host, heard=heard: len(host.told) > heard, ANSWER_SECONDS)  # type: ignore[misc]
-        _require(len(set(host.told)) == len(set(host.told[:heard])) + 1, f"starts have the same number: {host.told}")
+        host.wait_told(heard)
         status = other.lock(file_of[host.number])
         _require(status in (IS_GRACE, IS_DENIED), f"somebody else got the lock of {host.address}: {status}")
         _require((status := host.lock(file_of[host.number], again=True)) == IS_GRANTED, f"{host.address} does not get its lock back: {status}")
