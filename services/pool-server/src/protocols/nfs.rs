@@ -182,6 +182,9 @@ fn no_ports(no: &NoPorts) -> Problem {
         std::io::ErrorKind::AddrInUse => {
             "another program listens there: stop it, mostly by `systemctl disable --now rpcbind.socket rpcbind`".to_owned()
         }
+        std::io::ErrorKind::PermissionDenied => {
+            "the server may not listen at a port below 1024: give it the capability CAP_NET_BIND_SERVICE".to_owned()
+        }
         _ => no.cause.to_string(),
     };
     Problem {
