@@ -8,7 +8,6 @@ use crate::{v3, v4};
 pub(crate) const PROGRAM: u32 = 100_003;
 /// The version with compounds.
 pub(crate) const VERSION: u32 = 4;
-pub(crate) const NULL: u32 = 0;
 const COMPOUND: u32 = 1;
 
 /// Where a call comes in.

@@ -1,6 +1,5 @@
 //! ONC RPC version 2 over a stream (RFC 5531): record marking, the header of a call, and of its reply.
 
-use crate::programs::NULL;
 use crate::xdr::{Malformed, Reader, Writer};
 
 /// Set in a fragment's header if it is the last one of its record (11).
@@ -15,6 +14,8 @@ const MACHINE_NAME_BYTES_MAX: usize = 255;
 const FRAGMENTS_MAX: usize = 1024;
 /// The version of RPC itself.
 const RPC_VERSION: u32 = 2;
+/// The procedure of each program that does nothing (12.1).
+pub const NULL: u32 = 0;
 const CALL: u32 = 0;
 const REPLY: u32 = 1;
 const ACCEPTED: u32 = 0;

@@ -1,58 +1,37 @@
 //! The server on sockets: one thread for each connection, which executes a call and queues its answer. Changes that others
 //! wait behind go to workers, so that one commit serves many.
 
+mod session;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use block_device::Permit;
 use file_system::FileSystemId;
 use serving::{
-    Answer, Budget, Connection, ConnectionLimits, Connections, Directive, EarlySockets, Link,
+    Answer, Budget, Connection, ConnectionLimits, Connections, Directive, EarlySockets,
     ListenAddress, ListenError, Listener, OpenSocket, OutboundLimits, Payload, Peer, Reservation,
-    TlsError, TlsFiles, TlsTransport, TlsUse, Turn, Workers, bind_udp,
+    TlsError, TlsFiles, TlsUse, Workers, bind_udp,
 };
 
 use crate::exports::{ExportError, Exports, Shared as SharedFiles, Source};
 use crate::locks::sockets::{self, Calling, Task};
 use crate::locks::{self, portmap};
-use crate::programs::{self, Door, accepts, takes_long};
-use crate::rpc::{self, Accepted, BadRecord, Call, Found, NoCall};
+use crate::programs::{Door, accepts};
+use crate::rpc::{self, Accepted, BadRecord, Call};
 use crate::sharenfs::Transport;
 use crate::v3;
 use crate::v4::{
-    Caller, ClientRecord, MESSAGE_BYTES_MAX, NoRecord, Presentation, Remembered, Service,
-    Unanswered, Used,
+    Caller, ClientRecord, NoRecord, Presentation, Remembered, Service, Unanswered, Used,
 };
 use crate::xdr::{Reader, Writer};
 
-/// Bytes of a record besides the arguments that are agreed on in a session: header and credential.
-const CALL_HEADER_BYTES: usize = 1024;
-/// Bytes of a record.
-const RECORD_BYTES_MAX: usize = MESSAGE_BYTES_MAX as usize + CALL_HEADER_BYTES;
-/// Input that is gathered: one record with the headers of its fragments.
-const BUFFER_BYTES_MAX: usize = RECORD_BYTES_MAX + 8192;
-/// The same of clients that send nothing large. What is more is paid from the budget.
-const BUFFER_BYTES: usize = 64 << 10;
-/// A client that sends nothing for so long needs no large buffer.
-const LARGE_INPUT_PAUSE: Duration = Duration::from_secs(1);
-/// A client that says nothing for so long connects again when it has something to say.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(900);
-/// Time for a client's first call, and for the rest of a call that it has begun.
-const CALL_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time for the last answers when the server is drained.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// Bytes that most answers have.
 const ANSWER_BYTES: usize = 512;
-/// Bytes from which on an answer is paid from the budget.
-const LARGE_ANSWER_BYTES: usize = 16 << 10;
-/// How long an answer waits for the budget: others take theirs meanwhile, or are dropped.
-const BUDGET_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// TLS as RFC 9289 wants it (section 5). Whether a client must show a certificate is said by shares.
 const TLS: TlsUse = TlsUse {
@@ -355,7 +334,7 @@ impl NfsServer {
         let datagrams = sockets::answer(datagrams, answer)?;
         let shared = Arc::clone(&self.shared);
         let door = Door::Ports(ports, portmap::Transport::Tcp);
-        let serve = Arc::new(move |connection| Shared::serve(&shared, &connection, &place, door));
+        let serve = Arc::new(move |connection| session::serve(&shared, &connection, &place, door));
         let connections = Arc::clone(&self.shared.connections);
         let stream = Listener::start("nfs-ports", socket, connections, serve).map_err(failed)?;
         Ok(PortDoor {
@@ -408,7 +387,7 @@ impl NfsServer {
     fn listen(&self, wished: ListenAddress, socket: OpenSocket) -> Result<Listener, ListenError> {
         let shared = Arc::clone(&self.shared);
         let door = Door::Files;
-        let serve = Arc::new(move |connection| Shared::serve(&shared, &connection, &wished, door));
+        let serve = Arc::new(move |connection| session::serve(&shared, &connection, &wished, door));
         let connections = Arc::clone(&self.shared.connections);
         Listener::start("nfs", socket, connections, serve)
     }
@@ -501,67 +480,6 @@ impl Shared {
         }
     }
 
-    fn serve(
-        shared: &Arc<Self>,
-        connection: &Arc<Connection>,
-        listener: &ListenAddress,
-        door: Door,
-    ) {
-        let peer = connection.peer;
-        let (from, here) = match peer {
-            Peer::Tcp { remote, local } => {
-                let from = Source {
-                    address: remote.ip().to_canonical(),
-                    port: remote.port(),
-                    transport: Transport::Plain,
-                };
-                (from.behind(door), local.ip().to_canonical())
-            }
-            Peer::Unix { .. } => (Source::LOCAL, Source::LOCAL.address),
-        };
-        let exports = shared.service.exports();
-        let is_at_home = exports.admits(&Source { port: 0, ..from });
-        let door = match exports.admits(&from) {
-            true => door,
-            false => Door::Guests,
-        };
-        let ended = if is_at_home {
-            let mut session = Session {
-                shared,
-                connection,
-                listener,
-                from,
-                here,
-                door,
-                link: shared.link(connection, Arc::clone(&connection.stream) as _),
-                tls: None,
-                large_input: None,
-                elsewhere: Arc::default(),
-                is_known: false,
-                export: "".into(),
-            };
-            let ended = session.run();
-            if ended.is_err() {
-                session.link.outbound().abandon();
-            }
-            ended
-        } else {
-            Err(End::Stranger)
-        };
-        match ended {
-            Ok(()) => tracing::debug!(%peer, "NFS connection ended"),
-            Err(reason) => tracing::debug!(%peer, %reason, "NFS connection ended"),
-        }
-        connection.standing.end();
-        shared.live().remove(&connection.id);
-    }
-
-    fn link(&self, connection: &Connection, transport: Arc<dyn serving::Transport>) -> Link {
-        let waker = Arc::clone(&connection.waker);
-        let limits = self.limits.outbound;
-        Link::growing(transport, waker, limits, BUFFER_BYTES, BUFFER_BYTES_MAX)
-    }
-
     /// The answer to a call, or why there is none.
     fn answer(
         &self,
@@ -615,7 +533,7 @@ impl Shared {
             (locks::PROGRAM, _) => locks::execute(service, number, arguments, caller, out),
             (locks::STATUS_PROGRAM, _) => locks::monitor(service, number, arguments, caller),
             (_, v3::VERSION) => v3::execute(service, &self.v3, number, arguments, caller, out),
-            _ if number == programs::NULL => Ok(Used::default()),
+            _ if number == rpc::NULL => Ok(Used::default()),
             _ => service.compound(arguments, caller, out),
         }
     }
@@ -689,336 +607,6 @@ impl Answered {
         Answer {
             reservation,
             ..Answer::with_payload(&mark, Payload::Bytes(self.bytes))
-        }
-    }
-}
-
-/// One connection.
-struct Session<'a> {
-    shared: &'a Arc<Shared>,
-    connection: &'a Arc<Connection>,
-    listener: &'a ListenAddress,
-    from: Source,
-    /// The address of ours that the client came to.
-    here: IpAddr,
-    door: Door,
-    link: Link,
-    tls: Option<Arc<TlsTransport>>,
-    /// While the link's buffer is larger than usual.
-    large_input: Option<Reservation>,
-    /// Bytes of calls at workers and of their answers, until these are queued.
-    elsewhere: Arc<AtomicU64>,
-    is_known: bool,
-    /// What it used last.
-    export: Arc<str>,
-}
-
-impl Session<'_> {
-    fn run(&mut self) -> Result<(), End> {
-        loop {
-            let needs = self.execute_all()?;
-            self.gather(needs)?;
-            let has_begun = !self.link.bytes().is_empty() || !self.is_known;
-            let is_guest = self.door != Door::Files;
-            let patience = if has_begun || is_guest {
-                CALL_TIMEOUT
-            } else {
-                IDLE_TIMEOUT
-            };
-            if self.wait(Instant::now() + patience)? {
-                self.link.settle(Instant::now() + SETTLE_TIMEOUT);
-                self.link.finish();
-                return Ok(());
-            }
-        }
-    }
-
-    /// Makes room for a record of so many bytes.
-    fn gather(&mut self, needs: usize) -> Result<(), End> {
-        if needs > BUFFER_BYTES_MAX {
-            return Err(BadRecord::TooLong(RECORD_BYTES_MAX).into());
-        }
-        if self.link.must_grow_for(needs) {
-            let paid = self.pay(&self.shared.input, BUFFER_BYTES_MAX);
-            self.large_input = Some(paid.ok_or(End::Stalled)?);
-        } else if self.shared.input.is_wanted() {
-            self.shrink();
-        }
-        self.link.require(needs);
-        Ok(())
-    }
-
-    /// Bytes of a budget, once they are there.
-    fn pay(&self, budget: &Arc<Budget>, bytes: usize) -> Option<Reservation> {
-        // What waits to be sent is paid for already, and must not wait for this.
-        self.link.flush();
-        let until = Instant::now() + BUDGET_TIMEOUT;
-        budget.reserve_until(bytes as u64, until)
-    }
-
-    fn shrink(&mut self) {
-        if self.large_input.is_some() && self.link.shrink() {
-            self.large_input = None;
-        }
-    }
-
-    /// Waits for input; whether the server is drained.
-    fn wait(&mut self, deadline: Instant) -> Result<bool, End> {
-        loop {
-            let pause = Instant::now() + LARGE_INPUT_PAUSE;
-            let until = match self.large_input {
-                Some(_) if self.link.bytes().is_empty() => pause.min(deadline),
-                _ => deadline,
-            };
-            match self.link.turn(Some(until))? {
-                Turn::Input(_) => return Ok(false),
-                Turn::Closed => return Err(End::Closed),
-                Turn::Stalled => return Err(End::Stalled),
-                Turn::Deadline if until < deadline => self.shrink(),
-                Turn::Deadline => return Err(End::Idle),
-                Turn::Woken => match self.connection.directive() {
-                    Directive::Serve => {}
-                    Directive::Drain => return Ok(true),
-                    Directive::Drop => return Err(End::Dropped),
-                },
-            }
-        }
-    }
-
-    /// Notes how the connection is secured: with the first bytes behind it that is decided.
-    fn note_security(&mut self) {
-        if let Some(tls) = self.tls.as_ref().filter(|_| !self.link.bytes().is_empty()) {
-            self.from.transport = match tls.client_certificate() {
-                Some(_) => Transport::Mutual,
-                None => Transport::Tls,
-            };
-        }
-    }
-
-    /// Lets TLS begin, after its announcement.
-    fn start_tls(&mut self, config: Arc<rustls::ServerConfig>) -> Result<(), End> {
-        // Whatever came in the clear behind the call might be somebody else's.
-        let is_alone = self.link.bytes().is_empty();
-        if !is_alone || !self.link.settle(Instant::now() + CALL_TIMEOUT) {
-            return Err(End::PlainAfterTls);
-        }
-        let stream = Arc::clone(&self.connection.stream);
-        let tls = Arc::new(TlsTransport::new(stream, config)?);
-        self.link = self.shared.link(self.connection, Arc::clone(&tls) as _);
-        self.large_input = None;
-        self.tls = Some(tls);
-        Ok(())
-    }
-
-    /// What to begin TLS with, if this connection may.
-    fn tls_to_begin(&self) -> Option<Arc<rustls::ServerConfig>> {
-        let is_first = self.door == Door::Files
-            && self.tls.is_none()
-            && self.elsewhere.load(Ordering::Relaxed) == 0;
-        let config = self.shared.tls.lock().expect("no holder panics");
-        config.clone().filter(|_| is_first)
-    }
-
-    /// Executes the calls of the input, and says how many bytes the next one needs.
-    fn execute_all(&mut self) -> Result<usize, End> {
-        self.note_security();
-        loop {
-            let input = self.link.bytes();
-            let (input_bytes, is_one_fragment) = match rpc::find_record(input, RECORD_BYTES_MAX)? {
-                Found::Needs(bytes) => return Ok(bytes),
-                Found::Whole {
-                    input_bytes,
-                    is_one_fragment,
-                } => (input_bytes, is_one_fragment),
-            };
-            let has_more = input.len() > input_bytes;
-            let joined;
-            let record = if is_one_fragment {
-                &input[4..input_bytes]
-            } else {
-                joined = rpc::join_fragments(&input[..input_bytes]);
-                &joined
-            };
-            let executed = self.execute(record, has_more)?;
-            self.link.consume(input_bytes);
-            if executed.is_call && !self.is_known {
-                if !self.connection.let_in() {
-                    return Err(End::Full);
-                }
-                self.is_known = true;
-                if self.door == Door::Files {
-                    self.enter();
-                }
-            }
-            if let Some(answered) = executed.answered {
-                self.push(answered)?;
-            }
-            if let Some(config) = executed.tls {
-                self.start_tls(config)?;
-            }
-            if self.link.outbound().is_congested() {
-                match self.link.make_room(Some(Instant::now() + IDLE_TIMEOUT))? {
-                    Turn::Input(_) | Turn::Woken => {}
-                    Turn::Closed => return Err(End::Closed),
-                    Turn::Stalled | Turn::Deadline => return Err(End::Stalled),
-                }
-            }
-            if self.connection.directive() == Directive::Drop {
-                return Err(End::Dropped);
-            }
-        }
-    }
-
-    /// Registers the connection, whose client is known now.
-    fn enter(&self) {
-        let live = Live {
-            connection: Arc::clone(self.connection),
-            listener: self.listener.clone(),
-            export: "".into(),
-        };
-        self.shared.live().insert(self.connection.id, live);
-        let listening = self.shared.listening.lock().expect("no holder panics");
-        if !listening.contains(self.listener) {
-            self.connection.direct(Directive::Drain);
-        }
-    }
-
-    fn push(&mut self, answered: Answered) -> Result<(), End> {
-        if let Some(export) = &answered.export {
-            if self.export != *export {
-                self.export = Arc::clone(export);
-                if let Some(live) = self.shared.live().get_mut(&self.connection.id) {
-                    live.export = Arc::clone(export);
-                }
-            }
-        }
-        let bytes = answered.bytes.len();
-        let reservation = match bytes {
-            LARGE_ANSWER_BYTES.. => Some(self.pay(&self.shared.budget, bytes).ok_or(End::Stalled)?),
-            _ => None,
-        };
-        self.link.outbound().push(answered.into_answer(reservation));
-        Ok(())
-    }
-
-    /// Executes a record, or has it executed.
-    fn execute(&self, record: &[u8], has_more: bool) -> Result<Executed, End> {
-        let mut reader = Reader::new(record);
-        let call = match rpc::read_call(&mut reader) {
-            Ok(call) => call,
-            Err(NoCall::Answer(bytes)) => return Ok(Executed::without_call(bytes, None)),
-            Err(NoCall::AsksForTls { transaction }) => {
-                let config = self.tls_to_begin();
-                let bytes = match config {
-                    Some(_) => rpc::begin_tls(transaction),
-                    None => rpc::bad_credential(transaction),
-                };
-                return Ok(Executed::without_call(bytes, config));
-            }
-            Err(NoCall::Malformed) => return Err(End::NoCall),
-        };
-        let arguments = reader.rest();
-        if self.door == Door::Guests && call.procedure != programs::NULL {
-            return Err(End::Stranger);
-        }
-        let is_call = matches!(accepts(&call, self.door), Accepted::Success);
-        let long = has_more.then(|| takes_long(&call, arguments)).flatten();
-        if long.is_some_and(|payload| self.execute_elsewhere(&call, arguments, payload)) {
-            return Ok(Executed {
-                answered: None,
-                is_call,
-                tls: None,
-            });
-        }
-        let change = self.connection.standing.own_change();
-        let _change = change.ok_or(End::Dropped)?;
-        let caller = self.caller(&call);
-        let answered = self.shared.answer(&call, arguments, &caller, self.door)?;
-        Ok(Executed {
-            answered: Some(answered),
-            is_call,
-            tls: None,
-        })
-    }
-
-    fn caller<'c>(&self, call: &'c Call) -> Caller<'c> {
-        Caller {
-            credential: &call.credential,
-            transaction: call.transaction,
-            connection: self.connection.id,
-            from: self.from,
-            here: self.here,
-            now_ms: self.shared.now_ms(),
-        }
-    }
-
-    /// Has a worker execute a call that answers so many bytes of payload, so that what is behind it need not wait; false if there is no
-    /// memory for that, or the client has enough answers to take already.
-    fn execute_elsewhere(&self, call: &Call, arguments: &[u8], payload: u32) -> bool {
-        let bytes = arguments.len() as u64 + u64::from(payload);
-        let waiting =
-            self.elsewhere.load(Ordering::Relaxed) + self.link.outbound().queued_bytes() as u64;
-        if waiting + bytes > self.shared.limits.outbound.queued_bytes_max as u64 {
-            return false;
-        }
-        let paid = self.shared.budget.try_reserve(bytes);
-        let Some(reservation) = paid else {
-            return false;
-        };
-        let pending = self.link.outbound().pending();
-        let outbound = Arc::clone(self.link.outbound());
-        let change = self.connection.standing.change();
-        let (shared, connection) = (Arc::clone(self.shared), Arc::clone(self.connection));
-        let (call, arguments) = (call.clone(), arguments.to_vec());
-        let (from, here, door) = (self.from, self.here, self.door);
-        let elsewhere = Arc::clone(&self.elsewhere);
-        elsewhere.fetch_add(bytes, Ordering::Relaxed);
-        let job = Box::new(move || {
-            if change.begin() {
-                let caller = Caller {
-                    credential: &call.credential,
-                    transaction: call.transaction,
-                    connection: connection.id,
-                    from,
-                    here,
-                    now_ms: shared.now_ms(),
-                };
-                match shared.answer(&call, &arguments, &caller, door) {
-                    Ok(answered) => {
-                        outbound.answer_elsewhere(answered.into_answer(Some(reservation)));
-                    }
-                    Err(_) => connection.direct(Directive::Drop),
-                }
-            }
-            elsewhere.fetch_sub(bytes, Ordering::Relaxed);
-            drop(pending);
-        });
-        if let Err(job) = self.shared.workers.submit(job) {
-            job();
-        }
-        true
-    }
-}
-
-/// What became of a record.
-struct Executed {
-    /// The answer, unless a worker gives it.
-    answered: Option<Answered>,
-    /// Whether it was a call of NFS.
-    is_call: bool,
-    /// What TLS begins with behind the answer.
-    tls: Option<Arc<rustls::ServerConfig>>,
-}
-
-impl Executed {
-    fn without_call(bytes: Vec<u8>, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
-        Self {
-            answered: Some(Answered {
-                bytes,
-                export: None,
-            }),
-            is_call: false,
-            tls,
         }
     }
 }
