@@ -110,10 +110,10 @@ ended_by(spa_t *spa)
 void
 bh_log_gaps_await(spa_t *spa)
 {
-	uint64_t txg;
-
-	if (__atomic_load_n(&gap_count, __ATOMIC_ACQUIRE) == 0)
+	if (__atomic_load_n(&gap_count, __ATOMIC_ACQUIRE) == 0 || !spa_writeable(spa))
 		return;
-	while ((txg = ended_by(spa)) != 0)
+	/* A gap before the block of this commit was noted before its end. Later ones are for later commits. */
+	uint64_t txg = ended_by(spa);
+	if (txg != 0)
 		txg_wait_synced(spa_get_dsl(spa), txg);
 }

@@ -249,7 +249,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "control",
             "drills",
             "engine",
-            "nbd",
+            "serving",
             "operations",
             "pool-access",
             "rendering",
@@ -291,6 +291,7 @@ const COMPARED: &[(&str, &str)] = &[
     ("memory-engine", "zpool"),
     ("lender", "remote-leg"),
     ("lender", "certificates"),
+    ("nfs", "certificates"),
 ];
 
 struct Import {
@@ -495,10 +496,6 @@ const NAME_PROTOCOLS: &[(&str, &str)] = &[
     (
         "services/pool-server/src/rescue",
         "a rescue is reached by a socket of its own",
-    ),
-    (
-        "services/head/src/facts.rs",
-        "checks files of TLS, of any protocol",
     ),
     (
         "core/rendering/src/answers.rs",

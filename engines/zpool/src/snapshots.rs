@@ -192,7 +192,7 @@ impl OpenSnapshots {
     pub fn open(
         &self,
         key: (u64, u64),
-        name: impl FnOnce() -> Done<String>,
+        name: impl Fn() -> Done<String>,
         make: impl FnOnce(&str) -> Done<Arc<dyn Closing>>,
     ) -> Done<Arc<dyn FileSystem>> {
         let mut state = self.lock();
@@ -216,10 +216,14 @@ impl OpenSnapshots {
             key,
         };
         self.close(unused);
-        let name = name()?;
-        self.begin(key, &name)?;
-        let files = make(&name)?;
-        opening.opened(name, Arc::clone(&files));
+        let called = name()?;
+        self.begin(key, &called)?;
+        // Until it had begun, another one could get this name.
+        if name()? != called {
+            return Err(FileError::NotReady);
+        }
+        let files = make(&called)?;
+        opening.opened(called, Arc::clone(&files));
         Ok(files)
     }
 

@@ -69,6 +69,8 @@ impl Pool {
             let synced_txg = self.health().map_or(0, |health| health.synced_txg);
             if owing.is_empty() && !is_suspended(self) {
                 let cleared = self.clear(device);
+                // One group may be under way.
+                let synced_txg = self.health().map_or(0, |health| health.synced_txg + 1);
                 // The flush that it waited for has let it go on, perhaps before its devices were open: then it is suspended again.
                 let goes_on = cleared.is_ok()
                     && (!has_waited || self.wait_until_it_writes(synced_txg, deadline).is_ok());
