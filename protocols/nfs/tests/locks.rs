@@ -13,7 +13,7 @@ use nfs::server::{DesiredState, LockPorts, NfsServer, ServerLimits};
 use nfs::sharenfs::Share;
 use nfs::v4::{ClientRecord, Presentation, Remembered};
 use nfs::xdr::{Reader, Writer};
-use serving::ListenAddress;
+use serving::{ConnectionLimits, ListenAddress};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const NLM: (u32, u32) = (100_021, 4);
@@ -60,12 +60,25 @@ fn results(answer: &[u8]) -> Vec<u8> {
     answer[24..].to_vec()
 }
 
+fn connect(to: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(to).expect("connected");
+    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    stream
+}
+
 /// Sends a call over a new connection.
 fn call(to: SocketAddr, program: (u32, u32), procedure: u32, arguments: &Writer) -> Vec<u8> {
+    call_by(&mut connect(to), program, procedure, arguments)
+}
+
+fn call_by(
+    stream: &mut TcpStream,
+    program: (u32, u32),
+    procedure: u32,
+    arguments: &Writer,
+) -> Vec<u8> {
     let mut call = header(7, program, procedure);
     call.append(arguments.bytes());
-    let mut stream = TcpStream::connect(to).expect("connected");
-    stream.set_read_timeout(Some(PATIENCE)).expect("set");
     let mark = 0x8000_0000 | call.len() as u32;
     stream
         .write_all(&[&mark.to_be_bytes(), call.bytes()].concat())
@@ -168,10 +181,14 @@ impl World {
 
     /// A server, and where it serves files and where it says which programs there are.
     fn serve(&self) -> (NfsServer, SocketAddr, SocketAddr) {
-        self.serve_by("rw=127.0.0.0/8,no_root_squash,insecure")
+        self.serve_by("rw=127.0.0.0/8,no_root_squash,insecure", <_>::default())
     }
 
-    fn serve_by(&self, rule: &str) -> (NfsServer, SocketAddr, SocketAddr) {
+    fn serve_by(
+        &self,
+        rule: &str,
+        connections: ConnectionLimits,
+    ) -> (NfsServer, SocketAddr, SocketAddr) {
         let presentation = Presentation {
             owner: b"tank".to_vec(),
             start: 7,
@@ -179,6 +196,7 @@ impl World {
             grace_seconds: 20,
         };
         let limits = ServerLimits {
+            connections,
             ports: LockPorts {
                 nfs: Some(0),
                 own: 0,
@@ -312,7 +330,7 @@ fn files_are_not_served_where_programs_are_told_and_the_other_way_round() {
 #[test]
 fn a_port_that_every_user_may_have_is_told_that_somebody_is_here_and_nothing_else() {
     let world = World::new();
-    let (_server, files, ports) = world.serve_by("rw=127.0.0.0/8");
+    let (_server, files, ports) = world.serve_by("rw=127.0.0.0/8", <_>::default());
     for program in [(100_003, 3), (100_005, 3), NLM] {
         assert!(call(files, program, 0, &Writer::new()).is_empty());
     }
@@ -328,4 +346,20 @@ fn a_port_that_every_user_may_have_is_told_that_somebody_is_here_and_nothing_els
         !matches!(stream.read(&mut [0; 64]), Ok(1..)),
         "it is answered"
     );
+}
+
+#[test]
+fn who_only_asks_for_programs_takes_no_place_of_those_that_use_files() {
+    let world = World::new();
+    let connections = ConnectionLimits {
+        per_network_max: 1,
+        ..ConnectionLimits::default()
+    };
+    let rule = "rw=127.0.0.0/8,no_root_squash,insecure";
+    let (_server, files, ports) = world.serve_by(rule, connections);
+    let mut asking = connect(ports);
+    for _ in 0..2 {
+        assert!(call_by(&mut asking, PORTS, 0, &Writer::new()).is_empty());
+    }
+    assert_eq!(world.lock(files, "a", false, false), IS_GRANTED);
 }

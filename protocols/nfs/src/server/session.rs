@@ -127,8 +127,7 @@ impl Session<'_> {
             let needs = self.execute_all()?;
             self.gather(needs)?;
             let has_begun = !self.link.bytes().is_empty() || !self.is_known;
-            let is_guest = self.door != Door::Files;
-            let patience = if has_begun || is_guest {
+            let patience = if has_begun {
                 CALL_TIMEOUT
             } else {
                 IDLE_TIMEOUT
@@ -249,14 +248,13 @@ impl Session<'_> {
             };
             let executed = self.execute(record, has_more)?;
             self.link.consume(input_bytes);
-            if executed.is_call && !self.is_known {
+            // Others stay strangers: they are dropped first where there are many.
+            if executed.is_call && !self.is_known && self.door == Door::Files {
                 if !self.connection.let_in() {
                     return Err(End::Full);
                 }
                 self.is_known = true;
-                if self.door == Door::Files {
-                    self.enter();
-                }
+                self.enter();
             }
             if let Some(answered) = executed.answered {
                 self.push(answered)?;
