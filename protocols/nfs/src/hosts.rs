@@ -109,6 +109,17 @@ pub struct Message {
     pub purpose: Purpose,
 }
 
+/// Whether a call may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// It may.
+    Now,
+    /// Not yet.
+    Later,
+    /// What it says is not true any more.
+    Never,
+}
+
 /// What became of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -120,7 +131,10 @@ pub enum Outcome {
         was_repeated: bool,
     },
     /// Nobody answered in time, or there is no such program.
-    Unanswered,
+    Unanswered {
+        /// Whether it may have been executed.
+        was_sent: bool,
+    },
 }
 
 /// Calls that nobody has taken yet.

@@ -4,7 +4,6 @@
 mod session;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -293,6 +292,7 @@ impl NfsServer {
         self.open_doors(&listeners);
         if !listeners.is_empty() {
             self.start_calls();
+            self.shared.service.announce(self.shared.now_ms());
         }
         Ok(())
     }
@@ -343,19 +343,15 @@ impl NfsServer {
         })
     }
 
-    /// Calls hosts from now on, and tells those that had locks that the server has started.
+    /// Calls hosts from now on.
     fn start_calls(&self) {
         let mut calls = self.calls.lock().expect("no holder panics");
         if calls.is_some() {
             return;
         }
         let shared = Arc::clone(&self.shared);
-        let first = RandomState::new().hash_one(0) as u32;
-        match sockets::call(shared, self.shared.limits.ports.theirs, first) {
-            Ok(task) => {
-                *calls = Some(task);
-                self.shared.service.announce();
-            }
+        match sockets::call(shared, self.shared.limits.ports.theirs) {
+            Ok(task) => *calls = Some(task),
             Err(error) => tracing::error!(%error, "start the thread that calls hosts of NFS 3"),
         }
     }

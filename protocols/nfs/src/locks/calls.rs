@@ -2,10 +2,11 @@
 //! there is an answer or the time is over. No sockets, no clock.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 
 use super::portmap;
-use crate::hosts::{Message, Outcome, Purpose};
+use crate::hosts::{Message, Outcome, Purpose, Readiness};
 use crate::rpc;
 use crate::xdr::{Reader, Writer};
 
@@ -50,36 +51,35 @@ struct Call {
     ends_ms: u64,
 }
 
-/// What is due now.
-#[derive(Default)]
-pub struct Due {
-    /// To be sent.
-    pub datagrams: Vec<Datagram>,
-    /// Nobody answered these in time.
-    pub given_up: Vec<Message>,
-}
-
 /// Calls under way.
 pub struct Calls {
     /// The port of rpcbind at hosts.
     rpcbind: u16,
-    next: u32,
+    /// Scatters the numbers, so that nobody can guess the next one.
+    scatter: RandomState,
+    count: u64,
     calls: BTreeMap<u32, Call>,
 }
 
 impl Calls {
-    /// None yet. The first has the number `first`, which nobody can guess.
-    pub const fn new(rpcbind: u16, first: u32) -> Self {
+    /// None yet.
+    pub fn new(rpcbind: u16) -> Self {
         Self {
             rpcbind,
-            next: first,
+            scatter: RandomState::new(),
+            count: 0,
             calls: BTreeMap::new(),
         }
     }
 
     fn number(&mut self) -> u32 {
-        self.next = self.next.wrapping_add(0x9e37_79b1);
-        self.next
+        loop {
+            self.count += 1;
+            let number = self.scatter.hash_one(self.count) as u32;
+            if !self.calls.contains_key(&number) {
+                return number;
+            }
+        }
     }
 
     /// Begins a call; gives it back if there are too many.
@@ -116,9 +116,13 @@ impl Calls {
             .min()
     }
 
-    /// What is due. Of those that are due `is_ready` says whether they may be sent.
-    pub fn due(&mut self, now_ms: u64, mut is_ready: impl FnMut(Purpose) -> bool) -> Due {
-        let mut due = Due::default();
+    /// Sends what is due, if it is ready; `send` says whether it could. Gives back what nobody answered in time.
+    pub fn send_due(
+        &mut self,
+        now_ms: u64,
+        mut readiness: impl FnMut(Purpose) -> Readiness,
+        mut send: impl FnMut(&Datagram) -> bool,
+    ) -> Vec<(Message, Outcome)> {
         let over = |call: &Call| call.ends_ms <= now_ms;
         let ended: Vec<u32> = self
             .calls
@@ -126,23 +130,29 @@ impl Calls {
             .filter(|call| over(call))
             .map(|call| call.transaction)
             .collect();
-        for transaction in ended {
-            due.given_up
-                .extend(self.calls.remove(&transaction).map(|call| call.message));
-        }
-        for call in self.calls.values_mut().filter(|call| call.due_ms <= now_ms) {
-            if call.sent >= CALLS_PER_PORT {
-                (call.port, call.sent) = (None, 0);
+        let ended = ended
+            .iter()
+            .filter_map(|transaction| self.calls.remove(transaction));
+        let given_up = ended.map(|call| {
+            let was_sent = call.was_sent;
+            (call.message, Outcome::Unanswered { was_sent })
+        });
+        let given_up = given_up.collect();
+        let rpcbind = self.rpcbind;
+        self.calls.retain(|_, call| {
+            if call.due_ms > now_ms {
+                return true;
             }
-            if is_ready(call.message.purpose) {
-                due.datagrams.push(call.datagram(self.rpcbind));
-            }
+            let readiness = readiness(call.message.purpose);
+            let was_sent = readiness == Readiness::Now && call.send(rpcbind, &mut send);
             call.due_ms = now_ms + call.pause_ms;
-            call.pause_ms = (call.pause_ms * 2).min(PAUSE_MS_MAX);
-        }
-        let answers = |call: &Call| call.message.purpose == Purpose::Answer && call.was_sent;
-        self.calls.retain(|_, call| !answers(call));
-        due
+            if was_sent {
+                call.pause_ms = (call.pause_ms * 2).min(PAUSE_MS_MAX);
+            }
+            let is_said = call.message.purpose == Purpose::Answer && call.was_sent;
+            readiness != Readiness::Never && !is_said
+        });
+        given_up
     }
 
     /// Somebody says something: a call that has ended with that, and how.
@@ -177,15 +187,30 @@ impl Calls {
                 results: results.to_vec(),
                 was_repeated: call.was_repeated,
             },
-            None => Outcome::Unanswered,
+            None => Outcome::Unanswered {
+                was_sent: call.was_repeated,
+            },
         };
         Some((call.message, outcome))
     }
 }
 
 impl Call {
-    /// What is sent next.
-    fn datagram(&mut self, rpcbind: u16) -> Datagram {
+    /// Sends what is next, if that is possible: our address may not be here yet.
+    fn send(&mut self, rpcbind: u16, send: &mut impl FnMut(&Datagram) -> bool) -> bool {
+        if self.sent >= CALLS_PER_PORT {
+            (self.port, self.sent) = (None, 0);
+        }
+        let is_sent = send(&self.datagram(rpcbind));
+        if is_sent && self.port.is_some() {
+            self.was_repeated |= self.was_sent;
+            self.was_sent = true;
+            self.sent += 1;
+        }
+        is_sent
+    }
+
+    fn datagram(&self, rpcbind: u16) -> Datagram {
         const GET: u32 = 3;
         let Message {
             way,
@@ -200,9 +225,6 @@ impl Call {
             Some(port) => {
                 rpc::write_call(&mut out, self.transaction, (*program, *version, *procedure));
                 out.append(arguments);
-                self.was_repeated |= self.was_sent;
-                self.was_sent = true;
-                self.sent += 1;
                 port
             }
             None => {
@@ -282,15 +304,30 @@ mod tests {
         (IpAddr::from(HOST), port).into()
     }
 
+    /// What is sent and what is given up, where `readiness` is that of all.
+    fn due(
+        calls: &mut Calls,
+        now_ms: u64,
+        readiness: Readiness,
+    ) -> (Vec<Datagram>, Vec<(Message, Outcome)>) {
+        let mut sent = Vec::new();
+        let send = |datagram: &Datagram| {
+            sent.push(datagram.clone());
+            true
+        };
+        let given_up = calls.send_due(now_ms, |_| readiness, send);
+        (sent, given_up)
+    }
+
     fn one(calls: &mut Calls, now_ms: u64) -> Datagram {
-        let mut due = calls.due(now_ms, |_| true);
-        assert_eq!((due.datagrams.len(), due.given_up.len()), (1, 0));
-        due.datagrams.remove(0)
+        let (mut sent, given_up) = due(calls, now_ms, Readiness::Now);
+        assert_eq!((sent.len(), given_up.len()), (1, 0));
+        sent.remove(0)
     }
 
     #[test]
     fn the_port_is_asked_for_before_the_program_is_called() {
-        let mut calls = Calls::new(111, 1);
+        let mut calls = Calls::new(111);
         assert!(calls.begin(message(Purpose::Started), 0).is_none());
         let asked = one(&mut calls, 0);
         assert_eq!(asked.there, from(111));
@@ -300,7 +337,7 @@ mod tests {
             .flat_map(|word: &u32| word.to_be_bytes())
             .collect();
         assert_eq!(asked.bytes[4..], words);
-        assert!(calls.due(PAUSE_MS - 1, |_| true).datagrams.is_empty());
+        assert!(due(&mut calls, PAUSE_MS - 1, Readiness::Now).0.is_empty());
         assert_eq!(one(&mut calls, PAUSE_MS), asked, "it is asked again");
         let answer = reply(&asked, &[700]);
         assert_eq!(
@@ -325,14 +362,15 @@ mod tests {
 
     #[test]
     fn who_never_answers_is_given_up() {
-        let mut calls = Calls::new(111, 1);
+        let mut calls = Calls::new(111);
         calls.begin(message(Purpose::Granted(5)), 0);
         let mut datagrams = 0;
         while let Some(now_ms) = calls.next_due_ms() {
-            let due = calls.due(now_ms, |_| true);
-            datagrams += due.datagrams.len();
-            if let [given_up] = &due.given_up[..] {
+            let (sent, given_up) = due(&mut calls, now_ms, Readiness::Now);
+            datagrams += sent.len();
+            if let [(given_up, outcome)] = &given_up[..] {
                 assert_eq!((given_up.purpose, now_ms), (Purpose::Granted(5), GRANT_MS));
+                assert_eq!(*outcome, Outcome::Unanswered { was_sent: false });
             }
         }
         assert_eq!(datagrams, 6);
@@ -340,7 +378,7 @@ mod tests {
 
     #[test]
     fn a_program_that_does_not_answer_is_looked_for_again() {
-        let mut calls = Calls::new(111, 1);
+        let mut calls = Calls::new(111);
         calls.begin(message(Purpose::Started), 0);
         let asked = one(&mut calls, 0);
         calls.received(from(111), &reply(&asked, &[700]), 0);
@@ -354,15 +392,44 @@ mod tests {
 
     #[test]
     fn what_is_not_durable_yet_is_not_said() {
-        let mut calls = Calls::new(111, 1);
+        let mut calls = Calls::new(111);
         calls.begin(message(Purpose::Started), 0);
-        assert!(calls.due(0, |_| false).datagrams.is_empty());
+        assert!(due(&mut calls, 0, Readiness::Later).0.is_empty());
         one(&mut calls, PAUSE_MS);
     }
 
     #[test]
+    fn what_is_not_true_any_more_is_not_said() {
+        let mut calls = Calls::new(111);
+        calls.begin(message(Purpose::Granted(5)), 0);
+        one(&mut calls, 0);
+        let ended = due(&mut calls, PAUSE_MS, Readiness::Never);
+        assert_eq!((ended, calls.next_due_ms()), ((vec![], vec![]), None));
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_tried_again_soon_and_was_not_said() {
+        let mut calls = Calls::new(111);
+        calls.begin(message(Purpose::Granted(5)), 0);
+        let asked = one(&mut calls, 0);
+        calls.received(from(111), &reply(&asked, &[700]), 0);
+        for now_ms in (0..GRANT_MS).step_by(PAUSE_MS as usize) {
+            assert_eq!(calls.next_due_ms(), Some(now_ms));
+            calls.send_due(now_ms, |_| Readiness::Now, |_| false);
+        }
+        let (_, given_up) = due(&mut calls, GRANT_MS, Readiness::Now);
+        assert_eq!(given_up[0].1, Outcome::Unanswered { was_sent: false });
+        calls.begin(message(Purpose::Granted(6)), 0);
+        let asked = one(&mut calls, 0);
+        calls.received(from(111), &reply(&asked, &[700]), 0);
+        one(&mut calls, 0);
+        let (_, given_up) = due(&mut calls, GRANT_MS, Readiness::Now);
+        assert_eq!(given_up[0].1, Outcome::Unanswered { was_sent: true });
+    }
+
+    #[test]
     fn an_answer_is_said_once() {
-        let mut calls = Calls::new(111, 1);
+        let mut calls = Calls::new(111);
         calls.begin(message(Purpose::Answer), 0);
         let asked = one(&mut calls, 0);
         calls.received(from(111), &reply(&asked, &[700]), 0);

@@ -169,6 +169,7 @@ struct Call<'a> {
     caller: &'a Caller<'a>,
     exports: Arc<Exports>,
     used: Used,
+    is_reclaim: bool,
 }
 
 /// Whether NLM has a procedure of that number that a client may call.
@@ -204,6 +205,7 @@ pub fn execute(
         caller,
         exports: service.exports(),
         used: Used::default(),
+        is_reclaim: false,
     };
     let reader = &mut Reader::new(arguments);
     match number {
@@ -222,7 +224,7 @@ pub fn execute(
                 purpose: Purpose::Answer,
             });
         }
-        procedure::FREE_ALL => restarted(service, reader, caller)?,
+        procedure::FREE_ALL => restarted(service, reader, caller, true)?,
         _ => {}
     }
     Ok(call.used)
@@ -240,20 +242,23 @@ pub fn monitor(
     caller: &Caller<'_>,
 ) -> Result<Used, Unanswered> {
     if number == status_procedure::NOTIFY {
-        restarted(service, &mut Reader::new(arguments), caller)?;
+        restarted(service, &mut Reader::new(arguments), caller, false)?;
     }
     Ok(Used::default())
 }
 
-/// A host says that it has started again, or that it gives up everything: what it had locked is free. It speaks for its own address.
+/// A host says that it has started again, or that it `gives_up` everything: what it had locked is free. It speaks for its own address.
 fn restarted(
     service: &Service,
     reader: &mut Reader<'_>,
     caller: &Caller<'_>,
+    gives_up: bool,
 ) -> Result<(), Malformed> {
     let name = reader.opaque(NAME_BYTES_MAX)?;
-    let _state = reader.u32()?;
-    service.state().host_restarted(caller.from.address, name);
+    let start = Some(reader.u32()?).filter(|_| !gives_up);
+    let mut state = service.state();
+    state.host_restarted(caller.from.address, name, start);
+    drop(state);
     service.release();
     service.grant(caller.now_ms);
     Ok(())
@@ -287,9 +292,14 @@ impl Call<'_> {
         self.service.release();
         self.service.grant(self.caller.now_ms);
         let is_kept = self.service.keep_holders(self.caller.now_ms).is_ok();
-        match executed {
+        let executed = executed.and_then(|stat| match is_kept {
+            true => Ok(stat),
             // The host asks again.
-            Ok(_) if !is_kept => out.u32(Stat::GRACE.0),
+            false => Err(Stat::GRACE.into()),
+        });
+        match executed {
+            // Linux gives up what it is told to take back later. It asks again where it hears nothing.
+            Err(Failed::With(Stat::GRACE)) if self.is_reclaim => return Err(Unanswered::Gone),
             Ok(stat) | Err(Failed::With(stat)) => out.u32(stat.0),
             Err(Failed::Denied(conflict)) => {
                 out.u32(Stat::DENIED.0);
@@ -349,11 +359,14 @@ impl Call<'_> {
     ) -> Result<Result<Stat, Failed>, Malformed> {
         let (waits, is_exclusive) = (reader.boolean()?, reader.boolean()?);
         let lock = Lock::read(reader)?;
-        let is_reclaim = reader.boolean()?;
-        let _state = reader.u32()?;
-        Ok(self.find(&lock, is_exclusive).and_then(|target| {
+        self.is_reclaim = reader.boolean()?;
+        let start = reader.u32()?;
+        let found = self
+            .find(&lock, is_exclusive)
+            .map_err(|failed| self.too_late(failed));
+        Ok(found.and_then(|target| {
             let span = lock.span(is_exclusive)?;
-            let asked = self.asked(&lock, target.file, span, is_reclaim, cookie)?;
+            let asked = self.asked(&lock, target.file, span, start, cookie)?;
             let Some(asked) = asked else {
                 return Ok(Stat::GRANTED);
             };
@@ -371,31 +384,40 @@ impl Call<'_> {
         }))
     }
 
+    /// Nobody waits for what cannot be taken back any more.
+    fn too_late(&self, failed: Failed) -> Failed {
+        let is_late = || !self.service.state().is_grace(self.caller.now_ms);
+        match failed {
+            Failed::With(Stat::GRACE) if self.is_reclaim && is_late() => Stat::DENIED.into(),
+            failed => failed,
+        }
+    }
+
     /// What a host that may lock asks for; nothing if it has that already.
     fn asked(
         &self,
         lock: &Lock<'_>,
         file: Handle,
         span: Span,
-        is_reclaim: bool,
+        start: u32,
         cookie: &[u8],
     ) -> Result<Option<Asked>, Stat> {
         let now_ms = self.caller.now_ms;
         let way = self.caller.way();
         let mut state = self.service.state();
         let host = state
-            .host(way, lock.host, now_ms)
+            .host(way, lock.host, start, now_ms)
             .map_err(|_| Stat::NO_LOCKS)?;
         if state.has_range(host, &lock.owner, file, span) {
             return Ok(None);
         }
-        let refused = if is_reclaim {
+        let refused = if self.is_reclaim {
             Stat::DENIED
         } else {
             Stat::GRACE
         };
         state
-            .may_lock(host, is_reclaim, now_ms)
+            .may_lock(host, self.is_reclaim, now_ms)
             .map_err(|_| refused)?;
         Ok(Some(Asked {
             host,

@@ -122,9 +122,9 @@ pub trait Calling: Send + Sync + 'static {
 /// # Errors
 ///
 /// The system has no thread.
-pub fn call(calling: Arc<impl Calling>, rpcbind: u16, first: u32) -> io::Result<Task> {
+pub fn call(calling: Arc<impl Calling>, rpcbind: u16) -> io::Result<Task> {
     Task::start("nfs-calls", move |signals| {
-        let calls = Calls::new(rpcbind, first);
+        let calls = Calls::new(rpcbind);
         calling.service().outbox.wakes(Arc::clone(&signals.waker));
         let mut caller = Caller {
             calling: &*calling,
@@ -144,6 +144,7 @@ pub fn call(calling: Arc<impl Calling>, rpcbind: u16, first: u32) -> io::Result<
             caller.receive();
             if looked_at.elapsed() >= TICK {
                 looked_at = Instant::now();
+                calling.service().announce(calling.now_ms());
                 calling.service().grant_all(calling.now_ms());
             }
         }
@@ -163,36 +164,29 @@ impl<C: Calling> Caller<'_, C> {
         for message in service.outbox.take() {
             let now_ms = self.calling.now_ms();
             if let Some(refused) = self.calls.begin(message, now_ms) {
-                service.was_called(&refused, &Outcome::Unanswered, now_ms);
+                let outcome = Outcome::Unanswered { was_sent: false };
+                service.was_called(&refused, &outcome, now_ms);
             }
         }
         let now_ms = self.calling.now_ms();
-        let due = self
-            .calls
-            .due(now_ms, |purpose| service.is_ready(purpose, now_ms));
-        for datagram in &due.datagrams {
-            if let Err(error) = self.send_one(datagram) {
-                // The address may not be here yet: it is sent again.
-                tracing::debug!(%error, to = %datagram.there, "call a host");
-            }
-        }
-        for message in due.given_up {
-            service.was_called(&message, &Outcome::Unanswered, now_ms);
+        let sockets = &mut self.sockets;
+        let given_up = self.calls.send_due(
+            now_ms,
+            |purpose| service.readiness(purpose, now_ms),
+            |datagram| {
+                let sent = send_from(sockets, datagram);
+                if let Err(error) = &sent {
+                    tracing::debug!(%error, to = %datagram.there, "call a host");
+                }
+                sent.is_ok()
+            },
+        );
+        for (message, outcome) in given_up {
+            service.was_called(&message, &outcome, now_ms);
         }
         if self.calls.next_due_ms().is_none() {
             self.sockets.clear();
         }
-    }
-
-    fn send_one(&mut self, datagram: &Datagram) -> io::Result<()> {
-        let socket = match self.sockets.get(&datagram.here) {
-            Some(socket) => socket,
-            None => {
-                let socket = bind_udp(SocketAddr::new(datagram.here, 0))?;
-                self.sockets.entry(datagram.here).or_insert(socket)
-            }
-        };
-        socket.send_to(&datagram.bytes, datagram.there).map(|_| ())
     }
 
     /// How long nothing is due.
@@ -223,4 +217,15 @@ impl<C: Calling> Caller<'_, C> {
             }
         }
     }
+}
+
+fn send_from(sockets: &mut HashMap<IpAddr, UdpSocket>, datagram: &Datagram) -> io::Result<()> {
+    let socket = match sockets.get(&datagram.here) {
+        Some(socket) => socket,
+        None => {
+            let socket = bind_udp(SocketAddr::new(datagram.here, 0))?;
+            sockets.entry(datagram.here).or_insert(socket)
+        }
+    };
+    socket.send_to(&datagram.bytes, datagram.there).map(|_| ())
 }

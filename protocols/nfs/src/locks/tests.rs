@@ -9,10 +9,10 @@ use file_system::{FileSystem, Handle, Identity, Make, SetAttributes};
 use super::portmap::{self, Ports, Transport};
 use super::{execute, monitor};
 use crate::exports::{Exports, Shared, Source};
-use crate::hosts::{Message, Outcome, Purpose, Way};
+use crate::hosts::{Message, Outcome, Purpose, Readiness, Way};
 use crate::rpc::Credential;
 use crate::sharenfs::Share;
-use crate::v4::{Caller, ClientRecord, Presentation, Remembered, Service};
+use crate::v4::{Caller, ClientRecord, Presentation, Remembered, Service, Unanswered};
 use crate::xdr::{Reader, Writer};
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
@@ -67,20 +67,16 @@ impl World {
             grace_seconds: 20,
         };
         let earlier = record.0.lock().expect("no panic").clone();
-        let shared = Shared {
-            name: String::new(),
-            share: Share::parse(share).expect("a share").expect("not off"),
-            files: Arc::<MemoryFileSystem>::clone(&files),
-        };
         let kept = Arc::<Record>::clone(&record);
         let service = Service::new(presentation, earlier, kept);
-        service.share(Exports::new(vec![shared]).expect("a tree"));
-        Self {
+        let world = Self {
             service,
             record,
             files,
             share,
-        }
+        };
+        world.service.share(world.shared());
+        world
     }
 
     /// The next server of the same files.
@@ -117,6 +113,18 @@ impl World {
         number: u32,
         arguments: &Writer,
     ) -> Vec<u8> {
+        let answer = self.try_call(from, uid, now_ms, number, arguments);
+        answer.expect("an answer")
+    }
+
+    fn try_call(
+        &self,
+        from: [u8; 4],
+        uid: u32,
+        now_ms: u64,
+        number: u32,
+        arguments: &Writer,
+    ) -> Result<Vec<u8>, Unanswered> {
         let credential = Credential::System {
             uid,
             gid: uid,
@@ -139,8 +147,8 @@ impl World {
             NOTIFY => monitor(&self.service, 6, arguments.bytes(), &caller),
             number => execute(&self.service, number, arguments.bytes(), &caller, &mut out),
         };
-        executed.expect("an answer");
-        out.into_bytes()
+        executed?;
+        Ok(out.into_bytes())
     }
 
     fn status(&self, from: [u8; 4], now_ms: u64, (number, arguments): (u32, Writer)) -> u32 {
@@ -192,10 +200,23 @@ impl World {
     }
 
     fn restarts(&self, from: [u8; 4], name: &str) {
+        self.tells_start(from, name, NOTIFY, 5);
+    }
+
+    fn tells_start(&self, from: [u8; 4], name: &str, procedure: u32, start: u32) {
         let mut arguments = Writer::new();
         arguments.opaque(name.as_bytes());
-        arguments.u32(5);
-        self.call(from, 0, 0, NOTIFY, &arguments);
+        arguments.u32(start);
+        self.call(from, 0, 0, procedure, &arguments);
+    }
+
+    fn shared(&self) -> Exports {
+        let shared = Shared {
+            name: String::new(),
+            share: Share::parse(self.share).expect("a share").expect("not off"),
+            files: Arc::<MemoryFileSystem>::clone(&self.files),
+        };
+        Exports::new(vec![shared]).expect("a tree")
     }
 
     fn answered(&self, message: &Message, status: u32, was_repeated: bool) {
@@ -212,6 +233,7 @@ impl World {
 
 /// In the place of a procedure of NLM.
 const NOTIFY: u32 = 1000;
+const FREE_ALL: u32 = 23;
 
 fn name_of(from: [u8; 4]) -> String {
     format!("host{}", from[3])
@@ -398,7 +420,7 @@ fn a_host_that_waits_is_called_back_with_what_it_asked_for() {
         DENIED,
         "it is given already"
     );
-    assert!(world.service.is_ready(call.purpose, 0));
+    assert_eq!(world.service.readiness(call.purpose, 0), Readiness::Now);
     let kept = world.record.0.lock().expect("no panic").clone();
     assert!(
         kept.hosts.ways.contains(&way),
@@ -446,7 +468,9 @@ fn who_asks_again_keeps_a_lock_that_he_was_not_told_of() {
     world.status(ONE, 0, world.unlock(ONE, ALL));
     let calls = world.calls();
     assert_eq!(world.status(TWO, 0, world.lock(TWO, WAITS)), GRANTED);
-    world.service.was_called(&calls[0], &Outcome::Unanswered, 0);
+    world
+        .service
+        .was_called(&calls[0], &Outcome::Unanswered { was_sent: false }, 0);
     assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), DENIED);
 }
 
@@ -504,7 +528,7 @@ fn a_host_takes_back_its_lock_after_a_restart_and_nobody_else_gets_it() {
     let world = World::new(EVERYBODY);
     assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), GRANTED);
     let next = world.after();
-    next.service.announce();
+    next.service.announce(0);
     let calls = next.calls();
     let way = Way {
         here: HERE,
@@ -518,7 +542,7 @@ fn a_host_takes_back_its_lock_after_a_restart_and_nobody_else_gets_it() {
     expected.opaque(b"10.0.0.1");
     expected.u32(3);
     assert_eq!(calls[0].arguments, expected.into_bytes());
-    assert!(next.service.is_ready(Purpose::Started, 0));
+    assert_eq!(next.service.readiness(Purpose::Started, 0), Readiness::Now);
     assert_eq!(
         next.record.0.lock().expect("no panic").hosts.start,
         3,
@@ -533,11 +557,11 @@ fn a_host_takes_back_its_lock_after_a_restart_and_nobody_else_gets_it() {
     );
     assert_eq!(next.status(ONE, 0, next.lock(ONE, AGAIN)), GRANTED);
     assert_eq!(
-        next.status(TWO, 2999, next.lock(TWO, ALL)),
+        next.status(TWO, 9999, next.lock(TWO, ALL)),
         GRACE,
         "it may have more"
     );
-    assert_eq!(next.status(TWO, 3000, next.lock(TWO, ALL)), DENIED);
+    assert_eq!(next.status(TWO, 10_000, next.lock(TWO, ALL)), DENIED);
     let third = next.after();
     assert_eq!(
         third.status(ONE, 0, third.lock(ONE, AGAIN)),
@@ -551,17 +575,17 @@ fn a_host_that_knows_of_the_start_and_takes_nothing_back_keeps_nobody_waiting() 
     let world = World::new(EVERYBODY);
     world.status(ONE, 0, world.lock(ONE, ALL));
     let next = world.after();
-    next.service.announce();
+    next.service.announce(0);
     let calls = next.calls();
     let answered = Outcome::Answered {
         results: Vec::new(),
         was_repeated: false,
     };
     next.service.was_called(&calls[0], &answered, 1000);
-    assert_eq!(next.status(TWO, 3999, next.lock(TWO, ALL)), GRACE);
-    assert_eq!(next.status(TWO, 4000, next.lock(TWO, ALL)), GRANTED);
+    assert_eq!(next.status(TWO, 10_999, next.lock(TWO, ALL)), GRACE);
+    assert_eq!(next.status(TWO, 11_000, next.lock(TWO, ALL)), GRANTED);
     assert_eq!(
-        next.status(ONE, 4000, next.lock(ONE, AGAIN)),
+        next.status(ONE, 11_000, next.lock(ONE, AGAIN)),
         DENIED,
         "somebody else has it"
     );
@@ -579,10 +603,159 @@ fn the_next_server_waits_for_no_host_that_has_nothing() {
     };
     assert_eq!(world.status(TWO, 20_001, world.lock(TWO, other)), GRANTED);
     let next = world.after();
-    next.service.announce();
+    next.service.announce(0);
     let told: Vec<_> = next.calls().iter().map(|call| call.way.there).collect();
     assert_eq!(told, [IpAddr::from(TWO)]);
     assert_eq!(next.status(ONE, 0, next.lock(ONE, AGAIN)), DENIED);
+}
+
+/// What was given back since must not be said: it would be taken for what is waited for now.
+#[test]
+fn a_host_is_not_told_of_a_lock_that_it_gave_back() {
+    let world = World::new(EVERYBODY);
+    let part = Range { length: 1, ..ALL };
+    world.status(ONE, 0, world.lock(ONE, ALL));
+    world.status(TWO, 0, world.lock(TWO, WAITS));
+    world.status(ONE, 0, world.unlock(ONE, ALL));
+    let calls = world.calls();
+    let readiness = || world.service.readiness(calls[0].purpose, 0);
+    world.status(TWO, 0, world.unlock(TWO, part));
+    assert_eq!(readiness(), Readiness::Now, "it has the rest still");
+    world.status(TWO, 0, world.unlock(TWO, ALL));
+    world.status(ONE, 0, world.lock(ONE, ALL));
+    assert_eq!(world.status(TWO, 0, world.lock(TWO, WAITS)), BLOCKED);
+    assert_eq!(readiness(), Readiness::Never);
+}
+
+#[test]
+fn what_a_host_may_have_heard_of_stays_its_own_until_it_gives_that_back() {
+    let world = World::new(EVERYBODY);
+    for is_cancelled in [true, false] {
+        world.status(ONE, 0, world.lock(ONE, ALL));
+        world.status(TWO, 0, world.lock(TWO, WAITS));
+        world.status(ONE, 0, world.unlock(ONE, ALL));
+        let silence = Outcome::Unanswered { was_sent: true };
+        world.service.was_called(&world.calls()[0], &silence, 0);
+        assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), DENIED);
+        let given_back = match is_cancelled {
+            true => world.cancel(TWO, WAITS),
+            false => world.unlock(TWO, ALL),
+        };
+        assert_eq!(world.status(TWO, 0, given_back), GRANTED);
+        assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), GRANTED);
+        world.status(ONE, 0, world.unlock(ONE, ALL));
+    }
+}
+
+#[test]
+fn who_gets_at_once_what_he_waited_for_waits_no_more() {
+    let world = World::new(EVERYBODY);
+    world.status(ONE, 0, world.lock(ONE, ALL));
+    assert_eq!(world.status(TWO, 0, world.lock(TWO, WAITS)), BLOCKED);
+    // It is free, and nobody has looked yet who waits for it.
+    let mut state = world.service.state();
+    state.host_restarted(ONE.into(), b"host7", None);
+    drop(state);
+    assert_eq!(world.status(TWO, 0, world.lock(TWO, WAITS)), GRANTED);
+    assert_eq!(world.status(TWO, 0, world.cancel(TWO, WAITS)), DENIED);
+}
+
+#[test]
+fn what_cannot_be_taken_back_yet_is_not_answered_and_hosts_are_told_when_it_can() {
+    let world = World::new(EVERYBODY);
+    world.status(ONE, 0, world.lock(ONE, ALL));
+    let next = world.after();
+    next.service.share(Exports::none().with_more_to_come(true));
+    next.service.announce(0);
+    assert_eq!(next.calls(), []);
+    let (number, again) = next.lock(ONE, AGAIN);
+    let asks = |now_ms| {
+        let answer = next.try_call(ONE, 0, now_ms, number, &again);
+        answer.map(|answer| status_of(&answer))
+    };
+    assert_eq!(asks(0), Err(Unanswered::Gone));
+    next.service.announce(4999);
+    assert_eq!(next.calls(), []);
+    next.service.share(next.shared());
+    for count in [1, 0] {
+        next.service.announce(4999);
+        assert_eq!(next.calls().len(), count, "they are told once");
+    }
+    assert_eq!(next.status(ONE, 0, next.lock(ONE, AGAIN)), GRANTED);
+    let third = world.after();
+    third.service.share(Exports::none().with_more_to_come(true));
+    third.service.announce(5000);
+    assert_eq!(
+        third.calls().len(),
+        1,
+        "what is missing may be missing for days"
+    );
+    next.service.share(Exports::none().with_more_to_come(true));
+    assert_eq!(asks(40_000), Ok(DENIED), "it is too late");
+}
+
+#[test]
+fn a_late_message_of_a_start_takes_away_nothing_that_came_behind_it() {
+    let world = World::new(EVERYBODY);
+    let is_free = || {
+        let is_free = world.status(TWO, 0, world.test(TWO, ALL)) == GRANTED;
+        world.status(ONE, 0, world.lock(ONE, ALL));
+        is_free
+    };
+    assert!(is_free());
+    // Its locks came with 3.
+    world.tells_start(ONE, "host7", NOTIFY, 3);
+    assert!(!is_free());
+    world.tells_start(ONE, "host7", NOTIFY, 5);
+    assert!(is_free());
+    world.tells_start(ONE, "host7", NOTIFY, 5);
+    assert!(!is_free(), "it is repeated");
+    for start in [0, 0] {
+        world.tells_start(ONE, "host7", NOTIFY, start);
+        assert!(is_free(), "nobody knows which start it was");
+    }
+    world.tells_start(ONE, "host7", FREE_ALL, 3);
+    assert!(is_free());
+}
+
+#[test]
+fn who_is_not_named_loses_nothing_where_there_are_several() {
+    let world = World::new(EVERYBODY);
+    let other = {
+        let mut arguments = Writer::new();
+        arguments.opaque(b"cookie");
+        arguments.boolean(false);
+        arguments.boolean(false);
+        world.write_lock([10, 0, 0, 99], SHARED, &mut arguments);
+        arguments.boolean(false);
+        arguments.u32(3);
+        arguments
+    };
+    world.status(ONE, 0, world.lock(ONE, SHARED));
+    world.status(ONE, 0, (2, other));
+    world.restarts(ONE, "unknown");
+    assert_eq!(world.service.state().sizes(), (1, 4));
+}
+
+#[test]
+fn a_file_full_of_ranges_is_unlocked_where_that_makes_no_more_of_them() {
+    const RANGES_MAX: u64 = 8192;
+    const NO_LOCKS: u32 = 2;
+    let world = World::new(EVERYBODY);
+    let part = |offset, length| Range {
+        offset,
+        length,
+        ..ALL
+    };
+    for at in 0..RANGES_MAX {
+        let range = part(4 * at, 3);
+        assert_eq!(world.status(ONE, 0, world.lock(ONE, range)), GRANTED);
+    }
+    let unlock = |range| world.status(ONE, 0, world.unlock(ONE, range));
+    assert_eq!(unlock(part(1, 1)), NO_LOCKS, "a range would become two");
+    assert_eq!(unlock(part(4, 1)), GRANTED);
+    assert_eq!(unlock(part(0, 3)), GRANTED);
+    assert_eq!(unlock(part(9, 1)), GRANTED, "there is room again");
 }
 
 fn ask(version: u32, transport: u32, name: &[u8], program: u32) -> Vec<u8> {

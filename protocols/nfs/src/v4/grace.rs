@@ -172,7 +172,7 @@ pub(super) struct Grace {
 }
 
 /// A host makes no longer pause between two locks that it takes back.
-const HOST_PAUSE_MS: u64 = 3000;
+const HOST_PAUSE_MS: u64 = 10_000;
 /// So long the time goes on at least after something was taken back.
 const GOES_ON_MS: u64 = 5000;
 
@@ -391,7 +391,7 @@ mod tests {
         grace.settle(5000 + HOST_PAUSE_MS - 1);
         assert!(grace.forbids(New::Lock, 5000));
         grace.settle(5000 + HOST_PAUSE_MS);
-        assert!(!grace.forbids(New::Lock, 8000) && grace.may_take_back(host, Had::LOCKS, 8000));
+        assert!(!grace.forbids(New::Lock, 15_000) && grace.may_take_back(host, Had::LOCKS, 15_000));
     }
 
     #[test]

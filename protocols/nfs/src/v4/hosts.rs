@@ -13,7 +13,7 @@ use super::grace::{Had, New};
 use super::numbers::Status;
 use super::opens::{Conflict, NoLock, Span, What};
 use super::state::{Client, Introduction, Manner, State};
-use crate::hosts::{Hosts, Message, Outcome, Purpose, Way};
+use crate::hosts::{Hosts, Message, Outcome, Purpose, Readiness, Way};
 use crate::snapshots;
 use crate::xdr::{Reader, Writer};
 
@@ -24,6 +24,12 @@ const BYTES_PER_HOST_MAX: usize = 96;
 /// Those that wait for a range of one file, and for any. Whoever finds no place asks again by himself.
 const WAITING_PER_FILE_MAX: usize = 128;
 const WAITING_MAX: usize = 4096;
+/// The same of one IPv4 address or IPv6 network.
+const WAITING_PER_NETWORK_MAX: usize = 256;
+/// Locks whose owners did not answer, of which it is known what they waited for.
+const UNANSWERED_MAX: usize = 8192;
+/// So long after the start hosts are told of it at the latest: the key of something that is shared may be missing for days.
+const ANNOUNCED_MS_MAX: u64 = 5000;
 /// The owner of the open that holds a file for the locks of a host.
 const ANCHOR: &[u8] = b"";
 /// No access and no denial: the locks of a host are in the way of locks alone.
@@ -37,6 +43,17 @@ pub(super) struct Host {
     pub(super) address: IpAddr,
     /// Our addresses that it uses.
     heres: BTreeSet<IpAddr>,
+    /// The number of its start (`state` of NSM) that all of its locks came with; 0 where they did not, or it is not known.
+    locked_at: u32,
+    /// The number of the start that it told last.
+    told: Option<u32>,
+}
+
+impl Host {
+    /// Whether all that it has came behind that start of it.
+    fn has_started(&self, start: u32) -> bool {
+        start != 0 && (self.locked_at == start || self.told == Some(start))
+    }
 }
 
 /// A range that a host asks for.
@@ -109,6 +126,8 @@ pub(super) struct Locking {
     freed: HashSet<Handle>,
     /// Locks that their owners do not know of yet.
     granting: HashMap<u64, Asked>,
+    /// Hosts were told of this start.
+    is_announced: bool,
 }
 
 impl Locking {
@@ -168,7 +187,13 @@ impl State {
     }
 
     /// The host that calls itself `name`, which is heard of. A new one needs a place among those that are told of a start.
-    pub(crate) fn host(&mut self, way: Way, name: &[u8], now_ms: u64) -> Result<u64, Status> {
+    pub(crate) fn host(
+        &mut self,
+        way: Way,
+        name: &[u8],
+        start: u32,
+        now_ms: u64,
+    ) -> Result<u64, Status> {
         let known = self.known_host(way.there, name);
         let is_known_way = known.is_some_and(|id| {
             let host = self.clients[&id].host.as_ref();
@@ -183,8 +208,16 @@ impl State {
         };
         if let Some(client) = self.clients.get_mut(&id) {
             client.renewed_ms = now_ms;
+            let has_nothing = client.held.is_empty();
             let host = client.host.as_mut();
-            let is_new = host.is_some_and(|host| host.heres.insert(way.here));
+            let is_new = host.is_some_and(|host| {
+                if has_nothing {
+                    host.locked_at = start;
+                } else if host.locked_at != start {
+                    host.locked_at = 0;
+                }
+                host.heres.insert(way.here)
+            });
             if is_new && client.has_reclaimed {
                 self.holders_changed();
             }
@@ -204,6 +237,8 @@ impl State {
         let host = Host {
             address: way.there,
             heres: BTreeSet::from([way.here]),
+            locked_at: 0,
+            told: None,
         };
         self.introduce(&who, None, Some(host), now_ms)
     }
@@ -273,15 +308,29 @@ impl State {
         let lock = self.lock_of(host, owner, file);
         let has = lock.is_some_and(|lock| self.files[&file].has(lock, span));
         if has {
-            self.knows(host, owner, file);
+            self.has_got(host, owner, file, span);
         }
         has
     }
 
-    /// The owner knows what it has of a file: it need not be called back.
-    fn knows(&mut self, host: u64, owner: &[u8], file: Handle) {
-        let granting = &mut self.locking.granting;
-        granting.retain(|_, asked| !asked.is_of((host, owner, file)));
+    /// The owner knows what it has of a range: it need not be called back.
+    fn knows(&mut self, host: u64, owner: &[u8], file: Handle, span: Span) {
+        let is_known = |asked: &Asked| asked.is_of((host, owner, file)) && span.covers(asked.span);
+        self.locking.granting.retain(|_, asked| !is_known(asked));
+    }
+
+    /// The same of a range that it asked for and has got, for which it waits no more.
+    fn has_got(&mut self, host: u64, owner: &[u8], file: Handle, span: Span) {
+        self.knows(host, owner, file, span);
+        self.stops_waiting(host, owner, file, span);
+    }
+
+    /// Whether it waited.
+    fn stops_waiting(&mut self, host: u64, owner: &[u8], file: Handle, span: Span) -> bool {
+        let waiting = &mut self.locking.waiting;
+        let count = waiting.len();
+        waiting.retain(|asked| !(asked.is_of((host, owner, file)) && asked.span == span));
+        waiting.len() < count
     }
 
     /// Locks a range. Whether the file has to be held for it.
@@ -335,6 +384,7 @@ impl State {
             }
         };
         self.take_range(number, file, span);
+        self.has_got(host, owner, file, span);
         Ok(is_first)
     }
 
@@ -346,11 +396,11 @@ impl State {
         file: Handle,
         span: Span,
     ) -> Result<(), Status> {
-        self.knows(host, owner, file);
+        self.knows(host, owner, file, span);
         let Some(number) = self.lock_of(host, owner, file) else {
             return Ok(());
         };
-        self.check_ranges(file)?;
+        self.check_split(number, file, span)?;
         self.free_range(number, file, span);
         if self.files[&file].has_ranges_of(number) {
             return Ok(());
@@ -377,22 +427,27 @@ impl State {
             *same = asked;
             return;
         }
+        let network = serving::network(asked.way.there);
         let of_file = waiting.iter().filter(|one| one.file == asked.file).count();
-        if waiting.len() < WAITING_MAX && of_file < WAITING_PER_FILE_MAX {
+        let near = |one: &&Asked| serving::network(one.way.there) == network;
+        let of_network = waiting.iter().filter(near).count();
+        let has_room = waiting.len() < WAITING_MAX
+            && of_file < WAITING_PER_FILE_MAX
+            && of_network < WAITING_PER_NETWORK_MAX;
+        if has_room {
             waiting.push_back(asked);
         }
     }
 
     /// A host waits no more; whether it did.
     pub(crate) fn cancel(&mut self, host: u64, owner: &[u8], file: Handle, span: Span) -> bool {
+        let waited = self.stops_waiting(host, owner, file, span);
         let is_it = |asked: &Asked| asked.is_of((host, owner, file)) && asked.span == span;
-        let count = self.locking.waiting.len();
-        self.locking.waiting.retain(|asked| !is_it(asked));
         let is_granting = self.locking.granting.values().any(is_it);
         if is_granting {
             let _ = self.unlock_for_host(host, owner, file, span);
         }
-        is_granting || self.locking.waiting.len() < count
+        is_granting || waited
     }
 
     /// The next that waits for a range that it can have. It waits no more.
@@ -417,8 +472,9 @@ impl State {
         asked
     }
 
-    /// A host has started again, or gives up all that it has. Where nobody at its address calls itself so, everybody there is meant.
-    pub(crate) fn host_restarted(&mut self, address: IpAddr, name: &[u8]) {
+    /// A host gives up all that it has, or has started again, as number `start`: a late message of a start takes away nothing that came
+    /// behind it. Where nobody at its address calls itself so, the only one there with locks is meant.
+    pub(crate) fn host_restarted(&mut self, address: IpAddr, name: &[u8], start: Option<u32>) {
         let short = |name: &[u8]| name.split(|byte| *byte == b'.').next().map(<[u8]>::to_vec);
         let at_address = |client: &&Client| {
             client
@@ -426,18 +482,43 @@ impl State {
                 .as_ref()
                 .is_some_and(|host| host.address == address)
         };
-        let there: Vec<(u64, bool)> = self
-            .clients
-            .iter()
-            .filter(|(_, client)| at_address(client))
-            .map(|(id, client)| (*id, short(&client.owner()[16..]) == short(name)))
-            .collect();
-        let is_named = there.iter().any(|(_, is_it)| *is_it);
-        for (id, is_it) in there {
-            if is_it || !is_named {
-                self.forget_client(id);
+        let there = self.clients.iter();
+        let there = there.filter(|(_, client)| at_address(client));
+        let (named, others): (Vec<_>, Vec<_>) =
+            there.partition(|(_, client)| short(&client.owner()[16..]) == short(name));
+        let mut meant: Vec<u64> = named.iter().map(|(id, _)| **id).collect();
+        if meant.is_empty() {
+            let holding = others.iter().filter(|(_, client)| !client.held.is_empty());
+            meant.extend(holding.map(|(id, _)| **id));
+            if meant.len() > 1 {
+                meant.clear();
             }
         }
+        for id in meant {
+            match start {
+                Some(start) => self.has_started(id, start),
+                None => self.forget_client(id),
+            }
+        }
+    }
+
+    fn has_started(&mut self, id: u64, start: u32) {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        let Some(host) = client.host.as_mut() else {
+            return;
+        };
+        if host.has_started(start) {
+            return;
+        }
+        host.told = Some(start);
+        client.has_reclaimed = false;
+        client.had = Had::default();
+        let held = client.held.iter().copied().collect();
+        self.forget_all(held);
+        self.locking.forget(id);
+        self.holders_changed();
     }
 }
 
@@ -508,6 +589,14 @@ impl Service {
         }
     }
 
+    /// A host did not answer, but may have taken what it waited for: it stays the host's, who can give it back.
+    fn keep_grant(&self, number: u64) {
+        let granting = &mut self.state().locking.granting;
+        if granting.len() > UNANSWERED_MAX {
+            granting.remove(&number);
+        }
+    }
+
     /// A host was called back. What it does not want any more, or could not be told, is given back.
     fn end_grant(&self, number: u64, is_taken: bool) {
         let mut state = self.state();
@@ -519,12 +608,19 @@ impl Service {
         self.release();
     }
 
-    /// The calls that tell hosts of this start.
-    pub(crate) fn announce(&self) {
+    /// The calls that tell hosts of this start, once all is here that they may take back locks of.
+    pub(crate) fn announce(&self, now_ms: u64) {
         /// NSM, its version, and the procedure.
         const NOTIFY: (u32, u32, u32) = (100_024, 1, 6);
+        if !self.exports().is_complete() && now_ms < ANNOUNCED_MS_MAX {
+            return;
+        }
         let (ways, start) = {
-            let earlier = &self.state().locking.earlier;
+            let locking = &mut self.state().locking;
+            if std::mem::replace(&mut locking.is_announced, true) {
+                return;
+            }
+            let earlier = &locking.earlier;
             (earlier.ways.clone(), earlier.next_start())
         };
         for way in ways {
@@ -542,11 +638,17 @@ impl Service {
         }
     }
 
-    /// What has to be durable before a call is made; whether it is.
-    pub(crate) fn is_ready(&self, purpose: Purpose, now_ms: u64) -> bool {
+    /// Whether a call may be made: what it says has to be true still, and durable.
+    pub(crate) fn readiness(&self, purpose: Purpose, now_ms: u64) -> Readiness {
         match purpose {
-            Purpose::Started | Purpose::Granted(_) => self.keep_holders(now_ms).is_ok(),
-            Purpose::Answer => true,
+            Purpose::Answer => Readiness::Now,
+            Purpose::Granted(number) if !self.state().locking.granting.contains_key(&number) => {
+                Readiness::Never
+            }
+            Purpose::Started | Purpose::Granted(_) => match self.keep_holders(now_ms) {
+                Ok(()) => Readiness::Now,
+                Err(_) => Readiness::Later,
+            },
         }
     }
 
@@ -556,7 +658,7 @@ impl Service {
             (Purpose::Started, Outcome::Answered { .. }) => {
                 self.state().was_told(message.way.there, now_ms);
             }
-            (Purpose::Started, Outcome::Unanswered) => {
+            (Purpose::Started, Outcome::Unanswered { .. }) => {
                 tracing::warn!(host = %message.way.there, "an NFS 3 client with locks was not told that the server has started: its status monitor does not answer");
             }
             (
@@ -571,7 +673,10 @@ impl Service {
                 self.end_grant(number, is_taken);
                 self.grant(now_ms);
             }
-            (Purpose::Granted(number), Outcome::Unanswered) => {
+            (Purpose::Granted(number), Outcome::Unanswered { was_sent: true }) => {
+                self.keep_grant(number);
+            }
+            (Purpose::Granted(number), Outcome::Unanswered { was_sent: false }) => {
                 self.end_grant(number, false);
                 self.grant(now_ms);
             }

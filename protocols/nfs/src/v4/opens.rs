@@ -187,6 +187,11 @@ impl Span {
         })
     }
 
+    /// Whether all of the `other` is in this.
+    pub(super) const fn covers(self, other: Self) -> bool {
+        self.first <= other.first && other.last <= self.last
+    }
+
     fn overlaps(&self, range: &Range) -> bool {
         self.first <= range.last && range.first <= self.last
     }
@@ -724,6 +729,18 @@ impl State {
         }
     }
 
+    /// Whether there is room for what is left on both sides of `span` when it is freed.
+    pub(super) fn check_split(&self, lock: u64, file: Handle, span: Span) -> Result<(), Status> {
+        let splits = |range: &Range| {
+            range.lock == lock && range.first < span.first && span.last < range.last
+        };
+        let found = self.files.get(&file);
+        match found.is_some_and(|found| found.ranges.iter().any(splits)) {
+            true => self.check_ranges(file),
+            false => Ok(()),
+        }
+    }
+
     pub(super) fn take_range(&mut self, number: u64, file: Handle, span: Span) -> StateId {
         if let Some(client) = self.held.get(&number).map(|held| held.client) {
             self.has_taken(client, Had::LOCKS);
@@ -763,7 +780,7 @@ impl State {
         if !matches!(held.what, What::Lock { .. }) || held.file != file {
             return Err(Status::BAD_STATEID);
         }
-        self.check_ranges(file)?;
+        self.check_split(number, file, span)?;
         self.free_range(number, file, span);
         Ok(self.changed(number))
     }

@@ -402,7 +402,7 @@ impl State {
     }
 
     /// Whether clients may still take back what they had.
-    pub(super) const fn is_grace(&self, now_ms: u64) -> bool {
+    pub(crate) const fn is_grace(&self, now_ms: u64) -> bool {
         self.grace.is_now(now_ms)
     }
 
@@ -579,16 +579,21 @@ impl State {
         let may_go = self
             .clients
             .iter()
-            .filter(|(_, client)| only.is_none_or(|network| client.network == network));
+            .filter(|(_, client)| only.is_none_or(|network| client.network == network))
+            .filter(|(id, client)| !client.is_confirmed || self.is_expired(**id, now_ms));
         let oldest = may_go.min_by_key(|(_, client)| (client.is_confirmed, client.renewed_ms));
-        let (id, is_confirmed) = oldest
-            .map(|(id, client)| (*id, client.is_confirmed))
-            .ok_or(Status::DELAY)?;
-        if is_confirmed && !self.is_expired(id, now_ms) {
-            return Err(Status::DELAY);
-        }
+        let id = *oldest.ok_or(Status::DELAY)?.0;
         self.forget_client(id);
         Ok(())
+    }
+
+    /// These opens and locks go.
+    pub(super) fn forget_all(&mut self, mut held: Vec<u64>) {
+        // Opens first: each takes its locks with it, all at once.
+        held.sort_by_key(|number| self.held.get(number).is_some_and(Held::is_lock));
+        for number in held {
+            self.forget_held(number);
+        }
     }
 
     /// Everything of a client goes.
@@ -596,12 +601,8 @@ impl State {
         let Some(client) = self.clients.get(&id) else {
             return;
         };
-        // Opens first: each takes its locks with it, all at once.
-        let mut held: Vec<u64> = client.held.iter().copied().collect();
-        held.sort_by_key(|number| self.held.get(number).is_some_and(Held::is_lock));
-        for number in held {
-            self.forget_held(number);
-        }
+        let held = client.held.iter().copied().collect();
+        self.forget_all(held);
         self.locking.forget(id);
         let Some(client) = self.clients.remove(&id) else {
             return;

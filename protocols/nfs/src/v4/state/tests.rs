@@ -59,6 +59,33 @@ fn clients_that_never_begin_make_room_for_others_of_their_network() {
 }
 
 #[test]
+fn a_host_with_locks_keeps_nobody_from_making_room() {
+    let mut state = state();
+    let way = crate::hosts::Way {
+        here: [10, 0, 0, 1].into(),
+        there: [10, 0, 1, 1].into(),
+    };
+    let host = state.host(way, b"host", 3, 0).unwrap();
+    let lock = state.number_of_state(host);
+    state.clients.get_mut(&host).unwrap().held.insert(lock);
+    let network = serving::network(way.there);
+    let come = |state: &mut State, name: &str, now_ms| {
+        let who = Introduction {
+            network,
+            ..introduction(name, 1)
+        };
+        let (id, confirmation) = state.set_client(&who, now_ms)?;
+        state.confirm_client(id, confirmation, 0, now_ms)
+    };
+    for number in 1..CLIENTS_PER_NETWORK_MAX {
+        come(&mut state, &format!("client {number}"), 1).unwrap();
+    }
+    assert_eq!(come(&mut state, "another", 2).err(), Some(Status::DELAY));
+    come(&mut state, "another", LEASE_MS + 2).unwrap();
+    assert!(state.clients.contains_key(&host));
+}
+
+#[test]
 fn an_open_that_outlasts_its_client_is_refused() {
     let mut state = state();
     let file = Handle {
