@@ -557,9 +557,38 @@ fn set_ids(files: &dyn FileSystem) {
     allow(0o6755);
     files.write(node, 0, b"other").expect("written");
     assert_eq!(mode(), 0o755);
+    allow(0o6755);
+    files.deallocate(node, 1, 2).expect("a hole");
+    assert_eq!(mode(), 0o755);
     allow(0o6745);
     set_size(files, node, 1);
     assert_eq!(mode(), 0o2745, "nobody runs it as the group");
+    let give = |node| {
+        let given = SetAttributes {
+            uid: Some(10),
+            ..SetAttributes::default()
+        };
+        let given = files.set_attributes(&ROOT, node, &given, &guard);
+        given.expect("root may").after.mode
+    };
+    allow(0o6755);
+    assert_eq!(give(node), 0o755, "it is somebody else's now");
+    allow(0o6745);
+    assert_eq!(give(node), 0o2745, "nobody runs it as the group");
+    let made = files.make(
+        &ROOT,
+        files.root(),
+        b"programs",
+        Make::Directory,
+        &with_mode(0o6755),
+        None,
+    );
+    let directory = made.expect("a directory").object.node;
+    assert_eq!(
+        give(directory),
+        0o6755,
+        "of a directory it says the group of what is made there"
+    );
 }
 
 fn sticky(files: &dyn FileSystem) {

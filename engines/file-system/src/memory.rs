@@ -455,6 +455,7 @@ impl State {
             }
         }
         object.attributes.space -= freed;
+        object.attributes.mode = without_set_id(object.attributes.mode);
         object.touch(true);
         self.bytes_used -= freed;
         Ok(())

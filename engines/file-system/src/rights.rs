@@ -74,10 +74,15 @@ pub fn mode_after(attributes: &Attributes, who: &Identity, changes: &SetAttribut
     if changes.size.is_some() && changes.mode.is_none() {
         mode = without_set_id(mode);
     }
-    if who.uid == 0 || attributes.kind == Kind::Directory {
+    if attributes.kind == Kind::Directory {
         return mode;
     }
-    if changes.mode.is_none() && changes.uid.or(changes.gid).is_some() {
+    let is_given = changes.mode.is_none() && changes.uid.or(changes.gid).is_some();
+    if who.uid == 0 {
+        // As `chown` of Linux by root, locally and through a server.
+        return if is_given { without_set_id(mode) } else { mode };
+    }
+    if is_given {
         mode &= !0o6000;
     }
     if changes.mode.is_some() && !who.is_in(gid) {

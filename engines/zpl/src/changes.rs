@@ -497,17 +497,34 @@ impl<O: Objects> Zpl<O> {
             },
         ];
         if set.mode != stored.mode {
-            // A kernel's replay of a write leaves the mode as it is.
-            steps.push(logged(&Record::Set(Setting {
-                object,
-                mask: set::MODE,
-                mode: set.mode,
-                ..Setting::default()
-            })));
+            steps.push(logged_mode(object, set.mode));
         }
         steps.push(logged_as(&record, false, stored.generation));
         self.objects.change(&steps, false).map_err(failure)?;
         Ok(set)
+    }
+
+    /// Takes away what does not stay with other contents.
+    fn strip_set_ids(&self, object: u64, stored: &Stored) -> Done {
+        let mode = u64::from(without_set_id(stored.mode as u32));
+        if mode == stored.mode {
+            return Ok(());
+        }
+        let set = Stored {
+            mode,
+            has: Has::MODE,
+            ..Stored::default()
+        };
+        let steps = [
+            Step::Set {
+                object,
+                stored: set,
+                acl: None,
+            },
+            logged_mode(object, mode),
+        ];
+        self.objects.change(&steps, false).map_err(failure)?;
+        Ok(())
     }
 
     /// As [`FileSystem::deallocate`](file_system::FileSystem::deallocate).
@@ -522,6 +539,8 @@ impl<O: Objects> Zpl<O> {
         if length == 0 {
             return Ok(());
         }
+        // A large hole is made in several transactions: whoever runs the file never does so as its owner with some of it gone.
+        self.strip_set_ids(node.object, &stored)?;
         let hole = self.hole(node.object, &stored, (offset, Some(length)))?;
         let time = now_after(stored.ctime);
         let set = Stored {
@@ -546,6 +565,16 @@ impl<O: Objects> Zpl<O> {
         self.objects.change(&steps, true).map_err(failure)?;
         Ok(())
     }
+}
+
+/// A kernel's replay of other contents leaves the mode as it is.
+fn logged_mode(object: u64, mode: u64) -> Step<'static> {
+    logged(&Record::Set(Setting {
+        object,
+        mask: set::MODE,
+        mode,
+        ..Setting::default()
+    }))
 }
 
 fn check_size(kind: Kind, size: u64) -> Done {
