@@ -354,13 +354,13 @@ impl LegsOfPool {
         }
     }
 
-    /// The members that answer now, each with what it remembers of the pool.
+    /// The members that answer now, each with what it remembers of the pool that has that number.
     ///
     /// # Errors
     ///
     /// Nobody can be asked.
-    pub fn survey(&self) -> Result<BTreeMap<MemberId, Option<Memory>>, Failure> {
-        let found = legs::survey(self.config().me, self.record(), self.network(Proof::None));
+    pub fn survey(&self, number: u64) -> Result<BTreeMap<MemberId, Option<Memory>>, Failure> {
+        let found = legs::survey(self.config().me, number, self.network(Proof::None));
         found.map_err(|error| self.refused(&error))
     }
 

@@ -12,6 +12,7 @@ use legs_config::{Kind, LegsFile};
 use takeover::legs::{Config, DiskId, MemberId, Record};
 use units::PoolName;
 
+use crate::access::{Hold, hold};
 use crate::across::LegsOfPool;
 use crate::common::Common;
 use crate::legs::keep;
@@ -51,14 +52,24 @@ impl Said {
 
 /// Takes an administrator's word about the state that `pool` is in.
 pub fn confirm(common: &Common, pool: &PoolName, said: &Said) -> Result<Answer, Failure> {
-    if sockets::is_served(common, pool)? {
-        return Ok(Done::already(format!("pool {pool} is served here")));
-    }
+    let served = || Ok(Done::already(format!("pool {pool} is served here")));
+    // A server that goes by the record must not start meanwhile. One that waits for devices may be told of them.
+    let _lock = match said.forget_legs {
+        true => match hold(common, pool)? {
+            Hold::Server(_) => return served(),
+            Hold::Own(lock) => Some(lock),
+        },
+        false if sockets::is_served(common, pool)? => return served(),
+        false => None,
+    };
     let legs = places::candidate(common, pool)?.legs;
-    if let Some(number) = legs.record.filter(|_| said.forget_legs) {
-        let file = said.configuration();
-        may_forget(common, pool, number, file, said.use_stale_legs)?;
-    }
+    let _memory = match legs.record.filter(|_| said.forget_legs) {
+        Some(number) => {
+            let file = said.configuration();
+            may_forget(common, pool, number, file, said.use_stale_legs)?
+        }
+        None => None,
+    };
     let mut word = Word {
         pool_guid: legs.pool_guid,
         newest_txg: legs.newest_txg,
@@ -108,43 +119,70 @@ pub fn confirm(common: &Common, pool: &PoolName, said: &Said) -> Result<Answer, 
 }
 
 /// Refuses what would lose writes, or make two pools of one. `number`: of the record that the labels name. `file`: the configuration of
-/// legs, and whether a person named it; one that nobody named and that cannot be used is done without. `may_be_stale`: a person's word.
+/// legs, and whether a person named it; its members are asked for that number, whatever number it has. `may_be_stale`: a person's word.
+/// What this head remembers is returned: no leg-server of it uses that as long as it is kept.
 ///
 /// # Errors
 ///
-/// A leg-server answers, or a leg of this machine lacks data.
+/// A leg-server answers, a leg of this machine lacks data, or nobody knows who is to be asked.
 fn may_forget(
     common: &Common,
     pool: &PoolName,
     number: u64,
     (file, is_named): (&Path, bool),
     may_be_stale: bool,
-) -> Result<(), Failure> {
-    let legs = match LegsOfPool::read(common, pool, file) {
-        Ok(legs) if legs.record() == number => Some(legs),
-        Err(failure) if is_named => return Err(failure),
-        _ => None,
-    };
+) -> Result<Option<Store>, Failure> {
+    let legs = configured(common, pool, file, is_named)?;
     let folder = leg_memory::folder(&common.settings.state_dir);
-    let mut records: Vec<Record> = Vec::new();
-    match Store::open(&folder, number) {
-        Ok(store) => records.extend(store.memory().accepted.clone()),
+    let store = match Store::open(&folder, number) {
+        Ok(store) => Some(store),
         Err(error) if error.kind == StoreErrorKind::InUse => {
             return Err(answers(pool, "this head"));
         }
         // What is lost is not known. The others are asked.
-        Err(_) => {}
-    }
-    let Some(legs) = legs else {
-        return judge(None, newest(records).as_ref(), may_be_stale);
+        Err(_) => None,
     };
-    for (member, memory) in legs.survey()? {
-        if is_head(legs.file(), member) {
-            return Err(answers(pool, &legs.file().name(member)));
+    let own = store
+        .iter()
+        .filter_map(|store| store.memory().accepted.clone());
+    let mut records: Vec<Record> = own.collect();
+    if let Some(legs) = &legs {
+        for (member, memory) in legs.survey(number)? {
+            if is_head(legs.file(), member) {
+                return Err(answers(pool, &legs.file().name(member)));
+            }
+            records.extend(memory.and_then(|memory| memory.accepted));
         }
-        records.extend(memory.and_then(|memory| memory.accepted));
     }
-    judge(Some(&legs), newest(records).as_ref(), may_be_stale)
+    // Disks of another record may be others.
+    let legs = legs.filter(|legs| legs.record() == number);
+    judge(legs.as_ref(), newest(records).as_ref(), may_be_stale)?;
+    Ok(store)
+}
+
+/// The configuration, if there is one of the pool. One that a person named has to be.
+fn configured(
+    common: &Common,
+    pool: &PoolName,
+    file: &Path,
+    is_named: bool,
+) -> Result<Option<LegsOfPool>, Failure> {
+    match LegsOfPool::read(common, pool, file) {
+        Ok(legs) => Ok(Some(legs)),
+        Err(failure) if is_named => Err(failure),
+        Err(failure) if failure.kind == FailureKind::NotFound => Ok(None),
+        Err(_) if matches!(file.try_exists(), Ok(false)) => Ok(None),
+        Err(failure) => {
+            let message = format!(
+                "nothing was changed: without {} nobody knows which heads could have pool {pool}: {}",
+                file.display(),
+                failure.message
+            );
+            Err(Failure::new(failure.kind, message).advise(
+                "mend it, or name a copy of another head's with --legs. If all other heads are gone for good, move it away",
+            ))
+        }
+    }
 }
 
 fn newest(records: Vec<Record>) -> Option<Record> {
@@ -213,9 +251,124 @@ fn lacking(config: Option<&Config>, record: &Record) -> BTreeSet<DiskId> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+    use std::sync::Arc;
+
     use super::*;
     use crate::across::tests::two_heads;
+    use crate::common::tests::in_folder;
+    use certificates::Identity;
+    use members::{Friend, Member, Server};
     use takeover::legs::{Ballot, Lack};
+
+    const HEAD_A: MemberId = MemberId(1);
+    const HEAD_B: MemberId = MemberId(2);
+
+    /// A new key, with its files.
+    fn identity(folder: &Path, name: &str) -> (Identity, PathBuf, PathBuf) {
+        let made = certificates::make(&["head.bulkhead".to_owned()], certificates::Purpose::Any);
+        let made = made.expect("a key");
+        let file = |end: &str| folder.join(format!("{name}-{end}.pem"));
+        let (certificate, key) = (file("cert"), file("key"));
+        std::fs::write(&certificate, made.certificate_pem()).expect("written");
+        std::fs::write(&key, made.key_pem()).expect("written");
+        let identity = Identity::new(made.certificate, made.key);
+        (identity, certificate, key)
+    }
+
+    /// The leg-server of head b, which knows no pool. It ends with the runtime.
+    fn leg_server(
+        folder: &Path,
+        own: &Identity,
+        a: &Identity,
+    ) -> (tokio::runtime::Runtime, SocketAddr) {
+        let member = Member::open(&folder.join("b"), HEAD_B, 9, Box::new(|_| false));
+        let friend = Friend {
+            member: HEAD_A,
+            fingerprint: a.fingerprint(),
+        };
+        let member = Arc::new(member.expect("opened"));
+        let server = Server::new(member, own, vec![friend], |_, _| {}).expect("a server");
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"));
+        let listener = listener.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        runtime.spawn(server.serve(listener));
+        (runtime, address)
+    }
+
+    /// The labels name another number than the configuration, as after `guid` was changed there to record the legs anew.
+    #[test]
+    fn members_are_asked_whatever_number_the_configuration_has() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("legs.toml");
+        let (own, certificate, key) = identity(folder.path(), "a");
+        let (other, ..) = identity(folder.path(), "b");
+        let (_runtime, address) = leg_server(folder.path(), &other, &own);
+        let mut file = two_heads();
+        (file.certificate, file.key) = (certificate, key);
+        for (name, known, at) in [
+            ("a", &own, SocketAddr::from(([127, 0, 0, 1], 1))),
+            ("b", &other, address),
+        ] {
+            let member = file.members.get_mut(name).expect("a head");
+            (member.fingerprint, member.members) = (known.fingerprint(), vec![at]);
+        }
+        std::fs::write(&path, file.render()).expect("written");
+        let (common, pool) = (in_folder(folder.path()), "tank".parse().expect("a name"));
+        for number in [123, 456] {
+            let said = may_forget(&common, &pool, number, (&path, false), true);
+            let failure = said.expect_err("the pool may be served there");
+            assert_eq!(failure.kind, FailureKind::Busy, "{}", failure.message);
+            assert!(
+                failure.message.contains("leg-server of b"),
+                "{}",
+                failure.message
+            );
+        }
+    }
+
+    #[test]
+    fn without_a_configuration_nobody_is_asked_but_one_that_cannot_be_used_is_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("legs.toml");
+        let (common, pool) = (in_folder(folder.path()), "tank".parse().expect("a name"));
+        let judged = |is_named| may_forget(&common, &pool, 123, (&path, is_named), false);
+        assert!(judged(false).expect("there is none").is_none());
+        judged(true).expect_err("a person named it");
+        std::fs::write(&path, "me = 5").expect("written");
+        let failure = judged(false).expect_err("another head may serve the pool");
+        assert!(failure.message.starts_with("nothing was changed: "));
+        let (own, certificate, key) = identity(folder.path(), "a");
+        let mut file = two_heads();
+        (file.certificate, file.key) = (certificate, key);
+        file.members.get_mut("a").expect("a head").fingerprint = own.fingerprint();
+        let tank = file.pools.pop_first().expect("a pool").1;
+        file.pools.insert("other".parse().expect("a name"), tank);
+        std::fs::write(&path, file.render()).expect("written");
+        assert!(judged(false).expect("it names no such pool").is_none());
+    }
+
+    #[test]
+    fn the_memory_of_this_head_is_held_until_the_word_is_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (common, pool) = (in_folder(folder.path()), "tank".parse().expect("a name"));
+        let memories = leg_memory::folder(&common.settings.state_dir);
+        std::fs::create_dir_all(&memories).expect("made");
+        let made = Store::create(&memories, 123, takeover::legs::Memory::default());
+        drop(made.expect("made"));
+        let absent = folder.path().join("legs.toml");
+        let held = may_forget(&common, &pool, 123, (&absent, false), false);
+        assert!(held.expect("nothing speaks against it").is_some());
+        let held = may_forget(&common, &pool, 123, (&absent, false), false).expect("again");
+        let error = Store::open(&memories, 123).expect_err("it is held");
+        assert_eq!(error.kind, StoreErrorKind::InUse);
+        drop(held);
+    }
 
     #[test]
     fn what_lacks_data_is_a_leg_of_this_head_or_any_if_nobody_knows() {
