@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use control::{Failure, FailureKind};
 use engine::Pool;
@@ -30,6 +30,8 @@ pub use self::arguments::{EXAMPLES, MountArgs};
 
 /// Pause between two attempts to unmount what is in use.
 const UNMOUNT_PAUSE: Duration = Duration::from_millis(200);
+/// So long the kernel gets to ask nothing any more when whoever uses the mount is not waited for.
+const FORCED_END_WAIT: Duration = Duration::from_secs(5);
 
 /// What happens to a mount.
 enum Event {
@@ -50,13 +52,14 @@ type Events<'a> = (Sender<Event>, &'a Receiver<Event>);
 
 /// Mounts, and stays until it is unmounted.
 pub fn run(args: &MountArgs, common: &Common, out: Printer) -> Result<(), Failure> {
+    let pool = &args.pool();
+    fuse::check_place(&args.at).map_err(|error| mount_failure(&error))?;
+    // While it is asked for, Ctrl-C ends the command as any other.
+    let key = args.key()?;
     let (sender, events) = channel();
     let failed = Failure::of("wait for signals");
     signals::block().map_err(&failed)?;
     signals::forward(sender.clone()).map_err(&failed)?;
-    let pool = &args.pool();
-    fuse::check_place(&args.at).map_err(|error| mount_failure(&error))?;
-    let key = args.key()?;
     let Hold::Own(_lock) = hold(common, pool)? else {
         return Err(is_served(pool, args.dataset()));
     };
@@ -190,10 +193,12 @@ fn tell(mount: &Mount, name: &str, read_only: bool, out: Printer) -> Result<(), 
     })
 }
 
-/// Waits until it is unmounted, by others or because this process is told to stop. The second time it ends whoever uses it.
+/// Waits until it is unmounted, by others or because this process is told to stop. The second time it ends whoever uses it: if the kernel
+/// keeps the connection all the same, that ends with this process.
 fn wait(mount: &Mount, name: &str, out: Printer, events: &Receiver<Event>) -> Result<(), Failure> {
     let failed = Failure::of(format!("unmount {}", mount.at().display()));
     let mut stops = 0;
+    let mut until: Option<Instant> = None;
     loop {
         let event = match stops {
             0 => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -211,6 +216,10 @@ fn wait(mount: &Mount, name: &str, out: Printer, events: &Receiver<Event>) -> Re
         }
         if stops > 1 {
             mount.unmount_by_force().map_err(&failed)?;
+            let until = *until.get_or_insert_with(|| Instant::now() + FORCED_END_WAIT);
+            if Instant::now() >= until {
+                return Ok(());
+            }
         } else if !mount.unmount().map_err(&failed)? && matches!(event, Ok(Event::Told(_))) {
             let at = mount.at().display();
             out.progress(&format!(
