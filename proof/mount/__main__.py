@@ -6,9 +6,10 @@ import argparse
 import os
 import random
 import re
+import signal
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from proof import runtime
@@ -29,6 +30,8 @@ COMMAND_SECONDS = 60.0
 JUDGE_SECONDS = 1200.0
 MOUNT_SECONDS = 60.0
 ZDB_SECONDS = 300.0
+
+NOBODY = 65534
 
 KNOWN: dict[str, str] = {}
 """Tests of pjdfstest that fail, and why. A failure without a reason here fails the run, and so does one of these that passes."""
@@ -124,7 +127,7 @@ class Mounted:
         self.command("filesystem", "create", FILES)
 
     @contextmanager
-    def mounted(self) -> Iterator[None]:
+    def mounted(self) -> Iterator[Child]:
         """Mounts it until the block ends."""
         child = Child("filesystem mount", [program(), "filesystem", "mount", FILES, self.at], self._scratch / "log", self._env)
         forget = at_exit(lambda: run(["umount", "-l", self.at], COMMAND_SECONDS))
@@ -134,11 +137,45 @@ class Mounted:
             return os.path.ismount(self.at)
 
         runtime.wait_until("the file system is mounted", is_mounted, MOUNT_SECONDS)
-        yield
+        yield child
         status = child.stop()
         forget()
         if status:
             raise ProofError(f"the mount ended with {status}: {child.log_tail()}")
+
+    def read_on(self) -> list[str]:
+        """What is wrong if a directory is opened by root, and read by somebody who may not open it."""
+        place = self.at / "closed"
+        place.mkdir(0o700)
+        (place / "name").touch()
+        opened = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+        os.seteuid(NOBODY)
+        try:
+            names = os.listdir(opened)
+        except OSError as error:
+            return [f"an open directory cannot be read on by another user: {error}"]
+        finally:
+            os.seteuid(0)
+            os.close(opened)
+        return [] if names == ["name"] else [f"an open directory has {names}"]
+
+    def taken_away(self) -> list[str]:
+        """What is wrong if the mount is in use and at its place no more, where something else is, and the command is told to end."""
+        with self.mounted() as child:
+            used = os.open(self.at / "used", os.O_CREAT | os.O_WRONLY)
+            checked(["umount", "-l", self.at], COMMAND_SECONDS)
+            checked(["mount", "-t", "tmpfs", "foreign", self.at], COMMAND_SECONDS)
+            foreign = at_exit(lambda: run(["umount", self.at], COMMAND_SECONDS))
+            child.signal(signal.SIGINT)
+            runtime.wait_until("the command says that it waits", lambda: "is in use" in child.log_tail(), COMMAND_SECONDS)
+            child.require_alive()
+            # The second signal, which does not wait, is that of the block's end.
+        wrong = [] if os.path.ismount(self.at) else ["the command has unmounted what somebody else had mounted"]
+        with suppress(OSError):
+            os.close(used)
+        run(["umount", self.at], COMMAND_SECONDS)
+        foreign()
+        return wrong
 
     def faults(self) -> list[str]:
         """What is wrong in the file system, and in the pool."""
@@ -198,6 +235,8 @@ def main(argv: list[str]) -> int:
             if fsx and not arguments.tests:
                 wrong += _fsx(fsx, mounted, arguments, scratch)
                 done.append(f"fsx {len(FSX_RUNS) * arguments.operations} operations")
+            wrong += mounted.read_on()
+        wrong += mounted.taken_away()
         wrong += mounted.faults()
     return runtime.verdict(wrong, f"mount: {'; '.join(done) or 'no judge'}; {len(wrong)} wrong")
 

@@ -258,15 +258,9 @@ impl Adapter {
         self.files.commit(Some(self.node(number)?))
     }
 
-    /// Adds entries behind `cookie`, until there are no more or there is no more room.
-    fn list(
-        &self,
-        request: &Request,
-        number: INodeNo,
-        mut cookie: u64,
-        reply: &mut ReplyDirectory,
-    ) -> Done {
-        let who = identity::of(request)?;
+    /// Adds entries behind `cookie`, until there are no more or there is no more room. Whoever opened the directory was judged then:
+    /// another one may read on, and its rights may be others now.
+    fn list(&self, number: INodeNo, mut cookie: u64, reply: &mut ReplyDirectory) -> Done {
         let node = self.node(number)?;
         let mut add = |object, cookie, kind, name: &[u8]| {
             let (number, name) = (INodeNo(object), OsStr::from_bytes(name));
@@ -276,8 +270,8 @@ impl Adapter {
             return Ok(());
         }
         if cookie < COOKIE_PARENT {
-            // Whoever may only read it does not see where it is.
-            let parent = self.files.parent(&who, node).unwrap_or(node);
+            // A directory that was removed has none.
+            let parent = self.files.parent(&ROOT, node).unwrap_or(node);
             if add(parent.object, COOKIE_PARENT, Kind::Directory, b"..") {
                 return Ok(());
             }
@@ -290,7 +284,7 @@ impl Adapter {
             let mut entries = Vec::new();
             let is_end = self
                 .files
-                .read_directory(&who, node, cookie, &mut |entry| {
+                .read_directory(&ROOT, node, cookie, &mut |entry| {
                     let has_room = entries.len() < ENTRIES_MAX;
                     if has_room {
                         entries.push((entry.name.to_vec(), entry.object, entry.cookie));
@@ -572,13 +566,13 @@ impl Filesystem for Adapter {
 
     fn readdir(
         &self,
-        request: &Request,
+        _: &Request,
         number: INodeNo,
         _: FileHandle,
         cookie: u64,
         mut reply: ReplyDirectory,
     ) {
-        let listed = self.list(request, number, cookie, &mut reply);
+        let listed = self.list(number, cookie, &mut reply);
         answer!(listed, reply, |()| reply.ok());
     }
 
