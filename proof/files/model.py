@@ -129,14 +129,18 @@ class Model:
         first = offset % 16
         repeated = token.encode() * (length // 16 + 2)
         file.data[offset : offset + length] = repeated[first : first + length]
-        file.mode &= ~0o4000
-        if file.mode & 0o010:
-            file.mode &= ~0o2000
         self._changed(file)
 
     def _changed(self, file: Object) -> None:
+        """Other contents."""
+        self._lose_set_id(file)
         file.modified = UNTOLD
         file.known_sum = ""
+
+    def _lose_set_id(self, found: Object) -> None:
+        found.mode &= ~0o4000
+        if found.mode & 0o010:
+            found.mode &= ~0o2000
 
     def _size(self, path: bytes, size: int) -> None:
         file = self.objects[self.find(path)]
@@ -157,6 +161,8 @@ class Model:
     def _owner(self, path: bytes, uid: int, gid: int) -> None:
         found = self.objects[self.find(path)]
         found.uid, found.gid = uid, gid
+        if found.kind != "directory":
+            self._lose_set_id(found)
 
     def _times(self, path: bytes, accessed: int, modified: int) -> None:
         found = self.objects[self.find(path)]
