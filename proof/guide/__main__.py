@@ -29,7 +29,9 @@ for folder in /etc /var/lib /usr/local /root; do
     mkdir -p "$SCRATCH/layers$folder/up" "$SCRATCH/layers$folder/work"
     mount -t overlay overlay -o "lowerdir=$folder,upperdir=$SCRATCH/layers$folder/up,workdir=$SCRATCH/layers$folder/work" $folder
 done
-for folder in /run /srv /mnt; do mount -t tmpfs tmpfs $folder; done
+# Labs on this machine come and go meanwhile.
+mkdir -p /var/lib/bulkhead
+for folder in /run /srv /mnt /var/lib/bulkhead; do mount -t tmpfs tmpfs $folder; done
 mount -t proc proc /proc
 ip link set lo up
 for address in 10.0.0.1/32 10.1.0.1/32 fd00::1/128; do ip address add $address dev lo; done
