@@ -1768,8 +1768,8 @@ export interface components {
              */
             sector_bytes?: number;
             /**
-             * @description TLS for its clients, by the name of their protocol, such as `nbd`. They must use it then. A protocol that is not named is in the
-             *     clear.
+             * @description TLS for its clients, by the name of their protocol, such as `nbd`. They must use it then; those of `nfs` where a share
+             *     says so. A protocol that is not named is in the clear.
              * @default {}
              */
             tls?: {
