@@ -9,7 +9,7 @@ import re
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from proof import runtime
@@ -103,33 +103,23 @@ def _helper_of(folder: Path) -> Path:
 
 
 @contextmanager
-def _pool(scratch: Path) -> Iterator[str]:
-    """Serves a file system of a pool until the block ends; its path."""
+def _pool(scratch: Path, *, by_tls: bool) -> Iterator[str]:
+    """Serves a file system of a pool until the block ends, only by TLS if said so; its path."""
     scratch.mkdir()
-    server = Bulkhead(scratch, [VolumeSpec("files", 0, is_file=True)], options=("--nfs", f"{ADDRESS}:{PORT}"))
+    options = ["--nfs", f"{BEHIND if by_tls else ADDRESS}:{PORT}"]
+    way: AbstractContextManager[None] = nullcontext()
+    if by_tls:
+        certificate, key = secured.make_certificate(scratch)
+        options += ["--nfs-tls-cert", str(certificate), "--nfs-tls-key", str(key)]
+        way = secured.relay((ADDRESS, PORT), (BEHIND, PORT), certificate)
+    server = Bulkhead(scratch, [VolumeSpec("files", 0, is_file=True)], options=tuple(options))
     try:
         server.prepare()
         server.start()
         server.wait_ready()
-        with _helper(scratch, server):
-            yield f"/{POOL}/files"
-    finally:
-        server.kill()
-
-
-@contextmanager
-def _pool_by_tls(scratch: Path) -> Iterator[str]:
-    """The same, with a share that asks for TLS."""
-    scratch.mkdir()
-    certificate, key = secured.make_certificate(scratch)
-    options = ("--nfs", f"{BEHIND}:{PORT}", "--nfs-tls-cert", str(certificate), "--nfs-tls-key", str(key))
-    server = Bulkhead(scratch, [VolumeSpec("files", 0, is_file=True)], options=options)
-    try:
-        server.prepare()
-        server.start()
-        server.wait_ready()
-        server.command("volume", "set", POOL, f"sharenfs={SHARE},xprtsec=tls")
-        with _helper(scratch, server), secured.relay((ADDRESS, PORT), (BEHIND, PORT), certificate):
+        if by_tls:
+            server.command("volume", "set", POOL, f"sharenfs={SHARE},xprtsec=tls")
+        with _helper(scratch, server), way:
             yield f"/{POOL}/files"
     finally:
         server.kill()
@@ -151,12 +141,6 @@ def _memory() -> Iterator[str]:
             process.terminate()
 
 
-def _server(arguments: argparse.Namespace, folder: Path) -> AbstractContextManager[str]:
-    if arguments.tls:
-        return _pool_by_tls(folder)
-    return _pool(folder) if arguments.pool else _memory()
-
-
 def _why_known(code: str, minor: int, is_pool: bool) -> str | None:
     known = KNOWN + KNOWN_OF_MINOR.get(minor, []) + (KNOWN_OF_POOL if is_pool else [])
     return next((reason for pattern, reason in known if pattern.fullmatch(code)), None)
@@ -167,7 +151,7 @@ def _judge(arguments: argparse.Namespace, minor: int, scratch: Path) -> tuple[in
     results = scratch / f"minor-{minor}.json"
     program = arguments.pynfs / ("nfs4.1" if minor else "nfs4.0") / "testserver.py"
     folder = scratch / f"pool-{minor}"
-    with _server(arguments, folder) as path:
+    with _pool(folder, by_tls=arguments.tls) if arguments.pool else _memory() as path:
         command = [arguments.python, program, f"{ADDRESS}:{path}", f"--minorversion={minor}", "--maketree", f"--json={results}"]
         if arguments.reboot:
             command += ["--rundeps", f"--serverhelper={_helper_of(folder)}"]

@@ -12,13 +12,13 @@ use block_device::{BlockDevice, Extent, WaitMode};
 use engine::Volume as _;
 use engine::capabilities::{Datasets, Ownership};
 use engine::dataset::VolumeSpec;
-use engine::pool::{GroupKind, GroupRole, GroupSpec, ImportOptions, PoolSpec};
+use engine::pool::{GroupKind, GroupRole, GroupSpec, PoolSpec};
 use engine::volume::OpenOptions;
-use rustix::process::{Signal, getpid, kill_process};
-use support::{Parts, disks, export, folder, options, part, tank, wait_until};
+use support::{
+    Parts, disks, export, folder, import, kill_oneself, options, part, tank, wait_until,
+};
 use units::{ByteCount, VolumeName};
 use zpool::device::faults::{Fault, Faults};
-use zpool::pool::discover;
 use zpool::{Engine, Pool, Volume};
 
 const BLOCK: u64 = 4096;
@@ -85,11 +85,6 @@ fn flush<'scope>(scope: &'scope Scope<'scope, '_>, volume: &'scope Volume) -> Re
     receiver
 }
 
-fn kill_oneself() -> ! {
-    let _ = kill_process(getpid(), Signal::KILL);
-    unreachable!("killed")
-}
-
 /// Breaks the log at block 1, and writes block 2 behind the gap; ends at the moment that would tell.
 fn write_behind_a_gap() -> ! {
     let faults = Faults::new();
@@ -148,12 +143,7 @@ fn what_stands_behind_a_gap_in_the_log_counts_when_the_groups_hold_it() {
         Some("write") => write_behind_a_gap(),
         Some(_) => {
             let engine = engine(&Faults::new());
-            let found = discover(&[folder()]).expect("search");
-            let candidate = found.first().expect("a pool");
-            let proof =
-                zpool::pool::same_host_and_locked(engine, candidate).expect("its owner has died");
-            let pool =
-                Pool::import(engine, candidate, proof, &ImportOptions::default()).expect("import");
+            let pool = import(engine);
             let volume = open(&pool);
             let told = if folder().join(CONFIRMED).exists() {
                 2

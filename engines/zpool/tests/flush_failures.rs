@@ -15,12 +15,12 @@ use block_device::{BlockDevice, Extent, WaitMode};
 use engine::Volume as _;
 use engine::capabilities::{Datasets, Devices, Health, Ownership, Upkeep};
 use engine::dataset::VolumeSpec;
-use engine::pool::{DeviceState, GroupKind, ImportOptions, PoolSpec, ScrubCommand};
+use engine::pool::{DeviceState, GroupKind, PoolSpec, ScrubCommand};
 use engine::volume::OpenOptions;
 use rustix::io::Errno;
 use support::{
-    Parts, disks, export, folder, isolated, mirror, options, part, tank, wait_for_scan, wait_until,
-    write_something,
+    Parts, disks, export, folder, import, isolated, kill_oneself, mirror, options, part, tank,
+    wait_for_scan, wait_until, write_something,
 };
 use units::{ByteCount, VolumeName};
 use zpool::device::faults::{Fault, Faults};
@@ -28,7 +28,6 @@ use zpool::device::{
     Access, Device, DeviceIo, Driver, EXIT_OWNERSHIP_LOST, IoKind, OpenFailure, Place, Shape, Wrap,
     open_failure,
 };
-use zpool::pool::discover;
 use zpool::{Engine, Pool, Volume};
 
 /// Longer than a disk of a busy machine takes for a request.
@@ -79,13 +78,6 @@ fn single(engine: &'static Engine, device: &Path) -> Pool {
     Pool::create(engine, &spec).expect("create")
 }
 
-fn import(engine: &'static Engine) -> Pool {
-    let found = discover(&[folder()]).expect("search");
-    let candidate = found.first().expect("a pool");
-    let proof = zpool::pool::same_host_and_locked(engine, candidate).expect("its owner has died");
-    Pool::import(engine, candidate, proof, &ImportOptions::default()).expect("import")
-}
-
 fn state_of(pool: &Pool, device: &Path) -> DeviceState {
     let status = pool.status().expect("status");
     let name = device.to_str().expect("UTF-8");
@@ -108,12 +100,6 @@ fn write_durably<'scope>(
         let _ = sender.send(volume.flush().is_ok());
     });
     receiver
-}
-
-fn kill_oneself() -> ! {
-    let own = rustix::process::getpid();
-    let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
-    unreachable!("killed")
 }
 
 /// While one leg fails flushes, writes are durable on the other one alone. A leg that lost all that it had not made durable

@@ -21,6 +21,7 @@ mod leg_words;
 pub mod legs;
 pub mod managed;
 pub mod mount;
+mod named;
 mod on_record;
 pub mod open;
 pub mod patience;

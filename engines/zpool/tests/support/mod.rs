@@ -10,8 +10,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use engine::capabilities::{Datasets, Devices, Health, Ownership};
-use engine::pool::{GroupKind, PoolSpec, PoolStatus, ScanState};
+use engine::pool::{GroupKind, ImportOptions, PoolSpec, PoolStatus, ScanState};
+use rustix::process::{Signal, getpid, kill_process};
 use units::PoolName;
+use zpool::pool::{discover, same_host_and_locked};
 use zpool::{Engine, EngineOptions, HostId, Pool};
 
 /// Names the part of a test that a process shall run.
@@ -195,6 +197,20 @@ pub fn two_pools() -> (Pool, Pool) {
     };
     let [left, right] = disks(&["left", "right"]).try_into().expect("two");
     (make("tank", left), make("vault", right))
+}
+
+/// Opens the pool of the test's folder, whose owner has died.
+pub fn import(engine: &'static Engine) -> Pool {
+    let found = discover(&[folder()]).expect("search");
+    let candidate = found.first().expect("a pool");
+    let proof = same_host_and_locked(engine, candidate).expect("its owner has died");
+    Pool::import(engine, candidate, proof, &ImportOptions::default()).expect("import")
+}
+
+/// Ends the process as a loss of power does.
+pub fn kill_oneself() -> ! {
+    let _ = kill_process(getpid(), Signal::KILL);
+    unreachable!("killed")
 }
 
 pub fn export(pool: Pool) {

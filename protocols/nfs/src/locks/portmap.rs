@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 
 use super::{PROGRAM as NLM, STATUS_PROGRAM as NSM, STATUS_VERSION, VERSION as NLM_VERSION};
+use crate::rpc::NULL;
 use crate::v3::{MOUNT_PROGRAM, VERSION as NFS_3};
 use crate::xdr::{Malformed, Reader, Writer};
 
@@ -18,7 +19,6 @@ const NFS: u32 = 100_003;
 const NFS_4: u32 = 4;
 /// The version that has numbers for protocols and ports; the others have texts.
 const NUMBERS: u32 = 2;
-const NULL: u32 = 0;
 /// `PMAPPROC_GETPORT`, `RPCBPROC_GETADDR`.
 const GET: u32 = 3;
 /// `PMAPPROC_DUMP`.

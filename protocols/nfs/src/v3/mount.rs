@@ -3,13 +3,12 @@
 use file_system::{FileError, Identity, Kind};
 
 use super::{Answered, At, Call, Failed, NAME_BYTES_MAX, Status};
-use crate::rpc::{AUTH_NONE, AUTH_SYS};
+use crate::rpc::{AUTH_NONE, AUTH_SYS, NULL};
 use crate::xdr::{Reader, Writer};
 
 /// The program's number.
 pub const PROGRAM: u32 = 100_005;
 
-const NULL: u32 = 0;
 const MNT: u32 = 1;
 const DUMP: u32 = 2;
 const UMNT: u32 = 3;

@@ -1,15 +1,15 @@
 //! The words of `bulkhead filesystem mount`.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::Args;
 use control::Failure;
 use control::operations::secret_input;
 use engine::dataset::DatasetRef;
 use engine::keys::KeyMaterial;
-use units::{PoolName, SnapshotName, VolumeName};
+use units::PoolName;
 
+use crate::named::Named;
 use crate::open::{Access, PreviousOwner};
 
 /// Examples of the help.
@@ -26,7 +26,7 @@ Nobody may serve the pool meanwhile. `umount /mnt` or Ctrl-C ends it. Run it as 
 pub struct MountArgs {
     /// The file system, POOL for that of the pool itself, or a snapshot as POOL/NAME@SNAPSHOT
     #[arg(value_name = "FILESYSTEM[@SNAPSHOT]")]
-    what: What,
+    what: Named,
     /// Where: an empty directory
     pub at: PathBuf,
     /// Change nothing, not even that the pool was opened
@@ -46,25 +46,21 @@ pub struct MountArgs {
 impl MountArgs {
     /// The pool that it is in.
     pub fn pool(&self) -> PoolName {
-        match &self.what {
-            What::Pool(pool) => pool.clone(),
-            What::FileSystem(name) => name.pool(),
-            What::Snapshot(name) => name.volume().pool(),
-        }
+        self.what.pool()
     }
 
     /// What is mounted.
     pub fn dataset(&self) -> DatasetRef<'_> {
         match &self.what {
-            What::Pool(pool) => pool.into(),
-            What::FileSystem(name) => name.into(),
-            What::Snapshot(name) => name.into(),
+            Named::Pool(pool) => pool.into(),
+            Named::Dataset(name) => name.into(),
+            Named::Snapshot(name) => name.into(),
         }
     }
 
     /// What the pool is opened for: a snapshot is never changed.
     pub fn access(&self) -> Access {
-        match self.read_only || matches!(self.what, What::Snapshot(_)) {
+        match self.read_only || matches!(self.what, Named::Snapshot(_)) {
             true => Access::Look,
             false => Access::Change,
         }
@@ -91,31 +87,6 @@ impl MountArgs {
         match self.previous_owner_is_stopped {
             true => PreviousOwner::IsStopped,
             false => PreviousOwner::Unknown,
-        }
-    }
-}
-
-/// What may be mounted.
-#[derive(Clone, Debug)]
-enum What {
-    /// `POOL`
-    Pool(PoolName),
-    /// `POOL/NAME`
-    FileSystem(VolumeName),
-    /// `POOL/NAME@SNAPSHOT`
-    Snapshot(SnapshotName),
-}
-
-impl FromStr for What {
-    type Err = units::NameError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text.contains('@') {
-            text.parse().map(Self::Snapshot)
-        } else if text.contains('/') {
-            text.parse().map(Self::FileSystem)
-        } else {
-            text.parse().map(Self::Pool)
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The words of `bulkhead volume rescue`.
 
-use std::str::FromStr;
-
 use clap::Args;
 use control::Failure;
 use units::{PoolName, SnapshotName, VolumeName};
+
+use crate::named::Named;
 
 /// Examples of the help.
 pub const EXAMPLES: &str = "Examples:
@@ -20,7 +20,7 @@ pub const EXAMPLES: &str = "Examples:
 pub struct RescueArgs {
     /// The volume, or a snapshot as POOL/NAME@SNAPSHOT
     #[arg(value_name = "VOLUME[@SNAPSHOT]", required_unless_present = "list")]
-    what: Option<What>,
+    what: Option<Named>,
     /// End the rescue of the volume, whoever began it
     #[arg(long, conflicts_with_all = ["writable", "read_only", "background", "list"])]
     pub end: bool,
@@ -41,26 +41,22 @@ pub struct RescueArgs {
 impl RescueArgs {
     /// The pool that is named, by itself or with a volume.
     pub fn pool(&self) -> Option<PoolName> {
-        match self.what.as_ref()? {
-            What::Pool(pool) => Some(pool.clone()),
-            What::Volume(volume) => Some(volume.pool()),
-            What::Snapshot(snapshot) => Some(snapshot.volume().pool()),
-        }
+        self.what.as_ref().map(Named::pool)
     }
 
     /// The volume.
     pub fn volume(&self) -> Result<VolumeName, Failure> {
         match &self.what {
-            Some(What::Volume(volume)) => Ok(volume.clone()),
-            Some(What::Snapshot(snapshot)) => Ok(snapshot.volume()),
-            Some(What::Pool(_)) | None => Err(Failure::usage("name the volume, such as tank/vm0")),
+            Some(Named::Dataset(volume)) => Ok(volume.clone()),
+            Some(Named::Snapshot(snapshot)) => Ok(snapshot.volume()),
+            Some(Named::Pool(_)) | None => Err(Failure::usage("name the volume, such as tank/vm0")),
         }
     }
 
     /// The snapshot.
     pub fn snapshot(&self) -> Option<&SnapshotName> {
         match &self.what {
-            Some(What::Snapshot(snapshot)) => Some(snapshot),
+            Some(Named::Snapshot(snapshot)) => Some(snapshot),
             _ => None,
         }
     }
@@ -70,30 +66,6 @@ impl RescueArgs {
         match self.snapshot() {
             None => !self.read_only,
             Some(_) => self.writable,
-        }
-    }
-}
-
-/// What a rescue is of; a pool where its rescues are listed.
-#[derive(Clone, Debug)]
-enum What {
-    Pool(PoolName),
-    /// `POOL/NAME`
-    Volume(VolumeName),
-    /// `POOL/NAME@SNAPSHOT`
-    Snapshot(SnapshotName),
-}
-
-impl FromStr for What {
-    type Err = units::NameError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text.contains('@') {
-            text.parse().map(Self::Snapshot)
-        } else if text.contains('/') {
-            text.parse().map(Self::Volume)
-        } else {
-            text.parse().map(Self::Pool)
         }
     }
 }
