@@ -1,5 +1,6 @@
 //! Faults of disks, and how the pool gets over them.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -43,6 +44,7 @@ const WORD: &str = "--missing-devices-are-not-newer";
 
 /// Takes every disk of a mirror away, as a shelf without power does, and gives one back. Nothing may happen but that
 /// clients wait. Then a person clears the pool: it goes on with that one. In every other round the others come back first.
+/// They also do where `pool clear` says that they may hold what that one lacks: nothing may be lost.
 ///
 /// # Errors
 ///
@@ -78,7 +80,7 @@ pub fn lose_mirror(
     let back = legs.remove(rng.usize(..legs.len()));
     environment.set_device_faults(&legs, "gone")?;
     environment.client.listen(DARK)?;
-    let is_alone = rng.bool();
+    let mut is_alone = rng.bool();
     let then = if is_alone { "alone" } else { "then the other" };
     let words = format!("; {} is back, {then}", back.display());
     fault.words.push_str(&words);
@@ -86,7 +88,16 @@ pub fn lose_mirror(
         environment.set_device_faults(&[], "")?;
     }
     fault.acted_at = Moment::now();
-    if !clear(environment, head)? {
+    let mut cleared = clear(environment, head)?;
+    if is_alone && cleared == Cleared::WordWanted {
+        is_alone = false;
+        fault
+            .words
+            .push_str(", which may lack something, so the other is given back");
+        environment.set_device_faults(&[], "")?;
+        cleared = clear(environment, head)?;
+    }
+    if cleared != Cleared::Yes {
         let words = format!(
             "the pool cannot be cleared with {} back, {then}",
             back.display()
@@ -138,19 +149,28 @@ pub fn mend(environment: &mut Environment, fault: &mut Fault) -> Result<(), Dril
     clear(environment, &head).map(drop)
 }
 
-/// Has the pool cleared, again where that is too early, and with the word where it asks for that; whether it was.
-fn clear(environment: &mut Environment, head: &HeadName) -> Result<bool, DrillError> {
+/// What `pool clear` came to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cleared {
+    Yes,
+    /// It asks for the word.
+    WordWanted,
+    No,
+}
+
+/// Has the pool cleared, again where that is too early.
+fn clear(environment: &mut Environment, head: &HeadName) -> Result<Cleared, DrillError> {
+    let cleared = Cell::new(Cleared::No);
     environment.wait_until(BACK_WITHIN, |environment| {
-        let pool = environment.pool.to_string();
-        let clear = ["pool", "clear", &pool, WORD];
-        match environment.bulkhead(head, &clear[..3]) {
-            Ok(_) => true,
-            Err(error) if units::chain(&error).contains(WORD) => {
-                environment.bulkhead(head, &clear).is_ok()
-            }
-            Err(_) => false,
-        }
-    })
+        let clear = ["pool", "clear", environment.pool.as_str()];
+        cleared.set(match environment.bulkhead(head, &clear) {
+            Ok(_) => Cleared::Yes,
+            Err(error) if units::chain(&error).contains(WORD) => Cleared::WordWanted,
+            Err(_) => Cleared::No,
+        });
+        cleared.get() != Cleared::No
+    })?;
+    Ok(cleared.get())
 }
 
 fn status(environment: &Environment, head: &HeadName) -> Option<String> {

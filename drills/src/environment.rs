@@ -142,7 +142,11 @@ impl Environment {
         let lines = devices
             .iter()
             .map(|device| format!("{} {how}\n", device.display()));
-        std::fs::write(self.lab.leg_faults(&self.pool), lines.collect::<String>())
+        // Whoever reads the file sees all of it.
+        let file = self.lab.leg_faults(&self.pool);
+        let new = file.with_extension("new");
+        std::fs::write(&new, lines.collect::<String>())
+            .and_then(|()| std::fs::rename(&new, &file))
             .map_err(DrillError::io("write the faults of disks"))
     }
 

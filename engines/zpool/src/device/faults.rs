@@ -107,17 +107,25 @@ impl Faults {
 
     /// Switches the faults of `path`; what hung and hangs no more is carried out.
     pub fn set(&self, path: &Path, fault: Fault) {
-        let freed = {
+        self.set_together([(path.to_owned(), fault)]);
+    }
+
+    /// Switches the faults of several devices: no I/O meets one of them without the others.
+    pub fn set_together(&self, faults: impl IntoIterator<Item = (PathBuf, Fault)>) {
+        let mut freed: Vec<Hanging> = Vec::new();
+        {
             let mut state = self.state();
-            state.faults.insert(path.to_owned(), fault);
-            state.steps.remove(path);
-            let hanging = state.hanging.remove(path).unwrap_or_default();
-            let (stays, freed): (Vec<_>, Vec<_>) = hanging
-                .into_iter()
-                .partition(|(_, io)| fault.holds(io.kind()));
-            state.hanging.insert(path.to_owned(), stays);
-            freed
-        };
+            for (path, fault) in faults {
+                state.steps.remove(&path);
+                let hanging = state.hanging.remove(&path).unwrap_or_default();
+                let (stays, goes): (Vec<_>, Vec<_>) = hanging
+                    .into_iter()
+                    .partition(|(_, io)| fault.holds(io.kind()));
+                state.hanging.insert(path.clone(), stays);
+                state.faults.insert(path, fault);
+                freed.extend(goes);
+            }
+        }
         for (device, io) in freed {
             device.submit(io);
         }

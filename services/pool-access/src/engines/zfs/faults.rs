@@ -52,14 +52,20 @@ fn look(
     *seen = now;
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let wanted = parse(&text);
-    for path in failing.iter().filter(|path| !wanted.contains_key(*path)) {
-        tracing::warn!(path = %path.display(), steps = faults.steps(path), "device works again");
-        faults.lift(path);
-    }
+    let healthy = failing.iter().filter(|path| !wanted.contains_key(*path));
+    let mut changes: BTreeMap<_, _> = healthy
+        .map(|path| (path.clone(), Fault::default()))
+        .collect();
     *failing = wanted.keys().cloned().collect();
-    for (path, fault) in wanted {
-        faults.set(&path, fault);
-        tracing::warn!(path = %path.display(), ?fault, "device fails on command");
+    changes.extend(wanted);
+    let steps: Vec<u64> = changes.keys().map(|path| faults.steps(path)).collect();
+    faults.set_together(changes.clone());
+    for ((path, fault), steps) in changes.iter().zip(steps) {
+        if *fault == Fault::default() {
+            tracing::warn!(path = %path.display(), steps, "device works again");
+        } else {
+            tracing::warn!(path = %path.display(), ?fault, "device fails on command");
+        }
     }
 }
 
