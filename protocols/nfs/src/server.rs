@@ -316,6 +316,13 @@ impl NfsServer {
         }
     }
 
+    /// Tries again to listen where [`without_ports`](Self::without_ports) says that it does not.
+    pub fn try_ports_again(&self) {
+        if !self.without_ports().is_empty() {
+            self.open_doors(&self.listeners.lock().expect("no holder panics"));
+        }
+    }
+
     fn open_door(&self, nfs: SocketAddr) -> io::Result<PortDoor> {
         let here = nfs.ip().to_canonical();
         let own = self.shared.limits.ports.own;

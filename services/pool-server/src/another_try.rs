@@ -25,6 +25,7 @@ fn run(core: &Core) {
                 return;
             }
         }
+        core.serving.try_again();
         if core.serving.wants_another_try() && !core.watch.is_suspended() {
             try_again(core);
         }

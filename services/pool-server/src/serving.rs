@@ -259,6 +259,13 @@ impl Serving {
         protocols.any(|protocol| protocol.wants_another_try())
     }
 
+    /// Tries again what failed and needs no look at the documents.
+    pub fn try_again(&self) {
+        for protocol in &self.protocols {
+            protocol.try_again();
+        }
+    }
+
     /// Volumes and file systems of which writes were refused for lack of space, and how many. Nothing while that cannot be known without a wait.
     pub fn refused_for_space(&self) -> Option<BTreeMap<VolumeName, u64>> {
         let mut refused = self.volumes.refused_for_space();

@@ -227,10 +227,14 @@ pub trait Protocol: Send + Sync {
         Vec::new()
     }
 
-    /// Whether [`Self::apply`] should be called again some seconds later, because what it could not do may be possible then.
+    /// Whether [`Self::apply`] should be called again some seconds later, because what it could not do may be possible then, or
+    /// [`Self::problems`] says something else now.
     fn wants_another_try(&self) -> bool {
         false
     }
+
+    /// Tries again what it could not do, and can do without a look at what is wanted.
+    fn try_again(&self) {}
 
     /// File systems of which changes were refused for lack of space, and how many since each was opened. Nothing while that cannot be
     /// known without a wait.

@@ -58,6 +58,8 @@ struct State {
     problems: Vec<Problem>,
     /// Something failed that may be well by itself later.
     has_failed: bool,
+    /// Where it was told that clients of NFS 3 find no locks.
+    told_without_ports: Vec<SocketAddr>,
     /// It was asked before what it would serve.
     was_asked: bool,
     /// What is shared was not looked for yet.
@@ -175,6 +177,10 @@ fn taken(error: &ListenError) -> String {
         _ => chain(error),
     };
     format!("NFS is not served there, and it is tried again every few seconds; {why}")
+}
+
+fn places(without_ports: &[NoPorts]) -> Vec<SocketAddr> {
+    without_ports.iter().map(|no| no.address).collect()
 }
 
 fn no_ports(no: &NoPorts) -> Problem {
@@ -302,14 +308,22 @@ impl Protocol for Server {
     }
 
     fn problems(&self) -> Vec<Problem> {
-        let mut problems = self.state().problems.clone();
-        problems.extend(self.server.without_ports().iter().map(no_ports));
+        let without_ports = self.server.without_ports();
+        let mut state = self.state();
+        let mut problems = state.problems.clone();
+        problems.extend(without_ports.iter().map(no_ports));
+        state.told_without_ports = places(&without_ports);
         problems
     }
 
     fn wants_another_try(&self) -> bool {
         // Whoever holds it applies something at this moment.
-        self.state.try_lock().is_ok_and(|state| state.has_failed) || !self.server.without_ports().is_empty()
+        let state = self.state.try_lock();
+        state.is_ok_and(|state| state.has_failed || state.told_without_ports != places(&self.server.without_ports()))
+    }
+
+    fn try_again(&self) {
+        self.server.try_ports_again();
     }
 
     fn refused_for_space(&self) -> Option<Vec<(VolumeName, u64)>> {
