@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import random
 import socket
@@ -29,6 +30,8 @@ FLOOD_CLIENTS = 20_000
 FLOOD_SESSIONS = 3_000
 FLOOD_OWNERS = 5_000
 CLIENTS_OF_ONE_ADDRESS = 2048
+LEASE_SECONDS = 20.0
+SLACK_SECONDS = 1.0
 SESSIONS_OF_ONE = 40
 HOARDED_OPENS = 20_000
 LOCKS = 10_000
@@ -294,7 +297,7 @@ def client_flood(place: NfsPlace) -> str:
                 attacker.send(compound([nfs.exchange_id(bytes(8), b"flood-%d" % number)], MINOR))
             for _ in range(AT_ONCE):
                 attacker.result()
-        begun = refused = 0
+        begun: list[float] = []
         for number in range(FLOOD_SESSIONS):
             status, reader = attacker.alone((nfs.EXCHANGE_ID, bytes(8) + opaque(b"session-%d" % number) + u32(0, 0, 0)))
             if status == nfs.OK:
@@ -303,9 +306,12 @@ def client_flood(place: NfsPlace) -> str:
             if status == nfs.OK:
                 attacker.renew(reader.fixed(16))
                 attacker.ask([(nfs.RECLAIM_COMPLETE, u32(0))])
-            begun, refused = begun + (status == nfs.OK), refused + (status != nfs.OK)
-        _expect(0 < begun <= CLIENTS_OF_ONE_ADDRESS, f"{begun} clients of one address")
-    return f"{FLOOD_CLIENTS} identities, {begun} of {FLOOD_SESSIONS} sessions begun, {refused} refused"
+                begun.append(time.monotonic())
+        # Where this takes longer than a lease, the first ones make room.
+        ends = (moment - LEASE_SECONDS + SLACK_SECONDS for moment in begun)
+        at_once = max((count - bisect.bisect(begun, end) for count, end in enumerate(ends, 1)), default=0)
+        _expect(0 < at_once <= CLIENTS_OF_ONE_ADDRESS, f"{at_once} clients of one address")
+    return f"{FLOOD_CLIENTS} identities, {len(begun)} of {FLOOD_SESSIONS} sessions begun, {FLOOD_SESSIONS - len(begun)} refused"
 
 
 def _set_client(owner: bytes) -> Operation:
