@@ -64,6 +64,7 @@ PAGES: dict[str, Page] = {
             *((start, "needs a client's kernel: proof.linux") for start in ("mount -t nfs", "ls /mnt/home/", "cp /mnt/home/")),
             *((start, "needs a client's kernel: pynfs sets and reads lists") for start in ("nfs4_setfacl", "nfs4_getfacl")),
             ("bulkhead portal add", "as for NBD: programs/bulkhead/tests/portals.rs"),
+            ("bulkhead filesystem expire-client", "needs a client: proof.nfs.older_locks"),
         ),
     ),
     "file-systems": Page(before=POOL + "serve tank\n"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import socket
 import threading
@@ -155,6 +156,22 @@ def _one_round(server: Bulkhead, hosts: list[Host], other: Host, file_of: dict[i
     _require(other.unlock(first) == IS_GRANTED and hosts[0].lock(first) == IS_GRANTED, "a lock that was given back is not free")
 
 
+def _take_away(server: Bulkhead, gone: Host, other: Host, file: bytes) -> None:
+    """A host never comes back, and another one waits for its lock: a person takes it away."""
+    _require(other.lock(file, waits=True) == IS_BLOCKED, "nobody waits")
+    granted = other.granted
+    files = f"{POOL}/files"
+    told = json.loads(server.command("filesystem", "open-files", files, "--json"))
+    locked = next(one for one in told["files"] if one["path"] == f"/file{gone.number}")
+    holder = next(one for one in told["clients"] if one["client"] == locked["locks"][0]["client"])
+    _require((holder["address"], holder["version"]) == (gone.address, "3"), f"somebody else has it: {holder}")
+    _require(len(locked["waiting"]) == 1, f"nobody is told to wait: {locked}")
+    server.command("filesystem", "expire-client", files, holder["client"])
+    wait_until("who waited is called back", lambda: other.granted > granted, ANSWER_SECONDS)
+    refused = server.try_command("filesystem", "expire-client", files, holder["client"])
+    _require("no client" in refused.output, f"a client was taken away twice: {refused}")
+
+
 def run(server: Bulkhead, count: int, seed: int) -> LockTally:
     """All rounds; stops at the first lock that is lost."""
     tally = LockTally()
@@ -169,6 +186,7 @@ def run(server: Bulkhead, count: int, seed: int) -> LockTally:
         with tally.complaining(f"round {number}", server):
             _one_round(server, hosts, other, file_of, rng.uniform(*LOAD_SECONDS), tally)
     with tally.complaining("at the end", server):
+        _take_away(server, hosts[1], other, file_of[1])
         tally.audit(server)
     return tally
 

@@ -73,6 +73,8 @@ export interface components {
         } | {
             checked: components["schemas"]["CheckView"];
         } | {
+            open_files: components["schemas"]["OpenFilesView"];
+        } | {
             rolled_back: components["schemas"]["RolledBack"];
         } | {
             rescue: components["schemas"]["RescueView"];
@@ -899,6 +901,25 @@ export interface components {
              */
             virtual_machine?: components["schemas"]["VirtualMachine"] | null;
         };
+        /** @description A range of a file that is locked or waited for. */
+        FileLockView: {
+            /** @description Whose it is. */
+            client: string;
+            /** @description Nobody else may have it. */
+            exclusive: boolean;
+            /**
+             * Format: uint64
+             * @description How many bytes; nothing: to the end of the file, wherever that is.
+             */
+            length?: number | null;
+            /**
+             * Format: uint64
+             * @description The first byte.
+             */
+            offset: number;
+            /** @description Which process there, and where, as the client says. Only clients of version 3 say it. */
+            process?: string | null;
+        };
         /** @description What is changed of a file system. */
         FilesystemChange: {
             /**
@@ -967,6 +988,20 @@ export interface components {
             /** @description Even though it is shared, or in use: clients lose it, and what is below it is exported no more */
             shared: boolean;
         };
+        /**
+         * @description Take away what an NFS client has open and locked, as if it had been silent for too long
+         *
+         *     For a client that is gone for good and has locks that others wait for. It loses all that it has in
+         *     this pool, in other file systems too. Whoever waits for a lock of it gets that at once. A client that
+         *     still lives may connect again: its programs that had locks get errors. To keep it out, change
+         *     `sharenfs`.
+         */
+        FilesystemExpireClient: {
+            /** @description The client, as `filesystem open-files` tells it */
+            client: string;
+            /** @description A file system that it uses */
+            name: components["schemas"]["VolumeName"];
+        };
         /** @description Read properties */
         FilesystemGet: {
             /** @description The file system, or a pool for what its file systems inherit */
@@ -980,6 +1015,15 @@ export interface components {
             name: string;
             /** @description Which properties */
             names: string[];
+        };
+        /**
+         * @description Show which files NFS clients have open and locked, and who waits for a lock
+         *
+         *     Clients of version 3 open nothing: only their locks are known.
+         */
+        FilesystemOpenFiles: {
+            /** @description The file system */
+            name: components["schemas"]["VolumeName"];
         };
         /** @description Swap roles with the file system this one was cloned from, so that that one can be destroyed */
         FilesystemPromote: {
@@ -1014,6 +1058,10 @@ export interface components {
             inherit: components["schemas"]["FilesystemInherit"];
         } | {
             check: components["schemas"]["FilesystemCheck"];
+        } | {
+            open_files: components["schemas"]["FilesystemOpenFiles"];
+        } | {
+            expire_client: components["schemas"]["FilesystemExpireClient"];
         };
         /**
          * @description Take a file system back to a snapshot, also while it is shared and in use
@@ -1549,12 +1597,100 @@ export interface components {
             /** @description What they may do. */
             role: components["schemas"]["Role"];
         };
+        /** @description An NFS client, and how much it has in a file system. */
+        FileClientView: {
+            /** @description Its address; of a client of version 4 with an IPv6 address its network (/64). */
+            address: string;
+            /** @description Which it is, for `filesystem expire-client`. */
+            client: string;
+            /** @description Its lease is over: whoever wants what it has gets it. */
+            expired?: boolean;
+            /**
+             * Format: uint64
+             * @description Locked ranges.
+             */
+            locks: number;
+            /** @description What it calls itself. */
+            name: string;
+            /**
+             * Format: uint64
+             * @description Opens.
+             */
+            opens: number;
+            /**
+             * Format: uint64
+             * @description For how many seconds it was not heard of.
+             */
+            silent_s: number;
+            /** @description The version of NFS: `3`, `4.0`, or `4.1`, which is 4.2 too. */
+            version: string;
+            /**
+             * Format: uint64
+             * @description Ranges that it waits for. Only clients of version 3 tell that they wait.
+             */
+            waiting: number;
+        };
         /** @description Why nothing can be done as long as the cluster runs. */
         Obstacle: {
             /** @description What to do. */
             mend: string;
             /** @description What is in the way. */
             what: string;
+        };
+        /** @description A file that is open or locked. */
+        OpenFileView: {
+            /**
+             * Format: uint64
+             * @description How many locked ranges there are.
+             */
+            lock_count: number;
+            /** @description Locked ranges; the first 50. */
+            locks?: components["schemas"]["FileLockView"][];
+            /**
+             * Format: uint64
+             * @description The number of its object, as `zdb` takes it.
+             */
+            object: number;
+            /** @description It is in a snapshot. */
+            of_snapshot?: boolean;
+            /**
+             * Format: uint64
+             * @description How many opens there are.
+             */
+            open_count: number;
+            /** @description Who has it open; the first 50. */
+            opens?: components["schemas"]["OpenView"][];
+            /** @description Its path in the file system, if one was found soon enough. */
+            path?: string | null;
+            /** @description Ranges that clients wait for; the first 50. */
+            waiting?: components["schemas"]["FileLockView"][];
+        };
+        /** @description What NFS clients have open and locked in a file system. */
+        OpenFilesView: {
+            /** @description Clients that have something open or locked there, or wait for a lock. */
+            clients: components["schemas"]["FileClientView"][];
+            /**
+             * Format: uint64
+             * @description How many files are open or locked.
+             */
+            file_count: number;
+            /** @description The first 500 of them. */
+            files: components["schemas"]["OpenFileView"][];
+            /** @description The file system. */
+            name: string;
+        };
+        /** @description An open of a file. */
+        OpenView: {
+            /** @description Whose it is. */
+            client: string;
+            /** @description Others cannot open it for reading. */
+            denies_read?: boolean;
+            /** @description Others cannot open it for writing. */
+            denies_write?: boolean;
+            /** @description For reading. */
+            read: boolean;
+            /** @description For writing. */
+            write: boolean;
         };
         /** @description Something that takes long, and goes on when its asker is gone. */
         Operation: {
@@ -4095,12 +4231,15 @@ export type Failure = components['schemas']['Failure'];
 export type FailureKind = components['schemas']['FailureKind'];
 export type FaultView = components['schemas']['FaultView'];
 export type Fencing = components['schemas']['Fencing'];
+export type FileLockView = components['schemas']['FileLockView'];
 export type FilesystemChange = components['schemas']['FilesystemChange'];
 export type FilesystemCheck = components['schemas']['FilesystemCheck'];
 export type FilesystemCreate = components['schemas']['FilesystemCreate'];
 export type FilesystemDestroy = components['schemas']['FilesystemDestroy'];
+export type FilesystemExpireClient = components['schemas']['FilesystemExpireClient'];
 export type FilesystemGet = components['schemas']['FilesystemGet'];
 export type FilesystemInherit = components['schemas']['FilesystemInherit'];
+export type FilesystemOpenFiles = components['schemas']['FilesystemOpenFiles'];
 export type FilesystemPromote = components['schemas']['FilesystemPromote'];
 export type FilesystemRename = components['schemas']['FilesystemRename'];
 export type FilesystemRequest = components['schemas']['FilesystemRequest'];
@@ -4153,7 +4292,11 @@ export type NewPool = components['schemas']['NewPool'];
 export type NewSnapshot = components['schemas']['NewSnapshot'];
 export type NewToken = components['schemas']['NewToken'];
 export type NewUser = components['schemas']['NewUser'];
+export type FileClientView = components['schemas']['FileClientView'];
 export type Obstacle = components['schemas']['Obstacle'];
+export type OpenFileView = components['schemas']['OpenFileView'];
+export type OpenFilesView = components['schemas']['OpenFilesView'];
+export type OpenView = components['schemas']['OpenView'];
 export type Operation = components['schemas']['Operation'];
 export type Outcome = components['schemas']['Outcome'];
 export type Outlet = components['schemas']['Outlet'];

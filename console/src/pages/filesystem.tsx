@@ -1,7 +1,7 @@
 // One file system: how it is shared and who uses it, its limits, its snapshots.
 
 import { useState } from "preact/hooks";
-import type { Done, FilesystemView, RolledBack, SnapshotView } from "../api/types";
+import type { Done, FilesystemView, FileClientView, OpenFilesView, OpenFileView, RolledBack, SnapshotView } from "../api/types";
 import { patch, post, remove } from "../api/client";
 import { confirmed, filesystemPath, poolOf, poolPath } from "../api/paths";
 import { Button, Card, Facts, Page, Table } from "../parts/basics";
@@ -16,16 +16,19 @@ import { CloneSnapshot, RemoveSnapshot, RenameSnapshot, TakeSnapshot } from "./s
 
 type Asked =
   | { kind: "snapshot" | "share" | "limits" | "destroy" }
+  | { kind: "expire"; client: FileClientView }
   | { kind: "rollback" | "rename" | "clone" | "forget"; snapshot: SnapshotView };
 
 export function FilesystemPage({ name }: { name: string }) {
   const [asked, setAsked] = useState<Asked | null>(null);
   const found = useLoaded<FilesystemView>(filesystemPath(name));
+  const open = useLoaded<OpenFilesView>(`${filesystemPath(name)}/open-files`);
   const snapshots = useLoaded<SnapshotView[]>(`${poolPath(poolOf(name))}/snapshots?volume=${encodeURIComponent(name)}`);
   const above = <><a href={link("filesystems")}>File systems</a> in <a href={link("pools", poolOf(name))}>{poolOf(name)}</a></>;
   const reload = (): void => {
     setAsked(null);
     void found.reload();
+    void open.reload();
     void snapshots.reload();
   };
   return (
@@ -45,6 +48,8 @@ export function FilesystemPage({ name }: { name: string }) {
       <div class="grid">
         {found.data && <Summary found={found.data} />}
         {found.data && <Clients found={found.data} />}
+        {open.data && <Holders open={open.data} ask={setAsked} />}
+        {open.data && open.data.files.length > 0 && <OpenFiles open={open.data} />}
         <Card title="Snapshots" wide>
           <Table<SnapshotView>
             caption={`Snapshots of ${name}`}
@@ -116,6 +121,84 @@ function Clients({ found }: { found: FilesystemView }) {
   );
 }
 
+function Holders({ open, ask }: { open: OpenFilesView; ask: (asked: Asked) => void }) {
+  return (
+    <Card title="Who has files open" wide>
+      <Table<FileClientView>
+        caption={`Clients that have files of ${open.name} open or locked`}
+        rows={open.clients}
+        keyOf={(one) => one.client}
+        empty="Nobody has a file open or locked."
+        columns={[
+          { title: "Client", cell: (one) => <span class="mono">{one.address}</span> },
+          { title: "Calls itself", cell: (one) => one.name },
+          { title: "NFS", cell: (one) => one.version },
+          { title: "Heard of", cell: (one) => (one.expired ? `${one.silent_s} s ago: its lease is over` : `${one.silent_s} s ago`) },
+          { title: "Open", number: true, cell: (one) => one.opens },
+          { title: "Locks", number: true, cell: (one) => one.locks },
+          { title: "Waits for", number: true, cell: (one) => one.waiting },
+          {
+            title: "Actions",
+            quiet: true,
+            cell: (one) => (
+              <Button needs="operator" onClick={() => ask({ kind: "expire", client: one })}>
+                Take it away<span class="unseen"> from {one.address}</span>
+              </Button>
+            ),
+          },
+        ]}
+      />
+    </Card>
+  );
+}
+
+const range = (offset: number, length: number | null | undefined): string =>
+  length == null ? (offset === 0 ? "all" : `from ${offset}`) : `${offset}–${offset + length - 1}`;
+
+function OpenFiles({ open }: { open: OpenFilesView }) {
+  const addresses = new Map(open.clients.map((one) => [one.client, one.address]));
+  const who = (client: string): string => addresses.get(client) ?? client;
+  const more = (count: number, told: number): string => (count > told ? ` and ${count - told} more` : "");
+  return (
+    <Card title="Open files" wide>
+      <Table<OpenFileView>
+        caption={`Files of ${open.name} that are open or locked`}
+        rows={open.files}
+        keyOf={(file) => `${file.of_snapshot} ${file.object}`}
+        empty="No file is open or locked."
+        columns={[
+          { title: "File", cell: (file) => <span class="mono">{file.path ?? `object ${file.object}${file.of_snapshot ? " of a snapshot" : ""}`}</span> },
+          {
+            title: "Open",
+            cell: (file) =>
+              (file.opens ?? []).map((one) => `${who(one.client)} (${one.write ? "writes" : "reads"})`).join(", ") + more(file.open_count, (file.opens ?? []).length),
+          },
+          {
+            title: "Locked",
+            cell: (file) =>
+              (file.locks ?? []).map((one) => `${who(one.client)} (${one.exclusive ? "exclusive" : "shared"}, ${range(one.offset, one.length)})`).join(", ") +
+              more(file.lock_count, (file.locks ?? []).length),
+          },
+          { title: "Waits", cell: (file) => (file.waiting ?? []).map((one) => who(one.client)).join(", ") },
+        ]}
+      />
+      {open.file_count > open.files.length && <p>{open.file_count - open.files.length} more files are open.</p>}
+    </Card>
+  );
+}
+
+function Expire({ found, client, onClose }: { found: FilesystemView; client: FileClientView; onClose: () => void }) {
+  return (
+    <FormDialog title={`Take away what ${client.address} has open`} action="Take it away" onClose={onClose}
+      submit={async () => {
+        const request = { filesystem: { expire_client: { name: found.name, client: client.client } } };
+        return (await post<{ done: Done }>(`${poolPath(poolOf(found.name))}/requests`, { request })).done.message;
+      }}>
+      <p>It loses all files that it has open in this pool, and all locks. Whoever waits for one of them gets it. If the client still lives, its programs that had locks get errors.</p>
+    </FormDialog>
+  );
+}
+
 function Dialogs({ found, asked, onClose }: { found: FilesystemView; asked: Asked; onClose: () => void }) {
   switch (asked.kind) {
     case "snapshot":
@@ -126,6 +209,8 @@ function Dialogs({ found, asked, onClose }: { found: FilesystemView; asked: Aske
       return <Limits found={found} onClose={onClose} />;
     case "destroy":
       return <Destroy found={found} onClose={onClose} />;
+    case "expire":
+      return <Expire found={found} client={asked.client} onClose={onClose} />;
     case "rollback":
       return <Rollback found={found} snapshot={asked.snapshot} onClose={onClose} />;
     case "rename":

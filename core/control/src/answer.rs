@@ -1,11 +1,18 @@
 //! What is answered. The same values are printed by the command line's `--json`, so their field
 //! names are stable. Sizes are in bytes, times in the unit that the name says.
 
+mod files;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{IscsiName, PoolName, SnapshotName, VolumeName};
+
+pub use files::{
+    CheckView, FaultView, FileClientView, FileLockView, FilesystemView, OpenFileView,
+    OpenFilesView, OpenView, ShareView,
+};
 
 use crate::advice::Advice;
 use crate::exports::{AccessRule, NbdExport};
@@ -45,6 +52,8 @@ pub enum Answer {
     Filesystem(Box<FilesystemView>),
     /// What a check of a file system found.
     Checked(CheckView),
+    /// What NFS clients have open in a file system.
+    OpenFiles(Box<OpenFilesView>),
     /// A volume or file system was taken back to a snapshot.
     RolledBack(RolledBack),
     /// A rescue that lasts.
@@ -491,78 +500,6 @@ pub struct VolumeView {
     /// Properties; only in detail.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub properties: BTreeMap<String, Property>,
-}
-
-/// A file system.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct FilesystemView {
-    /// Its name.
-    pub name: VolumeName,
-    /// It is encrypted and its key is not loaded.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub locked: bool,
-    /// Space that it, its snapshots and what is below it occupy.
-    pub used: u64,
-    /// Space that it could still take.
-    pub available: u64,
-    /// Space that its files occupy.
-    pub referenced: u64,
-    /// Who may use it over the network.
-    pub share: ShareView,
-    /// Who uses it now, in words.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub clients: Vec<String>,
-    /// The snapshot it was cloned from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub origin: Option<String>,
-    /// Where its space goes, and its limits.
-    #[serde(default)]
-    pub space: SpaceView,
-    /// Properties; only in detail.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub properties: BTreeMap<String, Property>,
-}
-
-/// What a check of a file system found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CheckView {
-    /// The file system.
-    pub name: String,
-    /// Files, directories and the like.
-    pub objects: u64,
-    /// Names in directories.
-    pub names: u64,
-    /// How much does not fit.
-    pub fault_count: u64,
-    /// The first hundred of it.
-    pub faults: Vec<FaultView>,
-    /// How long it took.
-    pub took_ms: u64,
-}
-
-/// Something in a file system that does not fit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FaultView {
-    /// The number of the object that it is about, as `zdb` takes it.
-    pub object: u64,
-    /// Its path in the file system, if one leads to it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// What is wrong, in a sentence without its subject.
-    pub what: String,
-}
-
-/// How a file system is shared.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ShareView {
-    /// Its property `sharenfs`, or that of the nearest dataset above that has one; `off` if none has.
-    pub value: String,
-    /// The dataset above from which it is inherited.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<String>,
-    /// Why it is not shared in this way, and what to do.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub problem: Option<String>,
 }
 
 /// Where the space of a dataset goes, and its limits. In bytes.

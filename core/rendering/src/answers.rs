@@ -16,7 +16,7 @@ use serde_json::json;
 use control::words::{bytes, scan_line};
 
 use crate::table::{Table, dash};
-use crate::{daily, keys, legs, load, properties, transfer, wrap};
+use crate::{daily, keys, legs, load, open_files, properties, transfer, wrap};
 
 /// What is printed for an answer.
 pub fn answer(answer: &Answer, json: bool) -> String {
@@ -36,6 +36,7 @@ pub fn answer(answer: &Answer, json: bool) -> String {
         Answer::Filesystems(all) => daily::filesystem_list(all),
         Answer::Filesystem(view) => filesystem_detail(view),
         Answer::Checked(view) => daily::checked(view),
+        Answer::OpenFiles(view) => open_files::text(view),
         Answer::RolledBack(done) => rolled_back(done),
         Answer::Rescue(view) => rescue(view),
         Answer::Rescues(views) if views.is_empty() => "no volume is being rescued\n".to_owned(),

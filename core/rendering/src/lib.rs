@@ -8,6 +8,7 @@ mod daily;
 mod keys;
 mod legs;
 mod load;
+mod open_files;
 mod printer;
 mod progress;
 mod properties;

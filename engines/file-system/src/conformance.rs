@@ -26,6 +26,7 @@ pub const ALL: &[(&str, Test)] = &[
         "a directory is read once, whatever is removed meanwhile",
         directories,
     ),
+    ("the path of an object is told", paths),
     ("contents are what was written", contents),
     ("a file is cut and grows with zeros", sizes),
     ("holes are found or unknown", holes),
@@ -314,6 +315,25 @@ fn links(files: &dyn FileSystem) {
         .remove(&ROOT, root, b"one", Removable::Any, None)
         .expect("it is there");
     assert_eq!(files.attributes(node).map(|known| known.links), Ok(1));
+}
+
+fn paths(files: &dyn FileSystem) {
+    let root = files.root();
+    let above = make(files, root, b"above", Make::Directory);
+    let deep = make(files, above, b"deep", Make::Directory);
+    let node = make(files, deep, b"file", Make::File);
+    let path = |node, mut names_left: u64| files.path(node, &mut names_left);
+    assert_eq!(path(root, 100).as_deref(), Some("/"));
+    assert_eq!(path(node, 100).as_deref(), Some("/above/deep/file"));
+    assert_eq!(path(node, 2), None, "that are more names");
+    let renamed = files.rename(&ROOT, (deep, b"file"), (root, b"moved"), None);
+    renamed.expect("moved");
+    assert_eq!(path(node, 100).as_deref(), Some("/moved"));
+    files.hold(node).expect("held");
+    let removed = files.remove(&ROOT, root, b"moved", Removable::Any, None);
+    removed.expect("removed");
+    assert_eq!(path(node, 100), None, "it is open, and has no name");
+    files.release(node);
 }
 
 /// Names of 300 entries, so that the directory is more than one block of anything.

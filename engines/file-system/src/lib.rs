@@ -489,6 +489,12 @@ pub trait FileSystem: Send + Sync {
         let _ = (who, node);
         Err(FileError::Unsupported)
     }
+    /// A path to `node` from the root, for people: of one of its names. Nothing if none is found by looking at `names_left` names, which
+    /// are counted down.
+    fn path(&self, node: Node, names_left: &mut u64) -> Option<String> {
+        let _ = (node, names_left);
+        None
+    }
     /// Keeps an object that loses its last name, until as many [`release`](Self::release).
     fn hold(&self, node: Node) -> Done;
     /// Ends one [`hold`](Self::hold).

@@ -1,9 +1,13 @@
 //! A file system in memory, to try protocols on. It forgets everything at its end.
 
+mod directory;
+
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
+
+use directory::Directory;
 
 use crate::rights::{
     check_directory, check_moved, check_name as check_any_name, check_set, check_sticky,
@@ -63,42 +67,6 @@ enum Body {
     Directory(Directory),
     Link(Vec<u8>),
     Nothing,
-}
-
-#[derive(Clone)]
-struct Directory {
-    parent: u64,
-    names: HashMap<Vec<u8>, u64>,
-    entries: BTreeMap<u64, (Vec<u8>, u64)>,
-    next_cookie: u64,
-}
-
-impl Directory {
-    fn new(parent: u64) -> Self {
-        Self {
-            parent,
-            names: HashMap::new(),
-            entries: BTreeMap::new(),
-            next_cookie: COOKIE_FIRST,
-        }
-    }
-
-    fn object(&self, name: &[u8]) -> Option<u64> {
-        self.names.get(name).map(|cookie| self.entries[cookie].1)
-    }
-
-    fn insert(&mut self, name: &[u8], object: u64) {
-        let cookie = self.next_cookie;
-        self.next_cookie += 1;
-        self.names.insert(name.to_vec(), cookie);
-        self.entries.insert(cookie, (name.to_vec(), object));
-    }
-
-    fn remove(&mut self, name: &[u8]) {
-        if let Some(cookie) = self.names.remove(name) {
-            self.entries.remove(&cookie);
-        }
-    }
 }
 
 fn check_name(name: &[u8]) -> Done {
@@ -206,6 +174,15 @@ impl State {
     fn get_mut(&mut self, node: Node) -> Done<&mut Object> {
         let found = (node.generation == 1).then(|| self.nodes.get_mut(&node.object));
         found.flatten().ok_or(FileError::Stale)
+    }
+
+    /// A directory that names an object, and the name.
+    fn named(&self, object: u64) -> Option<(u64, &[u8])> {
+        self.nodes.iter().find_map(|(directory, found)| {
+            let mut entries = found.directory().ok()?.entries.values();
+            let (name, _) = entries.find(|(_, named)| *named == object)?;
+            Some((*directory, &name[..]))
+        })
     }
 
     /// A directory that `who` may look names up in, and change if `write` says so.
@@ -958,6 +935,20 @@ impl FileSystem for MemoryFileSystem {
             return Err(FileError::Access);
         }
         Ok(object.extended.keys().cloned().collect())
+    }
+
+    fn path(&self, node: Node, names_left: &mut u64) -> Option<String> {
+        let state = self.lock();
+        state.get(node).ok()?;
+        let (mut at, mut names) = (node.object, Vec::new());
+        while at != self.root().object {
+            *names_left = names_left.checked_sub(1)?;
+            let (directory, name) = state.named(at)?;
+            names.push(String::from_utf8_lossy(name));
+            at = directory;
+        }
+        names.reverse();
+        Some(format!("/{}", names.join("/")))
     }
 
     fn hold(&self, node: Node) -> Done {

@@ -14,6 +14,7 @@ use crate::acl;
 use crate::convert::{entry_object, flag, kind_of, type_of};
 use crate::file_system::TEXT_BYTES_MAX;
 use crate::objects::{Has, ObjectError, Objects, Stored, Text};
+use crate::path::path;
 
 /// Objects whose names are counted at a time: 64 MiB.
 const COUNTED_MAX: u64 = 16 << 20;
@@ -23,8 +24,8 @@ const ENTRIES_MAX: usize = 1024;
 const KNOWN_MAX: usize = 64 << 10;
 /// How deep directories are followed.
 const DEPTH_MAX: usize = 4096;
-/// How deep a path is told.
-const PATH_DEPTH_MAX: usize = 64;
+/// Names that are looked at for the path of one fault.
+const PATH_NAMES_MAX: u64 = 1 << 20;
 /// Objects between two words about how far it is.
 const TOLD_EVERY: u64 = 10_000;
 /// Where a symbolic link leads, in bytes.
@@ -199,7 +200,7 @@ impl<'a, O: Objects> Check<'a, O> {
 
     fn fault(&mut self, object: u64, what: String) -> Result<(), Ended> {
         self.summary.faults += 1;
-        let path = self.path(object);
+        let path = path(self.objects, self.root, object, &mut PATH_NAMES_MAX.clone());
         match (self.tell)(Told::Fault(Fault { object, path, what })) {
             true => Ok(()),
             false => Err(Ended::Canceled),
@@ -426,32 +427,6 @@ impl<'a, O: Objects> Check<'a, O> {
         }
         self.known.extend(way.into_iter().map(|one| (one, hangs)));
         Ok(hangs)
-    }
-
-    /// A path to an object, by the directories that it says it is in.
-    fn path(&self, object: u64) -> Option<String> {
-        let (mut at, mut names) = (object, Vec::new());
-        while at != self.root {
-            if names.len() == PATH_DEPTH_MAX {
-                return None;
-            }
-            let parent = self.stored(at).ok()??.parent;
-            names.push(self.name_in(parent, at)?);
-            at = parent;
-        }
-        names.reverse();
-        Some(format!("/{}", names.join("/")))
-    }
-
-    fn name_in(&self, directory: u64, object: u64) -> Option<String> {
-        let mut found = None;
-        let listed = self.objects.list(directory, 0, &mut |entry| {
-            if entry_object(entry.value) == object {
-                found = Some(String::from_utf8_lossy(entry.name).into_owned());
-            }
-            found.is_none()
-        });
-        listed.ok().and(found)
     }
 }
 

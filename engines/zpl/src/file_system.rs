@@ -17,6 +17,7 @@ use crate::acl;
 use crate::convert::{attributes_of, entry_object, failure, flag};
 use crate::locks::ObjectLocks;
 use crate::objects::{Facts, ObjectError, Objects, Stored, Text};
+use crate::path::path;
 use crate::quotas::{Payers, Quotas};
 use crate::receipts::{Noted, Receipts};
 
@@ -473,6 +474,11 @@ impl<O: Objects> FileSystem for Zpl<O> {
 
     fn extended_names(&self, who: &Identity, node: Node) -> Done<Vec<Vec<u8>>> {
         self.list_extended(who, node)
+    }
+
+    fn path(&self, node: Node, names_left: &mut u64) -> Option<String> {
+        self.live(node).ok()?;
+        path(&self.objects, self.root().object, node.object, names_left)
     }
 
     fn hold(&self, node: Node) -> Done {

@@ -22,6 +22,7 @@ mod file_system;
 mod locks;
 pub mod objects;
 mod open;
+mod path;
 mod quotas;
 mod receipts;
 pub mod records;

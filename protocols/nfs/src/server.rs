@@ -25,7 +25,7 @@ use crate::rpc::{self, Accepted, BadRecord, Call};
 use crate::sharenfs::Transport;
 use crate::v3;
 use crate::v4::{
-    Caller, ClientRecord, NoRecord, Presentation, Remembered, Service, Unanswered, Used,
+    Caller, ClientRecord, NoRecord, Presentation, Remembered, Service, Unanswered, Usage, Used,
 };
 use crate::xdr::{Reader, Writer};
 
@@ -419,6 +419,17 @@ impl NfsServer {
         let mut clients: Vec<_> = clients.collect();
         clients.sort_by_key(|client| client.id);
         clients
+    }
+
+    /// What clients have open and locked in a file system. May wait for disks.
+    pub fn usage(&self, file_system: FileSystemId) -> Usage {
+        let now_ms = self.shared.now_ms();
+        self.shared.service.usage(file_system, now_ms)
+    }
+
+    /// Takes away what a client has open and locked, as if its lease were over; whether there is such a client.
+    pub fn expire(&self, client: u64) -> bool {
+        self.shared.service.expire(client, self.shared.now_ms())
     }
 
     /// Makes sure that clients whose address here went away hear nothing more; their number.

@@ -523,6 +523,13 @@ impl FileSystem for WithSnapshots {
         self.on(node, |files, node| files.extended_names(who, node))
     }
 
+    fn path(&self, node: Node, names_left: &mut u64) -> Option<String> {
+        match Where::of(node) {
+            Where::Live => self.files.path(node, names_left),
+            _ => None,
+        }
+    }
+
     /// What a snapshot has stays.
     fn hold(&self, node: Node) -> Done {
         match Where::of(node) {

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use control::answer::{CheckView, Done, FaultView, FilesystemView, ShareView};
+use control::answer::{CheckView, Done, FaultView, FilesystemView, OpenFilesView, ShareView};
 use control::operations::filesystem::FilesystemRequest;
 use control::operations::filesystem::create::Create;
 use control::operations::filesystem::destroy::Destroy;
+use control::operations::filesystem::expire_client::ExpireClient;
 use control::request::Properties;
 use control::{Answer, Failure, FailureKind};
 use engine::dataset::{
@@ -50,6 +51,14 @@ pub fn perform(
             rollback::perform(context, &request.to, request.destroy_newer)
         }
         FilesystemRequest::Check(request) => check(context, &request.name, progress),
+        FilesystemRequest::OpenFiles(request) => {
+            look(context, &request.name)?;
+            Ok(Answer::OpenFiles(Box::new(open_files(
+                context,
+                &request.name,
+            ))))
+        }
+        FilesystemRequest::ExpireClient(request) => expire_client(context, &request),
         FilesystemRequest::Promote(request) => {
             look(context, &request.name)?;
             volume::promote(context, &request.name)
@@ -317,6 +326,34 @@ fn view(
         origin: info.origin.clone(),
         space: volume::space(info),
         properties: BTreeMap::new(),
+    })
+}
+
+fn open_files(context: &Context<'_>, name: &VolumeName) -> OpenFilesView {
+    let told = context.hooks.open_files(name);
+    told.unwrap_or_else(|| OpenFilesView {
+        name: name.to_string(),
+        ..OpenFilesView::default()
+    })
+}
+
+fn expire_client(context: &Context<'_>, asked: &ExpireClient) -> Result<Answer, Failure> {
+    let ExpireClient { name, client } = asked;
+    look(context, name)?;
+    let open = open_files(context, name);
+    let number = u64::from_str_radix(client, 16).ok();
+    let known = open.clients.iter().find(|known| known.client == *client);
+    let (Some(known), Some(number)) = (known, number) else {
+        let message = format!("no client {client} has anything open or locked in {name}");
+        return Err(Failure::new(FailureKind::NotFound, message)
+            .advise(format!("look with `bulkhead filesystem open-files {name}`")));
+    };
+    let (who, address) = (&known.name, &known.address);
+    Ok(match context.hooks.expire_client(number) {
+        true => Done::changed(format!(
+            "what {who} from {address} had open and locked is taken away"
+        )),
+        false => Done::already(format!("{who} from {address} has nothing any more")),
     })
 }
 

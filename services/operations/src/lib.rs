@@ -37,6 +37,7 @@ pub mod transfer;
 mod unused_disks;
 mod volume;
 
+use control::answer::OpenFilesView;
 use control::{Answer, Failure, FailureKind, Request};
 use engine::pool::Anew;
 use engine::{Paused, Pool};
@@ -95,6 +96,14 @@ pub trait ServerHooks {
     /// Who is connected to something that is served, in words.
     fn users_of(&self, _: &in_use::Used<'_>) -> Vec<String> {
         Vec::new()
+    }
+    /// What clients have open and locked in a file system. `None`: it is shared with nobody.
+    fn open_files(&self, _: &VolumeName) -> Option<OpenFilesView> {
+        None
+    }
+    /// Takes away what the client of that number has open and locked; whether there is such a client.
+    fn expire_client(&self, _: u64) -> bool {
+        false
     }
     /// Lets go of `name` and all below it. File systems stay closed until [`Self::may_open`]: clients wait meanwhile, and keep what they
     /// have open.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use api::audit::Lines;
-use control::answer::{Done, ServerStatus};
+use control::answer::{Done, OpenFilesView, ServerStatus};
 use control::operations::Turn;
 use control::operations::pool::close::Close;
 use control::operations::pool::destroy::Destroy;
@@ -460,6 +460,14 @@ impl ServerHooks for Core {
 
     fn users_of(&self, used: &Used<'_>) -> Vec<String> {
         self.serving.users_of(used)
+    }
+
+    fn open_files(&self, name: &VolumeName) -> Option<OpenFilesView> {
+        self.serving.open_files(name)
+    }
+
+    fn expire_client(&self, client: u64) -> bool {
+        self.serving.expire_client(client)
     }
 
     fn close(&self, name: &VolumeName) {

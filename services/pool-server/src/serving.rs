@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ::protocols::Description;
 use block_device::SharedDevice;
-use control::answer::Status;
+use control::answer::{OpenFilesView, Status};
 use control::exports::{Change, DesiredState, Problem, difference};
 use control::portal::PortalView;
 use control::{Answer, Failure, FailureKind};
@@ -307,6 +307,18 @@ impl Serving {
             users.extend(clients.map(|client| client.to_string()));
         }
         users
+    }
+
+    /// What clients have open and locked in a file system. Nothing: it is not shared. May wait for disks.
+    pub(super) fn open_files(&self, name: &VolumeName) -> Option<OpenFilesView> {
+        let mut protocols = self.protocols.iter();
+        protocols.find_map(|protocol| protocol.open_files(name))
+    }
+
+    /// Takes away what a client has open and locked; whether there is such a client.
+    pub(super) fn expire_client(&self, client: u64) -> bool {
+        let mut protocols = self.protocols.iter();
+        protocols.any(|protocol| protocol.expire_client(client))
     }
 
     /// Whether the appliance file says where this server listens.

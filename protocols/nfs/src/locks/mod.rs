@@ -314,17 +314,17 @@ impl Call<'_> {
 
     /// `nlm4_holder`. The owners of NFS 4 have no numbers.
     fn write_holder(&self, conflict: &Conflict, out: &mut Writer) {
-        let is_host = self.service.state().is_host(conflict.client);
-        let (number, name) = match conflict.owner.split_first_chunk::<4>() {
-            Some((number, name)) if is_host => (u32::from_be_bytes(*number), name),
-            _ => (
-                0,
-                &conflict.owner[..conflict.owner.len().min(FOREIGN_OWNER_BYTES_MAX)],
-            ),
-        };
+        let process = self
+            .service
+            .state()
+            .process_of(conflict.client, &conflict.owner);
+        let (number, name) = process.unwrap_or_else(|| {
+            let length = conflict.owner.len().min(FOREIGN_OWNER_BYTES_MAX);
+            (0, conflict.owner[..length].to_vec())
+        });
         out.boolean(conflict.is_write);
         out.u32(number);
-        out.opaque(name);
+        out.opaque(&name);
         out.u64(conflict.offset);
         out.u64(if conflict.length == u64::MAX {
             0

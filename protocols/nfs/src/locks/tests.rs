@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 
 use file_system::memory::MemoryFileSystem;
-use file_system::{FileSystem, Handle, Identity, Make, SetAttributes};
+use file_system::{FileSystem, FileSystemId, Handle, Identity, Make, SetAttributes};
 
 use super::portmap::{self, Ports, Transport};
 use super::{execute, monitor};
@@ -12,7 +12,9 @@ use crate::exports::{Exports, Shared, Source};
 use crate::hosts::{Message, Outcome, Purpose, Readiness, Way};
 use crate::rpc::Credential;
 use crate::sharenfs::Share;
-use crate::v4::{Caller, ClientRecord, Presentation, Remembered, Service, Unanswered};
+use crate::v4::{
+    Caller, ClientRecord, LockUse, Presentation, Remembered, Service, Unanswered, Usage,
+};
 use crate::xdr::{Reader, Writer};
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
@@ -607,6 +609,48 @@ fn the_next_server_waits_for_no_host_that_has_nothing() {
     let told: Vec<_> = next.calls().iter().map(|call| call.way.there).collect();
     assert_eq!(told, [IpAddr::from(TWO)]);
     assert_eq!(next.status(ONE, 0, next.lock(ONE, AGAIN)), DENIED);
+}
+
+#[test]
+fn a_person_sees_who_has_what_and_takes_it_away_for_those_who_wait() {
+    let world = World::new(EVERYBODY);
+    assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), GRANTED);
+    assert_eq!(world.status(TWO, 4000, world.lock(TWO, WAITS)), BLOCKED);
+    let usage = world.service.usage(world.files.id(), 5000);
+    let [one, two] = &usage.clients[..] else {
+        panic!("{usage:?}");
+    };
+    assert_eq!(
+        (&one.name[..], one.version, one.address),
+        (&b"host7"[..], "3", ONE.into())
+    );
+    assert_eq!((one.locks, one.waiting, one.silent_ms), (1, 0, 5000));
+    assert_eq!((two.locks, two.waiting, two.silent_ms), (0, 1, 1000));
+    let [file] = &usage.files[..] else {
+        panic!("{usage:?}");
+    };
+    assert_eq!((file.path.as_deref(), file.open_count), (Some("/file"), 0));
+    let lock = LockUse {
+        client: one.client,
+        process: Some((9, b"owner".to_vec())),
+        offset: 0,
+        length: None,
+        is_exclusive: true,
+    };
+    assert_eq!(file.locks, [lock]);
+    assert_eq!(file.waiting.len(), 1);
+    assert!(world.service.expire(one.client, 5000));
+    assert!(!world.service.expire(one.client, 5000), "it is gone");
+    assert_eq!(
+        world.calls()[0].way.there,
+        IpAddr::from(TWO),
+        "it is its turn"
+    );
+    let kept = world.record.0.lock().expect("no panic").hosts.clone();
+    let kept: Vec<IpAddr> = kept.ways.iter().map(|way| way.there).collect();
+    assert_eq!(kept, [IpAddr::from(TWO)], "the next server knows");
+    let elsewhere = FileSystemId::default();
+    assert_eq!(world.service.usage(elsewhere, 5000), Usage::default());
 }
 
 /// What was given back since must not be said: it would be taken for what is waited for now.

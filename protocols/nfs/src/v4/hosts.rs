@@ -11,7 +11,7 @@ use file_system::{FileError, FileSystem, Handle};
 use super::compound::Service;
 use super::grace::{Had, New};
 use super::numbers::Status;
-use super::opens::{Conflict, NoLock, Span, What};
+use super::opens::{Conflict, LockUse, NoLock, Span, What};
 use super::state::{Client, Introduction, Manner, State};
 use crate::hosts::{Hosts, Message, Outcome, Purpose, Readiness, Way};
 use crate::snapshots;
@@ -181,7 +181,7 @@ impl State {
     }
 
     /// Whether a client is a host, whose owners have numbers.
-    pub(crate) fn is_host(&self, client: u64) -> bool {
+    fn is_host(&self, client: u64) -> bool {
         let client = self.clients.get(&client);
         client.is_some_and(|client| client.host.is_some())
     }
@@ -437,6 +437,22 @@ impl State {
         if has_room {
             waiting.push_back(asked);
         }
+    }
+
+    /// Ranges that hosts wait for, each with its file.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (Handle, LockUse)> {
+        let waiting = self.locking.waiting.iter();
+        waiting.map(|asked| {
+            let process = self.process_of(asked.host, &asked.owner);
+            (asked.file, LockUse::new(asked.host, process, asked.span))
+        })
+    }
+
+    /// What an owner is at a host; nothing of other clients.
+    pub(crate) fn process_of(&self, client: u64, owner: &[u8]) -> Option<(u32, Vec<u8>)> {
+        let owner = Some(owner).filter(|_| self.is_host(client));
+        let (number, name) = owner?.split_first_chunk::<4>()?;
+        Some((u32::from_be_bytes(*number), name.to_vec()))
     }
 
     /// A host waits no more; whether it did.

@@ -14,6 +14,7 @@ mod opens;
 mod sessions;
 mod state;
 mod turns;
+mod usage;
 mod waiting;
 mod without_sessions;
 
@@ -22,8 +23,10 @@ pub use compound::{Caller, Presentation, Service, Unanswered, Used};
 pub use grace::{ClientKey, ClientRecord, Clients, Had, Holders, NoRecord, Remembered};
 pub(crate) use hosts::{Asked, NoHostLock};
 pub(crate) use opens::{Conflict, Span};
+pub use opens::{LockUse, OpenUse};
 pub use state::MESSAGE_BYTES_MAX;
 pub(crate) use state::State;
+pub use usage::{ClientUse, FileUse, Usage};
 pub use waiting::takes_long;
 
 #[cfg(test)]

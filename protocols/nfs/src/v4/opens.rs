@@ -227,6 +227,87 @@ impl From<Status> for NoLock {
     }
 }
 
+/// An open of a file, for people. Access and denials have 1 for reading and 2 for writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenUse {
+    /// Whose it is.
+    pub client: u64,
+    /// What it is for.
+    pub access: u32,
+    /// What others must not open it for.
+    pub deny: u32,
+}
+
+/// A range that is locked or wanted, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockUse {
+    /// Whose it is.
+    pub client: u64,
+    /// The owner there, if the client is of version 3: a number, mostly of a process, and a name.
+    pub process: Option<(u32, Vec<u8>)>,
+    /// Where it begins.
+    pub offset: u64,
+    /// Its length; nothing where it reaches to the end.
+    pub length: Option<u64>,
+    /// Whether nobody else may have it.
+    pub is_exclusive: bool,
+}
+
+impl LockUse {
+    pub(super) fn new(client: u64, process: Option<(u32, Vec<u8>)>, span: Span) -> Self {
+        let length = (span.last != u64::MAX).then(|| span.last - span.first + 1);
+        Self {
+            client,
+            process,
+            offset: span.first,
+            length,
+            is_exclusive: span.is_write,
+        }
+    }
+}
+
+impl State {
+    /// The opens of a file. What only holds it for locks is none.
+    pub(super) fn opens_of(&self, file: Handle) -> Vec<OpenUse> {
+        let found = self.files.get(&file).into_iter();
+        let numbers = found.flat_map(|found| found.opens.values());
+        let opens = numbers.filter_map(|number| {
+            let held = self.held.get(number)?;
+            let What::Open { access, deny, .. } = held.what else {
+                return None;
+            };
+            let client = held.client;
+            (access != 0).then_some(OpenUse {
+                client,
+                access,
+                deny,
+            })
+        });
+        let mut opens: Vec<_> = opens.collect();
+        opens.sort_unstable_by_key(|open| (open.client, open.access, open.deny));
+        opens
+    }
+
+    /// The locked ranges of a file.
+    pub(super) fn locks_in(&self, file: Handle) -> Vec<LockUse> {
+        let found = self.files.get(&file).into_iter();
+        let ranges = found.flat_map(|found| &found.ranges);
+        let locks = ranges.filter_map(|range| {
+            let held = self.held.get(&range.lock)?;
+            let span = Span {
+                first: range.first,
+                last: range.last,
+                is_write: range.is_write,
+            };
+            let process = self.process_of(held.client, &held.owner);
+            Some(LockUse::new(held.client, process, span))
+        });
+        let mut locks: Vec<_> = locks.collect();
+        locks.sort_unstable_by_key(|lock| (lock.offset, lock.client));
+        locks
+    }
+}
+
 /// What a state id that was found says.
 pub struct Found {
     number: u64,

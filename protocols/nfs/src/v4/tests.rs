@@ -572,6 +572,40 @@ fn root_is_squashed_unless_it_is_said_otherwise() {
 }
 
 #[test]
+fn a_person_sees_what_a_client_has_and_takes_it_away() {
+    let (home, files) = shared("", 5, EVERYTHING);
+    let service = service_of(vec![home]);
+    let mut client = Client::connect(&service, b"one", 0);
+    let mut other = Client::connect(&service, b"two", 0);
+    let open = client.open(b"file", 2, 1).expect("it is free");
+    assert_eq!(client.lock(b"file", &open, b"a", 3, 4), 0);
+    assert_eq!(other.open(b"file", 1, 0), Err(10015));
+    let usage = service.usage(files.id(), 0);
+    let [has] = &usage.clients[..] else {
+        panic!("{usage:?}");
+    };
+    assert_eq!((&has.name[..], has.version), (&b"one"[..], "4.1"));
+    assert_eq!((has.opens, has.locks, has.waiting), (1, 1, 0));
+    let [file] = &usage.files[..] else {
+        panic!("{usage:?}");
+    };
+    let open = &file.opens[0];
+    assert_eq!((open.access, open.deny), (2, 1));
+    let [lock] = &file.locks[..] else {
+        panic!("{usage:?}");
+    };
+    assert_eq!((lock.offset, lock.length), (3, Some(4)));
+    assert_eq!(lock.process, None, "owners of version 4 are of no use");
+    assert!(service.expire(has.client, 0));
+    assert_eq!(
+        client.status(&[&words(&[24])]),
+        10052,
+        "its session is gone"
+    );
+    other.open(b"file", 1, 0).expect("nobody has it");
+}
+
+#[test]
 fn what_is_shared_no_more_is_closed() {
     let (home, files) = shared("", 5, EVERYTHING);
     let service = service_of(vec![home.clone()]);

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use ::protocols::Description;
 use block_device::SharedDevice;
-use control::answer::{ExportView, ProtocolView, SessionView, Status};
+use control::answer::{ExportView, OpenFilesView, ProtocolView, SessionView, Status};
 use control::exports::{DesiredState, Problem};
 use control::portal::PortalView;
 use control::{Answer, Failure, FailureKind};
@@ -240,6 +240,18 @@ pub trait Protocol: Send + Sync {
     /// known without a wait.
     fn refused_for_space(&self) -> Option<Vec<(VolumeName, u64)>> {
         Some(Vec::new())
+    }
+
+    /// What clients have open and locked in a file system. Nothing: it does not share that. May wait for disks.
+    fn open_files(&self, name: &VolumeName) -> Option<OpenFilesView> {
+        let _ = name;
+        None
+    }
+
+    /// Takes away what the client of that number has open and locked; whether there is such a client.
+    fn expire_client(&self, client: u64) -> bool {
+        let _ = client;
+        false
     }
 
     /// Lets go of the file systems at and below `dataset`, which is about to go or to change under them. [`Self::apply`] opens them again

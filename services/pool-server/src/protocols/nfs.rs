@@ -5,6 +5,7 @@ mod files;
 mod shares;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,6 +19,7 @@ use ::protocols::Description;
 use ::protocols::nfs::PROTOCOL;
 use block_device::SharedDevice;
 use control::Failure;
+use control::answer::OpenFilesView;
 use control::exports::Problem;
 use control::failure::chain;
 use control::portal::PortalView;
@@ -329,6 +331,15 @@ impl Protocol for Server {
     fn refused_for_space(&self) -> Option<Vec<(VolumeName, u64)>> {
         // Whoever holds it may open file systems for a long time.
         Some(self.state.try_lock().ok()?.files.refused_for_space())
+    }
+
+    fn open_files(&self, name: &VolumeName) -> Option<OpenFilesView> {
+        let file_system = self.state().files.get(name.as_str())?.id();
+        Some(usage::view(name, &self.server.usage(file_system)))
+    }
+
+    fn expire_client(&self, client: u64) -> bool {
+        self.server.expire(client)
     }
 
     fn renamed(&self, from: &VolumeName, to: &VolumeName) {

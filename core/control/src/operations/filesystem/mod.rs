@@ -7,7 +7,8 @@ noun! {
     FilesystemRequest, FilesystemCommand, "filesystem";
     verbs {
         create::Create, show::Show, destroy::Destroy, rename::Rename, rollback::Rollback, promote::Promote,
-        get::Get, set::Set, inherit::Inherit, check::Check,
+        get::Get, set::Set, inherit::Inherit, check::Check, open_files::OpenFiles,
+        expire_client::ExpireClient,
     }
     bare { list::List }
     nouns {}

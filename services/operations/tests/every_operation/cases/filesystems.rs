@@ -211,6 +211,23 @@ pub const FILESYSTEMS: &[Case] = &[
     ),
     ("filesystem.check", r#"{"name":"tank/deep/f"}"#, "told"),
     ("filesystem.check", r#"{"name":"tank/v"}"#, "Usage"),
+    ("filesystem.open_files", r#"{"name":"tank/deep/f"}"#, "told"),
+    ("filesystem.open_files", r#"{"name":"tank/v"}"#, "Usage"),
+    (
+        "filesystem.open_files",
+        r#"{"name":"tank/none"}"#,
+        "NotFound",
+    ),
+    (
+        "filesystem.expire_client",
+        r#"{"name":"tank/deep/f","client":"1f"}"#,
+        "NotFound",
+    ),
+    (
+        "filesystem.expire_client",
+        r#"{"name":"tank/deep/f","client":"of nobody"}"#,
+        "NotFound",
+    ),
     (
         "snapshot.create",
         r#"{"names":["tank/deep/f@1"]}"#,

@@ -1,0 +1,178 @@
+//! What is told of file systems, and of who uses them.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::VolumeName;
+
+use super::{Property, SpaceView};
+
+/// A file system.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FilesystemView {
+    /// Its name.
+    pub name: VolumeName,
+    /// It is encrypted and its key is not loaded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub locked: bool,
+    /// Space that it, its snapshots and what is below it occupy.
+    pub used: u64,
+    /// Space that it could still take.
+    pub available: u64,
+    /// Space that its files occupy.
+    pub referenced: u64,
+    /// Who may use it over the network.
+    pub share: ShareView,
+    /// Who uses it now, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<String>,
+    /// The snapshot it was cloned from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    /// Where its space goes, and its limits.
+    #[serde(default)]
+    pub space: SpaceView,
+    /// Properties; only in detail.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub properties: BTreeMap<String, Property>,
+}
+
+/// What a check of a file system found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckView {
+    /// The file system.
+    pub name: String,
+    /// Files, directories and the like.
+    pub objects: u64,
+    /// Names in directories.
+    pub names: u64,
+    /// How much does not fit.
+    pub fault_count: u64,
+    /// The first hundred of it.
+    pub faults: Vec<FaultView>,
+    /// How long it took.
+    pub took_ms: u64,
+}
+
+/// Something in a file system that does not fit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FaultView {
+    /// The number of the object that it is about, as `zdb` takes it.
+    pub object: u64,
+    /// Its path in the file system, if one leads to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// What is wrong, in a sentence without its subject.
+    pub what: String,
+}
+
+/// What NFS clients have open and locked in a file system.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OpenFilesView {
+    /// The file system.
+    pub name: String,
+    /// Clients that have something open or locked there, or wait for a lock.
+    pub clients: Vec<FileClientView>,
+    /// How many files are open or locked.
+    pub file_count: u64,
+    /// The first 500 of them.
+    pub files: Vec<OpenFileView>,
+}
+
+/// An NFS client, and how much it has in a file system.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FileClientView {
+    /// Which it is, for `filesystem expire-client`.
+    pub client: String,
+    /// What it calls itself.
+    pub name: String,
+    /// The version of NFS: `3`, `4.0`, or `4.1`, which is 4.2 too.
+    pub version: String,
+    /// Its address; of a client of version 4 with an IPv6 address its network (/64).
+    pub address: String,
+    /// For how many seconds it was not heard of.
+    pub silent_s: u64,
+    /// Its lease is over: whoever wants what it has gets it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub expired: bool,
+    /// Opens.
+    pub opens: u64,
+    /// Locked ranges.
+    pub locks: u64,
+    /// Ranges that it waits for. Only clients of version 3 tell that they wait.
+    pub waiting: u64,
+}
+
+/// A file that is open or locked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OpenFileView {
+    /// The number of its object, as `zdb` takes it.
+    pub object: u64,
+    /// Its path in the file system, if one was found soon enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// It is in a snapshot.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub of_snapshot: bool,
+    /// Who has it open; the first 50.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub opens: Vec<OpenView>,
+    /// How many opens there are.
+    pub open_count: u64,
+    /// Locked ranges; the first 50.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub locks: Vec<FileLockView>,
+    /// How many locked ranges there are.
+    pub lock_count: u64,
+    /// Ranges that clients wait for; the first 50.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<FileLockView>,
+}
+
+/// An open of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OpenView {
+    /// Whose it is.
+    pub client: String,
+    /// For reading.
+    pub read: bool,
+    /// For writing.
+    pub write: bool,
+    /// Others cannot open it for reading.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub denies_read: bool,
+    /// Others cannot open it for writing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub denies_write: bool,
+}
+
+/// A range of a file that is locked or waited for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FileLockView {
+    /// Whose it is.
+    pub client: String,
+    /// Which process there, and where, as the client says. Only clients of version 3 say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<String>,
+    /// The first byte.
+    pub offset: u64,
+    /// How many bytes; nothing: to the end of the file, wherever that is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub length: Option<u64>,
+    /// Nobody else may have it.
+    pub exclusive: bool,
+}
+
+/// How a file system is shared.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ShareView {
+    /// Its property `sharenfs`, or that of the nearest dataset above that has one; `off` if none has.
+    pub value: String,
+    /// The dataset above from which it is inherited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Why it is not shared in this way, and what to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}

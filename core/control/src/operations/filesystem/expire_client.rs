@@ -1,0 +1,49 @@
+//! `filesystem expire-client`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{PoolName, VolumeName};
+
+use crate::operations::{Operation, PoolSelector, Turn, Verb};
+use crate::{Effect, Failure};
+
+const EXAMPLES: &str = "Examples:
+  bulkhead filesystem open-files tank/home
+  bulkhead filesystem expire-client tank/home 1f";
+
+/// Take away what an NFS client has open and locked, as if it had been silent for too long
+///
+/// For a client that is gone for good and has locks that others wait for. It loses all that it has in
+/// this pool, in other file systems too. Whoever waits for a lock of it gets that at once. A client that
+/// still lives may connect again: its programs that had locks get errors. To keep it out, change
+/// `sharenfs`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "FilesystemExpireClient")]
+#[command(after_help = EXAMPLES)]
+pub struct ExpireClient {
+    /// A file system that it uses
+    #[arg(id = "filesystem", value_name = "FILESYSTEM")]
+    pub name: VolumeName,
+    /// The client, as `filesystem open-files` tells it
+    pub client: String,
+}
+
+impl Operation for ExpireClient {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { name: _, client: _ } = self;
+        Effect::Change
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Beside
+    }
+}
+
+impl Verb for ExpireClient {
+    type Arguments = Self;
+
+    fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
+        Ok((PoolSelector::Pool(arguments.name.pool()), arguments))
+    }
+}

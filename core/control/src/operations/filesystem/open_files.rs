@@ -1,0 +1,47 @@
+//! `filesystem open-files`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{PoolName, VolumeName};
+
+use crate::answer::OpenFilesView;
+use crate::operations::{Operation, PoolSelector, Route, Source, Turn, Verb, schema_of};
+use crate::{Effect, Failure};
+
+/// Show which files NFS clients have open and locked, and who waits for a lock
+///
+/// Clients of version 3 open nothing: only their locks are known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "FilesystemOpenFiles")]
+#[command(after_help = "Example:\n  bulkhead filesystem open-files tank/home")]
+pub struct OpenFiles {
+    /// The file system
+    #[arg(id = "filesystem", value_name = "FILESYSTEM")]
+    pub name: VolumeName,
+}
+
+impl Operation for OpenFiles {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { name: _ } = self;
+        Effect::Look
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Looks
+    }
+}
+
+impl Verb for OpenFiles {
+    type Arguments = Self;
+    const ROUTES: &'static [Route] = &[Route::get(
+        "/pools/{pool}/filesystems/{filesystem}/open-files",
+        "What NFS clients have open and locked",
+        schema_of::<OpenFilesView>,
+    )
+    .with(&[("name", Source::Filesystem)])];
+
+    fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
+        Ok((PoolSelector::Pool(arguments.name.pool()), arguments))
+    }
+}

@@ -1,0 +1,191 @@
+//! What clients have open and locked, for people; and how a person takes it away from one.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+
+use file_system::{FileSystemId, Handle};
+
+use super::compound::Service;
+use super::opens::{LockUse, OpenUse};
+use super::state::State;
+
+/// Files that are told one by one, and opens, locks and waiting clients of one of them.
+const FILES_MAX: usize = 500;
+const PER_FILE_MAX: usize = 50;
+/// Names that are looked at to find the paths of all files.
+const PATH_NAMES_MAX: u64 = 1 << 20;
+
+/// What is open and locked in a file system.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Those who have something open there, or wait for a lock.
+    pub clients: Vec<ClientUse>,
+    /// How many files are open.
+    pub file_count: u64,
+    /// The first of them.
+    pub files: Vec<FileUse>,
+}
+
+/// A client, and how much it has in this file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientUse {
+    /// Its number.
+    pub client: u64,
+    /// What it calls itself.
+    pub name: Vec<u8>,
+    /// The version of NFS: 4.1 stands for 4.2 too.
+    pub version: &'static str,
+    /// Its IPv4 address, or its IPv6 network; of a client of version 3 its address.
+    pub address: IpAddr,
+    /// For how long it was not heard of.
+    pub silent_ms: u64,
+    /// It was silent for too long: whoever wants what it has gets it.
+    pub is_expired: bool,
+    /// Opens.
+    pub opens: u64,
+    /// Locked ranges.
+    pub locks: u64,
+    /// Ranges that it waits for. Only version 3 says so.
+    pub waiting: u64,
+}
+
+/// A file that is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileUse {
+    /// The number of its object.
+    pub object: u64,
+    /// A path to it in its file system, if one was found; nothing of a snapshot's.
+    pub path: Option<String>,
+    /// Whether it is in a snapshot.
+    pub is_of_snapshot: bool,
+    /// Opens, the first of so many.
+    pub opens: Vec<OpenUse>,
+    /// How many there are.
+    pub open_count: u64,
+    /// Locked ranges, the first of so many.
+    pub locks: Vec<LockUse>,
+    /// How many there are.
+    pub lock_count: u64,
+    /// Ranges that clients wait for.
+    pub waiting: Vec<LockUse>,
+}
+
+impl State {
+    fn client_use(&self, client: u64, now_ms: u64) -> Option<ClientUse> {
+        let found = self.clients.get(&client)?;
+        let (version, name) = match (&found.host, &found.without_sessions) {
+            // Behind the address, by which hosts are told from each other.
+            (Some(_), _) => ("3", found.owner().get(16..).unwrap_or_default()),
+            (None, Some(_)) => ("4.0", found.owner()),
+            (None, None) => ("4.1", found.owner()),
+        };
+        Some(ClientUse {
+            client,
+            name: name.to_vec(),
+            version,
+            address: found
+                .host
+                .as_ref()
+                .map_or(found.network, |host| host.address),
+            silent_ms: now_ms.saturating_sub(found.renewed_ms),
+            is_expired: self.is_expired(client, now_ms),
+            opens: 0,
+            locks: 0,
+            waiting: 0,
+        })
+    }
+
+    /// What is open in a file system, without paths, and the files of what is told.
+    fn usage(&self, file_system: FileSystemId, now_ms: u64) -> (Usage, Vec<Handle>) {
+        let is_there = |file: &Handle| file.file_system.whole() == file_system.whole();
+        let mut waiting: HashMap<Handle, Vec<LockUse>> = HashMap::new();
+        for (file, lock) in self.waiting().filter(|(file, _)| is_there(file)) {
+            waiting.entry(file).or_default().push(lock);
+        }
+        let mut files: Vec<Handle> = self.files.keys().copied().filter(is_there).collect();
+        files.sort_unstable_by_key(|file| (file.file_system.whole(), file.node.object));
+        let mut clients: BTreeMap<u64, ClientUse> = BTreeMap::new();
+        let mut told = Vec::new();
+        let mut count = |client, add: &dyn Fn(&mut ClientUse)| {
+            let known = clients.contains_key(&client);
+            if let Some(new) = (!known).then(|| self.client_use(client, now_ms)).flatten() {
+                clients.insert(client, new);
+            }
+            if let Some(client) = clients.get_mut(&client) {
+                add(client);
+            }
+        };
+        for file in &files {
+            let (mut opens, mut locks) = (self.opens_of(*file), self.locks_in(*file));
+            let mut waiting = waiting.remove(file).unwrap_or_default();
+            for open in &opens {
+                count(open.client, &|client| client.opens += 1);
+            }
+            for lock in &locks {
+                count(lock.client, &|client| client.locks += 1);
+            }
+            for lock in &waiting {
+                count(lock.client, &|client| client.waiting += 1);
+            }
+            if told.len() < FILES_MAX {
+                let (open_count, lock_count) = (opens.len() as u64, locks.len() as u64);
+                opens.truncate(PER_FILE_MAX);
+                locks.truncate(PER_FILE_MAX);
+                waiting.truncate(PER_FILE_MAX);
+                told.push(FileUse {
+                    object: file.node.object,
+                    path: None,
+                    is_of_snapshot: file.file_system.snapshot != 0,
+                    opens,
+                    open_count,
+                    locks,
+                    lock_count,
+                    waiting,
+                });
+            }
+        }
+        let usage = Usage {
+            clients: clients.into_values().collect(),
+            file_count: files.len() as u64,
+            files: told,
+        };
+        files.truncate(FILES_MAX);
+        (usage, files)
+    }
+}
+
+impl Service {
+    /// What clients have open and locked in a file system. Looks for the paths of files, and may wait for disks.
+    pub fn usage(&self, file_system: FileSystemId, now_ms: u64) -> Usage {
+        let (mut usage, handles) = self.state().usage(file_system, now_ms);
+        let exports = self.exports();
+        let mut names_left = PATH_NAMES_MAX;
+        if let Some(files) = exports.files_of(file_system) {
+            for (told, handle) in usage.files.iter_mut().zip(handles) {
+                if !told.is_of_snapshot && names_left > 0 {
+                    told.path = files.path(handle.node, &mut names_left);
+                }
+            }
+        }
+        usage
+    }
+
+    /// Takes away what a client has, as if its lease were over; whether there is such a client. What it had others may take when this
+    /// returns.
+    pub fn expire(&self, client: u64, now_ms: u64) -> bool {
+        let is_known = {
+            let mut state = self.state();
+            let is_known = state.clients.contains_key(&client);
+            state.forget_client(client);
+            is_known
+        };
+        self.release();
+        self.grant(now_ms);
+        if self.keep_holders(now_ms).is_err() {
+            tracing::warn!(
+                "what an NFS client had was taken away; the pool does not know of it yet"
+            );
+        }
+        is_known
+    }
+}
