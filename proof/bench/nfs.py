@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import statistics
+import subprocess
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -11,11 +13,13 @@ from pathlib import Path
 
 from proof.bench.compare import COMMIT_SECONDS, LIKE_THE_PEERS
 from proof.process import Child, checked
-from proof.runtime import REPOSITORY, free_port, port_answers, wait_until
+from proof.runtime import REPOSITORY, ProofError, free_port, port_answers, wait_until
 from proof.servers.base import Server, VolumeSpec
 from proof.servers.bulkhead import POOL, Bulkhead
 
 KIBIBYTE, MEBIBYTE = 1 << 10, 1 << 20
+PERSONALITIES = ("varmail", "webserver", "fileserver", "webproxy")
+"""What several kinds of server are asked for, with files and a depth of their own."""
 BUILD_SECONDS = 900.0
 FILL_SECONDS = 120.0
 SLACK_SECONDS = 60.0
@@ -45,6 +49,10 @@ POINTS = (
     Point("nfs-1m-write-qd4", "write", MEBIBYTE, 4),
     Point("nfs-create-qd1", "create", 0, 1),
     Point("nfs-create-qd32", "create", 0, 32),
+    *(Point(f"nfs-{name}", name, 0, 0) for name in PERSONALITIES),
+    # The other two of filebench's personalities: one thread, and blocks of 8 KiB of one file.
+    Point("nfs-randomread", "read", 8 * KIBIBYTE, 1),
+    Point("nfs-randomwrite", "rewrite", 8 * KIBIBYTE, 1),
 )
 SMALL, LARGE = 64, 512
 """MiB of the file that is read or written."""
@@ -105,6 +113,12 @@ class Ours(Bulkhead):
         self.port = self._nfs_port
 
 
+def _result(told: str) -> tuple[int, float]:
+    """Operations and seconds."""
+    operations, seconds = told.split()
+    return int(operations), float(seconds)
+
+
 class Run:
     """The measurement of both."""
 
@@ -126,34 +140,67 @@ class Run:
             server.start()
             server.wait_ready()
 
-    def _load(self, server: Ganesha | Ours, load: str, block: int, depth: int, seconds: float, mebibytes: int) -> tuple[int, float]:
-        words = [f"127.0.0.1:{server.port}", server.path, load, block, depth, seconds, mebibytes]
-        told = checked([self._program, *map(str, words)], seconds + SLACK_SECONDS).split()
-        return int(told[0]), float(told[1])
+    def _words(self, server: Ganesha | Ours, load: str, block: int, depth: int, seconds: float, mebibytes: int) -> list[str]:
+        return [str(word) for word in (self._program, f"127.0.0.1:{server.port}", server.path, load, block, depth, seconds, mebibytes)]
 
     def measure(self, point: Point, turn: Sequence[Ganesha | Ours]) -> None:
         """One point on each, in this order."""
-        mebibytes = SMALL if point.small else LARGE
         for server in turn:
-            if point.load == "read":
-                self._load(server, "fill", 0, 0, FILL_SECONDS, mebibytes)
-                self._settle(server)
-            before = server.cpu_seconds()
-            operations, seconds = self._load(server, point.load, point.block, point.depth, self._seconds, mebibytes)
-            if point.load != "read":
-                self._settle(server)
-            used = server.cpu_seconds() - before
+            operations, seconds, used = self._personality(point, server) if point.load in PERSONALITIES else self._load(point, server)
             self.samples.append(Sample(server.name, point.name, operations / seconds, used / operations * 1e6))
+
+    def _load(self, point: Point, server: Ganesha | Ours) -> tuple[int, float, float]:
+        """Operations, seconds, and seconds of the server's CPU."""
+        mebibytes = SMALL if point.small else LARGE
+        if point.load in ("read", "rewrite"):
+            checked(self._words(server, "fill", 0, 0, FILL_SECONDS, mebibytes), FILL_SECONDS + SLACK_SECONDS)
+            self._settle(server)
+        before = server.cpu_seconds()
+        told = checked(self._words(server, point.load, point.block, point.depth, self._seconds, mebibytes), self._seconds + SLACK_SECONDS)
+        if point.load != "read":
+            self._settle(server)
+        return *_result(told), server.cpu_seconds() - before
+
+    def _personality(self, point: Point, server: Ganesha | Ours) -> tuple[int, float, float]:
+        """The same. The program makes files before, and removes them after."""
+        words = self._words(server, point.load, 0, 0, self._seconds, 0)
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            timer = threading.Timer(2 * FILL_SECONDS + self._seconds, process.kill)
+            timer.start()
+            try:
+                if process.stdout.readline() != "filled\n":
+                    raise ProofError(f"{point.name}: the files were not made on {server.name}")
+                self._settle(server)
+                before = server.cpu_seconds()
+                print("go", file=process.stdin, flush=True)
+                told = process.stdout.readline()
+                if not told:
+                    raise ProofError(f"{point.name}: the load ended on {server.name}")
+                self._settle(server)
+                return *_result(told), server.cpu_seconds() - before
+            finally:
+                process.stdin.close()
+                process.wait()
+                timer.cancel()
 
     def _settle(self, server: Ganesha | Ours) -> None:
         """What is written later belongs to the writes."""
         if isinstance(server, Ours):
             time.sleep(COMMIT_SECONDS)
 
+    def _figures(self, server: str, point: str, figure: str) -> list[float]:
+        return [getattr(one, figure) for one in self.samples if (one.server, one.point) == (server, point)]
+
     def median(self, server: str, point: str, figure: str) -> float:
         """Over the repetitions."""
-        found = [getattr(one, figure) for one in self.samples if (one.server, one.point) == (server, point)]
-        return statistics.median(found)
+        return statistics.median(self._figures(server, point, figure))
+
+    def ratio(self, point: str, figure: str) -> float:
+        """Median of ours / ganesha's, repetition by repetition."""
+        pairs = zip(self._figures(Ours.name, point, figure), self._figures(Ganesha.name, point, figure), strict=True)
+        return statistics.median(mine / other for mine, other in pairs)
 
 
 def main(scratch: Path, out: Path, only: str | None, seconds: float, repetitions: int) -> int:
@@ -170,12 +217,15 @@ def main(scratch: Path, out: Path, only: str | None, seconds: float, repetitions
             server.kill()
     out.write_text(json.dumps([asdict(sample) for sample in run.samples], indent=1) + "\n")
     met = promised = 0
-    print(f"{'point':<18}{'operations/s':>14}{'ganesha':>10}{'CPU us/op':>12}{'ganesha':>10}")
+    print(f"{'point':<18}{'operations/s':>14}{'ganesha':>10}{'ratio':>7}{'CPU us/op':>12}{'ganesha':>10}{'ratio':>7}")
     for point in points:
-        speed, cpu = ([run.median(name, point.name, figure) for name in (Ours.name, Ganesha.name)] for figure in ("operations_per_second", "cpu_us_per_operation"))
-        print(f"{point.name:<18}{speed[0]:>14.0f}{speed[1]:>10.0f}{cpu[0]:>12.1f}{cpu[1]:>10.1f}")
+        columns = ""
+        for figure, width, digits in (("operations_per_second", 14, 0), ("cpu_us_per_operation", 12, 1)):
+            ours, theirs = (run.median(name, point.name, figure) for name in (Ours.name, Ganesha.name))
+            columns += f"{ours:>{width}.{digits}f}{theirs:>10.{digits}f}{run.ratio(point.name, figure):>7.2f}"
+        print(f"{point.name:<18}{columns}")
         if point.cpu_us_max:
             promised += 1
-            met += cpu[0] <= point.cpu_us_max
+            met += run.median(Ours.name, point.name, "cpu_us_per_operation") <= point.cpu_us_max
     print(f"bench nfs: {met} of {promised} targets met; all figures in {out}")
     return 0

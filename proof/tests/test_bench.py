@@ -6,6 +6,7 @@ from pathlib import Path
 from unittest import mock
 
 from proof.bench import __main__ as bench
+from proof.bench import nfs
 from proof.process import Child, missing_programs
 from proof.runtime import ProofError
 
@@ -31,3 +32,14 @@ class MissingTest(unittest.TestCase):
             Child("none", ["no-such-program-anywhere"], Path(folder) / "log")
         self.assertEqual(str(raised.exception), "no-such-program-anywhere is not installed")
         self.assertEqual(missing_programs(["sh", "no-such-program-anywhere"]), ["no-such-program-anywhere"])
+
+
+class FilesTest(unittest.TestCase):
+    def test_a_personality_is_a_point_of_its_own(self) -> None:
+        self.assertEqual([point.name for point in nfs.chosen("varmail,webproxy")], ["nfs-varmail", "nfs-webproxy"])
+
+    def test_ratios_are_of_one_repetition_each(self) -> None:
+        run = nfs.Run.__new__(nfs.Run)
+        speeds = {nfs.Ours.name: (1, 20, 9), nfs.Ganesha.name: (2, 10, 10)}
+        run.samples = [nfs.Sample(name, "point", speed, 1) for name, all_speeds in speeds.items() for speed in all_speeds]
+        self.assertEqual(run.ratio("point", "operations_per_second"), 0.9)

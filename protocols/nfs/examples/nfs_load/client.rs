@@ -1,34 +1,32 @@
-//! A load on a server of NFS 4.1, ours or another: `nfs_load ADDRESS PATH LOAD BYTES DEPTH SECONDS FILE_MIB`.
-//!
-//! PATH is a file system, such as `tank/home`. `fill` writes its file `load`; `read` reads from random places of it, so many BYTES at once;
-//! `write` writes it from its start on, over and over, and ends with a commit; `create` makes empty files in a directory of its own. So many
-//! calls as DEPTH are under way at any time. The program prints how many operations were answered, and in how many seconds.
+//! A client of NFS 4.1 with one session, as small as a load allows.
 
 use std::io::{BufReader, Read, Write};
+use std::mem;
 use std::net::TcpStream;
+use std::sync::mpsc::{self, Sender};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nfs::xdr::{Reader, Writer};
 
-type Failure = Box<dyn std::error::Error>;
-type Done<T = ()> = Result<T, Failure>;
+use crate::Done;
 
 const PROGRAM: u32 = 100_003;
 const INPUT_BYTES: usize = 2 << 20;
-const FILL_BYTES: usize = 1 << 20;
-const FILL_DEPTH: u32 = 4;
 const CALL_BYTES_MAX: u32 = (1 << 20) + (16 << 10);
 const OPERATIONS_MAX: u32 = 16;
 
 const CLOSE: u32 = 4;
 const COMMIT: u32 = 5;
 const CREATE: u32 = 6;
+const GETATTR: u32 = 9;
 const GETFH: u32 = 10;
 const LOOKUP: u32 = 15;
 const OPEN: u32 = 18;
 const PUTFH: u32 = 22;
 const PUTROOTFH: u32 = 24;
 const READ: u32 = 25;
+const REMOVE: u32 = 28;
 const WRITE: u32 = 38;
 const EXCHANGE_ID: u32 = 42;
 const CREATE_SESSION: u32 = 43;
@@ -40,61 +38,164 @@ const READS_AND_WRITES: u32 = 3;
 /// The bit of `mode` in the second word of a bitmap, and what it is set to.
 const MODE: [u32; 4] = [2, 0, 2, 4];
 const STATEID_BYTES: usize = 16;
+/// What a client of Linux asks for of each file that it opens or looks at.
+const ATTRIBUTES: [u32; 3] = [2, 0x0010_011a, 0x00b0_a23a];
+const UNCHECKED: [u32; 2] = [1, 0];
+const HANDLE_BYTES_MAX: usize = 128;
 /// The state that the operation before has left.
-const CURRENT: [u8; STATEID_BYTES] = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+pub const CURRENT: [u8; STATEID_BYTES] = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// Operations of a compound.
 #[derive(Default)]
-struct Compound {
+pub struct Compound {
     count: u32,
     writer: Writer,
 }
 
 impl Compound {
-    fn add(&mut self, operation: u32) -> &mut Writer {
+    pub fn add(&mut self, operation: u32) -> &mut Writer {
         self.count += 1;
         self.writer.u32(operation);
         &mut self.writer
     }
 
-    fn handle(&mut self, handle: &[u8]) {
+    pub fn handle(&mut self, handle: &[u8]) {
         self.add(PUTFH).opaque(handle);
     }
 
-    fn walk<'a>(&mut self, path: impl Iterator<Item = &'a str>) {
+    pub fn walk<'a>(&mut self, path: impl Iterator<Item = &'a str>) {
         self.add(PUTROOTFH);
         for name in path {
-            self.add(LOOKUP).opaque(name.as_bytes());
+            self.look_up(name);
         }
     }
 
-    fn open(&mut self, client: u64, name: &str) {
-        let out = self.add(OPEN);
-        for word in [0, READS_AND_WRITES, 0] {
+    pub fn look_up(&mut self, name: &str) {
+        self.add(LOOKUP).opaque(name.as_bytes());
+    }
+
+    pub fn attributes(&mut self) {
+        let out = self.add(GETATTR);
+        for word in ATTRIBUTES {
             out.u32(word);
         }
-        out.u64(client);
-        out.opaque(b"load");
-        for word in [1, 0].into_iter().chain(MODE) {
+    }
+
+    pub fn remove(&mut self, name: &str) {
+        self.add(REMOVE).opaque(name.as_bytes());
+    }
+
+    /// Opens a file, and makes it if it is not there.
+    pub fn open(&mut self, client: u64, name: &str) {
+        let out = self.begin_open(client);
+        for word in UNCHECKED.into_iter().chain(MODE) {
             out.u32(word);
         }
         out.u32(0o644);
         out.u32(0);
         out.opaque(name.as_bytes());
     }
+
+    /// Opens a file that is there.
+    pub fn open_existing(&mut self, client: u64, name: &str) {
+        let out = self.begin_open(client);
+        out.u32(0);
+        out.u32(0);
+        out.opaque(name.as_bytes());
+    }
+
+    fn begin_open(&mut self, client: u64) -> &mut Writer {
+        let out = self.add(OPEN);
+        for word in [0, READS_AND_WRITES, 0] {
+            out.u32(word);
+        }
+        out.u64(client);
+        out.opaque(b"load");
+        out
+    }
+
+    /// What comes after an open, as a client needs it. [`opened`] reads the results.
+    pub fn look_at_opened(&mut self) {
+        self.add(GETFH);
+        self.attributes();
+    }
+
+    pub fn read(&mut self, state: &[u8], at: u64, bytes: usize) {
+        let out = self.add(READ);
+        out.fixed(state);
+        out.u64(at);
+        out.u32(bytes as u32);
+    }
+
+    /// A write that a commit makes durable.
+    pub fn write(&mut self, state: &[u8], at: u64, data: &[u8]) {
+        let out = self.add(WRITE);
+        out.fixed(state);
+        out.u64(at);
+        out.u32(0);
+        out.opaque(data);
+    }
+
+    pub fn commit(&mut self) {
+        let out = self.add(COMMIT);
+        out.u64(0);
+        out.u32(0);
+    }
+
+    pub fn close(&mut self, state: &[u8]) {
+        let out = self.add(CLOSE);
+        out.u32(0);
+        out.fixed(state);
+    }
 }
 
-struct Client {
+/// The state and the handle in the results of `PUTFH`, an open and [`Compound::look_at_opened`].
+pub fn opened(results: &[u8]) -> Done<(Vec<u8>, Vec<u8>)> {
+    let mut reader = Reader::new(results);
+    reader.fixed(16)?;
+    let state = reader.fixed(STATEID_BYTES)?.to_vec();
+    // The change of the folder, and flags.
+    reader.fixed(20 + 4)?;
+    for _ in 0..reader.u32()? {
+        reader.u32()?;
+    }
+    if reader.u32()? != 0 {
+        return Err("a delegation, which was not asked for".into());
+    }
+    reader.fixed(8)?;
+    Ok((state, reader.opaque(HANDLE_BYTES_MAX)?.to_vec()))
+}
+
+/// Who says which calls come next.
+pub trait Calls {
+    /// Puts the operations of the next call into `compound`. False: it is the last one.
+    fn next(&mut self, slot: u32, compound: &mut Compound) -> bool;
+
+    /// The call in this slot has these results.
+    fn answered(&mut self, _slot: u32, _results: &[u8]) -> Done {
+        Ok(())
+    }
+}
+
+/// Calls of which only the number of answers counts.
+impl<F: FnMut(&mut Compound) -> bool> Calls for F {
+    fn next(&mut self, _slot: u32, compound: &mut Compound) -> bool {
+        self(compound)
+    }
+}
+
+pub struct Client {
     input: BufReader<TcpStream>,
     output: Vec<u8>,
-    client: u64,
+    sender: Option<Sender<Vec<u8>>>,
+    pub client: u64,
     session: [u8; 16],
     sequences: Vec<u32>,
     credential: Vec<u8>,
 }
 
 impl Client {
-    fn connect(address: &str, depth: u32) -> Done<Self> {
+    pub fn connect(address: &str, depth: u32) -> Done<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         let mut credential = Writer::new();
@@ -106,6 +207,7 @@ impl Client {
         let mut client = Self {
             input: BufReader::with_capacity(INPUT_BYTES, stream),
             output: Vec::new(),
+            sender: None,
             client: 0,
             session: [0; 16],
             sequences: Vec::new(),
@@ -178,9 +280,23 @@ impl Client {
         self.output.extend_from_slice(record.bytes());
     }
 
+    /// From now on a thread sends: large calls and large answers may be under way at the same time, and neither waits for the other.
+    pub fn send_apart(&mut self) -> Done {
+        let mut stream = self.input.get_ref().try_clone()?;
+        let (sender, calls) = mpsc::channel::<Vec<u8>>();
+        thread::spawn(move || calls.iter().try_for_each(|bytes| stream.write_all(&bytes)));
+        self.sender = Some(sender);
+        Ok(())
+    }
+
     fn flush(&mut self) -> Done {
-        self.input.get_mut().write_all(&self.output)?;
-        self.output.clear();
+        match &self.sender {
+            Some(sender) => sender.send(mem::take(&mut self.output))?,
+            None => {
+                self.input.get_mut().write_all(&self.output)?;
+                self.output.clear();
+            }
+        }
         Ok(())
     }
 
@@ -209,33 +325,49 @@ impl Client {
         Ok((transaction, reader.rest().to_vec()))
     }
 
-    fn call(&mut self, slot: Option<u32>, compound: &Compound) -> Done<Vec<u8>> {
+    pub fn call(&mut self, slot: Option<u32>, compound: &Compound) -> Done<Vec<u8>> {
         self.queue(slot, compound);
         self.flush()?;
         Ok(self.receive()?.1)
     }
 
     /// The handle of a path.
-    fn handle(&mut self, path: &str) -> Done<Vec<u8>> {
+    pub fn handle(&mut self, path: &str) -> Done<Vec<u8>> {
         let mut walk = Compound::default();
         walk.walk(path.split('/'));
         walk.add(GETFH);
         let skipped = 8 * walk.count as usize;
         let answer = self.call(Some(0), &walk)?;
-        Ok(Reader::new(&answer[skipped..]).opaque(128)?.to_vec())
+        Ok(Reader::new(&answer[skipped..])
+            .opaque(HANDLE_BYTES_MAX)?
+            .to_vec())
     }
 
-    /// Opens or makes a file; its state id.
-    fn open(&mut self, folder: &[u8], name: &str) -> Done<Vec<u8>> {
+    /// Opens or makes a file; its state id and its handle.
+    pub fn open(&mut self, folder: &[u8], name: &str) -> Done<(Vec<u8>, Vec<u8>)> {
         let mut open = Compound::default();
         open.handle(folder);
         open.open(self.client, name);
-        let answer = self.call(Some(0), &open)?;
-        Ok(answer[16..16 + STATEID_BYTES].to_vec())
+        open.look_at_opened();
+        opened(&self.call(Some(0), &open)?)
+    }
+
+    /// Makes a directory; its handle.
+    pub fn make_folder(&mut self, path: &str, name: &str) -> Done<Vec<u8>> {
+        let mut make = Compound::default();
+        make.walk(path.split('/'));
+        let out = make.add(CREATE);
+        out.u32(DIRECTORY);
+        out.opaque(name.as_bytes());
+        for word in MODE.into_iter().chain([0o755]) {
+            out.u32(word);
+        }
+        self.call(Some(0), &make)?;
+        self.handle(&format!("{path}/{name}"))
     }
 
     /// Keeps as many calls under way as there are slots, until the time is over; how many were answered.
-    fn run(&mut self, seconds: f64, mut next: impl FnMut(&mut Compound) -> bool) -> Done<u64> {
+    pub fn run(&mut self, seconds: f64, calls: &mut impl Calls) -> Done<u64> {
         let until = Instant::now() + Duration::from_secs_f64(seconds);
         let mut under_way = 0;
         let mut answered = 0;
@@ -245,7 +377,7 @@ impl Client {
             while goes_on {
                 let Some(slot) = free.pop() else { break };
                 let mut compound = Compound::default();
-                goes_on = next(&mut compound) && Instant::now() < until;
+                goes_on = calls.next(slot, &mut compound) && Instant::now() < until;
                 self.queue(Some(slot), &compound);
                 under_way += 1;
             }
@@ -255,128 +387,11 @@ impl Client {
             if self.input.buffer().is_empty() {
                 self.flush()?;
             }
-            free.push(self.receive()?.0);
+            let (slot, results) = self.receive()?;
+            calls.answered(slot, &results)?;
+            free.push(slot);
             under_way -= 1;
             answered += 1;
         }
     }
-}
-
-/// What is asked for.
-struct Load {
-    bytes: usize,
-    seconds: f64,
-    file_bytes: u64,
-}
-
-impl Load {
-    fn read(&self, client: &mut Client, path: &str) -> Done<u64> {
-        let folder = client.handle(path)?;
-        let state = client.open(&folder, "load")?;
-        let file = client.handle(&format!("{path}/load"))?;
-        let (blocks, mut place) = (self.file_bytes / self.bytes as u64, 0_u64);
-        client.run(self.seconds, |compound| {
-            // An odd step near the golden section comes to every place, and no read-ahead knows the next one.
-            place = (place + ((blocks * 618 / 1000) | 1)) % blocks;
-            compound.handle(&file);
-            let out = compound.add(READ);
-            out.fixed(&state);
-            out.u64(place * self.bytes as u64);
-            out.u32(self.bytes as u32);
-            true
-        })
-    }
-
-    /// Writes the file once, or until the time is over.
-    fn write(&self, client: &mut Client, path: &str, once: bool) -> Done<u64> {
-        let folder = client.handle(path)?;
-        let state = client.open(&folder, "load")?;
-        let file = client.handle(&format!("{path}/load"))?;
-        let noise = noise(self.bytes);
-        let mut at = 0;
-        let written = client.run(self.seconds, |compound| {
-            compound.handle(&file);
-            let out = compound.add(WRITE);
-            out.fixed(&state);
-            out.u64(at);
-            out.u32(0);
-            out.opaque(&noise);
-            at += self.bytes as u64;
-            let is_end = at >= self.file_bytes;
-            at %= self.file_bytes;
-            !(is_end && once)
-        })?;
-        let mut commit = Compound::default();
-        commit.handle(&file);
-        let out = commit.add(COMMIT);
-        out.u64(0);
-        out.u32(0);
-        client.call(Some(0), &commit)?;
-        Ok(written)
-    }
-
-    fn create(&self, client: &mut Client, path: &str) -> Done<u64> {
-        let name = format!("made-{}", std::process::id());
-        let mut make = Compound::default();
-        make.walk(path.split('/'));
-        let out = make.add(CREATE);
-        out.u32(DIRECTORY);
-        out.opaque(name.as_bytes());
-        for word in MODE.into_iter().chain([0o755]) {
-            out.u32(word);
-        }
-        client.call(Some(0), &make)?;
-        let folder = client.handle(&format!("{path}/{name}"))?;
-        let (id, mut number) = (client.client, 0);
-        client.run(self.seconds, |compound| {
-            number += 1;
-            compound.handle(&folder);
-            compound.open(id, &format!("file-{number}"));
-            let out = compound.add(CLOSE);
-            out.u32(0);
-            out.fixed(&CURRENT);
-            true
-        })
-    }
-}
-
-/// Bytes that do not compress.
-fn noise(bytes: usize) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let words = (0..bytes.div_ceil(8)).flat_map(|_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    });
-    words.take(bytes).collect()
-}
-
-fn main() -> Done {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let [address, path, what, bytes, depth, seconds, file_mib] = &words[..] else {
-        return Err("nfs_load ADDRESS PATH LOAD BYTES DEPTH SECONDS FILE_MIB".into());
-    };
-    let mut load = Load {
-        bytes: bytes.parse()?,
-        seconds: seconds.parse()?,
-        file_bytes: file_mib.parse::<u64>()? << 20,
-    };
-    let is_fill = what == "fill";
-    let depth = if is_fill { FILL_DEPTH } else { depth.parse()? };
-    let mut client = Client::connect(address, depth)?;
-    let started = Instant::now();
-    let operations = match &what[..] {
-        "fill" => {
-            load.bytes = FILL_BYTES;
-            load.write(&mut client, path, true)?
-        }
-        "read" => load.read(&mut client, path)?,
-        "write" => load.write(&mut client, path, false)?,
-        "create" => load.create(&mut client, path)?,
-        _ => return Err("a load is fill, read, write or create".into()),
-    };
-    let seconds = started.elapsed().as_secs_f64();
-    writeln!(std::io::stdout(), "{operations} {seconds:.6}")?;
-    Ok(())
 }
