@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from proof import runtime
-from proof.linux import kernel_files, kernel_log, kernel_zfs, luggage, modules, root, shelf, two_kernels
+from proof.linux import judges, judges_disk, kernel_files, kernel_log, kernel_zfs, luggage, modules, root, shelf, two_kernels
 from proof.linux.appliance import NETWORKS, Appliance, LabIncapable
 from proof.linux.drills import Drills
 from proof.linux.faults import Faults
@@ -30,7 +30,7 @@ ROUNDS = 6
 """Each fault of two kernels once."""
 FILES_ROUNDS = 2
 """In the second the kernel reads what we replayed in the first."""
-PARTS = ("initiator", "shares", "fencing", "drills", "kernel-zfs", "files", "two-kernels")
+PARTS = ("initiator", "shares", "fencing", "drills", "kernel-zfs", "files", "two-kernels", "judges")
 MORE_PARTS = ("files-odd-records", "files-both-ways")
 """Only if they are asked for: they take long where the guest's processor is emulated."""
 
@@ -42,6 +42,8 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--profile", choices=("fast", "default", "conservative"), default="conservative", help="time-outs of the two heads")
     parser.add_argument("--rounds", type=int, help=f"faults of two kernels, on either kind of disks ({ROUNDS}); logs of files left and replayed, each way ({FILES_ROUNDS})")
     parser.add_argument("--seed", type=int, default=0, help="replays the faults of two kernels, and the changes of files")
+    parser.add_argument("--judge", choices=judges.ALL, action="append", help="only this judge of files over NFS; may be repeated")
+    parser.add_argument("--side", choices=judges.SIDES, action="append", help="only this mount is judged; may be repeated")
     parser.add_argument("--keep", action="store_true", help="keep the scratch directory")
     return parser.parse_args(argv)
 
@@ -289,6 +291,43 @@ def _two_kernels(trial: Trial, scratch: Path, image: root.GuestImage, rounds: in
         server.kill()
 
 
+def _judges(trial: Trial, scratch: Path, image: root.GuestImage, arguments: argparse.Namespace) -> None:
+    """The part whose guest has judges of files over NFS, and the kernel's server beside ours."""
+    seed = arguments.seed or random.SystemRandom().randrange(1, 1 << 31)
+    image = judges.pack(scratch, image)
+    machine = Machine(scratch, image, disks=[judges_disk.judges_disk(scratch)])
+    server = PortalServer(scratch)
+    sides = [judges.SIDES[name] for name in arguments.side or judges.SIDES]
+    try:
+        server.prepare()
+        server.start()
+        server.wait_ready()
+        server.make_share()
+        _boot(trial, machine)
+        bench = judges.Judges(machine, seed)
+        trial.step("judges: prepare", bench.prepare, essential=True)
+        for side in sides:
+            trial.part(partial(_judge_side, trial, bench, side, arguments.judge or judges.ALL))
+        machine.power_off()
+        trial.audit(lambda: _audit(server))
+    finally:
+        machine.power_off()
+        server.kill()
+
+
+def _judge_side(trial: Trial, bench: judges.Judges, side: judges.Side, names: Sequence[str]) -> None:
+    expected = judges.KERNEL_SERVER
+    if not side.is_ours:
+        trial.step(f"{side.name}: serve", bench.serve_by_kernel, expected=expected, essential=True)
+    trial.step(f"{side.name}: mount", partial(bench.mount, side), expected=expected, essential=True)
+    for name in names:
+        if bench.has(name):
+            trial.step(f"{side.name}: {name}", partial(bench.perform, name, side), expected=expected)
+        else:
+            trial.skip(f"{side.name}: {name}", judges.WHY_MISSING)
+    trial.step(f"{side.name}: unmount", partial(bench.unmount, side), expected=expected)
+
+
 def _rounds(trial: Trial, kernels: two_kernels.TwoKernels, rounds: int, seed: int) -> None:
     try:
         trial.judged("two kernels", kernels.boot, essential=True)
@@ -340,6 +379,8 @@ def main(argv: list[str]) -> int:
             trial.part(lambda: _files(trial, scratch, image, arguments.seed, arguments.rounds or FILES_ROUNDS, parts))
         if "two-kernels" in parts:
             _two_kernels(trial, scratch, image, arguments.rounds or ROUNDS, arguments.seed)
+        if "judges" in parts:
+            trial.part(lambda: _judges(trial, scratch, image, arguments))
     print(f"took {time.monotonic() - started:.0f} s")
     print(trial.verdict())
     return 0 if trial.failed == 0 else 1

@@ -42,7 +42,7 @@ PACKAGES = (
 MODULES = (
     *("virtio_pci", "virtio_net", "virtio_console", "virtio_blk"),
     *("iscsi_tcp", "sd_mod", "sg", "dm_multipath", "dm_service_time", "dm_round_robin", "scsi_dh_alua"),
-    *("nbd", "nfsv3", "nfsv4", "xfs", "ext4", "crc32c_intel", "crc32c_generic"),
+    *("nbd", "nfsv3", "nfsv4", "nfsd", "xfs", "ext4", "crc32c_intel", "crc32c_generic"),
 )
 
 LEFT_OUT = (
@@ -156,14 +156,19 @@ def _build(building: Path, kernel_package: str) -> None:
 
 
 def _download(building: Path, archives: Path, kernel_package: str) -> None:
+    download_whole(building, archives, *PACKAGES)
+    # Without what it depends on: that is for making an initramfs, which we do ourselves.
+    download(archives, kernel_package)
+
+
+def download_whole(building: Path, archives: Path, *packages: str) -> None:
+    """The packages' archives, and those of all that these depend on."""
     nothing_installed = building / "status"
     nothing_installed.touch()
     apart = ["-o", f"Dir::Cache::archives={archives}", "-o", "APT::Sandbox::User=root", "-o", "Debug::NoLocking=true"]
     empty = ["-o", f"Dir::State::status={nothing_installed}"]
-    wanted = ["--download-only", "-y", "-q", "--no-install-recommends", *PACKAGES]
+    wanted = ["--download-only", "-y", "-q", "--no-install-recommends", *packages]
     checked(["apt-get", *apart, *empty, "install", *wanted], DOWNLOAD_SECONDS)
-    # Without what it depends on: that is for making an initramfs, which we do ourselves.
-    download(archives, kernel_package)
 
 
 def download(archives: Path, *packages: str) -> None:
@@ -243,4 +248,4 @@ def _pack(root: Path, initramfs: Path) -> None:
     plain.rename(initramfs)
 
 
-__all__ = ["DOWNLOAD_SECONDS", "NEEDED", "GuestImage", "download", "from_cache", "guest_image", "unpack"]
+__all__ = ["DOWNLOAD_SECONDS", "NEEDED", "GuestImage", "download", "download_whole", "from_cache", "guest_image", "unpack"]

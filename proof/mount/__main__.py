@@ -1,11 +1,10 @@
-"""``python3 -m proof.mount``: see docs/guide/proof.md. The judges are built by cargo, outside of what we ship."""
+"""``python3 -m proof.mount``: see docs/guide/proof.md."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import random
-import re
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -13,19 +12,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from proof import runtime
+from proof.mount.judges import FSX, FSX_RUNS, judge, pjdfstest_findings, pjdfstest_settings
 from proof.process import Child, checked, run
-from proof.runtime import REPOSITORY, ProofError, at_exit
+from proof.runtime import ProofError, at_exit
 from proof.servers.bulkhead import program, zdb_findings
 
 POOL = "proof"
 FILES = f"{POOL}/files"
 DISK_BYTES = 2 << 30
 
-JUDGES = {"pjdfstest": "0.2.2", "fsx": "0.3.1"}
-"""Crates, with the versions that were tried."""
-
-FOLDER = REPOSITORY / "target/judges"
-BUILD_SECONDS = 1800.0
 COMMAND_SECONDS = 60.0
 JUDGE_SECONDS = 1200.0
 MOUNT_SECONDS = 60.0
@@ -36,46 +31,6 @@ NOBODY = 65534
 KNOWN: dict[str, str] = {}
 """Tests of pjdfstest that fail, and why. A failure without a reason here fails the run, and so does one of these that passes."""
 
-WRONG = r"^\S+ +(?:FAILED|PASSED UNEXPECTEDLY)$(?:\n\t.*)*"
-"""How pjdfstest tells of a test, and below it why."""
-
-PJDFSTEST = """
-[features]
-posix_fallocate = {{}}
-rename_ctime = {{}}
-stat_st_birthtime = {{}}
-utime_now = {{}}
-utimensat = {{}}
-
-[dummy_auth]
-entries = [["nobody", "nogroup"], ["daemon", "daemon"], ["bin", "bin"]]
-
-[settings]
-naptime = 0.01
-expected_failures = [{known}]
-"""
-
-FSX = """
-flen = {length}
-
-[opsize]
-max = {most}
-
-[weights]
-close_open = 1
-invalidate = 1
-truncate = 5
-fsync = 0.5
-fdatasync = 0.5
-punch_hole = {holes}
-sendfile = 1
-posix_fadvise = 1
-copy_file_range = 1
-"""
-
-FSX_RUNS = ({"length": 256 << 10, "most": 64 << 10, "holes": 0}, {"length": 4 << 20, "most": 300_000, "holes": 5})
-"""A file with one block of ZFS or two, and one with many and with holes."""
-
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="proof.mount", description="pjdfstest and fsx on a mounted file system of a pool.")
@@ -83,18 +38,6 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31), help="for fsx")
     parser.add_argument("tests", nargs="*", help="of pjdfstest, by parts of their names; all if nothing is said")
     return parser.parse_args(argv)
-
-
-def _judge(name: str) -> Path | None:
-    """Its program; says so if it cannot be had."""
-    built = FOLDER / "bin" / name
-    if not built.exists():
-        command = ["cargo", "install", "--locked", "-q", "--root", FOLDER, f"{name}@{JUDGES[name]}"]
-        outcome = run(command, BUILD_SECONDS, env={"CARGO_TARGET_DIR": str(FOLDER / "build")})
-        if not outcome.ok:
-            print(f"skipped: {name} is not here, and cargo does not build it: {outcome.output.strip()[-500:]}")
-            return None
-    return built
 
 
 class Mounted:
@@ -185,29 +128,26 @@ class Mounted:
         return [*found, *filter(None, [zdb_findings(disks)])]
 
 
-def _pjdfstest(judge: Path, mounted: Mounted, tests: list[str], scratch: Path) -> tuple[list[str], str]:
+def _pjdfstest(pjdfstest: Path, mounted: Mounted, tests: list[str], scratch: Path) -> tuple[list[str], str]:
     """What is wrong, and what was done."""
     config = scratch / "pjdfstest.toml"
-    config.write_text(PJDFSTEST.format(known=", ".join(f'"{name}"' for name in KNOWN)))
-    outcome = run([judge, "-c", config, "-p", mounted.at, "-s", scratch, *tests], JUDGE_SECONDS, env={"RUST_BACKTRACE": "0"})
-    counts = re.search(r"^Summary: (.*)$", outcome.output, re.M)
-    if counts is None:
-        raise ProofError(f"pjdfstest ended without results:\n{outcome.output[-2000:]}")
+    config.write_text(pjdfstest_settings(KNOWN, "stat_st_birthtime"))
+    outcome = run([pjdfstest, "-c", config, "-p", mounted.at, "-s", scratch, *tests], JUDGE_SECONDS, env={"RUST_BACKTRACE": "0"})
+    wrong, counts = pjdfstest_findings(outcome.output)
     for name, reason in KNOWN.items():
         print(f"  known {name}: {reason}")
-    wrong = [case.strip() for case in re.findall(WRONG, outcome.output, re.M)]
     if not outcome.ok and not wrong:
         wrong.append(outcome.output.strip()[-2000:])
-    return wrong, counts[1]
+    return wrong, counts
 
 
-def _fsx(judge: Path, mounted: Mounted, arguments: argparse.Namespace, scratch: Path) -> list[str]:
+def _fsx(fsx: Path, mounted: Mounted, arguments: argparse.Namespace, scratch: Path) -> list[str]:
     """What is wrong."""
     wrong = []
     for number, shape in enumerate(FSX_RUNS):
         config = scratch / "fsx.toml"
         config.write_text(FSX.format(**shape))
-        command = [judge, "-N", str(arguments.operations), "-S", str(arguments.seed), "-P", scratch, "-f", config, mounted.at / f"fsx{number}"]
+        command = [fsx, "-N", str(arguments.operations), "-S", str(arguments.seed), "-P", scratch, "-f", config, mounted.at / f"fsx{number}"]
         outcome = run(command, JUDGE_SECONDS)
         if not outcome.ok:
             wrong.append(f"fsx with {shape}: {outcome.output.strip()[-3000:]}")
@@ -221,7 +161,7 @@ def main(argv: list[str]) -> int:
         print("skipped: mounts need root and /dev/fuse")
         return 0
     print(f"seed {arguments.seed}")
-    pjdfstest, fsx = _judge("pjdfstest"), _judge("fsx")
+    pjdfstest, fsx = judge("pjdfstest"), judge("fsx")
     wrong: list[str] = []
     done: list[str] = []
     with runtime.scratch("mount", base=runtime.memory_base(2 * DISK_BYTES)) as scratch:

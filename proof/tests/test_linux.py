@@ -9,8 +9,9 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-from proof.linux import kernel_log, machine, root
+from proof.linux import judges, kernel_log, machine, root
 from proof.linux.steps import fio_report
+from proof.mount.judges import pjdfstest_findings
 from proof.runtime import ProofError
 
 LOGIN = """[   17.935556] sd 1:0:0:0: alua: transition timeout set to 60 seconds
@@ -144,3 +145,25 @@ class RootTest(unittest.TestCase):
 
 if __name__ == "__main__":
     unittest.main()
+
+
+PJDFSTEST_SAYS = """open::etxtbsy          PASSED
+unlink::open_file_not_freed          FAILED
+\tassertion `left == right` failed
+mkdir::mode          PASSED UNEXPECTEDLY
+Summary: 1 failed, 1 skipped
+"""
+
+
+class JudgesTest(unittest.TestCase):
+    def test_failures_and_passes_that_were_not_expected_are_found(self) -> None:
+        wrong, counts = pjdfstest_findings(PJDFSTEST_SAYS)
+        self.assertEqual([words.split()[0] for words in wrong], ["unlink::open_file_not_freed", "mkdir::mode"])
+        self.assertEqual(counts, "1 failed, 1 skipped")
+        with self.assertRaises(ProofError):
+            pjdfstest_findings("killed")
+
+    def test_what_fails_on_ours_fails_the_step_and_what_fails_on_the_kernels_server_is_told(self) -> None:
+        with self.assertRaises(ProofError):
+            judges.judged(judges.SIDES["ours-4.2"], ["mkdir"], "done")
+        self.assertIn("mkdir", judges.judged(judges.SIDES["knfsd-4.2"], ["mkdir"], "done"))

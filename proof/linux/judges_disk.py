@@ -1,0 +1,53 @@
+"""A disk with a compiler, dbench and the kernel's NFS server's programs, from Debian's packages: too large for the guest's memory."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from functools import partial
+from pathlib import Path
+
+from proof.linux.root import UNPACK_SECONDS, download_whole, from_cache, unpack
+from proof.process import checked
+
+NAME = "judges"
+PACKAGES = ("bash", "dash", "coreutils", "grep", "sed", "mawk", "tar", "findutils", "gcc", "libc6-dev", "make", "dbench", "nfs-kernel-server")
+LEFT_OUT = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/i18n")
+DISK_BYTES = 2 << 30
+"""Sparse. What is free on it is what the kernel's server serves."""
+SERVED = "srv"
+RECIPE_VERSION = 1
+"""Raise it when the way of building changes."""
+
+
+def judges_disk(scratch: Path) -> Path:
+    """A copy of the disk for one guest: made from the cache, or built now."""
+    recipe = hashlib.sha256("\n".join((str(RECIPE_VERSION), str(DISK_BYTES), *PACKAGES, *LEFT_OUT)).encode())
+    recipe.update(Path("/etc/debian_version").read_bytes())
+    directory = from_cache(f"judges-{recipe.hexdigest()[:16]}", partial(_build))
+    disk = scratch / f"{NAME}.img"
+    checked(["cp", "--sparse=always", directory / "disk", disk], UNPACK_SECONDS)
+    return disk
+
+
+def _build(building: Path) -> None:
+    archives, root, result = building / "archives", building / "root", building / "result"
+    (archives / "partial").mkdir(parents=True)
+    result.mkdir()
+    download_whole(building, archives, *PACKAGES)
+    for archive in sorted(archives.glob("*.deb")):
+        unpack(archive, root)
+    for name in LEFT_OUT:
+        shutil.rmtree(root / name, ignore_errors=True)
+    for folder in ("proc", "sys", "dev", "run", "tmp", "mnt", SERVED):
+        (root / folder).mkdir(exist_ok=True)
+    # What maintainer scripts would have made.
+    for name, program in (("sh", "dash"), ("awk", "mawk")):
+        if not (root / "usr/bin" / name).is_symlink():
+            (root / "usr/bin" / name).symlink_to(program)
+    (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/bash\nstatd:x:102:65534::/var/lib/nfs:/usr/sbin/nologin\n")
+    (root / "etc/group").write_text("root:x:0:\n")
+    checked(["mke2fs", "-q", "-t", "ext4", "-d", root, result / "disk", f"{DISK_BYTES >> 10}k"], UNPACK_SECONDS)
+
+
+__all__ = ["NAME", "SERVED", "judges_disk"]
