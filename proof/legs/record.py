@@ -10,7 +10,11 @@ from pathlib import Path
 
 from proof.runtime import ProofError
 
-MAGIC, VERSION = b"BULKLEGS", 2
+MAGIC = b"BULKLEGS"
+VERSIONS = 2, 3
+"""Of a record that does not name its members, and of one that does."""
+MEMBERS = {1: 1, 2: 2, 3: 3, 4: 3, 5: 3}
+"""How many there are, by their kind."""
 HEADER = struct.Struct("<8sIII")
 FIXED = struct.Struct("<QQQQQB")
 RECORD = struct.Struct("<QQQQBQ")
@@ -48,8 +52,8 @@ class Group:
 def decode(data: bytes) -> Memory:
     """The memory of a member."""
     magic, version, length, _ = HEADER.unpack_from(data)
-    if magic != MAGIC or version != VERSION or length != len(data) - HEADER.size:
-        raise ProofError(f"no record of version {VERSION}: {data[:20]!r}")
+    if magic != MAGIC or version not in VERSIONS or length != len(data) - HEADER.size:
+        raise ProofError(f"no record of the versions {VERSIONS}: {data[:20]!r}")
     at = HEADER.size
     _, _, epoch, sequence, _, has_record = FIXED.unpack_from(data, at)
     if not has_record:
@@ -63,6 +67,8 @@ def decode(data: bytes) -> Memory:
         at += 4
         lists.append(frozenset(struct.unpack_from("<Q", data, at + index * size)[0] for index in range(count)))
         at += count * size
+    if version == max(VERSIONS):
+        at += 1 + 8 * MEMBERS.get(data[at], 0)
     if at != len(data):
         raise ProofError("a record is followed by something")
     record = Record((of_epoch, of_sequence), owner if has_owner else None, lists[0], lists[1])

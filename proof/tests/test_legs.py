@@ -74,6 +74,12 @@ class RecordTest(unittest.TestCase):
         self.assertEqual(memory.committed, (3, 1))
         self.assertEqual(memory.accepted, Record((3, 2), 1, frozenset({11, 12}), frozenset({21})))
 
+    def test_a_file_whose_record_names_its_members_is_read(self) -> None:
+        before = _memory((3, 1), (3, 2), 1, [11, 12], [21])
+        body = before[20:] + struct.pack("<BQQQ", 3, 1, 2, 3)
+        memory = record.decode(before[:8] + struct.pack("<III", 3, len(body), 0) + body)
+        self.assertEqual(memory.accepted, Record((3, 2), 1, frozenset({11, 12}), frozenset({21})))
+
     def test_a_file_that_is_longer_than_it_says_is_refused(self) -> None:
         data = _memory((3, 1), (3, 2), None, [11], []) + b"\0"
         self.assertRaises(ProofError, record.decode, data)

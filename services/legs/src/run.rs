@@ -814,7 +814,10 @@ impl<S: Side> Decider<S> {
                 self.side.keep_last(*disk);
                 self.common.show(|shown| shown.last = Some(*disk));
             }
-            Notice::WritesWait { .. } | Notice::Divergent(_) | Notice::OlderImage(_) => {}
+            Notice::WritesWait { .. }
+            | Notice::Divergent(_)
+            | Notice::OlderImage(_)
+            | Notice::MembersStay => {}
         }
         Goes::On
     }

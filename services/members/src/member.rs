@@ -236,6 +236,9 @@ impl Member {
     }
 
     fn ask(&self, pool: u64, request: Request) -> Option<Message> {
+        if let Request::Join { life, .. } = &request {
+            self.begin_life(pool, *life);
+        }
         let Some(slot) = self.slot(pool) else {
             return Some(Message::Silent(Silence::Unknown));
         };
@@ -254,6 +257,27 @@ impl Member {
                 *slot = Slot::after(pool, &error);
                 slot.silence().map(Message::Silent)
             }
+        }
+    }
+
+    /// Of a pool that this member was never told of.
+    fn begin_life(&self, pool: u64, life: u64) {
+        let mut pools = self.pools();
+        let is_full = pools.len() >= POOLS_MAX;
+        let slot = match pools.get(&pool) {
+            Some(slot) => Arc::clone(slot),
+            None if is_full || leg_memory::path_of(&self.folder, pool).exists() => return,
+            None => Arc::clone(
+                pools
+                    .entry(pool)
+                    .or_insert_with(|| Arc::new(Mutex::new(Slot::Silent(Silence::Unknown)))),
+            ),
+        };
+        drop(pools);
+        let mut slot = slot.lock().expect("no holder panics");
+        if let Slot::Silent(Silence::Unknown) = &*slot {
+            tracing::info!(pool, "this member is to be one of a pool");
+            *slot = self.create(pool, Memory::again(life));
         }
     }
 
@@ -480,7 +504,7 @@ fn put_aside(folder: &Path, pool: u64) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use takeover::legs::{Answer, Ballot, Record, Tag};
+    use takeover::legs::{Answer, Ballot, Membership, Record, Tag};
 
     const POOL: u64 = 77;
     const HEAD: MemberId = MemberId(1);
@@ -505,6 +529,38 @@ mod tests {
             assert_eq!((answer.pool, answer.boot), (POOL, 9));
             answer.message
         })
+    }
+
+    /// A head that serves the pool wants it to be a member. What it remembers already is not touched, unless a record left it out.
+    #[test]
+    fn a_member_that_was_never_told_of_a_pool_begins_a_life_when_it_is_to_join() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let tag = Tag { boot: 4, number: 1 };
+        let join = |members: Option<Membership>, epoch: u64| {
+            let mut record = memory().accepted.expect("a record");
+            record.ballot.epoch = epoch;
+            record.members = members;
+            let life = 6 + epoch;
+            Message::Ask(Request::Join { tag, record, life })
+        };
+        let forgot = |life| Some(Message::Tell(Answer::Forgot(tag, life)));
+        let heads = Membership::TwoHeads([HEAD, MemberId(2)]);
+        let (joining, known) = (folder.path().join("new"), folder.path().join("known"));
+        assert_eq!(hear(&member(&joining), join(None, 1)), forgot(7));
+        // The file says so, also after a restart.
+        let again = member(&joining);
+        assert_eq!(again.states()[&POOL], PoolState::Lost);
+        assert_eq!(hear(&again, join(Some(heads.clone()), 3)), forgot(7));
+        let again = member(&known);
+        assert_eq!(hear(&again, Message::Found(memory())), founded());
+        assert_eq!(hear(&again, join(None, 3)), None);
+        assert_eq!(hear(&again, join(Some(heads), 3)), forgot(9));
+        assert_eq!(member_file(&known), Memory::again(9));
+    }
+
+    fn member_file(folder: &Path) -> Memory {
+        let bytes = std::fs::read(leg_memory::path_of(folder, POOL)).expect("a file");
+        takeover::legs::decode_memory(&bytes).expect("a memory")
     }
 
     fn read() -> Message {

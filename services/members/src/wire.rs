@@ -27,6 +27,7 @@ mod kind {
     pub(super) const COMMITTED: u8 = 4;
     pub(super) const FOUND: u8 = 5;
     pub(super) const WELCOME: u8 = 6;
+    pub(super) const JOIN: u8 = 7;
     pub(super) const CLAIM_DISK: u8 = 10;
     pub(super) const BEGIN_DISK: u8 = 11;
     pub(super) const LOOK_AT_DISK: u8 = 12;
@@ -304,7 +305,9 @@ impl Envelope {
 impl Message {
     fn record(&self) -> Option<&Record> {
         match self {
-            Self::Ask(Request::Propose(record) | Request::Welcome(record)) => Some(record),
+            Self::Ask(
+                Request::Propose(record) | Request::Welcome(record) | Request::Join { record, .. },
+            ) => Some(record),
             Self::Tell(Answer::Known(_, memory)) | Self::Found(memory) => memory.accepted.as_ref(),
             Self::Tell(Answer::Promised { record, .. }) => record.as_ref(),
             _ => None,
@@ -437,6 +440,12 @@ impl Writer {
             Request::Welcome(record) => {
                 self.memory(&Memory::new(record.clone()));
                 kind::WELCOME
+            }
+            Request::Join { tag, record, life } => {
+                self.tag(*tag);
+                self.number(*life);
+                self.memory(&Memory::new(record.clone()));
+                kind::JOIN
             }
         }
     }
@@ -640,6 +649,18 @@ impl Reader<'_> {
         }
     }
 
+    fn join(&mut self) -> Result<Request, WireError> {
+        let (tag, life) = (self.tag()?, self.number()?);
+        match life {
+            0 => Err(WireError::Malformed),
+            life => Ok(Request::Join {
+                tag,
+                record: self.proposal()?,
+                life,
+            }),
+        }
+    }
+
     fn promise(&mut self) -> Result<Answer, WireError> {
         let memory = self.memory()?;
         match memory.committed == Version::default() {
@@ -670,6 +691,7 @@ impl Reader<'_> {
             kind::PROPOSE => Message::Ask(Request::Propose(self.proposal()?)),
             kind::COMMITTED => Message::Ask(Request::Committed(self.ballot()?, self.version()?)),
             kind::WELCOME => Message::Ask(Request::Welcome(self.proposal()?)),
+            kind::JOIN => Message::Ask(self.join()?),
             kind::FOUND => Message::Found(self.memory()?),
             kind::KNOWN => Message::Tell(Answer::Known(self.tag()?, self.memory()?)),
             kind::PROMISED => Message::Tell(self.promise()?),
@@ -741,6 +763,11 @@ mod tests {
             }),
             Message::Ask(Request::Propose(record())),
             Message::Ask(Request::Welcome(record())),
+            Message::Ask(Request::Join {
+                tag,
+                record: record(),
+                life: 6,
+            }),
             Message::Tell(Answer::Forgot(tag, 8)),
             Message::Ask(Request::Committed(ballot(), version)),
             Message::Tell(Answer::Known(tag, memory.clone())),

@@ -2,12 +2,16 @@
 
 use super::lender::Kept;
 use super::member::Memory;
+use super::membership::Membership;
 use super::record::{Ballot, DiskId, Marks, MemberId, Record, Session, Stale, Version};
 use std::collections::{BTreeMap, BTreeSet};
 
 const MAGIC: &[u8; 8] = b"BULKLEGS";
-/// The one that is written. All since the first are read.
-const VERSION: u32 = 2;
+/// The latest one. All since the first are read. It is written for records that name their members, and the one before for others: that
+/// is what earlier programs read.
+const VERSION: u32 = 3;
+/// Without members.
+const VERSION_2: u32 = 2;
 /// Without lives of members.
 const VERSION_1: u32 = 1;
 /// Magic, version, length, checksum.
@@ -16,8 +20,11 @@ const HEADER_BYTES: usize = 20;
 const DISKS_MAX: usize = 1024;
 /// Members that a record names.
 const LIVES_MAX: usize = 16;
+/// The members: their kind, and three numbers.
+const MEMBERS_BYTES_MAX: usize = 25;
 /// The longest memory: a header, the fixed members, and the longest entry for each disk and each member.
-pub const RECORD_BYTES_MAX: usize = HEADER_BYTES + 140 + DISKS_MAX * 65 + LIVES_MAX * 16;
+pub const RECORD_BYTES_MAX: usize =
+    HEADER_BYTES + 140 + DISKS_MAX * 65 + LIVES_MAX * 16 + MEMBERS_BYTES_MAX;
 
 /// Why bytes are no memory of a member. A member with such bytes does not answer: it may have promised anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,8 +61,16 @@ pub fn encode_memory(memory: &Memory) -> Vec<u8> {
     if let Some(record) = &memory.accepted {
         put_record(&mut body, record);
     }
+    let members = memory
+        .accepted
+        .as_ref()
+        .and_then(|record| record.members.as_ref());
+    let version = members.map_or(VERSION_2, |_| VERSION);
+    if let Some(members) = members {
+        put_members(&mut body, members);
+    }
     let mut bytes = MAGIC.to_vec();
-    bytes.extend(VERSION.to_le_bytes());
+    bytes.extend(version.to_le_bytes());
     bytes.extend((body.len() as u32).to_le_bytes());
     let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes), &body);
     bytes.extend(sum.to_le_bytes());
@@ -77,7 +92,7 @@ pub fn decode_memory(bytes: &[u8]) -> Result<Memory, DecodeError> {
         u32::from_le_bytes(four)
     };
     let version = number(8);
-    if ![VERSION_1, VERSION].contains(&version) {
+    if !(VERSION_1..=VERSION).contains(&version) {
         return Err(DecodeError::UnknownVersion(version));
     }
     let body = &bytes[HEADER_BYTES..];
@@ -144,6 +159,28 @@ fn put_record(out: &mut Vec<u8>, record: &Record) {
     for (member, life) in &record.lives {
         put(out, member.0);
         put(out, *life);
+    }
+}
+
+/// Kinds of [`Membership`] in a record.
+mod kind {
+    pub(super) const ONE_HEAD: u8 = 1;
+    pub(super) const TWO_HEADS: u8 = 2;
+    pub(super) const TWO_HEADS_AND_WITNESS: u8 = 3;
+    pub(super) const WITNESS_LEAVES: u8 = 4;
+    pub(super) const THREE_HEADS: u8 = 5;
+}
+
+fn put_members(out: &mut Vec<u8>, membership: &Membership) {
+    out.push(match membership {
+        Membership::OneHead(_) => kind::ONE_HEAD,
+        Membership::TwoHeads(_) => kind::TWO_HEADS,
+        Membership::TwoHeadsAndWitness { .. } => kind::TWO_HEADS_AND_WITNESS,
+        Membership::WitnessLeaves { .. } => kind::WITNESS_LEAVES,
+        Membership::ThreeHeads(_) => kind::THREE_HEADS,
+    });
+    for member in membership.members() {
+        put(out, member.0);
     }
 }
 
@@ -279,6 +316,10 @@ impl Reader<'_> {
             VERSION_1 => BTreeMap::new(),
             _ => self.lives()?,
         };
+        let members = match version {
+            VERSION => Some(self.membership()?),
+            _ => None,
+        };
         Some(Record {
             pool,
             ballot,
@@ -288,7 +329,31 @@ impl Reader<'_> {
             stale,
             divergent,
             lives,
+            members,
         })
+    }
+
+    fn membership(&mut self) -> Option<Membership> {
+        let [kind] = self.take()?;
+        let mut member = || self.number().map(MemberId);
+        let membership = match kind {
+            kind::ONE_HEAD => Membership::OneHead(member()?),
+            kind::TWO_HEADS => Membership::TwoHeads([member()?, member()?]),
+            kind::TWO_HEADS_AND_WITNESS => Membership::TwoHeadsAndWitness {
+                heads: [member()?, member()?],
+                witness: member()?,
+            },
+            kind::WITNESS_LEAVES => Membership::WitnessLeaves {
+                heads: [member()?, member()?],
+                witness: member()?,
+            },
+            kind::THREE_HEADS => Membership::ThreeHeads([member()?, member()?, member()?]),
+            _ => return None,
+        };
+        let heads = membership.heads();
+        let is_sorted = heads.windows(2).all(|two| two[0] < two[1]);
+        let is_head = |witness| heads.contains(&witness);
+        (is_sorted && !membership.witness().is_some_and(is_head)).then_some(membership)
     }
 
     fn lives(&mut self) -> Option<BTreeMap<MemberId, u64>> {
@@ -357,6 +422,65 @@ mod tests {
         for memory in [memory(), Memory::again(9), Memory::default()] {
             assert_eq!(decode_memory(&encode_memory(&memory)), Ok(memory));
         }
+        for members in memberships() {
+            let memory = naming(&members);
+            assert_eq!(decode_memory(&encode_memory(&memory)), Ok(memory));
+        }
+    }
+
+    fn memberships() -> [Membership; 5] {
+        let [a, b, c] = [5, 6, 9].map(MemberId);
+        let (heads, witness) = ([a, b], c);
+        [
+            Membership::OneHead(a),
+            Membership::TwoHeads(heads),
+            Membership::TwoHeadsAndWitness { heads, witness },
+            Membership::WitnessLeaves { heads, witness },
+            Membership::ThreeHeads([a, b, c]),
+        ]
+    }
+
+    fn naming(members: &Membership) -> Memory {
+        let mut memory = memory();
+        if let Some(record) = &mut memory.accepted {
+            record.members = Some(members.clone());
+        }
+        memory
+    }
+
+    /// What names no members is as an earlier release writes and reads it; the other way round it refuses.
+    #[test]
+    fn members_are_at_the_end_and_of_another_version() {
+        let before = encode_memory(&memory());
+        assert_eq!(before[8], 2);
+        for (kind, members) in (1_u8..).zip(memberships()) {
+            let bytes = encode_memory(&naming(&members));
+            assert_eq!(bytes[8], 3);
+            let (same, new) = bytes.split_at(before.len());
+            assert_eq!(same[20..], before[20..]);
+            let mut expected = vec![kind];
+            for member in members.members() {
+                expected.extend(member.0.to_le_bytes());
+            }
+            assert_eq!(new, expected);
+        }
+    }
+
+    #[test]
+    fn members_that_cannot_be_are_refused() {
+        let [a, b] = [5, 6].map(MemberId);
+        for members in [
+            Membership::TwoHeads([b, a]),
+            Membership::TwoHeads([a, a]),
+            Membership::ThreeHeads([a, b, b]),
+            Membership::TwoHeadsAndWitness {
+                heads: [a, b],
+                witness: b,
+            },
+        ] {
+            let refused = decode_memory(&encode_memory(&naming(&members)));
+            assert_eq!(refused, Err(DecodeError::Content), "{members:?}");
+        }
     }
 
     /// The bytes of `docs/formats/leg-record.md`, as they were written down.
@@ -409,7 +533,8 @@ mod tests {
 
     #[test]
     fn every_changed_bit_is_noticed() {
-        let bytes = encode_memory(&memory());
+        let [_, _, members, ..] = memberships();
+        let bytes = encode_memory(&naming(&members));
         for bit in 0..bytes.len() * 8 {
             let mut changed = bytes.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
@@ -419,7 +544,8 @@ mod tests {
 
     #[test]
     fn every_cut_and_every_tail_is_refused() {
-        let bytes = encode_memory(&memory());
+        let [_, _, members, ..] = memberships();
+        let bytes = encode_memory(&naming(&members));
         for length in 0..bytes.len() {
             assert!(decode_memory(&bytes[..length]).is_err(), "{length} bytes");
         }
@@ -435,8 +561,8 @@ mod tests {
     #[test]
     fn a_later_version_is_refused_before_its_checksum() {
         let mut bytes = encode_memory(&memory());
-        bytes[8] = 3;
-        assert_eq!(decode_memory(&bytes), Err(DecodeError::UnknownVersion(3)));
+        bytes[8] = 4;
+        assert_eq!(decode_memory(&bytes), Err(DecodeError::UnknownVersion(4)));
     }
 
     /// As a release before wrote it: promised, committed, and a record of disk 1 without an owner.
@@ -478,6 +604,7 @@ mod tests {
         record.lives = (1..=LIVES_MAX as u64)
             .map(|at| (MemberId(at), at))
             .collect();
+        record.members = Some(Membership::ThreeHeads([5, 6, 7].map(MemberId)));
         let bytes = encode_memory(&Memory::new(record));
         assert!(bytes.len() <= RECORD_BYTES_MAX, "{}", bytes.len());
         assert!(decode_memory(&bytes).is_ok());

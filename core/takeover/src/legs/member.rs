@@ -51,6 +51,15 @@ pub enum Request {
     Committed(Ballot, Version),
     /// This record is committed, and names the life of a member that has no memory: remember it, and be a member.
     Welcome(Record),
+    /// This record is committed, and does not name you: begin that life, to be a member later.
+    Join {
+        /// Of the answer.
+        tag: Tag,
+        /// The newest one of its owner.
+        record: Record,
+        /// Random, not 0.
+        life: u64,
+    },
 }
 
 /// What a member answers.
@@ -162,6 +171,22 @@ impl Memory {
                 answer: Some(Answer::Accepted(record.ballot, record.version())),
             },
             Request::Welcome(record) => self.welcome(me, record),
+            Request::Join { tag, record, life } => self.join(me, tag, &record, life),
+        }
+    }
+
+    /// What it remembers is of no use any more: it was a member before, and is none.
+    fn join(&self, me: MemberId, tag: Tag, record: &Record, life: u64) -> Reply {
+        let members = record.members.as_ref();
+        let is_out = members.is_some_and(|members| !members.members().contains(&me));
+        let known = self.accepted.as_ref();
+        let is_newer = known.is_some_and(|known| known.version() <= record.version());
+        if life == 0 || known.is_some() && !(is_out && is_newer) {
+            return Reply::none();
+        }
+        Reply {
+            write: Some(Self::again(life)),
+            answer: Some(Answer::Forgot(tag, life)),
         }
     }
 
@@ -172,6 +197,10 @@ impl Memory {
                 answer: Some(Answer::Forgot(tag, self.life)),
             },
             Request::Welcome(record) => self.welcome(me, record),
+            Request::Join { tag, .. } => Reply {
+                write: None,
+                answer: Some(Answer::Forgot(tag, self.life)),
+            },
             Request::Claim { .. } | Request::Propose(_) | Request::Committed(..) => Reply::none(),
         }
     }
@@ -267,6 +296,7 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::legs::membership::Membership;
     use crate::legs::record::DiskId;
 
     const ME: MemberId = MemberId(2);
@@ -382,6 +412,33 @@ mod tests {
             ..named(70)
         };
         assert_eq!(handle(&told, Request::Welcome(older), false), Reply::none());
+    }
+
+    #[test]
+    fn a_member_begins_a_life_when_it_knows_nothing_or_was_left_out_since() {
+        let tag = Tag { boot: 3, number: 1 };
+        let join = |record: &Record, life| Request::Join {
+            tag,
+            record: record.clone(),
+            life,
+        };
+        let mut record = named(0);
+        record.lives.clear();
+        let begun = Reply {
+            write: Some(Memory::again(9)),
+            answer: Some(Answer::Forgot(tag, 9)),
+        };
+        assert_eq!(handle(&Memory::default(), join(&record, 9), false), begun);
+        assert_eq!(handle(&memory(), join(&record, 9), false), Reply::none());
+        record.members = Some(Membership::TwoHeads([MemberId(1), ME]));
+        assert_eq!(handle(&memory(), join(&record, 9), false), Reply::none());
+        record.members = Some(Membership::TwoHeads([MemberId(1), MemberId(3)]));
+        assert_eq!(handle(&memory(), join(&record, 9), false), begun);
+        assert_eq!(handle(&memory(), join(&record, 0), false), Reply::none());
+        record.ballot = ballot(2, 1);
+        assert_eq!(handle(&memory(), join(&record, 9), false), Reply::none());
+        let again = handle(&Memory::again(9), join(&record, 8), false);
+        assert_eq!((again.write, again.answer), (None, begun.answer));
     }
 
     /// Its machine was replaced, or an old copy of its file was put back.

@@ -2,10 +2,11 @@
 
 use super::record::{DiskId, MemberId, Record};
 use super::rules::{Rule, holds};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The members of an appliance.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Membership {
     /// One head, whose disks are all its own. Its own memory is a commit.
     OneHead(MemberId),
@@ -18,8 +19,77 @@ pub enum Membership {
         /// The witness.
         witness: MemberId,
     },
+    /// The same, and the witness is to be none any more. A commit needs any two, and the two heads or what stands in for one of them.
+    WitnessLeaves {
+        /// The heads.
+        heads: [MemberId; 2],
+        /// The witness.
+        witness: MemberId,
+    },
     /// Three heads. A commit needs any two.
     ThreeHeads([MemberId; 3]),
+}
+
+impl Membership {
+    /// All members.
+    pub fn members(&self) -> Vec<MemberId> {
+        match self {
+            Self::OneHead(head) => vec![*head],
+            Self::TwoHeads(heads) => heads.to_vec(),
+            Self::TwoHeadsAndWitness { heads, witness }
+            | Self::WitnessLeaves { heads, witness } => {
+                heads.iter().chain([witness]).copied().collect()
+            }
+            Self::ThreeHeads(heads) => heads.to_vec(),
+        }
+    }
+
+    /// The members that have disks.
+    pub fn heads(&self) -> &[MemberId] {
+        match self {
+            Self::OneHead(head) => std::slice::from_ref(head),
+            Self::TwoHeads(heads)
+            | Self::TwoHeadsAndWitness { heads, .. }
+            | Self::WitnessLeaves { heads, .. } => heads,
+            Self::ThreeHeads(heads) => heads,
+        }
+    }
+
+    /// The one that only remembers.
+    pub fn witness(&self) -> Option<MemberId> {
+        match self {
+            Self::TwoHeadsAndWitness { witness, .. } | Self::WitnessLeaves { witness, .. } => {
+                Some(*witness)
+            }
+            _ => None,
+        }
+    }
+
+    /// What comes next on the way to `wish`. A witness comes in one step and goes in two: heads that are one step apart rely on the
+    /// answer, or the fence, of one and the same member.
+    pub(super) fn step_to(&self, wish: &Self) -> Option<Self> {
+        match (self, wish) {
+            (Self::TwoHeads(heads), Self::TwoHeadsAndWitness { heads: wanted, .. })
+                if heads == wanted =>
+            {
+                Some(wish.clone())
+            }
+            (Self::TwoHeadsAndWitness { heads, witness }, Self::TwoHeads(wanted))
+                if heads == wanted =>
+            {
+                Some(match holds(Rule::WitnessLeavesInTwoSteps) {
+                    true => Self::WitnessLeaves {
+                        heads: *heads,
+                        witness: *witness,
+                    },
+                    false => wish.clone(),
+                })
+            }
+            // There is no way back from here: a head may have gone on by the next record.
+            (Self::WitnessLeaves { heads, .. }, _) => Some(Self::TwoHeads(*heads)),
+            _ => None,
+        }
+    }
 }
 
 /// How many of three members are a quorum.
@@ -41,7 +111,7 @@ pub struct Config {
     pub me: MemberId,
     /// The pool's number.
     pub pool: u64,
-    /// Who remembers.
+    /// Who remembers, by the configuration. It counts for records that name no members.
     pub membership: Membership,
     /// Where the disks are.
     pub groups: Vec<LegGroup>,
@@ -59,20 +129,43 @@ pub struct StandIn {
 impl Config {
     /// All members.
     pub fn members(&self) -> Vec<MemberId> {
-        match &self.membership {
-            Membership::OneHead(head) => vec![*head],
-            Membership::TwoHeads(heads) => heads.to_vec(),
-            Membership::TwoHeadsAndWitness { heads, witness } => {
-                heads.iter().chain([witness]).copied().collect()
-            }
-            Membership::ThreeHeads(heads) => heads.to_vec(),
+        self.membership.members()
+    }
+
+    /// The same with the members of a record. A head goes by the one that its own member accepted: no change of members is committed
+    /// without that.
+    pub fn by(&self, record: Option<&Record>) -> Cow<'_, Self> {
+        let named = record.and_then(|record| record.members.as_ref());
+        match named.filter(|_| holds(Rule::MembersOfTheRecord)) {
+            Some(named) => self.with(named),
+            None => Cow::Borrowed(self),
         }
     }
 
-    /// The other one of two heads that have no witness.
+    /// The same with these members.
+    pub(super) fn with(&self, membership: &Membership) -> Cow<'_, Self> {
+        match *membership == self.membership {
+            true => Cow::Borrowed(self),
+            false => Cow::Owned(Self {
+                membership: membership.clone(),
+                ..self.clone()
+            }),
+        }
+    }
+
+    /// The other one of two heads.
+    pub(super) fn other_head(&self) -> Option<MemberId> {
+        match self.membership.heads() {
+            [one, other] if *one == self.me => Some(*other),
+            [one, other] if *other == self.me => Some(*one),
+            _ => None,
+        }
+    }
+
+    /// The other one of two heads, where nobody else can say what became of it.
     pub fn other_of_two(&self) -> Option<MemberId> {
         match &self.membership {
-            Membership::TwoHeads(heads) => heads.iter().copied().find(|head| *head != self.me),
+            Membership::TwoHeads(_) | Membership::WitnessLeaves { .. } => self.other_head(),
             _ => None,
         }
     }
@@ -120,30 +213,37 @@ impl Config {
     }
 
     fn is_quorum(&self, members: &BTreeSet<MemberId>, by: StandIn) -> bool {
-        let quorum = match &self.membership {
-            Membership::OneHead(_) => 1,
-            _ => QUORUM,
-        };
-        if members.len() >= quorum {
-            return true;
-        }
+        let count = |all: &[MemberId]| all.iter().filter(|one| members.contains(one)).count();
         let is_replaced = by.is_other_fenced || by.is_sole;
-        self.other_of_two().is_some() && members.contains(&self.me) && is_replaced
+        let stands_alone = members.contains(&self.me) && is_replaced;
+        match &self.membership {
+            Membership::OneHead(head) => members.contains(head),
+            Membership::TwoHeads(heads) => count(heads) >= QUORUM || stands_alone,
+            Membership::WitnessLeaves { heads, .. } => {
+                count(&self.members()) >= QUORUM && (count(heads) >= QUORUM || stands_alone)
+            }
+            Membership::TwoHeadsAndWitness { .. } | Membership::ThreeHeads(_) => {
+                count(&self.members()) >= QUORUM
+            }
+        }
     }
 
     /// Who is asked first to accept `proposed` after `before`, where the order matters: with two heads, those whose disks
     /// alone are current must know that they no longer are before the other one may act on it.
-    pub fn first_to_accept(&self, before: &Record, proposed: &Record) -> BTreeSet<MemberId> {
-        let all = self.members().into_iter().collect();
+    pub fn first_to_accept(
+        &self,
+        before: &Record,
+        proposed: &Record,
+    ) -> Option<BTreeSet<MemberId>> {
         let is_growth = proposed
             .current
             .keys()
             .any(|disk| !before.current.contains_key(disk));
         if self.other_of_two().is_none() || !is_growth || !holds(Rule::GrowthBeginsAtTheSole) {
-            return all;
+            return None;
         }
         let lenders = before.current.keys();
-        lenders.filter_map(|disk| self.lender(*disk)).collect()
+        Some(lenders.filter_map(|disk| self.lender(*disk)).collect())
     }
 }
 
@@ -213,12 +313,62 @@ mod tests {
     }
 
     #[test]
+    fn a_witness_comes_in_one_step_and_goes_in_two() {
+        let (heads, witness) = ([A, B], MemberId(9));
+        let two = Membership::TwoHeads(heads);
+        let three = Membership::TwoHeadsAndWitness { heads, witness };
+        let leaves = Membership::WitnessLeaves { heads, witness };
+        assert_eq!(two.step_to(&three), Some(three.clone()));
+        assert_eq!(three.step_to(&two), Some(leaves.clone()));
+        assert_eq!(leaves.step_to(&three), Some(two.clone()));
+        assert_eq!(two.step_to(&two), None);
+        let others = [A, MemberId(7)];
+        let elsewhere = Membership::TwoHeadsAndWitness {
+            heads: others,
+            witness,
+        };
+        assert_eq!(two.step_to(&elsewhere), None);
+    }
+
+    #[test]
+    fn while_a_witness_leaves_both_rules_count() {
+        let (heads, witness) = ([A, B], MemberId(9));
+        let config = Config {
+            membership: Membership::WitnessLeaves { heads, witness },
+            ..two_heads()
+        };
+        let (none, fence) = (
+            StandIn::default(),
+            StandIn {
+                is_other_fenced: true,
+                ..StandIn::default()
+            },
+        );
+        assert!(config.is_committed(&[A, B].into(), none));
+        assert!(!config.is_committed(&[A, witness].into(), none));
+        assert!(config.is_committed(&[A, witness].into(), fence));
+        assert!(!config.is_committed(&[A].into(), fence));
+        assert_eq!(config.other_of_two(), Some(B));
+    }
+
+    #[test]
+    fn the_members_of_a_record_count_and_not_those_of_the_configuration() {
+        let config = two_heads();
+        let mut record = Record::new(1, Ballot::default(), [DiskId(1)]);
+        assert_eq!(config.by(Some(&record)).membership, config.membership);
+        let (heads, witness) = ([A, B], MemberId(9));
+        record.members = Some(Membership::TwoHeadsAndWitness { heads, witness });
+        assert_eq!(config.by(Some(&record)).members(), [A, B, witness]);
+        assert_eq!(config.by(None).members(), [A, B]);
+    }
+
+    #[test]
     fn whose_disks_alone_are_current_is_asked_first_for_more() {
         let config = two_heads();
         let ballot = Ballot::default();
         let before = Record::new(1, ballot, [DiskId(2)]);
         let after = Record::new(1, ballot, [DiskId(1), DiskId(2)]);
-        assert_eq!(config.first_to_accept(&before, &after), [B].into());
-        assert_eq!(config.first_to_accept(&after, &before), [A, B].into());
+        assert_eq!(config.first_to_accept(&before, &after), Some([B].into()));
+        assert_eq!(config.first_to_accept(&after, &before), None);
     }
 }

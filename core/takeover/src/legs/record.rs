@@ -1,5 +1,6 @@
 //! The record of a pool's legs: which disks hold everything, which lack what, and who may write.
 
+use super::membership::Membership;
 use super::rules::{Rule, holds};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -137,6 +138,8 @@ pub struct Record {
     pub divergent: BTreeSet<DiskId>,
     /// Members that lost what they remembered, each with the life in which it counts now; 0 for others.
     pub lives: BTreeMap<MemberId, u64>,
+    /// Who remembers, since that was changed, or since the pool was made. Otherwise the configuration says it.
+    pub members: Option<Membership>,
 }
 
 impl Record {
@@ -152,12 +155,22 @@ impl Record {
             stale: BTreeMap::new(),
             divergent: BTreeSet::new(),
             lives: BTreeMap::new(),
+            members: None,
         }
     }
 
     /// The life of a member in which it counts: 0 until it lost what it remembered.
     pub fn life(&self, member: MemberId) -> u64 {
         self.lives.get(&member).copied().unwrap_or_default()
+    }
+
+    /// Takes the members of another record, which are `members`. One that this record does not name counts in its life there.
+    pub(super) fn take_members(&mut self, other: &Self, members: &[MemberId]) {
+        self.members.clone_from(&other.members);
+        for (member, life) in &other.lives {
+            self.lives.entry(*member).or_insert(*life);
+        }
+        self.lives.retain(|member, _| members.contains(member));
     }
 
     /// Its place.

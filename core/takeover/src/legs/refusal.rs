@@ -74,6 +74,8 @@ pub enum Notice {
     LastLeg(DiskId),
     /// A disk has a history that is not this pool's. It is left alone.
     Divergent(DiskId),
+    /// A change of members was taken back: the other head did not accept it in its time.
+    MembersStay,
     /// A disk that comes back is older than it was when it became stale: everything is copied to it.
     OlderImage(DiskId),
 }

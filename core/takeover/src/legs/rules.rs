@@ -73,6 +73,16 @@ pub(super) enum Rule {
     WelcomeAfterTheCommit,
     /// Promises of a life count only beside records that name it.
     PromisesOfThisLife,
+    /// A head goes by the members of the record that its own member accepted, not by its configuration.
+    MembersOfTheRecord,
+    /// A change of members is committed by the rules before and after it, and accepted by both heads.
+    ChangesNeedBothHeads,
+    /// A member that joins begins another life.
+    JoiningBeginsALife,
+    /// A witness leaves in two steps.
+    WitnessLeavesInTwoSteps,
+    /// The second step follows when both heads have accepted the first one.
+    LeavingIsAgreed,
     /// Two heads: a fence stands in for a vote until its victim is heard.
     FenceEndsWhenHeard,
     /// Two heads: after a boot the own copy is not enough.

@@ -8,7 +8,7 @@ use super::world::{
 };
 use crate::legs::rules::{Rule, holds};
 use crate::legs::{
-    Action, Completeness, DiskId, Event, LenderRequest, Notice, Record, Request, Session,
+    Action, Completeness, DiskId, Event, LenderRequest, Memory, Notice, Record, Request, Session,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -48,6 +48,9 @@ impl World {
             Action::Committed(record) => {
                 cover("a record is committed");
                 invariants::on_commit(self, setup, &record);
+                if record.members != self.committed.members {
+                    cover("the members are others");
+                }
                 self.committed = Rc::new(Record::clone(&self.committed).newer(record));
             }
             Action::Stop => self.head(head).server = None,
@@ -64,6 +67,7 @@ impl World {
             Notice::WritesWait { .. } => cover("writes wait"),
             Notice::LastLeg(_) => cover("the last leg fails"),
             Notice::OlderImage(_) => cover("an older image is noticed"),
+            Notice::MembersStay => cover("a change of members is taken back"),
             Notice::Divergent(disk) => {
                 cover("a disk diverges");
                 invariants::on_divergence(self, disk_of(*disk));
@@ -76,7 +80,8 @@ impl World {
             invariants::on_proposal(self, record);
         }
         // What is read of three members only prepares the claim, which asks again: it is read in one step.
-        let is_read = matches!(request, Request::Read(_)) && setup.kind != Kind::TwoHeads;
+        let is_three = setup.kind != Kind::TwoHeads && !setup.kind.names_members();
+        let is_read = matches!(request, Request::Read(_)) && is_three;
         let is_reached = self.is_up(member) && !self.is_cut(head, member);
         let is_own = member == head && !matches!(request, Request::Propose(_));
         if !(is_own || is_read && is_reached) {
@@ -90,7 +95,12 @@ impl World {
     /// A member takes a request and writes what it has to.
     pub(super) fn answer(&mut self, member: u8, request: Request) -> Option<crate::legs::Answer> {
         let is_welcome = matches!(request, Request::Welcome(_));
+        let is_join = matches!(request, Request::Join { .. });
         let head = self.member(member)?;
+        if *head.known() == Memory::default() && !is_join {
+            // It was never told of the pool, and says so: that is no answer.
+            return None;
+        }
         let serves = head.owner.has_tenure();
         let reply = head.known().handle(member_id(member), request, serves);
         if is_welcome && reply.write.is_some() {

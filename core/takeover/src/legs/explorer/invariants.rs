@@ -1,7 +1,9 @@
 //! What must hold in every state, by name.
 
-use super::world::{Content, FOREIGN, Setup, World, disk_id, disk_of};
-use crate::legs::{Memory, Record};
+use super::world::{
+    Content, FOREIGN, Setup, WITNESS, World, disk_id, disk_of, member_of, two_heads,
+};
+use crate::legs::{Membership, Memory, Record};
 
 /// Looked at after every step.
 pub(super) fn check(world: &mut World) {
@@ -16,6 +18,31 @@ pub(super) fn check(world: &mut World) {
     if servers.count() > 1 && !world.has_lie {
         world.violate("no_two_owners_have_the_pool");
     }
+    if !do_rules_meet(world) {
+        world.violate("heads_go_by_rules_that_meet");
+    }
+}
+
+/// Whether no head can do without a witness by whose vote the other one can do without this head.
+fn do_rules_meet(world: &World) -> bool {
+    let records = |head: usize| world.heads.get(head)?.memory.accepted.as_ref();
+    let (Some(one), Some(other)) = (records(0), records(1)) else {
+        return true;
+    };
+    let Some(witness) = world.memory_on_disk(WITNESS) else {
+        return true;
+    };
+    let is_apart = |one: &Record, other: &Record| {
+        let members = other.members.as_ref();
+        let relied_on = members.filter(|_| one.members == Some(two_heads()));
+        let relied_on = relied_on.and_then(|members| match members {
+            Membership::TwoHeadsAndWitness { witness, .. } => Some(*witness),
+            _ => None,
+        });
+        let votes = |member| witness.life == other.life(member) && witness.accepted.is_some();
+        relied_on.is_some_and(votes)
+    };
+    !is_apart(one, other) && !is_apart(other, one)
 }
 
 fn has(content: Content, acknowledged: u16) -> bool {
@@ -48,10 +75,13 @@ pub(super) fn on_release(world: &mut World, setup: &Setup, head: u8, disk: u8) {
     let is_out = |record: &Record| !record.current.contains_key(&disk);
     // Who lost its memory acts on no record.
     let knows = |memory: &Memory| memory.accepted.as_ref().map_or(memory.is_lost(), is_out);
-    let heads = world.heads.iter().chain(&world.witness);
-    let count = heads.filter(|one| knows(&one.memory)).count();
-    let is_durable = match setup.configs[usize::from(head)].other_of_two() {
-        None => count >= setup.configs[usize::from(head)].members().len().min(2),
+    let members = world.config(setup, head).members();
+    let remember = members
+        .iter()
+        .filter_map(|member| world.memory_on_disk(member_of(*member)));
+    let count = remember.filter(|memory| knows(memory)).count();
+    let is_durable = match world.config(setup, head).other_of_two() {
+        None => count >= members.len().min(2),
         Some(_) => {
             let other = &world.heads[usize::from(1 - head)];
             let heard = other.owner.heard_record();

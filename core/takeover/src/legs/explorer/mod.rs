@@ -2,6 +2,7 @@
 
 mod actions;
 mod cases;
+mod changes;
 mod digest;
 mod invariants;
 mod mutations;

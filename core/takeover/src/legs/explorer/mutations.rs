@@ -15,7 +15,7 @@ const WALK_STEPS_MAX: usize = 250;
 
 use Fault::{
     Crash, Cut, DiskFails, ForeignImport, Forget, Freeze, Hurry, LenderRestart, LinkLost, Lose,
-    OlderImage, ServerCrash,
+    Members, OlderImage, ServerCrash,
 };
 
 /// A rule, and where it is looked for.
@@ -44,10 +44,10 @@ const fn mutation(
     }
 }
 
-use Kind::{TwoHeads, Witness};
+use Kind::{Joining, Leaving, Left, TwoHeads, Unlike, Witness};
 use Start::{
-    Abroad, Aged, Ahead, Alone, Degraded, Forgotten, Frozen, Grown, Late, New, Proposed, Relapsed,
-    Served, Torn, Unheard, Usurped,
+    Abroad, Aged, Ahead, Alone, Apart, Asked, Degraded, Forgotten, Frozen, Grown, Late, New,
+    Parting, Proposed, Relapsed, Served, Torn, Unheard, Usurped,
 };
 
 #[rustfmt::skip]
@@ -80,9 +80,14 @@ const MUTATIONS: &[Mutation] = &[
     mutation(Rule::LostMembersDoNotVote, Witness, Alone, &[Forget, Crash], (2, 1, 1)),
     mutation(Rule::WelcomeAfterTheCommit, Witness, Unheard, &[ServerCrash], (1, 1, 2)),
     mutation(Rule::PromisesOfThisLife, Witness, Forgotten, &[Cut, Hurry], (2, 0, 1)),
+    mutation(Rule::MembersOfTheRecord, Unlike, Apart, &[], (0, 1, 1)),
+    mutation(Rule::ChangesNeedBothHeads, Joining, Degraded, &[Members, Cut], (2, 0, 2)),
+    mutation(Rule::JoiningBeginsALife, Left, Served, &[Members, Cut], (2, 1, 2)),
+    mutation(Rule::WitnessLeavesInTwoSteps, Leaving, Served, &[Members], (1, 0, 1)),
+    mutation(Rule::LeavingIsAgreed, Leaving, Parting, &[Crash], (1, 1, 1)),
     mutation(Rule::FenceEndsWhenHeard, TwoHeads, Served, &[DiskFails, Hurry, Cut, Crash], (4, 1, 2)),
     mutation(Rule::UnsureAfterBoot, TwoHeads, Alone, &[Crash], (1, 1, 1)),
-    mutation(Rule::AnswersOfThisBoot, TwoHeads, Served, &[Hurry, Cut, Crash], (3, 1, 2)),
+    mutation(Rule::AnswersOfThisBoot, TwoHeads, Asked, &[Cut, Crash], (2, 1, 1)),
     mutation(Rule::FreezesAreNoticed, TwoHeads, Frozen, &[Crash], (1, 1, 2)),
     mutation(Rule::SoleIsCommitted, TwoHeads, Torn, &[Crash, Cut], (1, 2, 2)),
     mutation(Rule::SoleCountsProposals, TwoHeads, Proposed, &[DiskFails], (1, 1, 4)),

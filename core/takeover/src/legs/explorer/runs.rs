@@ -45,7 +45,7 @@ pub(super) fn report(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-fn pass(setup: &Setup, found: Found, what: &str) -> BTreeSet<&'static str> {
+pub(super) fn pass(setup: &Setup, found: Found, what: &str) -> BTreeSet<&'static str> {
     if let Some(violation) = found.violation {
         let violation = shorten(setup, violation);
         panic!("{what}: {}", violation.text(setup));
@@ -54,7 +54,7 @@ fn pass(setup: &Setup, found: Found, what: &str) -> BTreeSet<&'static str> {
 }
 
 /// All states with these bounds, or as many as are allowed.
-fn look_at(setup: &Setup, what: &str) {
+pub(super) fn look_at(setup: &Setup, what: &str) {
     let found = explore(setup, longer(STATES_MAX) as usize);
     let all = match found.is_exhausted {
         true => "all",

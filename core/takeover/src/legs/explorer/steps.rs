@@ -3,7 +3,9 @@
 mod effects;
 mod starts;
 
-use super::world::{Envelope, FOREIGN, Fault, Payload, Progress, Resilver, Setup, World, disk_id};
+use super::world::{
+    Envelope, FOREIGN, Fault, Payload, Progress, Resilver, Setup, World, disk_id, two_heads,
+};
 use crate::legs::{Memory, Stale, Version};
 
 /// One step of the world. A trace of them can be replayed.
@@ -76,6 +78,11 @@ pub(super) enum Step {
     Attach {
         head: u8,
         disk: u8,
+    },
+    /// A person wants a witness, or wants it no more.
+    Members {
+        head: u8,
+        has_witness: bool,
     },
     Export(u8),
 }
@@ -177,7 +184,8 @@ impl World {
                 let is_reached = self.is_up(*member) && !self.is_cut(at, *member);
                 is_reached && self.memory(*member).is_some_and(Memory::is_lost)
             };
-            if head.owner.has_tenure() && self.members().iter().any(is_lost) {
+            let is_of_use = self.members().iter().any(is_lost) || head.owner.changes_members();
+            if head.owner.has_tenure() && is_of_use {
                 steps.push(Step::Look(at));
             }
             self.server_steps(setup, at, steps);
@@ -191,17 +199,15 @@ impl World {
                 steps.push(Step::OpenByWord(at));
             }
         }
-        let config = &setup.configs[usize::from(at)];
         let head = &self.heads[usize::from(at)];
-        if config.other_of_two().is_some() && head.owner.heard_record().is_none() {
+        if self.config(setup, at).other_of_two().is_some() && head.owner.heard_record().is_none() {
             steps.push(Step::Listen(at));
         }
     }
 
     /// The word that a person may give: nothing newer is elsewhere, and the other head is off.
     fn true_word(&self, setup: &Setup, at: u8) -> Option<Version> {
-        let config = &setup.configs[usize::from(at)];
-        config.other_of_two()?;
+        self.config(setup, at).other_of_two()?;
         let own = self.heads[usize::from(at)].memory.accepted.as_ref()?;
         let other = &self.heads[usize::from(1 - at)];
         let is_newest = other
@@ -234,6 +240,13 @@ impl World {
         let is_free = server.is_open && server.write.is_none();
         if is_free && self.issued < setup.writes_max {
             steps.push(Step::Issue(at));
+        }
+        if is_free && setup.kind.names_members() && self.may(setup, Fault::Members) {
+            let has_witness = self.committed.members == Some(two_heads());
+            steps.push(Step::Members {
+                head: at,
+                has_witness,
+            });
         }
         if is_free && self.may(setup, Fault::Close) {
             steps.push(Step::Export(at));
@@ -324,6 +337,8 @@ impl World {
             let is_written =
                 |stale: &Stale| stale.is_written && disk.kept.mark == stale.marks.possible;
             let is_stale = is_stale && !stale.is_some_and(is_written);
+            // One that took its place carries no pool that could be imported.
+            let is_stale = is_stale && !disk.is_exchanged;
             let is_possible = is_stale && !is_foreign && !is_used && !self.is_up(self.host(at));
             if is_possible && self.may(setup, Fault::ForeignImport) {
                 steps.push(Step::ForeignImport(at));

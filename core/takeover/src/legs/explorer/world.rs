@@ -5,6 +5,7 @@ use crate::legs::{
     Answer, Ballot, Completeness, Config, DiskId, Kept, LegGroup, Lender, LenderAnswer,
     LenderRequest, MemberId, Membership, Memory, Owner, Record, Request, Roots, Session,
 };
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::hash::Hash;
@@ -111,7 +112,9 @@ impl Envelope {
             Payload::Request(Request::Read(_)) => 0,
             Payload::Request(Request::Claim { .. }) => 1,
             Payload::Request(Request::Propose(_)) => 2,
-            Payload::Request(Request::Committed(..) | Request::Welcome(_)) => 3,
+            Payload::Request(
+                Request::Committed(..) | Request::Welcome(_) | Request::Join { .. },
+            ) => 3,
             Payload::Answer(_) => 4,
             Payload::LenderRequest(..) => 5,
             Payload::LenderAnswer(..) => 6,
@@ -283,6 +286,52 @@ pub(super) enum Kind {
     ThreeHeads,
     /// Three heads, and any two of three disks hold everything.
     Raidz,
+    /// Two heads, and a witness that nobody told of anything. Records name their members.
+    Joining,
+    /// Two heads and a witness. Records name their members.
+    Leaving,
+    /// The same, and the configuration of head 1 does not name the witness.
+    Unlike,
+    /// Two heads, and a witness that was one until a record left it out.
+    Left,
+}
+
+impl Kind {
+    /// Whether the members may change.
+    pub(super) fn names_members(self) -> bool {
+        matches!(
+            self,
+            Self::Joining | Self::Leaving | Self::Unlike | Self::Left
+        )
+    }
+
+    fn has_witness(self) -> bool {
+        self == Self::Witness || self.names_members()
+    }
+
+    /// Who remembers, by the records at the beginning.
+    fn membership(self) -> Membership {
+        let heads = [member_id(0), member_id(1)];
+        match self {
+            Self::OneHead => Membership::OneHead(heads[0]),
+            Self::TwoHeads | Self::Joining => two_heads(),
+            Self::Witness | Self::Leaving | Self::Unlike | Self::Left => with_witness(),
+            Self::ThreeHeads | Self::Raidz => {
+                Membership::ThreeHeads([heads[0], heads[1], member_id(2)])
+            }
+        }
+    }
+}
+
+pub(super) fn two_heads() -> Membership {
+    Membership::TwoHeads([member_id(0), member_id(1)])
+}
+
+pub(super) fn with_witness() -> Membership {
+    Membership::TwoHeadsAndWitness {
+        heads: [member_id(0), member_id(1)],
+        witness: member_id(WITNESS),
+    }
 }
 
 /// What may go wrong.
@@ -313,6 +362,8 @@ pub(super) enum Fault {
     Replace,
     /// A disk that is none of the pool's yet is attached.
     Attach,
+    /// A person wants other members.
+    Members,
     Close,
 }
 
@@ -373,6 +424,13 @@ pub(super) enum Start {
     Late,
     /// As served, and disk 1 is none of the pool's yet.
     Narrow,
+    /// As served, and head 1 has heard head 0. Then they hear each other no more, and the leg of head 1 failed.
+    Apart,
+    /// As served; then head 1 asked head 0 and was started anew, and the answer is on its way.
+    Asked,
+    /// As served; then the first step for the witness to leave was accepted by the member of head 0 only, which crashed. It has heard
+    /// head 1 since.
+    Parting,
     /// As served; head 1 wanted the pool and was told that head 0 is off, which is not so. Its member promised, lost that, and was
     /// told of the record anew. Then the leg of head 1 failed and works again. The witness has neither heard of that nor of the
     /// claim, and one write was made since.
@@ -399,19 +457,10 @@ impl Setup {
     pub(super) fn new(kind: Kind, faults_max: u8, opens_max: u8, writes_max: u8) -> Self {
         let count: u8 = match kind {
             Kind::OneHead => 1,
-            Kind::TwoHeads | Kind::Witness => 2,
             Kind::ThreeHeads | Kind::Raidz => 3,
+            _ => 2,
         };
         let heads: Vec<MemberId> = (0..count).map(member_id).collect();
-        let membership = match kind {
-            Kind::OneHead => Membership::OneHead(heads[0]),
-            Kind::TwoHeads => Membership::TwoHeads([heads[0], heads[1]]),
-            Kind::Witness => Membership::TwoHeadsAndWitness {
-                heads: [heads[0], heads[1]],
-                witness: member_id(WITNESS),
-            },
-            _ => Membership::ThreeHeads([heads[0], heads[1], heads[2]]),
-        };
         let disks = match kind {
             Kind::Raidz => 3,
             _ => 2,
@@ -425,7 +474,10 @@ impl Setup {
         let config = |me: &MemberId| Config {
             me: *me,
             pool: POOL,
-            membership: membership.clone(),
+            membership: match kind == Kind::Unlike && *me == member_id(1) {
+                true => two_heads(),
+                false => kind.membership(),
+            },
             groups: vec![group.clone()],
         };
         Self {
@@ -468,7 +520,8 @@ impl Setup {
         let is_narrow = self.start == Start::Narrow;
         let disks = group.lenders.keys().copied();
         let disks = disks.filter(|disk| !is_narrow || *disk != disk_id(1));
-        let record = Record::new(POOL, first, disks);
+        let mut record = Record::new(POOL, first, disks);
+        record.members = self.kind.names_members().then(|| self.kind.membership());
         let head = |boots: u8| Head {
             is_up: true,
             is_frozen: false,
@@ -478,6 +531,10 @@ impl Setup {
             owner: Owner::new(boots.into()),
             server: None,
         };
+        let mut witness = head(1);
+        if self.kind == Kind::Joining {
+            witness.memory = Memory::default();
+        }
         let content = Content {
             blocks: 0,
             history: 0,
@@ -505,7 +562,7 @@ impl Setup {
         };
         World {
             heads: self.configs.iter().map(|_| Rc::new(head(1))).collect(),
-            witness: (self.kind == Kind::Witness).then(|| Rc::new(head(1))),
+            witness: self.kind.has_witness().then(|| Rc::new(witness)),
             disks: group
                 .lenders
                 .keys()
@@ -604,6 +661,18 @@ impl World {
     pub(super) fn memory(&self, member: u8) -> Option<&Memory> {
         let head = self.heads.get(usize::from(member));
         head.or(self.witness.as_ref()).map(|one| one.known())
+    }
+
+    /// The same, as it is on stable storage.
+    pub(super) fn memory_on_disk(&self, member: u8) -> Option<&Memory> {
+        let head = self.heads.get(usize::from(member));
+        head.or(self.witness.as_ref()).map(|one| &one.memory)
+    }
+
+    /// What a head goes by: the members that its own member accepted.
+    pub(super) fn config<'a>(&self, setup: &'a Setup, head: u8) -> Cow<'a, Config> {
+        let at = usize::from(head);
+        setup.configs[at].by(self.heads[at].known().accepted.as_ref())
     }
 
     /// The blocks of `history` that were written in `since` or later.

@@ -12,7 +12,7 @@ mod tenure;
 
 use super::lender::{LenderAnswer, LenderRequest};
 use super::member::{Answer, Memory, Request, Tag};
-use super::membership::{Config, StandIn};
+use super::membership::{Config, Membership, StandIn};
 use super::record::{DiskId, MemberId, Record, Session, Version};
 use super::refusal::{Notice, Refusal};
 use super::rules::{Rule, holds};
@@ -86,6 +86,14 @@ pub enum Event {
     /// A person said that what is on a disk that is not current may be overwritten: a divergent or a stale one, one that took the
     /// place of such a disk, or one that the record does not name, which is the pool's from then on.
     Discard(DiskId),
+    /// These members are wanted instead of those of the record: a witness is added to two heads, or is one no more. Does no harm when it
+    /// is said again, which a change that was taken back needs. `life`: random, not 0, of the witness.
+    Members {
+        /// Who shall remember.
+        wish: Membership,
+        /// In which the witness counts, if it comes.
+        life: u64,
+    },
     /// The pool is exported.
     Exported,
 }
@@ -232,7 +240,7 @@ impl Owner {
     pub(super) fn awaits(&self, config: &Config, answer: &Answer) -> bool {
         match (answer, &self.phase) {
             (Answer::Known(tag, _), Phase::Reading(_)) => self.is_of_use(*tag),
-            (Answer::Known(tag, _), _) => self.is_of_use(*tag) && config.other_of_two().is_some(),
+            (Answer::Known(tag, _), _) => self.is_of_use(*tag) && config.other_head().is_some(),
             (Answer::Promised { ballot, .. } | Answer::Serves(ballot), Phase::Claiming(one)) => {
                 one.ballot() == *ballot
             }
@@ -244,6 +252,12 @@ impl Owner {
             }
             _ => false,
         }
+    }
+
+    /// Whether other members are wanted, or on their way.
+    #[cfg(test)]
+    pub(super) fn changes_members(&self) -> bool {
+        matches!(&self.phase, Phase::Tenure(one) if one.is_changing())
     }
 
     /// Whether the read of this tag is of use.
@@ -270,6 +284,8 @@ impl Owner {
     }
 
     fn take(&mut self, config: &Config, own: &Memory, event: Event, out: &mut Actions) {
+        let ruled = config.by(own.accepted.as_ref());
+        let config = &*ruled;
         match event {
             Event::Open { nonce, word } if self.is_idle() => self.open(config, nonce, word, out),
             Event::Open { .. } => {}
@@ -295,6 +311,7 @@ impl Owner {
             | Event::Returned { .. }
             | Event::ReturnFailed(..)
             | Event::Discard(_)
+            | Event::Members { .. }
             | Event::Exported => {
                 self.in_tenure(config, out, |tenure, step| tenure.take(step, event));
             }
@@ -303,7 +320,7 @@ impl Owner {
 
     /// What stands in for the vote of the other one of two heads.
     fn stand_in(&self, config: &Config) -> StandIn {
-        let other = config.other_of_two();
+        let other = config.other_head();
         StandIn {
             is_other_fenced: other.is_some_and(|head| self.fence == Fence::Confirmed(head)),
             is_sole: false,
@@ -362,6 +379,8 @@ impl Owner {
                 out.push(Action::Ask(member, Request::Read(self.listening_tag())));
             }
         }
+        let tag = self.listening_tag();
+        self.in_tenure(config, out, |tenure, step| tenure.ask_for_change(step, tag));
     }
 
     /// As after a boot, but for a tenure: it may be over, and the members know.
@@ -400,7 +419,9 @@ impl Owner {
     /// A head that is heard is not off, whatever was confirmed of it: it may have started since, and it may
     /// take what it is told now for the newest.
     fn on_heard(&mut self, config: &Config, head: MemberId, out: &mut Actions) {
-        if config.other_of_two() != Some(head) || !holds(Rule::FenceEndsWhenHeard) {
+        // Elsewhere a fence is no vote, and proves the stop of an owner while the pool is being opened. The rule may change later.
+        let is_vote = config.other_of_two().is_some() || self.has_tenure();
+        if config.other_head() != Some(head) || !is_vote || !holds(Rule::FenceEndsWhenHeard) {
             return;
         }
         if self.fence != Fence::None && matches!(self.phase, Phase::Fencing(_) | Phase::Claiming(_))

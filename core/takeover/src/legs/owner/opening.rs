@@ -269,12 +269,13 @@ impl Owner {
         let promised = claiming.promised_beside(&newest);
         if config.may_claim(&promised, by) && claiming.is_owner_stopped(config, &promised) {
             let claiming = claiming.clone();
-            self.begin_admission(own, &claiming, newest, out);
+            self.begin_admission(config, own, &claiming, newest, out);
         }
     }
 
     fn begin_admission(
         &mut self,
+        config: &Config,
         own: &Memory,
         claiming: &Claiming,
         newest: Record,
@@ -286,6 +287,10 @@ impl Owner {
         }
         if base.ballot != claiming.judged.ballot && holds(Rule::ProofForOneTenure) {
             return self.refuse(Refusal::Changed, out);
+        }
+        // Those that count here. A change that nobody knows to be committed is made anew, or not.
+        if let Some(own) = &own.accepted {
+            base.take_members(own, &config.members());
         }
         let session = Session {
             ballot: claiming.ballot,
@@ -354,7 +359,11 @@ impl Owner {
         });
         let legs = open_legs.collect();
         let is_base_sure = own.committed_record() == Some(&admitting.base);
-        let tenure = Tenure::new(admitting.base, is_base_sure, legs);
+        let tenure = Tenure::new(admitting.base, is_base_sure, legs, &config.membership);
+        if config.other_of_two().is_none() {
+            // It was a proof, and not a vote.
+            self.fence = Fence::None;
+        }
         self.phase = Phase::Tenure(Box::new(tenure));
         self.in_tenure(config, out, |tenure, step| tenure.propose(step, record));
     }

@@ -1,11 +1,12 @@
 //! A tenure: from the proposal of its first record to its end. Drops legs, takes them back, and commits each change.
 
+mod changes;
 mod returns;
 
 use super::{Action, Actions, Event};
 use crate::legs::lender::LenderRequest;
 use crate::legs::member::Request;
-use crate::legs::membership::{Config, StandIn};
+use crate::legs::membership::{Config, Membership, StandIn};
 use crate::legs::record::{Ballot, DiskId, Lack, MemberId, Record, Roots, Session, Version};
 use crate::legs::refusal::Notice;
 use crate::legs::rules::{Rule, holds};
@@ -98,6 +99,7 @@ impl Leg {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Proposal {
     record: Record,
+    members: BTreeSet<MemberId>,
     first: BTreeSet<MemberId>,
     asked_all: bool,
     accepted: BTreeSet<MemberId>,
@@ -120,10 +122,22 @@ pub(super) struct Tenure {
     refused: BTreeSet<MemberId>,
     /// Members that lost what they remembered and are to be told, by their lives.
     lost: BTreeMap<MemberId, u64>,
+    /// Who remembers, by a record that does not say it.
+    unnamed: Membership,
+    /// Who shall remember, and the life of the one that comes.
+    wish: Option<(Membership, u64)>,
+    /// While a witness leaves: who accepted the last committed record.
+    agreed: BTreeSet<MemberId>,
 }
 
 impl Tenure {
-    pub(super) fn new(base: Record, is_base_sure: bool, legs: BTreeMap<DiskId, Leg>) -> Self {
+    /// `unnamed`: who remembers, by the configuration.
+    pub(super) fn new(
+        base: Record,
+        is_base_sure: bool,
+        legs: BTreeMap<DiskId, Leg>,
+        unnamed: &Membership,
+    ) -> Self {
         Self {
             stage: Stage::Committing,
             widest: base.current_disks(),
@@ -134,6 +148,9 @@ impl Tenure {
             numbers: BTreeMap::new(),
             refused: BTreeSet::new(),
             lost: BTreeMap::new(),
+            unnamed: unnamed.clone(),
+            wish: None,
+            agreed: BTreeSet::new(),
         }
     }
 
@@ -158,20 +175,27 @@ impl Tenure {
 
     #[cfg(test)]
     pub(super) fn awaits(&self, ballot: Ballot, version: Version) -> bool {
+        let is_it = |record: &Record| record.ballot == ballot && record.version() == version;
         let proposal = self.proposal.as_ref();
-        proposal.is_some_and(|one| one.record.ballot == ballot && one.record.version() == version)
+        let is_late = self.awaits_agreement() && is_it(&self.committed);
+        is_late || proposal.is_some_and(|one| is_it(&one.record))
     }
 
     pub(super) fn propose(&mut self, step: &mut Step<'_>, record: Record) {
         self.widest.extend(record.current.keys());
         let before = self.latest();
-        let first = step.config.first_to_accept(before, &record);
+        let members = self.voters(step.config, &record);
+        let rule = self.rule(step.config, &record);
+        let first = rule.first_to_accept(before, &record);
+        let first = first.unwrap_or_else(|| members.clone());
+        drop(rule);
         for member in &first {
             step.out
                 .push(Action::Ask(*member, Request::Propose(record.clone())));
         }
         self.proposal = Some(Proposal {
-            asked_all: first.len() == step.config.members().len(),
+            asked_all: first.len() == members.len(),
+            members,
             first,
             accepted: BTreeSet::new(),
             record,
@@ -192,6 +216,7 @@ impl Tenure {
         ballot: Ballot,
         version: Version,
     ) {
+        self.note_agreed(from, ballot, version);
         let Some(proposal) = &mut self.proposal else {
             return;
         };
@@ -213,14 +238,12 @@ impl Tenure {
         asked: Ballot,
         promised: Ballot,
     ) {
-        let members = step.config.members().len();
         // A member that promised nothing later has an owner of an earlier tenure on its head, which stood still and ends now.
         if self.ballot() != asked || promised.epoch < asked.epoch {
             return;
         }
         self.refused.insert(from);
-        let is_lost = from == step.config.me || members - self.refused.len() < 2;
-        if is_lost {
+        if from == step.config.me || self.is_outvoted() {
             self.stage = Stage::Over;
             step.out.push(Action::Stop);
         }
@@ -231,7 +254,7 @@ impl Tenure {
         match &self.proposal {
             Some(proposal) => proposal.ask_again(step),
             None => {
-                for member in step.config.members() {
+                for member in self.membership(&self.committed).members() {
                     let request = Request::Propose(self.committed.clone());
                     step.out.push(Action::Ask(member, request));
                 }
@@ -265,11 +288,17 @@ impl Tenure {
             is_sole: self.is_committed_sure && step.config.is_sole(counted.iter()),
             is_other_fenced: step.fence.is_other_fenced && self.may_vote_by_fence(step.config),
         };
+        let rule = self.rule(step.config, &self.committed);
+        let is_agreed = |accepted: &BTreeSet<MemberId>| {
+            !self.changes_members(proposal)
+                || !holds(Rule::ChangesNeedBothHeads)
+                || self.is_change_agreed(step.config, &proposal.record, accepted, by)
+        };
         // A member whose life begins with this record has no vote about it.
         let lives =
             |member: &&MemberId| self.committed.life(**member) == proposal.record.life(**member);
         let accepted = proposal.accepted.iter().filter(lives).copied().collect();
-        if step.config.is_committed(&accepted, by) {
+        if rule.is_committed(&accepted, by) && is_agreed(&accepted) {
             let record = proposal.record.clone();
             self.commit(step, record);
         }
@@ -307,13 +336,15 @@ impl Tenure {
     }
 
     fn commit(&mut self, step: &mut Step<'_>, record: Record) {
+        self.begin_agreement(&record);
         self.proposal = None;
         self.is_committed_sure = true;
         self.widest = record.current_disks();
         self.committed = record.clone();
         // Of three members, a quorum is asked whenever it matters.
-        if step.config.other_of_two().is_some() {
-            for member in step.config.members() {
+        let rule = self.rule(step.config, &record);
+        if rule.other_of_two().is_some() {
+            for member in rule.members() {
                 let request = Request::Committed(record.ballot, record.version());
                 step.out.push(Action::Ask(member, request));
             }
@@ -402,9 +433,13 @@ impl Tenure {
             }
         }
         let proposal = self.proposal.as_ref()?;
+        if self.changes_members(proposal) {
+            self.take_back(step);
+            return None;
+        }
         proposal.ask_again(step);
         let is_votable = self.may_vote_by_fence(step.config);
-        let other = step.config.other_of_two();
+        let other = self.rule(step.config, &self.committed).other_of_two();
         let silent = other.filter(|head| !proposal.accepted.contains(head));
         match silent {
             Some(head) if is_votable && !step.fence.is_other_fenced => Some(head),
@@ -430,6 +465,7 @@ impl Tenure {
                 self.fail(step, disk, None);
             }
             Event::Discard(disk) => self.on_discard(step, disk),
+            Event::Members { wish, life } => self.wish = Some((wish, life)),
             Event::Exported if self.stage == Stage::Serving => self.stage = Stage::Closing,
             _ => {}
         }
@@ -525,7 +561,18 @@ impl Tenure {
         if self.stage == Stage::Closing {
             record.owner = None;
         }
-        record.lives.extend(&self.lost);
+        if is_urgent && record.members != self.committed.members {
+            // It is not to wait for a head that may be the one that was lost.
+            self.leave_members(&mut record);
+        }
+        let members = self.membership(&record).members();
+        let lost = self.lost.iter();
+        record
+            .lives
+            .extend(lost.filter(|(member, _)| members.contains(member)));
+        if record == *latest {
+            self.change_members(&mut record);
+        }
         let is_new = record != *latest;
         record.sequence += 1;
         (is_new.then_some(record), is_urgent)
@@ -534,20 +581,18 @@ impl Tenure {
 
 impl Proposal {
     fn ask_others(&self, step: &mut Step<'_>) {
-        for member in step.config.members() {
-            if !self.first.contains(&member) {
-                let request = Request::Propose(self.record.clone());
-                step.out.push(Action::Ask(member, request));
-            }
+        for member in self.members.difference(&self.first) {
+            let request = Request::Propose(self.record.clone());
+            step.out.push(Action::Ask(*member, request));
         }
     }
 
     fn ask_again(&self, step: &mut Step<'_>) {
-        for member in step.config.members() {
-            let is_asked = self.asked_all || self.first.contains(&member);
-            if is_asked && !self.accepted.contains(&member) {
+        for member in &self.members {
+            let is_asked = self.asked_all || self.first.contains(member);
+            if is_asked && !self.accepted.contains(member) {
                 let request = Request::Propose(self.record.clone());
-                step.out.push(Action::Ask(member, request));
+                step.out.push(Action::Ask(*member, request));
             }
         }
     }

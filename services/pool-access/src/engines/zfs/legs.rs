@@ -418,6 +418,9 @@ impl Side for Watched {
                 disk = self.name(*disk),
                 "a disk that comes back is older than it was when it became stale, as a restored image is: all of it is copied again"
             ),
+            Notice::MembersStay => tracing::warn!(
+                "the members of the record stay as they are: the other head did not accept the change in time"
+            ),
             Notice::Divergent(disk) => tracing::error!(
                 disk = self.name(*disk),
                 "a disk has a history that is not this pool's, and is left alone"

@@ -3,7 +3,7 @@
 use super::Step;
 use crate::legs::explorer::world::{
     Content, Envelope, FOREIGN, Io, Operation, Payload, Progress, Resilver, Sent, Setup, World,
-    Writes, disk_id, idle_groups, member_id,
+    Writes, disk_id, idle_groups, member_id, two_heads, with_witness,
 };
 use crate::legs::explorer::{invariants, search::cover};
 use crate::legs::rules::{Rule, holds};
@@ -167,6 +167,17 @@ impl World {
                 self.disk(disk).is_given_up = true;
                 self.event(setup, head, Event::Discard(disk_id(disk)));
             }
+            Step::Members { head, has_witness } => {
+                self.lives += 1;
+                let life = self.lives.into();
+                let wish = if has_witness {
+                    with_witness()
+                } else {
+                    two_heads()
+                };
+                self.event(setup, head, Event::Members { wish, life });
+                self.event(setup, head, Event::Look);
+            }
             Step::Export(head) => {
                 self.head(head).server = None;
                 self.event(setup, head, Event::Exported);
@@ -201,7 +212,10 @@ impl World {
     fn is_of_use(&self, setup: &Setup, envelope: &Envelope) -> bool {
         let to = usize::from(envelope.to);
         match &envelope.payload {
-            Payload::Answer(answer) => self.heads[to].owner.awaits(&setup.configs[to], answer),
+            Payload::Answer(answer) => {
+                let config = self.config(setup, envelope.to);
+                self.heads[to].owner.awaits(&config, answer)
+            }
             Payload::LenderAnswer(_, answer) => {
                 let session = answer.session();
                 self.heads[to].owner.claims(session.ballot)

@@ -2,7 +2,7 @@
 
 use super::Step;
 use crate::legs::Request;
-use crate::legs::explorer::world::{Envelope, Payload, Setup, Start, WITNESS, World, digest};
+use crate::legs::explorer::world::{Envelope, Kind, Payload, Setup, Start, WITNESS, World, digest};
 use std::collections::BTreeSet;
 
 impl Step {
@@ -33,6 +33,13 @@ impl Setup {
             return world;
         }
         world.then(self, Step::Open(0));
+        if self.kind == Kind::Left {
+            let step = Step::Members {
+                head: 0,
+                has_witness: false,
+            };
+            world.then(self, step);
+        }
         if matches!(self.start, Start::Usurped | Start::Unheard) {
             world.toggle_cut(0, 1);
             world.take(self, Step::Open(1));
@@ -41,8 +48,14 @@ impl Setup {
             world.then(self, Step::Issue(1));
             world.toggle_cut(0, 1);
         }
-        if self.start == Start::Alone {
+        if self.start == Start::Apart {
+            world.then(self, Step::Listen(1));
+        }
+        if matches!(self.start, Start::Alone | Start::Apart) {
             world.toggle_cut(0, 1);
+        }
+        if self.start == Start::Asked {
+            self.ask_before_a_boot(&mut world);
         }
         if self.start == Start::Torn {
             world.then(self, Step::Listen(1));
@@ -52,6 +65,9 @@ impl Setup {
             world.take(self, Step::Crash(0));
             world.toggle_cut(0, 1);
             world.net.clear();
+        }
+        if self.start == Start::Parting {
+            self.part(&mut world);
         }
         if self.start == Start::Ahead {
             self.die_ahead(&mut world);
@@ -69,6 +85,8 @@ impl Setup {
             Start::Torn,
             Start::Ahead,
             Start::Narrow,
+            Start::Parting,
+            Start::Asked,
             Start::Forgotten,
         ];
         if !are_whole.contains(&self.start) {
@@ -107,6 +125,32 @@ impl Setup {
         }
         (world.faults, world.opens) = (0, 0);
         world
+    }
+
+    fn ask_before_a_boot(&self, world: &mut World) {
+        world.take(self, Step::Listen(1));
+        world.settle_by(self, |world, step| match step {
+            Step::Deliver(key) => world.sent(*key).is_some_and(|sent| sent.to == 0),
+            _ => false,
+        });
+        world.take(self, Step::Crash(1));
+        world.take(self, Step::Boot(1));
+    }
+
+    fn part(&self, world: &mut World) {
+        let step = Step::Members {
+            head: 0,
+            has_witness: false,
+        };
+        world.take(self, step);
+        world.settle_by(self, |world, step| match step {
+            Step::Deliver(key) => world.sent(*key).is_some_and(|sent| sent.to != 1),
+            _ => !matches!(step, Step::Deadline(_)),
+        });
+        world.take(self, Step::Crash(0));
+        world.net.clear();
+        world.take(self, Step::Boot(0));
+        world.then(self, Step::Listen(0));
     }
 
     fn freeze(&self, world: &mut World) {
@@ -232,8 +276,22 @@ impl World {
         setup: &Setup,
         may: impl Fn(&Self, &Step) -> bool,
     ) {
+        self.settle_bounded(setup, usize::MAX, may);
+    }
+
+    /// The first `count` steps of that. Whether there are more.
+    pub(in crate::legs::explorer) fn settle_for(&mut self, setup: &Setup, count: usize) -> bool {
+        self.settle_bounded(setup, count, |_, _| true)
+    }
+
+    fn settle_bounded(
+        &mut self,
+        setup: &Setup,
+        count: usize,
+        may: impl Fn(&Self, &Step) -> bool,
+    ) -> bool {
         let mut seen = BTreeSet::new();
-        loop {
+        for _ in 0..count {
             let mut steps = self.steps(&Setup {
                 faults_max: 0,
                 ..setup.clone()
@@ -247,9 +305,10 @@ impl World {
             });
             match next {
                 Some(next) => *self = next,
-                None => return,
+                None => return false,
             }
         }
+        true
     }
 
     /// Takes a step, and those that follow by themselves.

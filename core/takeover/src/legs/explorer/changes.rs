@@ -1,0 +1,288 @@
+//! A witness is added to two heads that serve a pool, or taken away: what becomes of it, and whether anything is lost meanwhile.
+
+use super::runs::{longer, look_at, pass, report};
+use super::search::{last_notice, walk};
+use super::steps::Step;
+use super::world::{Fault, Kind, Setup, Start, WITNESS, World, member_id, two_heads, with_witness};
+use crate::legs::{Membership, Notice, Refusal};
+use std::collections::BTreeSet;
+
+const KINDS: [Kind; 4] = [Kind::Joining, Kind::Leaving, Kind::Unlike, Kind::Left];
+
+const FAULTS: [Fault; 13] = [
+    Fault::Members,
+    Fault::Crash,
+    Fault::ServerCrash,
+    Fault::LenderRestart,
+    Fault::Cut,
+    Fault::Lose,
+    Fault::Duplicate,
+    Fault::DiskFails,
+    Fault::LinkLost,
+    Fault::FenceFails,
+    Fault::PowerLoss,
+    Fault::Hurry,
+    Fault::Close,
+];
+
+const ADD: Step = Step::Members {
+    head: 0,
+    has_witness: true,
+};
+const REMOVE: Step = Step::Members {
+    head: 0,
+    has_witness: false,
+};
+
+fn begin(kind: Kind, start: Start) -> (Setup, World) {
+    let setup = Setup::new(kind, 9, 9, 6)
+        .with(&[Fault::Cut, Fault::Members])
+        .from(start);
+    let world = setup.world();
+    assert_eq!(world.violation, None);
+    let _ = last_notice();
+    (setup, world)
+}
+
+fn is_open(world: &World, head: usize) -> bool {
+    let server = world.heads[head].server.as_ref();
+    server.is_some_and(|server| server.is_open)
+}
+
+/// Whether a write on head 0 or another is acknowledged in the end.
+fn write(setup: &Setup, world: &mut World, head: u8) -> bool {
+    world.then(setup, Step::Issue(head));
+    assert_eq!(world.violation, None);
+    world.acknowledged & (1 << world.issued) != 0
+}
+
+fn opens(setup: &Setup, world: &mut World, head: u8) {
+    world.then(setup, Step::Open(head));
+    assert_eq!(world.violation, None);
+    assert!(is_open(world, head.into()), "{:?}", last_notice());
+}
+
+fn accepted(world: &World, member: u8) -> Option<Membership> {
+    world.memory(member)?.accepted.as_ref()?.members.clone()
+}
+
+#[test]
+fn a_witness_that_is_added_signs_when_a_head_is_lost_and_nobody_is_shot() {
+    for kind in [Kind::Joining, Kind::Left] {
+        let (setup, mut world) = begin(kind, Start::Served);
+        world.then(&setup, ADD);
+        for member in [0, 1, WITNESS] {
+            assert_eq!(accepted(&world, member), Some(with_witness()), "{kind:?}");
+        }
+        world.take(&setup, Step::DiskFails(1));
+        world.toggle_cut(0, 1);
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+        assert!(world.heads[1].is_up);
+        // And the head that was cut off does not open what it has.
+        world.then(&setup, Step::Open(1));
+        assert!(!is_open(&world, 1));
+        assert_eq!(world.violation, None);
+    }
+}
+
+#[test]
+fn a_head_takes_over_by_the_witness_that_was_added() {
+    let (setup, mut world) = begin(Kind::Joining, Start::Served);
+    world.then(&setup, ADD);
+    assert!(write(&setup, &mut world, 0));
+    world.take(&setup, Step::PowerLoss);
+    world.take(&setup, Step::Boot(1));
+    opens(&setup, &mut world, 1);
+    assert!(write(&setup, &mut world, 1));
+}
+
+#[test]
+fn a_witness_that_is_taken_away_is_none_and_two_heads_go_on_by_a_fence() {
+    for kind in [Kind::Leaving, Kind::Unlike] {
+        let (setup, mut world) = begin(kind, Start::Served);
+        world.then(&setup, REMOVE);
+        for head in [0, 1] {
+            assert_eq!(accepted(&world, head), Some(two_heads()), "{kind:?}");
+        }
+        world.toggle_cut(0, WITNESS);
+        world.toggle_cut(0, 1);
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+        assert!(!world.heads[1].is_up, "it was fenced");
+        assert_eq!(world.heads[0].boots, 1, "{kind:?}");
+    }
+}
+
+/// Also with another life, as what it remembers is of no use any more.
+#[test]
+fn there_and_back_again() {
+    let (setup, mut world) = begin(Kind::Joining, Start::Served);
+    for _ in 0..2 {
+        world.then(&setup, ADD);
+        assert_eq!(accepted(&world, WITNESS), Some(with_witness()));
+        assert!(write(&setup, &mut world, 0));
+        world.then(&setup, REMOVE);
+        assert_eq!(accepted(&world, 1), Some(two_heads()));
+        assert!(world.committed.lives.is_empty());
+        assert!(write(&setup, &mut world, 0));
+    }
+    assert_eq!(world.violation, None);
+}
+
+/// The other head cannot be reached: nothing waits for it, and what is said again later is done.
+#[test]
+fn a_change_that_the_other_head_does_not_accept_is_taken_back() {
+    for (kind, step) in [(Kind::Joining, ADD), (Kind::Leaving, REMOVE)] {
+        let (setup, mut world) = begin(kind, Start::Degraded);
+        let before = accepted(&world, 0);
+        world.toggle_cut(0, 1);
+        world.then(&setup, step);
+        assert_eq!(accepted(&world, 0), before, "{kind:?}");
+        assert_eq!(last_notice(), Some(Notice::MembersStay), "{kind:?}");
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+        world.toggle_cut(0, 1);
+        if !world.heads[1].is_up {
+            world.then(&setup, Step::Boot(1));
+        }
+        world.then(&setup, step);
+        assert_ne!(accepted(&world, 1), before, "{kind:?}");
+        assert_eq!(accepted(&world, 0), accepted(&world, 1), "{kind:?}");
+    }
+}
+
+/// A leg fails while the other head does not answer: its exclusion does not wait for the change.
+#[test]
+fn a_leg_that_fails_during_a_change_is_dropped_without_it() {
+    for (kind, step) in [(Kind::Joining, ADD), (Kind::Leaving, REMOVE)] {
+        let (setup, mut world) = begin(kind, Start::Served);
+        let before = accepted(&world, 0);
+        world.take(&setup, step);
+        world.settle_by(&setup, |world, step| match step {
+            Step::Deliver(key) => world.sent(*key).is_some_and(|sent| sent.to != 1),
+            _ => !matches!(step, Step::Deadline(_)),
+        });
+        world.toggle_cut(0, 1);
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+        assert_eq!(accepted(&world, 0), before, "{kind:?}");
+        assert_eq!(world.committed.current.len(), 1, "{kind:?}");
+    }
+}
+
+/// The owner is killed at each step of a change. What it began is done or not, and can be said again.
+#[test]
+fn an_owner_that_dies_at_any_step_of_a_change_leaves_a_pool_that_opens_and_can_change() {
+    for (kind, step) in [(Kind::Joining, ADD), (Kind::Leaving, REMOVE)] {
+        let wanted = match kind {
+            Kind::Joining => with_witness(),
+            _ => two_heads(),
+        };
+        let mut count = 0;
+        loop {
+            let (setup, mut world) = begin(kind, Start::Served);
+            world.then(&setup, Step::Listen(1));
+            world.take(&setup, step);
+            let is_over = !world.settle_for(&setup, count);
+            world.take(&setup, Step::Crash(0));
+            world.take(&setup, Step::Boot(0));
+            opens(&setup, &mut world, 0);
+            world.then(&setup, step);
+            world.then(&setup, Step::Look(0));
+            for head in [0, 1] {
+                let found = accepted(&world, head);
+                assert_eq!(found.as_ref(), Some(&wanted), "{kind:?}, {count} steps");
+            }
+            assert!(write(&setup, &mut world, 0), "{kind:?}, {count} steps");
+            count += 1;
+            if is_over {
+                break;
+            }
+        }
+        assert!(count > 5, "{count}");
+        report(&format!("{kind:?}: the owner died at {count} steps"));
+    }
+}
+
+/// The head that goes on by an unfinished change needs the other one.
+#[test]
+fn an_addition_that_one_head_knows_of_needs_the_other_head() {
+    let (setup, mut world) = begin(Kind::Joining, Start::Degraded);
+    world.take(&setup, ADD);
+    world.settle_by(&setup, |world, step| match step {
+        Step::Deliver(key) => world.sent(*key).is_some_and(|sent| sent.to != 1),
+        _ => !matches!(step, Step::Deadline(_)),
+    });
+    assert_eq!(accepted(&world, 0), Some(with_witness()));
+    world.take(&setup, Step::PowerLoss);
+    world.take(&setup, Step::Boot(0));
+    world.then(&setup, Step::Open(0));
+    let refusal = Refusal::NoQuorum {
+        heard: [member_id(0)].into(),
+    };
+    assert_eq!(last_notice(), Some(Notice::Refused(refusal)));
+    world.take(&setup, Step::Boot(1));
+    opens(&setup, &mut world, 0);
+}
+
+#[test]
+fn no_state_near_a_change_of_members_violates_anything() {
+    for kind in KINDS {
+        let changed = Setup::new(kind, 1, 0, 2).with(&[Fault::Members]);
+        for start in [Start::Served, Start::Degraded] {
+            look_at(&changed.clone().from(start), &format!("{start:?}, changed"));
+            let one_opens = Setup::new(kind, 2, 1, 2).with(&FAULTS).from(start);
+            look_at(&one_opens, &format!("{start:?}, two faults, another opens"));
+        }
+    }
+}
+
+#[test]
+fn no_walk_with_changes_of_members_violates_anything() {
+    const EXPECTED: [&str; 5] = [
+        "the members are others",
+        "a change of members is taken back",
+        "a write is acknowledged",
+        "an error is released",
+        "a head is powered off",
+    ];
+    /// Of walks of one kind and start.
+    const WALKS_MAX: u64 = 300;
+    const WALK_STEPS_MAX: usize = 400;
+    let most = [
+        Fault::Members,
+        Fault::Crash,
+        Fault::ServerCrash,
+        Fault::Cut,
+        Fault::Lose,
+        Fault::DiskFails,
+        Fault::Hurry,
+    ];
+    let frozen = [
+        Fault::Members,
+        Fault::Freeze,
+        Fault::DiskFails,
+        Fault::Cut,
+        Fault::Hurry,
+    ];
+    for kind in KINDS {
+        let mut covered = BTreeSet::new();
+        let mut steps = 0;
+        for start in [Start::Served, Start::Degraded, Start::Abroad] {
+            for faults in [&FAULTS[..], &most, &frozen] {
+                let setup = Setup::new(kind, 9, 5, 6).with(faults).from(start).by_word();
+                for seed in 0..longer(WALKS_MAX) {
+                    let found = walk(&setup, seed, WALK_STEPS_MAX);
+                    steps += found.states;
+                    let what = format!("{kind:?}, {start:?}, {} faults, seed {seed}", faults.len());
+                    covered.extend(pass(&setup, found, &what));
+                }
+            }
+        }
+        report(&format!(
+            "{kind:?}: walks with up to 9 faults, {steps} steps"
+        ));
+        let joins = matches!(kind, Kind::Joining | Kind::Left);
+        let joined = joins.then_some("a member that lost its memory is one again");
+        let expected = EXPECTED.into_iter().chain(joined);
+        let missing: Vec<_> = expected.filter(|one| !covered.contains(one)).collect();
+        assert!(missing.is_empty(), "{kind:?}: never seen: {missing:?}");
+    }
+}
