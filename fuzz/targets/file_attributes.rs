@@ -7,7 +7,10 @@ use zpl::attribute_list::{decode, encode};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some(list) = decode(bytes) {
-        let total: usize = list.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let total: usize = list
+            .iter()
+            .map(|(name, value)| name.len() + value.len())
+            .sum();
         assert!(total <= bytes.len());
         assert_eq!(decode(&encode(&list)), Some(list));
     }

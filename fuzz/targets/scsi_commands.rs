@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use block_device::{WaitMode, MemoryDevice};
+use block_device::{MemoryDevice, WaitMode};
 use libfuzzer_sys::fuzz_target;
 use scsi::{
     Cdb, Command, DataOut, Executed, Identity, Lun, Nexus, NexusId, NoReservationStore, Outcome,

@@ -36,6 +36,10 @@ fuzz_target!(|data: &[u8]| {
     assert!(rest.starts_with(&sink), "what goes through is unchanged");
     if let Ok(passed) = outcome {
         assert_eq!(passed.bytes, sink.len() as u64);
-        assert_eq!(sink[sink.len() - RECORD_BYTES], 5, "the last record ends it");
+        assert_eq!(
+            sink[sink.len() - RECORD_BYTES],
+            5,
+            "the last record ends it"
+        );
     }
 });

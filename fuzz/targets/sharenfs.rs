@@ -8,9 +8,11 @@ use nfs::sharenfs::Share;
 fuzz_target!(|text: &str| {
     if let Ok(Some(share)) = Share::parse(text) {
         let addresses = ["0.0.0.1", "128.0.0.1", "::1", "8000::1"];
-        let allowed = addresses
-            .iter()
-            .filter(|address| share.access(address.parse().expect("an address"), 1).is_some());
+        let allowed = addresses.iter().filter(|address| {
+            share
+                .access(address.parse().expect("an address"), 1)
+                .is_some()
+        });
         // Both halves of both families take four networks.
         assert!(allowed.count() < 4 || text.len() > 4 * "rw=[::]/1".len());
     }

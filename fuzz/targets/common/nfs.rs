@@ -8,7 +8,14 @@ use nfs::sharenfs::Share;
 use nfs::v4::{Holders, NoRecord, Presentation, Service};
 
 /// One empty file system, to this machine.
+#[allow(dead_code)]
 pub fn service() -> Service {
+    service_of_files().0
+}
+
+/// The same, with its files.
+#[allow(dead_code)]
+pub fn service_of_files() -> (Service, Arc<MemoryFileSystem>) {
     let presentation = Presentation {
         owner: b"fuzz".to_vec(),
         start: 1,
@@ -16,12 +23,13 @@ pub fn service() -> Service {
         grace_seconds: 0,
     };
     let service = Service::new(presentation, Holders::default(), Arc::new(NoRecord));
+    let files = Arc::new(MemoryFileSystem::new(1 << 20));
     let share = Share::parse("rw=127.0.0.1,no_root_squash").expect("a share");
     let shared = Shared {
         name: String::new(),
         share: share.expect("not off"),
-        files: Arc::new(MemoryFileSystem::new(1 << 20)),
+        files: Arc::<MemoryFileSystem>::clone(&files),
     };
     service.share(Exports::new(vec![shared]).expect("one file system"));
-    service
+    (service, files)
 }
