@@ -3,14 +3,19 @@
 
 mod common;
 
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use common::tools::{installed, try_run};
 use common::{Machine, contains, eventually};
 use engine::HostId;
 use engine::capabilities::Properties;
 use engine::pool::SafeToOwn;
+use rustix::process::Signal;
+use rustix::termios::{LocalModes, tcgetattr};
 use zpool::pool::discover;
 use zpool::{Engine, EngineOptions, Pool};
 
@@ -217,4 +222,30 @@ fn a_secret_in_the_clear_is_sealed_at_the_next_start_and_survives_another_cluste
             "old history only"
         );
     }
+}
+
+/// A person who stops at the question for a secret has a terminal that shows what is typed.
+#[test]
+fn ctrl_c_at_the_question_for_a_secret_leaves_the_terminal_as_it_was() {
+    let machine = machine();
+    let ends = nix::pty::openpty(None, None).expect("a terminal");
+    let (mut person, terminal) = (File::from(ends.master), File::from(ends.slave));
+    let mut command = machine.command(&format!("target chap set {TARGET} --user bob"));
+    let mut asked = command
+        .stdin(terminal.try_clone().expect("a descriptor"))
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut question = [0; 4];
+    let mut screen = asked.stderr.take().expect("a pipe");
+    screen.read_exact(&mut question).expect("a question");
+    let echoes = || {
+        let modes = tcgetattr(&terminal).expect("a terminal").local_modes;
+        modes.contains(LocalModes::ECHO)
+    };
+    assert!(!echoes(), "a secret is not shown");
+    person.write_all(b"half a sec\x03").expect("typed");
+    let status = asked.wait().expect("it ends");
+    assert_eq!(status.signal(), Some(Signal::INT.as_raw()));
+    assert!(echoes());
 }

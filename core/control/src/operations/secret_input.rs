@@ -5,7 +5,8 @@ use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::PathBuf;
 
 use rustix::io::Errno;
-use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use rustix::process::{Signal, getpid, kill_process};
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr};
 use zeroize::Zeroizing;
 
 use crate::key::KEY_BYTES_MAX;
@@ -130,6 +131,27 @@ fn twice(what: &str, bytes_max: usize) -> Result<Option<Zeroizing<String>>, Fail
     }
 }
 
+/// What is typed, up to the character that interrupts.
+struct Typed<R> {
+    from: R,
+    interrupt: u8,
+    is_interrupted: bool,
+}
+
+impl<R: Read> Read for &mut Typed<R> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        if self.is_interrupted {
+            return Ok(0);
+        }
+        let length = self.from.read(into)?;
+        let end = into[..length]
+            .iter()
+            .position(|byte| *byte == self.interrupt);
+        self.is_interrupted = end.is_some();
+        Ok(end.unwrap_or(length))
+    }
+}
+
 /// A line typed by a person, without echo; none where there is no terminal.
 fn prompt(question: &str, bytes_max: usize) -> Result<Option<Zeroizing<String>>, Failure> {
     let input = std::io::stdin();
@@ -139,13 +161,27 @@ fn prompt(question: &str, bytes_max: usize) -> Result<Option<Zeroizing<String>>,
     let failed = |error: Errno| unreadable(error.into());
     let before = tcgetattr(&input).map_err(failed)?;
     let mut silent = before.clone();
-    silent.local_modes.remove(LocalModes::ECHO);
+    // The character that interrupts ends the line, so that the terminal is as before when the process ends by it.
+    let interrupt = before.special_codes[SpecialCodeIndex::VINTR];
+    silent
+        .local_modes
+        .remove(LocalModes::ECHO | LocalModes::ISIG);
+    silent.special_codes[SpecialCodeIndex::VEOL] = interrupt;
     // Before it asks: what is typed at once is neither shown nor thrown away.
     tcsetattr(&input, OptionalActions::Flush, &silent).map_err(failed)?;
     let mut screen = std::io::stderr();
     let _ = write!(screen, "{question}");
-    let line = first_line(input.lock(), bytes_max);
+    let mut typed = Typed {
+        from: input.lock(),
+        interrupt,
+        is_interrupted: false,
+    };
+    let line = first_line(&mut typed, bytes_max);
     tcsetattr(&input, OptionalActions::Flush, &before).map_err(failed)?;
     let _ = writeln!(screen);
+    if typed.is_interrupted {
+        let _ = kill_process(getpid(), Signal::INT);
+        return Err(unreadable(std::io::ErrorKind::Interrupted.into()));
+    }
     line.map(Some).map_err(unreadable)
 }
