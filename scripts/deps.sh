@@ -16,6 +16,8 @@ die() {
 
 # Packages by what they are for.
 build_packages=(build-essential pkg-config git ca-certificates python3 libjemalloc-dev)
+# The interface of Kerberos; its bindings are made by clang.
+kerberos_packages=(libkrb5-dev libclang-dev)
 zfs_packages=("libzfslinux-dev=$zfs_version" "libzpool6linux=$zfs_version"
     "libnvpair3linux=$zfs_version" "libzfs6linux=$zfs_version")
 # zdb judges our pools; the kernel modules that zfsutils recommends are not wanted.
@@ -25,7 +27,8 @@ test_packages=("zfsutils-linux=$zfs_version" libiscsi-bin libnbd-bin python3-lib
     corosync pacemaker pacemaker-cli-utils resource-agents libxml2-utils
     fence-agents ipmitool openipmi snmp snmpd
     corosync-qdevice corosync-qnetd libnss3-tools iputils-ping python3-venv prometheus chromium file
-    dropbear-bin openssh-client)
+    dropbear-bin openssh-client
+    krb5-kdc krb5-user krb5-admin-server python3-gssapi)
 bench_packages=(tgt nbdkit nfs-ganesha nfs-ganesha-vfs)
 # What OpenZFS asks for when only its library for user space is built.
 libzpool_packages=(dpkg-dev libblkid-dev uuid-dev libudev-dev libtirpc-dev libssl-dev zlib1g-dev libaio-dev)
@@ -136,11 +139,11 @@ install_node() {
 need=${1:-test}
 case "$need" in
 witness) install_packages "${build_packages[@]}" ;;
-build) install_packages "${build_packages[@]}" "${zfs_packages[@]}" ;;
-test) install_packages "${build_packages[@]}" "${zfs_packages[@]}" "${test_packages[@]}" ;;
-bench) install_packages "${build_packages[@]}" "${zfs_packages[@]}" "${test_packages[@]}" \
+build) install_packages "${build_packages[@]}" "${kerberos_packages[@]}" "${zfs_packages[@]}" ;;
+test) install_packages "${build_packages[@]}" "${kerberos_packages[@]}" "${zfs_packages[@]}" "${test_packages[@]}" ;;
+bench) install_packages "${build_packages[@]}" "${kerberos_packages[@]}" "${zfs_packages[@]}" "${test_packages[@]}" \
     "${bench_packages[@]}" ;;
-linux) install_packages "${build_packages[@]}" "${zfs_packages[@]}" "${test_packages[@]}" \
+linux) install_packages "${build_packages[@]}" "${kerberos_packages[@]}" "${zfs_packages[@]}" "${test_packages[@]}" \
     "${linux_packages[@]}" ;;
 libzpool) install_packages "${build_packages[@]}" "${zfs_packages[@]}" "${libzpool_packages[@]}" ;;
 *) die "unknown set '$need': witness, build, test, bench, linux or libzpool" ;;

@@ -138,7 +138,7 @@ fuzz_target!(|input: &[u8]| {
         match read_call(&mut reader) {
             Ok(_) => drop(call(&service, reader.rest())),
             Err(NoCall::Answer(answer)) => assert!(answer.len() <= 24),
-            Err(NoCall::Malformed | NoCall::AsksForTls { .. }) => {}
+            Err(NoCall::Malformed | NoCall::AsksForTls { .. } | NoCall::Secured(_)) => {}
         }
         within_session(&service, &session, sequence, &record);
         without_session(&service, client, sequence, &record);

@@ -54,7 +54,11 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("scsi", &["units", "block-device"]),
     ("iscsi", &["units", "block-device", "serving", "scsi"]),
     ("nbd", &["units", "block-device", "serving"]),
-    ("nfs", &["block-device", "file-system", "serving"]),
+    ("kerberos", &[]),
+    (
+        "nfs",
+        &["block-device", "file-system", "kerberos", "serving"],
+    ),
     ("fuse", &["file-system"]),
     ("control", &["protocols", "units"]),
     ("rendering", &["control", "protocols", "telling"]),

@@ -168,6 +168,9 @@ pub fn programs_required(appliance: &Appliance) -> BTreeSet<String> {
 pub fn secrets_required(appliance: &Appliance) -> BTreeSet<PathBuf> {
     let mut secrets = passwords_required(appliance);
     secrets.extend(tls_required(appliance).map(|tls| tls.key_file.clone()));
+    let pools = appliance.pools.values();
+    let kerberos = pools.filter_map(|pool| pool.kerberos.as_ref());
+    secrets.extend(kerberos.map(|kerberos| kerberos.keytab_file.clone()));
     secrets
 }
 

@@ -360,6 +360,8 @@ pub struct Pool {
     pub tls: BTreeMap<TlsProtocol, Tls>,
     /// The same as `tls.nbd`.
     pub nbd_tls: Option<Tls>,
+    /// Kerberos for its clients, which use it where a share says so. Absent: none.
+    pub kerberos: Option<Kerberos>,
     /// Where other appliances replicate into it. Absent: nowhere.
     pub replication: Option<Replication>,
 }
@@ -460,6 +462,15 @@ pub struct Tls {
     /// File on each head with the authorities that sign the clients' certificates, PEM. Absent: clients
     /// need no certificate.
     pub client_authority_file: Option<PathBuf>,
+}
+
+/// Kerberos of the clients of a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Kerberos {
+    /// File on each head with the keys of the pool's services, such as `nfs/NAME@REALM` for a name of its addresses, readable
+    /// by root only. It is read for each client.
+    pub keytab_file: PathBuf,
 }
 
 /// Where a pool listens for others that replicate into it.
@@ -605,6 +616,16 @@ impl Pool {
         groups
             .flat_map(|(_, _, group)| &group.legs)
             .chain(&self.cache)
+    }
+
+    /// The options of its server that name its keytab.
+    pub fn keytab_options(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+        let options = protocols::ALL.iter().filter_map(|protocol| protocol.keytab);
+        let kerberos = self.kerberos.iter();
+        kerberos.flat_map(move |kerberos| {
+            let options = options.clone();
+            options.map(|option| (option, &kerberos.keytab_file))
+        })
     }
 
     /// TLS of its protocols: each with the key that has it in its section.

@@ -25,9 +25,9 @@ pub mod xml;
 pub use check::{CheckReport, Code, Finding, HeadAsked, Place, Severity, check};
 pub use facts::Facts;
 pub use file::{
-    Appliance, Bmc, Claims, Clients, Fencing, Head, Leg, LegGroup, LegGroupKind, LegWitness, Legs,
-    Link, Network, Outlet, OwnDisk, Pdu, Pool, PoolAddress, Privilege, Quorum, QuorumRule,
-    Replication, Tls, TlsProtocol, Witness,
+    Appliance, Bmc, Claims, Clients, Fencing, Head, Kerberos, Leg, LegGroup, LegGroupKind,
+    LegWitness, Legs, Link, Network, Outlet, OwnDisk, Pdu, Pool, PoolAddress, Privilege, Quorum,
+    QuorumRule, Replication, Tls, TlsProtocol, Witness,
 };
 pub use key::{Key, SourceMap};
 pub use parse::{FILE_BYTES_MAX, Parsed, parse};

@@ -15,4 +15,5 @@ pub const PROTOCOL: Description = Description {
     places: &["127.0.0.1:3260,1", "[::1]:3260,1"],
     note: "",
     tls: None,
+    keytab: None,
 };

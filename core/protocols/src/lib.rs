@@ -57,6 +57,8 @@ pub struct Description {
     pub note: &'static str,
     /// How its TLS is asked for, if it has any.
     pub tls: Option<TlsOptions>,
+    /// The option that names the keytab of its service, if clients may use Kerberos.
+    pub keytab: Option<&'static str>,
 }
 
 /// Options that name files of TLS, in PEM.

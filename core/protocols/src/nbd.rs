@@ -20,4 +20,5 @@ pub const PROTOCOL: Description = Description {
         authority: "nbd-tls-ca",
         is_required: true,
     }),
+    keytab: None,
 };

@@ -20,4 +20,5 @@ pub const PROTOCOL: Description = Description {
         authority: "nfs-tls-ca",
         is_required: false,
     }),
+    keytab: Some("nfs-keytab"),
 };

@@ -13,13 +13,16 @@ use file_system::{
     Removable, Renamed, SetAttributes, Statistics, Time,
 };
 
-use crate::sharenfs::{Access, Share, Transport};
+use crate::rpc::Credential;
+use crate::sharenfs::{Access, Security, Share, Transport};
 use crate::snapshots;
 
 /// Names between the root and a file system.
 const DEPTH_MAX: usize = 64;
 /// Bytes of a name in the tree.
 const NAME_BYTES_MAX: usize = 255;
+/// Who is no user, in the tree's own directories.
+const NOBODY: u32 = 65_534;
 /// The root of the tree's own directories. Their numbers are hashes of their paths (FNV-1a), which begin with this.
 const ROOT: Node = Node {
     object: 0xcbf2_9ce4_8422_2325,
@@ -35,6 +38,8 @@ pub struct Source {
     pub port: u16,
     /// How its connection is secured.
     pub transport: Transport,
+    /// How the call says who makes it.
+    pub security: Security,
 }
 
 impl Source {
@@ -43,6 +48,7 @@ impl Source {
         address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         port: 1,
         transport: Transport::Plain,
+        security: Security::System,
     };
 
     /// The IPv4 address or IPv6 network that bounds count for.
@@ -115,11 +121,22 @@ impl Export {
         share.is_none_or(|share| share.access(from.address, from.port).is_some())
     }
 
-    /// As whom a client acts that says it is `who`.
-    pub fn identity(&self, who: &Identity) -> Identity {
-        match &self.share {
-            Some(share) => share.identity(who.clone()),
-            None => who.clone(),
+    /// Whether calls may say so who makes them.
+    pub fn takes(&self, security: Security) -> bool {
+        let share = self.share.as_ref();
+        share.is_none_or(|share| share.securities().contains(&security))
+    }
+
+    /// As whom a client acts.
+    pub fn identity(&self, who: &Credential) -> Identity {
+        match (&self.share, who.user()) {
+            (Some(share), Some(user)) => share.identity(user),
+            (Some(share), None) => share.anonymous(),
+            (None, user) => user.unwrap_or(Identity {
+                uid: NOBODY,
+                gid: NOBODY,
+                groups: Vec::new(),
+            }),
         }
     }
 
@@ -300,6 +317,27 @@ impl Exports {
     pub fn admits(&self, from: &Source) -> bool {
         let mut shared = self.shared().iter();
         self.is_incomplete || shared.any(|export| export.admits(from))
+    }
+
+    /// The ways to say who makes a call that are taken at a place, the best one first as the share says. In the tree's own directories those of
+    /// everything that the client may use.
+    pub fn securities(&self, place: Place, from: &Source) -> Vec<Security> {
+        if let Some(share) = &self.exports[place.export].share {
+            return share.securities().to_vec();
+        }
+        let usable = self
+            .shared()
+            .iter()
+            .filter(|one| one.access(from).is_some());
+        let shares = usable.filter_map(|one| one.share.as_ref());
+        let taken: Vec<Security> = shares
+            .flat_map(|share| share.securities())
+            .copied()
+            .collect();
+        let secured = Security::SECURED
+            .into_iter()
+            .filter(|one| taken.contains(one));
+        std::iter::once(Security::System).chain(secured).collect()
     }
 
     /// What is shared, in the order that it was given in.
@@ -582,7 +620,7 @@ mod tests {
         Source {
             address: address.parse().expect("an address"),
             port: 700,
-            transport: Transport::Plain,
+            ..Source::LOCAL
         }
     }
 

@@ -3,7 +3,7 @@
 //! [`xdr`], [`rpc`], [`v3`] and [`v4`] are bytes in, bytes out: no sockets, no clock. [`server`] puts them on sockets.
 //!
 //! The references are RFC 4506 (XDR), RFC 5531 (RPC), RFC 1813, RFC 7530, RFC 8881 and RFC 7862 (NFS),
-//! RFC 1833 (rpcbind), and XNFS of the Open Group (NLM, NSM).
+//! RFC 2203 (`RPCSEC_GSS`), RFC 1833 (rpcbind), and XNFS of the Open Group (NLM, NSM).
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ pub mod locks;
 mod objects;
 mod programs;
 pub mod rpc;
+mod secured;
 pub mod server;
 pub mod sharenfs;
 pub mod snapshots;

@@ -1,5 +1,10 @@
 //! ONC RPC version 2 over a stream (RFC 5531): record marking, the header of a call, and of its reply.
 
+use std::sync::Arc;
+
+use file_system::Identity;
+use kerberos::Principal;
+
 use crate::xdr::{Malformed, Reader, Writer};
 
 /// Set in a fragment's header if it is the last one of its record (11).
@@ -27,12 +32,25 @@ const AUTH_ERROR: u32 = 1;
 pub const AUTH_NONE: u32 = 0;
 /// User and groups as the client says.
 pub const AUTH_SYS: u32 = 1;
+/// `RPCSEC_GSS` (RFC 2203).
+pub const AUTH_GSS: u32 = 6;
 /// The client asks whether the connection can be secured by TLS (RFC 9289, section 4.1).
 const AUTH_TLS: u32 = 7;
 /// What says that it can.
 const STARTTLS: &[u8] = b"STARTTLS";
-/// A verifier that is not understood (8.2).
-pub const AUTH_BADCRED: u32 = 1;
+/// Why a call is not taken (`auth_stat`, 9; RFC 2203, 5.3.3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum BadAuthentication {
+    /// The credential is not understood.
+    Credential = 1,
+    /// What is asked for needs a better one.
+    TooWeak = 5,
+    /// The context is not known, or not any more, or somebody else sent the call. The client makes another one.
+    NoContext = 13,
+    /// The context is used up. The client makes another one.
+    UsedUp = 14,
+}
 
 /// Why a connection has to be closed: what follows cannot be found any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -117,6 +135,27 @@ pub enum Credential {
         /// Further groups, at most 16.
         groups: Vec<u32>,
     },
+    /// By Kerberos.
+    Kerberos(Arc<Principal>),
+}
+
+impl Credential {
+    /// The user that the client is, as far as it is one.
+    pub fn user(&self) -> Option<Identity> {
+        match self {
+            Self::Nobody => None,
+            Self::System { uid, gid, groups } => Some(Identity {
+                uid: *uid,
+                gid: *gid,
+                groups: groups.clone(),
+            }),
+            Self::Kerberos(principal) => principal.user.as_ref().map(|user| Identity {
+                uid: user.uid,
+                gid: user.gid,
+                groups: user.groups.clone(),
+            }),
+        }
+    }
 }
 
 /// The header of a call.
@@ -134,9 +173,28 @@ pub struct Call {
     pub credential: Credential,
 }
 
+/// A call by `RPCSEC_GSS` (RFC 2203, 5.2.1 and 5.3.1). Who makes it is not known yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Secured<'a> {
+    /// The call, by nobody.
+    pub call: Call,
+    /// `gss_proc`: what the call does with the context.
+    pub control: u32,
+    /// Number of the call in its context.
+    pub sequence: u32,
+    /// How the arguments are secured.
+    pub service: u32,
+    /// The context.
+    pub handle: &'a [u8],
+    /// What the verifier is a checksum of: everything up to it.
+    pub header: &'a [u8],
+    /// The verifier.
+    pub verifier: &'a [u8],
+}
+
 /// Why no call was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoCall {
+pub enum NoCall<'a> {
     /// It is answered with these bytes, a record without its mark.
     Answer(Vec<u8>),
     /// It asks for TLS, in the form that is meant for that: a procedure that does nothing.
@@ -144,12 +202,15 @@ pub enum NoCall {
         /// What the reply repeats.
         transaction: u32,
     },
+    /// It is one by `RPCSEC_GSS`, whose arguments may have to be taken out of what secures them.
+    Secured(Box<Secured<'a>>),
     /// It is no call; nothing can be answered.
     Malformed,
 }
 
 /// Reads the header of a call. What `reader` has left are the arguments.
-pub fn read_call(reader: &mut Reader<'_>) -> Result<Call, NoCall> {
+pub fn read_call<'a>(reader: &mut Reader<'a>) -> Result<Call, NoCall<'a>> {
+    let record = reader.rest();
     let malformed = |_: Malformed| NoCall::Malformed;
     let transaction = reader.u32().map_err(malformed)?;
     if reader.u32().map_err(malformed)? != CALL {
@@ -166,26 +227,53 @@ pub fn read_call(reader: &mut Reader<'_>) -> Result<Call, NoCall> {
     let procedure = reader.u32().map_err(malformed)?;
     let flavor = reader.u32().map_err(malformed)?;
     let body = reader.opaque(AUTHENTICATION_BYTES_MAX).map_err(malformed)?;
+    let header = &record[..record.len() - reader.rest().len()];
     let _verifier_flavor = reader.u32().map_err(malformed)?;
-    reader.opaque(AUTHENTICATION_BYTES_MAX).map_err(malformed)?;
+    let verifier = reader.opaque(AUTHENTICATION_BYTES_MAX).map_err(malformed)?;
     if flavor == AUTH_TLS && body.is_empty() && procedure == NULL {
         return Err(NoCall::AsksForTls { transaction });
     }
-    let credential = match flavor {
-        AUTH_NONE => Some(Credential::Nobody),
-        AUTH_SYS => read_system_credential(&mut Reader::new(body)).ok(),
-        _ => None,
-    };
-    let Some(credential) = credential else {
-        return Err(NoCall::Answer(bad_credential(transaction)));
-    };
-    Ok(Call {
+    let by = |credential| Call {
         transaction,
         program,
         version,
         procedure,
         credential,
-    })
+    };
+    let mut body = Reader::new(body);
+    let refused = NoCall::Answer(bad_credential(transaction));
+    match flavor {
+        AUTH_NONE => Ok(by(Credential::Nobody)),
+        AUTH_SYS => read_system_credential(&mut body)
+            .map(by)
+            .map_err(|_| refused),
+        AUTH_GSS => match read_gss_credential(&mut body) {
+            Ok((control, sequence, service, handle)) => Err(NoCall::Secured(Box::new(Secured {
+                call: by(Credential::Nobody),
+                control,
+                sequence,
+                service,
+                handle,
+                header,
+                verifier,
+            }))),
+            Err(Malformed) => Err(refused),
+        },
+        _ => Err(refused),
+    }
+}
+
+/// The only version of `RPCSEC_GSS` that is understood: the procedure, the number, the service and the handle of its context.
+fn read_gss_credential<'a>(
+    reader: &mut Reader<'a>,
+) -> Result<(u32, u32, u32, &'a [u8]), Malformed> {
+    const VERSION: u32 = 1;
+    if reader.u32()? != VERSION {
+        return Err(Malformed);
+    }
+    let words = (reader.u32()?, reader.u32()?, reader.u32()?);
+    let handle = reader.opaque(AUTHENTICATION_BYTES_MAX)?;
+    Ok((words.0, words.1, words.2, handle))
 }
 
 /// The parameters of `AUTH_SYS`, as a credential or in the arguments of `CREATE_SESSION`.
@@ -206,11 +294,16 @@ fn denied(transaction: u32, why: u32) -> Writer {
     writer
 }
 
-/// The answer to a call whose credential is not taken.
-pub fn bad_credential(transaction: u32) -> Vec<u8> {
+/// The answer to a call by somebody who is not taken for who he says he is.
+pub fn bad_authentication(transaction: u32, why: BadAuthentication) -> Vec<u8> {
     let mut answer = denied(transaction, AUTH_ERROR);
-    answer.u32(AUTH_BADCRED);
+    answer.u32(why as u32);
     answer.into_bytes()
+}
+
+/// The answer to a call whose credential is not understood.
+pub fn bad_credential(transaction: u32) -> Vec<u8> {
+    bad_authentication(transaction, BadAuthentication::Credential)
 }
 
 /// The answer to a call that asks for TLS, after which TLS begins.
@@ -244,11 +337,18 @@ pub enum Accepted {
     GarbageArguments,
 }
 
-/// The header of a reply to a call that was accepted.
-pub fn write_accepted(writer: &mut Writer, transaction: u32, how: Accepted) {
-    for word in [transaction, REPLY, ACCEPTED, AUTH_NONE, 0] {
+/// The header of a reply to a call that was accepted, with the checksum by which a client of `RPCSEC_GSS` knows the server.
+pub fn write_accepted(
+    writer: &mut Writer,
+    transaction: u32,
+    checksum: Option<&[u8]>,
+    how: Accepted,
+) {
+    for word in [transaction, REPLY, ACCEPTED] {
         writer.u32(word);
     }
+    writer.u32(checksum.map_or(AUTH_NONE, |_| AUTH_GSS));
+    writer.opaque(checksum.unwrap_or_default());
     match how {
         Accepted::Success => writer.u32(0),
         Accepted::ProgramUnavailable => writer.u32(1),
@@ -346,7 +446,7 @@ mod tests {
     #[test]
     fn an_unknown_flavor_is_a_bad_credential() {
         let mut call = CALL_BYTES.to_vec();
-        call[27] = 6;
+        call[27] = 5;
         let expected = b"\x12\x34\x56\x78\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\0\0\x01";
         let read = read_call(&mut Reader::new(&call));
         assert_eq!(read, Err(NoCall::Answer(expected.to_vec())));
@@ -364,6 +464,34 @@ mod tests {
         call[23] = 1;
         let read = read_call(&mut Reader::new(&call));
         assert_eq!(read, Err(NoCall::Answer(bad_credential(transaction))));
+    }
+
+    /// RFC 2203, 5.3.1: the checksum is of everything up to the end of the credential.
+    #[test]
+    fn a_call_with_a_context_names_it() {
+        let mut bytes = CALL_BYTES[..24].to_vec();
+        bytes.extend_from_slice(
+            b"\0\0\0\x06\0\0\0\x18\0\0\0\x01\0\0\0\0\0\0\0\x07\0\0\0\x02\0\0\0\x03abc\0",
+        );
+        let header = bytes.clone();
+        bytes.extend_from_slice(b"\0\0\0\x06\0\0\0\x02mi\0\0args");
+        let mut reader = Reader::new(&bytes);
+        let read = read_call(&mut reader);
+        let Err(NoCall::Secured(secured)) = read else {
+            panic!("{read:?}");
+        };
+        assert_eq!(
+            (secured.control, secured.sequence, secured.service),
+            (0, 7, 2)
+        );
+        assert_eq!(
+            (secured.handle, secured.verifier),
+            (&b"abc"[..], &b"mi"[..])
+        );
+        assert_eq!((secured.header, reader.rest()), (&header[..], &b"args"[..]));
+        bytes[35] = 2;
+        let read = read_call(&mut Reader::new(&bytes));
+        assert_eq!(read, Err(NoCall::Answer(bad_credential(0x1234_5678))));
     }
 
     #[test]

@@ -6,11 +6,13 @@ mod session;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use file_system::FileSystemId;
+use kerberos::{Acceptor, KeytabError};
 use serving::{
     Answer, Budget, Connection, ConnectionLimits, Connections, Directive, EarlySockets,
     ListenAddress, ListenError, Listener, OpenSocket, OutboundLimits, Payload, Peer, Reservation,
@@ -21,8 +23,9 @@ use crate::exports::{ExportError, Exports, Shared as SharedFiles, Source};
 use crate::locks::sockets::{self, Calling, Task};
 use crate::locks::{self, portmap};
 use crate::programs::{Door, accepts};
-use crate::rpc::{self, Accepted, BadRecord, Call};
-use crate::sharenfs::Transport;
+use crate::rpc::{self, Accepted, BadAuthentication, BadRecord, Call};
+use crate::secured::{Contexts, Seal};
+use crate::sharenfs::{Security, Transport};
 use crate::v3;
 use crate::v4::{
     Caller, ClientRecord, NoRecord, Presentation, Remembered, Service, Unanswered, Usage, Used,
@@ -32,6 +35,8 @@ use crate::xdr::{Reader, Writer};
 /// Bytes that most answers have.
 const ANSWER_BYTES: usize = 512;
 
+/// Whose keys are used, of those in a keytab (RFC 7530, 3.2.1).
+const SERVICE: &str = "nfs";
 /// TLS as RFC 9289 wants it (section 5). Whether a client must show a certificate is said by shares.
 const TLS: TlsUse = TlsUse {
     versions: &[&rustls::version::TLS13],
@@ -103,6 +108,8 @@ pub struct DesiredState {
     pub listeners: Vec<ListenAddress>,
     /// TLS, which clients may use then, if any. The files are read again each time.
     pub tls: Option<TlsFiles>,
+    /// The keys of the service `nfs`, by which clients may use Kerberos, if any. The file is read for each client.
+    pub keytab: Option<PathBuf>,
     /// What to share.
     pub shared: Vec<SharedFiles>,
     /// Something else is to be shared that cannot be read yet.
@@ -120,12 +127,24 @@ pub enum ApplyError {
     /// TLS cannot be set up.
     #[error("TLS of the NFS server")]
     Tls(#[from] TlsError),
+    /// The keytab cannot be used.
+    #[error("Kerberos of the NFS server")]
+    Kerberos(#[from] KeytabError),
     /// The file systems do not fit together.
     #[error("shares of the NFS server")]
     Exports(#[from] ExportError),
     /// The server was drained or dropped.
     #[error("the NFS server has ended")]
     Ended,
+}
+
+/// Whether clients could use Kerberos with a keytab as it is now.
+///
+/// # Errors
+///
+/// The file cannot be read, or has no key of NFS.
+pub fn check_keytab(keytab: &Path) -> Result<(), KeytabError> {
+    Acceptor::open(keytab, SERVICE).map(drop)
 }
 
 /// A connection now.
@@ -160,6 +179,8 @@ enum End {
     PlainAfterTls,
     #[error("TLS")]
     Tls(#[from] rustls::Error),
+    #[error("the library of Kerberos secures no answer")]
+    NoSeal,
     #[error("the pool is lost")]
     Gone,
     #[error("nothing is shared with the client")]
@@ -181,6 +202,7 @@ struct Shared {
     workers: Workers,
     started: Instant,
     tls: Mutex<Option<Arc<rustls::ServerConfig>>>,
+    contexts: Contexts,
     connections: Arc<Connections>,
     stopping: AtomicBool,
     /// Somebody has mounted something by version 3.
@@ -241,6 +263,7 @@ impl NfsServer {
             workers: Workers::new("nfs-worker", limits.workers_max),
             started: Instant::now(),
             tls: Mutex::default(),
+            contexts: Contexts::default(),
             connections: Connections::new(limits.connections),
             stopping: AtomicBool::new(false),
             has_v3: AtomicBool::new(false),
@@ -273,6 +296,10 @@ impl NfsServer {
             .with_more_to_come(desired.has_more_to_come)
             .with_closed(desired.closed);
         let tls = desired.tls.map(|files| files.load(&TLS)).transpose()?;
+        let acceptor = desired
+            .keytab
+            .map(|keytab| Acceptor::open(&keytab, SERVICE));
+        let acceptor = acceptor.transpose()?;
         let mut listeners = self.listeners.lock().expect("no holder panics");
         let wanted: BTreeSet<ListenAddress> = desired.listeners.into_iter().collect();
         let mut opened = Vec::new();
@@ -282,6 +309,7 @@ impl NfsServer {
             }
         }
         *self.shared.tls.lock().expect("no holder panics") = tls;
+        self.shared.contexts.accept_by(acceptor);
         self.shared.service.share(exports);
         listeners.retain(|address, _| wanted.contains(address));
         self.shared.listen_only_at(wanted);
@@ -501,23 +529,39 @@ impl Shared {
         arguments: &[u8],
         caller: &Caller<'_>,
         door: Door,
+        seal: Option<&Seal>,
     ) -> Result<Answered, End> {
+        let checksum = seal.map(|seal| seal.checksum().ok_or(End::NoSeal));
+        let checksum = checksum.transpose()?;
+        let accept = |out: &mut Writer, how| {
+            rpc::write_accepted(out, call.transaction, checksum.as_deref(), how);
+        };
         let mut out = Writer::with_capacity(ANSWER_BYTES);
         let mut export = None;
         match accepts(call, door) {
             Accepted::Success => {
-                rpc::write_accepted(&mut out, call.transaction, Accepted::Success);
+                accept(&mut out, Accepted::Success);
+                let start = out.len();
                 match self.execute(call, arguments, caller, door, &mut out) {
-                    Ok(used) => export = used.export,
+                    Ok(used) => {
+                        export = used.export;
+                        if !seal.is_none_or(|seal| seal.close(&mut out, start)) {
+                            return Err(End::NoSeal);
+                        }
+                    }
                     Err(Unanswered::Malformed) => {
                         out.truncate(0);
-                        let how = Accepted::GarbageArguments;
-                        rpc::write_accepted(&mut out, call.transaction, how);
+                        accept(&mut out, Accepted::GarbageArguments);
+                    }
+                    Err(Unanswered::TooWeak) => {
+                        let why = BadAuthentication::TooWeak;
+                        let bytes = rpc::bad_authentication(call.transaction, why);
+                        return Ok(Answered { bytes, export });
                     }
                     Err(Unanswered::Gone) => return Err(End::Gone),
                 }
             }
-            refused => rpc::write_accepted(&mut out, call.transaction, refused),
+            refused => accept(&mut out, refused),
         }
         Ok(Answered {
             bytes: out.into_bytes(),
@@ -564,6 +608,7 @@ impl Shared {
             address: from.ip().to_canonical(),
             port: from.port(),
             transport: Transport::Plain,
+            security: Security::System,
         };
         let from = from.behind(door);
         if self.stopping.load(Ordering::Acquire) || !self.service.exports().admits(&from) {
@@ -579,8 +624,8 @@ impl Shared {
             here: ports.here,
             now_ms: self.now_ms(),
         };
-        let answered = self.answer(&call, reader.rest(), &caller, door).ok()?;
-        Some(answered.bytes)
+        let answered = self.answer(&call, reader.rest(), &caller, door, None);
+        Some(answered.ok()?.bytes)
     }
 
     fn now_ms(&self) -> u64 {

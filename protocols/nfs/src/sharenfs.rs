@@ -62,7 +62,9 @@ pub enum ShareError {
         text: String,
     },
     /// A way to secure calls that is not there.
-    #[error("sharenfs asks for sec={text}: only sec=sys is supported")]
+    #[error(
+        "sharenfs asks for sec={text}: write sys, krb5, krb5i or krb5p, several with colons between them"
+    )]
     Security {
         /// What was written.
         text: String,
@@ -122,6 +124,45 @@ pub enum Transport {
     Mutual,
 }
 
+/// How a call says who makes it (RFC 2623, 2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Security {
+    /// By numbers, which the server believes.
+    #[default]
+    System,
+    /// By Kerberos.
+    Kerberos,
+    /// The same, and nobody can change what is sent.
+    Integrity,
+    /// The same, and nobody else can read it.
+    Privacy,
+}
+
+impl Security {
+    /// Those of Kerberos.
+    pub const SECURED: [Self; 3] = [Self::Kerberos, Self::Integrity, Self::Privacy];
+
+    /// The number of the pseudo flavor.
+    pub const fn flavor(self) -> u32 {
+        match self {
+            Self::System => crate::rpc::AUTH_SYS,
+            Self::Kerberos => 390_003,
+            Self::Integrity => 390_004,
+            Self::Privacy => 390_005,
+        }
+    }
+
+    /// The number of the service of `RPCSEC_GSS` (RFC 2203, 5.2.1).
+    pub const fn service(self) -> Option<u32> {
+        match self {
+            Self::System => None,
+            Self::Kerberos => Some(1),
+            Self::Integrity => Some(2),
+            Self::Privacy => Some(3),
+        }
+    }
+}
+
 /// What a client may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
@@ -140,6 +181,8 @@ pub struct Share {
     needs_low_port: bool,
     /// Empty: all of them.
     transports: Vec<Transport>,
+    /// In the order in which clients are told of them.
+    securities: Vec<Security>,
 }
 
 /// The first port that needs no privilege.
@@ -170,6 +213,7 @@ impl Share {
             ),
             needs_low_port: parsed.needs_low_port.unwrap_or(true),
             transports: parsed.transports.unwrap_or_default(),
+            securities: parsed.securities.unwrap_or_else(|| vec![Security::System]),
         }))
     }
 
@@ -199,6 +243,21 @@ impl Share {
         least.unwrap_or(Transport::Mutual)
     }
 
+    /// How calls may say who makes them.
+    pub fn securities(&self) -> &[Security] {
+        &self.securities
+    }
+
+    /// As whom a client acts that is no user.
+    pub fn anonymous(&self) -> Identity {
+        let (uid, gid) = self.anonymous;
+        Identity {
+            uid,
+            gid,
+            groups: Vec::new(),
+        }
+    }
+
     /// As whom a client acts that says it is `who`.
     pub fn identity(&self, who: Identity) -> Identity {
         let (uid, gid) = self.anonymous;
@@ -213,11 +272,7 @@ impl Share {
                     .map(|group| if group == 0 { gid } else { group })
                     .collect(),
             },
-            Squash::Everybody => Identity {
-                uid,
-                gid,
-                groups: Vec::new(),
-            },
+            Squash::Everybody => self.anonymous(),
         }
     }
 }
@@ -230,6 +285,7 @@ struct Parsed {
     anonymous_gid: Option<u32>,
     needs_low_port: Option<bool>,
     transports: Option<Vec<Transport>>,
+    securities: Option<Vec<Security>>,
 }
 
 impl Parsed {
@@ -243,12 +299,7 @@ impl Parsed {
             ("on" | "rw" | "ro", None) => return Err(ShareError::Everybody { option: owned() }),
             ("rw", Some(hosts)) => self.hosts(hosts, Access::ReadWrite)?,
             ("ro", Some(hosts)) => self.hosts(hosts, Access::ReadOnly)?,
-            ("sec", Some("sys")) => {}
-            ("sec", Some(text)) => {
-                return Err(ShareError::Security {
-                    text: text.to_owned(),
-                });
-            }
+            ("sec", Some(text)) => set(&mut self.securities, securities(text)?, option)?,
             ("xprtsec", Some(text)) => set(&mut self.transports, transports(text)?, option)?,
             ("root_squash", None) => set(&mut self.squash, Squash::Root, option)?,
             ("no_root_squash", None) => set(&mut self.squash, Squash::Nobody, option)?,
@@ -317,6 +368,27 @@ fn transports(text: &str) -> Result<Vec<Transport>, ShareError> {
         .ok_or_else(|| ShareError::Transport {
             text: text.to_owned(),
         })
+}
+
+fn securities(text: &str) -> Result<Vec<Security>, ShareError> {
+    let bad = || ShareError::Security {
+        text: text.to_owned(),
+    };
+    let mut all = Vec::new();
+    for name in text.split(':') {
+        let one = match name {
+            "sys" => Security::System,
+            "krb5" => Security::Kerberos,
+            "krb5i" => Security::Integrity,
+            "krb5p" => Security::Privacy,
+            _ => return Err(bad()),
+        };
+        if all.contains(&one) {
+            return Err(bad());
+        }
+        all.push(one);
+    }
+    Ok(all)
 }
 
 fn number(option: &str, text: &str) -> Result<u32, ShareError> {
@@ -507,7 +579,7 @@ mod tests {
         let twice = Share::parse("rw=10.0.0.1,root_squash,no_root_squash");
         assert!(matches!(twice, Err(ShareError::Twice { .. })), "{twice:?}");
         assert!(matches!(
-            Share::parse("rw=10.0.0.1,sec=krb5"),
+            Share::parse("rw=10.0.0.1,sec=lkey"),
             Err(ShareError::Security { .. })
         ));
     }
@@ -546,6 +618,26 @@ mod tests {
         assert_eq!(allowed("rw=10.0.0.1,xprtsec=none"), [true, false, false]);
         for text in ["ssl", "", "tls:", "none,xprtsec=tls"] {
             Share::parse(&format!("rw=10.0.0.1,xprtsec={text}")).expect_err(text);
+        }
+    }
+
+    #[test]
+    fn a_share_names_how_calls_say_who_makes_them() {
+        let told = |text: &str| {
+            let share = Share::parse(text).expect("a share").expect("not off");
+            share.securities().to_vec()
+        };
+        assert_eq!(told("rw=10.0.0.1"), [Security::System]);
+        assert_eq!(
+            told("rw=10.0.0.1,sec=krb5p:krb5i"),
+            [Security::Privacy, Security::Integrity]
+        );
+        assert_eq!(
+            told("sec=sys:krb5,ro=10.0.0.1"),
+            [Security::System, Security::Kerberos]
+        );
+        for text in ["", "krb5:", "krb5:krb5", "KRB5", "none", "sys,sec=krb5"] {
+            Share::parse(&format!("rw=10.0.0.1,sec={text}")).expect_err(text);
         }
     }
 

@@ -544,6 +544,9 @@ pub fn server_arguments(pool: &appliance::Pool, disks: &[PathBuf], grant: &Grant
             }
         }
     }
+    for (option, keytab) in pool.keytab_options() {
+        add(option, keytab.to_string_lossy().into_owned());
+    }
     if let Some(replication) = &pool.replication {
         let listener = SocketAddr::new(replication.address, replication.port);
         add("replication", listener.to_string());
@@ -619,6 +622,20 @@ mod tests {
             let is_general = |word: &String| word == "--previous-owner-is-stopped";
             assert!(!words.iter().any(is_general), "{grant:?}");
         }
+    }
+
+    #[test]
+    fn the_server_is_told_of_the_keytab() {
+        let text = include_str!("../../../examples/pair.toml");
+        let text = format!("{text}\n[pools.tank.kerberos]\nkeytab_file = \"/etc/k\"\n");
+        let appliance = appliance::parse(&text).expect("well formed").appliance;
+        let pool = &appliance.pools[&"tank".parse::<PoolName>().expect("a name")];
+        let words = server_arguments(pool, &[], &grant(Label::Exported, Peer::Unknown));
+        let mut pairs = words.windows(2);
+        assert!(
+            pairs.any(|two| two == ["--nfs-keytab", "/etc/k"]),
+            "{words:?}"
+        );
     }
 
     #[test]

@@ -477,6 +477,7 @@ fn setup(
         addresses: addresses.map_err(|error| port_failure(&error))?,
         is_of_a_cluster: args.noted_in.is_some(),
         tls: args.listen.tls.clone(),
+        keytabs: args.listen.keytabs.clone(),
         connections,
         workers: usize::from(args.workers),
         early,

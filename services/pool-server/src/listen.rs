@@ -12,6 +12,9 @@ pub use serving::TlsFiles;
 /// TLS by the name of the protocol that is spoken by it.
 pub type Tls = BTreeMap<&'static str, TlsFiles>;
 
+/// Keytabs by the name of the protocol whose clients may use Kerberos.
+pub type Keytabs = BTreeMap<&'static str, PathBuf>;
+
 /// What the options say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listen {
@@ -19,6 +22,8 @@ pub struct Listen {
     pub places: Places,
     /// How.
     pub tls: Tls,
+    /// By which keys.
+    pub keytabs: Keytabs,
 }
 
 impl Listen {
@@ -32,10 +37,14 @@ impl Listen {
                 .help(format!("Do not serve {}", protocol.title));
             let tls = protocol.tls.iter();
             let tls = tls.flat_map(|options| tls_options(protocol, options));
+            let keytab = protocol
+                .keytab
+                .map(|option| keytab_option(protocol, option));
             command
                 .arg(listed.help(help(protocol)))
                 .arg(nowhere)
                 .args(tls)
+                .args(keytab)
         })
     }
 
@@ -44,6 +53,7 @@ impl Listen {
         let mut listen = Self {
             places: control::portal::told(matches, of),
             tls: of.iter().filter_map(|one| tls(matches, one)).collect(),
+            keytabs: of.iter().filter_map(|one| keytab(matches, one)).collect(),
         };
         for protocol in of.iter().filter(|one| !matches.get_flag(one.nowhere)) {
             let places = listen.places.0.entry(protocol.name.to_owned()).or_default();
@@ -111,6 +121,25 @@ fn help(protocol: &Description) -> String {
         "{}; port 0 takes a free one;{note} may be repeated [default: {default}]",
         protocol.about(),
     )
+}
+
+fn keytab_option(protocol: &Description, option: &'static str) -> Arg {
+    let title = protocol.title;
+    Arg::new(option)
+        .long(option)
+        .value_name("FILE")
+        .value_parser(ValueParser::path_buf())
+        .help(format!(
+            "Keytab with the keys of the {title} server; {title} clients then may use Kerberos"
+        ))
+}
+
+fn keytab(
+    matches: &mut ArgMatches,
+    protocol: &'static Description,
+) -> Option<(&'static str, PathBuf)> {
+    let file = matches.remove_one::<PathBuf>(protocol.keytab?)?;
+    Some((protocol.name, file))
 }
 
 fn tls_options(protocol: &Description, options: &TlsOptions) -> [Arg; 3] {

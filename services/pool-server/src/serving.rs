@@ -19,7 +19,7 @@ use serving::{ConnectionLimits, EarlySockets, Peer, StaleConnection};
 use units::{PoolName, VolumeName};
 
 use super::connections;
-use super::listen::Tls;
+use super::listen::{Keytabs, Tls};
 use super::portals::{self, Addresses};
 use super::protocols::{self, Client, ContentsTold, Export, Protocol, Wanted};
 use super::rescue::Rescues;
@@ -35,6 +35,8 @@ pub struct Setup {
     pub is_of_a_cluster: bool,
     /// Protocols that must be spoken by TLS, and its files.
     pub tls: Tls,
+    /// Keys of protocols whose clients may use Kerberos.
+    pub keytabs: Keytabs,
     /// Connections that each protocol takes.
     pub connections: ConnectionLimits,
     /// Threads for what has to wait.

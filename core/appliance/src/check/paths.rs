@@ -12,6 +12,9 @@ pub(super) fn check(checker: &mut Checker<'_>) {
         for (index, disk) in pool.disks.iter().enumerate() {
             written.push((pool_key(name).field("disks").item(index), disk.clone()));
         }
+        let key = pool_key(name).field("kerberos").field("keytab_file");
+        let kerberos = pool.kerberos.as_ref();
+        written.extend(kerberos.map(|kerberos| (key, kerberos.keytab_file.clone())));
     }
     for (name, head) in &appliance.heads {
         for (disk, described) in &head.disks {

@@ -407,6 +407,23 @@ fn tls_of_nbd_and_replication_are_compared_with_addresses_ports_and_heads() {
 }
 
 #[test]
+fn a_keytab_is_on_every_head_and_for_root_only() {
+    let text =
+        format!("{PAIR}[pools.tank.kerberos]\nkeytab_file = \"/etc/bulkhead/tank.keytab\"\n");
+    assert!(findings_of(&text, |_| {}).is_empty());
+    let relative = replaced(&text, "/etc/bulkhead/tank.keytab", "tank.keytab");
+    assert_only(&findings_of(&relative, |_| {}), Code::PathRelative);
+    let with = |secret: Option<SecretFacts>| {
+        findings_of(&text, |facts| {
+            let path = PathBuf::from("/etc/bulkhead/tank.keytab");
+            right(facts).secrets.insert(path, secret.clone());
+        })
+    };
+    assert_only(&with(None), Code::SecretMissing);
+    assert_only(&with(Some(SecretFacts { mode: 0o644 })), Code::SecretOpen);
+}
+
+#[test]
 fn a_head_that_is_not_in_a_network_it_needs_is_found() {
     let link = "storage-b = { interface = \"ens1f1\", addresses = [\"10.77.2.12\"] }\n";
     let findings = findings_of(&replaced(PAIR, link, ""), |_| {});

@@ -15,7 +15,7 @@ use file_system::{FileError, FileSystem, Handle, Kind};
 use crate::exports::Exports;
 use crate::hosts::{Message, Purpose, Way};
 use crate::sharenfs::Access;
-use crate::v4::{Asked, Caller, Conflict, NoHostLock, Service, Span, Unanswered, Used, identity};
+use crate::v4::{Asked, Caller, Conflict, NoHostLock, Service, Span, Unanswered, Used};
 use crate::xdr::{Malformed, Reader, Writer};
 
 /// The number of NLM.
@@ -480,7 +480,7 @@ impl Call<'_> {
         if is_exclusive && (access != Access::ReadWrite || place.is_fixed()) {
             return Err(Stat::ROFS.into());
         }
-        let who = export.identity(&identity(self.caller.credential));
+        let who = export.identity(self.caller.credential);
         let attributes = export.files.attributes(place.node)?;
         if attributes.kind != Kind::File {
             return Err(Stat::FAILED.into());

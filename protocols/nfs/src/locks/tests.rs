@@ -139,7 +139,7 @@ impl World {
             from: Source {
                 address: from.into(),
                 port: 700,
-                transport: crate::sharenfs::Transport::Plain,
+                ..Source::LOCAL
             },
             here: HERE,
             now_ms,

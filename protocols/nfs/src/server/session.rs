@@ -1,5 +1,6 @@
 //! One connection: its calls, one after the other, and their answers.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +15,8 @@ use super::{Answered, End, Live, Shared};
 use crate::exports::Source;
 use crate::programs::{Door, accepts, takes_long};
 use crate::rpc::{self, Accepted, BadRecord, Call, Found, NoCall};
-use crate::sharenfs::Transport;
+use crate::secured::{Opened, Seal};
+use crate::sharenfs::{Security, Transport};
 use crate::v4::{Caller, MESSAGE_BYTES_MAX};
 use crate::xdr::Reader;
 
@@ -34,8 +36,8 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 const LARGE_ANSWER_BYTES: usize = 16 << 10;
 /// How long an answer waits for the budget: others take theirs meanwhile, or are dropped.
 const BUDGET_TIMEOUT: Duration = Duration::from_secs(60);
-/// Bytes of a record besides the arguments that are agreed on in a session: header and credential.
-const CALL_HEADER_BYTES: usize = 1024;
+/// Bytes of a record besides the arguments that are agreed on in a session: header, credential and verifier, and what secures the arguments.
+const CALL_HEADER_BYTES: usize = 2048;
 /// Bytes of a record.
 const RECORD_BYTES_MAX: usize = MESSAGE_BYTES_MAX as usize + CALL_HEADER_BYTES;
 
@@ -53,6 +55,7 @@ pub(super) fn serve(
                 address: remote.ip().to_canonical(),
                 port: remote.port(),
                 transport: Transport::Plain,
+                security: Security::System,
             };
             (from.behind(door), local.ip().to_canonical())
         }
@@ -309,27 +312,21 @@ impl Session<'_> {
 
     /// Executes a record, or has it executed.
     fn execute(&self, record: &[u8], has_more: bool) -> Result<Executed, End> {
-        let mut reader = Reader::new(record);
-        let call = match rpc::read_call(&mut reader) {
-            Ok(call) => call,
-            Err(NoCall::Answer(bytes)) => return Ok(Executed::without_call(bytes, None)),
-            Err(NoCall::AsksForTls { transaction }) => {
-                let config = self.tls_to_begin();
-                let bytes = match config {
-                    Some(_) => rpc::begin_tls(transaction),
-                    None => rpc::bad_credential(transaction),
-                };
-                return Ok(Executed::without_call(bytes, config));
-            }
-            Err(NoCall::Malformed) => return Err(End::NoCall),
+        let incoming = match self.read(record)? {
+            Ok(incoming) => incoming,
+            Err(executed) => return Ok(executed),
         };
-        let arguments = reader.rest();
+        let Incoming {
+            call,
+            arguments,
+            seal,
+        } = &incoming;
         if self.door == Door::Guests && call.procedure != rpc::NULL {
             return Err(End::Stranger);
         }
-        let is_call = matches!(accepts(&call, self.door), Accepted::Success);
-        let long = has_more.then(|| takes_long(&call, arguments)).flatten();
-        if long.is_some_and(|payload| self.execute_elsewhere(&call, arguments, payload)) {
+        let is_call = matches!(accepts(call, self.door), Accepted::Success);
+        let long = has_more.then(|| takes_long(call, arguments)).flatten();
+        if long.is_some_and(|payload| self.execute_elsewhere(&incoming, payload)) {
             return Ok(Executed {
                 answered: None,
                 is_call,
@@ -338,8 +335,9 @@ impl Session<'_> {
         }
         let change = self.connection.standing.own_change();
         let _change = change.ok_or(End::Dropped)?;
-        let caller = self.caller(&call);
-        let answered = self.shared.answer(&call, arguments, &caller, self.door)?;
+        let caller = self.caller(&incoming);
+        let (door, seal) = (self.door, seal.as_ref());
+        let answered = self.shared.answer(call, arguments, &caller, door, seal)?;
         Ok(Executed {
             answered: Some(answered),
             is_call,
@@ -347,12 +345,62 @@ impl Session<'_> {
         })
     }
 
-    fn caller<'c>(&self, call: &'c Call) -> Caller<'c> {
+    /// The call of a record; what became of it, if it is none to be executed.
+    fn read<'r>(&self, record: &'r [u8]) -> Result<Result<Incoming<'r>, Executed>, End> {
+        let mut reader = Reader::new(record);
+        let (bytes, config) = match rpc::read_call(&mut reader) {
+            Ok(call) => {
+                return Ok(Ok(Incoming {
+                    call,
+                    arguments: reader.rest().into(),
+                    seal: None,
+                }));
+            }
+            Err(NoCall::Answer(bytes)) => (bytes, None),
+            Err(NoCall::AsksForTls { transaction }) => {
+                let config = self.tls_to_begin();
+                let bytes = match config {
+                    Some(_) => rpc::begin_tls(transaction),
+                    None => rpc::bad_credential(transaction),
+                };
+                (bytes, config)
+            }
+            Err(NoCall::Secured(secured)) => {
+                let contexts = &self.shared.contexts;
+                match contexts.open(&secured, reader.rest(), self.from.network()) {
+                    Opened::Call {
+                        call,
+                        arguments,
+                        seal,
+                    } => {
+                        return Ok(Ok(Incoming {
+                            call,
+                            arguments,
+                            seal: Some(seal),
+                        }));
+                    }
+                    Opened::Answer(bytes) => (bytes, None),
+                    Opened::Nothing => return Ok(Err(Executed::default())),
+                }
+            }
+            Err(NoCall::Malformed) => return Err(End::NoCall),
+        };
+        Ok(Err(Executed::without_call(bytes, config)))
+    }
+
+    fn source(&self, seal: Option<&Seal>) -> Source {
+        Source {
+            security: seal.map_or(Security::System, |seal| seal.security),
+            ..self.from
+        }
+    }
+
+    fn caller<'c>(&self, incoming: &'c Incoming<'_>) -> Caller<'c> {
         Caller {
-            credential: &call.credential,
-            transaction: call.transaction,
+            credential: &incoming.call.credential,
+            transaction: incoming.call.transaction,
             connection: self.connection.id,
-            from: self.from,
+            from: self.source(incoming.seal.as_ref()),
             here: self.here,
             now_ms: self.shared.now_ms(),
         }
@@ -360,8 +408,8 @@ impl Session<'_> {
 
     /// Has a worker execute a call that answers so many bytes of payload, so that what is behind it need not wait; false if there is no
     /// memory for that, or the client has enough answers to take already.
-    fn execute_elsewhere(&self, call: &Call, arguments: &[u8], payload: u32) -> bool {
-        let bytes = arguments.len() as u64 + u64::from(payload);
+    fn execute_elsewhere(&self, incoming: &Incoming<'_>, payload: u32) -> bool {
+        let bytes = incoming.arguments.len() as u64 + u64::from(payload);
         let waiting =
             self.elsewhere.load(Ordering::Relaxed) + self.link.outbound().queued_bytes() as u64;
         if waiting + bytes > self.shared.limits.outbound.queued_bytes_max as u64 {
@@ -375,8 +423,10 @@ impl Session<'_> {
         let outbound = Arc::clone(self.link.outbound());
         let change = self.connection.standing.change();
         let (shared, connection) = (Arc::clone(self.shared), Arc::clone(self.connection));
-        let (call, arguments) = (call.clone(), arguments.to_vec());
-        let (from, here, door) = (self.from, self.here, self.door);
+        let (call, arguments) = (incoming.call.clone(), incoming.arguments.to_vec());
+        let seal = incoming.seal.clone();
+        let from = self.source(seal.as_ref());
+        let (here, door) = (self.here, self.door);
         let elsewhere = Arc::clone(&self.elsewhere);
         elsewhere.fetch_add(bytes, Ordering::Relaxed);
         let job = Box::new(move || {
@@ -389,7 +439,7 @@ impl Session<'_> {
                     here,
                     now_ms: shared.now_ms(),
                 };
-                match shared.answer(&call, &arguments, &caller, door) {
+                match shared.answer(&call, &arguments, &caller, door, seal.as_ref()) {
                     Ok(answered) => {
                         outbound.answer_elsewhere(answered.into_answer(Some(reservation)));
                     }
@@ -406,7 +456,16 @@ impl Session<'_> {
     }
 }
 
+/// A call to be executed.
+struct Incoming<'r> {
+    call: Call,
+    arguments: Cow<'r, [u8]>,
+    /// How its answer is secured.
+    seal: Option<Seal>,
+}
+
 /// What became of a record.
+#[derive(Default)]
 struct Executed {
     /// The answer, unless a worker gives it.
     answered: Option<Answered>,

@@ -18,7 +18,7 @@ use file_system::{Done, FileError, FileSystem, Handle, Identity, Node, Receipt};
 
 use crate::exports::{Exports, Place};
 use crate::sharenfs::Access;
-use crate::v4::{Caller, Service, Unanswered, Used, identity};
+use crate::v4::{Caller, Service, Unanswered, Used};
 use crate::xdr::{Malformed, Reader, Writer};
 use answers::{Answers, Seen};
 
@@ -68,6 +68,8 @@ enum Failed {
     Malformed,
     /// The pool is lost.
     Gone,
+    /// The call says in a way who makes it that is not taken there.
+    TooWeak,
 }
 
 impl From<Status> for Failed {
@@ -288,6 +290,7 @@ pub fn execute(
     match executed {
         Err(Failed::Malformed) => Err(Unanswered::Malformed),
         Err(Failed::Gone) => Err(Unanswered::Gone),
+        Err(Failed::TooWeak) => Err(Unanswered::TooWeak),
         _ => Ok(call.used()),
     }
 }
@@ -362,7 +365,7 @@ impl Call<'_> {
             place,
             files: Arc::clone(&export.files),
             access,
-            who: export.identity(&identity(self.caller.credential)),
+            who: export.identity(self.caller.credential),
         })
     }
 
@@ -379,8 +382,20 @@ impl Call<'_> {
         self.enter(place)
     }
 
+    /// Whether a call may say so who makes it. A client finds out with numbers where it mounts (RFC 2623, 2.3.2).
+    fn check_security(&self, at: &At, number: u32) -> Answered {
+        let export = self.exports.export(at.place.export);
+        let is_root = at.place.node == export.root;
+        let mounts = is_root && matches!(number, procedure::GETATTR | procedure::FSINFO);
+        match mounts || export.takes(self.caller.from.security) {
+            true => Ok(()),
+            false => Err(Failed::TooWeak),
+        }
+    }
+
     fn execute(&mut self, number: u32, reader: &mut Reader<'_>, out: &mut Writer) -> Answered {
         let at = self.at(reader)?;
+        self.check_security(&at, number)?;
         match number {
             procedure::GETATTR => self.get_attributes(&at, out),
             procedure::SETATTR => self.set_attributes(&at, reader, out),

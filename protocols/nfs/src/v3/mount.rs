@@ -3,7 +3,8 @@
 use file_system::{FileError, Identity, Kind};
 
 use super::{Answered, At, Call, Failed, NAME_BYTES_MAX, Status};
-use crate::rpc::{AUTH_NONE, AUTH_SYS, NULL};
+use crate::rpc::{AUTH_NONE, NULL};
+use crate::sharenfs::Security;
 use crate::xdr::{Reader, Writer};
 
 /// The program's number.
@@ -55,9 +56,13 @@ impl Call<'_> {
             Ok(found) => {
                 out.u32(Status::OK.0);
                 out.opaque(&self.exports.handle(found.place).to_bytes());
-                for word in [2, AUTH_SYS, AUTH_NONE] {
-                    out.u32(word);
+                let ways = self.exports.securities(found.place, &self.caller.from);
+                let mut flavors: Vec<u32> = ways.iter().map(|way| way.flavor()).collect();
+                if ways.contains(&Security::System) {
+                    flavors.push(AUTH_NONE);
                 }
+                out.u32(flavors.len() as u32);
+                flavors.into_iter().for_each(|flavor| out.u32(flavor));
                 Ok(())
             }
             Err(Failed::With(status)) => {

@@ -84,6 +84,7 @@ impl Call<'_> {
     ) -> Answered {
         let name = reader.opaque(NAME_BYTES_MAX)?;
         let found = self.find(at, name)?;
+        self.check_security(&found, super::procedure::LOOKUP)?;
         out.opaque(&self.exports.handle(found.place).to_bytes());
         self.write_now(&found, out);
         self.write_now(at, out);

@@ -14,7 +14,7 @@ use super::attributes::{self, Bitmap};
 use super::grace::{ClientRecord, Remembered};
 use super::kinds::{
     CHANGE_BYTES_MAX, changes, changes_files, error_without_sessions, gives_or_takes, has_body,
-    may_be_repeated, needs_no_session,
+    leads_elsewhere, may_be_repeated, needs_no_session,
 };
 use super::numbers::{Status, op};
 use super::opens::StateId;
@@ -39,8 +39,6 @@ const REPLY_HEADER_BYTES: usize = 24;
 const MINOR_MAX: u32 = 2;
 /// The last operation of NFS 4.0.
 const LAST_WITHOUT_SESSIONS: u32 = op::RELEASE_LOCKOWNER;
-/// Who `AUTH_NONE` is.
-const NOBODY: u32 = 65_534;
 
 impl From<Malformed> for Status {
     fn from(_: Malformed) -> Self {
@@ -135,6 +133,8 @@ pub enum Unanswered {
     Malformed,
     /// The pool is lost: the connection has to be dropped.
     Gone,
+    /// Calls have to say in a better way who makes them.
+    TooWeak,
 }
 
 impl From<Malformed> for Unanswered {
@@ -321,15 +321,15 @@ impl Service {
         let mut hasher = DefaultHasher::new();
         let told_apart = &arguments[..arguments.len().min(FINGERPRINT_BYTES)];
         (told_apart, arguments.len(), caller.credential).hash(&mut hasher);
-        let raw = identity(caller.credential);
+        let exports = self.exports();
         let mut call = Call {
             service: self,
             caller,
-            exports: self.exports(),
             entered: 0,
             access: Access::ReadOnly,
-            who: raw.clone(),
-            raw,
+            is_secured: true,
+            who: exports.export(0).identity(caller.credential),
+            exports,
             to_commit: None,
             start: answer.start,
             minor,
@@ -366,21 +366,6 @@ impl Service {
                 export: (call.entered != 0).then(|| call.exports.export(call.entered).name.clone()),
             }),
         }
-    }
-}
-
-pub(crate) fn identity(credential: &Credential) -> Identity {
-    match credential {
-        Credential::Nobody => Identity {
-            uid: NOBODY,
-            gid: NOBODY,
-            groups: Vec::new(),
-        },
-        Credential::System { uid, gid, groups } => Identity {
-            uid: *uid,
-            gid: *gid,
-            groups: groups.clone(),
-        },
     }
 }
 
@@ -434,9 +419,9 @@ pub(super) struct Call<'a> {
     entered: usize,
     /// What may be done there.
     access: Access,
-    /// Who the client says it is.
-    raw: Identity,
-    /// Who it is there.
+    /// Whether calls may say there who makes them as this one does.
+    is_secured: bool,
+    /// Who the client is there.
     pub(super) who: Identity,
     /// What the operation changed and must be durable before it is answered: the contents of a file, too, if one is named.
     pub(super) to_commit: Option<Option<Node>>,
@@ -693,6 +678,9 @@ impl Call<'_> {
         reader: &mut Reader<'_>,
         out: &mut Writer,
     ) -> Result<(), Status> {
+        if !leads_elsewhere(operation) {
+            self.check_security()?;
+        }
         if changes_files(operation) && self.access == Access::ReadOnly && self.current.is_some() {
             return Err(Status::ROFS);
         }
@@ -710,10 +698,10 @@ impl Call<'_> {
             op::TEST_STATEID => self.test_stateids(reader, out),
             op::FREE_STATEID => self.free_stateid(reader),
             op::PUTFH => self.put_handle(reader),
-            op::PUTROOTFH | op::PUTPUBFH => self.put_root(),
+            op::PUTROOTFH | op::PUTPUBFH => self.put_root(reader),
             op::GETFH => self.get_handle(out),
             op::SAVEFH => self.save_handle(),
-            op::RESTOREFH => self.restore_handle(),
+            op::RESTOREFH => self.restore_handle(reader),
             op::LOOKUP => self.look_up(reader),
             op::LOOKUPP => self.look_up_parent(),
             op::GETATTR => self.get_attributes(reader, out),
@@ -762,6 +750,12 @@ impl Call<'_> {
         match self.caller.credential {
             Credential::Nobody => u64::MAX,
             Credential::System { uid, .. } => (*uid).into(),
+            Credential::Kerberos(principal) => {
+                let mut hasher = DefaultHasher::new();
+                principal.name.hash(&mut hasher);
+                // Numbers of users are smaller.
+                hasher.finish() | 1 << 63
+            }
         }
     }
 
@@ -813,12 +807,34 @@ impl Call<'_> {
         if place.export != self.entered || self.current.is_none() {
             let export = self.exports.export(place.export);
             let access = export.access(&self.caller.from).ok_or(Status::ACCESS)?;
-            let who = export.identity(&self.raw);
-            (self.entered, self.access, self.who) = (place.export, access, who);
+            self.who = export.identity(self.caller.credential);
+            self.is_secured = export.takes(self.caller.from.security);
+            (self.entered, self.access) = (place.export, access);
         }
         self.current = Some(place);
         self.stateid = None;
         Ok(())
+    }
+
+    /// Whether the client may use the current file system in the way in which this call says who makes it.
+    pub(super) fn check_security(&self) -> Result<(), Status> {
+        match self.is_secured {
+            true => Ok(()),
+            false => Err(Status::WRONGSEC),
+        }
+    }
+
+    /// The same, after an operation that names a handle. Where the next one leads elsewhere, or asks how calls may be secured, that decides
+    /// (RFC 8881, 2.6.3.1.1).
+    pub(super) fn check_security_before(&self, next: &Reader<'_>) -> Result<(), Status> {
+        let mut next = Reader::new(next.rest());
+        let left = self.count - self.index - 1;
+        let mut operations = (0..left).map_while(|_| next.u32().ok());
+        let next = operations.find(|next| *next != op::SAVEFH);
+        match next {
+            Some(next) if !leads_elsewhere(next) && next != op::OPEN => self.check_security(),
+            _ => Ok(()),
+        }
     }
 
     /// Goes to an object of the same file system.

@@ -37,6 +37,23 @@ pub(super) const fn may_be_repeated(operation: u32) -> bool {
     )
 }
 
+/// Operations at whose current handle nothing is done: they name another one, keep it, or ask how calls may say who makes them. Those that go
+/// on from it check where they come to (RFC 8881, 2.6.3.1).
+pub(super) const fn leads_elsewhere(operation: u32) -> bool {
+    matches!(
+        operation,
+        op::PUTFH
+            | op::PUTROOTFH
+            | op::PUTPUBFH
+            | op::SAVEFH
+            | op::RESTOREFH
+            | op::LOOKUP
+            | op::LOOKUPP
+            | op::SECINFO
+            | op::SECINFO_NO_NAME
+    )
+}
+
 /// Operations that change something. Their answers have less than [`CHANGE_BYTES_MAX`] bytes.
 pub(super) const fn changes(operation: u32) -> bool {
     matches!(

@@ -18,7 +18,6 @@ mod usage;
 mod waiting;
 mod without_sessions;
 
-pub(crate) use compound::identity;
 pub use compound::{Caller, Presentation, Service, Unanswered, Used};
 pub use grace::{ClientKey, ClientRecord, Clients, Had, Holders, NoRecord, Remembered};
 pub(crate) use hosts::{Asked, NoHostLock};

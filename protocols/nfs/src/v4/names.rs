@@ -11,6 +11,8 @@ use super::opens::WRITE;
 use crate::exports::Place;
 use crate::listing::Batch;
 use crate::objects::{rights_by, rights_of};
+use crate::rpc::{AUTH_GSS, AUTH_NONE, AUTH_SYS};
+use crate::sharenfs::Security;
 use crate::xdr::{Reader, Writer};
 
 /// Bytes of a name or of a link's text that are read.
@@ -39,12 +41,14 @@ enum Told {
 impl Call<'_> {
     pub(super) fn put_handle(&mut self, reader: &mut Reader<'_>) -> Result<(), Status> {
         let place = self.read_handle(reader)?;
-        self.go_to(place)
+        self.go_to(place)?;
+        self.check_security_before(reader)
     }
 
-    pub(super) fn put_root(&mut self) -> Result<(), Status> {
+    pub(super) fn put_root(&mut self, reader: &Reader<'_>) -> Result<(), Status> {
         let root = self.exports.root(&self.caller.from);
-        self.go_to(root)
+        self.go_to(root)?;
+        self.check_security_before(reader)
     }
 
     pub(super) fn get_handle(&mut self, out: &mut Writer) -> Result<(), Status> {
@@ -58,14 +62,14 @@ impl Call<'_> {
         Ok(())
     }
 
-    pub(super) fn restore_handle(&mut self) -> Result<(), Status> {
+    pub(super) fn restore_handle(&mut self, reader: &Reader<'_>) -> Result<(), Status> {
         let place = self.saved.ok_or(match self.minor {
             0 => Status::RESTOREFH,
             _ => Status::NOFILEHANDLE,
         })?;
         self.go_to(place)?;
         self.stateid = self.saved_stateid;
-        Ok(())
+        self.check_security_before(reader)
     }
 
     fn directory(&self) -> Result<Node, Status> {
@@ -128,14 +132,16 @@ impl Call<'_> {
         let node = self.node()?;
         self.check_searchable(node)?;
         let found = self.find(check_name(name)?)?;
-        self.go_to(found)
+        self.go_to(found)?;
+        self.check_security()
     }
 
     pub(super) fn look_up_parent(&mut self) -> Result<(), Status> {
         let node = self.node()?;
         self.check_searchable(node)?;
         let parent = self.find_parent()?;
-        self.go_to(parent)
+        self.go_to(parent)?;
+        self.check_security()
     }
 
     pub(super) fn get_attributes(
@@ -241,8 +247,8 @@ impl Call<'_> {
     ) -> Result<(), Status> {
         let raw_name = reader.opaque(NAME_BYTES_MAX)?;
         let (_, name) = self.named(raw_name)?;
-        self.find(name)?;
-        self.write_security(out);
+        let found = self.find(name)?;
+        self.write_security(found, out);
         Ok(())
     }
 
@@ -253,22 +259,36 @@ impl Call<'_> {
     ) -> Result<(), Status> {
         let style = reader.u32()?;
         self.node()?;
-        match style {
-            0 => {}
+        let place = match style {
+            0 => self.place()?,
             1 => {
                 self.directory()?;
-                self.find_parent()?;
+                self.find_parent()?
             }
             _ => return Err(Status::BADXDR),
-        }
-        self.write_security(out);
+        };
+        self.write_security(place, out);
         Ok(())
     }
 
-    /// The ways to secure calls that are taken. The current handle is used up, from NFS 4.1 on (RFC 8881, 2.6.3.1.1.8).
-    fn write_security(&mut self, out: &mut Writer) {
-        for word in [2, crate::rpc::AUTH_SYS, crate::rpc::AUTH_NONE] {
-            out.u32(word);
+    /// The ways to secure calls that are taken at a place. The current handle is used up, from NFS 4.1 on (RFC 8881, 2.6.3.1.1.8).
+    fn write_security(&mut self, place: Place, out: &mut Writer) {
+        let ways = self.exports.securities(place, &self.caller.from);
+        let has_numbers = ways.contains(&Security::System);
+        out.u32(ways.len() as u32 + u32::from(has_numbers));
+        for way in ways {
+            match way.service() {
+                None => out.u32(AUTH_SYS),
+                Some(service) => {
+                    out.u32(AUTH_GSS);
+                    out.opaque(kerberos::MECHANISM);
+                    out.u32(0);
+                    out.u32(service);
+                }
+            }
+        }
+        if has_numbers {
+            out.u32(AUTH_NONE);
         }
         if self.minor > 0 {
             self.current = None;

@@ -3,7 +3,7 @@
 use super::compound::Call;
 use super::numbers::Status;
 use super::state::{Channel, Introduction};
-use crate::rpc::{AUTH_NONE, AUTH_SYS, read_system_credential};
+use crate::rpc::{AUTH_GSS, AUTH_NONE, AUTH_SYS, read_system_credential};
 use crate::xdr::{Malformed, Reader, Writer};
 
 /// Bytes of names that peers give.
@@ -17,8 +17,6 @@ const CALLBACK_SECURITIES_MAX: usize = 16;
 /// State ids that are tested at once.
 const TESTED_MAX: usize = 1024;
 
-/// `RPCSEC_GSS`.
-const AUTH_GSS: u32 = 6;
 /// Bits of `eia_flags` that a client may set.
 const EXCHANGE_FLAGS: u32 = 0x4007_0103;
 /// `EXCHGID4_FLAG_SUPP_FENCE_OPS`, from NFS 4.2 on.
@@ -61,7 +59,7 @@ impl Call<'_> {
         }
         match protection {
             0 => {}
-            // Needs RPCSEC_GSS, which is not there.
+            // Linux goes on without.
             1 => return Err(Status::INVAL),
             _ => return Err(Status::ENCR_ALG_UNSUPP),
         }

@@ -9,6 +9,7 @@ mod usage;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
@@ -18,11 +19,11 @@ use ::nfs::v4::Presentation;
 use ::protocols::Description;
 use ::protocols::nfs::PROTOCOL;
 use block_device::SharedDevice;
-use control::Failure;
 use control::answer::OpenFilesView;
 use control::exports::Problem;
 use control::failure::chain;
 use control::portal::PortalView;
+use control::{Failure, FailureKind};
 use engine::dataset::DatasetError;
 use file_system::FileSystemId;
 use serving::{EarlySockets, ListenAddress, ListenError, Peer, TlsFiles};
@@ -45,6 +46,7 @@ pub struct Server {
     pool: Arc<SharedPool>,
     early: Arc<EarlySockets>,
     tls: Option<TlsFiles>,
+    keytab: Option<PathBuf>,
     state: Mutex<State>,
 }
 
@@ -109,6 +111,7 @@ impl Server {
         Some(match has_address {
             true => {
                 shares.note_missing_tls(self.tls.as_ref());
+                shares.remove_without_keytab(self.keytab.is_some());
                 shares
             }
             false => shares.without_address(pool.name()),
@@ -157,6 +160,13 @@ impl Server {
                     state.problem("TLS of NFS", format!("clients cannot use it: {why}"));
                     desired.tls = None;
                 }
+                ApplyError::Kerberos(error) => {
+                    let why = chain(error);
+                    let told = format!("no further client can use it: {why}; it is tried again every few seconds");
+                    state.has_failed = true;
+                    state.problem("Kerberos of NFS", told);
+                    desired.keytab = None;
+                }
                 ApplyError::Ended => break,
             }
         }
@@ -203,6 +213,15 @@ fn no_ports(no: &NoPorts) -> Problem {
     }
 }
 
+/// Whether clients could use Kerberos with a keytab as it is now.
+fn check_keytab(keytab: Option<&Path>) -> Result<(), Failure> {
+    keytab.map_or(Ok(()), ::nfs::server::check_keytab).map_err(|error| {
+        Failure::from_chain(FailureKind::Usage, &error).advise(
+            "put the keys of nfs/NAME@REALM there, for a name of the pool's address: `kadmin -q \"ktadd -k FILE nfs/NAME\"`",
+        )
+    })
+}
+
 fn presentation(pool: &SharedPool) -> Presentation {
     let owner = pool.get().map(|pool| {
         let guid = pool.status().map_or(0, |status| status.guid);
@@ -238,6 +257,7 @@ impl Protocol for Server {
             pool: Arc::clone(start.pool),
             early: Arc::clone(&setup.early),
             tls: setup.tls.get(PROTOCOL.name).cloned(),
+            keytab: setup.keytabs.get(PROTOCOL.name).cloned(),
             state: Mutex::default(),
         }
     }
@@ -247,11 +267,13 @@ impl Protocol for Server {
     }
 
     fn check_settings(setup: &Setup) -> Result<(), Failure> {
-        super::check_tls(&PROTOCOL, setup.tls.get(PROTOCOL.name))
+        super::check_tls(&PROTOCOL, setup.tls.get(PROTOCOL.name))?;
+        check_keytab(setup.keytabs.get(PROTOCOL.name).map(PathBuf::as_path))
     }
 
     fn check(&self) -> Result<(), Failure> {
-        super::check_tls(&PROTOCOL, self.tls.as_ref())
+        super::check_tls(&PROTOCOL, self.tls.as_ref())?;
+        check_keytab(self.keytab.as_deref())
     }
 
     fn exports(&self, wanted: &Wanted<'_>) -> Vec<Export> {
@@ -300,6 +322,7 @@ impl Protocol for Server {
         let desired = DesiredState {
             listeners: if is_needed { listeners } else { Vec::new() },
             tls: self.tls.clone(),
+            keytab: self.keytab.clone(),
             shared,
             has_more_to_come: opened.has_waiting,
             closed: state.aside.values().copied().collect(),

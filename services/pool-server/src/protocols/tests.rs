@@ -40,6 +40,7 @@ const ECHO: Description = Description {
         authority: "echo-tls-ca",
         is_required: true,
     }),
+    keytab: Some("echo-keytab"),
 };
 /// The property of a volume that says by which name it is shown.
 const PROPERTY: &str = "bulkhead:echo";
@@ -298,6 +299,8 @@ fn options_of_another_protocol_follow_from_its_description() {
     assert!(told(&["--no-echo"]).expect("options").tcp().is_empty());
     let files = told(&["--echo-tls-cert", "/c", "--echo-tls-key", "/k"]).expect("options");
     assert_eq!(files.tls[ECHO.name].certificate, PathBuf::from("/c"));
+    let keys = told(&["--echo-keytab", "/k"]).expect("options");
+    assert_eq!(keys.keytabs[ECHO.name], PathBuf::from("/k"));
     for bad in [
         &["--echo-tls-cert", "/c"][..],
         &["--echo", "host:1"],

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ::nfs::sharenfs::{Share, Transport};
+use ::nfs::sharenfs::{Security, Share, Transport};
 use control::exports::Problem;
 use engine::Pool;
 use engine::dataset::{DatasetError, DatasetKind, DatasetRef, Snapshots};
@@ -66,6 +66,24 @@ impl Shares {
                 });
             }
         }
+    }
+
+    /// Takes those away that are for Kerberos only, where the server has no keytab.
+    pub fn remove_without_keytab(&mut self, has_keytab: bool) {
+        let is_usable = |share: &Share| has_keytab || share.securities().contains(&Security::System);
+        let problems = &mut self.problems;
+        self.all.retain(|name, share| {
+            if is_usable(share) {
+                return true;
+            }
+            problems.push(Problem {
+                subject: name.clone(),
+                sentence: "it is not shared over NFS, because its sec asks for Kerberos and the server has no keytab (--nfs-keytab): \
+                           give it one, in `[pools.POOL.kerberos]` of an appliance"
+                    .to_owned(),
+            });
+            false
+        });
     }
 
     /// What is left of them where the server of `pool` listens at no address of NFS.
@@ -168,6 +186,22 @@ mod tests {
         assert_eq!(subjects(Some(&files)), ["mtls"]);
         files.authority = Some("a".into());
         assert!(subjects(Some(&files)).is_empty());
+    }
+
+    #[test]
+    fn a_share_for_kerberos_only_is_a_problem_where_there_is_no_keytab() {
+        let share = |how: &str| Share::parse(&format!("rw=10.0.0.1,sec={how}")).expect("a share").expect("on");
+        let all: BTreeMap<String, Share> =
+            ["sys:krb5", "krb5p", "sys"].map(|how| (how.to_owned(), share(how))).into();
+        let mut shares = Shares { all, problems: Vec::new() };
+        shares.remove_without_keytab(true);
+        assert_eq!((shares.all.len(), shares.problems.len()), (3, 0));
+        shares.remove_without_keytab(false);
+        assert!(shares.all.keys().eq(["sys", "sys:krb5"]));
+        let [problem] = &shares.problems[..] else {
+            panic!("{:?}", shares.problems);
+        };
+        assert_eq!(problem.subject, "krb5p");
     }
 
     fn set(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

@@ -1,0 +1,208 @@
+//! Kerberos for a server, by the system's GSS-API (RFC 2743, RFC 4121): whoever shows a ticket for a key of the keytab gets a context, and is
+//! a user of this machine. No sockets; what messages look like is the business of the protocols.
+
+#![deny(unsafe_code)]
+
+mod keytab;
+mod library;
+mod users;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use libgssapi::context::{SecurityContext, ServerCtx};
+use libgssapi::credential::Cred;
+use libgssapi::error::Error;
+use library::{Owned, enter};
+
+use users::Names;
+pub use users::{Principal, User};
+
+/// The name of Kerberos 5 among mechanisms, 1.2.840.113554.1.2.2 (RFC 4121), in the form that goes over the wire.
+pub const MECHANISM: &[u8] = b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x02";
+/// Bytes of what a client shows. Tickets of Active Directory name many groups.
+pub const TOKEN_BYTES_MAX: usize = 64 << 10;
+
+/// What sealed messages begin with, where AES is used (RFC 4121, section 4.2.6.2).
+const SEALED_TOKEN: [u8; 2] = [5, 4];
+/// The bit of the flags behind it that says that the contents are encrypted (4.2.2).
+const IS_ENCRYPTED: u8 = 2;
+
+/// What the library said.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct GssError(String);
+
+impl From<Error> for GssError {
+    fn from(error: Error) -> Self {
+        // The second text belongs to the thread that failed.
+        let text = error.to_string();
+        Self(text.split_whitespace().collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// A keytab that a server cannot use.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the keytab {}", path.display())]
+pub struct KeytabError {
+    /// It.
+    pub path: PathBuf,
+    #[source]
+    cause: GssError,
+}
+
+/// Why somebody is not let in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct Refused {
+    /// What the protocol tells the client (RFC 2743, 1.2.1.1): the routine's status, and the mechanism's.
+    pub status: (u32, u32),
+    /// For people.
+    pub why: String,
+}
+
+impl Refused {
+    /// `GSS_S_FAILURE`, with nothing of the mechanism.
+    fn other(why: impl fmt::Display) -> Self {
+        Self {
+            status: (13 << 16, 0),
+            why: why.to_string(),
+        }
+    }
+}
+
+impl From<GssError> for Refused {
+    fn from(error: GssError) -> Self {
+        Self::other(error)
+    }
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self {
+            status: (error.major.bits(), error.minor),
+            why: GssError::from(error).to_string(),
+        }
+    }
+}
+
+/// The keys of a service. What the file holds is read for each client, so that new keys count at once.
+pub struct Acceptor {
+    credential: Owned<Cred>,
+}
+
+impl Acceptor {
+    /// Those of `service`, such as `nfs`, for any name of the host.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or has no key of the service.
+    pub fn open(keytab: &Path, service: &str) -> Result<Self, KeytabError> {
+        let call = enter();
+        let credential = keytab::acquire(keytab, service);
+        drop(call);
+        credential
+            .map(|credential| Self {
+                credential: Owned::new(credential),
+            })
+            .map_err(|cause| KeytabError {
+                path: keytab.to_owned(),
+                cause,
+            })
+    }
+
+    /// A context with whoever shows `token`, and what has to be shown to the client. Kerberos needs no further round.
+    ///
+    /// # Errors
+    ///
+    /// The ticket is none of ours, or not valid now; or the user cannot be looked up.
+    pub fn accept(&self, token: &[u8]) -> Result<(Context, Vec<u8>), Refused> {
+        if token.len() > TOKEN_BYTES_MAX {
+            return Err(Refused::other("a token that is too long"));
+        }
+        let (context, answer, names, lifetime) = self.step(token)?;
+        let gss = Mutex::new(Owned::new(context));
+        // Others must not wait for this, which may ask a server, nor must the end of the process.
+        let principal = names.look_up().map_err(Refused::other)?;
+        let context = Context {
+            gss,
+            principal,
+            lifetime,
+        };
+        Ok((context, answer))
+    }
+
+    fn step(&self, token: &[u8]) -> Result<(ServerCtx, Vec<u8>, Names, Duration), Refused> {
+        let _call = enter();
+        let mut context = ServerCtx::new(Some(self.credential.clone()));
+        let answer = context.step(token, None)?;
+        let answer = answer.map_or(Vec::new(), |token| token.to_vec());
+        if !context.is_complete() {
+            return Err(Refused::other("the client wants a further round"));
+        }
+        let lifetime = context.lifetime()?;
+        let names = Names::of(&context.source_name()?)?;
+        Ok((context, answer, names, lifetime))
+    }
+}
+
+/// What a client and the server have agreed on. Each may be used by several threads, one after the other.
+pub struct Context {
+    gss: Mutex<Owned<ServerCtx>>,
+    /// Who the client is.
+    pub principal: Principal,
+    /// How long its ticket is valid.
+    pub lifetime: Duration,
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Context").field(&self.principal).finish()
+    }
+}
+
+impl Context {
+    /// Calls the library with the context.
+    fn call<T>(
+        &self,
+        what: impl FnOnce(&mut ServerCtx) -> Result<T, Error>,
+    ) -> Result<T, GssError> {
+        let mut context = self.gss.lock().expect("no holder panics");
+        let _call = enter();
+        Ok(what(&mut context)?)
+    }
+
+    /// The checksum by which the client knows that `message` is the server's.
+    ///
+    /// # Errors
+    ///
+    /// The library refuses.
+    pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>, GssError> {
+        self.call(|gss| Ok(gss.get_mic(message)?.to_vec()))
+    }
+
+    /// Whether `checksum` is the client's, of `message`.
+    pub fn is_signed(&self, message: &[u8], checksum: &[u8]) -> bool {
+        self.call(|gss| gss.verify_mic(message, checksum)).is_ok()
+    }
+
+    /// A message that only the client can read.
+    ///
+    /// # Errors
+    ///
+    /// The library refuses.
+    pub fn seal(&self, message: &[u8]) -> Result<Vec<u8>, GssError> {
+        self.call(|gss| Ok(gss.wrap(true, message)?.to_vec()))
+    }
+
+    /// What the client has sealed; nothing if it was not this client, or if anybody on the way could read it.
+    pub fn unseal(&self, sealed: &[u8]) -> Option<Vec<u8>> {
+        let is_encrypted = |flags: &u8| flags & IS_ENCRYPTED != 0;
+        if !sealed.starts_with(&SEALED_TOKEN) || !sealed.get(2).is_some_and(is_encrypted) {
+            return None;
+        }
+        self.call(|gss| Ok(gss.unwrap(sealed)?.to_vec())).ok()
+    }
+}

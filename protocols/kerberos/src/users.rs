@@ -1,0 +1,105 @@
+//! Which user of this machine a principal is: by `auth_to_local` of `krb5.conf`, and by the users that the system knows.
+
+use std::ffi::CString;
+use std::hash::{Hash, Hasher};
+
+use libgssapi::error::Error;
+use libgssapi::name::Name;
+use libgssapi::oid::GSS_MECH_KRB5;
+use nix::unistd;
+
+/// A user of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// Number.
+    pub uid: u32,
+    /// Its first group.
+    pub gid: u32,
+    /// All groups.
+    pub groups: Vec<u32>,
+}
+
+/// Whom the key distribution center knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal {
+    /// Such as `alice@EXAMPLE.ORG`.
+    pub name: String,
+    /// Who that is here. Machines, and users that are not known, are nobody.
+    pub user: Option<User>,
+}
+
+/// The same principal stays the same when its groups change.
+impl Hash for Principal {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+/// The system did not say whether there is such a user.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("look up the user {name}: {errno}")]
+pub(crate) struct NoAnswer {
+    name: String,
+    errno: nix::Error,
+}
+
+/// What the library says of a principal.
+pub(crate) struct Names {
+    shown: String,
+    /// The user that it would be, if there is one of that name.
+    local: Option<String>,
+}
+
+impl Names {
+    pub(crate) fn of(name: &Name) -> Result<Self, Error> {
+        let shown = name.display_name()?;
+        let local = name.local_name(Some(GSS_MECH_KRB5)).ok();
+        Ok(Self {
+            shown: String::from_utf8_lossy(&shown).into_owned(),
+            local: local.and_then(|local| String::from_utf8(local.to_vec()).ok()),
+        })
+    }
+
+    /// Who that is. That the system cannot say is no answer: a user must not become nobody because a directory is away.
+    pub(crate) fn look_up(self) -> Result<Principal, NoAnswer> {
+        Ok(Principal {
+            name: self.shown,
+            user: match self.local {
+                Some(local) => look_up(&local)?,
+                None => None,
+            },
+        })
+    }
+}
+
+fn look_up(name: &str) -> Result<Option<User>, NoAnswer> {
+    let failed = |errno| NoAnswer {
+        name: name.to_owned(),
+        errno,
+    };
+    let Some(user) = unistd::User::from_name(name).map_err(failed)? else {
+        return Ok(None);
+    };
+    let Ok(text) = CString::new(name) else {
+        return Ok(None);
+    };
+    let groups = unistd::getgrouplist(&text, user.gid).map_err(failed)?;
+    Ok(Some(User {
+        uid: user.uid.as_raw(),
+        gid: user.gid.as_raw(),
+        groups: groups.into_iter().map(|group| group.as_raw()).collect(),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_has_its_groups_and_a_stranger_is_nobody() {
+        let root = look_up("root").expect("an answer").expect("a user");
+        assert_eq!((root.uid, root.gid), (0, 0));
+        assert!(root.groups.contains(&0));
+        assert_eq!(look_up("no-such-user-here").expect("an answer"), None);
+    }
+}

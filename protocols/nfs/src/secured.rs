@@ -1,0 +1,427 @@
+//! `RPCSEC_GSS` version 1 (RFC 2203): contexts of clients, and calls that are made in them.
+//!
+//! A context is made on the thread of the connection that asks for it, so that nobody waits for it but that client. No context outlives its server:
+//! clients of another one are told that it is not known, and make their own again.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use kerberos::{Acceptor, Context, TOKEN_BYTES_MAX};
+
+use crate::rpc::{self, Accepted, BadAuthentication, Call, Credential, NULL, Secured};
+use crate::sharenfs::Security;
+use crate::xdr::{Malformed, Reader, Writer};
+
+/// Contexts of all clients, and of those of one IPv4 address or IPv6 network. The one goes that was used least lately.
+const CONTEXTS_MAX: usize = 8192;
+const CONTEXTS_PER_NETWORK_MAX: usize = 1024;
+/// A context is used no longer, so that changes of users and groups come to count.
+const CONTEXT_LIFETIME: Duration = Duration::from_secs(3600);
+/// Calls of a context that may come in another order than that of their numbers.
+const WINDOW: u32 = 128;
+/// A context counts its calls up to here (5.3.3.3).
+const SEQUENCE_MAX: u32 = 0x8000_0000;
+/// Bytes of a checksum.
+const CHECKSUM_BYTES_MAX: usize = 400;
+/// `GSS_S_COMPLETE`.
+const COMPLETE: u32 = 0;
+
+/// What a call does with its context (5.2.1).
+const DATA: u32 = 0;
+const INIT: u32 = 1;
+const DESTROY: u32 = 3;
+
+/// Which calls of a context were there. Those that are older than all in the window count as such.
+#[derive(Debug, Default)]
+struct Window {
+    highest: u32,
+    /// Bit `n` is that of `highest - n`.
+    seen: u128,
+}
+
+impl Window {
+    /// Whether a call is there for the first time.
+    fn is_new(&mut self, sequence: u32) -> bool {
+        if sequence > self.highest {
+            let by = sequence - self.highest;
+            self.seen = self.seen.checked_shl(by).unwrap_or(0);
+            self.highest = sequence;
+        }
+        let behind = self.highest - sequence;
+        let bit = 1u128.checked_shl(behind).unwrap_or(0);
+        let is_new = bit & !self.seen != 0;
+        self.seen |= bit;
+        is_new
+    }
+}
+
+/// A context, with what is known of it.
+#[derive(Debug)]
+struct Agreed {
+    context: Context,
+    credential: Credential,
+    window: Mutex<Window>,
+    ends: Instant,
+}
+
+type Handle = [u8; 16];
+
+struct Entry {
+    agreed: Arc<Agreed>,
+    network: IpAddr,
+    used: Instant,
+}
+
+/// The contexts of all clients.
+#[derive(Default)]
+pub struct Contexts {
+    acceptor: Mutex<Option<Arc<Acceptor>>>,
+    all: Mutex<HashMap<Handle, Entry>>,
+}
+
+/// How an answer is secured.
+#[derive(Clone, Debug)]
+pub struct Seal {
+    agreed: Arc<Agreed>,
+    sequence: u32,
+    /// How the call says who makes it.
+    pub security: Security,
+}
+
+/// What became of a call.
+#[derive(Debug)]
+pub enum Opened<'a> {
+    /// It is to be executed.
+    Call {
+        /// By whom.
+        call: Call,
+        /// Its arguments.
+        arguments: Cow<'a, [u8]>,
+        /// How its answer is secured.
+        seal: Seal,
+    },
+    /// It is answered with this, a record without its mark.
+    Answer(Vec<u8>),
+    /// It gets no answer.
+    Nothing,
+}
+
+impl Opened<'_> {
+    fn refused(call: &Call, why: BadAuthentication) -> Self {
+        Self::Answer(rpc::bad_authentication(call.transaction, why))
+    }
+}
+
+impl Contexts {
+    fn all(&self) -> MutexGuard<'_, HashMap<Handle, Entry>> {
+        self.all.lock().expect("no holder panics")
+    }
+
+    /// Makes contexts by these keys from now on. Those that are there stay.
+    pub fn accept_by(&self, acceptor: Option<Acceptor>) {
+        *self.acceptor.lock().expect("no holder panics") = acceptor.map(Arc::new);
+    }
+
+    /// Takes a call out of what secures it, or does what it asks for with its context.
+    pub fn open<'a>(
+        &self,
+        secured: &Secured<'_>,
+        arguments: &'a [u8],
+        network: IpAddr,
+    ) -> Opened<'a> {
+        let now = Instant::now();
+        let call = &secured.call;
+        match secured.control {
+            DATA => self.open_call(secured, arguments, now),
+            INIT if call.procedure == NULL => self.begin(call, arguments, network, now),
+            DESTROY if call.procedure == NULL => self.end(secured, now),
+            // Kerberos has no second round, so that no context waits for one.
+            _ => Opened::refused(call, BadAuthentication::Credential),
+        }
+    }
+
+    /// A new context (5.2.2).
+    fn begin<'a>(
+        &self,
+        call: &Call,
+        arguments: &[u8],
+        network: IpAddr,
+        now: Instant,
+    ) -> Opened<'a> {
+        let acceptor = self.acceptor.lock().expect("no holder panics").clone();
+        let Some(acceptor) = acceptor else {
+            return Opened::refused(call, BadAuthentication::Credential);
+        };
+        let Ok(token) = Reader::new(arguments).opaque(TOKEN_BYTES_MAX) else {
+            return Opened::Answer(garbage(call, None));
+        };
+        let agreed = acceptor.accept(token).and_then(|(context, token)| {
+            let window = context.sign(&WINDOW.to_be_bytes())?;
+            Ok((context, token, window))
+        });
+        let mut out = Writer::new();
+        match agreed {
+            Ok((context, token, window)) => {
+                tracing::debug!(%network, client = context.principal.name, "Kerberos");
+                let handle = self.keep(context, network, now);
+                rpc::write_accepted(&mut out, call.transaction, Some(&window), Accepted::Success);
+                out.opaque(&handle);
+                for word in [COMPLETE, 0, WINDOW] {
+                    out.u32(word);
+                }
+                out.opaque(&token);
+            }
+            Err(refused) => {
+                tracing::info!(%network, %refused, "a client of NFS is not let in by Kerberos");
+                rpc::write_accepted(&mut out, call.transaction, None, Accepted::Success);
+                out.opaque(&[]);
+                let (major, minor) = refused.status;
+                for word in [major, minor, 0] {
+                    out.u32(word);
+                }
+                out.opaque(&[]);
+            }
+        }
+        Opened::Answer(out.into_bytes())
+    }
+
+    fn keep(&self, context: Context, network: IpAddr, now: Instant) -> Handle {
+        let mut handle = Handle::default();
+        getrandom::fill(&mut handle).expect("the kernel has random numbers");
+        let agreed = Agreed {
+            credential: Credential::Kerberos(Arc::new(context.principal.clone())),
+            ends: now + context.lifetime.min(CONTEXT_LIFETIME),
+            context,
+            window: Mutex::default(),
+        };
+        let mut all = self.all();
+        make_room(&mut all, network, now);
+        let entry = Entry {
+            agreed: Arc::new(agreed),
+            network,
+            used: now,
+        };
+        all.insert(handle, entry);
+        handle
+    }
+
+    /// The context of a call, if the client has made that, and whether the call is there for the first time.
+    fn find(&self, secured: &Secured<'_>, now: Instant) -> Result<Arc<Agreed>, BadAuthentication> {
+        let handle = secured.handle.try_into();
+        let handle: Handle = handle.map_err(|_| BadAuthentication::NoContext)?;
+        let agreed = match self.all().get_mut(&handle) {
+            Some(entry) if entry.agreed.ends > now => {
+                entry.used = now;
+                Arc::clone(&entry.agreed)
+            }
+            _ => return Err(BadAuthentication::NoContext),
+        };
+        if secured.sequence >= SEQUENCE_MAX {
+            return Err(BadAuthentication::UsedUp);
+        }
+        match agreed.context.is_signed(secured.header, secured.verifier) {
+            true => Ok(agreed),
+            false => Err(BadAuthentication::NoContext),
+        }
+    }
+
+    fn open_call<'a>(
+        &self,
+        secured: &Secured<'_>,
+        arguments: &'a [u8],
+        now: Instant,
+    ) -> Opened<'a> {
+        let call = &secured.call;
+        let mut securities = Security::SECURED.into_iter();
+        let security = securities.find(|one| one.service() == Some(secured.service));
+        let Some(security) = security else {
+            return Opened::refused(call, BadAuthentication::Credential);
+        };
+        let agreed = match self.find(secured, now) {
+            Ok(agreed) => agreed,
+            Err(why) => return Opened::refused(call, why),
+        };
+        if !agreed.is_new(secured.sequence) {
+            return Opened::Nothing;
+        }
+        let seal = Seal {
+            agreed,
+            sequence: secured.sequence,
+            security,
+        };
+        match seal.open(arguments) {
+            Ok(arguments) => Opened::Call {
+                call: Call {
+                    credential: seal.agreed.credential.clone(),
+                    ..call.clone()
+                },
+                arguments,
+                seal,
+            },
+            Err(Malformed) => match seal.checksum() {
+                Some(checksum) => Opened::Answer(garbage(call, Some(&checksum))),
+                None => Opened::Nothing,
+            },
+        }
+    }
+
+    /// The client needs a context no more (5.4).
+    fn end<'a>(&self, secured: &Secured<'_>, now: Instant) -> Opened<'a> {
+        let call = &secured.call;
+        let agreed = match self.find(secured, now) {
+            Ok(agreed) => agreed,
+            Err(why) => return Opened::refused(call, why),
+        };
+        let checksum = agreed.context.sign(&secured.sequence.to_be_bytes());
+        let (true, Ok(checksum)) = (agreed.is_new(secured.sequence), checksum) else {
+            return Opened::Nothing;
+        };
+        self.all()
+            .retain(|_, entry| !Arc::ptr_eq(&entry.agreed, &agreed));
+        let mut out = Writer::new();
+        rpc::write_accepted(
+            &mut out,
+            call.transaction,
+            Some(&checksum),
+            Accepted::Success,
+        );
+        Opened::Answer(out.into_bytes())
+    }
+}
+
+fn garbage(call: &Call, checksum: Option<&[u8]>) -> Vec<u8> {
+    let mut out = Writer::new();
+    rpc::write_accepted(
+        &mut out,
+        call.transaction,
+        checksum,
+        Accepted::GarbageArguments,
+    );
+    out.into_bytes()
+}
+
+/// Makes room for one more context of a network.
+fn make_room(all: &mut HashMap<Handle, Entry>, network: IpAddr, now: Instant) {
+    let of_network = all.values().filter(|entry| entry.network == network);
+    let is_crowded = of_network.count() >= CONTEXTS_PER_NETWORK_MAX;
+    if !is_crowded && all.len() < CONTEXTS_MAX {
+        return;
+    }
+    all.retain(|_, entry| entry.agreed.ends > now);
+    let may_go = all
+        .iter()
+        .filter(|(_, entry)| !is_crowded || entry.network == network);
+    let oldest = may_go.min_by_key(|(_, entry)| entry.used);
+    if let Some(handle) = oldest.map(|(handle, _)| *handle) {
+        all.remove(&handle);
+    }
+}
+
+impl Agreed {
+    fn is_new(&self, sequence: u32) -> bool {
+        self.window
+            .lock()
+            .expect("no holder panics")
+            .is_new(sequence)
+    }
+}
+
+impl Seal {
+    /// The arguments of a call (5.3.2).
+    fn open<'a>(&self, arguments: &'a [u8]) -> Result<Cow<'a, [u8]>, Malformed> {
+        let context = &self.agreed.context;
+        let mut reader = Reader::new(arguments);
+        match self.security {
+            Security::System | Security::Kerberos => Ok(arguments.into()),
+            Security::Integrity => {
+                let body = reader.opaque(arguments.len())?;
+                let checksum = reader.opaque(CHECKSUM_BYTES_MAX)?;
+                if !context.is_signed(body, checksum) {
+                    return Err(Malformed);
+                }
+                Ok(self.check_number(body)?.into())
+            }
+            Security::Privacy => {
+                let sealed = reader.opaque(arguments.len())?;
+                let mut body = context.unseal(sealed).ok_or(Malformed)?;
+                let number_bytes = body.len() - self.check_number(&body)?.len();
+                body.drain(..number_bytes);
+                Ok(body.into())
+            }
+        }
+    }
+
+    /// What follows the number of the call, which is that of its header.
+    fn check_number<'b>(&self, body: &'b [u8]) -> Result<&'b [u8], Malformed> {
+        let mut reader = Reader::new(body);
+        match reader.u32()? == self.sequence {
+            true => Ok(reader.rest()),
+            false => Err(Malformed),
+        }
+    }
+
+    /// By which the client knows that the answer is the server's (5.3.3.2); nothing if the library makes none any more.
+    pub fn checksum(&self) -> Option<Vec<u8>> {
+        let number = self.sequence.to_be_bytes();
+        self.agreed.context.sign(&number).ok()
+    }
+
+    /// Secures the results, which are what `out` holds behind the first `start` bytes. Whether the library did that.
+    #[must_use]
+    pub fn close(&self, out: &mut Writer, start: usize) -> bool {
+        let context = &self.agreed.context;
+        if self.security.service() <= Security::Kerberos.service() {
+            return true;
+        }
+        let results = &out.bytes()[start..];
+        let mut body = Writer::with_capacity(4 + results.len());
+        body.u32(self.sequence);
+        body.append(results);
+        out.truncate(start);
+        let secured = match self.security {
+            Security::Privacy => context.seal(body.bytes()),
+            _ => {
+                out.opaque(body.bytes());
+                context.sign(body.bytes())
+            }
+        };
+        let Ok(secured) = secured else {
+            return false;
+        };
+        out.opaque(&secured);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_counts_once_and_in_any_order_within_the_window() {
+        let mut window = Window::default();
+        for (sequence, is_new) in [
+            (0, true),
+            (0, false),
+            (3, true),
+            (1, true),
+            (1, false),
+            (130, true),
+            (2, false),
+            (3, false),
+            (4, true),
+            (131, true),
+            (5, true),
+            (SEQUENCE_MAX, true),
+            (SEQUENCE_MAX, false),
+            (131, false),
+            (SEQUENCE_MAX - WINDOW + 1, true),
+            (SEQUENCE_MAX - WINDOW, false),
+        ] {
+            assert_eq!(window.is_new(sequence), is_new, "{sequence}");
+        }
+    }
+}

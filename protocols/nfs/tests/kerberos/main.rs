@@ -1,0 +1,423 @@
+//! `RPCSEC_GSS` (RFC 2203) with a key distribution center of MIT Kerberos: who clients are, how their calls are secured, and who is not let in.
+
+mod client;
+mod realm;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use client::{Caller, Client, MOUNT, NFS, SERVER, Told, credential};
+use file_system::memory::MemoryFileSystem;
+use nfs::exports::Shared;
+use nfs::server::{ApplyError, DesiredState, NfsServer, ServerLimits};
+use nfs::sharenfs::Share;
+use nfs::v4::Presentation;
+use nfs::xdr::{Reader, Writer};
+use realm::{Realm, within};
+
+/// `auth_stat`.
+const TOO_WEAK: u32 = 5;
+const NO_CONTEXT: u32 = 13;
+const BAD_CREDENTIAL: u32 = 1;
+const GARBAGE: u32 = 4;
+/// Procedures of version 3.
+const LOOKUP: u32 = 3;
+const READ: u32 = 6;
+const WRITE: u32 = 7;
+const CREATE: u32 = 8;
+const REMOVE: u32 = 12;
+const MNT: u32 = 1;
+/// Numbers of the services.
+const NONE: u32 = 1;
+const INTEGRITY: u32 = 2;
+const PRIVACY: u32 = 3;
+
+/// File systems that outlive a server.
+struct Files {
+    realm: PathBuf,
+    all: Vec<(&'static str, &'static str, Arc<MemoryFileSystem>)>,
+}
+
+struct Stand<'a> {
+    files: &'a Files,
+    server: NfsServer,
+}
+
+impl Files {
+    fn new(realm: &Realm) -> Self {
+        let rules = [
+            ("any", "sec=sys:krb5:krb5i:krb5p"),
+            ("private", "sec=krb5p:krb5i,anonuid=77"),
+            ("numbers", "sec=sys"),
+            ("root", "sec=krb5,no_root_squash"),
+        ];
+        let all = rules.into_iter().zip(1..).map(|((name, rule), guid)| {
+            (
+                name,
+                rule,
+                Arc::new(MemoryFileSystem::with_guid(guid, 8 << 20)),
+            )
+        });
+        Self {
+            realm: realm.as_ref().to_owned(),
+            all: all.collect(),
+        }
+    }
+
+    fn serve(&self, start: u64) -> Stand<'_> {
+        let presentation = Presentation {
+            owner: b"kerberos".to_vec(),
+            start,
+            lease_seconds: 20,
+            grace_seconds: 0,
+        };
+        let server = NfsServer::new(presentation, ServerLimits::default());
+        let stand = Stand {
+            files: self,
+            server,
+        };
+        stand.apply(Some("nfs.keytab")).expect("applied");
+        stand
+    }
+}
+
+impl Stand<'_> {
+    fn apply(&self, keytab: Option<&str>) -> Result<(), ApplyError> {
+        let shared = self.files.all.iter().map(|(name, rule, files)| {
+            let rule = format!("rw=127.0.0.0/8,insecure,{rule}");
+            Shared {
+                name: (*name).to_owned(),
+                share: Share::parse(&rule).expect("a share").expect("not off"),
+                files: Arc::clone(files) as _,
+            }
+        });
+        self.server.apply(DesiredState {
+            listeners: vec!["127.0.0.1:0".parse().expect("an address")],
+            keytab: keytab.map(|name| self.files.realm.join(name)),
+            shared: shared.collect(),
+            ..DesiredState::default()
+        })
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.server.listeners()[0].tcp().expect("TCP")
+    }
+
+    fn log_in(&self, user: &str, service: u32) -> Client {
+        Client::log_in(self.address(), user, service)
+    }
+
+    fn caller(&self, caller: Caller) -> Client {
+        Client::connect(self.address(), caller)
+    }
+}
+
+/// The handle of a share, and the flavors that a client of version 3 is told.
+fn mount(client: &mut Client, share: &str) -> (Vec<u8>, Vec<u32>) {
+    let mut arguments = Writer::new();
+    arguments.opaque(format!("/{share}").as_bytes());
+    let results = client.call((MOUNT, 3, MNT), arguments.bytes()).results();
+    let mut reader = Reader::new(&results);
+    assert_eq!(reader.u32(), Ok(0));
+    let handle = reader.opaque(64).expect("a handle").to_vec();
+    let count = reader.count(8).expect("flavors");
+    let flavors = (0..count).map(|_| reader.u32().expect("a flavor"));
+    (handle, flavors.collect())
+}
+
+fn name_in(directory: &[u8], name: &str) -> Writer {
+    let mut arguments = Writer::new();
+    arguments.opaque(directory);
+    arguments.opaque(name.as_bytes());
+    arguments
+}
+
+/// Makes a file: its handle, its user and its group.
+fn create(client: &mut Client, directory: &[u8], name: &str) -> Result<(Vec<u8>, u32, u32), Told> {
+    let mut arguments = name_in(directory, name);
+    for _ in 0..7 {
+        arguments.u32(0);
+    }
+    let results = match client.call((NFS, 3, CREATE), arguments.bytes()) {
+        Told::Results(results) => results,
+        other => return Err(other),
+    };
+    let mut reader = Reader::new(&results);
+    assert_eq!((reader.u32(), reader.boolean()), (Ok(0), Ok(true)));
+    let handle = reader.opaque(64).expect("a handle").to_vec();
+    assert_eq!(reader.boolean(), Ok(true));
+    let words: Vec<u32> = (0..5).map(|_| reader.u32().expect("a word")).collect();
+    Ok((handle, words[3], words[4]))
+}
+
+/// The status of a compound of version 4.0 that goes to a share, and what its last operation says.
+fn walk(client: &mut Client, share: &str, last: &[u32]) -> (u32, Vec<u8>) {
+    let mut arguments = Writer::new();
+    for word in [0, 0, 3, 24, 15] {
+        arguments.u32(word);
+    }
+    arguments.opaque(share.as_bytes());
+    last.iter().for_each(|word| arguments.u32(*word));
+    let results = client.call((NFS, 4, 1), arguments.bytes()).results();
+    (Reader::new(&results).u32().expect("a status"), results)
+}
+
+#[test]
+fn a_client_is_the_user_of_its_principal_in_each_way() {
+    within(
+        "a_client_is_the_user_of_its_principal_in_each_way",
+        |realm| {
+            let files = Files::new(realm);
+            let stand = files.serve(1);
+            for service in [NONE, INTEGRITY, PRIVACY] {
+                let mut client = stand.log_in("daemon", service);
+                let (any, _) = mount(&mut client, "any");
+                let (_, uid, gid) =
+                    create(&mut client, &any, &format!("f{service}")).expect("made");
+                assert_eq!((uid, gid), (1, 1), "{service}");
+            }
+            // Whom nobody knows, and machines, are nobody; root is squashed as everywhere.
+            for (user, uid) in [("stranger", 77), ("root/admin", 77), ("root", 65_534)] {
+                let share = if uid == 77 { "private" } else { "any" };
+                let mut client = stand.log_in(user, PRIVACY);
+                let (handle, _) = mount(&mut client, share);
+                let made = create(&mut client, &handle, &user.replace('/', "-"));
+                assert_eq!(made.map(|(_, uid, _)| uid), Ok(uid), "{user}");
+            }
+            let mut client = stand.log_in("root", NONE);
+            let (handle, _) = mount(&mut client, "root");
+            let made = create(&mut client, &handle, "mine");
+            assert_eq!(made.map(|(_, uid, _)| uid), Ok(0));
+        },
+    );
+}
+
+#[test]
+fn a_share_is_for_calls_that_are_secured_as_it_says() {
+    within(
+        "a_share_is_for_calls_that_are_secured_as_it_says",
+        |realm| {
+            let files = Files::new(realm);
+            let stand = files.serve(1);
+            let mut numbers = stand.caller(Caller::User(1));
+            let (private, flavors) = mount(&mut numbers, "private");
+            assert_eq!(flavors, [390_005, 390_004]);
+            assert_eq!(mount(&mut numbers, "numbers").1, [1, 0]);
+            assert_eq!(
+                create(&mut numbers, &private, "no"),
+                Err(Told::Denied(TOO_WEAK))
+            );
+            let mut weak = stand.log_in("daemon", NONE);
+            assert_eq!(
+                create(&mut weak, &private, "no"),
+                Err(Told::Denied(TOO_WEAK))
+            );
+            let (any, _) = mount(&mut weak, "numbers");
+            assert_eq!(create(&mut weak, &any, "no"), Err(Told::Denied(TOO_WEAK)));
+            // GETFH; and the same in the place where LOOKUP leads to.
+            const WRONGSEC: u32 = 10_016;
+            let statuses: Vec<u32> = ["any", "private", "numbers"]
+                .map(|share| walk(&mut weak, share, &[10]).0)
+                .to_vec();
+            assert_eq!(statuses, [0, WRONGSEC, WRONGSEC]);
+            let mut good = stand.log_in("daemon", INTEGRITY);
+            assert_eq!(walk(&mut good, "private", &[10]).0, 0);
+            // PUTROOTFH and SECINFO: both ways, the better one first.
+            let mut arguments = Writer::new();
+            for word in [0, 0, 2, 24, 33] {
+                arguments.u32(word);
+            }
+            arguments.opaque(b"private");
+            let results = weak.call((NFS, 4, 1), arguments.bytes()).results();
+            let mechanism =
+                b"\0\0\0\x06\0\0\0\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02\0\0\0\0\0\0\0\0\0\0";
+            let mut ways = b"\0\0\0\x02".to_vec();
+            for service in [3, 2] {
+                ways.extend_from_slice(mechanism);
+                ways.push(service);
+            }
+            assert!(results.ends_with(&ways), "{results:?}");
+        },
+    );
+}
+
+#[test]
+fn what_is_repeated_or_changed_on_the_way_does_nothing() {
+    within(
+        "what_is_repeated_or_changed_on_the_way_does_nothing",
+        |realm| {
+            let files = Files::new(realm);
+            let stand = files.serve(1);
+            for service in [INTEGRITY, PRIVACY] {
+                let mut client = stand.log_in("daemon", service);
+                let (any, _) = mount(&mut client, "any");
+                create(&mut client, &any, "f").expect("made");
+                let name = name_in(&any, "f");
+                let record = client.record((NFS, 3, REMOVE), name.bytes());
+                client.send(&record);
+                assert_eq!(client.answer().results()[..4], [0; 4]);
+                // Dropped: the answer that comes next is that of the next call.
+                client.send(&record);
+                create(&mut client, &any, "f").expect("made");
+                // Another body, another header, another number in the body.
+                let mut record = client.record((NFS, 3, REMOVE), name.bytes());
+                let last = record.len() - 8;
+                record[last] ^= 1;
+                client.send(&record);
+                assert_eq!(client.answer(), Told::Failed(GARBAGE), "{service}");
+                let mut record = client.record((NFS, 3, REMOVE), name.bytes());
+                record[23] = LOOKUP as u8;
+                client.send(&record);
+                assert_eq!(client.answer(), Told::Denied(NO_CONTEXT));
+                let looked = client.call((NFS, 3, LOOKUP), name.bytes()).results();
+                assert_eq!(looked[..4], [0; 4], "it is still there");
+                client.call((NFS, 3, REMOVE), name.bytes()).results();
+            }
+        },
+    );
+}
+
+#[test]
+fn a_mebibyte_is_written_and_read_in_each_way() {
+    within("a_mebibyte_is_written_and_read_in_each_way", |realm| {
+        let files = Files::new(realm);
+        let stand = files.serve(1);
+        let bytes: Vec<u8> = (0..1u32 << 20).map(|at| ((at * 31) >> 7) as u8).collect();
+        for service in [NONE, INTEGRITY, PRIVACY] {
+            let mut client = stand.log_in("daemon", service);
+            let (any, _) = mount(&mut client, "any");
+            let (file, ..) = create(&mut client, &any, "large").expect("made");
+            let mut write = Writer::new();
+            write.opaque(&file);
+            write.u64(0);
+            write.u32(bytes.len() as u32);
+            write.u32(2);
+            write.opaque(&bytes);
+            let record = client.record((NFS, 3, WRITE), write.bytes());
+            assert!(service != PRIVACY || !record.windows(64).any(|part| part == &bytes[..64]));
+            client.send(&record);
+            assert_eq!(client.answer().results()[..4], [0; 4]);
+            let mut read = Writer::new();
+            read.opaque(&file);
+            read.u64(0);
+            read.u32(bytes.len() as u32);
+            let results = client.call((NFS, 3, READ), read.bytes()).results();
+            assert!(results.ends_with(&bytes), "{service}");
+        }
+    });
+}
+
+#[test]
+fn whoever_has_no_ticket_for_the_server_is_not_let_in() {
+    within(
+        "whoever_has_no_ticket_for_the_server_is_not_let_in",
+        |realm| {
+            let files = Files::new(realm);
+            let stand = files.serve(1);
+            let mut client = stand.caller(Caller::Nobody);
+            let begun = client.begin(&credential("daemon"), b"host@localhost", NONE);
+            assert!(matches!(begun, Err(Told::Failed(_))), "{begun:?}");
+            let keytab = stand.apply(Some("host.keytab")).expect_err("no key of nfs");
+            let missing = stand.apply(Some("missing.keytab")).expect_err("no file");
+            for error in [keytab, missing] {
+                assert!(matches!(error, ApplyError::Kerberos(_)), "{error:?}");
+            }
+            // The failed changes have changed nothing.
+            client
+                .begin(&credential("daemon"), SERVER, NONE)
+                .expect("let in");
+            stand.apply(None).expect("applied");
+            let begun = client.begin(&credential("daemon"), SERVER, NONE);
+            assert_eq!(begun, Err(Told::Denied(BAD_CREDENTIAL)));
+        },
+    );
+}
+
+#[test]
+fn new_keys_in_the_keytab_count_at_once() {
+    within("new_keys_in_the_keytab_count_at_once", |realm| {
+        let files = Files::new(realm);
+        let stand = files.serve(1);
+        let mut before = stand.log_in("daemon", PRIVACY);
+        realm.take_keys("nfs.keytab", "nfs/localhost");
+        let mut after = stand.log_in("daemon", PRIVACY);
+        for client in [&mut before, &mut after] {
+            mount(client, "any");
+        }
+    });
+}
+
+#[test]
+fn a_context_ends_with_its_ticket_and_by_the_clients_word() {
+    within(
+        "a_context_ends_with_its_ticket_and_by_the_clients_word",
+        |realm| {
+            let files = Files::new(realm);
+            let stand = files.serve(1);
+            let mut client = stand.log_in("daemon", INTEGRITY);
+            mount(&mut client, "any");
+            let record = client.record_for(3, (NFS, 4, 0), b"");
+            client.send(&record);
+            client.secured().service = NONE;
+            assert_eq!(client.answer(), Told::Results(Vec::new()));
+            assert_eq!(client.call((NFS, 3, 0), b""), Told::Denied(NO_CONTEXT));
+            // A second, and what clocks may differ by.
+            let mut short = stand.log_in("short", NONE);
+            let deadline = Instant::now() + Duration::from_secs(30);
+            while short.call((NFS, 3, 0), b"") != Told::Denied(NO_CONTEXT) {
+                assert!(Instant::now() < deadline, "the context stays");
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            assert_eq!(
+                stand.log_in("short", NONE).call((NFS, 3, 0), b""),
+                Told::Results(Vec::new())
+            );
+        },
+    );
+}
+
+/// The next server knows no context. Clients make another one, and go on with what they had.
+#[test]
+fn the_next_server_has_clients_begin_anew() {
+    within("the_next_server_has_clients_begin_anew", |realm| {
+        let files = Files::new(realm);
+        let stand = files.serve(1);
+        let mut client = stand.log_in("daemon", PRIVACY);
+        let (any, _) = mount(&mut client, "any");
+        create(&mut client, &any, "f").expect("made");
+        let caller = std::mem::replace(&mut client.caller, Caller::Nobody);
+        drop(stand);
+        let stand = files.serve(2);
+        let mut client = stand.caller(caller);
+        let name = name_in(&any, "f");
+        let looked = client.call((NFS, 3, LOOKUP), name.bytes());
+        assert_eq!(looked, Told::Denied(NO_CONTEXT));
+        client
+            .begin(&credential("daemon"), SERVER, PRIVACY)
+            .expect("let in");
+        let looked = client.call((NFS, 3, LOOKUP), name.bytes()).results();
+        assert_eq!(looked[..4], [0; 4]);
+    });
+}
+
+/// One network may have 1024 contexts. The one goes that was used least lately.
+#[test]
+fn many_contexts_of_a_network_push_out_its_oldest() {
+    within("many_contexts_of_a_network_push_out_its_oldest", |realm| {
+        let files = Files::new(realm);
+        let stand = files.serve(1);
+        let mut used = stand.log_in("daemon", NONE);
+        let mut unused = stand.log_in("daemon", NONE);
+        used.call((NFS, 3, 0), b"").results();
+        let mut many = stand.caller(Caller::Nobody);
+        let credential = credential("daemon");
+        for _ in 0..1023 {
+            many.begin(&credential, SERVER, NONE).expect("let in");
+        }
+        assert_eq!(unused.call((NFS, 3, 0), b""), Told::Denied(NO_CONTEXT));
+        used.call((NFS, 3, 0), b"").results();
+        many.call((NFS, 3, 0), b"").results();
+    });
+}
