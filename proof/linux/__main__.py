@@ -291,11 +291,11 @@ def _two_kernels(trial: Trial, scratch: Path, image: root.GuestImage, rounds: in
         server.kill()
 
 
-def _judges(trial: Trial, scratch: Path, image: root.GuestImage, arguments: argparse.Namespace) -> None:
+def _judges(trial: Trial, scratch: Path, image: root.GuestImage, equipment: judges.Equipment, arguments: argparse.Namespace) -> None:
     """The part whose guest has judges of files over NFS, and the kernel's server beside ours."""
     seed = arguments.seed or random.SystemRandom().randrange(1, 1 << 31)
-    image = judges.pack(scratch, image)
-    machine = Machine(scratch, image, disks=[judges_disk.judges_disk(scratch)])
+    image = judges.pack(scratch, image, equipment.programs)
+    machine = Machine(scratch, image, disks=[judges_disk.copy_of(equipment.disk, scratch)])
     server = PortalServer(scratch)
     sides = [judges.SIDES[name] for name in arguments.side or judges.SIDES]
     try:
@@ -366,6 +366,10 @@ def main(argv: list[str]) -> int:
     started = time.monotonic()
     image = root.guest_image()
     print(f"guest: Linux {image.release}, ready after {time.monotonic() - started:.0f} s")
+    # The networks of the proof lead nowhere: what is downloaded is there before.
+    if any(part.startswith(("kernel-zfs", "files")) for part in parts):
+        modules.kernel_zfs(image)
+    equipment = judges.fetch() if "judges" in parts else None
     make_networks()
     trial = Trial()
     with runtime.scratch("linux", arguments.keep) as scratch:
@@ -379,8 +383,8 @@ def main(argv: list[str]) -> int:
             trial.part(lambda: _files(trial, scratch, image, arguments.seed, arguments.rounds or FILES_ROUNDS, parts))
         if "two-kernels" in parts:
             _two_kernels(trial, scratch, image, arguments.rounds or ROUNDS, arguments.seed)
-        if "judges" in parts:
-            trial.part(lambda: _judges(trial, scratch, image, arguments))
+        if equipment:
+            trial.part(partial(_judges, trial, scratch, image, equipment, arguments))
     print(f"took {time.monotonic() - started:.0f} s")
     print(trial.verdict())
     return 0 if trial.failed == 0 else 1

@@ -84,9 +84,21 @@ def _inside(script: str) -> str:
     return f"chroot {ROOT} /bin/bash -e -o pipefail <<'INSIDE'\n{script}\nINSIDE\n"
 
 
-def pack(scratch: Path, image: GuestImage) -> GuestImage:
+@dataclass(frozen=True)
+class Equipment:
+    """What the guest is given. It comes from the network that the machines of the proof do not have."""
+
+    programs: Mapping[str, Path]
+    disk: Path
+
+
+def fetch() -> Equipment:
+    """The judges that this machine builds, and the disk of the others."""
+    return Equipment({name: path for name in ("pjdfstest", "fsx") if (path := judge(name))}, judges_disk.judges_disk())
+
+
+def pack(scratch: Path, image: GuestImage, programs: Mapping[str, Path]) -> GuestImage:
     """The image with the judges that this machine has built, and the sources of those that the guest builds (``CTHON``: a checkout of cthon04)."""
-    programs = {name: path for name in ("pjdfstest", "fsx") if (path := judge(name))}
     files = []
     if checkout := os.environ.get("CTHON"):
         files.append(scratch / SOURCES)
@@ -225,4 +237,4 @@ def judged(side: Side, wrong: Sequence[str], done: str) -> str:
     return "\n".join([done, *(f"        the kernel's server: {one}" for one in wrong)])
 
 
-__all__ = ["ALL", "KERNEL_SERVER", "SIDES", "WHY_MISSING", "Judges", "Side", "judged", "pack"]
+__all__ = ["ALL", "KERNEL_SERVER", "SIDES", "WHY_MISSING", "Equipment", "Judges", "Side", "fetch", "judged", "pack"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from functools import partial
 from pathlib import Path
 
 from proof.linux.root import UNPACK_SECONDS, download_whole, from_cache, unpack
@@ -20,14 +19,18 @@ RECIPE_VERSION = 1
 """Raise it when the way of building changes."""
 
 
-def judges_disk(scratch: Path) -> Path:
-    """A copy of the disk for one guest: made from the cache, or built now."""
+def judges_disk() -> Path:
+    """The disk, of which a guest gets a copy: from the cache, or built now."""
     recipe = hashlib.sha256("\n".join((str(RECIPE_VERSION), str(DISK_BYTES), *PACKAGES, *LEFT_OUT)).encode())
     recipe.update(Path("/etc/debian_version").read_bytes())
-    directory = from_cache(f"judges-{recipe.hexdigest()[:16]}", partial(_build))
-    disk = scratch / f"{NAME}.img"
-    checked(["cp", "--sparse=always", directory / "disk", disk], UNPACK_SECONDS)
-    return disk
+    return from_cache(f"judges-{recipe.hexdigest()[:16]}", _build) / "disk"
+
+
+def copy_of(disk: Path, scratch: Path) -> Path:
+    """One that a guest may change."""
+    copy = scratch / f"{NAME}.img"
+    checked(["cp", "--sparse=always", disk, copy], UNPACK_SECONDS)
+    return copy
 
 
 def _build(building: Path) -> None:
@@ -50,4 +53,4 @@ def _build(building: Path) -> None:
     checked(["mke2fs", "-q", "-t", "ext4", "-d", root, result / "disk", f"{DISK_BYTES >> 10}k"], UNPACK_SECONDS)
 
 
-__all__ = ["NAME", "SERVED", "judges_disk"]
+__all__ = ["NAME", "SERVED", "copy_of", "judges_disk"]
