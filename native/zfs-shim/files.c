@@ -141,12 +141,19 @@ bh_files_bonus(bh_files_t *files, uint64_t object, dmu_buf_t **out)
 	return (0);
 }
 
-/* The handle holds the buffer of its own accord. */
+/*
+ * The handle holds the buffer of its own accord: the hold that sa_handle_get
+ * would find by the object's number is added to the one that the caller has.
+ */
 int
 bh_files_handle(bh_files_t *files, dmu_buf_t *bonus, sa_handle_t **out)
 {
-	return (sa_handle_get(files->bf_os, bonus->db_object, NULL,
-	    SA_HDL_PRIVATE, out));
+	dmu_buf_add_ref(bonus, NULL);
+	int error = sa_handle_get_from_db(files->bf_os, bonus, NULL,
+	    SA_HDL_PRIVATE, out);
+	if (error != 0)
+		sa_handle_destroy(*out);
+	return (error);
 }
 
 /* In the order in which a kernel has them. Those that are looked at without their layout come first. */
