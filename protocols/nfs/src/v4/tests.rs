@@ -528,6 +528,37 @@ impl Client {
     }
 }
 
+/// `CREATE` (6) of a symbolic link.
+fn make_link(name: &[u8], target: &[u8]) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.u32(6);
+    writer.u32(5);
+    writer.opaque(target);
+    writer.opaque(name);
+    writer.u32(0);
+    writer.u32(0);
+    writer.into_bytes()
+}
+
+#[test]
+fn what_is_no_file_is_told_as_what_it_is_when_it_is_read_or_written_also_to_who_may_not() {
+    const ISDIR: u32 = 21;
+    const SYMLINK: u32 = 10_029;
+    let mut client = Client::connect(&service(), b"one", 0);
+    assert_eq!(client.at(&[], &make_directory(b"folder")), 0);
+    assert_eq!(client.at(&[], &make_link(b"link", b"folder")), 0);
+    let read = words(&[25, 0, 0, 0, 0, 0, 0, 4]);
+    let write = words(&[38, 0, 0, 0, 0, 0, 0, 0, 4, 0]);
+    let write_nothing = words(&[38, 0, 0, 0, 0, 0, 0, 0, 0]);
+    for uid in [0, 7] {
+        client.uid = uid;
+        for call in [&read, &write, &write_nothing] {
+            assert_eq!(client.at(&[b"folder"], call), ISDIR, "{uid}: {call:?}");
+            assert_eq!(client.at(&[b"link"], call), SYMLINK, "{uid}: {call:?}");
+        }
+    }
+}
+
 #[test]
 fn file_systems_are_reached_by_their_names_with_their_own_rights() {
     let (home, home_files) = shared("tank/home", 5, EVERYTHING);
