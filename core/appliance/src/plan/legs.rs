@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::Path;
 
+use legs_config::LegsFile;
 use schemars::JsonSchema;
 use serde::Serialize;
 use units::{HeadName, PoolName};
 
-use super::{Actual, DesiredState};
+use super::{Actual, DesiredState, HeadActual, Obstacle};
 use crate::file::{Appliance, Pool};
 use crate::render::{Cib, LEGS_PATH, address_id, pool_id};
 use crate::xml::Element;
@@ -83,6 +85,51 @@ pub(super) fn to_make(
         .filter(|pool| !remembered.contains(&pool.number) && !is_managed(pool))
         .cloned()
         .collect()
+}
+
+/// Whether a head has a pool on record with other members than the file names. Heads that went by different members could both open it.
+pub(super) fn other_members(
+    desired: &DesiredState,
+    head: &HeadName,
+    known: &HeadActual,
+) -> Option<Obstacle> {
+    let path = Path::new(LEGS_PATH);
+    let (text, _) = known.files.get(path)?;
+    let before = legs_config::parse(text).ok()?;
+    let after = desired.files_of(head).find(|file| file.path == path)?;
+    let after = legs_config::parse(&after.text).ok()?;
+    let is_kept = |number: u64| before.pools.values().any(|pool| pool.guid == number);
+    let mut pools = after.pools.iter();
+    let (pool, _) =
+        pools.find(|(_, pool)| known.remembered.contains(&pool.guid) && is_kept(pool.guid))?;
+    let (old, new) = (members(&before), members(&after));
+    (old != new).then(|| Obstacle {
+        what: format!(
+            "{head} has pool {pool} on record with the members {}, and the file names {}",
+            old.join(", "),
+            new.join(", ")
+        ),
+        mend: "name the same members in the file: those of a pool on record do not change. The guide says how a pool gets others, by another \
+               record (Pools without shared disks, \"Add or remove a witness or a head\")"
+            .to_owned(),
+    })
+}
+
+/// Who remembers, by number.
+fn members(file: &LegsFile) -> Vec<String> {
+    let mut members: Vec<_> = file.members.iter().collect();
+    members.sort_by_key(|(_, member)| member.number);
+    let named = members.into_iter().map(|(name, member)| {
+        let kind = match member.kind {
+            legs_config::Kind::Head => "head",
+            legs_config::Kind::Witness => "witness",
+        };
+        match kind == name {
+            true => format!("{name} {}", member.number),
+            false => format!("{kind} {name} {}", member.number),
+        }
+    });
+    named.collect()
 }
 
 /// The configuration without these pools and their addresses.

@@ -473,6 +473,7 @@ fn obstacles(desired: &DesiredState, actual: &Actual) -> Vec<Obstacle> {
             });
             continue;
         };
+        obstacles.extend(legs::other_members(desired, head, known));
         let other = known.running_cluster.as_ref();
         if let Some(other) = other.filter(|name| **name != desired.cluster_name) {
             obstacles.push(Obstacle {

@@ -536,6 +536,52 @@ fn another_file_of_legs_restarts_what_reads_it_and_nothing_else() {
     assert!(plan(&desired, &actual).is_empty());
 }
 
+/// A head that read it would open the pool by other rules than the one that serves it.
+#[test]
+fn other_members_of_a_pool_on_record_are_in_the_way() {
+    let without = |text: &str| {
+        let begin = text.find("[witness]").expect("there");
+        let end = begin + text[begin..].find("[heads.left]").expect("there");
+        format!("{}{}", &text[..begin], &text[end..])
+    };
+    let two = without(LEGS);
+    for (before, after, named) in [
+        (
+            LEGS,
+            two.as_str(),
+            "head left 1, head right 2, witness 3, and the file names head left 1, head right 2",
+        ),
+        (
+            &two,
+            LEGS,
+            "head left 1, head right 2, and the file names head left 1, head right 2, witness 3",
+        ),
+    ] {
+        let (_, mut actual) = applied(before);
+        let desired = desired_of(after);
+        let refused = plan(&desired, &actual);
+        assert!(refused.changes.is_empty());
+        let told: Vec<&str> = refused
+            .obstacles
+            .iter()
+            .map(|one| one.what.as_str())
+            .collect();
+        let of = |head| format!("{head} has pool tank on record with the members {named}");
+        assert_eq!(told, [of("left"), of("right")]);
+        // One that nobody made, and one that gets another record.
+        let other = desired_of(&after.replace("number = 1\ngroups", "number = 2\ngroups"));
+        assert!(plan(&other, &actual).obstacles.is_empty());
+        for known in actual.heads.values_mut() {
+            known.remembered.clear();
+        }
+        assert!(plan(&desired, &actual).obstacles.is_empty());
+    }
+    // The machine of the witness is another one, with its number.
+    let (_, actual) = applied(LEGS);
+    let moved = LEGS.replace(&"c3".repeat(32), &"c4".repeat(32));
+    assert!(plan(&desired_of(&moved), &actual).obstacles.is_empty());
+}
+
 #[test]
 fn a_head_that_lends_nothing_any_more_stops_lending() {
     let (_, mut actual) = applied(LEGS);
