@@ -9,11 +9,11 @@ import re
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 from proof import runtime
-from proof.nfs import secured
+from proof.nfs import realm, secured
 from proof.process import checked, run
 from proof.runtime import REPOSITORY, ProofError
 from proof.servers.base import VolumeSpec
@@ -61,12 +61,17 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--pool", action="store_true", help="against the server of a pool, of which $BULKHEAD or the release build is the program")
     parser.add_argument("--reboot", action="store_true", help="the tests that restart the server, of a pool, which is killed for that")
     parser.add_argument("--tls", action="store_true", help="the server of a pool asks for TLS, and pynfs reaches it by a relay that has it")
+    parser.add_argument("--security", choices=("krb5", "krb5i", "krb5p"), help="pynfs is root by Kerberos, of a realm of its own; with files in memory, minor versions 1 and 2")
     parser.add_argument("--pynfs", type=Path, default=os.environ.get("PYNFS"), help="a built checkout of pynfs (PYNFS)")
     parser.add_argument("--python", default=os.environ.get("PYNFS_PYTHON", "python3"), help="a Python below 3.13 with ply")
     parser.add_argument("--minor", type=int, choices=MINORS, action="append", help="minor version; all if nothing is said")
     parser.add_argument("tests", nargs="*", help="flags or codes of pynfs's tests; all, or those that restart the server, if nothing is said")
     arguments = parser.parse_args(argv)
     arguments.pool |= arguments.reboot or arguments.tls
+    if arguments.security and (arguments.pool or 0 in (arguments.minor or [])):
+        parser.error("--security is for files in memory, and minor versions 1 and 2")
+    if arguments.security:
+        arguments.minor = arguments.minor or [1, 2]
     arguments.tests = arguments.tests or (["reboot"] if arguments.reboot else ["all"])
     return arguments
 
@@ -126,12 +131,15 @@ def _pool(scratch: Path, *, by_tls: bool) -> Iterator[str]:
 
 
 @contextmanager
-def _memory() -> Iterator[str]:
+def _memory(security: str | None, kerberos: realm.Realm | None) -> Iterator[str]:
     """Serves files in memory until the block ends; it ends with us, too, because its input does."""
     checked([REPOSITORY / "scripts/cargo.sh", "build", "--locked", "-q", "-p", "nfs", "--example", "memory_nfs"], BUILD_SECONDS)
     program = REPOSITORY / "target/debug/examples/memory_nfs"
-    command = [str(program), str(LEASE_SECONDS), f"{ADDRESS}:{PORT}"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    # What pynfs does as somebody else, it does by numbers.
+    by_kerberos = ["--keytab", str(kerberos.keytab), f"{security}:sys"] if kerberos else []
+    command = [str(program), str(LEASE_SECONDS), *by_kerberos, f"{ADDRESS}:{PORT}"]
+    environment = os.environ | (kerberos.environment if kerberos else {})
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
         if not process.stdout.readline():
             raise ProofError(f"{program} does not listen on {ADDRESS}:{PORT}")
@@ -151,11 +159,19 @@ def _judge(arguments: argparse.Namespace, minor: int, scratch: Path) -> tuple[in
     results = scratch / f"minor-{minor}.json"
     program = arguments.pynfs / ("nfs4.1" if minor else "nfs4.0") / "testserver.py"
     folder = scratch / f"pool-{minor}"
-    with _pool(folder, by_tls=arguments.tls) if arguments.pool else _memory() as path:
+    environment = {"PYTHONPATH": str(arguments.pynfs)}
+    with ExitStack() as stack:
+        kerberos = None
+        if arguments.security:
+            kerberos = stack.enter_context(realm.serving(scratch / f"realm-{minor}", f"nfs/{ADDRESS}"))
+            environment |= kerberos.environment
+        path = stack.enter_context(_pool(folder, by_tls=arguments.tls) if arguments.pool else _memory(arguments.security, kerberos))
         command = [arguments.python, program, f"{ADDRESS}:{path}", f"--minorversion={minor}", "--maketree", f"--json={results}"]
         if arguments.reboot:
             command += ["--rundeps", f"--serverhelper={_helper_of(folder)}"]
-        outcome = run([*command, *arguments.tests], JUDGE_SECONDS, env={"PYTHONPATH": str(arguments.pynfs)})
+        if arguments.security:
+            command.append(f"--security={arguments.security}")
+        outcome = run([*command, *arguments.tests], JUDGE_SECONDS, env=environment)
     if not results.exists():
         raise ProofError(f"pynfs ended without results:\n{outcome.output[-2000:]}")
     passed = known = wrong = 0

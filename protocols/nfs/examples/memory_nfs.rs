@@ -1,6 +1,6 @@
 //! Serves files in memory over NFS, to try clients on:
-//! `memory_nfs LEASE_SECONDS ADDRESS...`, where an address is `127.0.0.1:2049`. Prints the addresses when it listens, and serves
-//! until its standard input ends.
+//! `memory_nfs LEASE_SECONDS [--keytab FILE SEC] ADDRESS...`, where an address is `127.0.0.1:2049`, and `SEC` says how calls have to be secured, such as
+//! `krb5p`. Prints the addresses when it listens, and serves until its standard input ends.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -18,6 +18,14 @@ const BYTES_MAX: u64 = 1 << 30;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let lease_seconds = arguments.next().as_deref().unwrap_or("90").parse()?;
+    let mut arguments = arguments.peekable();
+    let mut keytab = None;
+    let mut security = "sys".to_owned();
+    if arguments.next_if(|word| word == "--keytab").is_some() {
+        keytab = arguments.next().map(Into::into);
+        security = arguments.next().ok_or("--keytab FILE SEC")?;
+    }
+    let rule = format!("rw=127.0.0.0/8,no_root_squash,insecure,sec={security}");
     let addresses: Vec<_> = arguments
         .map(|text| text.parse())
         .collect::<Result<_, _>>()?;
@@ -29,12 +37,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let shared = Shared {
         name: String::new(),
-        share: Share::parse("rw=127.0.0.0/8,no_root_squash,insecure")?.ok_or("not off")?,
+        share: Share::parse(&rule)?.ok_or("not off")?,
         files: Arc::new(MemoryFileSystem::new(BYTES_MAX)),
     };
     let server = NfsServer::new(presentation, ServerLimits::default());
     server.apply(DesiredState {
         listeners: addresses,
+        keytab,
         shared: vec![shared],
         ..DesiredState::default()
     })?;
