@@ -901,6 +901,39 @@ export interface components {
              */
             virtual_machine?: components["schemas"]["VirtualMachine"] | null;
         };
+        /** @description An NFS client, and how much it has in a file system. */
+        FileClientView: {
+            /** @description Its address; of a client of version 4 with an IPv6 address its network (/64). */
+            address: string;
+            /** @description Which it is, for `filesystem expire-client`. */
+            client: string;
+            /** @description Its lease is over: whoever wants what it has gets it. */
+            expired?: boolean;
+            /**
+             * Format: uint64
+             * @description Locked ranges.
+             */
+            locks: number;
+            /** @description What it calls itself. */
+            name: string;
+            /**
+             * Format: uint64
+             * @description Opens.
+             */
+            opens: number;
+            /**
+             * Format: uint64
+             * @description For how many seconds it was not heard of.
+             */
+            silent_s: number;
+            /** @description The version of NFS: `3`, `4.0`, or `4.1`, which is 4.2 too. */
+            version: string;
+            /**
+             * Format: uint64
+             * @description Ranges that it waits for. Only clients of version 3 tell that they wait.
+             */
+            waiting: number;
+        };
         /** @description A range of a file that is locked or waited for. */
         FileLockView: {
             /** @description Whose it is. */
@@ -1280,6 +1313,14 @@ export interface components {
          *     4.2.7), normalised to lower case.
          */
         IscsiName: string;
+        /** @description Kerberos of the clients of a pool. */
+        Kerberos: {
+            /**
+             * @description File on each head with the keys of the pool's services, such as `nfs/NAME@REALM` for a name of its addresses, readable
+             *     by root only. It is read for each client.
+             */
+            keytab_file: string;
+        };
         /**
          * @description A key as its owner keeps it. It travels as hex digits, since it may be any bytes. It is wiped
          *     when dropped, and never printed.
@@ -1597,39 +1638,6 @@ export interface components {
             /** @description What they may do. */
             role: components["schemas"]["Role"];
         };
-        /** @description An NFS client, and how much it has in a file system. */
-        FileClientView: {
-            /** @description Its address; of a client of version 4 with an IPv6 address its network (/64). */
-            address: string;
-            /** @description Which it is, for `filesystem expire-client`. */
-            client: string;
-            /** @description Its lease is over: whoever wants what it has gets it. */
-            expired?: boolean;
-            /**
-             * Format: uint64
-             * @description Locked ranges.
-             */
-            locks: number;
-            /** @description What it calls itself. */
-            name: string;
-            /**
-             * Format: uint64
-             * @description Opens.
-             */
-            opens: number;
-            /**
-             * Format: uint64
-             * @description For how many seconds it was not heard of.
-             */
-            silent_s: number;
-            /** @description The version of NFS: `3`, `4.0`, or `4.1`, which is 4.2 too. */
-            version: string;
-            /**
-             * Format: uint64
-             * @description Ranges that it waits for. Only clients of version 3 tell that they wait.
-             */
-            waiting: number;
-        };
         /** @description Why nothing can be done as long as the cluster runs. */
         Obstacle: {
             /** @description What to do. */
@@ -1882,6 +1890,8 @@ export interface components {
             heads?: string[] | null;
             /** @description The head it starts on when it may choose. It does not move back there by itself. */
             home?: string | null;
+            /** @description Kerberos for its clients, which use it where a share says so. Absent: none. */
+            kerberos?: components["schemas"]["Kerberos"] | null;
             /**
              * @description Devices for its intent log, besides `groups`. Mirrors over heads: what is acknowledged lies there for seconds. Not
              *     possible yet.
@@ -4231,6 +4241,7 @@ export type Failure = components['schemas']['Failure'];
 export type FailureKind = components['schemas']['FailureKind'];
 export type FaultView = components['schemas']['FaultView'];
 export type Fencing = components['schemas']['Fencing'];
+export type FileClientView = components['schemas']['FileClientView'];
 export type FileLockView = components['schemas']['FileLockView'];
 export type FilesystemChange = components['schemas']['FilesystemChange'];
 export type FilesystemCheck = components['schemas']['FilesystemCheck'];
@@ -4260,6 +4271,7 @@ export type Hypervisor = components['schemas']['Hypervisor'];
 export type Identity = components['schemas']['Identity'];
 export type InterruptedView = components['schemas']['InterruptedView'];
 export type IscsiName = components['schemas']['IscsiName'];
+export type Kerberos = components['schemas']['Kerberos'];
 export type KeyBytes = components['schemas']['KeyBytes'];
 export type KeyChange = components['schemas']['KeyChange'];
 export type KeyCreate = components['schemas']['KeyCreate'];
@@ -4292,7 +4304,6 @@ export type NewPool = components['schemas']['NewPool'];
 export type NewSnapshot = components['schemas']['NewSnapshot'];
 export type NewToken = components['schemas']['NewToken'];
 export type NewUser = components['schemas']['NewUser'];
-export type FileClientView = components['schemas']['FileClientView'];
 export type Obstacle = components['schemas']['Obstacle'];
 export type OpenFileView = components['schemas']['OpenFileView'];
 export type OpenFilesView = components['schemas']['OpenFilesView'];
