@@ -202,8 +202,9 @@ class Judges:
             if answer.status:
                 return judged(side, [f"build: {_end(answer)}"], "")
             taken.append(answer.seconds)
-        compare = f"cd {MOUNT}/built/{SOURCE_FOLDERS[0]}; for name in *.o $(find . -type f -perm -100 -newer subr.c); do cmp $name {BUILT}/{SOURCE_FOLDERS[0]}/$name; echo $name; done"
-        answer = self._attempt(_inside(compare))
+        folder = SOURCE_FOLDERS[0]
+        made = "*.o $(busybox find . -type f -perm -100 -newer subr.c)"
+        answer = self._attempt(f"cd {PLACE}/built/{folder}; for name in {made}; do cmp $name {ROOT}{BUILT}/{folder}/$name; echo $name; done")
         wrong = [] if answer.status == 0 else [f"build: {_end(answer)}"]
         return judged(side, wrong, f"{len(answer.output.splitlines())} files made in {taken[-1]:.0f} s, and compared")
 
