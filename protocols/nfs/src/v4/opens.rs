@@ -70,6 +70,18 @@ pub(super) enum What {
 }
 
 impl Held {
+    /// The open that it is, for people; nothing where it is a lock, or holds a file for locks only.
+    fn open_use(&self) -> Option<OpenUse> {
+        match self.what {
+            What::Open { access, deny, .. } if access != 0 => Some(OpenUse {
+                client: self.client,
+                access,
+                deny,
+            }),
+            _ => None,
+        }
+    }
+
     /// Whether it is a lock, and no open.
     pub(super) fn is_lock(&self) -> bool {
         matches!(self.what, What::Lock { .. })
@@ -267,31 +279,37 @@ impl LockUse {
 }
 
 impl State {
-    /// The opens of a file. What only holds it for locks is none.
-    pub(super) fn opens_of(&self, file: Handle) -> Vec<OpenUse> {
+    /// Who has a file open, and who has a range of it locked, each as often as that is so. What only holds it for locks is no open.
+    pub(super) fn holders_of(&self, file: Handle) -> (Vec<u64>, Vec<u64>) {
+        let Some(found) = self.files.get(&file) else {
+            return Default::default();
+        };
+        let opens = found.opens.values().filter_map(|number| {
+            let held = self.held.get(number)?;
+            held.open_use().map(|open| open.client)
+        });
+        let locks = found.ranges.iter();
+        let locks = locks.filter_map(|range| Some(self.held.get(&range.lock)?.client));
+        (opens.collect(), locks.collect())
+    }
+
+    /// The first opens of a file.
+    pub(super) fn opens_of(&self, file: Handle, count_max: usize) -> Vec<OpenUse> {
         let found = self.files.get(&file).into_iter();
         let numbers = found.flat_map(|found| found.opens.values());
-        let opens = numbers.filter_map(|number| {
-            let held = self.held.get(number)?;
-            let What::Open { access, deny, .. } = held.what else {
-                return None;
-            };
-            let client = held.client;
-            (access != 0).then_some(OpenUse {
-                client,
-                access,
-                deny,
-            })
-        });
+        let opens = numbers.filter_map(|number| self.held.get(number)?.open_use());
         let mut opens: Vec<_> = opens.collect();
         opens.sort_unstable_by_key(|open| (open.client, open.access, open.deny));
+        opens.truncate(count_max);
         opens
     }
 
-    /// The locked ranges of a file.
-    pub(super) fn locks_in(&self, file: Handle) -> Vec<LockUse> {
+    /// The first locked ranges of a file.
+    pub(super) fn locks_in(&self, file: Handle, count_max: usize) -> Vec<LockUse> {
         let found = self.files.get(&file).into_iter();
-        let ranges = found.flat_map(|found| &found.ranges);
+        let mut ranges: Vec<&Range> = found.flat_map(|found| &found.ranges).collect();
+        ranges.sort_unstable_by_key(|range| (range.first, range.lock));
+        let ranges = ranges.into_iter().take(count_max);
         let locks = ranges.filter_map(|range| {
             let held = self.held.get(&range.lock)?;
             let span = Span {
@@ -302,9 +320,7 @@ impl State {
             let process = self.process_of(held.client, &held.owner);
             Some(LockUse::new(held.client, process, span))
         });
-        let mut locks: Vec<_> = locks.collect();
-        locks.sort_unstable_by_key(|lock| (lock.offset, lock.client));
-        locks
+        locks.collect()
     }
 }
 

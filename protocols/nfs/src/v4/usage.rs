@@ -116,30 +116,27 @@ impl State {
             }
         };
         for file in &files {
-            let (mut opens, mut locks) = (self.opens_of(*file), self.locks_in(*file));
+            let (opens, locks) = self.holders_of(*file);
             let mut waiting = waiting.remove(file).unwrap_or_default();
-            for open in &opens {
-                count(open.client, &|client| client.opens += 1);
+            for client in &opens {
+                count(*client, &|client| client.opens += 1);
             }
-            for lock in &locks {
-                count(lock.client, &|client| client.locks += 1);
+            for client in &locks {
+                count(*client, &|client| client.locks += 1);
             }
             for lock in &waiting {
                 count(lock.client, &|client| client.waiting += 1);
             }
             if told.len() < FILES_MAX {
-                let (open_count, lock_count) = (opens.len() as u64, locks.len() as u64);
-                opens.truncate(PER_FILE_MAX);
-                locks.truncate(PER_FILE_MAX);
                 waiting.truncate(PER_FILE_MAX);
                 told.push(FileUse {
                     object: file.node.object,
                     path: None,
                     is_of_snapshot: file.file_system.snapshot != 0,
-                    opens,
-                    open_count,
-                    locks,
-                    lock_count,
+                    opens: self.opens_of(*file, PER_FILE_MAX),
+                    open_count: opens.len() as u64,
+                    locks: self.locks_in(*file, PER_FILE_MAX),
+                    lock_count: locks.len() as u64,
                     waiting,
                 });
             }
