@@ -20,6 +20,7 @@ ELSEWHERE = {
     "bench": "changes no pool",
     "completion": "changes nothing",
     "drill": "its lab is removed by the next: programs/bulkhead/tests/lab.rs",
+    "filesystem expire-client": "changes what the server has in memory, and needs a client: proof.nfs.older_locks",
     "filesystem key": "the same as `volume key`",
     "filesystem mount": "killed and mounted again: programs/bulkhead/tests/mounted_files.rs",
     "filesystem show": "looks: programs/bulkhead/tests/file_systems.rs",
