@@ -166,9 +166,9 @@ def _take_away(server: Bulkhead, gone: Host, other: Host, file: bytes) -> None:
     holder = next(one for one in told["clients"] if one["client"] == locked["locks"][0]["client"])
     _require((holder["address"], holder["version"]) == (gone.address, "3"), f"somebody else has it: {holder}")
     _require(len(locked["waiting"]) == 1, f"nobody is told to wait: {locked}")
-    server.command("filesystem", "expire-client", files, holder["client"])
+    server.command("filesystem", "expire-client", files, holder["client"], "--in-use")
     wait_until("who waited is called back", lambda: other.granted > granted, ANSWER_SECONDS)
-    refused = server.try_command("filesystem", "expire-client", files, holder["client"])
+    refused = server.try_command("filesystem", "expire-client", files, holder["client"], "--in-use")
     _require("no client" in refused.output, f"a client was taken away twice: {refused}")
 
 

@@ -191,7 +191,7 @@ function Expire({ found, client, onClose }: { found: FilesystemView; client: Fil
   return (
     <FormDialog title={`Take away what ${client.address} has open`} action="Take it away" onClose={onClose}
       submit={async () => {
-        const request = { filesystem: { expire_client: { name: found.name, client: client.client } } };
+        const request = { filesystem: { expire_client: { name: found.name, client: client.client, in_use: true } } };
         return (await post<{ done: Done }>(`${poolPath(poolOf(found.name))}/requests`, { request })).done.message;
       }}>
       <p>It loses all files that it has open in this pool, and all locks. Whoever waits for one of them gets it. If the client still lives, its programs that had locks get errors.</p>

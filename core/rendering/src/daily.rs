@@ -10,7 +10,7 @@ use control::calendar::utc;
 use control::portal::PortalView;
 use control::words::bytes;
 
-use crate::table::{Table, dash};
+use crate::table::{Table, dash, harmless};
 use crate::wrap;
 
 /// Damaged places that are shown; a page of them hides what to do.
@@ -71,7 +71,7 @@ pub fn checked(view: &CheckView) -> String {
     for fault in &view.faults {
         let object = fault.object;
         let subject = match &fault.path {
-            Some(path) => format!("{path} (object {object})"),
+            Some(path) => format!("{} (object {object})", harmless(path)),
             None => format!("object {object}"),
         };
         let _ = writeln!(text, "{subject} {}", fault.what);

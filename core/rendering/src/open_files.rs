@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use control::answer::{FileLockView, OpenFileView, OpenFilesView, OpenView};
 
-use crate::table::Table;
+use crate::table::{Table, harmless};
 
 /// Clients, and then the files with who has them.
 pub fn text(view: &OpenFilesView) -> String {
@@ -65,7 +65,7 @@ pub fn text(view: &OpenFilesView) -> String {
 fn title(file: &OpenFileView) -> String {
     let object = file.object;
     match (&file.path, file.of_snapshot) {
-        (Some(path), _) => path.clone(),
+        (Some(path), _) => harmless(path),
         (None, true) => format!("object {object} of a snapshot"),
         (None, false) => format!("object {object}, which has no name that was found"),
     }
@@ -146,7 +146,7 @@ mod tests {
             file_count: 3,
             files: vec![OpenFileView {
                 object: 34,
-                path: Some("/a/b".to_owned()),
+                path: Some("/a/b\u{1b}[31m\n".to_owned()),
                 opens: vec![open],
                 open_count: 2,
                 locks: vec![lock],
@@ -156,7 +156,7 @@ mod tests {
         };
         let told = text(&view);
         for line in [
-            "/a/b",
+            "/a/b\\u{1b}[31m\\u{a}",
             "  open for writing, denied to others for reading, by 1f (10.0.0.7)",
             "  and open 1 times more",
             "  exclusive lock, bytes 10 to 14, process 9 of host7, by 1f (10.0.0.7)",

@@ -5,6 +5,17 @@ pub fn dash() -> String {
     "-".to_owned()
 }
 
+/// A text that others chose, such as the name of a file, as one line that does nothing to a terminal.
+pub fn harmless(text: &str) -> String {
+    // What turns the direction of the text around, and what ends a line.
+    let deceives = |c| matches!(c, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let shown = |c: char| match c.is_control() || deceives(c) {
+        true => c.escape_unicode().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().map(shown).collect()
+}
+
 /// Rows under a heading.
 pub struct Table {
     rows: Vec<Vec<String>>,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use control::answer::{CheckView, Done, FaultView, FilesystemView, OpenFilesView, ShareView};
+use control::answer::{CheckView, Done, FaultView, FileClientView, FilesystemView, ShareView};
 use control::operations::filesystem::FilesystemRequest;
 use control::operations::filesystem::create::Create;
 use control::operations::filesystem::destroy::Destroy;
@@ -53,10 +53,8 @@ pub fn perform(
         FilesystemRequest::Check(request) => check(context, &request.name, progress),
         FilesystemRequest::OpenFiles(request) => {
             look(context, &request.name)?;
-            Ok(Answer::OpenFiles(Box::new(open_files(
-                context,
-                &request.name,
-            ))))
+            let open = context.hooks.open_files(&request.name)?;
+            Ok(Answer::OpenFiles(Box::new(open)))
         }
         FilesystemRequest::ExpireClient(request) => expire_client(context, &request),
         FilesystemRequest::Promote(request) => {
@@ -329,26 +327,33 @@ fn view(
     })
 }
 
-fn open_files(context: &Context<'_>, name: &VolumeName) -> OpenFilesView {
-    let told = context.hooks.open_files(name);
-    told.unwrap_or_else(|| OpenFilesView {
-        name: name.to_string(),
-        ..OpenFilesView::default()
-    })
-}
+/// Whoever was heard of since may still live: a client without anything to do renews its lease before.
+const ALIVE_SECONDS: u64 = 20;
 
 fn expire_client(context: &Context<'_>, asked: &ExpireClient) -> Result<Answer, Failure> {
-    let ExpireClient { name, client } = asked;
+    let ExpireClient {
+        name,
+        client,
+        in_use,
+    } = asked;
     look(context, name)?;
-    let open = open_files(context, name);
-    let number = u64::from_str_radix(client, 16).ok();
-    let known = open.clients.iter().find(|known| known.client == *client);
-    let (Some(known), Some(number)) = (known, number) else {
+    let number = client.to_lowercase();
+    let number = number.trim_start_matches("0x");
+    let number = u64::from_str_radix(number, 16)
+        .map_err(|_| Failure::usage(format!("{client} is no client's number, such as 1f")))?;
+    let open = context.hooks.open_files(name)?;
+    let is_meant = |known: &&FileClientView| known.client == format!("{number:x}");
+    let Some(known) = open.clients.iter().find(is_meant) else {
         let message = format!("no client {client} has anything open or locked in {name}");
         return Err(Failure::new(FailureKind::NotFound, message)
             .advise(format!("look with `bulkhead filesystem open-files {name}`")));
     };
-    let (who, address) = (&known.name, &known.address);
+    let (who, address, silent_s) = (&known.name, &known.address, known.silent_s);
+    if !in_use && !known.expired && silent_s < ALIVE_SECONDS {
+        let message = format!("{who} from {address} was heard of {silent_s} s ago");
+        return Err(Failure::new(FailureKind::Busy, message)
+            .advise("if its programs may lose their open files and locks, add --in-use"));
+    }
     Ok(match context.hooks.expire_client(number) {
         true => Done::changed(format!(
             "what {who} from {address} had open and locked is taken away"

@@ -97,9 +97,12 @@ pub trait ServerHooks {
     fn users_of(&self, _: &in_use::Used<'_>) -> Vec<String> {
         Vec::new()
     }
-    /// What clients have open and locked in a file system. `None`: it is shared with nobody.
-    fn open_files(&self, _: &VolumeName) -> Option<OpenFilesView> {
-        None
+    /// What clients have open and locked in a file system.
+    fn open_files(&self, name: &VolumeName) -> Result<OpenFilesView, Failure> {
+        let message =
+            format!("what clients have open in {name} is not known: no server has its pool");
+        Err(Failure::new(FailureKind::Unavailable, message)
+            .advise("a server that starts again knows it when its clients have come back, within half a minute"))
     }
     /// Takes away what the client of that number has open and locked; whether there is such a client.
     fn expire_client(&self, _: u64) -> bool {

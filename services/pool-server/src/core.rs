@@ -462,8 +462,12 @@ impl ServerHooks for Core {
         self.serving.users_of(used)
     }
 
-    fn open_files(&self, name: &VolumeName) -> Option<OpenFilesView> {
-        self.serving.open_files(name)
+    fn open_files(&self, name: &VolumeName) -> Result<OpenFilesView, Failure> {
+        let none = || OpenFilesView {
+            name: name.to_string(),
+            ..OpenFilesView::default()
+        };
+        Ok(self.serving.open_files(name).unwrap_or_else(none))
     }
 
     fn expire_client(&self, client: u64) -> bool {

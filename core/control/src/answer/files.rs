@@ -87,7 +87,7 @@ pub struct FileClientView {
     pub client: String,
     /// What it calls itself.
     pub name: String,
-    /// The version of NFS: `3`, `4.0`, or `4.1`, which is 4.2 too.
+    /// The version of NFS: `3`, `4.0`, or `4.1+` for 4.1 and 4.2.
     pub version: String,
     /// Its address; of a client of version 4 with an IPv6 address its network (/64).
     pub address: String,

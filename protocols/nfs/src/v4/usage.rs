@@ -33,7 +33,7 @@ pub struct ClientUse {
     pub client: u64,
     /// What it calls itself.
     pub name: Vec<u8>,
-    /// The version of NFS: 4.1 stands for 4.2 too.
+    /// The version of NFS: 4.1 and 4.2 are not told from each other.
     pub version: &'static str,
     /// Its IPv4 address, or its IPv6 network; of a client of version 3 its address.
     pub address: IpAddr,
@@ -77,7 +77,7 @@ impl State {
             // Behind the address, by which hosts are told from each other.
             (Some(_), _) => ("3", found.owner().get(16..).unwrap_or_default()),
             (None, Some(_)) => ("4.0", found.owner()),
-            (None, None) => ("4.1", found.owner()),
+            (None, None) => ("4.1+", found.owner()),
         };
         Some(ClientUse {
             client,

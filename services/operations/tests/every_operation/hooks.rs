@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use control::Failure;
+use control::answer::{FileClientView, OpenFilesView};
 use engine::capabilities::{Keys as _, Volumes as _};
 use engine::dataset::DatasetErrorKind;
 use engine::{Paused, Volume};
@@ -77,6 +78,25 @@ impl ServerHooks for Recorder {
 
     fn users_of(&self, _: &Used<'_>) -> Vec<String> {
         self.users.clone()
+    }
+
+    /// One client, which lives.
+    fn open_files(&self, name: &VolumeName) -> Result<OpenFilesView, Failure> {
+        let client = FileClientView {
+            client: "1f".to_owned(),
+            silent_s: 5,
+            ..FileClientView::default()
+        };
+        Ok(OpenFilesView {
+            name: name.to_string(),
+            clients: vec![client],
+            ..OpenFilesView::default()
+        })
+    }
+
+    fn expire_client(&self, client: u64) -> bool {
+        self.tell(format!("expire {client}"));
+        client == 0x1f
     }
 
     fn close(&self, name: &VolumeName) {
@@ -215,6 +235,25 @@ fn what_clients_use_is_not_taken_away_unless_they_say_so() {
         r#"{"volume":"tank/v","name":null,"in_use":true}"#,
     );
     assert_eq!(done.kind, "changed", "{}", done.text);
+}
+
+#[test]
+fn a_client_that_may_live_keeps_what_it_has_unless_they_say_so() {
+    let bench = Bench::prepared();
+    let hooks = Recorder::default();
+    let make = r#"{"name":"tank/f","owner":0,"group":0,"mode":"755","properties":{},"parents":false,"exist_ok":false}"#;
+    assert_eq!(bench.ask(&hooks, "filesystem.create", make).kind, "changed");
+    hooks.take();
+    let expire = |client: &str, in_use: bool| {
+        let words = format!(r#"{{"name":"tank/f","client":"{client}","in_use":{in_use}}}"#);
+        bench.ask(&hooks, "filesystem.expire_client", &words)
+    };
+    let refused = expire("1f", false);
+    assert_eq!(refused.kind, "Busy", "{}", refused.text);
+    assert_eq!(expire("2f", true).kind, "NotFound");
+    assert_eq!(hooks.take(), [""; 0]);
+    assert_eq!(expire("0x1F", true).kind, "changed");
+    assert_eq!(hooks.take(), ["expire 31"]);
 }
 
 #[test]

@@ -27,11 +27,19 @@ pub struct ExpireClient {
     pub name: VolumeName,
     /// The client, as `filesystem open-files` tells it
     pub client: String,
+    /// Although it was heard of within the last 20 seconds, and so may still live
+    #[serde(default)]
+    #[arg(long)]
+    pub in_use: bool,
 }
 
 impl Operation for ExpireClient {
     fn effect(&self, _: &PoolName) -> Effect {
-        let Self { name: _, client: _ } = self;
+        let Self {
+            name: _,
+            client: _,
+            in_use: _,
+        } = self;
         Effect::Change
     }
 

@@ -211,7 +211,11 @@ pub const FILESYSTEMS: &[Case] = &[
     ),
     ("filesystem.check", r#"{"name":"tank/deep/f"}"#, "told"),
     ("filesystem.check", r#"{"name":"tank/v"}"#, "Usage"),
-    ("filesystem.open_files", r#"{"name":"tank/deep/f"}"#, "told"),
+    (
+        "filesystem.open_files",
+        r#"{"name":"tank/deep/f"}"#,
+        "Unavailable",
+    ),
     ("filesystem.open_files", r#"{"name":"tank/v"}"#, "Usage"),
     (
         "filesystem.open_files",
@@ -221,12 +225,12 @@ pub const FILESYSTEMS: &[Case] = &[
     (
         "filesystem.expire_client",
         r#"{"name":"tank/deep/f","client":"1f"}"#,
-        "NotFound",
+        "Unavailable",
     ),
     (
         "filesystem.expire_client",
         r#"{"name":"tank/deep/f","client":"of nobody"}"#,
-        "NotFound",
+        "Usage",
     ),
     (
         "snapshot.create",
