@@ -156,6 +156,14 @@ impl Credential {
             }),
         }
     }
+
+    /// The name of the principal, if Kerberos says who calls.
+    pub fn kerberos(&self) -> Option<&str> {
+        match self {
+            Self::Kerberos(principal) => Some(&principal.name),
+            Self::Nobody | Self::System { .. } => None,
+        }
+    }
 }
 
 /// The header of a call.

@@ -32,6 +32,11 @@ pub fn key_of_host(address: IpAddr) -> ClientKey {
     hash_on(key_of(b"nlm\0"), &address.octets())
 }
 
+/// The key of a client that `principal` of Kerberos has introduced, whose key would be this: no other principal takes back what it had.
+pub fn key_of_principal(key: ClientKey, principal: &str) -> ClientKey {
+    hash_on(hash_on(key, b"\0krb5\0"), principal.as_bytes())
+}
+
 fn hash_on(hash: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(hash, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

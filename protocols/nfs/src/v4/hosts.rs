@@ -231,6 +231,7 @@ impl State {
             owner: &owner,
             verifier: [0; 8],
             principal: 0,
+            kerberos: None,
             is_update: false,
             network: serving::network(way.there),
         };

@@ -67,6 +67,7 @@ impl Call<'_> {
             owner,
             verifier,
             principal: self.principal(),
+            kerberos: self.caller.credential.kerberos(),
             is_update: flags & UPDATE_CONFIRMED != 0,
             network: self.caller.from.network(),
         };
@@ -131,9 +132,8 @@ impl Call<'_> {
             2 => return Err(Status::INVAL),
             _ => return Err(Status::BADXDR),
         }
-        self.service
-            .state()
-            .bind(&session, self.caller.connection)?;
+        let (principal, connection) = (self.principal(), self.caller.connection);
+        self.service.state().bind(&session, connection, principal)?;
         out.fixed(&session);
         out.u32(1);
         out.boolean(false);
@@ -142,14 +142,17 @@ impl Call<'_> {
 
     pub(super) fn destroy_session(&mut self, reader: &mut Reader<'_>) -> Result<(), Status> {
         let session = reader.array()?;
+        let (principal, connection) = (self.principal(), self.caller.connection);
         self.service
             .state()
-            .destroy_session(&session, self.caller.connection)
+            .destroy_session(&session, connection, principal)
     }
 
     pub(super) fn destroy_client(&mut self, reader: &mut Reader<'_>) -> Result<(), Status> {
         let client = reader.u64()?;
-        self.service.state().destroy_client(client)
+        self.service
+            .state()
+            .destroy_client(client, self.principal())
     }
 
     pub(super) fn reclaim_complete(&mut self, reader: &mut Reader<'_>) -> Result<(), Status> {
@@ -157,7 +160,10 @@ impl Call<'_> {
             self.node()?;
             return Ok(());
         }
-        self.service.state().reclaim_complete(self.client)
+        let principal = self.principal();
+        self.service
+            .state()
+            .reclaim_complete(self.client, principal)
     }
 
     pub(super) fn backchannel(&mut self, reader: &mut Reader<'_>) -> Result<(), Status> {

@@ -10,7 +10,7 @@ use file_system::{FileSystem, Handle};
 
 use super::grace::{
     ClientKey, Clients, Grace, Had, Holders, New, Remembered, key_of, key_of_host,
-    key_without_sessions,
+    key_of_principal, key_without_sessions,
 };
 use super::hosts::{Host, Locking};
 use super::numbers::Status;
@@ -61,6 +61,8 @@ pub struct Introduction<'a> {
     pub verifier: [u8; 8],
     /// Who asks, as a number that is equal for equal principals.
     pub principal: u64,
+    /// Its name, if Kerberos says who asks.
+    pub kerberos: Option<&'a str>,
     /// `EXCHGID4_FLAG_UPD_CONFIRMED_REC_A`, which NFS 4.0 has not.
     pub is_update: bool,
     /// The IPv4 address or IPv6 network that it comes from.
@@ -142,6 +144,8 @@ pub(super) struct Client {
     pub(super) network: IpAddr,
     pub(super) verifier: [u8; 8],
     pub(super) principal: u64,
+    /// The name of the principal, if Kerberos has said who introduced it.
+    kerberos: Option<String>,
     pub(super) is_confirmed: bool,
     pub(super) without_sessions: Option<WithoutSessions>,
     pub(super) host: Option<Host>,
@@ -183,10 +187,20 @@ impl Client {
     }
 
     fn key(&self) -> ClientKey {
-        match (&self.host, self.manner()) {
+        let key = match (&self.host, self.manner()) {
             (Some(host), _) => key_of_host(host.address),
             (None, Manner::WithoutSessions) => key_without_sessions(&self.owner),
             (None, _) => key_of(&self.owner),
+        };
+        let kerberos = self.kerberos.as_deref();
+        kerberos.map_or(key, |principal| key_of_principal(key, principal))
+    }
+
+    /// Refuses whoever is not the principal of Kerberos that introduced the client. By numbers anybody says that he is anybody.
+    pub(super) fn check_principal(&self, principal: u64, refusal: Status) -> Result<(), Status> {
+        match self.kerberos.is_none() || self.principal == principal {
+            true => Ok(()),
+            false => Err(refusal),
         }
     }
 }
@@ -514,6 +528,7 @@ impl State {
             network: who.network,
             verifier: who.verifier,
             principal: who.principal,
+            kerberos: who.kerberos.map(str::to_owned),
             is_confirmed: host.is_some(),
             without_sessions,
             host,
@@ -635,6 +650,12 @@ impl State {
         found.ok_or(Status::STALE_CLIENTID)
     }
 
+    fn client_of_session(&self, session: &SessionId) -> Result<&Client, Status> {
+        let found = self.sessions.get(session);
+        let client = found.and_then(|found| self.clients.get(&found.client));
+        client.ok_or(Status::BADSESSION)
+    }
+
     /// `CREATE_SESSION`.
     pub fn create_session(
         &mut self,
@@ -650,6 +671,7 @@ impl State {
             self.forget_client(id);
             return Err(Status::STALE_CLIENTID);
         }
+        client.check_principal(principal, Status::CLID_INUSE)?;
         let (last, answer) = client.creation;
         if let (true, Some(answer)) = (last == sequence, answer) {
             return Ok(answer);
@@ -690,9 +712,11 @@ impl State {
         }
         // The client has started again: what it had before is gone (case 5).
         self.forget_others(id);
+        let number = self.number();
         let mut session = [0; 16];
         session[..8].copy_from_slice(&id.to_be_bytes());
-        session[8..].copy_from_slice(&self.number().to_be_bytes());
+        // Others cannot guess it.
+        session[8..].copy_from_slice(&self.scatter.hash_one((id, number)).to_be_bytes());
         let slots = (0..fore.slots).map(|_| Slot::default()).collect();
         let connections = HashSet::from([connection]);
         let created = Session {
@@ -725,14 +749,28 @@ impl State {
     }
 
     /// `BIND_CONN_TO_SESSION`.
-    pub fn bind(&mut self, session: &SessionId, connection: u64) -> Result<(), Status> {
+    pub fn bind(
+        &mut self,
+        session: &SessionId,
+        connection: u64,
+        principal: u64,
+    ) -> Result<(), Status> {
+        let client = self.client_of_session(session)?;
+        client.check_principal(principal, Status::WRONG_CRED)?;
         let found = self.sessions.get_mut(session).ok_or(Status::BADSESSION)?;
         found.connect(connection);
         Ok(())
     }
 
     /// `DESTROY_SESSION`.
-    pub fn destroy_session(&mut self, session: &SessionId, connection: u64) -> Result<(), Status> {
+    pub fn destroy_session(
+        &mut self,
+        session: &SessionId,
+        connection: u64,
+        principal: u64,
+    ) -> Result<(), Status> {
+        let client = self.client_of_session(session)?;
+        client.check_principal(principal, Status::WRONG_CRED)?;
         let found = self.sessions.get(session).ok_or(Status::BADSESSION)?;
         if !found.connections.contains(&connection) {
             return Err(Status::CONN_NOT_BOUND_TO_SESSION);
@@ -748,8 +786,9 @@ impl State {
     }
 
     /// `DESTROY_CLIENTID`.
-    pub fn destroy_client(&mut self, id: u64) -> Result<(), Status> {
+    pub fn destroy_client(&mut self, id: u64, principal: u64) -> Result<(), Status> {
         let client = self.with_sessions(id)?;
+        client.check_principal(principal, Status::WRONG_CRED)?;
         if !client.sessions.is_empty() || !client.held.is_empty() {
             return Err(Status::CLIENTID_BUSY);
         }
@@ -758,8 +797,9 @@ impl State {
     }
 
     /// `RECLAIM_COMPLETE` for all file systems.
-    pub fn reclaim_complete(&mut self, id: u64) -> Result<(), Status> {
+    pub fn reclaim_complete(&mut self, id: u64, principal: u64) -> Result<(), Status> {
         let client = self.clients.get_mut(&id).ok_or(Status::STALE_CLIENTID)?;
+        client.check_principal(principal, Status::WRONG_CRED)?;
         if std::mem::replace(&mut client.has_reclaimed, true) {
             return Err(Status::COMPLETE_ALREADY);
         }

@@ -125,6 +125,14 @@ impl State {
         Ok(())
     }
 
+    /// `RENEW`.
+    pub fn renew(&mut self, id: u64, principal: u64, now_ms: u64) -> Result<(), Status> {
+        if let Some(client) = self.clients.get(&id) {
+            client.check_principal(principal, Status::ACCESS)?;
+        }
+        self.check_client(id, now_ms)
+    }
+
     /// The number of an open or a lock in a state id of this server.
     pub(super) fn number_without_sessions(&self, id: &StateId) -> Result<u64, Status> {
         if id.other == StateId::ANONYMOUS.other || id.other == StateId::BYPASS.other {
@@ -219,6 +227,7 @@ impl Call<'_> {
             owner,
             verifier,
             principal: self.principal(),
+            kerberos: self.caller.credential.kerberos(),
             is_update: false,
             network: self.caller.from.network(),
         };
@@ -243,8 +252,8 @@ impl Call<'_> {
 
     pub(super) fn renew(&mut self, reader: &mut Reader<'_>) -> Result<(), Status> {
         let client = reader.u64()?;
-        let now_ms = self.caller.now_ms;
-        self.service.state().check_client(client, now_ms)
+        let (principal, now_ms) = (self.principal(), self.caller.now_ms);
+        self.service.state().renew(client, principal, now_ms)
     }
 
     pub(super) fn confirm_open(

@@ -22,6 +22,7 @@ fn introduction(owner: &str, network: u8) -> Introduction<'_> {
         owner: owner.as_bytes(),
         verifier: [0; 8],
         principal: 0,
+        kerberos: None,
         is_update: false,
         network: [10, 0, 0, network].into(),
     }
@@ -151,7 +152,7 @@ fn a_network_with_many_sessions_gets_few_slots_and_then_no_more() {
     let id = introduce(&mut state, "one more", 1, 0).unwrap();
     let refused = begin(&mut state, id, 1, 0).map(|_| ());
     assert_eq!(refused, Err(Status::DELAY));
-    state.destroy_session(&given[0].1, 1).unwrap();
+    state.destroy_session(&given[0].1, 1, 0).unwrap();
     begin(&mut state, id, 1, 0).unwrap();
 }
 
@@ -213,4 +214,94 @@ fn what_a_client_had_is_no_load_of_its_network_any_more() {
     begin(&mut state, id, 1, 0).unwrap();
     state.forget_client(id);
     assert!(state.loads.is_empty());
+}
+
+/// A principal of Kerberos, by its number and its name.
+fn kerberos<'a>(owner: &'a str, (principal, name): (u64, &'a str)) -> Introduction<'a> {
+    Introduction {
+        principal,
+        kerberos: Some(name),
+        ..introduction(owner, 1)
+    }
+}
+
+#[test]
+fn nobody_else_uses_the_identity_that_a_principal_of_kerberos_has_made() {
+    const OURS: (u64, &str) = (1 << 63, "host/a@REALM");
+    const OTHERS: [u64; 3] = [0, u64::MAX, 1 << 63 | 1];
+    let mut state = state();
+    let (id, ..) = state.exchange_id(&kerberos("client", OURS), 0).unwrap();
+    let made = state.create_session(id, 1, OURS.0, CHANNEL, 1, 0).unwrap();
+    for other in OTHERS {
+        // The answer that is kept would tell the name of the session.
+        for sequence in [1, 2] {
+            let again = state.create_session(id, sequence, other, CHANNEL, 2, 0);
+            assert_eq!(again.map(|_| ()), Err(Status::CLID_INUSE));
+        }
+        let refused = [
+            state.bind(&made.session, 2, other),
+            state.destroy_session(&made.session, 1, other),
+            state.reclaim_complete(id, other),
+            state.destroy_client(id, other),
+        ];
+        assert_eq!(refused, [Err(Status::WRONG_CRED); 4]);
+    }
+    state.bind(&made.session, 2, OURS.0).unwrap();
+    state.reclaim_complete(id, OURS.0).unwrap();
+    state.destroy_session(&made.session, 1, OURS.0).unwrap();
+    state.destroy_client(id, OURS.0).unwrap();
+
+    let who = kerberos("older", OURS);
+    let (id, confirmation) = state.set_client(&who, 0).unwrap();
+    for other in OTHERS {
+        let confirmed = state.confirm_client(id, confirmation, other, 0);
+        assert_eq!(confirmed, Err(Status::CLID_INUSE));
+    }
+    state.confirm_client(id, confirmation, OURS.0, 0).unwrap();
+    for other in OTHERS {
+        assert_eq!(state.renew(id, other, 0), Err(Status::ACCESS));
+    }
+    state.renew(id, OURS.0, 0).unwrap();
+}
+
+#[test]
+fn the_names_of_sessions_cannot_be_guessed() {
+    let numbers = [(); 2].map(|()| {
+        let mut state = state();
+        let id = introduce(&mut state, "client", 1, 0).unwrap();
+        let session = begin(&mut state, id, 1, 0).unwrap().session;
+        assert_eq!(session[..8], id.to_be_bytes());
+        u64::from_be_bytes(session[8..].try_into().unwrap())
+    });
+    // Of two servers that have done the same.
+    assert_ne!(numbers[0], numbers[1]);
+}
+
+#[test]
+fn only_the_principal_that_had_something_takes_it_back_from_the_next_server() {
+    const OURS: (u64, &str) = (1 << 63, "host/a@REALM");
+    let mut before = state();
+    let (id, ..) = before.exchange_id(&kerberos("client", OURS), 0).unwrap();
+    before.create_session(id, 1, OURS.0, CHANNEL, 1, 0).unwrap();
+    before.reclaim_complete(id, OURS.0).unwrap();
+    before.has_taken(id, Had::ALL);
+    let set = before.set_client(&kerberos("older", OURS), 0).unwrap();
+    before.confirm_client(set.0, set.1, OURS.0, 0).unwrap();
+    before.has_taken(set.0, Had::ALL);
+
+    let earlier = Remembered {
+        holders: before.holders(0),
+        ..Remembered::default()
+    };
+    let mut after = State::new(2, LEASE_MS, LEASE_MS, earlier);
+    let mut takes_back = |who: &dyn Fn(&'static str) -> Introduction<'static>| {
+        let with_sessions = after.exchange_id(&who("client"), 0).unwrap().0;
+        let without = after.set_client(&who("older"), 0).unwrap().0;
+        [with_sessions, without].map(|id| after.check_reclaim(id, Had::LOCKS, 0))
+    };
+    let refused = [Err(Status::NO_GRACE); 2];
+    assert_eq!(takes_back(&|owner| introduction(owner, 1)), refused);
+    let other = (1 << 63 | 1, "host/b@REALM");
+    assert_eq!(takes_back(&|owner| kerberos(owner, other)), refused);
+    assert_eq!(takes_back(&|owner| kerberos(owner, OURS)), [Ok(()); 2]);
 }
