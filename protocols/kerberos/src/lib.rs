@@ -125,7 +125,7 @@ impl Acceptor {
         let (context, answer, names, lifetime) = self.step(token)?;
         let gss = Mutex::new(Owned::new(context));
         // Others must not wait for this, which may ask a server, nor must the end of the process.
-        let principal = names.look_up().map_err(Refused::other)?;
+        let (principal, lifetime) = names.look_up(lifetime).map_err(Refused::other)?;
         let context = Context {
             gss,
             principal,
@@ -138,6 +138,8 @@ impl Acceptor {
         let _call = enter();
         let mut context = ServerCtx::new(Some(self.credential.clone()));
         let answer = context.step(token, None)?;
+        // Nobody acts elsewhere as the client.
+        drop(context.take_delegated_cred());
         let answer = answer.map_or(Vec::new(), |token| token.to_vec());
         if !context.is_complete() {
             return Err(Refused::other("the client wants a further round"));
@@ -153,7 +155,7 @@ pub struct Context {
     gss: Mutex<Owned<ServerCtx>>,
     /// Who the client is.
     pub principal: Principal,
-    /// How long its ticket is valid.
+    /// How long its ticket is valid, and what is said of its user.
     pub lifetime: Duration,
 }
 

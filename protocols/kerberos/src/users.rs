@@ -2,11 +2,15 @@
 
 use std::ffi::CString;
 use std::hash::{Hash, Hasher};
+use std::time::Duration;
 
 use libgssapi::error::Error;
 use libgssapi::name::Name;
 use libgssapi::oid::GSS_MECH_KRB5;
 use nix::unistd;
+
+/// Who has a user's name and is no user is asked again after this: a directory that is just starting says of everybody that there is none.
+const UNKNOWN_LIFETIME: Duration = Duration::from_secs(60);
 
 /// A user of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,15 +64,16 @@ impl Names {
         })
     }
 
-    /// Who that is. That the system cannot say is no answer: a user must not become nobody because a directory is away.
-    pub(crate) fn look_up(self) -> Result<Principal, NoAnswer> {
-        Ok(Principal {
-            name: self.shown,
-            user: match self.local {
-                Some(local) => look_up(&local)?,
-                None => None,
-            },
-        })
+    /// Who that is, and for how much of `lifetime` that counts. That the system cannot say is no answer: a user must not become nobody because
+    /// a directory is away.
+    pub(crate) fn look_up(self, lifetime: Duration) -> Result<(Principal, Duration), NoAnswer> {
+        let (user, lifetime) = match self.local.as_deref().map(look_up).transpose()? {
+            Some(Some(user)) => (Some(user), lifetime),
+            Some(None) => (None, lifetime.min(UNKNOWN_LIFETIME)),
+            None => (None, lifetime),
+        };
+        let name = self.shown;
+        Ok((Principal { name, user }, lifetime))
     }
 }
 
@@ -101,5 +106,25 @@ mod tests {
         assert_eq!((root.uid, root.gid), (0, 0));
         assert!(root.groups.contains(&0));
         assert_eq!(look_up("no-such-user-here").expect("an answer"), None);
+    }
+
+    /// Else a user would be nobody for an hour, because a directory was not there yet.
+    #[test]
+    fn who_is_not_known_is_asked_again_soon_and_machines_are_not() {
+        let hour = Duration::from_secs(3600);
+        let counts = |local: Option<&str>, lifetime| {
+            let names = Names {
+                shown: "somebody@REALM".to_owned(),
+                local: local.map(str::to_owned),
+            };
+            let (principal, lifetime) = names.look_up(lifetime).expect("an answer");
+            (principal.user.is_some(), lifetime)
+        };
+        assert_eq!(counts(Some("root"), hour), (true, hour));
+        assert_eq!(counts(None, hour), (false, hour));
+        let unknown = Some("no-such-user-here");
+        assert_eq!(counts(unknown, hour), (false, UNKNOWN_LIFETIME));
+        let second = Duration::from_secs(1);
+        assert_eq!(counts(unknown, second), (false, second));
     }
 }
