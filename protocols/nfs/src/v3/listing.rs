@@ -176,6 +176,9 @@ impl Call<'_> {
     ) -> bool {
         // A snapshot is mounted there. Clients would take its root's number for that of the directory, and look it up instead.
         let known = known.filter(|(place, _)| self.exports.handle(*place).node.object == object);
+        // Nobody may know of a file system what only better secured calls are told.
+        let security = self.caller.from.security;
+        let known = known.filter(|(place, _)| self.exports.export(place.export).takes(security));
         let before = out.len();
         out.boolean(true);
         out.u64(object);

@@ -3,7 +3,7 @@
 use file_system::{FileError, Identity, Kind};
 
 use super::{Answered, At, Call, Failed, NAME_BYTES_MAX, Status};
-use crate::rpc::{AUTH_NONE, NULL};
+use crate::rpc::{AUTH_NONE, Credential, NULL};
 use crate::sharenfs::Security;
 use crate::xdr::{Reader, Writer};
 
@@ -74,7 +74,8 @@ impl Call<'_> {
         }
     }
 
-    /// The directory that a path leads to. Whoever may use a file system may mount any of its directories.
+    /// The directory that a path leads to. Whoever may use a file system may mount any of its directories. Where calls have to be secured
+    /// better than this one is, only those that anybody comes to.
     fn walk(&mut self, path: &[u8]) -> Answered<At> {
         let root = self.exports.root(&self.caller.from);
         let mut at = self.enter(root)?;
@@ -83,10 +84,17 @@ impl Call<'_> {
             if depth >= DEPTH_MAX || matches!(name, b"." | b"..") {
                 return Err(Status::INVAL.into());
             }
-            at.who = Identity {
-                uid: 0,
-                gid: 0,
-                groups: Vec::new(),
+            let export = self.exports.export(at.place.export);
+            let from = &self.caller.from;
+            let leads_on = self.exports.hanging(at.place, name, from).is_some();
+            at.who = match leads_on || export.takes(from.security) {
+                true => Identity {
+                    uid: 0,
+                    gid: 0,
+                    groups: Vec::new(),
+                },
+                // Linux mounts by numbers, also where the share does not take them.
+                false => export.identity(&Credential::Nobody),
             };
             at = match self.find(&at, name) {
                 // It may be one of those that are not open yet. There is no word for that here.

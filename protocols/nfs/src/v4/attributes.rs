@@ -21,6 +21,8 @@ pub const PAYLOAD_BYTES_MAX: u32 = 1 << 20;
 
 const SIZE: u32 = 4;
 const RDATTR_ERROR: u32 = 11;
+/// What says that something is a directory where a file system is mounted: its kind, file system and number there.
+const OF_MOUNT_POINTS: &[u32] = &[1, 8, RDATTR_ERROR, 55];
 const ACL: u32 = 12;
 const ACL_SUPPORT: u32 = 13;
 const MODE: u32 = 33;
@@ -179,6 +181,15 @@ impl Bitmap {
     /// Whether the access control list is asked for.
     pub fn needs_list(&self) -> bool {
         self.has(ACL)
+    }
+
+    /// Those of them that anybody may know of a file system who sees that there is one.
+    #[must_use]
+    pub fn of_mount_points(&self) -> Self {
+        let mut all = Self::default();
+        let known = OF_MOUNT_POINTS.iter().filter(|bit| self.has(**bit));
+        known.for_each(|bit| all.insert(*bit));
+        all
     }
 
     /// Whether an error of one entry may be told in its attributes.

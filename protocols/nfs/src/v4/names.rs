@@ -95,7 +95,8 @@ impl Call<'_> {
         }
     }
 
-    /// What a name means in the current directory: a file system that hangs there, or an entry.
+    /// What a name means in the current directory: a file system that hangs there, or an entry. Whoever only says who it is learns nothing of
+    /// entries where that does not do.
     fn find(&self, name: &[u8]) -> Result<Place, Status> {
         let directory = self.place()?;
         if let Some(place) = self.exports.hanging(directory, name, &self.caller.from) {
@@ -106,6 +107,7 @@ impl Call<'_> {
                 Err(Status::ACCESS)
             };
         }
+        self.check_security()?;
         let found = self.files().look_up(&self.who, directory.node, name)?;
         Ok(Place {
             node: found.node,
@@ -123,6 +125,7 @@ impl Call<'_> {
         if let Some(above) = self.exports.above(place, from) {
             return Ok(above);
         }
+        self.check_security()?;
         let node = self.files().parent(&self.who, place.node)?;
         Ok(Place { node, ..place })
     }
@@ -247,9 +250,17 @@ impl Call<'_> {
     ) -> Result<(), Status> {
         let raw_name = reader.opaque(NAME_BYTES_MAX)?;
         let (_, name) = self.named(raw_name)?;
-        let found = self.find(name)?;
+        let found = self.in_same(self.find(name))?;
         self.write_security(found, out);
         Ok(())
+    }
+
+    /// Where something is found, or the current place instead of an entry that may not be looked for: it is in the same file system.
+    fn in_same(&self, found: Result<Place, Status>) -> Result<Place, Status> {
+        match found {
+            Err(Status::WRONGSEC) => self.place(),
+            found => found,
+        }
     }
 
     pub(super) fn security(
@@ -263,7 +274,7 @@ impl Call<'_> {
             0 => self.place()?,
             1 => {
                 self.directory()?;
-                self.find_parent()?
+                self.in_same(self.find_parent())?
             }
             _ => return Err(Status::BADXDR),
         };
@@ -509,7 +520,16 @@ impl Call<'_> {
         out.opaque(name);
         match known {
             Ok((place, attributes)) => {
-                self.write_attributes(place, listing.wanted, &attributes, out)?;
+                let export = self.exports.export(place.export);
+                let wanted = match export.takes(self.caller.from.security) {
+                    true => *listing.wanted,
+                    false => listing.wanted.of_mount_points(),
+                };
+                if wanted != *listing.wanted && wanted.tells_errors() {
+                    attributes::write_error(out, Status::WRONGSEC);
+                } else {
+                    self.write_attributes(place, &wanted, &attributes, out)?;
+                }
             }
             Err(FileError::Gone) => return Err(Status::GONE),
             Err(_) if !listing.wanted.tells_errors() => {
