@@ -23,7 +23,7 @@ use super::without_sessions::Taken;
 use crate::exports::{Exports, Place, Source};
 use crate::hosts::Outbox;
 use crate::rpc::Credential;
-use crate::sharenfs::Access;
+use crate::sharenfs::{Access, Security};
 use crate::snapshots;
 use crate::xdr::{Malformed, Reader, Writer};
 
@@ -35,6 +35,16 @@ const FINGERPRINT_BYTES: usize = 1024;
 pub(super) const TAG_BYTES_MAX: usize = 1024;
 /// Bytes of an answer's RPC header.
 const REPLY_HEADER_BYTES: usize = 24;
+
+/// Bytes of what secures an answer, at most: its own checksum; that of the results and their length and number; what encrypts them.
+const fn bytes_of(security: Security) -> usize {
+    match security {
+        Security::System => 0,
+        Security::Kerberos => 40,
+        Security::Integrity => 96,
+        Security::Privacy => 140,
+    }
+}
 /// Highest minor version.
 const MINOR_MAX: u32 = 2;
 /// The last operation of NFS 4.0.
@@ -546,7 +556,7 @@ impl Call<'_> {
     }
 
     fn is_too_big(&self, length: usize) -> Option<Status> {
-        let whole = length - self.start + REPLY_HEADER_BYTES;
+        let whole = length - self.start + self.header_bytes();
         if self.minor == 0 {
             return (whole > MESSAGE_BYTES_MAX as usize).then_some(Status::RESOURCE);
         }
@@ -569,7 +579,12 @@ impl Call<'_> {
             Some((_, fore)) => fore.response_bytes_max,
             None => MESSAGE_BYTES_MAX,
         };
-        (bytes_max as usize).saturating_sub(written - self.start + REPLY_HEADER_BYTES)
+        (bytes_max as usize).saturating_sub(written - self.start + self.header_bytes())
+    }
+
+    /// Bytes of an answer around the results.
+    const fn header_bytes(&self) -> usize {
+        REPLY_HEADER_BYTES + bytes_of(self.caller.from.security)
     }
 
     fn check_place(&self, index: u32, operation: u32) -> Result<(), Status> {
