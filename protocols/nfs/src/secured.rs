@@ -4,24 +4,28 @@
 //! clients of another one are told that it is not known, and make their own again.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use kerberos::{Acceptor, Context, TOKEN_BYTES_MAX};
+use kerberos::{Acceptor, Context, Refused, TOKEN_BYTES_MAX};
 
 use crate::rpc::{self, Accepted, BadAuthentication, Call, Credential, NULL, Secured};
 use crate::sharenfs::Security;
 use crate::xdr::{Malformed, Reader, Writer};
 
-/// Contexts of all clients, and of those of one IPv4 address or IPv6 network. The one goes that was used least lately.
+/// Contexts of all clients, and of those of one IPv4 address or IPv6 network.
 const CONTEXTS_MAX: usize = 8192;
 const CONTEXTS_PER_NETWORK_MAX: usize = 1024;
 /// A context is used no longer, so that changes of users and groups come to count.
 const CONTEXT_LIFETIME: Duration = Duration::from_secs(3600);
 /// Calls of a context that may come in another order than that of their numbers.
-const WINDOW: u32 = 128;
+const WINDOW: u32 = 1024;
+/// Clients of one IPv4 address or IPv6 network that are not let in are told of once in this time; so many networks.
+const TOLD_PAUSE: Duration = Duration::from_secs(10);
+const TOLD_MAX: usize = 1024;
 /// A context counts its calls up to here (5.3.3.3).
 const SEQUENCE_MAX: u32 = 0x8000_0000;
 /// Bytes of a checksum.
@@ -34,27 +38,46 @@ const DATA: u32 = 0;
 const INIT: u32 = 1;
 const DESTROY: u32 = 3;
 
-/// Which calls of a context were there. Those that are older than all in the window count as such.
+/// Which calls of a context were there.
 #[derive(Debug, Default)]
 struct Window {
     highest: u32,
-    /// Bit `n` is that of `highest - n`.
-    seen: u128,
+    /// Of the last [`WINDOW`] numbers, each at the place of its remainder.
+    seen: [u64; WINDOW as usize / 64],
+}
+
+/// What the number of a call says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arrival {
+    New,
+    /// It was there before.
+    Repeated,
+    /// It is behind the window: nobody knows whether it was there.
+    TooLate,
 }
 
 impl Window {
-    /// Whether a call is there for the first time.
-    fn is_new(&mut self, sequence: u32) -> bool {
+    fn arrives(&mut self, sequence: u32) -> Arrival {
+        let place = |sequence: u32| {
+            let remainder = sequence % WINDOW;
+            (remainder as usize / 64, 1 << (remainder % 64))
+        };
         if sequence > self.highest {
-            let by = sequence - self.highest;
-            self.seen = self.seen.checked_shl(by).unwrap_or(0);
+            let first = (self.highest + 1).max(sequence.saturating_sub(WINDOW - 1));
+            for (word, bit) in (first..=sequence).map(place) {
+                self.seen[word] &= !bit;
+            }
             self.highest = sequence;
+        } else if self.highest - sequence >= WINDOW {
+            return Arrival::TooLate;
         }
-        let behind = self.highest - sequence;
-        let bit = 1u128.checked_shl(behind).unwrap_or(0);
-        let is_new = bit & !self.seen != 0;
-        self.seen |= bit;
-        is_new
+        let (word, bit) = place(sequence);
+        let is_seen = self.seen[word] & bit != 0;
+        self.seen[word] |= bit;
+        match is_seen {
+            true => Arrival::Repeated,
+            false => Arrival::New,
+        }
     }
 }
 
@@ -73,11 +96,14 @@ struct Entry {
     agreed: Arc<Agreed>,
     network: IpAddr,
     used: Instant,
+    has_called: bool,
 }
 
 /// The contexts of all clients.
 #[derive(Default)]
 pub struct Contexts {
+    /// When it was told last that clients of a network were not let in.
+    told: Mutex<HashMap<IpAddr, Instant>>,
     acceptor: Mutex<Option<Arc<Acceptor>>>,
     all: Mutex<HashMap<Handle, Entry>>,
 }
@@ -105,13 +131,23 @@ pub enum Opened<'a> {
     },
     /// It is answered with this, a record without its mark.
     Answer(Vec<u8>),
-    /// It gets no answer.
+    /// It gets no answer, because it was there before.
     Nothing,
+    /// It gets no answer, and the client must not wait for one: the connection has to end, so that it asks again.
+    TooLate,
 }
 
 impl Opened<'_> {
     fn refused(call: &Call, why: BadAuthentication) -> Self {
         Self::Answer(rpc::bad_authentication(call.transaction, why))
+    }
+
+    /// What becomes of a call whose number is not new.
+    const fn not_new(arrival: Arrival) -> Self {
+        match arrival {
+            Arrival::TooLate => Self::TooLate,
+            Arrival::New | Arrival::Repeated => Self::Nothing,
+        }
     }
 }
 
@@ -175,7 +211,7 @@ impl Contexts {
                 out.opaque(&token);
             }
             Err(refused) => {
-                tracing::info!(%network, %refused, "a client of NFS is not let in by Kerberos");
+                self.tell(network, &refused, now);
                 rpc::write_accepted(&mut out, call.transaction, None, Accepted::Success);
                 out.opaque(&[]);
                 let (major, minor) = refused.status;
@@ -186,6 +222,19 @@ impl Contexts {
             }
         }
         Opened::Answer(out.into_bytes())
+    }
+
+    /// Tells people, and not of each try.
+    fn tell(&self, network: IpAddr, refused: &Refused, now: Instant) {
+        let mut told = self.told.lock().expect("no holder panics");
+        told.retain(|_, at| now.saturating_duration_since(*at) < TOLD_PAUSE);
+        let is_told = told.contains_key(&network) || told.len() >= TOLD_MAX;
+        if is_told {
+            tracing::debug!(%network, %refused, "a client of NFS is not let in by Kerberos");
+        } else {
+            told.insert(network, now);
+            tracing::info!(%network, %refused, "a client of NFS is not let in by Kerberos");
+        }
     }
 
     fn keep(&self, context: Context, network: IpAddr, now: Instant) -> Handle {
@@ -203,6 +252,7 @@ impl Contexts {
             agreed: Arc::new(agreed),
             network,
             used: now,
+            has_called: false,
         };
         all.insert(handle, entry);
         handle
@@ -214,7 +264,7 @@ impl Contexts {
         let handle: Handle = handle.map_err(|_| BadAuthentication::NoContext)?;
         let agreed = match self.all().get_mut(&handle) {
             Some(entry) if entry.agreed.ends > now => {
-                entry.used = now;
+                (entry.used, entry.has_called) = (now, true);
                 Arc::clone(&entry.agreed)
             }
             _ => return Err(BadAuthentication::NoContext),
@@ -244,8 +294,9 @@ impl Contexts {
             Ok(agreed) => agreed,
             Err(why) => return Opened::refused(call, why),
         };
-        if !agreed.is_new(secured.sequence) {
-            return Opened::Nothing;
+        match agreed.arrives(secured.sequence) {
+            Arrival::New => {}
+            other => return Opened::not_new(other),
         }
         let seal = Seal {
             agreed,
@@ -276,8 +327,9 @@ impl Contexts {
             Err(why) => return Opened::refused(call, why),
         };
         let checksum = agreed.context.sign(&secured.sequence.to_be_bytes());
-        let (true, Ok(checksum)) = (agreed.is_new(secured.sequence), checksum) else {
-            return Opened::Nothing;
+        let arrival = agreed.arrives(secured.sequence);
+        let (Arrival::New, Ok(checksum)) = (arrival, checksum) else {
+            return Opened::not_new(arrival);
         };
         self.all()
             .retain(|_, entry| !Arc::ptr_eq(&entry.agreed, &agreed));
@@ -303,7 +355,7 @@ fn garbage(call: &Call, checksum: Option<&[u8]>) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// Makes room for one more context of a network.
+/// Makes room for one more context of a network: one goes in which no call was made, else one of the principal that has most.
 fn make_room(all: &mut HashMap<Handle, Entry>, network: IpAddr, now: Instant) {
     let of_network = all.values().filter(|entry| entry.network == network);
     let is_crowded = of_network.count() >= CONTEXTS_PER_NETWORK_MAX;
@@ -311,21 +363,29 @@ fn make_room(all: &mut HashMap<Handle, Entry>, network: IpAddr, now: Instant) {
         return;
     }
     all.retain(|_, entry| entry.agreed.ends > now);
-    let may_go = all
-        .iter()
-        .filter(|(_, entry)| !is_crowded || entry.network == network);
-    let oldest = may_go.min_by_key(|(_, entry)| entry.used);
-    if let Some(handle) = oldest.map(|(handle, _)| *handle) {
+    let of_whom = |entry: &&Entry| !is_crowded || entry.network == network;
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for entry in all.values().filter(of_whom) {
+        *counts.entry(entry.agreed.name()).or_default() += 1;
+    }
+    let may_go = all.iter().filter(|(_, entry)| of_whom(entry));
+    let first = may_go.min_by_key(|(_, entry)| {
+        let count = entry.has_called.then(|| counts[entry.agreed.name()]);
+        (count.map(Reverse), entry.used)
+    });
+    if let Some(handle) = first.map(|(handle, _)| *handle) {
         all.remove(&handle);
     }
 }
 
 impl Agreed {
-    fn is_new(&self, sequence: u32) -> bool {
-        self.window
-            .lock()
-            .expect("no holder panics")
-            .is_new(sequence)
+    fn arrives(&self, sequence: u32) -> Arrival {
+        let mut window = self.window.lock().expect("no holder panics");
+        window.arrives(sequence)
+    }
+
+    fn name(&self) -> &str {
+        &self.context.principal.name
     }
 }
 
@@ -402,26 +462,28 @@ mod tests {
 
     #[test]
     fn a_call_counts_once_and_in_any_order_within_the_window() {
+        use Arrival::{New, Repeated, TooLate};
         let mut window = Window::default();
-        for (sequence, is_new) in [
-            (0, true),
-            (0, false),
-            (3, true),
-            (1, true),
-            (1, false),
-            (130, true),
-            (2, false),
-            (3, false),
-            (4, true),
-            (131, true),
-            (5, true),
-            (SEQUENCE_MAX, true),
-            (SEQUENCE_MAX, false),
-            (131, false),
-            (SEQUENCE_MAX - WINDOW + 1, true),
-            (SEQUENCE_MAX - WINDOW, false),
+        for (sequence, arrival) in [
+            (0, New),
+            (0, Repeated),
+            (3, New),
+            (1, New),
+            (1, Repeated),
+            (WINDOW + 2, New),
+            (2, TooLate),
+            (3, Repeated),
+            (4, New),
+            (WINDOW + 3, New),
+            (5, New),
+            (SEQUENCE_MAX, New),
+            (SEQUENCE_MAX, Repeated),
+            (WINDOW + 3, TooLate),
+            (SEQUENCE_MAX - WINDOW + 1, New),
+            (SEQUENCE_MAX - WINDOW + 1, Repeated),
+            (SEQUENCE_MAX - WINDOW, TooLate),
         ] {
-            assert_eq!(window.is_new(sequence), is_new, "{sequence}");
+            assert_eq!(window.arrives(sequence), arrival, "{sequence}");
         }
     }
 }

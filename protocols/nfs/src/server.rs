@@ -181,6 +181,10 @@ enum End {
     Tls(#[from] rustls::Error),
     #[error("the library of Kerberos secures no answer")]
     NoSeal,
+    #[error(
+        "a call by Kerberos came later than so many others that nobody knows whether it came before"
+    )]
+    TooLate,
     #[error("the pool is lost")]
     Gone,
     #[error("nothing is shared with the client")]

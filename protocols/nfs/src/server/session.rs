@@ -381,6 +381,7 @@ impl Session<'_> {
                     }
                     Opened::Answer(bytes) => (bytes, None),
                     Opened::Nothing => return Ok(Err(Executed::default())),
+                    Opened::TooLate => return Err(End::TooLate),
                 }
             }
             Err(NoCall::Malformed) => return Err(End::NoCall),

@@ -238,12 +238,18 @@ impl Client {
         self.stream.write_all(&marked).expect("sent");
     }
 
-    fn receive(&mut self) -> Vec<u8> {
+    /// The next answer, as it comes.
+    pub fn receive(&mut self) -> Vec<u8> {
         let mut mark = [0; 4];
         self.stream.read_exact(&mut mark).expect("an answer");
         let mut record = vec![0; (u32::from_be_bytes(mark) & !(1 << 31)) as usize];
         self.stream.read_exact(&mut record).expect("an answer");
         record
+    }
+
+    /// Whether the server ends the connection, without an answer before.
+    pub fn is_over(&mut self) -> bool {
+        matches!(self.stream.read(&mut [0]), Ok(0))
     }
 
     /// The answer to the call that was sent last, taken out of what secures it.
@@ -289,6 +295,9 @@ impl Client {
             _ => return Told::Results(results),
         };
         assert_eq!(body[..4], number);
+        // What the server counts on, so that answers have the size that was agreed on.
+        let around = answer.len() - (body.len() - 4);
+        assert!(around <= if secured.service == 2 { 120 } else { 164 });
         Told::Results(body[4..].to_vec())
     }
 

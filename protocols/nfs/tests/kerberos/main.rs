@@ -27,7 +27,9 @@ const LOOKUP: u32 = 3;
 const READ: u32 = 6;
 const WRITE: u32 = 7;
 const CREATE: u32 = 8;
+const MKDIR: u32 = 9;
 const REMOVE: u32 = 12;
+const READDIRPLUS: u32 = 17;
 const MNT: u32 = 1;
 /// Numbers of the services.
 const NONE: u32 = 1;
@@ -243,6 +245,114 @@ fn a_share_is_for_calls_that_are_secured_as_it_says() {
     );
 }
 
+/// The results of operations of version 4.0 that begin at a handle.
+fn at(client: &mut Client, handle: &[u8], count: u32, operations: &[u8]) -> Vec<u8> {
+    let mut arguments = Writer::new();
+    for word in [0, 0, count + 1, 22] {
+        arguments.u32(word);
+    }
+    arguments.opaque(handle);
+    arguments.append(operations);
+    client.call((NFS, 4, 1), arguments.bytes()).results()
+}
+
+/// A directory with such a mode.
+fn make_directory(client: &mut Client, parent: &[u8], name: &str, mode: u32) -> Vec<u8> {
+    let mut arguments = name_in(parent, name);
+    for word in [1, mode, 0, 0, 0, 0, 0] {
+        arguments.u32(word);
+    }
+    let results = client.call((NFS, 3, MKDIR), arguments.bytes()).results();
+    let mut reader = Reader::new(&results);
+    assert_eq!((reader.u32(), reader.boolean()), (Ok(0), Ok(true)));
+    reader.opaque(64).expect("a handle").to_vec()
+}
+
+/// Whoever says by numbers that it is somebody finds out neither which names there are, nor what the root of a file system looks like.
+#[test]
+fn nothing_is_told_of_a_share_to_calls_that_are_not_secured_as_it_says() {
+    within(
+        "nothing_is_told_of_a_share_to_calls_that_are_not_secured_as_it_says",
+        |realm| {
+            let files = Files::new(realm);
+            let stand = files.serve(1);
+            let mut good = stand.log_in("daemon", PRIVACY);
+            let (private, _) = mount(&mut good, "private");
+            let closed = make_directory(&mut good, &private, "closed", 0o700);
+            make_directory(&mut good, &closed, "within", 0o755);
+            make_directory(&mut good, &private, "open", 0o755);
+
+            let mut numbers = stand.caller(Caller::User(1));
+            let answers = ["open", "missing"].map(|name| {
+                [15, 33].map(|operation| {
+                    let mut operations = Writer::new();
+                    operations.u32(operation);
+                    operations.opaque(name.as_bytes());
+                    at(&mut numbers, &private, 1, operations.bytes())
+                })
+            });
+            assert_eq!(answers[0], answers[1]);
+            // LOOKUP is refused. SECINFO tells how to ask.
+            let statuses = answers[0].clone().map(|answer| answer[..4].to_vec());
+            assert_eq!(statuses, [10_016_u32.to_be_bytes(), [0; 4]]);
+
+            let mut mounts = |path: &str| {
+                let mut arguments = Writer::new();
+                arguments.opaque(path.as_bytes());
+                let results = numbers.call((MOUNT, 3, MNT), arguments.bytes()).results();
+                Reader::new(&results).u32().expect("a status")
+            };
+            // Linux mounts by numbers; what nobody may look into is closed to it.
+            let paths = [
+                "/private/open",
+                "/private/closed/within",
+                "/private/closed/no",
+            ];
+            assert_eq!(paths.map(&mut mounts), [0, 13, 13]);
+            let good_mount = mount(&mut good, "private/closed/within");
+            assert_eq!(good_mount.1, [390_005, 390_004]);
+
+            // READDIR of the root: kind and size with the error, if that is asked for; the kind alone.
+            let (root, _) = mount(&mut numbers, "");
+            let mut listed = |attributes: u32| {
+                let mut operation = Writer::new();
+                for word in [26, 0, 0, 0, 0, 8192, 8192, 1, attributes] {
+                    operation.u32(word);
+                }
+                let results = at(&mut numbers, &root, 1, operation.bytes());
+                assert_eq!(results[..4], [0; 4]);
+                let words = results.chunks_exact(4);
+                words
+                    .filter(|word| **word == 10_016_u32.to_be_bytes())
+                    .count()
+            };
+            const KIND: u32 = 1 << 1;
+            const SIZE: u32 = 1 << 4;
+            const ERROR: u32 = 1 << 11;
+            // Those of "private" and of "root".
+            assert_eq!(
+                [KIND | SIZE | ERROR, KIND | ERROR, KIND | SIZE].map(&mut listed),
+                [2, 0, 0]
+            );
+
+            let (any, _) = mount(&mut numbers, "any");
+            let mut arguments = Writer::new();
+            arguments.opaque(&root);
+            for word in [0, 0, 0, 0, 8192, 8192] {
+                arguments.u32(word);
+            }
+            let results = numbers
+                .call((NFS, 3, READDIRPLUS), arguments.bytes())
+                .results();
+            let told = [&any, &private].map(|handle| {
+                let mut all = results.windows(handle.len());
+                all.any(|bytes| bytes == &handle[..])
+            });
+            assert_eq!(told, [true, false]);
+        },
+    );
+}
+
 #[test]
 fn what_is_repeated_or_changed_on_the_way_does_nothing() {
     within(
@@ -402,7 +512,27 @@ fn the_next_server_has_clients_begin_anew() {
     });
 }
 
-/// One network may have 1024 contexts. The one goes that was used least lately.
+/// A client must not wait for the answer of a call that the server cannot tell from a repeated one.
+#[test]
+fn a_call_behind_the_window_ends_its_connection() {
+    within("a_call_behind_the_window_ends_its_connection", |realm| {
+        let files = Files::new(realm);
+        let stand = files.serve(1);
+        let mut client = stand.log_in("daemon", NONE);
+        let late = client.record((NFS, 3, 0), b"");
+        for _ in 0..1023 {
+            client.call((NFS, 3, 0), b"").results();
+        }
+        client.send(&late);
+        // It was the last of the window.
+        client.receive();
+        client.call((NFS, 3, 0), b"").results();
+        client.send(&late);
+        assert!(client.is_over());
+    });
+}
+
+/// One network may have 1024 contexts. Those go first in which no call was made, then those of the principal that has most.
 #[test]
 fn many_contexts_of_a_network_push_out_its_oldest() {
     within("many_contexts_of_a_network_push_out_its_oldest", |realm| {
@@ -419,5 +549,13 @@ fn many_contexts_of_a_network_push_out_its_oldest() {
         assert_eq!(unused.call((NFS, 3, 0), b""), Told::Denied(NO_CONTEXT));
         used.call((NFS, 3, 0), b"").results();
         many.call((NFS, 3, 0), b"").results();
+        let mut other = stand.log_in("stranger", NONE);
+        other.call((NFS, 3, 0), b"").results();
+        for _ in 0..1024 {
+            many.begin(&credential, SERVER, NONE).expect("let in");
+            many.call((NFS, 3, 0), b"").results();
+        }
+        assert_eq!(used.call((NFS, 3, 0), b""), Told::Denied(NO_CONTEXT));
+        other.call((NFS, 3, 0), b"").results();
     });
 }
