@@ -258,9 +258,9 @@ codes! {
     TokenBelowStall "token-below-stall" Error
         "This machine was seen standing still for longer than the token: it will be powered off although it is well."
     SecretMissing "secret-missing" Error
-        "Without the password the fence device cannot be used, and nothing is taken over."
+        "Without the password of a fence device nothing is taken over. Without its key of TLS a pool is not served, and without its keytab no client comes by Kerberos."
     SecretOpen "secret-open" Warning
-        "Whoever can read the password can power the heads off."
+        "Whoever can read a password can power the heads off. Whoever can read a key or a keytab can take the place of the pool's server."
     SecretInFile "secret-in-file" Warning
         "The cluster's configuration has it, and shows it to whoever may administer the cluster."
     ReplicationAddress "replication-address" Error

@@ -160,7 +160,7 @@ fn check_secrets(checker: &mut Checker<'_>, name: &HeadName, known: &HeadFacts) 
                 Code::SecretMissing,
                 &head_key(name),
                 format!("{name} has no {shown}"),
-                "put the password or key there, owned by root, mode 0600",
+                "put the password, key or keytab there, owned by root, mode 0600",
             ),
             Some(Some(secret)) if secret.mode & MODE_OTHERS != 0 => checker.find(
                 Code::SecretOpen,
