@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use file_system::FileSystemId;
-use kerberos::{Acceptor, KeytabError};
+use kerberos::Acceptor;
+pub use kerberos::KeytabError;
 use serving::{
     Answer, Budget, Connection, ConnectionLimits, Connections, Directive, EarlySockets,
     ListenAddress, ListenError, Listener, OpenSocket, OutboundLimits, Payload, Peer, Reservation,
@@ -108,7 +109,8 @@ pub struct DesiredState {
     pub listeners: Vec<ListenAddress>,
     /// TLS, which clients may use then, if any. The files are read again each time.
     pub tls: Option<TlsFiles>,
-    /// The keys of the service `nfs`, by which clients may use Kerberos, if any. The file is read for each client.
+    /// The keys of the service `nfs`, by which clients may use Kerberos, if any. The file is read for each client. One that cannot be used keeps
+    /// nothing else from being served: see [`NfsServer::keytab_problem`].
     pub keytab: Option<PathBuf>,
     /// What to share.
     pub shared: Vec<SharedFiles>,
@@ -127,9 +129,6 @@ pub enum ApplyError {
     /// TLS cannot be set up.
     #[error("TLS of the NFS server")]
     Tls(#[from] TlsError),
-    /// The keytab cannot be used.
-    #[error("Kerberos of the NFS server")]
-    Kerberos(#[from] KeytabError),
     /// The file systems do not fit together.
     #[error("shares of the NFS server")]
     Exports(#[from] ExportError),
@@ -231,6 +230,15 @@ pub struct NfsServer {
     /// Where it answers which programs there are, by the address of NFS.
     doors: Mutex<BTreeMap<SocketAddr, Result<PortDoor, io::Error>>>,
     calls: Mutex<Option<Task>>,
+    keytab: Mutex<Keytab>,
+}
+
+/// Where the keys of the service are.
+#[derive(Default)]
+struct Keytab {
+    path: Option<PathBuf>,
+    /// Why they cannot be used.
+    problem: Option<KeytabError>,
 }
 
 /// Answers where programs are.
@@ -280,6 +288,7 @@ impl NfsServer {
             early: Arc::default(),
             doors: Mutex::default(),
             calls: Mutex::default(),
+            keytab: Mutex::default(),
         }
     }
 
@@ -300,10 +309,6 @@ impl NfsServer {
             .with_more_to_come(desired.has_more_to_come)
             .with_closed(desired.closed);
         let tls = desired.tls.map(|files| files.load(&TLS)).transpose()?;
-        let acceptor = desired
-            .keytab
-            .map(|keytab| Acceptor::open(&keytab, SERVICE));
-        let acceptor = acceptor.transpose()?;
         let mut listeners = self.listeners.lock().expect("no holder panics");
         let wanted: BTreeSet<ListenAddress> = desired.listeners.into_iter().collect();
         let mut opened = Vec::new();
@@ -313,7 +318,7 @@ impl NfsServer {
             }
         }
         *self.shared.tls.lock().expect("no holder panics") = tls;
-        self.shared.contexts.accept_by(acceptor);
+        self.open_keytab(desired.keytab);
         self.shared.service.share(exports);
         listeners.retain(|address, _| wanted.contains(address));
         self.shared.listen_only_at(wanted);
@@ -327,6 +332,42 @@ impl NfsServer {
             self.shared.service.announce(self.shared.now_ms());
         }
         Ok(())
+    }
+
+    /// Has clients use Kerberos by this file. If the same could be used before and cannot now, they go on by what it was.
+    fn open_keytab(&self, path: Option<PathBuf>) {
+        let mut keytab = self.keytab.lock().expect("no holder panics");
+        let opened = path.as_deref().map(|path| Acceptor::open(path, SERVICE));
+        let is_other = keytab.path != path;
+        keytab.path = path;
+        keytab.problem = match opened.transpose() {
+            Ok(acceptor) => {
+                self.shared.contexts.accept_by(acceptor);
+                None
+            }
+            Err(error) => {
+                if is_other {
+                    self.shared.contexts.accept_by(None);
+                }
+                Some(error)
+            }
+        };
+    }
+
+    /// Why the keytab cannot be used now.
+    pub fn keytab_problem(&self) -> Option<KeytabError> {
+        let keytab = self.keytab.lock().expect("no holder panics");
+        keytab.problem.clone()
+    }
+
+    /// Tries again what [`keytab_problem`](Self::keytab_problem) tells of.
+    pub fn try_keytab_again(&self) {
+        let keytab = self.keytab.lock().expect("no holder panics");
+        let path = keytab.problem.as_ref().and(keytab.path.clone());
+        drop(keytab);
+        if path.is_some() {
+            self.open_keytab(path);
+        }
     }
 
     /// Answers at each address of NFS where the programs are.

@@ -429,18 +429,43 @@ fn whoever_has_no_ticket_for_the_server_is_not_let_in() {
             let mut client = stand.caller(Caller::Nobody);
             let begun = client.begin(&credential("daemon"), b"host@localhost", NONE);
             assert!(matches!(begun, Err(Told::Failed(_))), "{begun:?}");
-            let keytab = stand.apply(Some("host.keytab")).expect_err("no key of nfs");
-            let missing = stand.apply(Some("missing.keytab")).expect_err("no file");
-            for error in [keytab, missing] {
-                assert!(matches!(error, ApplyError::Kerberos(_)), "{error:?}");
-            }
-            // The failed changes have changed nothing.
-            client
-                .begin(&credential("daemon"), SERVER, NONE)
-                .expect("let in");
             stand.apply(None).expect("applied");
             let begun = client.begin(&credential("daemon"), SERVER, NONE);
             assert_eq!(begun, Err(Told::Denied(BAD_CREDENTIAL)));
+        },
+    );
+}
+
+/// It keeps nothing else from being served, and is used as soon as it can be.
+#[test]
+fn a_keytab_that_cannot_be_used_is_told_and_tried_again() {
+    within(
+        "a_keytab_that_cannot_be_used_is_told_and_tried_again",
+        |realm| {
+            let files = Files::new(realm);
+            let stand = files.serve(1);
+            let is_told = || stand.server.keytab_problem().is_some();
+            let mut client = stand.caller(Caller::Nobody);
+            let mut begins = || client.begin(&credential("daemon"), SERVER, NONE);
+            let later = realm.path("later.keytab");
+            for keytab in ["host.keytab", "later.keytab"] {
+                stand.apply(Some(keytab)).expect("applied");
+                assert!(is_told(), "{keytab}");
+                assert_eq!(begins(), Err(Told::Denied(BAD_CREDENTIAL)));
+            }
+            std::fs::copy(realm.path("nfs.keytab"), &later).expect("copied");
+            stand.server.try_keytab_again();
+            assert!(!is_told());
+            begins().expect("let in");
+            // The same file is away for a moment.
+            let aside = realm.path("aside.keytab");
+            std::fs::rename(&later, &aside).expect("renamed");
+            stand.apply(Some("later.keytab")).expect("applied");
+            assert!(is_told());
+            std::fs::rename(&aside, &later).expect("renamed");
+            begins().expect("let in");
+            stand.server.try_keytab_again();
+            assert!(!is_told());
         },
     );
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use ::nfs::exports::{ExportError, Shared};
-use ::nfs::server::{ApplyError, ConnectionStatus, DesiredState, LockPorts, NfsServer, NoPorts, ServerLimits};
+use ::nfs::server::{ApplyError, ConnectionStatus, DesiredState, KeytabError, LockPorts, NfsServer, NoPorts, ServerLimits};
 use ::nfs::v4::Presentation;
 use ::protocols::Description;
 use ::protocols::nfs::PROTOCOL;
@@ -64,6 +64,8 @@ struct State {
     has_failed: bool,
     /// Where it was told that clients of NFS 3 find no locks.
     told_without_ports: Vec<SocketAddr>,
+    /// What it was told of the keytab.
+    told_keytab: Option<KeytabError>,
     /// It was asked before what it would serve.
     was_asked: bool,
     /// What is shared was not looked for yet.
@@ -160,13 +162,6 @@ impl Server {
                     state.problem("TLS of NFS", format!("clients cannot use it: {why}"));
                     desired.tls = None;
                 }
-                ApplyError::Kerberos(error) => {
-                    let why = chain(error);
-                    let told = format!("no further client can use it: {why}; it is tried again every few seconds");
-                    state.has_failed = true;
-                    state.problem("Kerberos of NFS", told);
-                    desired.keytab = None;
-                }
                 ApplyError::Ended => break,
             }
         }
@@ -210,6 +205,13 @@ fn no_ports(no: &NoPorts) -> Problem {
         sentence: format!(
             "clients of NFS 3 find no locks there, and have to mount with `nolock` and the ports; it is tried again every few seconds; {why}"
         ),
+    }
+}
+
+fn no_keytab(error: &KeytabError) -> Problem {
+    Problem {
+        subject: "Kerberos of NFS".to_owned(),
+        sentence: format!("no further client can use it: {}; it is tried again every few seconds", chain(error)),
     }
 }
 
@@ -268,12 +270,18 @@ impl Protocol for Server {
 
     fn check_settings(setup: &Setup) -> Result<(), Failure> {
         super::check_tls(&PROTOCOL, setup.tls.get(PROTOCOL.name))?;
-        check_keytab(setup.keytabs.get(PROTOCOL.name).map(PathBuf::as_path))
+        match check_keytab(setup.keytabs.get(PROTOCOL.name).map(PathBuf::as_path)) {
+            // Nobody sees what a takeover is told, and clients of volumes must not wait for that.
+            Err(failure) if setup.is_of_a_cluster => {
+                tracing::error!(%failure, "clients of NFS cannot use Kerberos");
+                Ok(())
+            }
+            checked => checked,
+        }
     }
 
     fn check(&self) -> Result<(), Failure> {
-        super::check_tls(&PROTOCOL, self.tls.as_ref())?;
-        check_keytab(self.keytab.as_deref())
+        super::check_tls(&PROTOCOL, self.tls.as_ref())
     }
 
     fn exports(&self, wanted: &Wanted<'_>) -> Vec<Export> {
@@ -338,17 +346,24 @@ impl Protocol for Server {
         let mut problems = state.problems.clone();
         problems.extend(without_ports.iter().map(no_ports));
         state.told_without_ports = places(&without_ports);
+        state.told_keytab = self.server.keytab_problem();
+        problems.extend(state.told_keytab.iter().map(no_keytab));
         problems
     }
 
     fn wants_another_try(&self) -> bool {
         // Whoever holds it applies something at this moment.
         let state = self.state.try_lock();
-        state.is_ok_and(|state| state.has_failed || state.told_without_ports != places(&self.server.without_ports()))
+        state.is_ok_and(|state| {
+            state.has_failed
+                || state.told_without_ports != places(&self.server.without_ports())
+                || state.told_keytab != self.server.keytab_problem()
+        })
     }
 
     fn try_again(&self) {
         self.server.try_ports_again();
+        self.server.try_keytab_again();
     }
 
     fn refused_for_space(&self) -> Option<Vec<(VolumeName, u64)>> {

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
 
 use ::protocols::{Place, Places};
 use engine::Pool;
@@ -32,13 +33,16 @@ impl World {
     }
 
     fn at(places: Vec<Place>) -> Self {
+        Self::with(places, Setup::default())
+    }
+
+    fn with(places: Vec<Place>, setup: Setup) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let pool = MemoryPool::new("tank");
         let volume = "tank/a/v".parse().expect("a name");
         pool.create_parents(&volume).expect("a file system");
         let pool: Arc<SharedPool> = Arc::new(SharedPool::new(Box::new(pool) as Box<dyn Pool>));
         let places = Places([(PROTOCOL.name.to_owned(), places)].into());
-        let setup = Setup::default();
         let addresses = Addresses::read(&places, &[&PROTOCOL]).expect("addresses");
         let addresses = addresses.with_real_ports(&setup.early).expect("a port");
         let address = addresses.tcp().next().unwrap_or_else(any_port);
@@ -254,5 +258,26 @@ fn a_server_without_an_address_looks_for_shares_after_its_start() {
     world.serving.reconcile().expect("served");
     assert!(world.problems()[0].contains("no client can reach it"));
     assert!(!world.serving.wants_another_try());
+    world.end();
+}
+
+/// Clients of volumes, and those by numbers, must not wait for somebody who mends it.
+#[test]
+fn a_keytab_that_is_not_there_is_told_and_keeps_nobody_else_away() {
+    let keytab = PathBuf::from("/nonexistent/keytab");
+    let setup = |is_of_a_cluster| Setup {
+        is_of_a_cluster,
+        keytabs: [(PROTOCOL.name, keytab.clone())].into(),
+        ..Setup::default()
+    };
+    let refused = super::Server::check_settings(&setup(false)).expect_err("a person can mend it");
+    assert!(refused.to_string().contains("/nonexistent/keytab"), "{refused}");
+    super::Server::check_settings(&setup(true)).expect("it starts");
+    let world = World::with(vec![Place::Tcp(any_port())], setup(true));
+    world.share(SHARED);
+    assert!(world.answers());
+    let problems = world.problems();
+    assert!(problems[0].starts_with("Kerberos of NFS: no further client"), "{problems:?}");
+    assert!(!world.serving.wants_another_try(), "the file alone is tried again");
     world.end();
 }
