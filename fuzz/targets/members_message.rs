@@ -10,13 +10,16 @@ use members::wire::{HELLO_BYTES, body_bytes, greeted};
 
 /// Kind, pool, boot.
 const BEGINNING_BYTES: usize = 17;
+/// Versions of memories, of records that do not name their members, and of those that do.
+const WRITTEN: [u32; 2] = [2, 3];
 /// Where a memory names the pool of its record.
 const POOL_AT: usize = 41;
 
-/// `body` as the memory at the end of a message of this kind, so that the fuzzer need not find a checksum. `between`: what
-/// stands before the memory.
-fn with_memory(kind: u8, between: &[u8], body: &[u8]) -> Vec<u8> {
-    let mut memory = b"BULKLEGS\x02\0\0\0".to_vec();
+/// `body` as the memory, of this version, at the end of a message of this kind, so that the fuzzer need not find a checksum.
+/// `between`: what stands before the memory.
+fn with_memory(kind: u8, between: &[u8], version: u32, body: &[u8]) -> Vec<u8> {
+    let mut memory = b"BULKLEGS".to_vec();
+    memory.extend(version.to_le_bytes());
     memory.extend((body.len() as u32).to_le_bytes());
     let sum = crc32c::crc32c_append(crc32c::crc32c(&memory), body);
     memory.extend(sum.to_le_bytes());
@@ -33,11 +36,13 @@ fuzz_target!(|data: &[u8]| {
         let _ = greeted(hello);
     }
     let (kind, body) = data.split_first().unwrap_or((&0, &[]));
-    let tag: &[u8] = match kind {
+    let between: &[u8] = match kind {
         65 => &[7; 12],
+        7 => &[7; 20],
         _ => &[],
     };
-    for bytes in [data, &with_memory(*kind, tag, body)] {
+    let [before, now] = WRITTEN.map(|version| with_memory(*kind, between, version, body));
+    for bytes in [data, &before, &now] {
         let Ok(envelope) = Envelope::decode(bytes) else {
             continue;
         };

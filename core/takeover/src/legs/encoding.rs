@@ -280,6 +280,8 @@ impl Reader<'_> {
         };
         let accepted = match self.flag()? {
             true => Some(self.record(version)?),
+            // There are no members to name, so it would be of the version before.
+            false if version == VERSION => return None,
             false => None,
         };
         Some(Memory {
@@ -353,7 +355,9 @@ impl Reader<'_> {
         let heads = membership.heads();
         let is_sorted = heads.windows(2).all(|two| two[0] < two[1]);
         let is_head = |witness| heads.contains(&witness);
-        (is_sorted && !membership.witness().is_some_and(is_head)).then_some(membership)
+        let is_twice = membership.witness().is_some_and(is_head);
+        let is_unnumbered = membership.members().contains(&MemberId(0));
+        (is_sorted && !is_twice && !is_unnumbered).then_some(membership)
     }
 
     fn lives(&mut self) -> Option<BTreeMap<MemberId, u64>> {
@@ -468,8 +472,14 @@ mod tests {
 
     #[test]
     fn members_that_cannot_be_are_refused() {
-        let [a, b] = [5, 6].map(MemberId);
+        let [none, a, b] = [0, 5, 6].map(MemberId);
         for members in [
+            Membership::OneHead(none),
+            Membership::TwoHeads([none, a]),
+            Membership::TwoHeadsAndWitness {
+                heads: [a, b],
+                witness: none,
+            },
             Membership::TwoHeads([b, a]),
             Membership::TwoHeads([a, a]),
             Membership::ThreeHeads([a, b, b]),
@@ -481,6 +491,16 @@ mod tests {
             let refused = decode_memory(&encode_memory(&naming(&members)));
             assert_eq!(refused, Err(DecodeError::Content), "{members:?}");
         }
+    }
+
+    /// It would be written anew as other bytes.
+    #[test]
+    fn a_memory_without_a_record_is_not_of_the_version_with_members() {
+        let mut bytes = encode_memory(&Memory::again(9));
+        bytes[8] = 3;
+        let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes[..16]), &bytes[HEADER_BYTES..]);
+        bytes[16..HEADER_BYTES].copy_from_slice(&sum.to_le_bytes());
+        assert_eq!(decode_memory(&bytes), Err(DecodeError::Content));
     }
 
     /// The bytes of `docs/formats/leg-record.md`, as they were written down.
