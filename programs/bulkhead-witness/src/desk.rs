@@ -101,6 +101,7 @@ fn reason(pool: u64, why: Silence) -> String {
         Silence::Lost => {
             "it is told by the head that serves it, when both heads reach each other and this witness".to_owned()
         }
+        Silence::Members => why.meaning().to_owned(),
         Silence::Unkept => {
             "a change could not be written; see the log, mend the disk or make room on it, then restart the witness"
                 .to_owned()

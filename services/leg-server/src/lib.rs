@@ -123,7 +123,7 @@ fn serve(command: &LegServerCommand, state_dir: &Path) -> Result<(), Failure> {
     };
     let member = Member::open(&folder, file.me(), boot, serves);
     let member = member.map_err(Failure::of(format!("read {}", folder.display())))?;
-    let member = Arc::new(member);
+    let member = Arc::new(member.by_configuration(Some(file.membership())));
     let listener = Listener::start(&file, &identity, &folder, boot)
         .map_err(Failure::of("listen to the other head"))?;
     let server = answer(&file, &identity, Arc::clone(&member), lender, &listener)?;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use leg_memory::{Store, StoreError, StoreErrorKind};
-use takeover::legs::{DiskId, MemberId, Memory, Request, Version};
+use takeover::legs::{DiskId, MemberId, Membership, Memory, Record, Request, Version};
 
 use crate::limits::{KEEP_AGAIN, POOLS_MAX};
 use crate::wire::{Envelope, Message, Silence};
@@ -82,8 +82,13 @@ pub struct Member {
     folder: PathBuf,
     serves: Serves,
     keep_again: Duration,
+    /// Who remembers, by the configuration, where the services go by that.
+    configured: Option<Configured>,
     pools: Mutex<Pools>,
 }
+
+/// The members by a configuration, if it tells them.
+type Configured = Option<Membership>;
 
 impl Member {
     /// Opens what is in `folder`, which is made if it is not there. `boot`: random. Pools whose files cannot be used are told in the
@@ -100,6 +105,7 @@ impl Member {
             folder: folder.to_owned(),
             serves,
             keep_again: KEEP_AGAIN,
+            configured: None,
             pools: Mutex::default(),
         };
         for pool in pools_in(folder)? {
@@ -108,6 +114,32 @@ impl Member {
             pools.insert(pool, Arc::new(Mutex::new(slot)));
         }
         Ok(member)
+    }
+
+    /// Says nothing of a pool whose record names other members than these, and begins no life to be one: what runs beside it goes by its
+    /// configuration, and would count other votes than the record does.
+    #[must_use]
+    pub fn by_configuration(self, members: Option<Membership>) -> Self {
+        Self {
+            configured: Some(members),
+            ..self
+        }
+    }
+
+    /// Whether the record names members that do not count here.
+    fn has_others(&self, record: &Record) -> bool {
+        let named = record.members.as_ref();
+        let configured = self.configured.as_ref();
+        configured.is_some_and(|here| named.is_some() && named != here.as_ref())
+    }
+
+    /// Whether a message is not taken, because of the members that it is about.
+    fn is_of_others(&self, message: &Message) -> bool {
+        let is_join = matches!(message, Message::Ask(Request::Join { .. }));
+        let has_others = message
+            .record()
+            .is_some_and(|record| self.has_others(record));
+        has_others || is_join && self.configured.is_some()
     }
 
     /// Its number.
@@ -178,6 +210,9 @@ impl Member {
             Slot::Open(store) if store.memory().is_lost() => PoolState::Lost,
             Slot::Open(store) => {
                 let record = store.memory().accepted.as_ref();
+                if record.is_some_and(|record| self.has_others(record)) {
+                    return PoolState::Silent(Silence::Members);
+                }
                 PoolState::Remembers(record.map(|record| record.version()))
             }
             Slot::Silent(why) => PoolState::Silent(*why),
@@ -206,6 +241,16 @@ impl Member {
         let pool = envelope.pool;
         let message = match envelope.message {
             Message::Alive => Some(Message::Alive),
+            message if self.is_of_others(&message) => {
+                let why = Silence::Members;
+                tracing::error!(
+                    pool,
+                    member = from.0,
+                    "a change of members is refused: {}",
+                    why.meaning()
+                );
+                Some(Message::Silent(why))
+            }
             Message::Ask(Request::Claim { by, .. }) if by != from => {
                 tracing::warn!(
                     pool,
@@ -250,6 +295,11 @@ impl Member {
         let Slot::Open(store) = &mut *slot else {
             return slot.silence().map(Message::Silent);
         };
+        // A later release wrote it.
+        let accepted = store.memory().accepted.as_ref();
+        if accepted.is_some_and(|record| self.has_others(record)) {
+            return Some(Message::Silent(Silence::Members));
+        }
         match store.handle(self.me, request, (self.serves)(pool)) {
             Ok(None) if store.memory().is_lost() => Some(Message::Silent(Silence::Lost)),
             Ok(answer) => answer.map(Message::Tell),
@@ -556,6 +606,50 @@ mod tests {
         assert_eq!(hear(&again, join(None, 3)), None);
         assert_eq!(hear(&again, join(Some(heads), 3)), forgot(9));
         assert_eq!(member_file(&known), Memory::again(9));
+    }
+
+    /// This release goes by its configuration. The next one may ask it already.
+    #[test]
+    fn a_member_beside_services_of_a_configuration_takes_no_other_members() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let heads = [HEAD, MemberId(2)];
+        let witness = MemberId(3);
+        let (two, three) = (
+            Membership::TwoHeads(heads),
+            Membership::TwoHeadsAndWitness { heads, witness },
+        );
+        let naming = |members: &Membership| {
+            let mut record = memory().accepted.expect("a record");
+            record.sequence += 1;
+            record.members = Some(members.clone());
+            record
+        };
+        let propose = |members| Message::Ask(Request::Propose(naming(members)));
+        let tag = Tag { boot: 4, number: 1 };
+        let join = Message::Ask(Request::Join {
+            tag,
+            record: memory().accepted.expect("a record"),
+            life: 8,
+        });
+        let one = member(folder.path()).by_configuration(Some(three.clone()));
+        assert_eq!(hear(&one, join), silent(Silence::Members));
+        assert_eq!(one.states(), BTreeMap::new(), "no life began");
+        let unknown = Message::Found(Memory::new(naming(&two)));
+        assert_eq!(hear(&one, unknown), silent(Silence::Members));
+        assert_eq!(hear(&one, Message::Found(memory())), founded());
+        assert_eq!(hear(&one, propose(&two)), silent(Silence::Members));
+        assert!(matches!(
+            hear(&one, propose(&three)),
+            Some(Message::Tell(Answer::Accepted(..)))
+        ));
+        assert!(matches!(hear(&one, read()), Some(Message::Tell(_))));
+        drop(one);
+        // Its file is of a release that changes members.
+        let again = member(folder.path()).by_configuration(None);
+        let state = again.states()[&POOL];
+        assert_eq!(state, PoolState::Silent(Silence::Members));
+        assert_eq!(hear(&again, read()), silent(Silence::Members));
+        assert_eq!(hear(&again, claim(HEAD)), silent(Silence::Members));
     }
 
     fn member_file(folder: &Path) -> Memory {

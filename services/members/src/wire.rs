@@ -60,15 +60,18 @@ pub enum Silence {
     Unkept,
     /// It lost what it remembered, and is not told of a newer record yet.
     Lost,
+    /// A record names other members than its configuration does, or such a change was asked for.
+    Members,
 }
 
 impl Silence {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Unknown,
         Self::Missing,
         Self::Damaged,
         Self::Unkept,
         Self::Lost,
+        Self::Members,
     ];
 
     /// Whether a person's word ends it.
@@ -90,6 +93,10 @@ impl Silence {
             Self::Lost => {
                 "it lost what it remembered, and is told as soon as the two others have agreed to that"
             }
+            Self::Members => {
+                "the pool's record names other members than the configuration there, and its release cannot change them: install the same \
+                 release of bulkhead on all members"
+            }
         }
     }
 
@@ -100,6 +107,7 @@ impl Silence {
             Self::Damaged => 3,
             Self::Unkept => 4,
             Self::Lost => 5,
+            Self::Members => 6,
         }
     }
 }
@@ -303,7 +311,8 @@ impl Envelope {
 }
 
 impl Message {
-    fn record(&self) -> Option<&Record> {
+    /// The record in it.
+    pub(crate) fn record(&self) -> Option<&Record> {
         match self {
             Self::Ask(
                 Request::Propose(record) | Request::Welcome(record) | Request::Join { record, .. },
