@@ -177,16 +177,30 @@ impl Memory {
 
     /// What it remembers is of no use any more: it was a member before, and is none.
     fn join(&self, me: MemberId, tag: Tag, record: &Record, life: u64) -> Reply {
-        let members = record.members.as_ref();
-        let is_out = members.is_some_and(|members| !members.members().contains(&me));
         let known = self.accepted.as_ref();
         let is_newer = known.is_some_and(|known| known.version() <= record.version());
-        if life == 0 || known.is_some() && !(is_out && is_newer) {
+        if life == 0 || known.is_some() && !(record.leaves_out(me) && is_newer) {
             return Reply::none();
         }
         Reply {
             write: Some(Self::again(life)),
             answer: Some(Answer::Forgot(tag, life)),
+        }
+    }
+
+    /// It has a life already. If that is one in which it was a member before, what it is told of that may be on its way, and another one
+    /// begins.
+    fn join_lost(&self, me: MemberId, tag: Tag, record: &Record, life: u64) -> Reply {
+        let is_used = record.leaves_out(me) && record.life(me) == self.life;
+        match is_used && life != 0 && holds(Rule::LivesAreUsedOnce) {
+            true => Reply {
+                write: Some(Self::again(life)),
+                answer: Some(Answer::Forgot(tag, life)),
+            },
+            false => Reply {
+                write: None,
+                answer: Some(Answer::Forgot(tag, self.life)),
+            },
         }
     }
 
@@ -197,10 +211,7 @@ impl Memory {
                 answer: Some(Answer::Forgot(tag, self.life)),
             },
             Request::Welcome(record) => self.welcome(me, record),
-            Request::Join { tag, .. } => Reply {
-                write: None,
-                answer: Some(Answer::Forgot(tag, self.life)),
-            },
+            Request::Join { tag, record, life } => self.join_lost(me, tag, &record, life),
             Request::Claim { .. } | Request::Propose(_) | Request::Committed(..) => Reply::none(),
         }
     }
@@ -438,7 +449,17 @@ mod tests {
         record.ballot = ballot(2, 1);
         assert_eq!(handle(&memory(), join(&record, 9), false), Reply::none());
         let again = handle(&Memory::again(9), join(&record, 8), false);
-        assert_eq!((again.write, again.answer), (None, begun.answer));
+        assert_eq!((again.write, again.answer), (None, begun.answer.clone()));
+        // In life 7 it was a member before.
+        record.lives.insert(ME, 7);
+        let again = handle(&Memory::again(7), join(&record, 9), false);
+        assert_eq!(again, begun);
+        record.members = Some(Membership::TwoHeads([MemberId(1), ME]));
+        let again = handle(&Memory::again(7), join(&record, 9), false);
+        assert_eq!(
+            (again.write, again.answer),
+            (None, Some(Answer::Forgot(tag, 7)))
+        );
     }
 
     /// Its machine was replaced, or an old copy of its file was put back.

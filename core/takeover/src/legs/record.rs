@@ -164,13 +164,30 @@ impl Record {
         self.lives.get(&member).copied().unwrap_or_default()
     }
 
-    /// Takes the members of another record, which are `members`. One that this record does not name counts in its life there.
+    /// Whether it names its members, and that is none.
+    pub(super) fn leaves_out(&self, member: MemberId) -> bool {
+        let members = self.members.as_ref();
+        members.is_some_and(|members| !members.members().contains(&member))
+    }
+
+    /// Takes the members of another record, which are `members`. One that is none by this record counts in its life there.
     pub(super) fn take_members(&mut self, other: &Self, members: &[MemberId]) {
-        self.members.clone_from(&other.members);
+        let named = self.members.as_ref().map(Membership::members);
         for (member, life) in &other.lives {
-            self.lives.entry(*member).or_insert(*life);
+            let is_none = named.as_ref().is_some_and(|named| !named.contains(member));
+            if is_none || !self.lives.contains_key(member) {
+                self.lives.insert(*member, *life);
+            }
         }
-        self.lives.retain(|member, _| members.contains(member));
+        self.members.clone_from(&other.members);
+        self.leave_lives(members);
+    }
+
+    /// The lives of others than `members` stay: they are used up.
+    pub(super) fn leave_lives(&mut self, members: &[MemberId]) {
+        if !holds(Rule::LivesAreUsedOnce) {
+            self.lives.retain(|member, _| members.contains(member));
+        }
     }
 
     /// Its place.

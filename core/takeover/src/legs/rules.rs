@@ -79,6 +79,12 @@ pub(super) enum Rule {
     ChangesNeedBothHeads,
     /// A member that joins begins another life.
     JoiningBeginsALife,
+    /// The life of a witness that left is none to count in again.
+    LivesAreUsedOnce,
+    /// A life that a member told before a record named a later one says nothing.
+    LivesAreToldAnew,
+    /// The own member accepts a change of members last.
+    ChangesBeginElsewhere,
     /// A witness leaves in two steps.
     WitnessLeavesInTwoSteps,
     /// The second step follows when both heads have accepted the first one.

@@ -3,11 +3,17 @@
 use super::runs::{longer, look_at, pass, report};
 use super::search::{last_notice, walk};
 use super::steps::Step;
-use super::world::{Fault, Kind, Setup, Start, WITNESS, World, member_id, two_heads, with_witness};
-use crate::legs::{Membership, Notice, Refusal};
+use super::world::{
+    Fault, Kind, Payload, Sent, Setup, Start, WITNESS, World, member_id, two_heads, with_witness,
+};
+use crate::legs::rules::{Rule, without};
+use crate::legs::{Answer, Membership, Notice, Refusal};
 use std::collections::BTreeSet;
 
 const KINDS: [Kind; 4] = [Kind::Joining, Kind::Leaving, Kind::Unlike, Kind::Left];
+
+/// Of which the configuration says the same on both heads.
+const UNNAMED: [Kind; 2] = [Kind::Joining, Kind::Leaving];
 
 const FAULTS: [Fault; 13] = [
     Fault::Members,
@@ -122,7 +128,6 @@ fn there_and_back_again() {
         assert!(write(&setup, &mut world, 0));
         world.then(&setup, REMOVE);
         assert_eq!(accepted(&world, 1), Some(two_heads()));
-        assert!(world.committed.lives.is_empty());
         assert!(write(&setup, &mut world, 0));
     }
     assert_eq!(world.violation, None);
@@ -156,10 +161,7 @@ fn a_leg_that_fails_during_a_change_is_dropped_without_it() {
         let (setup, mut world) = begin(kind, Start::Served);
         let before = accepted(&world, 0);
         world.take(&setup, step);
-        world.settle_by(&setup, |world, step| match step {
-            Step::Deliver(key) => world.sent(*key).is_some_and(|sent| sent.to != 1),
-            _ => !matches!(step, Step::Deadline(_)),
-        });
+        settle_without(&setup, &mut world, 1);
         world.toggle_cut(0, 1);
         assert!(write(&setup, &mut world, 0), "{kind:?}");
         assert_eq!(accepted(&world, 0), before, "{kind:?}");
@@ -201,25 +203,127 @@ fn an_owner_that_dies_at_any_step_of_a_change_leaves_a_pool_that_opens_and_can_c
     }
 }
 
+/// The steps by themselves, but those that a message to this member begins and a deadline.
+fn settle_without(setup: &Setup, world: &mut World, member: u8) {
+    world.settle_by(setup, |world, step| match step {
+        Step::Deliver(key) => world.sent(*key).is_some_and(|sent| sent.to != member),
+        _ => !matches!(step, Step::Deadline(_)),
+    });
+}
+
 /// The head that goes on by an unfinished change needs the other one.
 #[test]
 fn an_addition_that_one_head_knows_of_needs_the_other_head() {
-    let (setup, mut world) = begin(Kind::Joining, Start::Degraded);
+    let (setup, mut world) = begin(Kind::Joining, Start::Served);
+    world.then(&setup, Step::Listen(1));
     world.take(&setup, ADD);
-    world.settle_by(&setup, |world, step| match step {
-        Step::Deliver(key) => world.sent(*key).is_some_and(|sent| sent.to != 1),
-        _ => !matches!(step, Step::Deadline(_)),
-    });
-    assert_eq!(accepted(&world, 0), Some(with_witness()));
+    world.settle_by(&setup, |world, _| accepted(world, 1) == Some(two_heads()));
+    assert_eq!(accepted(&world, 1), Some(with_witness()));
+    assert_eq!(accepted(&world, 0), Some(two_heads()), "it is asked last");
     world.take(&setup, Step::PowerLoss);
-    world.take(&setup, Step::Boot(0));
-    world.then(&setup, Step::Open(0));
+    world.take(&setup, Step::Boot(1));
+    world.then(&setup, Step::Open(1));
     let refusal = Refusal::NoQuorum {
-        heard: [member_id(0)].into(),
+        heard: [member_id(1)].into(),
     };
     assert_eq!(last_notice(), Some(Notice::Refused(refusal)));
-    world.take(&setup, Step::Boot(1));
-    opens(&setup, &mut world, 0);
+    world.take(&setup, Step::Boot(0));
+    opens(&setup, &mut world, 1);
+}
+
+/// The other head is lost for good, and a person wants other members.
+#[test]
+fn a_head_that_is_alone_goes_on_after_it_wanted_a_change() {
+    assert!(goes_on_alone());
+    assert!(!without(Rule::ChangesBeginElsewhere, goes_on_alone));
+}
+
+fn goes_on_alone() -> bool {
+    let (setup, mut world) = begin(Kind::Joining, Start::Degraded);
+    world.take(&setup, Step::Crash(1));
+    world.take(&setup, ADD);
+    settle_without(&setup, &mut world, 1);
+    world.take(&setup, Step::Crash(0));
+    world.take(&setup, Step::Boot(0));
+    world.then(&setup, Step::Open(0));
+    is_open(&world, 0) && write(&setup, &mut world, 0)
+}
+
+/// Another time may have come to its end just then.
+#[test]
+fn a_change_is_taken_back_when_it_had_its_own_time() {
+    let (setup, mut world) = begin(Kind::Joining, Start::Served);
+    world.toggle_cut(0, 1);
+    world.take(&setup, ADD);
+    settle_without(&setup, &mut world, 1);
+    world.take(&setup, Step::Deadline(0));
+    assert_eq!(last_notice(), None);
+    world.take(&setup, Step::Deadline(0));
+    assert_eq!(last_notice(), Some(Notice::MembersStay));
+}
+
+/// It is late that the witness hears of having been a member, and it is to be one again.
+#[test]
+fn a_witness_that_comes_again_begins_another_life() {
+    let (setup, mut world) = begin(Kind::Joining, Start::Held);
+    let before = world.memory(WITNESS).expect("a witness").clone();
+    assert!(before.is_lost());
+    assert_eq!(world.committed.life(member_id(WITNESS)), before.life);
+    world.then(&setup, ADD);
+    let told = world.memory(WITNESS).expect("a witness");
+    assert!(!told.is_lost() && told.life != before.life, "{told:?}");
+    assert_eq!(world.committed.life(member_id(WITNESS)), told.life);
+    assert_eq!(world.violation, None);
+}
+
+/// What a witness said of a life that it does not have any more comes late.
+#[test]
+fn a_late_word_of_an_earlier_life_mutes_no_member() {
+    assert!(counts_after_a_late_word());
+    assert!(!without(Rule::LivesAreToldAnew, counts_after_a_late_word));
+}
+
+fn counts_after_a_late_word() -> bool {
+    let (setup, mut world) = begin(Kind::Joining, Start::Served);
+    let is_late =
+        |sent: &Sent| matches!(sent.envelope.payload, Payload::Answer(Answer::Forgot(..)));
+    world.take(&setup, ADD);
+    while !world.net.iter().any(is_late) {
+        assert!(world.settle_for(&setup, 1), "it begins its life");
+    }
+    let late = world.net.iter().find(|sent| is_late(sent)).cloned();
+    let late = late.expect("a word");
+    for step in [ADD, REMOVE, ADD] {
+        world.then(&setup, step);
+    }
+    let is_heard = |world: &World| {
+        let named = world.committed.life(member_id(WITNESS));
+        world.memory(WITNESS).is_some_and(|one| one.life == named)
+    };
+    assert!(is_heard(&world));
+    world.net.push(late.clone());
+    world.then(&setup, Step::Deliver(late.key));
+    world.then(&setup, Step::Look(0));
+    is_heard(&world)
+}
+
+/// A pool that was made before records named their members, as each one that exists.
+#[test]
+fn a_record_that_names_no_members_has_those_of_the_configuration_until_they_change() {
+    for (kind, step, wanted) in [
+        (Kind::Joining, ADD, with_witness()),
+        (Kind::Leaving, REMOVE, two_heads()),
+    ] {
+        let setup = Setup::new(kind, 9, 9, 6).with(&[Fault::Members]);
+        let setup = setup.from(Start::Served).unnamed();
+        let mut world = setup.world();
+        assert_eq!(accepted(&world, 0), None);
+        world.then(&setup, step);
+        for head in [0, 1] {
+            assert_eq!(accepted(&world, head).as_ref(), Some(&wanted), "{kind:?}");
+        }
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+    }
 }
 
 #[test]
@@ -230,6 +334,14 @@ fn no_state_near_a_change_of_members_violates_anything() {
             look_at(&changed.clone().from(start), &format!("{start:?}, changed"));
             let one_opens = Setup::new(kind, 2, 1, 2).with(&FAULTS).from(start);
             look_at(&one_opens, &format!("{start:?}, two faults, another opens"));
+            if UNNAMED.contains(&kind) {
+                let what = format!("{start:?}, changed, members not named before");
+                look_at(&changed.clone().from(start).unnamed(), &what);
+            }
+        }
+        if kind == Kind::Joining {
+            let again = Setup::new(kind, 2, 1, 1).with(&[Fault::Members, Fault::Duplicate]);
+            look_at(&again.from(Start::Held), "Held, changed, two faults");
         }
     }
 }
@@ -269,6 +381,11 @@ fn no_walk_with_changes_of_members_violates_anything() {
             for faults in [&FAULTS[..], &most, &frozen] {
                 let setup = Setup::new(kind, 9, 5, 6).with(faults).from(start).by_word();
                 for seed in 0..longer(WALKS_MAX) {
+                    let is_unnamed = UNNAMED.contains(&kind) && seed % 3 == 0;
+                    let setup = match is_unnamed {
+                        true => setup.clone().unnamed(),
+                        false => setup.clone(),
+                    };
                     let found = walk(&setup, seed, WALK_STEPS_MAX);
                     steps += found.states;
                     let what = format!("{kind:?}, {start:?}, {} faults, seed {seed}", faults.len());

@@ -6,7 +6,7 @@ use super::world::{
 use crate::legs::{Membership, Memory, Record};
 
 /// Looked at after every step.
-pub(super) fn check(world: &mut World) {
+pub(super) fn check(world: &mut World, setup: &Setup) {
     let acknowledged = world.acknowledged;
     for disk in world.committed.current_disks() {
         let content = world.disks[usize::from(disk_of(disk))].durable;
@@ -18,13 +18,13 @@ pub(super) fn check(world: &mut World) {
     if servers.count() > 1 && !world.has_lie {
         world.violate("no_two_owners_have_the_pool");
     }
-    if !do_rules_meet(world) {
+    if !do_rules_meet(world, setup) {
         world.violate("heads_go_by_rules_that_meet");
     }
 }
 
 /// Whether no head can do without a witness by whose vote the other one can do without this head.
-fn do_rules_meet(world: &World) -> bool {
+fn do_rules_meet(world: &World, setup: &Setup) -> bool {
     let records = |head: usize| world.heads.get(head)?.memory.accepted.as_ref();
     let (Some(one), Some(other)) = (records(0), records(1)) else {
         return true;
@@ -33,12 +33,11 @@ fn do_rules_meet(world: &World) -> bool {
         return true;
     };
     let is_apart = |one: &Record, other: &Record| {
-        let members = other.members.as_ref();
-        let relied_on = members.filter(|_| one.members == Some(two_heads()));
-        let relied_on = relied_on.and_then(|members| match members {
-            Membership::TwoHeadsAndWitness { witness, .. } => Some(*witness),
+        let is_alone = setup.membership(one) == two_heads();
+        let relied_on = match setup.membership(other) {
+            Membership::TwoHeadsAndWitness { witness, .. } if is_alone => Some(witness),
             _ => None,
-        });
+        };
         let votes = |member| witness.life == other.life(member) && witness.accepted.is_some();
         relied_on.is_some_and(votes)
     };

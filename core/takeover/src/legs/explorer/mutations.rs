@@ -46,7 +46,7 @@ const fn mutation(
 
 use Kind::{Joining, Leaving, Left, TwoHeads, Unlike, Witness};
 use Start::{
-    Abroad, Aged, Ahead, Alone, Apart, Asked, Degraded, Forgotten, Frozen, Grown, Late, New,
+    Abroad, Aged, Ahead, Alone, Apart, Asked, Degraded, Forgotten, Frozen, Grown, Held, Late, New,
     Parting, Proposed, Relapsed, Served, Torn, Unheard, Usurped,
 };
 
@@ -83,6 +83,7 @@ const MUTATIONS: &[Mutation] = &[
     mutation(Rule::MembersOfTheRecord, Unlike, Apart, &[], (0, 1, 1)),
     mutation(Rule::ChangesNeedBothHeads, Joining, Degraded, &[Members, Cut], (2, 0, 2)),
     mutation(Rule::JoiningBeginsALife, Left, Served, &[Members, Cut], (2, 1, 2)),
+    mutation(Rule::LivesAreUsedOnce, Joining, Held, &[Members], (1, 0, 0)),
     mutation(Rule::WitnessLeavesInTwoSteps, Leaving, Served, &[Members], (1, 0, 1)),
     mutation(Rule::LeavingIsAgreed, Leaving, Parting, &[Crash], (1, 1, 1)),
     mutation(Rule::FenceEndsWhenHeard, TwoHeads, Served, &[DiskFails, Hurry, Cut, Crash], (4, 1, 2)),
@@ -105,6 +106,10 @@ const SPARES: &[Mutation] = &[
     mutation(Rule::SinceTheFirstUnconfirmed, Witness, Served, &[DiskFails], (1, 0, 2)),
     // The late end of an earlier return names a group that is on the leg by now, and the pool has to pass that one first.
     mutation(Rule::ReturnsNameTheirSession, Witness, Late, &[], (0, 0, 2)),
+    // A member that a record names in an earlier life has no vote until a person says so.
+    mutation(Rule::LivesAreToldAnew, Left, Served, &[Members, Lose], (3, 0, 1)),
+    // A head that is alone with a change has to wait for the other one.
+    mutation(Rule::ChangesBeginElsewhere, Joining, Degraded, &[Members, Cut], (2, 1, 1)),
     // A claim of an old tenure would end the session of the owner. It gets no further: members refuse its record, and
     // another incarnation of the lender resumes nothing.
     mutation(Rule::LendersKeepTheirEpoch, Witness, Usurped, &[LinkLost, LenderRestart], (2, 0, 2)),

@@ -242,7 +242,7 @@ impl World {
             steps.push(Step::Issue(at));
         }
         if is_free && setup.kind.names_members() && self.may(setup, Fault::Members) {
-            let has_witness = self.committed.members == Some(two_heads());
+            let has_witness = setup.membership(&self.committed) == two_heads();
             steps.push(Step::Members {
                 head: at,
                 has_witness,

@@ -381,6 +381,8 @@ pub(super) struct Setup {
     /// Two heads: whether a person may give a word, if it is true.
     pub(super) has_words: bool,
     pub(super) start: Start,
+    /// Records do not name their members before these change.
+    pub(super) is_unnamed: bool,
 }
 
 /// Where an exploration begins.
@@ -428,9 +430,11 @@ pub(super) enum Start {
     Apart,
     /// As served; then head 1 asked head 0 and was started anew, and the answer is on its way.
     Asked,
-    /// As served; then the first step for the witness to leave was accepted by the member of head 0 only, which crashed. It has heard
-    /// head 1 since.
+    /// As served; then the first step for the witness to leave was accepted by the member of head 1 only, and head 0 crashed. Head 1 has
+    /// heard it since.
     Parting,
+    /// As served; then the witness was added and taken away, and has not heard yet that it was a member.
+    Held,
     /// As served; head 1 wanted the pool and was told that head 0 is off, which is not so. Its member promised, lost that, and was
     /// told of the record anew. Then the leg of head 1 failed and works again. The witness has neither heard of that nor of the
     /// claim, and one write was made since.
@@ -490,7 +494,19 @@ impl Setup {
             openers: (0..count).collect(),
             has_words: false,
             start: Start::New,
+            is_unnamed: false,
         }
+    }
+
+    pub(super) fn unnamed(mut self) -> Self {
+        self.is_unnamed = true;
+        self
+    }
+
+    /// Who remembers by that record.
+    pub(super) fn membership(&self, record: &Record) -> Membership {
+        let named = record.members.clone();
+        named.unwrap_or_else(|| self.kind.membership())
     }
 
     pub(super) fn with(mut self, faults: &[Fault]) -> Self {
@@ -521,7 +537,8 @@ impl Setup {
         let disks = group.lenders.keys().copied();
         let disks = disks.filter(|disk| !is_narrow || *disk != disk_id(1));
         let mut record = Record::new(POOL, first, disks);
-        record.members = self.kind.names_members().then(|| self.kind.membership());
+        let names = self.kind.names_members() && !self.is_unnamed;
+        record.members = names.then(|| self.kind.membership());
         let head = |boots: u8| Head {
             is_up: true,
             is_frozen: false,

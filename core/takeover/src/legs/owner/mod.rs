@@ -183,7 +183,7 @@ enum Phase {
 pub struct Owner {
     boot: u64,
     asked: u32,
-    /// Answers to questions with smaller numbers came from before a freeze.
+    /// Answers to questions with smaller numbers came from before a freeze, or before a record named other lives.
     oldest: u32,
     /// Two heads: the newest record that the other head named to this boot. While there is one, this head knows of every
     /// change: the other head cannot commit without it, or without a fence that ends this boot.
@@ -244,7 +244,7 @@ impl Owner {
             (Answer::Promised { ballot, .. } | Answer::Serves(ballot), Phase::Claiming(one)) => {
                 one.ballot() == *ballot
             }
-            (Answer::Forgot(..), Phase::Tenure(_)) => true,
+            (Answer::Forgot(tag, _), Phase::Tenure(_)) => self.is_of_use(*tag),
             (Answer::Refused { asked, .. }, Phase::Claiming(one)) => one.ballot() == *asked,
             (Answer::Refused { asked, .. }, Phase::Tenure(one)) => one.ballot() == *asked,
             (Answer::Accepted(ballot, version), Phase::Tenure(one)) => {
@@ -339,8 +339,13 @@ impl Owner {
             return None;
         };
         let mut step = tenure::Step { config, fence, out };
+        let lives = tenure.lives().clone();
         let outcome = body(tenure, &mut step);
         tenure.advance(&mut step);
+        if *tenure.lives() != lives && holds(Rule::LivesAreToldAnew) {
+            self.asked += 1;
+            self.oldest = self.asked;
+        }
         if tenure.is_over() {
             self.phase = Phase::Idle;
         }

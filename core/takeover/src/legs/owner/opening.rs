@@ -266,7 +266,7 @@ impl Owner {
         by.is_other_fenced &= is_sure || claiming.has_word;
         by.is_sole = is_sole(config, own);
         let newest = claiming.newest(self.heard.as_ref());
-        let promised = claiming.promised_beside(&newest);
+        let promised = claiming.promised_beside(&by_own(config, own, newest.clone()));
         if config.may_claim(&promised, by) && claiming.is_owner_stopped(config, &promised) {
             let claiming = claiming.clone();
             self.begin_admission(config, own, &claiming, newest, out);
@@ -288,10 +288,7 @@ impl Owner {
         if base.ballot != claiming.judged.ballot && holds(Rule::ProofForOneTenure) {
             return self.refuse(Refusal::Changed, out);
         }
-        // Those that count here. A change that nobody knows to be committed is made anew, or not.
-        if let Some(own) = &own.accepted {
-            base.take_members(own, &config.members());
-        }
+        base = by_own(config, own, base);
         let session = Session {
             ballot: claiming.ballot,
             number: 1,
@@ -381,6 +378,14 @@ impl Owner {
             self.refuse(Refusal::Outbid, out);
         }
     }
+}
+
+/// A record with the members that count here. A change that nobody knows to be committed is made anew, or not.
+fn by_own(config: &Config, own: &Memory, mut record: Record) -> Record {
+    if let Some(own) = &own.accepted {
+        record.take_members(own, &config.members());
+    }
+    record
 }
 
 /// Two heads: whether the own copy alone says who has the newest data, because nobody else can.

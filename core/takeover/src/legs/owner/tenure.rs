@@ -103,6 +103,8 @@ struct Proposal {
     first: BTreeSet<MemberId>,
     asked_all: bool,
     accepted: BTreeSet<MemberId>,
+    /// It has been asked for again since it had its time.
+    is_late: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -168,6 +170,11 @@ impl Tenure {
         self.latest().ballot
     }
 
+    /// In which members count.
+    pub(super) fn lives(&self) -> &BTreeMap<MemberId, u64> {
+        &self.committed.lives
+    }
+
     fn session(&self, number: u32) -> Session {
         let ballot = self.ballot();
         Session { ballot, number }
@@ -187,6 +194,7 @@ impl Tenure {
         let members = self.voters(step.config, &record);
         let rule = self.rule(step.config, &record);
         let first = rule.first_to_accept(before, &record);
+        let first = first.or_else(|| self.first_to_change(step.config, &record));
         let first = first.unwrap_or_else(|| members.clone());
         drop(rule);
         for member in &first {
@@ -198,6 +206,7 @@ impl Tenure {
             members,
             first,
             accepted: BTreeSet::new(),
+            is_late: false,
             record,
         });
         if !holds(Rule::WelcomeAfterTheCommit) {
@@ -290,7 +299,7 @@ impl Tenure {
         };
         let rule = self.rule(step.config, &self.committed);
         let is_agreed = |accepted: &BTreeSet<MemberId>| {
-            !self.changes_members(proposal)
+            !self.changes_members(&proposal.record)
                 || !holds(Rule::ChangesNeedBothHeads)
                 || self.is_change_agreed(step.config, &proposal.record, accepted, by)
         };
@@ -307,7 +316,12 @@ impl Tenure {
     /// A member lost what it remembered. It is told when the record that names its life is committed: before, it might forget the
     /// promise to a later owner once more.
     pub(super) fn on_forgot(&mut self, step: &mut Step<'_>, from: MemberId, life: u64) {
-        match self.committed.life(from) == life && self.has_committed() {
+        let is_named = self.committed.life(from) == life;
+        let is_member = self.membership(&self.committed).members().contains(&from);
+        if is_named && !is_member && holds(Rule::LivesAreUsedOnce) {
+            return;
+        }
+        match is_named && self.has_committed() {
             true => step.out.push(welcome(from, &self.committed)),
             false => {
                 self.lost.insert(from, life);
@@ -340,7 +354,7 @@ impl Tenure {
         self.proposal = None;
         self.is_committed_sure = true;
         self.widest = record.current_disks();
-        self.committed = record.clone();
+        let before = std::mem::replace(&mut self.committed, record.clone());
         // Of three members, a quorum is asked whenever it matters.
         let rule = self.rule(step.config, &record);
         if rule.other_of_two().is_some() {
@@ -351,6 +365,10 @@ impl Tenure {
         }
         step.out.push(Action::Committed(record.clone()));
         self.welcome(step, &record);
+        if holds(Rule::LivesAreToldAnew) {
+            let is_same = |member: &MemberId| before.life(*member) == record.life(*member);
+            self.lost.retain(|member, _| is_same(member));
+        }
         let disks: Vec<DiskId> = self.legs.keys().copied().collect();
         for disk in disks {
             self.after_commit(step, disk, &record);
@@ -432,12 +450,19 @@ impl Tenure {
                 _ => {}
             }
         }
+        let proposal = self.proposal.as_mut()?;
+        // This may be the end of a time that began before it.
+        let had_its_time = std::mem::replace(&mut proposal.is_late, true);
         let proposal = self.proposal.as_ref()?;
-        if self.changes_members(proposal) {
+        let is_change = self.changes_members(&proposal.record);
+        if is_change && had_its_time {
             self.take_back(step);
             return None;
         }
         proposal.ask_again(step);
+        if is_change {
+            return None;
+        }
         let is_votable = self.may_vote_by_fence(step.config);
         let other = self.rule(step.config, &self.committed).other_of_two();
         let silent = other.filter(|head| !proposal.accepted.contains(head));

@@ -57,7 +57,7 @@ impl World {
             _ => self.take_fault(setup, step),
         }
         self.prune(setup);
-        invariants::check(self);
+        invariants::check(self, setup);
     }
 
     fn take_fault(&mut self, setup: &Setup, step: Step) {

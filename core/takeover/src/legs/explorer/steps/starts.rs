@@ -69,6 +69,9 @@ impl Setup {
         if self.start == Start::Parting {
             self.part(&mut world);
         }
+        if self.start == Start::Held {
+            self.hold_the_welcome(&mut world);
+        }
         if self.start == Start::Ahead {
             self.die_ahead(&mut world);
         }
@@ -86,6 +89,7 @@ impl Setup {
             Start::Ahead,
             Start::Narrow,
             Start::Parting,
+            Start::Held,
             Start::Asked,
             Start::Forgotten,
         ];
@@ -144,13 +148,27 @@ impl Setup {
         };
         world.take(self, step);
         world.settle_by(self, |world, step| match step {
-            Step::Deliver(key) => world.sent(*key).is_some_and(|sent| sent.to != 1),
+            Step::Deliver(key) => world.sent(*key).is_some_and(|sent| sent.to != 0),
             _ => !matches!(step, Step::Deadline(_)),
         });
         world.take(self, Step::Crash(0));
         world.net.clear();
         world.take(self, Step::Boot(0));
-        world.then(self, Step::Listen(0));
+        world.then(self, Step::Listen(1));
+    }
+
+    fn hold_the_welcome(&self, world: &mut World) {
+        for has_witness in [true, false] {
+            let step = Step::Members {
+                head: 0,
+                has_witness,
+            };
+            world.take(self, step);
+            world.settle_by(self, |world, step| match step {
+                Step::Deliver(key) => world.sent(*key).is_some_and(|sent| !is_welcome(&sent)),
+                _ => true,
+            });
+        }
     }
 
     fn freeze(&self, world: &mut World) {
@@ -255,6 +273,10 @@ impl Setup {
             world.take(self, Step::Boot(0));
         }
     }
+}
+
+fn is_welcome(envelope: &Envelope) -> bool {
+    matches!(envelope.payload, Payload::Request(Request::Welcome(_)))
 }
 
 fn is_claim(envelope: &Envelope) -> bool {

@@ -4,7 +4,7 @@
 //! not: a change is committed when both have accepted it. A witness that comes has no vote before it was told, and it is told after the
 //! commit. One that goes has a vote until both heads have accepted that the fence of one of them is needed besides.
 
-use super::{Proposal, Stage, Step, Tenure};
+use super::{Stage, Step, Tenure};
 use crate::legs::member::{Request, Tag};
 use crate::legs::membership::{Config, Membership, StandIn};
 use crate::legs::owner::Action;
@@ -13,6 +13,9 @@ use crate::legs::refusal::Notice;
 use crate::legs::rules::{Rule, holds};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+
+/// So many lives are in a record when a witness comes, at most: those of witnesses that left, and of the heads.
+const LIVES_LEFT_MAX: usize = 12;
 
 impl Tenure {
     /// Who remembers by that record.
@@ -44,9 +47,25 @@ impl Tenure {
         members < 2 || (are_heads_needed && heads < 2)
     }
 
-    /// Whether a proposal is one of other members.
-    pub(super) fn changes_members(&self, proposal: &Proposal) -> bool {
-        proposal.record.members != self.committed.members
+    /// Whether a record that is proposed is one of other members.
+    pub(super) fn changes_members(&self, record: &Record) -> bool {
+        record.members != self.committed.members
+    }
+
+    /// Who accepts other members before the own member does: a head that is alone for good must not go by a rule that needs the other
+    /// one.
+    pub(super) fn first_to_change(
+        &self,
+        config: &Config,
+        record: &Record,
+    ) -> Option<BTreeSet<MemberId>> {
+        // The order makes up for the two other rules, so they are looked at without it.
+        let is_kept = holds(Rule::ChangesBeginElsewhere)
+            && holds(Rule::ChangesNeedBothHeads)
+            && holds(Rule::LeavingIsAgreed);
+        let heads = self.membership(record).heads().iter().copied();
+        (is_kept && self.changes_members(record))
+            .then(|| heads.filter(|head| *head != config.me).collect())
     }
 
     /// Whether a record of other members is known to both heads, and committed by its own rule, too.
@@ -78,17 +97,24 @@ impl Tenure {
             return;
         };
         if let Some(witness) = next.witness().filter(|_| before.witness().is_none()) {
-            match self.lost.get(&witness) {
+            match self.begun(witness) {
+                Some(_) if record.lives.len() >= LIVES_LEFT_MAX => return,
                 Some(life) => {
-                    record.lives.insert(witness, *life);
+                    record.lives.insert(witness, life);
                 }
                 None if holds(Rule::JoiningBeginsALife) => return,
                 None => {}
             }
         }
-        let members = next.members();
-        record.lives.retain(|member, _| members.contains(member));
+        record.leave_lives(&next.members());
         record.members = Some(next);
+    }
+
+    /// The life that a witness which comes has begun. One in which it was a member before is none: it may be told of that yet.
+    fn begun(&self, witness: MemberId) -> Option<u64> {
+        let used = self.committed.life(witness);
+        let begun = self.lost.get(&witness).copied();
+        begun.filter(|life| *life != used || !holds(Rule::LivesAreUsedOnce))
     }
 
     /// The members stay as they are by the last committed record.
@@ -125,7 +151,7 @@ impl Tenure {
         };
         let coming = before.step_to(wish).and_then(|next| next.witness());
         let coming = coming.filter(|witness| before.witness() != Some(*witness));
-        if let Some(witness) = coming.filter(|witness| !self.lost.contains_key(witness)) {
+        if let Some(witness) = coming.filter(|witness| self.begun(*witness).is_none()) {
             let request = Request::Join {
                 tag,
                 record: self.committed.clone(),
