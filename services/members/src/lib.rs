@@ -17,6 +17,7 @@ mod client;
 pub mod limits;
 mod member;
 mod server;
+mod silence;
 mod stream;
 pub mod wire;
 
@@ -25,4 +26,5 @@ pub use leg_memory::lock_file;
 pub use client::{Heard, LinkState, Links, Peer};
 pub use member::{Member, PoolState, ReadmitError, Serves, Word, pools_in, readmit};
 pub use server::{Friend, Lend, Server};
-pub use wire::{Envelope, Lent, Looked, Message, Silence};
+pub use silence::Silence;
+pub use wire::{Envelope, Lent, Looked, Message};

@@ -11,7 +11,8 @@ use leg_memory::{Store, StoreError, StoreErrorKind};
 use takeover::legs::{DiskId, MemberId, Membership, Memory, Record, Request, Version};
 
 use crate::limits::{KEEP_AGAIN, POOLS_MAX};
-use crate::wire::{Envelope, Message, Silence};
+use crate::silence::Silence;
+use crate::wire::{Envelope, Message};
 
 /// What ends the name of a file that says: this member remembered the pool once.
 const KNOWN: &str = "known";
