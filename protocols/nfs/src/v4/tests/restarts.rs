@@ -1,0 +1,178 @@
+//! What clients take back at the next server, and what others wait for.
+
+use super::*;
+
+/// After a restart a client takes back its file and its lock; others get nothing new until it is done, or the time for that is over.
+#[test]
+fn a_client_takes_back_what_it_had_at_the_server_before() {
+    let (home, _) = shared("", 5, EVERYTHING);
+    let record = Arc::new(MemoryRecord::default());
+    let before = record.serve(&home, 7);
+    let mut client = Client::connect(&before, b"one", 0);
+    let open = client
+        .open(b"file", 3, 2)
+        .expect("it is free, and nobody is waited for");
+    assert_eq!(client.lock(b"file", &open, b"l", 0, 10), 0);
+    drop(before);
+    let after = record.serve(&home, 8);
+    let mut back = Client::come_back(&after, b"one", 100, 8192);
+    let mut other = Client::connect(&after, b"two", 200);
+    let mut stranger = Client::come_back(&after, b"three", 200, 8192);
+    assert_eq!(other.open(b"file", 1, 0), Err(10013), "GRACE");
+    assert_eq!(other.reclaim(b"file", 1, 0), Err(10033), "it is done");
+    assert_eq!(
+        stranger.reclaim(b"file", 1, 0),
+        Err(10033),
+        "it had nothing"
+    );
+    let open = back.reclaim(b"file", 3, 2).expect("it was open");
+    let lock = back.lock_or_reclaim(b"file", &open, b"l", (0, 10), true);
+    assert_eq!(lock, 0);
+    assert_eq!(back.lock(b"file", &open, b"l", 20, 1), 10013, "nothing new");
+    assert_eq!(back.status(&[&words(&[58, 0])]), 0, "RECLAIM_COMPLETE");
+    assert_eq!(back.reclaim(b"file", 3, 2), Err(10033), "NO_GRACE");
+    assert_eq!(other.open(b"file", 2, 0), Err(10015), "it is denied");
+    let open = other.open(b"file", 1, 0).expect("reading is not");
+    assert_eq!(other.lock(b"file", &open, b"l", 5, 1), 10038, "for writing");
+    assert_eq!(
+        back.lock(b"file", &open, b"l", 20, 1),
+        10025,
+        "not its open"
+    );
+}
+
+/// What a client that does not come back had is somebody else's after the time for that. Then it is too late at the next server, too.
+#[test]
+fn a_client_that_comes_too_late_takes_nothing_back_at_any_later_server() {
+    let (home, _) = shared("", 5, EVERYTHING);
+    let record = Arc::new(MemoryRecord::default());
+    let first = record.serve(&home, 7);
+    let mut late = Client::connect(&first, b"late", 0);
+    late.open(b"file", 3, 2).expect("it is free");
+    drop(first);
+    let second = record.serve(&home, 8);
+    let mut other = Client::connect(&second, b"other", 0);
+    assert_eq!(other.open(b"file", 3, 0), Err(10013), "GRACE");
+    let Holders::Known(both) = record.holders() else {
+        panic!("there are two");
+    };
+    assert_eq!(both.len(), 2, "the next server waits for both");
+    other.now_ms = 5001;
+    other.open(b"file", 3, 0).expect("it is free again");
+    let Holders::Known(left) = record.holders() else {
+        panic!("there is one");
+    };
+    assert_eq!(left.len(), 1, "before that was answered");
+    drop(second);
+    let third = record.serve(&home, 9);
+    let mut late = Client::come_back(&third, b"late", 0, 8192);
+    assert_eq!(late.reclaim(b"file", 3, 2), Err(10033), "NO_GRACE");
+}
+
+/// A client that died with its server keeps others from nothing but what it may still take back.
+#[test]
+fn others_open_files_while_a_client_that_denied_nothing_is_waited_for() {
+    let (home, _) = shared("", 5, EVERYTHING);
+    let record = Arc::new(MemoryRecord::default());
+    let first = record.serve(&home, 7);
+    let mut plain = Client::connect(&first, b"plain", 0);
+    plain.open(b"file", 3, 0).expect("it is free");
+    let times = record.times();
+    let second = record.serve(&home, 8);
+    let mut other = Client::connect(&second, b"other", 0);
+    let open = other.open(b"file", 3, 0).expect("nothing is in the way");
+    assert_eq!(other.open(b"new", 3, 1), Err(10013), "GRACE");
+    assert_eq!(
+        other.lock(b"file", &open, b"l", 0, 10),
+        0,
+        "nobody had locks"
+    );
+    assert_eq!(record.times(), times + 2, "the client, and that it locks");
+    let mut stranger = Client::come_back(&second, b"plain", 0, 8192);
+    let open = stranger.reclaim(b"file", 3, 0).expect("it was open");
+    let lock = stranger.lock_or_reclaim(b"file", &open, b"l", (20, 10), true);
+    assert_eq!(lock, 10033, "it had none");
+    let third = record.serve(&home, 9);
+    let mut last = Client::connect(&third, b"last", 0);
+    let open = last.open(b"file", 3, 0).expect("nothing is in the way");
+    assert_eq!(last.lock(b"file", &open, b"l", 0, 10), 10013, "GRACE");
+    last.now_ms = 5001;
+    assert_eq!(last.lock(b"file", &open, b"l", 0, 10), 0);
+}
+
+/// What is open and locked of a file system that is closed for a while stays its client's, unless the file is not there any more.
+#[test]
+fn opens_and_locks_outlast_a_file_system_that_is_closed_for_a_while() {
+    let (home, files) = shared("", 5, EVERYTHING);
+    let (home_again, _) = shared("", 5, EVERYTHING);
+    let service = service_of(vec![home.clone()]);
+    let mut client = Client::connect(&service, b"one", 0);
+    let mut other = Client::connect(&service, b"two", 0);
+    let open = client.open(b"file", 3, 0).expect("it is free");
+    assert_eq!(client.lock(b"file", &open, b"l", 0, 10), 0);
+    client.open(b"later", 3, 3).expect("it is free");
+    let closed = vec![files.id()];
+    service.share(Exports::none().with_closed(closed));
+    drop(home);
+    assert_eq!(Arc::strong_count(&files), 1, "nobody keeps it");
+    let root = file_system::Handle {
+        file_system: files.id(),
+        node: files.root(),
+    };
+    let mut put = Writer::new();
+    put.u32(22);
+    put.opaque(&root.to_bytes());
+    assert_eq!(client.status(&[put.bytes()]), 10008, "DELAY");
+    // The other one has the same first file, and not the one that was made later.
+    let elsewhere = service_of(vec![home_again.clone()]);
+    let made = Client::connect(&elsewhere, b"one", 0).open(b"file", 3, 0);
+    made.expect("made");
+    service.share(Exports::new(vec![home_again]).expect("a tree"));
+    let opened = other.open(b"file", 3, 0).expect("it is there");
+    assert_eq!(other.lock(b"file", &opened, b"l", 5, 1), 10010, "DENIED");
+    assert_eq!(
+        client.lock(b"file", &open, b"l", 20, 1),
+        0,
+        "its open is good"
+    );
+    other
+        .open(b"later", 3, 0)
+        .expect("who denied it had another file");
+}
+
+/// A client that was told that it may open files is known to the next server, whenever this one ends.
+#[test]
+fn who_cannot_be_kept_is_told_to_wait_and_who_is_kept_costs_nothing() {
+    let (home, _) = shared("", 5, EVERYTHING);
+    let record = Arc::new(MemoryRecord::default());
+    let service = record.serve(&home, 7);
+    let mut client = Client::come_back(&service, b"one", 0, 8192);
+    record.fail(true);
+    assert_eq!(client.status(&[&words(&[58, 0])]), 10008, "DELAY");
+    assert_eq!(client.open(b"file", 3, 2), Err(10008));
+    record.fail(false);
+    client.open(b"file", 3, 2).expect("it is free");
+    let times = record.times();
+    client.open(b"other", 3, 2).expect("it is free");
+    assert_eq!(record.times(), times);
+}
+
+#[test]
+fn what_is_not_open_yet_is_waited_for() {
+    let (home, _) = shared("tank/home", 5, EVERYTHING);
+    let handle = {
+        let files = &home.files;
+        let (file_system, node) = (files.id(), files.root());
+        file_system::Handle { file_system, node }.to_bytes()
+    };
+    let service = service_of(Vec::new());
+    let mut client = Client::connect(&service, b"one", 0);
+    let mut put = Writer::new();
+    put.u32(22);
+    put.opaque(&handle);
+    assert_eq!(client.status(&[put.bytes()]), 70, "it is not shared");
+    service.share(Exports::none().with_more_to_come(true));
+    assert_eq!(client.status(&[put.bytes()]), 10008, "it may come");
+    service.share(Exports::new(vec![home]).expect("a tree"));
+    assert_eq!(client.status(&[put.bytes()]), 0);
+}
