@@ -926,7 +926,7 @@ export interface components {
              * @description For how many seconds it was not heard of.
              */
             silent_s: number;
-            /** @description The version of NFS: `3`, `4.0`, or `4.1`, which is 4.2 too. */
+            /** @description The version of NFS: `3`, `4.0`, or `4.1+` for 4.1 and 4.2. */
             version: string;
             /**
              * Format: uint64
@@ -1032,6 +1032,11 @@ export interface components {
         FilesystemExpireClient: {
             /** @description The client, as `filesystem open-files` tells it */
             client: string;
+            /**
+             * @description Although it was heard of within the last 20 seconds, and so may still live
+             * @default false
+             */
+            in_use?: boolean;
             /** @description A file system that it uses */
             name: components["schemas"]["VolumeName"];
         };
