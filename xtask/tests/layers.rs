@@ -290,12 +290,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 /// Faults on purpose, and a pool in memory, are for tests (and drills): any crate may import them there.
 const FOR_TESTS: &[&str] = &["storage-faults", "memory-engine"];
 
-/// Who is compared with whom in tests.
+/// Who is compared with whom in tests, or takes its client.
 const COMPARED: &[(&str, &str)] = &[
     ("memory-engine", "zpool"),
     ("lender", "remote-leg"),
     ("lender", "certificates"),
     ("nfs", "certificates"),
+    // The client of its tests.
+    ("bulkhead", "nfs"),
 ];
 
 struct Import {
