@@ -484,7 +484,6 @@ OPERATIONS: tuple[Operation, ...] = (
         after=(("pool", "scrub", POOL, "--wait"), _take_leg_back),
     ),
     Operation(("filesystem", "check", FILES), before=(("filesystem", "create", FILES),), after=(_destroy_files(FILES),)),
-    Operation(("filesystem", "open-files", FILES), before=(("filesystem", "create", FILES),), after=(_destroy_files(FILES),)),
     Operation(("filesystem", "get", POOL, "sharenfs")),
     Operation(("filesystem", "list", POOL)),
     Operation(("nbd", "list")),

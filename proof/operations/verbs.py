@@ -23,6 +23,7 @@ ELSEWHERE = {
     "filesystem expire-client": "changes what the server has in memory, and needs a client: proof.nfs.older_locks",
     "filesystem key": "the same as `volume key`",
     "filesystem mount": "killed and mounted again: programs/bulkhead/tests/mounted_files.rs",
+    "filesystem open-files": "looks at what a server has in memory: proof.nfs.older_locks",
     "filesystem show": "looks: programs/bulkhead/tests/file_systems.rs",
     "head": "each file of a head is replaced as a whole: services/api",
     "lab": "changes no pool, and `lab down` removes what was begun: programs/bulkhead/tests/lab.rs",
