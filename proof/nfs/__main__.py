@@ -38,6 +38,8 @@ NO_DELEGATIONS = "there are no delegations"
 KNOWN = [(re.compile(r"DELEG\d+"), NO_DELEGATIONS)]
 """Codes of tests that fail, and why. A failure without a reason here fails the run."""
 
+KNOWN_OF_KERBEROS = [(re.compile(r"CSESS10"), "what a principal of Kerberos has made nobody else uses (decision 0084)")]
+
 KNOWN_OF_POOL = [(re.compile(r"ALLOC\d+"), "a file system that copies on write sets no space of a file aside")]
 """The same, of the files of a pool."""
 
@@ -149,8 +151,8 @@ def _memory(security: str | None, kerberos: realm.Realm | None) -> Iterator[str]
             process.terminate()
 
 
-def _why_known(code: str, minor: int, is_pool: bool) -> str | None:
-    known = KNOWN + KNOWN_OF_MINOR.get(minor, []) + (KNOWN_OF_POOL if is_pool else [])
+def _why_known(code: str, minor: int, is_pool: bool, is_kerberos: bool) -> str | None:
+    known = KNOWN + KNOWN_OF_MINOR.get(minor, []) + (KNOWN_OF_POOL if is_pool else []) + (KNOWN_OF_KERBEROS if is_kerberos else [])
     return next((reason for pattern, reason in known if pattern.fullmatch(code)), None)
 
 
@@ -181,7 +183,7 @@ def _judge(arguments: argparse.Namespace, minor: int, scratch: Path) -> tuple[in
         if "failure" not in case and "error" not in case:
             passed += 1
             continue
-        reason = _why_known(case["code"], minor, arguments.pool)
+        reason = _why_known(case["code"], minor, arguments.pool, arguments.security is not None)
         words = reason or (case.get("failure") or case["error"])["message"]
         known += reason is not None
         wrong += reason is None
