@@ -200,7 +200,8 @@ impl<'a, O: Objects> Check<'a, O> {
 
     fn fault(&mut self, object: u64, what: String) -> Result<(), Ended> {
         self.summary.faults += 1;
-        let path = path(self.objects, self.root, object, &mut PATH_NAMES_MAX.clone());
+        let mut names_left = PATH_NAMES_MAX;
+        let path = path(self.objects, self.root, object, &mut names_left);
         match (self.tell)(Told::Fault(Fault { object, path, what })) {
             true => Ok(()),
             false => Err(Ended::Canceled),

@@ -650,10 +650,12 @@ impl State {
         found.ok_or(Status::STALE_CLIENTID)
     }
 
-    fn client_of_session(&self, session: &SessionId) -> Result<&Client, Status> {
-        let found = self.sessions.get(session);
-        let client = found.and_then(|found| self.clients.get(&found.client));
-        client.ok_or(Status::BADSESSION)
+    /// A session, for whoever may change it.
+    fn session_of(&mut self, session: &SessionId, principal: u64) -> Result<&mut Session, Status> {
+        let found = self.sessions.get_mut(session).ok_or(Status::BADSESSION)?;
+        let client = self.clients.get(&found.client).ok_or(Status::BADSESSION)?;
+        client.check_principal(principal, Status::WRONG_CRED)?;
+        Ok(found)
     }
 
     /// `CREATE_SESSION`.
@@ -755,10 +757,7 @@ impl State {
         connection: u64,
         principal: u64,
     ) -> Result<(), Status> {
-        let client = self.client_of_session(session)?;
-        client.check_principal(principal, Status::WRONG_CRED)?;
-        let found = self.sessions.get_mut(session).ok_or(Status::BADSESSION)?;
-        found.connect(connection);
+        self.session_of(session, principal)?.connect(connection);
         Ok(())
     }
 
@@ -769,9 +768,7 @@ impl State {
         connection: u64,
         principal: u64,
     ) -> Result<(), Status> {
-        let client = self.client_of_session(session)?;
-        client.check_principal(principal, Status::WRONG_CRED)?;
-        let found = self.sessions.get(session).ok_or(Status::BADSESSION)?;
+        let found = self.session_of(session, principal)?;
         if !found.connections.contains(&connection) {
             return Err(Status::CONN_NOT_BOUND_TO_SESSION);
         }

@@ -103,7 +103,7 @@ impl State {
             waiting.entry(file).or_default().push(lock);
         }
         let mut files: Vec<Handle> = self.files.keys().copied().filter(is_there).collect();
-        files.sort_unstable_by_key(|file| (file.file_system.whole(), file.node.object));
+        files.sort_unstable_by_key(|file| (file.node.object, file.file_system.snapshot));
         let mut clients: BTreeMap<u64, ClientUse> = BTreeMap::new();
         let mut told = Vec::new();
         let mut count = |client, add: &dyn Fn(&mut ClientUse)| {

@@ -62,10 +62,8 @@ struct State {
     problems: Vec<Problem>,
     /// Something failed that may be well by itself later.
     has_failed: bool,
-    /// Where it was told that clients of NFS 3 find no locks.
-    told_without_ports: Vec<SocketAddr>,
-    /// What it was told of the keytab.
-    told_keytab: Option<KeytabError>,
+    /// What was told of ports and keys, which come and go by themselves.
+    told: Vec<Problem>,
     /// It was asked before what it would serve.
     was_asked: bool,
     /// What is shared was not looked for yet.
@@ -138,6 +136,14 @@ impl Server {
         state.files.keep_only(|name| !is_meant(name));
     }
 
+    /// What is wrong with ports and keys, until it is well by itself.
+    fn passing_problems(&self) -> Vec<Problem> {
+        let without_ports = self.server.without_ports();
+        let keytab = self.server.keytab_problem();
+        let ports = without_ports.iter().map(no_ports);
+        ports.chain(keytab.iter().map(no_keytab)).collect()
+    }
+
     /// Has the server do what can be done of `desired`.
     fn apply_what_can_be(&self, state: &mut State, mut desired: DesiredState) {
         loop {
@@ -184,10 +190,6 @@ fn taken(error: &ListenError) -> String {
         _ => chain(error),
     };
     format!("NFS is not served there, and it is tried again every few seconds; {why}")
-}
-
-fn places(without_ports: &[NoPorts]) -> Vec<SocketAddr> {
-    without_ports.iter().map(|no| no.address).collect()
 }
 
 fn no_ports(no: &NoPorts) -> Problem {
@@ -341,24 +343,15 @@ impl Protocol for Server {
     }
 
     fn problems(&self) -> Vec<Problem> {
-        let without_ports = self.server.without_ports();
         let mut state = self.state();
-        let mut problems = state.problems.clone();
-        problems.extend(without_ports.iter().map(no_ports));
-        state.told_without_ports = places(&without_ports);
-        state.told_keytab = self.server.keytab_problem();
-        problems.extend(state.told_keytab.iter().map(no_keytab));
-        problems
+        state.told = self.passing_problems();
+        state.problems.iter().chain(&state.told).cloned().collect()
     }
 
     fn wants_another_try(&self) -> bool {
         // Whoever holds it applies something at this moment.
         let state = self.state.try_lock();
-        state.is_ok_and(|state| {
-            state.has_failed
-                || state.told_without_ports != places(&self.server.without_ports())
-                || state.told_keytab != self.server.keytab_problem()
-        })
+        state.is_ok_and(|state| state.has_failed || state.told != self.passing_problems())
     }
 
     fn try_again(&self) {

@@ -10,7 +10,11 @@ use crate::legs::{Newer, Notice, Refusal};
 const KINDS: [Kind; 3] = [Kind::TwoHeads, Kind::Witness, Kind::ThreeHeads];
 
 fn begin(kind: Kind, start: Start) -> (Setup, World) {
-    let setup = Setup::new(kind, 9, 9, 6).with(&[Fault::Cut]).from(start);
+    begin_with(kind, start, &[Fault::Cut])
+}
+
+pub(super) fn begin_with(kind: Kind, start: Start, faults: &[Fault]) -> (Setup, World) {
+    let setup = Setup::new(kind, 9, 9, 6).with(faults).from(start);
     let world = setup.world();
     assert_eq!(world.violation, None);
     let _ = last_notice();
@@ -25,13 +29,13 @@ fn part(kind: Kind, world: &mut World) {
     }
 }
 
-fn is_open(world: &World, head: usize) -> bool {
+pub(super) fn is_open(world: &World, head: usize) -> bool {
     let server = world.heads[head].server.as_ref();
     server.is_some_and(|server| server.is_open)
 }
 
 /// Whether a write on head 0 or another is acknowledged in the end.
-fn write(setup: &Setup, world: &mut World, head: u8) -> bool {
+pub(super) fn write(setup: &Setup, world: &mut World, head: u8) -> bool {
     world.then(setup, Step::Issue(head));
     assert_eq!(world.violation, None);
     world.acknowledged & (1 << world.issued) != 0
@@ -46,7 +50,7 @@ fn refusal(setup: &Setup, world: &mut World, head: u8) -> Refusal {
     }
 }
 
-fn opens(setup: &Setup, world: &mut World, head: u8) {
+pub(super) fn opens(setup: &Setup, world: &mut World, head: u8) {
     world.then(setup, Step::Open(head));
     assert_eq!(world.violation, None);
     assert!(is_open(world, head.into()), "{:?}", last_notice());

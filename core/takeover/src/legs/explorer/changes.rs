@@ -1,5 +1,6 @@
 //! A witness is added to two heads that serve a pool, or taken away: what becomes of it, and whether anything is lost meanwhile.
 
+use super::cases::{begin_with, is_open, opens, write};
 use super::runs::{longer, look_at, pass, report};
 use super::search::{last_notice, walk};
 use super::steps::Step;
@@ -41,31 +42,7 @@ const REMOVE: Step = Step::Members {
 };
 
 fn begin(kind: Kind, start: Start) -> (Setup, World) {
-    let setup = Setup::new(kind, 9, 9, 6)
-        .with(&[Fault::Cut, Fault::Members])
-        .from(start);
-    let world = setup.world();
-    assert_eq!(world.violation, None);
-    let _ = last_notice();
-    (setup, world)
-}
-
-fn is_open(world: &World, head: usize) -> bool {
-    let server = world.heads[head].server.as_ref();
-    server.is_some_and(|server| server.is_open)
-}
-
-/// Whether a write on head 0 or another is acknowledged in the end.
-fn write(setup: &Setup, world: &mut World, head: u8) -> bool {
-    world.then(setup, Step::Issue(head));
-    assert_eq!(world.violation, None);
-    world.acknowledged & (1 << world.issued) != 0
-}
-
-fn opens(setup: &Setup, world: &mut World, head: u8) {
-    world.then(setup, Step::Open(head));
-    assert_eq!(world.violation, None);
-    assert!(is_open(world, head.into()), "{:?}", last_notice());
+    begin_with(kind, start, &[Fault::Cut, Fault::Members])
 }
 
 fn accepted(world: &World, member: u8) -> Option<Membership> {
