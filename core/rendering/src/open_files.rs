@@ -24,7 +24,7 @@ pub fn text(view: &OpenFilesView) -> String {
         table.row([
             one.client.clone(),
             one.address.clone(),
-            one.name.clone(),
+            harmless(&one.name),
             one.version.clone(),
             silent,
             one.opens.to_string(),
@@ -107,7 +107,9 @@ fn locked(lock: &FileLockView) -> String {
         }
     };
     match &lock.process {
-        Some(process) => format!("{kind} lock, {range}, process {process},"),
+        Some(process) => {
+            format!("{kind} lock, {range}, process {},", harmless(process))
+        }
         None => format!("{kind} lock, {range},"),
     }
 }
@@ -136,7 +138,7 @@ mod tests {
             name: "tank/home".to_owned(),
             clients: vec![FileClientView {
                 client: "1f".to_owned(),
-                name: "host7".to_owned(),
+                name: "host7\u{202e}".to_owned(),
                 version: "3".to_owned(),
                 address: "10.0.0.7".to_owned(),
                 silent_s: 4,
@@ -164,6 +166,7 @@ mod tests {
         ] {
             assert!(told.lines().any(|one| one == line), "{line:?} in {told}");
         }
+        assert!(told.contains("host7\\u{202e} "), "{told}");
         let none = text(&OpenFilesView::default());
         assert!(none.starts_with("no client"));
     }
