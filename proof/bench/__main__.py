@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from proof import runtime
-from proof.bench import compare, disk, encryption, legs, nfs, profile, restart, scaling, scrape, sizing, startup
+from proof.bench import compare, disk, encryption, legs, many_clients, nfs, profile, restart, scaling, scrape, sizing, startup
 from proof.bench.disk_points import DISK_POINTS, chosen, require_known
 from proof.bench.points import POINTS
 from proof.process import missing_programs
@@ -58,6 +58,11 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     files.add_argument("--only", help="as above", dest="nfs_only")
     files.add_argument("--repetitions", type=int, default=3, dest="rounds")
     files.add_argument("--seconds-per-point", type=float, default=3.0, dest="seconds")
+    going_on = verbs.add_parser("clients", help="clients of NFS with locks while the server is killed and stopped, with 1 and with 1,000 file systems")
+    going_on.add_argument("--file-systems", default="1,1000")
+    going_on.add_argument("--clients", type=int, default=many_clients.CLIENTS)
+    going_on.add_argument("--rounds", type=int, default=many_clients.ROUNDS)
+    going_on.add_argument("--seed", type=int, default=1)
     hot = verbs.add_parser("profile", help="where the server's time goes")
     hot.add_argument("--point", default="4k-random-read-qd32")
     return parser.parse_args(argv)
@@ -172,6 +177,9 @@ def main(argv: list[str]) -> int:
             return _legs(arguments, scratch)
         if arguments.verb == "nfs":
             return _nfs(arguments, scratch)
+        if arguments.verb == "clients":
+            counts = [int(count) for count in arguments.file_systems.split(",")]
+            return many_clients.main(scratch, counts, arguments.clients, arguments.rounds, arguments.seed)
         if arguments.verb == "profile":
             return profile.main(scratch, _image(scratch), arguments.point)
         return _compare(arguments, scratch)
