@@ -12,6 +12,16 @@
 
 #include <sys/vdev.h>
 
+/* Whether what is read is that of a pool that is there, of which nobody writes labels meanwhile. */
+static boolean_t
+is_being_loaded(spa_t *spa)
+{
+	const spa_load_state_t state = spa_load_state(spa);
+
+	return (state == SPA_LOAD_OPEN || state == SPA_LOAD_IMPORT || state == SPA_LOAD_TRYIMPORT ||
+	    state == SPA_LOAD_RECOVER);
+}
+
 /* Comes before the library's own. */
 nvlist_t *
 vdev_label_read_config(vdev_t *vd, uint64_t txg)
@@ -19,8 +29,7 @@ vdev_label_read_config(vdev_t *vd, uint64_t txg)
 	nvlist_t *(*library)(vdev_t *, uint64_t) = bh_library_function(__func__);
 	spa_t *spa = vd->vdev_spa;
 
-	/* While a pool is loaded nobody writes labels of a group that the next uberblock does not know yet. */
-	if (txg == UINT64_MAX && spa_load_state(spa) != SPA_LOAD_NONE && !spa->spa_extreme_rewind &&
+	if (txg == UINT64_MAX && is_being_loaded(spa) && !spa->spa_extreme_rewind &&
 	    spa_last_synced_txg(spa) != 0)
 		txg = spa_last_synced_txg(spa);
 	return (library(vd, txg));
