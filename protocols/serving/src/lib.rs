@@ -23,6 +23,7 @@ mod flush;
 mod link;
 mod listener;
 mod outbound;
+mod refusals;
 mod silent_close;
 mod stale_connection;
 mod standing;
@@ -43,6 +44,7 @@ pub use listener::{
     ListenAddress, ListenError, Listener, OpenSocket, ParseListenAddressError, bind_tcp, is_here,
 };
 pub use outbound::{Flushed, Outbound, OutboundLimits, Pending};
+pub use refusals::Refusals;
 pub use stale_connection::{Reach, StaleConnection, tell_clients};
 pub use standing::{Asked, Change, OwnChange, Standing};
 pub use stream::{Peer, ReceiveWait, Stream, Transport};

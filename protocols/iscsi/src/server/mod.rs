@@ -76,7 +76,7 @@ impl IscsiServer {
             counters: Counters::default(),
             log_limit: log_limit::LogLimit::new(),
             session_log_limit: log_limit::LogLimit::new(),
-            refusals: log_limit::Refusals::default(),
+            refusals: serving::Refusals::default(),
             drain_until: Mutex::default(),
         };
         Self {

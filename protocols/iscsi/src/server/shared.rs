@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::Instant;
 
 use block_device::SharedDevice;
-use serving::{Budget, Connection, Counters, FlushGroup, Peer, Workers};
+use serving::{Budget, Connection, Counters, FlushGroup, Peer, Refusals, Workers};
 use units::IscsiName;
 
 use super::desired::{DesiredPortal, DesiredTarget};
 use super::limits::Limits;
-use super::log_limit::{LogLimit, Refusals};
+use super::log_limit::LogLimit;
 use super::management::{Abort, Barrier, Scope};
 use super::sessions::{Member, Message, Session, Sessions};
 use crate::protocol::chap::Chap;
@@ -105,7 +105,7 @@ pub(crate) struct Shared {
     /// For logins and logouts.
     pub(crate) session_log_limit: LogLimit,
     /// Keeps refusals that an initiator runs into again and again out of the log.
-    pub(crate) refusals: Refusals,
+    pub(crate) refusals: Refusals<IscsiName>,
     /// When a drain ends; told to initiators.
     pub(crate) drain_until: Mutex<Option<Instant>>,
 }

@@ -1,0 +1,65 @@
+//! Who is refused again and again is told of in the log once in a while.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Somebody who is refused again and again is told of this often.
+const INTERVAL: Duration = Duration::from_secs(60);
+/// How many are told of within that time.
+const TOLD_MAX: usize = 256;
+
+/// Who was refused, each with when that was told last, and how often it was not since.
+#[derive(Debug)]
+pub struct Refusals<Who>(Mutex<HashMap<Who, (Instant, u32)>>);
+
+impl<Who> Default for Refusals<Who> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<Who: Clone + Eq + Hash> Refusals<Who> {
+    /// Whether one more refusal of `who` is told, with the number of those that were not.
+    pub fn take(&self, who: &Who, now: Instant) -> Option<u32> {
+        let mut told = self.0.lock().expect("no holder panics");
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < INTERVAL;
+        if let Some((at, swallowed)) = told.get_mut(who) {
+            if is_recent(*at) {
+                *swallowed = swallowed.saturating_add(1);
+                return None;
+            }
+            let swallowed = std::mem::take(swallowed);
+            *at = now;
+            return Some(swallowed);
+        }
+        told.retain(|_, (at, _)| is_recent(*at));
+        if told.len() >= TOLD_MAX {
+            return None;
+        }
+        told.insert(who.clone(), (now, 0));
+        Some(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_refused_each_second_is_told_of_once_a_minute() {
+        let refusals = Refusals::default();
+        let begun = Instant::now();
+        let told: Vec<(u64, u32)> = (0..130)
+            .filter_map(|second| {
+                let now = begun + Duration::from_secs(second);
+                refusals.take(&1, now).map(|swallowed| (second, swallowed))
+            })
+            .collect();
+        assert_eq!(told, [(0, 0), (60, 59), (120, 59)]);
+        assert_eq!(refusals.take(&2, begun), Some(0), "each for itself");
+        let many = (0..2 * TOLD_MAX).filter(|number| refusals.take(&(number + 3), begun).is_some());
+        assert!(many.count() < TOLD_MAX, "their number is bounded");
+    }
+}
