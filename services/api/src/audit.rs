@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use control::Failure;
+use control::operations::Operation;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,8 @@ const ALIKE_WITHIN: Duration = Duration::from_secs(60);
 const NAMES_MAX: usize = 16;
 /// Kinds of entries that are counted at a time.
 const KINDS_MAX: usize = 1024;
+/// Characters of what an operation says of itself.
+const DETAILS_MAX: usize = 400;
 /// Stands for all further names.
 const OTHERS: &str = "others";
 
@@ -46,6 +49,9 @@ pub struct Entry {
     pub what: String,
     /// On what: the path of the resource.
     pub target: String,
+    /// What it says of itself, such as the names of properties that it set. Never a value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<String>,
     /// `done`, or the kind of the failure.
     pub outcome: String,
     /// The HTTP status; of a command its exit code.
@@ -65,6 +71,17 @@ impl Entry {
             ..self
         }
     }
+}
+
+/// What an operation says of itself, on one line.
+pub fn details(operation: &dyn Operation) -> Option<String> {
+    let said = operation.details()?;
+    let shown = said.chars().take(DETAILS_MAX);
+    Some(
+        shown
+            .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+            .collect(),
+    )
 }
 
 /// The word for how something ended.
@@ -152,11 +169,21 @@ impl Lines {
             from,
             what,
             target,
+            details,
             outcome,
             count,
             ..
         } = entry;
-        tracing::info!(who, from, what, on = target, outcome, more = count, "audit");
+        tracing::info!(
+            who,
+            from,
+            what,
+            on = target,
+            details,
+            outcome,
+            more = count,
+            "audit"
+        );
         let mut line = serde_json::to_vec(entry).expect("an entry is JSON");
         line.push(b'\n');
         let mut file = self.file.lock().expect("no holder panics");
@@ -305,6 +332,24 @@ mod tests {
         let commands = folder.path().join("state/audit.log");
         let audit = Audit::new(&folder.path().join("head"), &commands);
         (folder, audit)
+    }
+
+    #[test]
+    fn what_is_set_is_named_and_its_value_is_not() {
+        let properties = [("sharenfs", "rw=10.0.0.1"), ("quota\n", "1G")];
+        let properties = properties.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let set = control::operations::filesystem::set::Set {
+            name: "tank/home".to_owned(),
+            properties: properties.into(),
+        };
+        let said = details(&set).expect("it says something");
+        assert_eq!(said, "quota\u{fffd}, sharenfs of tank/home");
+        let expire = control::operations::filesystem::expire_client::ExpireClient {
+            name: "tank/home".parse().expect("a name"),
+            client: "1f".to_owned(),
+            in_use: false,
+        };
+        assert_eq!(details(&expire).as_deref(), Some("client 1f of tank/home"));
     }
 
     fn login(who: &str) -> Entry {

@@ -323,6 +323,8 @@ pub(crate) fn log_in_first(api: &Api) -> Response {
 struct Told {
     /// What was asked of a pool, if anything.
     verb: Option<String>,
+    /// What it says of itself.
+    details: Option<String>,
     /// What that does.
     effect: Option<Effect>,
     /// The name that a login was tried with.
@@ -335,6 +337,7 @@ impl Told {
     fn note(&mut self, call: &Call, request: &PoolRequest) -> Result<&Effect, Failure> {
         let effect = request.effect(&call.pool()?);
         self.verb = Some(verb(request));
+        self.details = audit::details(request.operation());
         Ok(self.effect.insert(effect))
     }
 }
@@ -580,6 +583,7 @@ fn finish(
     };
     let Told {
         verb,
+        details,
         effect,
         login,
         status: _,
@@ -596,6 +600,7 @@ fn finish(
             from: link.peer.ip().to_canonical().to_string(),
             what: verb.unwrap_or(what),
             target: parts.uri.path().to_owned(),
+            details,
             outcome,
             code: response.status().as_u16(),
             count: None,

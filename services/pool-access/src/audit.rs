@@ -39,7 +39,10 @@ pub fn path(common: &Common) -> PathBuf {
 /// The line about a request, without its outcome; none if it only looks.
 pub fn entry(asker: Asker, pool: &PoolName, request: &Request) -> Option<Entry> {
     let changes = request.effect(pool) != Effect::Look;
-    changes.then(|| deed(asker, api::verb(request), pool.to_string()))
+    changes.then(|| Entry {
+        details: api::audit::details(request.operation()),
+        ..deed(asker, api::verb(request), pool.to_string())
+    })
 }
 
 fn deed(asker: Asker, what: String, target: String) -> Entry {
@@ -64,13 +67,23 @@ pub fn noted<T>(
     target: &str,
     work: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let own = Asker {
+    noted_as(log, deed(own(), what.to_owned(), target.to_owned()), work)
+}
+
+fn own() -> Asker {
+    Asker {
         uid: rustix::process::getuid().as_raw(),
         pid: rustix::process::getpid().as_raw_nonzero().get(),
-    };
+    }
+}
+
+fn noted_as<T>(
+    log: &Path,
+    entry: Entry,
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let done = work();
     if !is_noted() {
-        let entry = deed(own, what.to_owned(), target.to_owned());
         let entry = entry.ended(done.as_ref().err());
         tell_the_system(&entry);
         Lines::new(log).write(&entry);
@@ -85,12 +98,9 @@ pub fn noted_request<T>(
     request: Request,
     work: impl FnOnce(Request) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    match request.effect(pool) {
-        Effect::Look => work(request),
-        _ => {
-            let verb = api::verb(&request);
-            noted(log, &verb, pool.as_str(), || work(request))
-        }
+    match entry(own(), pool, &request) {
+        None => work(request),
+        Some(entry) => noted_as(log, entry, || work(request)),
     }
 }
 
@@ -101,10 +111,12 @@ fn tell_the_system(entry: &Entry) {
         from,
         what,
         target,
+        details,
         outcome,
         ..
     } = entry;
-    let line = format!("<{PRIORITY}>bulkhead: {who}, {from}: {what} {target}: {outcome}");
+    let on = details.as_ref().unwrap_or(target);
+    let line = format!("<{PRIORITY}>bulkhead: {who}, {from}: {what} {on}: {outcome}");
     let told = UnixDatagram::unbound().and_then(|socket| {
         socket.set_nonblocking(true)?;
         socket.send_to(line.as_bytes(), SYSTEM_LOG)

@@ -41,6 +41,11 @@ pub trait Operation {
     /// What it does when it is asked of `pool`. No pattern leaves an argument out, so that a new one is thought about.
     fn effect(&self, pool: &PoolName) -> Effect;
 
+    /// What the audit log says of it besides its name and its pool: names, never a value that may be a secret.
+    fn details(&self) -> Option<String> {
+        None
+    }
+
     /// Whether it is asked of every pool that is served here where none is named.
     fn covers_all_pools(&self) -> bool {
         false

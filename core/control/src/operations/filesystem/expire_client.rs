@@ -43,6 +43,10 @@ impl Operation for ExpireClient {
         Effect::Change
     }
 
+    fn details(&self) -> Option<String> {
+        Some(format!("client {} of {}", self.client, self.name))
+    }
+
     fn turn(&self) -> Turn {
         Turn::Beside
     }

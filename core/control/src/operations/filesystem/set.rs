@@ -28,6 +28,11 @@ impl Operation for Set {
         } = self;
         set(properties)
     }
+
+    fn details(&self) -> Option<String> {
+        let names: Vec<&str> = self.properties.keys().map(String::as_str).collect();
+        Some(format!("{} of {}", names.join(", "), self.name))
+    }
 }
 
 const EXAMPLES: &str = "Examples:
