@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -98,11 +99,14 @@ pub struct Attached<'a> {
     pub is_abandoned: &'a dyn Fn() -> bool,
 }
 
-/// A listening control socket. Dropping it stops listening and removes the socket.
+/// A listening control socket. Dropping it stops listening and removes the socket, unless a killed server left it and this one had nothing
+/// of what was that one's: the sign that it was killed stays.
 pub struct Server {
     listener: Arc<UnixListener>,
     path: PathBuf,
     activity: Arc<Activity>,
+    /// A killed server left the socket, and nobody took its place yet.
+    is_left: AtomicBool,
     /// Keeps two servers from replacing each other's socket; locked while this one lives.
     _lock: PoolLock,
 }
@@ -138,10 +142,11 @@ impl Server {
             path: path.to_owned(),
         };
         let lock = take_lock(path).map_err(fail)?.ok_or_else(in_use)?;
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
-            _ => {}
-        }
+        let is_left = match std::fs::remove_file(path) {
+            Ok(()) => true,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(error) => return Err(fail(error)),
+        };
         let listener = UnixListener::bind(path).map_err(fail)?;
         let owner_only = std::fs::Permissions::from_mode(0o600);
         std::fs::set_permissions(path, owner_only).map_err(fail)?;
@@ -149,6 +154,7 @@ impl Server {
             listener: Arc::new(listener),
             path: path.to_owned(),
             activity: Arc::default(),
+            is_left: AtomicBool::new(is_left),
             _lock: lock,
         })
     }
@@ -158,8 +164,14 @@ impl Server {
         &self.path
     }
 
+    /// This server has now what was that of the one before, if a killed one left the socket.
+    pub fn takes_its_place(&self) {
+        self.is_left.store(false, Ordering::Relaxed);
+    }
+
     /// Starts to answer on threads of its own.
     pub fn serve(&self, handler: Arc<dyn Handler>) -> io::Result<()> {
+        self.takes_its_place();
         let listener = self.listener.clone();
         let activity = Arc::clone(&self.activity);
         std::thread::Builder::new()
@@ -184,7 +196,9 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop_listening();
-        let _ = std::fs::remove_file(&self.path);
+        if !self.is_left.load(Ordering::Relaxed) {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 

@@ -81,6 +81,22 @@ fn a_second_server_is_refused_and_a_dead_ones_socket_is_replaced() {
     assert!(Server::bind(&path).is_ok());
 }
 
+/// Its socket is the only sign that it was killed. A start that fails before it has the pool leaves that.
+#[test]
+fn a_start_that_fails_leaves_the_socket_of_a_killed_server() {
+    let directory = tempfile::tempdir().expect("directory");
+    let path = directory.path().join("tank.sock");
+    drop(Server::bind(&path).expect("bind"));
+    assert!(!path.exists(), "nobody was killed");
+    drop(UnixListener::bind(&path).expect("bind"));
+    drop(Server::bind(&path).expect("bind"));
+    assert!(path.exists());
+    let server = Server::bind(&path).expect("bind");
+    server.takes_its_place();
+    drop(server);
+    assert!(!path.exists());
+}
+
 /// Its socket is still there and takes connections, which nobody accepts any more.
 #[test]
 fn a_server_that_was_killed_and_is_not_gone_yet_is_waited_for() {

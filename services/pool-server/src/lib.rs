@@ -191,6 +191,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
             (pool, Some(record))
         }
     };
+    control.takes_its_place();
     let told = std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
     let imported_ms = started.elapsed().as_millis() as u64;
     steps.server_took(&args.pool, Step::Imported);
