@@ -284,6 +284,8 @@ export interface components {
              * @description How many more of the kind there were within a minute, where it is a line for several.
              */
             count?: number | null;
+            /** @description What it says of itself, such as the names of properties that it set. Never a value. */
+            details?: string | null;
             /** @description The address they came from, or their process. */
             from: string;
             /** @description `done`, or the kind of the failure. */
@@ -953,6 +955,69 @@ export interface components {
             /** @description Which process there, and where, as the client says. Only clients of version 3 say it. */
             process?: string | null;
         };
+        /** @description What clients did in a file system since the server began to share it. */
+        FileSystemActivity: {
+            /**
+             * Format: uint64
+             * @description Requests that failed by an error of I/O, which are counted nowhere else.
+             */
+            errors: number;
+            /** @description The file system. Empty: all that are too many to be counted by themselves, together. */
+            name: string;
+            /** @description All others: names, attributes, opens, locks, and having durable what was written before. */
+            others: components["schemas"]["RequestActivity"];
+            /** @description Requests that read from files. */
+            reads: components["schemas"]["RequestActivity"];
+            /** @description Requests that wrote to files, with waiting for durability where they asked for it. */
+            writes: components["schemas"]["RequestActivity"];
+        };
+        /** @description What clients do in a file system. */
+        FileSystemRates: {
+            /** @description Its name. Empty: all that are too many to be counted by themselves, together. */
+            filesystem: string;
+            /**
+             * Format: double
+             * @description Mean time of another request, in microseconds, if there was one.
+             */
+            other_latency_us?: number | null;
+            /**
+             * Format: double
+             * @description All other requests in a second: names, attributes, opens, locks.
+             */
+            other_ops_per_s: number;
+            /** @description Its pool. */
+            pool: string;
+            /**
+             * Format: double
+             * @description Bytes read in a second.
+             */
+            read_bytes_per_s: number;
+            /**
+             * Format: double
+             * @description Mean time of a read, in microseconds, if there was one.
+             */
+            read_latency_us?: number | null;
+            /**
+             * Format: double
+             * @description Reads in a second.
+             */
+            read_ops_per_s: number;
+            /**
+             * Format: double
+             * @description Bytes written in a second.
+             */
+            write_bytes_per_s: number;
+            /**
+             * Format: double
+             * @description Mean time of a write, in microseconds, if there was one.
+             */
+            write_latency_us?: number | null;
+            /**
+             * Format: double
+             * @description Writes in a second.
+             */
+            write_ops_per_s: number;
+        };
         /** @description What is changed of a file system. */
         FilesystemChange: {
             /**
@@ -1508,13 +1573,18 @@ export interface components {
             /** @description The user. */
             user: string;
         };
-        /** @description What volumes do, measured over about a second. */
+        /** @description What volumes and file systems do, measured over about a second. */
         Metrics: {
             /**
              * Format: uint64
              * @description When, in milliseconds since 1970.
              */
             at_ms: number;
+            /**
+             * @description Each file system that is shared.
+             * @default []
+             */
+            filesystems?: components["schemas"]["FileSystemRates"][];
             /** @description Each volume that is shown. */
             volumes: components["schemas"]["VolumeRates"][];
         };
@@ -2388,6 +2458,8 @@ export interface components {
             scan?: components["schemas"]["ScanView"] | null;
             /** @description When it is scrubbed, if on a schedule. */
             scrub_schedule?: components["schemas"]["ScrubScheduleView"] | null;
+            /** @description Options that a server of it needs, so that all clients reach it; of a pool that has none. */
+            server_options?: string[];
             /**
              * Format: uint64
              * @description Capacity of the devices, with parity: [`Self::space`] says what volumes have of it.
@@ -2578,6 +2650,10 @@ export interface components {
             listeners: string[];
             /** @description The protocol. */
             name: string;
+            /** @description While clients may take back what they had open and locked at the server before. */
+            recovery?: components["schemas"]["RecoveryView"] | null;
+            /** @description By what clients can secure their connections, such as `TLS`. */
+            secured_by?: string[];
         };
         /** @description Anything that can be asked of a pool. */
         Question: {
@@ -2603,6 +2679,19 @@ export interface components {
         };
         /** @description A rule of quorum. */
         QuorumRule: "two-node" | "witness" | "majority";
+        /** @description Clients may take back what they had open and locked at the server before. Others get nothing meanwhile that could be in their way. */
+        RecoveryView: {
+            /**
+             * Format: uint64
+             * @description Clients that it waits for, and ends without. Nothing: it is not known who had something.
+             */
+            awaited_clients?: number | null;
+            /**
+             * Format: uint64
+             * @description It ends then, in milliseconds from now, if nobody takes something back until then.
+             */
+            remaining_ms: number;
+        };
         /** @description A refusal. */
         Refusal: {
             /** @description Why, and what to do. */
@@ -2810,6 +2899,26 @@ export interface components {
             portal: components["schemas"]["PortalRequest"];
         } | {
             server: components["schemas"]["ServerRequest"];
+        };
+        /** @description Requests of one kind. Times are from the arrival of a request to its answer. */
+        RequestActivity: {
+            /**
+             * Format: uint64
+             * @description Bytes that they moved.
+             */
+            bytes: number;
+            /**
+             * Format: uint64
+             * @description Requests.
+             */
+            count: number;
+            /** @description Requests by their time, in the classes of [`VolumeActivity::read_times`]. */
+            times: number[];
+            /**
+             * Format: uint64
+             * @description Time of all of them, in microseconds.
+             */
+            us: number;
         };
         /** @description A rescue to begin. */
         RescueBegin: {
@@ -3320,6 +3429,8 @@ export interface components {
             activity?: components["schemas"]["VolumeActivity"][];
             /** @description Who may ask for the targets. */
             discovery?: components["schemas"]["DiscoveryView"] | null;
+            /** @description What was done in the file systems that are shared, since the server began. */
+            file_system_activity?: components["schemas"]["FileSystemActivity"][];
             /** @description NBD exports with their clients. */
             nbd: components["schemas"]["NbdView"][];
             /** @description What other protocols show. */
@@ -4248,6 +4359,8 @@ export type FaultView = components['schemas']['FaultView'];
 export type Fencing = components['schemas']['Fencing'];
 export type FileClientView = components['schemas']['FileClientView'];
 export type FileLockView = components['schemas']['FileLockView'];
+export type FileSystemActivity = components['schemas']['FileSystemActivity'];
+export type FileSystemRates = components['schemas']['FileSystemRates'];
 export type FilesystemChange = components['schemas']['FilesystemChange'];
 export type FilesystemCheck = components['schemas']['FilesystemCheck'];
 export type FilesystemCreate = components['schemas']['FilesystemCreate'];
@@ -4369,6 +4482,7 @@ export type ProtocolView = components['schemas']['ProtocolView'];
 export type Question = components['schemas']['Question'];
 export type Quorum = components['schemas']['Quorum'];
 export type QuorumRule = components['schemas']['QuorumRule'];
+export type RecoveryView = components['schemas']['RecoveryView'];
 export type Refusal = components['schemas']['Refusal'];
 export type ReplacementView = components['schemas']['ReplacementView'];
 export type ReplicateAccept = components['schemas']['ReplicateAccept'];
@@ -4384,6 +4498,7 @@ export type ReplicatedView = components['schemas']['ReplicatedView'];
 export type Replication = components['schemas']['Replication'];
 export type ReplicationView = components['schemas']['ReplicationView'];
 export type Request = components['schemas']['Request'];
+export type RequestActivity = components['schemas']['RequestActivity'];
 export type RescueBegin = components['schemas']['RescueBegin'];
 export type RescueCommand = components['schemas']['RescueCommand'];
 export type RescueEnd = components['schemas']['RescueEnd'];

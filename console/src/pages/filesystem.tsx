@@ -5,6 +5,7 @@ import type { Done, FilesystemView, FileClientView, OpenFilesView, OpenFileView,
 import { patch, post, remove } from "../api/client";
 import { confirmed, filesystemPath, poolOf, poolPath } from "../api/paths";
 import { Button, Card, Facts, Page, Table } from "../parts/basics";
+import { Chart } from "../parts/chart";
 import { FormDialog } from "../parts/dialog";
 import { Check, Input } from "../parts/fields";
 import { bytes, duration, moment } from "../parts/format";
@@ -47,6 +48,12 @@ export function FilesystemPage({ name }: { name: string }) {
       {found.error && <p role="alert">{found.error.failure.message}</p>}
       <div class="grid">
         {found.data && <Summary found={found.data} />}
+        {found.data && found.data.share.value !== "off" && (
+          <>
+            <Card title="Throughput"><Chart of="filesystems" measure="throughput" name={name} label="Bytes per second" /></Card>
+            <Card title="Latency"><Chart of="filesystems" measure="latency" name={name} label="Mean time of an answer" /></Card>
+          </>
+        )}
         {found.data && <Clients found={found.data} />}
         {open.data && <Holders open={open.data} ask={setAsked} />}
         {open.data && open.data.files.length > 0 && <OpenFiles open={open.data} />}

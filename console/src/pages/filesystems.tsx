@@ -1,13 +1,15 @@
 // All file systems: space, how they are shared, who uses them; and a new one.
 
 import { useState } from "preact/hooks";
-import type { Done, FilesystemView, ShareView } from "../api/types";
+import type { Done, FileSystemRates, FilesystemView, ShareView } from "../api/types";
 import { mistake, post } from "../api/client";
 import { poolPath } from "../api/paths";
 import { Button, Card, Page, Table } from "../parts/basics";
+import { Chart } from "../parts/chart";
 import { FormDialog } from "../parts/dialog";
 import { Input, Select } from "../parts/fields";
-import { bytes, parseSize } from "../parts/format";
+import { bytes, count, latency, parseSize, rate } from "../parts/format";
+import { metrics } from "../state/live";
 import { useOfPools } from "../state/loaded";
 import { go, link } from "../state/route";
 import { may } from "../state/session";
@@ -17,6 +19,11 @@ export function FilesystemsPage() {
   const [creating, setCreating] = useState(false);
   const pools = servedPools();
   const found = useOfPools<FilesystemView>(pools, "filesystems");
+  const rates = new Map((metrics.value?.filesystems ?? []).map((one): [string, FileSystemRates] => [one.filesystem, one]));
+  const now = (one: FilesystemView, show: (rates: FileSystemRates) => string): string => {
+    const measured = rates.get(one.name);
+    return measured ? show(measured) : "–";
+  };
   return (
     <Page title="File systems">
       <div class="grid">
@@ -38,16 +45,27 @@ export function FilesystemsPage() {
                 { title: "Used", number: true, cell: (one) => bytes(one.used) },
                 { title: "Available", number: true, cell: (one) => (one.locked ? "locked" : bytes(one.available)) },
                 { title: "Shared", cell: (one) => <Share share={one.share} /> },
+                { title: "Reads", number: true, cell: (one) => now(one, (rates) => rate(rates.read_bytes_per_s)) },
+                { title: "Writes", number: true, cell: (one) => now(one, (rates) => rate(rates.write_bytes_per_s)) },
+                { title: "Requests", number: true, cell: (one) => now(one, (rates) => `${count(requests(rates))}/s`) },
+                { title: "Latency, read / write / other", number: true, cell: (one) => now(one, latencies) },
                 { title: "Clients", number: true, cell: (one) => String(one.clients?.length ?? 0) },
               ]}
             />
           )}
         </Card>
+        <Card title="Throughput"><Chart of="filesystems" measure="throughput" label="Bytes read and written per second, by file system" /></Card>
+        <Card title="Latency"><Chart of="filesystems" measure="latency" label="Mean time of a read or write, by file system" /></Card>
       </div>
       {creating && <CreateFilesystem pools={pools} onClose={() => setCreating(false)} />}
     </Page>
   );
 }
+
+const requests = (one: FileSystemRates): number => one.read_ops_per_s + one.write_ops_per_s + one.other_ops_per_s;
+
+const latencies = (one: FileSystemRates): string =>
+  [one.read_latency_us, one.write_latency_us, one.other_latency_us].map(latency).join(" / ");
 
 /** How it is shared, and where that is set. */
 export function Share({ share }: { share: ShareView }) {

@@ -3,6 +3,7 @@
 import type { ExportView, ProtocolView, Status } from "../api/types";
 import { poolPath } from "../api/paths";
 import { Card, Table } from "../parts/basics";
+import { plural } from "../parts/format";
 import { useLoaded } from "../state/loaded";
 import { link } from "../state/route";
 
@@ -28,6 +29,13 @@ function ProtocolCard({ pool, protocol }: { pool: string; protocol: ProtocolView
           { title: "From", cell: (row) => (row.sessions ?? []).flatMap((session) => session.peers).join(", ") },
         ]}
       />
+      {protocol.secured_by && <p>Clients can use {protocol.secured_by.join(" and ")}.</p>}
+      {protocol.recovery && (
+        <p role="status">
+          Clients take back what they had open and locked at the server before, for {Math.ceil(protocol.recovery.remaining_ms / 1000)} s more.
+          {protocol.recovery.awaited_clients != null && ` It waits for ${plural(protocol.recovery.awaited_clients, "client")}.`}
+        </p>
+      )}
       <p>The server listens at {protocol.listeners.length > 0 ? <span class="mono">{protocol.listeners.join(" ")}</span> : "no address"}.</p>
     </Card>
   );

@@ -53,8 +53,8 @@ export function VolumePage({ name }: { name: string }) {
     >
       {volume.error && <p role="alert">{volume.error.failure.message}</p>}
       <div class="grid">
-        <Card title="Throughput"><Chart measure="throughput" volume={name} label="Bytes per second" /></Card>
-        <Card title="Latency"><Chart measure="latency" volume={name} label="Mean time of an answer" /></Card>
+        <Card title="Throughput"><Chart measure="throughput" name={name} label="Bytes per second" /></Card>
+        <Card title="Latency"><Chart measure="latency" name={name} label="Mean time of an answer" /></Card>
         {rescue && <RescueCard rescue={rescue} reload={reload} />}
         {volume.data && <Summary volume={volume.data} />}
         <Card title="Snapshots" wide>

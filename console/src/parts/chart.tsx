@@ -1,11 +1,10 @@
-// Live charts of volumes, drawn by uPlot: throughput or latency over the last minutes. A sentence
-// beside each says the present values, for those who do not see the picture.
+// Live charts of volumes or file systems, drawn by uPlot: throughput or latency over the last minutes. A
+// sentence beside each says the present values, for those who do not see the picture.
 
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import type { VolumeRates } from "../api/types";
-import { HISTORY_S, history, metrics } from "../state/live";
+import { HISTORY_S, type Measured, type Rates, history, metrics } from "../state/live";
 import { isDark } from "../state/theme";
 import { latency, rate } from "./format";
 
@@ -13,8 +12,9 @@ export type Measure = "throughput" | "latency";
 
 interface ChartProps {
   measure: Measure;
-  /** One volume: reads and writes. None: the busiest volumes, reads and writes together. */
-  volume?: string;
+  of?: Measured;
+  /** One of them: reads and writes. None: the busiest, reads and writes together. */
+  name?: string;
   label: string;
 }
 
@@ -26,15 +26,15 @@ const WIDTH_S_MIN = 60;
 interface Line {
   label: string;
   dashed: boolean;
-  value: (rates: VolumeRates | null) => number | null;
-  volume: string;
+  value: (rates: Rates | null) => number | null;
+  name: string;
 }
 
-const throughput = (rates: VolumeRates | null): number | null =>
+const throughput = (rates: Rates | null): number | null =>
   rates && rates.read_bytes_per_s + rates.write_bytes_per_s;
 
 /** The mean over reads and writes, by their numbers. */
-function meanLatency(rates: VolumeRates | null): number | null {
+function meanLatency(rates: Rates | null): number | null {
   if (!rates) return null;
   const reads = rates.read_latency_us ?? null;
   const writes = rates.write_latency_us ?? null;
@@ -45,30 +45,30 @@ function meanLatency(rates: VolumeRates | null): number | null {
     : null;
 }
 
-function linesOf(measure: Measure, volume: string | undefined): Line[] {
-  if (volume !== undefined) {
-    const of = (key: "read" | "write") => (rates: VolumeRates | null): number | null =>
+function linesOf(measure: Measure, of: Measured, name: string | undefined): Line[] {
+  if (name !== undefined) {
+    const value = (key: "read" | "write") => (rates: Rates | null): number | null =>
       rates && ((measure === "throughput" ? rates[`${key}_bytes_per_s`] : rates[`${key}_latency_us`]) ?? null);
     return [
-      { label: "read", dashed: false, value: of("read"), volume },
-      { label: "write", dashed: true, value: of("write"), volume },
+      { label: "read", dashed: false, value: value("read"), name },
+      { label: "write", dashed: true, value: value("write"), name },
     ];
   }
   const value = measure === "throughput" ? throughput : meanLatency;
-  const busy = [...history.rates].map(([name, kept]) => ({
+  const busy = [...history[of]].map(([name, kept]) => ({
     name,
     sum: kept.reduce((sum, rates) => sum + (throughput(rates) ?? 0), 0),
   }));
   return busy
     .sort((a, b) => b.sum - a.sum || a.name.localeCompare(b.name))
     .slice(0, LINES_MAX)
-    // A volume keeps its colour while others become busier.
+    // One keeps its colour while others become busier.
     .sort((a, b) => a.name.localeCompare(b.name))
-    .map(({ name }, index) => ({ label: name, dashed: index % 2 === 1, value, volume: name }));
+    .map(({ name }, index) => ({ label: name, dashed: index % 2 === 1, value, name }));
 }
 
-function dataOf(lines: Line[]): uPlot.AlignedData {
-  const columns = lines.map((line) => (history.rates.get(line.volume) ?? []).map(line.value));
+function dataOf(of: Measured, lines: Line[]): uPlot.AlignedData {
+  const columns = lines.map((line) => (history[of].get(line.name) ?? []).map(line.value));
   return [history.at_s.slice(), ...columns] as uPlot.AlignedData;
 }
 
@@ -111,10 +111,10 @@ function options(measure: Measure, lines: Line[], width: number): uPlot.Options 
   };
 }
 
-export function Chart({ measure, volume, label }: ChartProps) {
+export function Chart({ measure, of = "volumes", name, label }: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<{ chart: uPlot; key: string } | null>(null);
-  const lines = linesOf(measure, volume);
+  const lines = linesOf(measure, of, name);
   const key = `${measure} ${isDark.value} ${lines.map((line) => line.label).join("|")}`;
   // Reading it makes the chart follow each second's sample.
   const now = metrics.value;
@@ -124,10 +124,10 @@ export function Chart({ measure, volume, label }: ChartProps) {
     if (!element) return;
     if (plot.current?.key !== key) {
       plot.current?.chart.destroy();
-      const chart = new uPlot(options(measure, lines, element.clientWidth), dataOf(lines), element);
+      const chart = new uPlot(options(measure, lines, element.clientWidth), dataOf(of, lines), element);
       plot.current = { chart, key };
     } else {
-      plot.current.chart.setData(dataOf(lines));
+      plot.current.chart.setData(dataOf(of, lines));
     }
   }, [now, key]);
 
@@ -145,12 +145,12 @@ export function Chart({ measure, volume, label }: ChartProps) {
     };
   }, []);
 
-  const last = (line: Line): number | null => line.value(history.rates.get(line.volume)?.at(-1) ?? null);
+  const last = (line: Line): number | null => line.value(history[of].get(line.name)?.at(-1) ?? null);
   return (
     <figure class="chart">
       <figcaption>{label}</figcaption>
       <div ref={place} class="plot" aria-hidden="true" />
-      {lines.length === 0 && <p class="muted">Volumes appear here when they are in use.</p>}
+      {lines.length === 0 && <p class="muted">{of === "volumes" ? "Volumes" : "File systems"} appear here when they are in use.</p>}
       <ul class="legend" aria-label={`${label}, now`}>
         {lines.map((line, index) => (
           <li key={line.label}>

@@ -1,8 +1,8 @@
-// What the head streams: the overview, rates of volumes, events of pools, long operations. The
+// What the head streams: the overview, rates of volumes and file systems, events of pools, long operations. The
 // browser connects again by itself; until then the console says so and shows what it knew.
 
 import { computed, signal } from "@preact/signals";
-import type { Event, Metrics, Operation, Overview, PoolEvent, Streamed, VolumeRates } from "../api/types";
+import type { Event, FileSystemRates, Metrics, Operation, Overview, PoolEvent, Streamed, VolumeRates } from "../api/types";
 import { get } from "../api/client";
 import { resume } from "./session";
 
@@ -32,31 +32,42 @@ export const shape = computed(() =>
     .join("\n"),
 );
 
-/** Rates of one volume (or of all) over the last seconds, ready for a chart. */
-export interface History {
-  at_s: number[];
-  rates: Map<string, (VolumeRates | null)[]>;
-}
+/** What is measured of a volume and of a file system alike. */
+export type Rates = Omit<VolumeRates, "pool" | "volume">;
 
-export const history: History = { at_s: [], rates: new Map() };
+/** Of what rates are told. */
+export type Measured = "volumes" | "filesystems";
+
+type Kept = Map<string, (Rates | null)[]>;
+
+/** Rates of each volume and file system over the last seconds, ready for a chart. */
+export const history: { at_s: number[] } & Record<Measured, Kept> = { at_s: [], volumes: new Map(), filesystems: new Map() };
+
+/** What a file system is called in a table of them. */
+export const nameOf = (rates: FileSystemRates): string => rates.filesystem || `others of ${rates.pool}`;
 
 function remember(sample: Metrics): void {
   history.at_s.push(sample.at_ms / 1000);
+  keep(history.volumes, sample.volumes.map((rates) => [rates.volume, rates]));
+  keep(history.filesystems, (sample.filesystems ?? []).map((rates) => [nameOf(rates), rates]));
+  if (history.at_s.length > HISTORY_S) history.at_s.shift();
+}
+
+function keep(all: Kept, sample: [string, Rates][]): void {
   const length = history.at_s.length;
-  for (const rates of sample.volumes) {
-    let kept = history.rates.get(rates.volume);
+  for (const [name, rates] of sample) {
+    let kept = all.get(name);
     if (!kept) {
-      kept = new Array<VolumeRates | null>(length - 1).fill(null);
-      history.rates.set(rates.volume, kept);
+      kept = new Array<Rates | null>(length - 1).fill(null);
+      all.set(name, kept);
     }
     kept.push(rates);
   }
-  for (const [name, kept] of history.rates) {
+  for (const [name, kept] of all) {
     if (kept.length < length) kept.push(null);
     if (length > HISTORY_S) kept.shift();
-    if (kept.every((rates) => rates === null)) history.rates.delete(name);
+    if (kept.every((rates) => rates === null)) all.delete(name);
   }
-  if (length > HISTORY_S) history.at_s.shift();
 }
 
 function takeOperation(operation: Operation): void {

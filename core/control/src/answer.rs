@@ -237,9 +237,27 @@ pub struct PoolStatus {
     /// What is damaged beyond repair, the first hundred places.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damaged: Vec<DamageView>,
+    /// Options that a server of it needs, so that all clients reach it; of a pool that has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub server_options: Vec<String>,
     /// What the devices did; an answer of its own for whoever asks.
     #[serde(skip)]
     pub load: PoolLoad,
+}
+
+impl PoolStatus {
+    /// The command that serves it.
+    pub fn server_command(&self) -> String {
+        let options = self
+            .server_options
+            .iter()
+            .map(|option| format!(" {option}"));
+        format!(
+            "bulkhead pool-server {}{}",
+            self.name,
+            options.collect::<String>()
+        )
+    }
 }
 
 /// What a pool and its devices did since the pool was opened. All counts only grow: the difference between two looks is
@@ -622,6 +640,22 @@ pub struct ProtocolView {
     pub listeners: Vec<String>,
     /// What it shows.
     pub exports: Vec<ExportView>,
+    /// By what clients can secure their connections, such as `TLS`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secured_by: Vec<String>,
+    /// While clients may take back what they had open and locked at the server before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<RecoveryView>,
+}
+
+/// Clients may take back what they had open and locked at the server before. Others get nothing meanwhile that could be in their way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RecoveryView {
+    /// It ends then, in milliseconds from now, if nobody takes something back until then.
+    pub remaining_ms: u64,
+    /// Clients that it waits for, and ends without. Nothing: it is not known who had something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaited_clients: Option<u64>,
 }
 
 /// What clients of a protocol can connect to.
@@ -722,6 +756,9 @@ pub struct Status {
     /// What was done on the volumes that are shown, since the server began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub activity: Vec<VolumeActivity>,
+    /// What was done in the file systems that are shared, since the server began.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub file_system_activity: Vec<FileSystemActivity>,
 }
 
 /// Sentences about targets that several of these pools have, by the pool that tells them. Initiators know a target
@@ -779,6 +816,34 @@ pub struct VolumeActivity {
     /// Of these, writes that were refused for lack of space.
     #[serde(default)]
     pub refused_for_space: u64,
+}
+
+/// What clients did in a file system since the server began to share it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FileSystemActivity {
+    /// The file system. Empty: all that are too many to be counted by themselves, together.
+    pub name: String,
+    /// Requests that read from files.
+    pub reads: RequestActivity,
+    /// Requests that wrote to files, with waiting for durability where they asked for it.
+    pub writes: RequestActivity,
+    /// All others: names, attributes, opens, locks, and having durable what was written before.
+    pub others: RequestActivity,
+    /// Requests that failed by an error of I/O, which are counted nowhere else.
+    pub errors: u64,
+}
+
+/// Requests of one kind. Times are from the arrival of a request to its answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RequestActivity {
+    /// Requests.
+    pub count: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+    /// Time of all of them, in microseconds.
+    pub us: u64,
+    /// Requests by their time, in the classes of [`VolumeActivity::read_times`].
+    pub times: Vec<u64>,
 }
 
 /// The server process.

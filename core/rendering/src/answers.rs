@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use control::answer::{
     ChapView, DeviceView, DiscoveryView, Event, FilesystemView, NbdView, PoolLoad, PoolStatus,
-    PoolSummary, Property, ProtocolView, RolledBack, ServerStatus, SnapshotView, Status,
-    TargetView, VolumeView,
+    PoolSummary, Property, ProtocolView, RecoveryView, RolledBack, ServerStatus, SnapshotView,
+    Status, TargetView, VolumeView,
 };
 use control::rescue::RescueView;
 use control::{Answer, Failure};
@@ -253,9 +253,8 @@ fn status(status: &Status) -> String {
         // Nobody could look at it: what to do says more.
         None if is_unknown(&status.pool) => text.push_str("server:   none here\n"),
         None => {
-            let pool = &status.pool.name;
-            let none =
-                format!("none, the pool is not served: `bulkhead pool-server {pool}` starts one");
+            let command = status.pool.server_command();
+            let none = format!("none, the pool is not served: `{command}` starts one");
             text.push_str(&wrap::line("server:", &none));
         }
     }
@@ -608,7 +607,30 @@ fn other_exports(protocols: &[ProtocolView]) -> String {
             ]);
         }
     }
-    table.render()
+    let mut text = table.render();
+    for protocol in protocols {
+        let name = &protocol.name;
+        if !protocol.secured_by.is_empty() {
+            let ways = protocol.secured_by.join(" and ");
+            let _ = writeln!(text, "{name}: clients can use {ways}");
+        }
+        if let Some(recovery) = &protocol.recovery {
+            let _ = writeln!(text, "{name}: {}", recovering(recovery));
+        }
+    }
+    text
+}
+
+fn recovering(recovery: &RecoveryView) -> String {
+    let awaited = match recovery.awaited_clients {
+        Some(1) => "it waits for 1 client".to_owned(),
+        Some(count) => format!("it waits for {count} clients"),
+        None => "it is not known for whom".to_owned(),
+    };
+    format!(
+        "clients take back what they had open and locked at the server before, for {} s more; {awaited}",
+        recovery.remaining_ms.div_ceil(1000)
+    )
 }
 
 fn nbd_list(exports: &[NbdView]) -> String {
@@ -670,6 +692,33 @@ mod tests {
         let list: serde_json::Value =
             serde_json::from_str(&answer(&Answer::Volumes(Vec::new()), true)).expect("JSON");
         assert_eq!(list, serde_json::json!([]));
+    }
+
+    #[test]
+    fn a_protocol_says_what_secures_it_and_what_its_clients_wait_for() {
+        let view = |recovery| ProtocolView {
+            name: "echo".to_owned(),
+            listeners: Vec::new(),
+            exports: Vec::new(),
+            secured_by: vec!["TLS".to_owned(), "tickets".to_owned()],
+            recovery,
+        };
+        let recovery = |awaited_clients| RecoveryView {
+            remaining_ms: 14_001,
+            awaited_clients,
+        };
+        let text = other_exports(&[view(Some(recovery(Some(1))))]);
+        assert!(
+            text.contains("\necho: clients can use TLS and tickets\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("for 15 s more; it waits for 1 client\n"),
+            "{text}"
+        );
+        let text = other_exports(&[view(Some(recovery(None)))]);
+        assert!(text.contains("it is not known for whom"), "{text}");
+        assert!(!other_exports(&[view(None)]).contains("for 15 s"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 #![deny(unsafe_code)]
 
+mod configuration;
 mod keytab;
 mod library;
 mod users;
@@ -17,6 +18,7 @@ use libgssapi::credential::Cred;
 use libgssapi::error::Error;
 use library::{Owned, enter};
 
+pub use configuration::{ConfigurationError, check_configuration};
 use users::Names;
 pub use users::{Principal, User};
 

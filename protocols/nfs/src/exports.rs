@@ -13,6 +13,7 @@ use file_system::{
     Removable, Renamed, SetAttributes, Statistics, Time,
 };
 
+use crate::activity::{Activity, Book, Moved, Used};
 use crate::rpc::Credential;
 use crate::sharenfs::{Access, Security, Share, Transport};
 use crate::snapshots;
@@ -99,6 +100,8 @@ pub struct Export {
     pub id: FileSystemId,
     /// Its root.
     pub root: Node,
+    /// Where calls are counted that end in it.
+    pub activity: Arc<Activity>,
     /// Who may use it; nothing for the tree's own directories, which everybody may look at.
     share: Option<Share>,
     /// Where it hangs.
@@ -106,6 +109,11 @@ pub struct Export {
 }
 
 impl Export {
+    /// A call that ended here, and moved something.
+    pub(crate) fn used(&self, moved: Moved) -> Used {
+        Used::of(&self.name, &self.activity, moved)
+    }
+
     /// What a client may do.
     pub fn access(&self, from: &Source) -> Option<Access> {
         match &self.share {
@@ -213,6 +221,7 @@ impl Exports {
             files: Arc::new(Nothing),
             id: Nothing.id(),
             root: Nothing.root(),
+            activity: Arc::default(),
             share: None,
             junction: ROOT.object,
         };
@@ -253,6 +262,16 @@ impl Exports {
     pub fn with_closed(mut self, closed: Vec<FileSystemId>) -> Self {
         self.is_incomplete |= !closed.is_empty();
         self.closed = closed;
+        self
+    }
+
+    /// The same, counted in `book`, which forgets file systems that are not shared any more.
+    #[must_use]
+    pub(crate) fn counted_in(mut self, book: &mut Book) -> Self {
+        book.keep_only(|id| self.by_id.contains_key(&id) || self.closed.contains(&id));
+        for export in &mut self.exports[1..] {
+            export.activity = book.of(export.id);
+        }
         self
     }
 
@@ -305,6 +324,7 @@ impl Exports {
         self.exports.push(Export {
             id,
             root: files.root(),
+            activity: Arc::default(),
             name: name.into(),
             files,
             share: Some(share),

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod activity;
 pub mod exports;
 pub mod hosts;
 mod listing;

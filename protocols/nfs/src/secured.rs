@@ -157,6 +157,10 @@ impl Contexts {
     }
 
     /// Makes contexts by these keys from now on. Those that are there stay.
+    pub fn has_acceptor(&self) -> bool {
+        self.acceptor.lock().expect("no holder panics").is_some()
+    }
+
     pub fn accept_by(&self, acceptor: Option<Acceptor>) {
         *self.acceptor.lock().expect("no holder panics") = acceptor.map(Arc::new);
     }

@@ -5,7 +5,7 @@ mod session;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,13 +13,14 @@ use std::time::Instant;
 
 use file_system::FileSystemId;
 use kerberos::Acceptor;
-pub use kerberos::KeytabError;
+pub use kerberos::{ConfigurationError, KeytabError};
 use serving::{
     Answer, Budget, Connection, ConnectionLimits, Connections, Directive, EarlySockets,
-    ListenAddress, ListenError, Listener, OpenSocket, OutboundLimits, Payload, Peer, Reservation,
-    TlsError, TlsFiles, TlsUse, Workers, bind_udp,
+    ListenAddress, ListenError, Listener, OpenSocket, OutboundLimits, Payload, Peer, Refusals,
+    Reservation, TlsError, TlsFiles, TlsUse, Workers, bind_udp,
 };
 
+use crate::activity::{Activity, Used};
 use crate::exports::{ExportError, Exports, Shared as SharedFiles, Source};
 use crate::locks::sockets::{self, Calling, Task};
 use crate::locks::{self, portmap};
@@ -29,7 +30,7 @@ use crate::secured::{Contexts, Seal};
 use crate::sharenfs::{Security, Transport};
 use crate::v3;
 use crate::v4::{
-    Caller, ClientRecord, NoRecord, Presentation, Remembered, Service, Unanswered, Usage, Used,
+    Caller, ClientRecord, NoRecord, Presentation, Recovery, Remembered, Service, Unanswered, Usage,
 };
 use crate::xdr::{Reader, Writer};
 
@@ -212,6 +213,8 @@ struct Shared {
     has_v3: AtomicBool,
     /// Connections of clients that have called.
     live: Mutex<HashMap<u64, Live>>,
+    /// Keeps clients that are refused again and again out of the log.
+    refusals: Refusals<IpAddr>,
     /// Where clients may come in.
     listening: Mutex<BTreeSet<ListenAddress>>,
 }
@@ -280,6 +283,7 @@ impl NfsServer {
             stopping: AtomicBool::new(false),
             has_v3: AtomicBool::new(false),
             live: Mutex::default(),
+            refusals: Refusals::default(),
             listening: Mutex::default(),
         };
         Self {
@@ -358,6 +362,12 @@ impl NfsServer {
     pub fn keytab_problem(&self) -> Option<KeytabError> {
         let keytab = self.keytab.lock().expect("no holder panics");
         keytab.problem.clone()
+    }
+
+    /// Why every user of Kerberos is nobody now, if clients may use it.
+    pub fn configuration_problem(&self) -> Option<ConfigurationError> {
+        let uses = self.has_kerberos().then(kerberos::check_configuration);
+        uses?.err()
     }
 
     /// Tries again what [`keytab_problem`](Self::keytab_problem) tells of.
@@ -494,6 +504,27 @@ impl NfsServer {
         clients
     }
 
+    /// What is left of the time in which clients take back what they had at the server before.
+    pub fn recovery(&self) -> Option<Recovery> {
+        self.shared.service.recovery(self.shared.now_ms())
+    }
+
+    /// Whether clients may use TLS.
+    pub fn has_tls(&self) -> bool {
+        self.shared.tls.lock().expect("no holder panics").is_some()
+    }
+
+    /// Whether clients may use Kerberos.
+    pub fn has_kerberos(&self) -> bool {
+        self.shared.contexts.has_acceptor()
+    }
+
+    /// What clients did in each file system since it was first shared, by its name; those beyond
+    /// [`COUNTED_MAX`](crate::activity::COUNTED_MAX) are counted together, under an empty one.
+    pub fn activity(&self) -> Vec<(Arc<str>, Arc<Activity>)> {
+        self.shared.service.activity()
+    }
+
     /// What clients have open and locked in a file system. May wait for disks.
     pub fn usage(&self, file_system: FileSystemId) -> Usage {
         let now_ms = self.shared.now_ms();
@@ -567,9 +598,10 @@ impl Shared {
         }
     }
 
-    /// The answer to a call, or why there is none.
+    /// The answer to a call that arrived then, or why there is none.
     fn answer(
         &self,
+        arrived: Instant,
         call: &Call,
         arguments: &[u8],
         caller: &Caller<'_>,
@@ -589,6 +621,9 @@ impl Shared {
                 let start = out.len();
                 match self.execute(call, arguments, caller, door, &mut out) {
                     Ok(used) => {
+                        if let Some(activity) = &used.activity {
+                            activity.add(used.moved, arrived.elapsed());
+                        }
                         export = used.export;
                         if !seal.is_none_or(|seal| seal.close(&mut out, start)) {
                             return Err(End::NoSeal);
@@ -669,7 +704,7 @@ impl Shared {
             here: ports.here,
             now_ms: self.now_ms(),
         };
-        let answered = self.answer(&call, reader.rest(), &caller, door, None);
+        let answered = self.answer(Instant::now(), &call, reader.rest(), &caller, door, None);
         Some(answered.ok()?.bytes)
     }
 

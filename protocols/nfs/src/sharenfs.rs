@@ -248,6 +248,12 @@ impl Share {
         &self.securities
     }
 
+    /// The same without Kerberos, which the server does not have; whether calls may still say in some way who makes them.
+    pub fn remove_kerberos(&mut self) -> bool {
+        self.securities.retain(|one| *one == Security::System);
+        !self.securities.is_empty()
+    }
+
     /// As whom a client acts that is no user.
     pub fn anonymous(&self) -> Identity {
         let (uid, gid) = self.anonymous;

@@ -1,5 +1,6 @@
 //! `/metrics`: what was seen last, in the text format of Prometheus. Names carry their units.
 
+mod filesystems;
 mod legs;
 
 use std::fmt::Write as _;
@@ -153,7 +154,9 @@ fn text(api: &Api) -> String {
         &seen.overview.this_head,
     ));
     let own = own.chain([of_protocols(&api.backend.host_losses())]);
-    for family in pools.chain(of_volumes(&statuses)).chain(own) {
+    let volumes = of_volumes(&statuses).into_iter();
+    let served = volumes.chain(filesystems::families(&statuses));
+    for family in pools.chain(served).chain(own) {
         family.text(&mut text);
     }
     text
@@ -468,7 +471,7 @@ fn of_volumes(statuses: &[(&str, &Status)]) -> Vec<Family> {
     vec![operations, bytes, errors, refused, times]
 }
 
-/// Reads or writes of a volume.
+/// Requests of one kind.
 struct Direction<'a> {
     direction: &'static str,
     count: u64,

@@ -17,7 +17,9 @@ use crate::backend::{Backend, Listener, PeerLosses, PoolPlace, Surroundings};
 use crate::operations::Operations;
 use crate::peer::Peers;
 use crate::takeovers::{Places, Takeovers};
-use crate::view::{Metrics, Overview, PoolEvent, PoolOverview, Step, Takeover, VolumeRates};
+use crate::view::{
+    FileSystemRates, Metrics, Overview, PoolEvent, PoolOverview, Step, Takeover, VolumeRates,
+};
 use crate::{Accounts, alerts, now_ms};
 
 /// Pause between two looks while somebody watches.
@@ -464,9 +466,18 @@ fn differs(old: &Overview, new: &Overview) -> bool {
 
 fn metrics(before: &Seen, statuses: &BTreeMap<String, Arc<Status>>) -> Metrics {
     let seconds = before.at.map_or(0.0, |at| at.elapsed().as_secs_f64());
-    let mut volumes = Vec::new();
+    let (mut volumes, mut filesystems) = (Vec::new(), Vec::new());
     for (pool, status) in statuses {
         let old = before.statuses.get(pool);
+        let known: BTreeMap<_, _> = old
+            .iter()
+            .flat_map(|old| &old.file_system_activity)
+            .map(|activity| (&activity.name, activity))
+            .collect();
+        for new in &status.file_system_activity {
+            let old = known.get(&new.name).copied().unwrap_or(new);
+            filesystems.push(FileSystemRates::between(pool, old, new, seconds));
+        }
         let old: BTreeMap<_, _> = old
             .iter()
             .flat_map(|old| &old.activity)
@@ -481,12 +492,13 @@ fn metrics(before: &Seen, statuses: &BTreeMap<String, Arc<Status>>) -> Metrics {
     Metrics {
         at_ms: now_ms(),
         volumes,
+        filesystems,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use control::answer::VolumeActivity;
+    use control::answer::{FileSystemActivity, RequestActivity, VolumeActivity};
 
     use super::*;
 
@@ -504,8 +516,19 @@ mod tests {
             errors: 0,
             refused_for_space: 0,
         };
+        let requests = RequestActivity {
+            count: reads,
+            us: read_us,
+            ..RequestActivity::default()
+        };
+        let in_files = FileSystemActivity {
+            name: "tank/home".to_owned(),
+            others: requests,
+            ..FileSystemActivity::default()
+        };
         let status = Status {
             activity: vec![activity],
+            file_system_activity: vec![in_files],
             ..Status::default()
         };
         BTreeMap::from([("tank".to_owned(), Arc::new(status))])
@@ -574,6 +597,11 @@ mod tests {
         );
         assert_eq!(volume.read_latency_us, Some(50.0));
         assert_eq!(volume.write_latency_us, None);
+        let files = &metrics.filesystems[0];
+        assert_eq!(files.filesystem, "tank/home");
+        assert!((99.0..=100.0).contains(&files.other_ops_per_s), "{files:?}");
+        assert_eq!(files.other_latency_us, Some(50.0));
+        assert_eq!(files.read_latency_us, None);
     }
 
     #[test]

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use appliance::plan::Change;
 use appliance::{Appliance, CheckReport, Plan};
-use control::answer::{Answer, Event, PoolStatus, PoolSummary, VolumeActivity};
+use control::answer::{
+    Answer, Event, FileSystemActivity, PoolStatus, PoolSummary, RequestActivity, VolumeActivity,
+};
 use control::{Advice, Failure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -330,7 +332,7 @@ pub struct DrillRound {
 pub enum Streamed {
     /// Everything, when something of it has changed.
     Overview(Overview),
-    /// What volumes do, each second.
+    /// What volumes and file systems do, each second.
     Metrics(Metrics),
     /// Something that happened to a pool.
     Event(PoolEvent),
@@ -349,13 +351,16 @@ pub struct Refusal {
     pub no_users: bool,
 }
 
-/// What volumes do, measured over about a second.
+/// What volumes and file systems do, measured over about a second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Metrics {
     /// When, in milliseconds since 1970.
     pub at_ms: u64,
     /// Each volume that is shown.
     pub volumes: Vec<VolumeRates>,
+    /// Each file system that is shared.
+    #[serde(default)]
+    pub filesystems: Vec<FileSystemRates>,
 }
 
 /// What a volume does.
@@ -382,11 +387,7 @@ pub struct VolumeRates {
 impl VolumeRates {
     /// What happened between two looks that are `seconds` apart.
     pub fn between(pool: &str, old: &VolumeActivity, new: &VolumeActivity, seconds: f64) -> Self {
-        let rate = |old: u64, new: u64| new.saturating_sub(old) as f64 / seconds.max(0.001);
-        let mean = |old_us: u64, new_us: u64, old: u64, new: u64| {
-            let count = new.saturating_sub(old);
-            (count > 0).then(|| new_us.saturating_sub(old_us) as f64 / count as f64)
-        };
+        let rate = |old, new| per_second(old, new, seconds);
         Self {
             pool: pool.to_owned(),
             volume: new.name.to_string(),
@@ -398,6 +399,68 @@ impl VolumeRates {
             write_latency_us: mean(old.write_us, new.write_us, old.writes, new.writes),
         }
     }
+}
+
+/// What clients do in a file system.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FileSystemRates {
+    /// Its pool.
+    pub pool: String,
+    /// Its name. Empty: all that are too many to be counted by themselves, together.
+    pub filesystem: String,
+    /// Bytes read in a second.
+    pub read_bytes_per_s: f64,
+    /// Bytes written in a second.
+    pub write_bytes_per_s: f64,
+    /// Reads in a second.
+    pub read_ops_per_s: f64,
+    /// Writes in a second.
+    pub write_ops_per_s: f64,
+    /// All other requests in a second: names, attributes, opens, locks.
+    pub other_ops_per_s: f64,
+    /// Mean time of a read, in microseconds, if there was one.
+    pub read_latency_us: Option<f64>,
+    /// Mean time of a write, in microseconds, if there was one.
+    pub write_latency_us: Option<f64>,
+    /// Mean time of another request, in microseconds, if there was one.
+    pub other_latency_us: Option<f64>,
+}
+
+impl FileSystemRates {
+    /// What happened between two looks that are `seconds` apart.
+    pub fn between(
+        pool: &str,
+        old: &FileSystemActivity,
+        new: &FileSystemActivity,
+        seconds: f64,
+    ) -> Self {
+        let rate = |old, new| per_second(old, new, seconds);
+        let latency = |old: &RequestActivity, new: &RequestActivity| {
+            mean(old.us, new.us, old.count, new.count)
+        };
+        Self {
+            pool: pool.to_owned(),
+            filesystem: new.name.clone(),
+            read_bytes_per_s: rate(old.reads.bytes, new.reads.bytes),
+            write_bytes_per_s: rate(old.writes.bytes, new.writes.bytes),
+            read_ops_per_s: rate(old.reads.count, new.reads.count),
+            write_ops_per_s: rate(old.writes.count, new.writes.count),
+            other_ops_per_s: rate(old.others.count, new.others.count),
+            read_latency_us: latency(&old.reads, &new.reads),
+            write_latency_us: latency(&old.writes, &new.writes),
+            other_latency_us: latency(&old.others, &new.others),
+        }
+    }
+}
+
+fn per_second(old: u64, new: u64, seconds: f64) -> f64 {
+    new.saturating_sub(old) as f64 / seconds.max(0.001)
+}
+
+/// Microseconds of each, if there was one.
+fn mean(old_us: u64, new_us: u64, old: u64, new: u64) -> Option<f64> {
+    let count = new.saturating_sub(old);
+    (count > 0).then(|| new_us.saturating_sub(old_us) as f64 / count as f64)
 }
 
 /// Something that happened to a pool, as it is streamed.

@@ -10,6 +10,7 @@ use control::operations::filesystem::destroy::Destroy;
 use control::operations::filesystem::expire_client::ExpireClient;
 use control::request::Properties;
 use control::{Answer, Failure, FailureKind};
+use engine::Pool;
 use engine::dataset::{
     DatasetErrorKind, DatasetInfo, DatasetKind, FileSystemSpec, Snapshots, Value,
 };
@@ -253,6 +254,17 @@ fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
     // It may be shared, by what it inherits, too.
     context.hooks.exports_changed()?;
     Ok(Done::changed(format!("created file system {name}")))
+}
+
+/// What a server of the pool needs to be told, so that clients reach its file systems: it listens for them nowhere by itself.
+pub fn server_options(pool: &dyn Pool) -> Vec<String> {
+    let set = pool.user_properties(SHARE).unwrap_or_default();
+    let mut shares = set.values().filter_map(|own| own.get(SHARE));
+    let protocol = &protocols::nfs::PROTOCOL;
+    match shares.any(|text| matches!(Share::parse(text), Ok(Some(_)))) {
+        true => vec![format!("--{} ADDRESS:{}", protocol.name, protocol.port)],
+        false => Vec::new(),
+    }
 }
 
 /// The shares of a pool.

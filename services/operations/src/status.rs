@@ -17,7 +17,7 @@ use units::{SnapshotName, VolumeName};
 use super::documents::Documents;
 use super::next_step::steps;
 use super::space::{self, Promises};
-use super::{Context, discovery, documents, failures, nbd, scrub, secrets, target};
+use super::{Context, discovery, documents, failures, filesystem, nbd, scrub, secrets, target};
 
 /// Everything at a glance, as far as a pool can tell without a server.
 pub fn glance(context: &Context<'_>) -> Result<Answer, Failure> {
@@ -43,6 +43,7 @@ pub fn status(context: &Context<'_>, pool: PoolStatus) -> Result<Status, Failure
         other_protocols: Vec::new(),
         problems: problems.iter().map(ToString::to_string).collect(),
         activity: Vec::new(),
+        file_system_activity: Vec::new(),
     })
 }
 
@@ -56,7 +57,9 @@ pub fn alone(context: &Context<'_>) -> Result<PoolStatus, Failure> {
             Some(space::look(context.pool, &promises)?)
         }
     };
-    pool_status(context, space)
+    let mut status = pool_status(context, space)?;
+    status.server_options = filesystem::server_options(context.pool);
+    Ok(status)
 }
 
 /// The state of the pool, which has this space.
@@ -84,6 +87,7 @@ pub fn pool_status(context: &Context<'_>, space: Option<PoolSpace>) -> Result<Po
         scrub_schedule: scrub::schedule_view(context.pool),
         advice: Vec::new(),
         damaged,
+        server_options: Vec::new(),
         load: PoolLoad {
             pid: std::process::id(),
             counted_ns: status.load.counted_ns,

@@ -280,8 +280,8 @@ fn advise_to_serve(answer: &mut Answer, left: &BTreeSet<PoolName>) {
         return;
     }
     let why = "its server did not end in order, and nobody serves the pool";
-    let serve = Advice::new(Severity::Error, "start its server again", why)
-        .by(format!("bulkhead pool-server {}", status.name));
+    let serve =
+        Advice::new(Severity::Error, "start its server again", why).by(status.server_command());
     status.advice.insert(0, serve);
 }
 

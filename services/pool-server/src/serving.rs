@@ -431,6 +431,8 @@ impl Serving {
             ..Status::default()
         };
         for protocol in &self.protocols {
+            let activity = protocol.file_system_activity();
+            status.file_system_activity.extend(activity);
             let exports = served.exports.get(protocol.name());
             let shown = protocols::Served {
                 pool,

@@ -12,10 +12,11 @@ use std::sync::Arc;
 
 use file_system::{FileError, FileSystem, Handle, Kind};
 
+use crate::activity::{Moved, Used};
 use crate::exports::Exports;
 use crate::hosts::{Message, Purpose, Way};
 use crate::sharenfs::Access;
-use crate::v4::{Asked, Caller, Conflict, NoHostLock, Service, Span, Unanswered, Used};
+use crate::v4::{Asked, Caller, Conflict, NoHostLock, Service, Span, Unanswered};
 use crate::xdr::{Malformed, Reader, Writer};
 
 /// The number of NLM.
@@ -489,7 +490,7 @@ impl Call<'_> {
         if !(may.read || may.write || attributes.uid == who.uid) {
             return Err(Stat::FAILED.into());
         }
-        self.used.export = Some(Arc::clone(&export.name));
+        self.used = export.used(Moved::default());
         Ok(Target {
             file: handle,
             files: Arc::clone(&export.files),

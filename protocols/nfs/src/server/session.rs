@@ -81,6 +81,7 @@ pub(super) fn serve(
             elsewhere: Arc::default(),
             is_known: false,
             export: "".into(),
+            arrived: Instant::now(),
         };
         let ended = session.run();
         if ended.is_err() {
@@ -90,12 +91,30 @@ pub(super) fn serve(
     } else {
         Err(End::Stranger)
     };
+    if matches!(ended, Err(End::Stranger)) {
+        tell_of_stranger(shared, peer, &from, is_at_home);
+    }
     match ended {
         Ok(()) => tracing::debug!(%peer, "NFS connection ended"),
         Err(reason) => tracing::debug!(%peer, %reason, "NFS connection ended"),
     }
     connection.standing.end();
     shared.live().remove(&connection.id);
+}
+
+/// Clients try again for as long as somebody waits for their mount: that is told once in a while.
+fn tell_of_stranger(shared: &Shared, peer: Peer, from: &Source, is_at_home: bool) {
+    if let Some(swallowed) = shared.refusals.take(&from.network(), Instant::now()) {
+        let why = match is_at_home {
+            true => {
+                "it came from a port from 1024 on, and no share that names its address has `insecure`"
+            }
+            false => {
+                "no share names its address: `bulkhead filesystem show NAME` shows the rule of a share (`sharenfs`)"
+            }
+        };
+        tracing::warn!(%peer, swallowed, "NFS client refused: {why}");
+    }
 }
 
 fn link(shared: &Shared, connection: &Connection, transport: Arc<dyn serving::Transport>) -> Link {
@@ -122,6 +141,8 @@ struct Session<'a> {
     is_known: bool,
     /// What it used last.
     export: Arc<str>,
+    /// When the last input came.
+    arrived: Instant,
 }
 
 impl Session<'_> {
@@ -181,7 +202,10 @@ impl Session<'_> {
                 _ => deadline,
             };
             match self.link.turn(Some(until))? {
-                Turn::Input(_) => return Ok(false),
+                Turn::Input(_) => {
+                    self.arrived = Instant::now();
+                    return Ok(false);
+                }
                 Turn::Closed => return Err(End::Closed),
                 Turn::Stalled => return Err(End::Stalled),
                 Turn::Deadline if until < deadline => self.shrink(),
@@ -337,7 +361,10 @@ impl Session<'_> {
         let _change = change.ok_or(End::Dropped)?;
         let caller = self.caller(&incoming);
         let (door, seal) = (self.door, seal.as_ref());
-        let answered = self.shared.answer(call, arguments, &caller, door, seal)?;
+        let arrived = self.arrived;
+        let answered = self
+            .shared
+            .answer(arrived, call, arguments, &caller, door, seal)?;
         Ok(Executed {
             answered: Some(answered),
             is_call,
@@ -427,7 +454,7 @@ impl Session<'_> {
         let (call, arguments) = (incoming.call.clone(), incoming.arguments.to_vec());
         let seal = incoming.seal.clone();
         let from = self.source(seal.as_ref());
-        let (here, door) = (self.here, self.door);
+        let (here, door, arrived) = (self.here, self.door, self.arrived);
         let elsewhere = Arc::clone(&self.elsewhere);
         elsewhere.fetch_add(bytes, Ordering::Relaxed);
         let job = Box::new(move || {
@@ -440,7 +467,7 @@ impl Session<'_> {
                     here,
                     now_ms: shared.now_ms(),
                 };
-                match shared.answer(&call, &arguments, &caller, door, seal.as_ref()) {
+                match shared.answer(arrived, &call, &arguments, &caller, door, seal.as_ref()) {
                     Ok(answered) => {
                         outbound.answer_elsewhere(answered.into_answer(Some(reservation)));
                     }

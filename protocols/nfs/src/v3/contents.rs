@@ -62,7 +62,7 @@ impl Call<'_> {
         }
     }
 
-    pub(super) fn read(&self, at: &At, reader: &mut Reader<'_>, out: &mut Writer) -> Answered {
+    pub(super) fn read(&mut self, at: &At, reader: &mut Reader<'_>, out: &mut Writer) -> Answered {
         let (offset, count) = (reader.u64()?, reader.u32()?.min(PAYLOAD_BYTES_MAX));
         self.authorize(at, READ)?;
         self.write_now(at, out);
@@ -75,12 +75,13 @@ impl Call<'_> {
             is_end = read.is_end;
             Ok::<_, FileError>(read.length)
         })?;
+        self.moved.read(length);
         out.set_u32(place, length as u32);
         out.set_u32(place + 4, is_end.into());
         Ok(())
     }
 
-    pub(super) fn write(&self, at: &At, reader: &mut Reader<'_>, out: &mut Writer) -> Answered {
+    pub(super) fn write(&mut self, at: &At, reader: &mut Reader<'_>, out: &mut Writer) -> Answered {
         let (offset, count, stability) = (reader.u64()?, reader.u32()?, reader.u32()?);
         let bytes = reader.opaque(PAYLOAD_BYTES_MAX as usize)?;
         if stability > FILE_SYNC {
@@ -103,6 +104,7 @@ impl Call<'_> {
                 FILE_SYNC
             }
         };
+        self.moved.wrote(bytes.len() as u64);
         out.u32(bytes.len() as u32);
         out.u32(committed);
         out.fixed(&self.service.verifier());

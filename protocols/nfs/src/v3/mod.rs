@@ -16,9 +16,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use file_system::{Done, FileError, FileSystem, Handle, Identity, Node, Receipt};
 
+use crate::activity::{Moved, Used};
 use crate::exports::{Exports, Place};
 use crate::sharenfs::Access;
-use crate::v4::{Caller, Service, Unanswered, Used};
+use crate::v4::{Caller, Service, Unanswered};
 use crate::xdr::{Malformed, Reader, Writer};
 use answers::{Answers, Seen};
 
@@ -42,6 +43,7 @@ struct Status(u32);
 impl Status {
     const OK: Self = Self(0);
     const NOENT: Self = Self(2);
+    const IO: Self = Self(5);
     const ACCES: Self = Self(13);
     const EXIST: Self = Self(17);
     const XDEV: Self = Self(18);
@@ -132,6 +134,7 @@ struct Call<'a> {
     exports: Arc<Exports>,
     /// The export that it went to last.
     entered: usize,
+    moved: Moved,
     /// Of a change of names that must not be made twice.
     receipt: Option<Receipt>,
 }
@@ -267,6 +270,7 @@ pub fn execute(
         caller,
         exports: service.exports(),
         entered: 0,
+        moved: Moved::default(),
         receipt: once
             .filter(|_| changes_names)
             .map(|key| caller.receipt(key, 0)),
@@ -287,6 +291,7 @@ pub fn execute(
         let bytes = kept.then(|| out.bytes()[start..].to_vec());
         memory.answers().end(key, bytes);
     }
+    call.moved.has_failed = matches!(executed, Err(Failed::With(Status::IO)));
     match executed {
         Err(Failed::Malformed) => Err(Unanswered::Malformed),
         Err(Failed::Gone) => Err(Unanswered::Gone),
@@ -312,6 +317,7 @@ pub fn mount(
         caller,
         exports: service.exports(),
         entered: 0,
+        moved: Moved::default(),
         receipt: None,
     };
     match call.mount(number, &mut Reader::new(arguments), out) {
@@ -351,8 +357,9 @@ impl Call<'_> {
     }
 
     fn used(&self) -> Used {
-        Used {
-            export: (self.entered != 0).then(|| self.exports.export(self.entered).name.clone()),
+        match self.entered {
+            0 => Used::default(),
+            entered => self.exports.export(entered).used(self.moved),
         }
     }
 

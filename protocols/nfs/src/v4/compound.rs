@@ -20,6 +20,7 @@ use super::numbers::{Status, op};
 use super::opens::StateId;
 use super::state::{Channel, MESSAGE_BYTES_MAX, OPERATIONS_MAX, Sequence, Sequenced, State};
 use super::without_sessions::Taken;
+use crate::activity::{Book, Moved, Used};
 use crate::exports::{Exports, Place, Source};
 use crate::hosts::Outbox;
 use crate::rpc::Credential;
@@ -153,13 +154,6 @@ impl From<Malformed> for Unanswered {
     }
 }
 
-/// What a call had to do with.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Used {
-    /// The name of the file system that it ended in.
-    pub export: Option<Arc<str>>,
-}
-
 /// NFS 4 for what is shared.
 pub struct Service {
     exports: RwLock<Arc<Exports>>,
@@ -169,6 +163,7 @@ pub struct Service {
     /// The version of the holders that are kept. Held while others are.
     kept: Mutex<Kept>,
     kept_version: AtomicU64,
+    pub(super) book: Mutex<Book>,
     /// What is to be said to hosts.
     pub(crate) outbox: Outbox,
 }
@@ -196,6 +191,7 @@ impl Service {
             record,
             kept: Mutex::new(Kept(earlier)),
             kept_version: AtomicU64::new(0),
+            book: Mutex::default(),
             outbox: Outbox::default(),
         }
     }
@@ -251,6 +247,7 @@ impl Service {
     /// while only. Calls of this come one after the other.
     pub fn share(&self, exports: Exports) {
         self.take_up(&exports);
+        let exports = exports.counted_in(&mut self.book.lock().expect("no holder panics"));
         let exports = Arc::new(exports);
         *self.exports.write().expect("no holder panics") = Arc::clone(&exports);
         let mut state = self.state();
@@ -350,6 +347,7 @@ impl Service {
             taken: None,
             sequence: None,
             index: 0,
+            moved: Moved::default(),
             resumed: None,
             current: None,
             saved: None,
@@ -370,11 +368,11 @@ impl Service {
         }
         self.release();
         self.grant(caller.now_ms);
-        match status {
-            Status::GONE => Err(Unanswered::Gone),
-            _ => Ok(Used {
-                export: (call.entered != 0).then(|| call.exports.export(call.entered).name.clone()),
-            }),
+        call.moved.has_failed = status == Status::IO;
+        match (status, call.entered) {
+            (Status::GONE, _) => Err(Unanswered::Gone),
+            (_, 0) => Ok(Used::default()),
+            (_, entered) => Ok(call.exports.export(entered).used(call.moved)),
         }
     }
 }
@@ -448,6 +446,8 @@ pub(super) struct Call<'a> {
     sequence: Option<(Sequence, Channel)>,
     /// Which operation is under way.
     pub(super) index: u32,
+    /// What the operations moved.
+    pub(super) moved: Moved,
     /// The call was executed by an earlier server, up to its last change: it had no answer, and has its answer now.
     resumed: Option<Receipt>,
     pub(super) current: Option<Place>,

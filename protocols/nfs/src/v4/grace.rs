@@ -160,6 +160,15 @@ impl ClientRecord for NoRecord {
     }
 }
 
+/// What is left of the time in which clients take back what they had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    /// It ends then, in milliseconds, if nobody takes something back until then.
+    pub remaining_ms: u64,
+    /// Clients without which it ends earlier, if it is known who they are.
+    pub awaited: Option<usize>,
+}
+
 /// The time in which clients take back what they had.
 pub(super) struct Grace {
     earlier: Holders,
@@ -201,6 +210,17 @@ impl Grace {
 
     pub(super) const fn is_now(&self, now_ms: u64) -> bool {
         !self.is_over && now_ms < self.ends_ms
+    }
+
+    /// What it waits for, while it lasts.
+    pub(super) fn waits(&self, now_ms: u64) -> Option<Recovery> {
+        self.is_now(now_ms).then(|| Recovery {
+            remaining_ms: self.ends_ms - now_ms,
+            awaited: match &self.earlier {
+                Holders::Known(_) => Some(self.awaited.len()),
+                Holders::Anybody => None,
+            },
+        })
     }
 
     /// Whether something new can be in the way of what may still be taken back.
@@ -321,6 +341,25 @@ mod tests {
 
     fn may(grace: &Grace, client: ClientKey, now_ms: u64) -> bool {
         grace.may_take_back(client, NOTHING_MORE, now_ms)
+    }
+
+    #[test]
+    fn it_says_how_long_it_lasts_and_for_whom_it_waits() {
+        let mut grace = Grace::new(known(&[1, 2]), 20_000);
+        let waits = |remaining_ms, awaited| {
+            Some(Recovery {
+                remaining_ms,
+                awaited,
+            })
+        };
+        assert_eq!(grace.waits(5000), waits(15_000, Some(2)));
+        grace.is_done(1);
+        assert_eq!(grace.waits(6000), waits(14_000, Some(1)));
+        grace.is_done(2);
+        assert_eq!(grace.waits(6000), None);
+        let anybody = Grace::new(Holders::Anybody, 20_000);
+        assert_eq!(anybody.waits(0), waits(20_000, None));
+        assert_eq!(anybody.waits(20_000), None);
     }
 
     #[test]

@@ -75,9 +75,8 @@ impl Call<'_> {
         let at = out.len();
         out.boolean(false);
         let count = count.min(PAYLOAD_BYTES_MAX) as usize;
-        let is_end = self
-            .of_file(node, self.read_into(node, offset, count, out))?
-            .1;
+        let (length, is_end) = self.of_file(node, self.read_into(node, offset, count, out))?;
+        self.moved.read(length);
         out.set_u32(at, is_end.into());
         Ok(())
     }
@@ -127,6 +126,7 @@ impl Call<'_> {
         if stability != UNSTABLE {
             self.to_commit = Some(Some(node));
         }
+        self.moved.wrote(bytes.len() as u64);
         out.u32(bytes.len() as u32);
         out.u32(if stability == UNSTABLE {
             UNSTABLE
@@ -245,10 +245,13 @@ impl Call<'_> {
                     out.truncate(before);
                     break;
                 }
+                self.moved.read(length);
                 at += length as u64;
             }
             segments += 1;
         }
+        // Also where there are only holes.
+        self.moved.read(0);
         out.set_u32(head, (at >= size).into());
         out.set_u32(head + 4, segments as u32);
         Ok(())
@@ -298,6 +301,7 @@ impl Call<'_> {
             self.files().write(to.0, to.1 + done, bytes)?;
             done += read.length as u64;
         }
+        self.moved.wrote(done);
         out.u32(0);
         out.u64(done);
         out.u32(UNSTABLE);

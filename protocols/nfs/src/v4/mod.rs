@@ -18,8 +18,8 @@ mod usage;
 mod waiting;
 mod without_sessions;
 
-pub use compound::{Caller, Presentation, Service, Unanswered, Used};
-pub use grace::{ClientKey, ClientRecord, Clients, Had, Holders, NoRecord, Remembered};
+pub use compound::{Caller, Presentation, Service, Unanswered};
+pub use grace::{ClientKey, ClientRecord, Clients, Had, Holders, NoRecord, Recovery, Remembered};
 pub(crate) use hosts::{Asked, NoHostLock};
 pub(crate) use opens::{Conflict, Span};
 pub use opens::{LockUse, OpenUse};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use file_system::{FileSystem, Handle};
 
 use super::grace::{
-    ClientKey, Clients, Grace, Had, Holders, New, Remembered, key_of, key_of_host,
+    ClientKey, Clients, Grace, Had, Holders, New, Recovery, Remembered, key_of, key_of_host,
     key_of_principal, key_without_sessions,
 };
 use super::hosts::{Host, Locking};
@@ -418,6 +418,12 @@ impl State {
     /// Whether clients may still take back what they had.
     pub(crate) const fn is_grace(&self, now_ms: u64) -> bool {
         self.grace.is_now(now_ms)
+    }
+
+    /// What is left of that time.
+    pub(super) fn recovery(&mut self, now_ms: u64) -> Option<Recovery> {
+        self.grace.settle(now_ms);
+        self.grace.waits(now_ms)
     }
 
     /// Whether something new could be in the way of what clients may still take back, where nobody gets it yet.

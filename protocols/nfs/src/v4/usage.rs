@@ -1,13 +1,16 @@
-//! What clients have open and locked, for people; and how a person takes it away from one.
+//! What clients have open and locked, and what they did, for people; and how a person takes it away from one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use file_system::{FileSystemId, Handle};
 
 use super::compound::Service;
+use super::grace::Recovery;
 use super::opens::{LockUse, OpenUse};
 use super::state::State;
+use crate::activity::Activity;
 
 /// Files that are told one by one, and opens, locks and waiting clients of one of them.
 const FILES_MAX: usize = 500;
@@ -152,6 +155,24 @@ impl State {
 }
 
 impl Service {
+    /// What is left of the time in which clients take back what they had at the server before.
+    pub fn recovery(&self, now_ms: u64) -> Option<Recovery> {
+        self.state().recovery(now_ms)
+    }
+
+    /// What clients did in each file system since it was first shared, by its name; those that are counted together have an empty one.
+    pub fn activity(&self) -> Vec<(Arc<str>, Arc<Activity>)> {
+        let exports = self.exports();
+        let book = self.book.lock().expect("no holder panics");
+        let shared = exports.shared().iter();
+        let (rest, own): (Vec<_>, Vec<_>) = shared.partition(|one| book.is_rest(&one.activity));
+        let own = own.into_iter().map(|one| (Arc::clone(&one.name), one));
+        let rest = rest.first().map(|one| (Arc::from(""), *one));
+        own.chain(rest)
+            .map(|(name, one)| (name, Arc::clone(&one.activity)))
+            .collect()
+    }
+
     /// What clients have open and locked in a file system. Looks for the paths of files, and may wait for disks.
     pub fn usage(&self, file_system: FileSystemId, now_ms: u64) -> Usage {
         let (mut usage, handles) = self.state().usage(file_system, now_ms);

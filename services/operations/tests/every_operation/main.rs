@@ -204,6 +204,25 @@ tables! {
     the_pool, devices, replacements, scrubs, a_suspended_pool,
 }
 
+/// A server listens for clients of files nowhere by itself.
+#[test]
+fn the_command_that_serves_a_pool_has_an_address_for_its_files() {
+    let bench = Bench::prepared();
+    let command = || match perform(&bench.context(&NoServer), Request::Status, &mut |_| {}) {
+        Ok(Answer::Status(status)) => status.pool.server_command(),
+        other => panic!("{other:?}"),
+    };
+    let share = |value: &str| {
+        let arguments = format!(r#"{{"name":"tank","properties":{{"sharenfs":"{value}"}}}}"#);
+        bench.ask(&NoServer, "filesystem.set", &arguments);
+    };
+    assert_eq!(command(), "bulkhead pool-server tank");
+    share("ro=192.0.2.0/24");
+    assert_eq!(command(), "bulkhead pool-server tank --nfs ADDRESS:2049");
+    share("off");
+    assert_eq!(command(), "bulkhead pool-server tank");
+}
+
 /// A new operation is tested, or its name is told here.
 #[test]
 fn every_operation_is_in_a_table() {

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use ::protocols::Description;
 use block_device::SharedDevice;
-use control::answer::{ExportView, OpenFilesView, ProtocolView, SessionView, Status};
+use control::answer::{ExportView, FileSystemActivity, OpenFilesView, ProtocolView, RecoveryView, SessionView, Status};
 use control::exports::{DesiredState, Problem};
 use control::portal::PortalView;
 use control::{Answer, Failure, FailureKind};
@@ -242,6 +242,11 @@ pub trait Protocol: Send + Sync {
         Some(Vec::new())
     }
 
+    /// What clients did in each file system that it shares.
+    fn file_system_activity(&self) -> Vec<FileSystemActivity> {
+        Vec::new()
+    }
+
     /// What clients have open and locked in a file system. Nothing: it does not share that. May wait for disks.
     fn open_files(&self, name: &VolumeName) -> Option<OpenFilesView> {
         let _ = name;
@@ -297,7 +302,19 @@ pub trait Protocol: Send + Sync {
             name: self.name().to_owned(),
             listeners,
             exports: exports.collect(),
+            secured_by: self.secured_by(),
+            recovery: self.recovery(),
         });
+    }
+
+    /// By what clients can secure their connections now.
+    fn secured_by(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What is left of the time in which clients take back what they had at the server before.
+    fn recovery(&self) -> Option<RecoveryView> {
+        None
     }
 
     /// Puts in who is connected, where an operation of its own answers what it exports.

@@ -9,17 +9,18 @@ mod usage;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use ::nfs::exports::{ExportError, Shared};
-use ::nfs::server::{ApplyError, ConnectionStatus, DesiredState, KeytabError, LockPorts, NfsServer, NoPorts, ServerLimits};
+use ::nfs::server::{ApplyError, ConfigurationError, ConnectionStatus, DesiredState, KeytabError, LockPorts, NfsServer, NoPorts, ServerLimits};
 use ::nfs::v4::Presentation;
 use ::protocols::Description;
 use ::protocols::nfs::PROTOCOL;
 use block_device::SharedDevice;
-use control::answer::OpenFilesView;
+use control::answer::{FileSystemActivity, OpenFilesView, RecoveryView};
 use control::exports::Problem;
 use control::failure::chain;
 use control::portal::PortalView;
@@ -39,6 +40,9 @@ use shares::{Shares, is_below};
 
 /// A client that is silent for so long loses what it has open and locked.
 const LEASE_SECONDS: u32 = 20;
+
+/// What a keytab lets others than its owner do.
+const MODE_OTHERS: u32 = 0o077;
 
 /// The NFS server of a pool.
 pub struct Server {
@@ -111,7 +115,9 @@ impl Server {
         Some(match has_address {
             true => {
                 shares.note_missing_tls(self.tls.as_ref());
-                shares.remove_without_keytab(self.keytab.is_some());
+                if self.keytab.is_none() {
+                    shares.remove_kerberos();
+                }
                 shares
             }
             false => shares.without_address(pool.name()),
@@ -140,8 +146,12 @@ impl Server {
     fn passing_problems(&self) -> Vec<Problem> {
         let without_ports = self.server.without_ports();
         let keytab = self.server.keytab_problem();
+        let configuration = self.server.configuration_problem();
         let ports = without_ports.iter().map(no_ports);
-        ports.chain(keytab.iter().map(no_keytab)).collect()
+        let keys = keytab.iter().map(no_keytab);
+        let open = self.keytab.as_deref().and_then(open_to_others);
+        let configuration = configuration.iter().map(no_configuration);
+        ports.chain(keys).chain(configuration).chain(open).collect()
     }
 
     /// Has the server do what can be done of `desired`.
@@ -215,6 +225,29 @@ fn no_keytab(error: &KeytabError) -> Problem {
         subject: "Kerberos of NFS".to_owned(),
         sentence: format!("no further client can use it: {}; it is tried again every few seconds", chain(error)),
     }
+}
+
+fn no_configuration(error: &ConfigurationError) -> Problem {
+    Problem {
+        subject: "Kerberos of NFS".to_owned(),
+        sentence: format!(
+            "all users that come by it are nobody: {}; put the krb5.conf of the realm there, with its default_realm; \
+             who came before stays nobody for up to an hour",
+            chain(error)
+        ),
+    }
+}
+
+/// Who has the keys of a service can be any user to it.
+fn open_to_others(keytab: &Path) -> Option<Problem> {
+    let mode = std::fs::metadata(keytab).ok()?.permissions().mode() & 0o7777;
+    let shown = keytab.display();
+    (mode & MODE_OTHERS != 0).then(|| Problem {
+        subject: "Kerberos of NFS".to_owned(),
+        sentence: format!(
+            "others than its owner may use the keytab {shown} (mode {mode:04o}), and with its keys be any user: run `chmod 0600 {shown}`"
+        ),
+    })
 }
 
 /// Whether clients could use Kerberos with a keytab as it is now.
@@ -362,6 +395,24 @@ impl Protocol for Server {
     fn refused_for_space(&self) -> Option<Vec<(VolumeName, u64)>> {
         // Whoever holds it may open file systems for a long time.
         Some(self.state.try_lock().ok()?.files.refused_for_space())
+    }
+
+    fn secured_by(&self) -> Vec<String> {
+        let ways = [("TLS", self.server.has_tls()), ("Kerberos", self.server.has_kerberos())];
+        let usable = ways.into_iter().filter(|(_, is_usable)| *is_usable);
+        usable.map(|(name, _)| name.to_owned()).collect()
+    }
+
+    fn recovery(&self) -> Option<RecoveryView> {
+        self.server.recovery().map(|left| RecoveryView {
+            remaining_ms: left.remaining_ms,
+            awaited_clients: left.awaited.map(|count| count as u64),
+        })
+    }
+
+    fn file_system_activity(&self) -> Vec<FileSystemActivity> {
+        let all = self.server.activity();
+        all.iter().map(|(name, one)| usage::activity(name, one)).collect()
     }
 
     fn open_files(&self, name: &VolumeName) -> Option<OpenFilesView> {

@@ -1,6 +1,6 @@
 //! Which file systems are shared: each has the property `sharenfs` of its own, or that of the nearest dataset above it that has one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ::nfs::sharenfs::{Security, Share, Transport};
 use control::exports::Problem;
@@ -19,6 +19,8 @@ pub struct Shares {
     pub all: BTreeMap<String, Share>,
     /// Properties that are no shares.
     pub problems: Vec<Problem>,
+    /// Datasets that have a property of their own.
+    set: BTreeSet<String>,
 }
 
 impl Shares {
@@ -34,6 +36,7 @@ impl Shares {
         let mut shares = Self {
             all: BTreeMap::new(),
             problems,
+            set: rules.keys().cloned().collect(),
         };
         for top in tops(&rules) {
             let listed = pool.datasets(DatasetRef::from_checked(top), Snapshots::Skip)?;
@@ -55,35 +58,62 @@ impl Shares {
             Transport::Tls => files.is_none().then_some("certificate (--nfs-tls-cert, --nfs-tls-key)"),
             Transport::Mutual => authority.is_none().then_some("authority of clients (--nfs-tls-ca)"),
         };
-        for (name, share) in &self.all {
-            if let Some(what) = lacks(share) {
-                self.problems.push(Problem {
-                    subject: name.clone(),
-                    sentence: format!(
-                        "no client can reach it, because its xprtsec asks for TLS and the server has no {what}: \
-                         give it one, in `[pools.POOL.tls.nfs]` of an appliance"
-                    ),
-                });
-            }
-        }
+        let lacking: Vec<_> = self.all.iter().filter_map(|(name, share)| Some((name.clone(), lacks(share)?))).collect();
+        self.tell_once(lacking, |what| {
+            format!(
+                "no client can reach it, because its xprtsec asks for TLS and the server has no {what}: \
+                 give it one, in `[pools.POOL.tls.nfs]` of an appliance"
+            )
+        });
     }
 
-    /// Takes those away that are for Kerberos only, where the server has no keytab.
-    pub fn remove_without_keytab(&mut self, has_keytab: bool) {
-        let is_usable = |share: &Share| has_keytab || share.securities().contains(&Security::System);
-        let problems = &mut self.problems;
+    /// Takes Kerberos away, where the server has no keytab, and with it those that are for Kerberos only.
+    pub fn remove_kerberos(&mut self) {
+        let mut lacking = Vec::new();
         self.all.retain(|name, share| {
-            if is_usable(share) {
-                return true;
+            let is_plain = share.securities().iter().all(|one| *one == Security::System);
+            let is_usable = share.remove_kerberos();
+            if !is_plain {
+                lacking.push((name.clone(), is_usable));
             }
-            problems.push(Problem {
-                subject: name.clone(),
-                sentence: "it is not shared over NFS, because its sec asks for Kerberos and the server has no keytab (--nfs-keytab): \
-                           give it one, in `[pools.POOL.kerberos]` of an appliance"
-                    .to_owned(),
-            });
-            false
+            is_usable
         });
+        self.tell_once(lacking, |is_usable| {
+            let what = match is_usable {
+                true => "no client can use it by Kerberos",
+                false => "it is not shared over NFS",
+            };
+            format!(
+                "{what}, because its sec asks for Kerberos and the server has no keytab (--nfs-keytab): \
+                 give it one, in `[pools.POOL.kerberos]` of an appliance"
+            )
+        });
+    }
+
+    /// Tells what file systems lack where their property is set, with the number of those that inherit it from there.
+    fn tell_once<T: Ord>(&mut self, lacking: Vec<(String, T)>, sentence: impl Fn(&T) -> String) {
+        let mut told: BTreeMap<(String, T), usize> = BTreeMap::new();
+        for (name, what) in lacking {
+            let origin = self.origin_of(&name).to_owned();
+            let heirs = usize::from(origin != name);
+            *told.entry((origin, what)).or_default() += heirs;
+        }
+        let problems = told.into_iter().map(|((subject, what), heirs)| {
+            let mut sentence = sentence(&what);
+            match heirs {
+                0 => {}
+                1 => sentence.push_str("; so it is with 1 file system that inherits its sharenfs"),
+                _ => sentence.push_str(&format!("; so it is with {heirs} file systems that inherit its sharenfs")),
+            }
+            Problem { subject, sentence }
+        });
+        self.problems.extend(problems);
+    }
+
+    /// Where the property of a file system is set.
+    fn origin_of<'a>(&self, dataset: &'a str) -> &'a str {
+        let above = std::iter::successors(Some(dataset), |at| Some(at.rsplit_once('/')?.0));
+        above.into_iter().find(|at| self.set.contains(*at)).unwrap_or(dataset)
     }
 
     /// What is left of them where the server of `pool` listens at no address of NFS.
@@ -162,7 +192,7 @@ mod tests {
         let share = Share::parse("rw=10.0.0.1").expect("a share").expect("on");
         let shares = Shares {
             all: names.map(|name| (name.to_owned(), share.clone())).into(),
-            problems: Vec::new(),
+            ..Shares::default()
         };
         let left = shares.without_address(&"tank".parse().expect("a name"));
         assert!(left.all.is_empty());
@@ -176,7 +206,7 @@ mod tests {
         let all: BTreeMap<String, Share> =
             ["none:tls", "tls:mtls", "mtls"].map(|how| (how.to_owned(), share(how))).into();
         let subjects = |files: Option<&TlsFiles>| {
-            let mut shares = Shares { all: all.clone(), problems: Vec::new() };
+            let mut shares = Shares { all: all.clone(), ..Shares::default() };
             shares.note_missing_tls(files);
             let subjects = shares.problems.into_iter().map(|one| one.subject);
             subjects.collect::<Vec<_>>()
@@ -188,20 +218,42 @@ mod tests {
         assert!(subjects(Some(&files)).is_empty());
     }
 
+    /// Clients take the first way that is offered, and give up where it fails.
     #[test]
-    fn a_share_for_kerberos_only_is_a_problem_where_there_is_no_keytab() {
+    fn kerberos_is_offered_only_where_there_is_a_keytab() {
         let share = |how: &str| Share::parse(&format!("rw=10.0.0.1,sec={how}")).expect("a share").expect("on");
         let all: BTreeMap<String, Share> =
-            ["sys:krb5", "krb5p", "sys"].map(|how| (how.to_owned(), share(how))).into();
-        let mut shares = Shares { all, problems: Vec::new() };
-        shares.remove_without_keytab(true);
-        assert_eq!((shares.all.len(), shares.problems.len()), (3, 0));
-        shares.remove_without_keytab(false);
-        assert!(shares.all.keys().eq(["sys", "sys:krb5"]));
-        let [problem] = &shares.problems[..] else {
+            ["krb5:sys", "krb5p", "sys"].map(|how| (how.to_owned(), share(how))).into();
+        let mut shares = Shares { all, ..Shares::default() };
+        shares.remove_kerberos();
+        assert!(shares.all.keys().eq(["krb5:sys", "sys"]));
+        assert_eq!(shares.all["krb5:sys"].securities(), [Security::System]);
+        let [both, only] = &shares.problems[..] else {
             panic!("{:?}", shares.problems);
         };
-        assert_eq!(problem.subject, "krb5p");
+        assert_eq!((&both.subject[..], &only.subject[..]), ("krb5:sys", "krb5p"));
+        assert!(both.sentence.starts_with("no client can use it by Kerberos"), "{both}");
+        assert!(only.sentence.starts_with("it is not shared"), "{only}");
+    }
+
+    #[test]
+    fn what_many_inherit_is_told_where_it_is_set() {
+        let share = Share::parse("rw=10.0.0.1,sec=krb5,xprtsec=tls").expect("a share").expect("on");
+        let names = ["tank/a", "tank/a/b", "tank/a/b/c", "tank/a/own", "tank/a/own/d"];
+        let mut shares = Shares {
+            all: names.map(|name| (name.to_owned(), share.clone())).into(),
+            set: ["tank/a", "tank/a/own"].map(str::to_owned).into(),
+            ..Shares::default()
+        };
+        shares.note_missing_tls(None);
+        shares.remove_kerberos();
+        assert!(shares.all.is_empty());
+        let told = shares.problems.iter().map(|one| {
+            let heirs = one.sentence.rsplit("so it is with ").next().and_then(|rest| rest.split(' ').next());
+            (one.subject.as_str(), heirs.unwrap_or_default())
+        });
+        let each = [("tank/a", "2"), ("tank/a/own", "1")];
+        assert_eq!(told.collect::<Vec<_>>(), [each, each].concat());
     }
 
     fn set(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 
+use ::nfs::xdr::{Reader, Writer};
 use ::protocols::{Place, Places};
 use engine::Pool;
 use engine::capabilities::Datasets as _;
@@ -132,6 +133,76 @@ fn it_listens_only_while_something_is_shared() {
     world.share("off");
     assert!(!world.answers(), "nothing is shared any more");
     assert_eq!(world.problems(), [""; 0]);
+    world.end();
+}
+
+/// The results of a call of version 3 by root, behind their status.
+fn ask(client: &mut TcpStream, (program, procedure): (u32, u32), arguments: &Writer) -> Vec<u8> {
+    let mut call = Writer::new();
+    for word in [7, 0, 2, program, 3, procedure, 1, 20, 0, 0, 0, 0, 0, 0, 0] {
+        call.u32(word);
+    }
+    call.append(arguments.bytes());
+    let mark = 0x8000_0000 | call.len() as u32;
+    client.write_all(&[&mark.to_be_bytes(), call.bytes()].concat()).expect("sent");
+    let mut mark = [0; 4];
+    client.read_exact(&mut mark).expect("a mark");
+    let mut answer = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
+    client.read_exact(&mut answer).expect("an answer");
+    assert_eq!(answer[4..28], [1_u32, 0, 0, 0, 0, 0].map(u32::to_be_bytes).concat(), "it is done");
+    answer[28..].to_vec()
+}
+
+#[test]
+fn status_says_what_clients_did_in_each_file_system() {
+    const MOUNT: u32 = 100_005;
+    const NFS: u32 = 100_003;
+    let world = World::new(any_port());
+    world.share("rw=127.0.0.0/8,insecure,no_root_squash");
+    let activity = || world.serving.glance(&"tank".parse().expect("a name")).file_system_activity;
+    let [unused] = &activity()[..] else { panic!("one file system") };
+    assert_eq!((&unused.name[..], unused.others.count), ("tank/a", 0));
+    let mut client = TcpStream::connect(world.address).expect("connected");
+    let mut arguments = Writer::new();
+    arguments.opaque(b"/tank/a");
+    let mounted = ask(&mut client, (MOUNT, 1), &arguments);
+    let root = Reader::new(&mounted).opaque(64).expect("a handle").to_vec();
+    let mut create = Writer::new();
+    create.opaque(&root);
+    create.opaque(b"file");
+    // UNCHECKED, with a mode and nothing else.
+    for word in [0, 1, 0o644, 0, 0, 0, 0, 0] {
+        create.u32(word);
+    }
+    let made = ask(&mut client, (NFS, 8), &create);
+    let file = Reader::new(&made[4..]).opaque(64).expect("a handle").to_vec();
+    let mut write = Writer::new();
+    write.opaque(&file);
+    // From byte 0 on 1,000 bytes, FILE_SYNC.
+    for word in [0, 0, 1000, 2] {
+        write.u32(word);
+    }
+    write.opaque(&[7; 1000]);
+    ask(&mut client, (NFS, 7), &write);
+    for _ in 0..2 {
+        let mut read = Writer::new();
+        read.opaque(&file);
+        for word in [0, 500, 4096] {
+            read.u32(word);
+        }
+        ask(&mut client, (NFS, 6), &read);
+    }
+    let [done] = &activity()[..] else { panic!("one file system") };
+    let moved = |requests: &control::answer::RequestActivity| {
+        assert_eq!(requests.times.iter().sum::<u64>(), requests.count);
+        (requests.count, requests.bytes)
+    };
+    assert_eq!(moved(&done.reads), (2, 1000));
+    assert_eq!(moved(&done.writes), (1, 1000));
+    assert_eq!(moved(&done.others), (2, 0), "MNT and CREATE");
+    world.share(SHARED);
+    assert_eq!(activity()[0].reads, done.reads, "a change of the share forgets nothing");
+    drop(client);
     world.end();
 }
 
@@ -279,5 +350,29 @@ fn a_keytab_that_is_not_there_is_told_and_keeps_nobody_else_away() {
     let problems = world.problems();
     assert!(problems[0].starts_with("Kerberos of NFS: no further client"), "{problems:?}");
     assert!(!world.serving.wants_another_try(), "the file alone is tried again");
+    world.end();
+}
+
+#[test]
+fn a_keytab_that_others_may_read_is_told() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().expect("a folder");
+    let keytab = folder.path().join("keytab");
+    std::fs::write(&keytab, "no keys").expect("written");
+    let set = |mode| std::fs::set_permissions(&keytab, std::fs::Permissions::from_mode(mode)).expect("set");
+    set(0o644);
+    let setup = Setup {
+        is_of_a_cluster: true,
+        keytabs: [(PROTOCOL.name, keytab.clone())].into(),
+        ..Setup::default()
+    };
+    let world = World::with(vec![Place::Tcp(any_port())], setup);
+    world.share(SHARED);
+    let told = || world.problems().into_iter().filter(|one| one.contains("chmod 0600")).count();
+    assert_eq!(told(), 1, "{:?}", world.problems());
+    set(0o600);
+    assert!(world.serving.wants_another_try());
+    world.serving.reconcile().expect("served");
+    assert_eq!(told(), 0);
     world.end();
 }

@@ -1,7 +1,9 @@
-//! What clients have open and locked, as it is told.
+//! What clients have open and locked, and what they did, as it is told.
 
+use ::nfs::activity::Activity;
 use ::nfs::v4::{ClientUse, FileUse, LockUse, OpenUse, Usage};
-use control::answer::{FileLockView, FileClientView, OpenFileView, OpenFilesView, OpenView};
+use block_device::Direction;
+use control::answer::{FileClientView, FileLockView, FileSystemActivity, OpenFileView, OpenFilesView, OpenView, RequestActivity};
 use units::VolumeName;
 
 /// Characters of a name that a client gives.
@@ -16,6 +18,26 @@ pub fn view(name: &VolumeName, usage: &Usage) -> OpenFilesView {
         clients: usage.clients.iter().map(client).collect(),
         file_count: usage.file_count,
         files: usage.files.iter().map(file).collect(),
+    }
+}
+
+pub fn activity(name: &str, done: &Activity) -> FileSystemActivity {
+    FileSystemActivity {
+        name: name.to_owned(),
+        reads: requests(&done.reads),
+        writes: requests(&done.writes),
+        others: requests(&done.others),
+        errors: done.failed(),
+    }
+}
+
+fn requests(done: &Direction) -> RequestActivity {
+    let done = done.snapshot();
+    RequestActivity {
+        count: done.count(),
+        bytes: done.bytes,
+        us: done.us,
+        times: done.times.to_vec(),
     }
 }
 

@@ -1,0 +1,63 @@
+//! Whether the library finds `krb5.conf`. Without one it says nothing, and nobody's realm is the server's own: every principal is nobody.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+
+/// Names other files, with colons between them.
+const VARIABLE: &str = "KRB5_CONFIG";
+const USUAL: &str = "/etc/krb5.conf";
+
+/// The configuration cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{} cannot be read", path.display())]
+pub struct ConfigurationError {
+    /// The file that is looked for first.
+    pub path: PathBuf,
+    #[source]
+    cause: io::Error,
+}
+
+/// Whether the configuration of Kerberos can be read now.
+///
+/// # Errors
+///
+/// None of the files that are looked for can be.
+pub fn check_configuration() -> Result<(), ConfigurationError> {
+    let named = std::env::var_os(VARIABLE).unwrap_or_default();
+    check(if named.is_empty() {
+        USUAL.into()
+    } else {
+        named
+    })
+}
+
+fn check(files: OsString) -> Result<(), ConfigurationError> {
+    let mut first = None;
+    for path in std::env::split_paths(&files) {
+        match File::open(&path) {
+            Ok(_) => return Ok(()),
+            Err(cause) => first = first.or(Some(ConfigurationError { path, cause })),
+        }
+    }
+    first.map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn one_of_several_files_is_enough() {
+        let here = std::env::current_exe().expect("a program");
+        let join = |paths: &[&Path]| std::env::join_paths(paths).expect("no colons");
+        let (none, other) = (Path::new("/nonexistent/one"), Path::new("/nonexistent/two"));
+        assert!(check(join(&[none, &here])).is_ok());
+        let error = check(join(&[none, other])).expect_err("none of them is there");
+        assert_eq!(error.path, none);
+        assert_eq!(error.to_string(), "/nonexistent/one cannot be read");
+    }
+}
