@@ -5,7 +5,7 @@ mod directory;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 
 use directory::Directory;
 
@@ -39,6 +39,7 @@ pub struct MemoryFileSystem {
     id: FileSystemId,
     bytes_max: u64,
     commits: AtomicU64,
+    delayed: RwLock<()>,
     state: Mutex<State>,
 }
 
@@ -102,6 +103,7 @@ impl MemoryFileSystem {
             id: FileSystemId { guid, snapshot: 0 },
             bytes_max,
             commits: AtomicU64::new(0),
+            delayed: RwLock::new(()),
             state: Mutex::new(state),
         }
     }
@@ -114,6 +116,7 @@ impl MemoryFileSystem {
             id: FileSystemId { guid, snapshot: 0 },
             bytes_max: self.bytes_max,
             commits: AtomicU64::new(0),
+            delayed: RwLock::new(()),
             state: Mutex::new(state),
         }
     }
@@ -126,6 +129,11 @@ impl MemoryFileSystem {
     /// How often something was made durable.
     pub fn commits(&self) -> u64 {
         self.commits.load(Ordering::Relaxed)
+    }
+
+    /// Whoever makes something durable waits, as for a slow disk, until what this returns is dropped.
+    pub fn delay_commits(&self) -> RwLockWriteGuard<'_, ()> {
+        self.delayed.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -808,6 +816,7 @@ impl FileSystem for MemoryFileSystem {
 
     fn commit(&self, node: Option<Node>) -> Done {
         self.commits.fetch_add(1, Ordering::Relaxed);
+        drop(self.delayed.read());
         match node {
             Some(node) => self.lock().get(node).map(|_| ()),
             None => Ok(()),

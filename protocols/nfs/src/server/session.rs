@@ -349,7 +349,7 @@ impl Session<'_> {
             return Err(End::Stranger);
         }
         let is_call = matches!(accepts(call, self.door), Accepted::Success);
-        let long = has_more.then(|| takes_long(call, arguments)).flatten();
+        let long = self.to_give_away(call, arguments, has_more);
         if long.is_some_and(|payload| self.execute_elsewhere(&incoming, payload)) {
             return Ok(Executed {
                 answered: None,
@@ -432,6 +432,16 @@ impl Session<'_> {
             here: self.here,
             now_ms: self.shared.now_ms(),
         }
+    }
+
+    /// The payload of the answer of a call that is better executed elsewhere: what comes behind it would wait here. While a worker has a change,
+    /// the client has several calls under way, and more of them come: they can be read, and share a commit.
+    fn to_give_away(&self, call: &Call, arguments: &[u8], has_more: bool) -> Option<u32> {
+        let is_alone = !has_more && self.elsewhere.load(Ordering::Relaxed) == 0;
+        if is_alone {
+            return None;
+        }
+        takes_long(call, arguments).filter(|payload| has_more || *payload == 0)
     }
 
     /// Has a worker execute a call that answers so many bytes of payload, so that what is behind it need not wait; false if there is no

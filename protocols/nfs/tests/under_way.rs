@@ -1,0 +1,114 @@
+//! Calls of one client that are under way at the same time, on a slow disk.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use file_system::memory::MemoryFileSystem;
+use file_system::{FileSystem, Handle, Identity, Make, SetAttributes};
+use nfs::exports::Shared;
+use nfs::server::{DesiredState, NfsServer, ServerLimits};
+use nfs::sharenfs::Share;
+use nfs::v4::Presentation;
+use nfs::xdr::{Reader, Writer};
+use serving::ListenAddress;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const NFS_3: (u32, u32) = (100_003, 3);
+const GETATTR: u32 = 1;
+const COMMIT: u32 = 21;
+
+/// A record with a call of root for a file.
+fn call(number: u32, procedure: u32, file: &[u8], more: &[u32]) -> Vec<u8> {
+    let mut call = Writer::new();
+    let header = [0, number, 0, 2, NFS_3.0, NFS_3.1, procedure];
+    // AUTH_SYS of root, and no verifier.
+    for word in header.into_iter().chain([1, 20, 0, 0, 0, 0, 0, 0, 0]) {
+        call.u32(word);
+    }
+    call.opaque(file);
+    more.iter().for_each(|word| call.u32(*word));
+    call.set_u32(0, 1 << 31 | (call.len() - 4) as u32);
+    call.into_bytes()
+}
+
+fn commit(number: u32, file: &[u8]) -> Vec<u8> {
+    call(number, COMMIT, file, &[0, 0, 0])
+}
+
+/// The number of the call that is answered next.
+fn answered(stream: &mut TcpStream) -> u32 {
+    let mut mark = [0; 4];
+    stream.read_exact(&mut mark).expect("an answer");
+    let mut answer = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
+    stream.read_exact(&mut answer).expect("all of it");
+    Reader::new(&answer).u32().expect("a number")
+}
+
+fn serve(files: &Arc<MemoryFileSystem>) -> (NfsServer, TcpStream) {
+    let presentation = Presentation {
+        owner: b"tank".to_vec(),
+        start: 7,
+        lease_seconds: 20,
+        grace_seconds: 0,
+    };
+    let server = NfsServer::new(presentation, ServerLimits::default());
+    let rule = "rw=127.0.0.0/8,no_root_squash,insecure";
+    let shared = Shared {
+        name: String::new(),
+        share: Share::parse(rule).expect("a share").expect("not off"),
+        files: Arc::<MemoryFileSystem>::clone(files),
+    };
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let desired = DesiredState {
+        listeners: vec![ListenAddress::Tcp(address)],
+        shared: vec![shared],
+        ..DesiredState::default()
+    };
+    server.apply(desired).expect("it serves");
+    let address = server.listeners()[0].tcp().expect("an address");
+    let stream = TcpStream::connect(address).expect("connected");
+    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    (server, stream)
+}
+
+fn wait_for_commits(files: &MemoryFileSystem, count: u64) {
+    let until = Instant::now() + PATIENCE;
+    while files.commits() < count {
+        assert!(Instant::now() < until, "{} commits", files.commits());
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_commit_beside_another_keeps_no_later_call_waiting() {
+    let files = Arc::new(MemoryFileSystem::with_guid(5, 1 << 20));
+    let root = Identity {
+        uid: 0,
+        gid: 0,
+        groups: Vec::new(),
+    };
+    let nothing = SetAttributes::default();
+    let made = files.make(&root, files.root(), b"file", Make::File, &nothing, None);
+    let file = Handle {
+        file_system: files.id(),
+        node: made.expect("made").object.node,
+    };
+    let file = file.to_bytes();
+    let (_server, mut stream) = serve(&files);
+    let delayed = files.delay_commits();
+    let both = [commit(1, &file), call(2, GETATTR, &file, &[])].concat();
+    stream.write_all(&both).expect("sent");
+    assert_eq!(answered(&mut stream), 2);
+    // Nothing is behind this one when it is read.
+    stream.write_all(&commit(3, &file)).expect("sent");
+    wait_for_commits(&files, 2);
+    let look = call(4, GETATTR, &file, &[]);
+    stream.write_all(&look).expect("sent");
+    assert_eq!(answered(&mut stream), 4);
+    drop(delayed);
+    let mut last = [answered(&mut stream), answered(&mut stream)];
+    last.sort_unstable();
+    assert_eq!(last, [1, 3]);
+}
