@@ -4,7 +4,8 @@
  *
  * A commit is a block of the log, checksummed and written; then a flush; then the release of
  * whoever waits.  The library passes it on from thread to thread at each step, and a wake-up costs
- * more than the step.  The thread that commits has nothing else to do meanwhile.
+ * more than the step.  The thread that commits has nothing else to do meanwhile.  Of a commit of several
+ * blocks this is so for the last one.
  *
  * What runs in place runs where a task thread could have run it at the same moment, so the
  * library's own locking covers it.  What differs, and why it is fine: the locks that the thread
@@ -12,6 +13,8 @@
  * the stack (bounded), and how long it may wait (it would have to wait for the end anyway).
  */
 #include "internal.h"
+
+#include <sys/zil_impl.h>
 
 #include <dlfcn.h>
 
@@ -86,6 +89,25 @@ is_log_block(const zio_t *zio, zio_taskq_type_t queue)
 }
 
 /*
+ * Whether more blocks of the same log are about to be written. Then this one is better written by others: the library
+ * leaves the flush of a block to the next one, if that is issued before this one is written.
+ */
+static boolean_t
+is_followed(const zio_t *zio)
+{
+	lwb_t *block = zio->io_private;
+	zilog_t *log = block->lwb_zilog;
+
+	mutex_enter(&log->zl_lock);
+	const lwb_t *next = list_next(&log->zl_lwb_list, block);
+	boolean_t followed = next != NULL &&
+	    (next->lwb_state == LWB_STATE_CLOSED ||
+	    next->lwb_state == LWB_STATE_READY);
+	mutex_exit(&log->zl_lock);
+	return (followed);
+}
+
+/*
  * What remains when the writes and flushes below it are done: for a commit, to release who waits.
  * Labels are written at the same priority; theirs count the copies that were written.
  */
@@ -106,7 +128,7 @@ runs_here(const zio_t *zio, zio_taskq_type_t queue)
 	if (here.nested >= BH_NESTED_MAX)
 		return (B_FALSE);
 	if (here.committing != 0 && is_log_block(zio, queue))
-		return (B_TRUE);
+		return (!is_followed(zio));
 	return (here.after_log_io && is_conclusion(zio, queue));
 }
 

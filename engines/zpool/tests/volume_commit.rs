@@ -1,5 +1,5 @@
 //! On a pool of one device in memory, a commit of the intent log is carried out by the thread
-//! that asks for it: handing it over would cost more than doing it.
+//! that asks for it: handing it over would cost more than doing it. Of a commit of many blocks it writes the last one.
 
 mod volume_support;
 
@@ -17,6 +17,9 @@ use zpool::device::IoKind;
 use zpool::{Engine, EngineOptions, HostId, Pool};
 
 const COMMITS: usize = 100;
+/// Writes that are small enough to be in the log at once, and fill many blocks of it.
+const WRITES: u64 = 512;
+const WRITE: usize = 16 << 10;
 
 /// What was submitted by whom.
 type Seen = Arc<Mutex<Vec<(IoKind, ThreadId)>>>;
@@ -62,13 +65,30 @@ fn a_commit_on_one_device_is_carried_out_by_its_caller() {
     seen.lock().unwrap().clear();
     (1..=COMMITS).for_each(commit);
 
-    let seen = std::mem::take(&mut *seen.lock().unwrap());
+    let one_by_one = std::mem::take(&mut *seen.lock().unwrap());
     let own = std::thread::current().id();
     for kind in [IoKind::Write, IoKind::Flush] {
-        let here = seen.iter().filter(|entry| **entry == (kind, own)).count();
+        let here = one_by_one
+            .iter()
+            .filter(|entry| **entry == (kind, own))
+            .count();
         // A few may meet a transaction group on its way out, and queue up behind it.
         assert!(here >= COMMITS / 2, "{kind:?}: {here} of {COMMITS}");
     }
+    for number in 0..WRITES {
+        volume
+            .write(number * WRITE as u64, &[1; WRITE], WaitMode::MayBlock)
+            .expect("write");
+    }
+    seen.lock().unwrap().clear();
+    volume.flush().expect("flush");
+    let together = std::mem::take(&mut *seen.lock().unwrap());
+    let by = |is_own: bool| {
+        let writes = together.iter().filter(|(kind, _)| *kind == IoKind::Write);
+        writes.filter(|(_, by)| (*by == own) == is_own).count()
+    };
+    // Others write several at a time, and one flush is for all of them.
+    assert!(by(false) > 8 * by(true), "{} and {}", by(false), by(true));
     drop(volume);
     pool.export().map_err(|(_, error)| error).expect("export");
     judge(folder.path());
