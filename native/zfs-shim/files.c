@@ -98,6 +98,7 @@ bh_files_open(const char *name, uint32_t read_only, bh_files_t **out,
 		return (error);
 	}
 	rw_init(&files->bf_attributes, NULL, RW_DEFAULT, NULL);
+	mutex_init(&files->bf_pending.bp_mutex, NULL, MUTEX_DEFAULT, NULL);
 	error = set_up(files, name, read_only, facts);
 	if (error != 0) {
 		bh_files_close(files);
@@ -116,6 +117,7 @@ bh_files_close(bh_files_t *files)
 	}
 	bh_files_forget_settings(files);
 	bh_accounting_disown(files->bf_os, files);
+	mutex_destroy(&files->bf_pending.bp_mutex);
 	rw_destroy(&files->bf_attributes);
 	free(files);
 }

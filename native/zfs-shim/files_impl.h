@@ -23,6 +23,13 @@
 /* The entry of the master node for the object with receipts. A kernel keeps what it does not know. */
 #define	BH_RECEIPTS	"org.bulkhead:receipts"
 
+/* Bytes of contents that the log has to fetch when a commit comes, by transaction group. */
+typedef struct bh_pending {
+	kmutex_t bp_mutex;
+	uint64_t bp_groups[TXG_SIZE];
+	uint64_t bp_bytes[TXG_SIZE];
+} bh_pending_t;
+
 struct bh_files {
 	objset_t *bf_os;
 	sa_attr_type_t *bf_types;
@@ -33,6 +40,7 @@ struct bh_files {
 	krwlock_t bf_attributes;
 	/* The last transaction group with a change that the log could not be told. */
 	uint64_t bf_unlogged;
+	bh_pending_t bf_pending;
 	boolean_t bf_read_only;
 	/* As the library told them last; of a snapshot 0. */
 	uint64_t bf_settings[BH_SETTINGS];

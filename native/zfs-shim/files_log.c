@@ -92,6 +92,45 @@ complete_creation(itx_t *itx, const struct bh_changed *made, uint64_t slots)
 	record->lr_gen = made->group;
 }
 
+static void
+note_pending(bh_pending_t *pending, uint64_t group, uint64_t bytes)
+{
+	size_t slot = group & TXG_MASK;
+
+	mutex_enter(&pending->bp_mutex);
+	if (pending->bp_groups[slot] != group)
+		pending->bp_bytes[slot] = 0;
+	pending->bp_groups[slot] = group;
+	pending->bp_bytes[slot] += bytes;
+	mutex_exit(&pending->bp_mutex);
+}
+
+/*
+ * The newest transaction group that a commit has to wait for, because it is a better way to the disks than the log; 0 if none is.
+ * Whoever commits beside one that waits does so, too: the log would take for him what the other leaves to the group.
+ */
+static uint64_t
+better_group(bh_files_t *files, uint64_t synced)
+{
+	bh_pending_t *pending = &files->bf_pending;
+	uint64_t bytes = 0, newest = 0;
+
+	if (files->bf_os->os_sync == ZFS_SYNC_DISABLED)
+		return (0);
+	mutex_enter(&pending->bp_mutex);
+	for (size_t slot = 0; slot < TXG_SIZE; slot++) {
+		if (pending->bp_groups[slot] > synced) {
+			bytes += pending->bp_bytes[slot];
+			newest = MAX(newest, pending->bp_groups[slot]);
+		}
+	}
+	boolean_t is_better = bh_group_is_better(files->bf_os->os_spa, bytes);
+	if (!is_better)
+		memset(pending->bp_bytes, 0, sizeof (pending->bp_bytes));
+	mutex_exit(&pending->bp_mutex);
+	return (is_better ? newest : 0);
+}
+
 void
 bh_files_log_step(bh_files_t *files, const struct bh_step *step,
     const struct bh_changed *made, uint64_t slots, dmu_tx_t *tx)
@@ -121,6 +160,8 @@ bh_files_log_step(bh_files_t *files, const struct bh_step *step,
 		itx->itx_gen = step->object;
 		dsl_pool_wrlog_count(log->zl_dmu_pool, record->lr_length,
 		    dmu_tx_get_txg(tx));
+		note_pending(&files->bf_pending, dmu_tx_get_txg(tx),
+		    record->lr_length);
 	}
 	zil_itx_assign(log, itx, tx);
 }
@@ -130,10 +171,11 @@ bh_files_commit(bh_files_t *files)
 {
 	if (__atomic_load_n(&files->bf_log, __ATOMIC_ACQUIRE) == NULL)
 		return (0);
-	uint64_t unlogged = __atomic_load_n(&files->bf_unlogged,
-	    __ATOMIC_RELAXED);
-	if (unlogged > spa_last_synced_txg(files->bf_os->os_spa))
-		txg_wait_synced(dmu_objset_pool(files->bf_os), unlogged);
+	uint64_t synced = spa_last_synced_txg(files->bf_os->os_spa);
+	uint64_t awaited = MAX(better_group(files, synced),
+	    __atomic_load_n(&files->bf_unlogged, __ATOMIC_RELAXED));
+	if (awaited > synced)
+		txg_wait_synced(dmu_objset_pool(files->bf_os), awaited);
 	bh_in_place_begin();
 	zil_commit(files->bf_log, 0);
 	bh_in_place_end();

@@ -165,15 +165,21 @@ record(bh_volume_t *volume, const struct bh_note *notes, uint64_t count)
  * Whether the transaction group is the better way to the disks: for much that makes up most of what the group
  * has to write.  A device for the log is there to be faster than that.
  */
-static boolean_t
-group_is_better(spa_t *spa, const struct bh_note *notes, uint64_t count)
+boolean_t
+bh_group_is_better(spa_t *spa, uint64_t bytes)
+{
+	return (bytes >= BH_GROUP_BYTES_MIN && !spa_has_slogs(spa) &&
+	    bytes >= spa_get_dsl(spa)->dp_dirty_total / 2);
+}
+
+static uint64_t
+noted_bytes(const struct bh_note *notes, uint64_t count)
 {
 	uint64_t bytes = 0;
 
 	for (uint64_t i = 0; i < count; i++)
 		bytes += notes[i].bn_length;
-	return (bytes >= BH_GROUP_BYTES_MIN && !spa_has_slogs(spa) &&
-	    bytes >= spa_get_dsl(spa)->dp_dirty_total / 2);
+	return (bytes);
 }
 
 static void
@@ -204,7 +210,7 @@ bh_unlogged_record(bh_volume_t *volume)
 	mutex_enter(&unlogged->bu_recording);
 	struct bh_note *notes = take_notes(unlogged, &count);
 	count = still_unwritten(notes, count, spa_last_synced_txg(spa));
-	if (count != 0 && (group_is_better(spa, notes, count) ||
+	if (count != 0 && (bh_group_is_better(spa, noted_bytes(notes, count)) ||
 	    record(volume, notes, count) != 0))
 		await_groups(spa, notes, count);
 	free(notes);

@@ -92,6 +92,7 @@ void bh_unlogged_fini(bh_unlogged_t *unlogged);
 boolean_t bh_unlogged_note(bh_volume_t *volume, const dmu_tx_t *tx,
     uint64_t offset, uint64_t length);
 void bh_unlogged_record(bh_volume_t *volume);
+boolean_t bh_group_is_better(spa_t *spa, uint64_t bytes);
 
 /* waits.c */
 void bh_log_close(zilog_t *log);
