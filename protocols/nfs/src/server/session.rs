@@ -434,7 +434,7 @@ impl Session<'_> {
         }
     }
 
-    /// The payload of the answer of a call that is better executed elsewhere: what comes behind it would wait here. While a worker has a change,
+    /// The payload of the answer of a call that is better executed elsewhere: what comes behind it would wait here. While a worker has one,
     /// the client has several calls under way, and more of them come: they can be read, and share a commit.
     fn to_give_away(&self, call: &Call, arguments: &[u8], has_more: bool) -> Option<u32> {
         let is_alone = !has_more && self.elsewhere.load(Ordering::Relaxed) == 0;
