@@ -20,7 +20,7 @@ use library::{Owned, enter};
 
 pub use configuration::{ConfigurationError, check_configuration};
 use users::Names;
-pub use users::{Principal, User};
+pub use users::{NoAnswer, Principal, User, number_of_group, number_of_user};
 
 /// The name of Kerberos 5 among mechanisms, 1.2.840.113554.1.2.2 (RFC 4121), in the form that goes over the wire.
 pub const MECHANISM: &[u8] = b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x02";

@@ -41,8 +41,8 @@ impl Hash for Principal {
 
 /// The system did not say whether there is such a user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("look up the user {name}: {errno}")]
-pub(crate) struct NoAnswer {
+#[error("look up the user or group {name}: {errno}")]
+pub struct NoAnswer {
     name: String,
     errno: nix::Error,
 }
@@ -77,11 +77,37 @@ impl Names {
     }
 }
 
+/// The number of a user of this machine, if there is one of that name. The directory of users may be asked.
+///
+/// # Errors
+///
+/// The system does not say.
+pub fn number_of_user(name: &str) -> Result<Option<u32>, NoAnswer> {
+    let user = unistd::User::from_name(name).map_err(|errno| NoAnswer::to(name, errno))?;
+    Ok(user.map(|user| user.uid.as_raw()))
+}
+
+/// The same for a group.
+///
+/// # Errors
+///
+/// The system does not say.
+pub fn number_of_group(name: &str) -> Result<Option<u32>, NoAnswer> {
+    let group = unistd::Group::from_name(name).map_err(|errno| NoAnswer::to(name, errno))?;
+    Ok(group.map(|group| group.gid.as_raw()))
+}
+
+impl NoAnswer {
+    fn to(name: &str, errno: nix::Error) -> Self {
+        Self {
+            name: name.to_owned(),
+            errno,
+        }
+    }
+}
+
 fn look_up(name: &str) -> Result<Option<User>, NoAnswer> {
-    let failed = |errno| NoAnswer {
-        name: name.to_owned(),
-        errno,
-    };
+    let failed = |errno| NoAnswer::to(name, errno);
     let Some(user) = unistd::User::from_name(name).map_err(failed)? else {
         return Ok(None);
     };
@@ -106,6 +132,10 @@ mod tests {
         assert_eq!((root.uid, root.gid), (0, 0));
         assert!(root.groups.contains(&0));
         assert_eq!(look_up("no-such-user-here").expect("an answer"), None);
+        for number_of in [number_of_user, number_of_group] {
+            assert_eq!(number_of("root"), Ok(Some(0)));
+            assert_eq!(number_of("no-such-user-here"), Ok(None));
+        }
     }
 
     /// Else a user would be nobody for an hour, because a directory was not there yet.

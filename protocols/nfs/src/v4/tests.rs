@@ -714,6 +714,50 @@ fn an_access_control_list_is_set_and_told_and_decides_about_the_mode() {
     assert_eq!(client.at(&[b"file"], &set_list(&list)), 1);
 }
 
+/// `SETATTR` of an owner and a group.
+fn set_owner(owner: &[u8], group: &[u8]) -> Vec<u8> {
+    let mut values = Writer::new();
+    values.opaque(owner);
+    values.opaque(group);
+    let mut set = Writer::new();
+    for word in [34, 0, 0, 0, 0, 2, 0, 1 << 4 | 1 << 5] {
+        set.u32(word);
+    }
+    set.opaque(values.bytes());
+    set.into_bytes()
+}
+
+/// Linux names owners where it uses Kerberos: in any other way a user could not give a file to another group of his own.
+#[test]
+fn an_owner_may_be_named_as_this_machine_knows_it() {
+    const BADOWNER: u32 = 10_039;
+    let mut client = Client::connect(&service(), b"one", 0);
+    client.open(b"file", 3, 0).expect("a new file");
+    let named = set_owner(b"daemon@example.net", b"root@localdomain");
+    assert_eq!(client.at(&[b"file"], &named), 0);
+    let ask = words(&[9, 2, 0, 1 << 4 | 1 << 5]);
+    let answer = client.ask(&[&words(&[24]), &path(&[b"file"]), &ask]);
+    let mut told = Writer::new();
+    told.opaque(b"1");
+    told.opaque(b"0");
+    assert!(answer.ends_with(told.bytes()), "{answer:?}");
+    let unknown: [&[u8]; 4] = [
+        b"no-such-user-here@example.net",
+        b"@example.net",
+        b"daemon",
+        b"nul\0@x",
+    ];
+    for name in unknown {
+        assert_eq!(
+            client.at(&[b"file"], &set_owner(name, b"0")),
+            BADOWNER,
+            "{name:?}"
+        );
+    }
+    let entry = (0, 0x40, 1, &b"daemon@example.net"[..]);
+    assert_eq!(client.at(&[b"file"], &set_list(&[entry])), 0);
+}
+
 /// To a client a snapshot is another file system, and its files are opened for reading alone.
 #[test]
 fn a_snapshot_is_a_file_system_of_its_own() {
