@@ -65,6 +65,7 @@ PAGES: dict[str, Page] = {
             *((start, "needs a client's kernel: pynfs sets and reads lists") for start in ("nfs4_setfacl", "nfs4_getfacl")),
             ("bulkhead portal add", "as for NBD: programs/bulkhead/tests/portals.rs"),
             ("bulkhead filesystem expire-client", "needs a client: proof.nfs.older_locks"),
+            ("systemctl start rpc-gssd", "needs a client's kernel: proof.linux.kerberos"),
             *((start, "needs a realm: cargo test -p nfs --test kerberos")
               for start in ("kadmin -q", "bulkhead pool-server tank --nfs 10.0.0.1:2049 --nfs-keytab")),
         ),

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from proof import runtime
-from proof.linux import judges, judges_disk, kernel_files, kernel_log, kernel_zfs, luggage, modules, root, shelf, two_kernels
+from proof.linux import judges, judges_disk, kerberos, kernel_files, kernel_log, kernel_zfs, luggage, modules, root, shelf, two_kernels
 from proof.linux.appliance import NETWORKS, Appliance, LabIncapable
 from proof.linux.drills import Drills
 from proof.linux.faults import Faults
@@ -22,6 +22,7 @@ from proof.linux.shares import SERVER_LOST, Shares
 from proof.linux.steps import FileSystems, NetworkBlockDevice, Session, require
 from proof.linux.target import PortalServer
 from proof.linux.trial import Trial
+from proof.nfs import realm
 from proof.process import checked, missing_programs
 from proof.servers.bulkhead import program
 
@@ -30,7 +31,7 @@ ROUNDS = 6
 """Each fault of two kernels once."""
 FILES_ROUNDS = 2
 """In the second the kernel reads what we replayed in the first."""
-PARTS = ("initiator", "shares", "fencing", "drills", "kernel-zfs", "files", "two-kernels", "judges")
+PARTS = ("initiator", "shares", "kerberos", "fencing", "drills", "kernel-zfs", "files", "two-kernels", "judges")
 MORE_PARTS = ("files-odd-records", "files-both-ways")
 """Only if they are asked for: they take long where the guest's processor is emulated."""
 
@@ -114,6 +115,47 @@ def _shares(trial: Trial, machine: Machine, server: PortalServer) -> None:
     trial.step("shares: server restarted", shares.restarted, expected=SERVER_LOST)
     trial.step("shares: rules", shares.rules, expected=SERVER_LOST)
     trial.step("shares: unmount", shares.unmount)
+
+
+def _kerberos(trial: Trial, scratch: Path, image: root.GuestImage) -> None:
+    """The part whose guest, users and server are of a realm of Kerberos."""
+    if reason := kerberos.reason_to_skip():
+        trial.skip("kerberos", reason)
+        return
+    folder = scratch / "kerberos"
+    folder.mkdir()
+    with realm.serving(folder / "realm", kerberos.SERVICE, kerberos.NETWORK.server) as center:
+        keytab = kerberos.fill(center)
+        server = kerberos.head(folder, center)
+        machine = Machine(folder, image)
+        try:
+            server.prepare()
+            server.start()
+            server.wait_ready()
+            server.make_share()
+            _boot(trial, machine)
+            trial.part(lambda: _tickets(trial, kerberos.Kerberos(machine, server, center, keytab)))
+            machine.power_off()
+            trial.audit(lambda: _audit(server))
+        finally:
+            machine.power_off()
+            server.kill()
+
+
+def _tickets(trial: Trial, users: kerberos.Kerberos) -> None:
+    lost = kerberos.LOST
+    trial.step("kerberos: tickets", users.prepare, essential=True)
+    for version in kerberos.VERSIONS:
+        for security in kerberos.SECURITIES:
+            trial.step(f"kerberos: version {version}, {security}", partial(users.use, version, security), expected=lost)
+    trial.step("kerberos: without sec=", users.negotiate, expected=lost)
+    trial.step("kerberos: root", users.squash, expected=lost)
+    trial.step("kerberos: locks", users.locks, expected=lost)
+    for version in kerberos.VERSIONS:
+        trial.step(f"kerberos: version {version}, server killed", partial(users.killed, version), expected=lost)
+    trial.step("kerberos: tickets renewed", users.renewed, expected=lost)
+    trial.step("kerberos: a ticket ends", users.expired, expected=lost)
+    trial.step("kerberos: a wrong clock", users.clock, expected=lost)
 
 
 def _fencing(trial: Trial, machine: Machine) -> None:
@@ -375,6 +417,8 @@ def main(argv: list[str]) -> int:
     with runtime.scratch("linux", arguments.keep) as scratch:
         if {"initiator", "shares", "fencing"} & set(parts):
             _one_server(parts, trial, scratch, image, arguments.minutes)
+        if "kerberos" in parts:
+            _kerberos(trial, scratch, image)
         if "drills" in parts:
             _two_heads(trial, scratch, image, arguments.profile)
         if "kernel-zfs" in parts:

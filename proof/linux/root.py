@@ -36,13 +36,14 @@ PACKAGES = (
     *("bash", "coreutils", "grep", "sed", "mawk", "diffutils", "util-linux", "mount", "procps", "busybox-static"),
     *("iproute2", "kmod", "udev", "dmsetup"),
     *("open-iscsi", "multipath-tools", "sg3-utils", "nbd-client"),
-    *("xfsprogs", "e2fsprogs", "fio", "nfs-common", "rpcbind", "netbase"),
+    *("xfsprogs", "e2fsprogs", "fio", "nfs-common", "rpcbind", "netbase", "krb5-user"),
 )
 
 MODULES = (
     *("virtio_pci", "virtio_net", "virtio_console", "virtio_blk"),
     *("iscsi_tcp", "sd_mod", "sg", "dm_multipath", "dm_service_time", "dm_round_robin", "scsi_dh_alua"),
     *("nbd", "nfsv3", "nfsv4", "nfsd", "xfs", "ext4", "crc32c_intel", "crc32c_generic"),
+    *("rpcsec_gss_krb5", "aesni_intel", "aes_generic", "cbc", "cts", "sha1_generic", "hmac"),
 )
 
 LEFT_OUT = (

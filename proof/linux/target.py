@@ -36,10 +36,10 @@ SPACE_SECONDS = 40.0
 class PortalServer(Bulkhead):
     """``bulkhead pool-server`` as two storage networks see it."""
 
-    def __init__(self, scratch: Path):
+    def __init__(self, scratch: Path, *, options: tuple[str, ...] = (), binary: Path | None = None):
         portals = [word for group, network in enumerate(NETWORKS, 1) for word in ("--iscsi", f"{network.server}:3260,{group}")]
         nbd = ["--nbd", f"{NETWORKS[0].server}:{NBD_PORT}", "--nfs", f"{NETWORKS[0].server}:{NFS_PORT}"]
-        super().__init__(scratch, [DISK, RAW, NETWORK_DISK, *SHELF_DISKS], portals=0, options=(*portals, *nbd))
+        super().__init__(scratch, [DISK, RAW, NETWORK_DISK, *SHELF_DISKS], portals=0, options=(*portals, *nbd, *options), binary=binary)
 
     def prepare(self) -> None:
         super().prepare()
@@ -65,6 +65,10 @@ class PortalServer(Bulkhead):
     def share(self, rule: str) -> None:
         """Gives it another rule, while it is in use."""
         self.command("filesystem", "set", f"{POOL}/{SHARE}", f"sharenfs={rule}")
+
+    def log(self) -> str:
+        """What the server that runs has told."""
+        return self.children[0].log.read_text(errors="replace")
 
     def _prepare_shelf(self, networks: list[str]) -> None:
         """Disks of a target of their own, for the two heads only."""

@@ -19,6 +19,7 @@ COMMAND_SECONDS = 60
 START_SECONDS = 30
 PAUSE_SECONDS = 0.02
 PASSWORD = "open sesame"
+LOOPBACK = "127.0.0.1"
 
 CONFIGURATION = """[libdefaults]
  default_realm = {realm}
@@ -28,12 +29,12 @@ CONFIGURATION = """[libdefaults]
  rdns = false
 [realms]
  {realm} = {{
-  kdc = 127.0.0.1:{port}
+  kdc = {address}:{port}
  }}
 """
 CENTER = """[kdcdefaults]
- kdc_listen = 127.0.0.1:{port}
- kdc_tcp_listen = 127.0.0.1:{port}
+ kdc_listen = {address}:{port}
+ kdc_tcp_listen = {address}:{port}
 [realms]
  {realm} = {{
   database_name = {folder}/principal
@@ -68,45 +69,54 @@ class Realm:
         checked([*command], COMMAND_SECONDS, env=self.environment, stdin=typed.encode())
 
     def fill(self, service: str) -> None:
-        """Makes the database, the keys of the service, and tickets of root."""
+        """Makes the database, the keys of the service, and root."""
         self._do("/usr/sbin/kdb5_util", "create", "-s", "-P", "master")
-        for query in (f"addprinc -randkey {service}", f"ktadd -k {self.keytab} {service}", f'addprinc -pw "{PASSWORD}" root'):
+        self.add_service(service, self.keytab)
+        self.add_user("root")
+
+    def add_service(self, service: str, keytab: Path) -> None:
+        """Makes keys of a service, or of a machine, and puts them into a file."""
+        for query in (f"addprinc -randkey {service}", f"ktadd -k {keytab} {service}"):
             self._do("/usr/sbin/kadmin.local", "-q", query)
+
+    def add_user(self, name: str) -> None:
+        """Makes a user with the one password."""
+        self._do("/usr/sbin/kadmin.local", "-q", f'addprinc -pw "{PASSWORD}" {name}')
 
     def log_in(self) -> None:
         """Gets tickets of root."""
         self._do("kinit", "root", typed=f"{PASSWORD}\n")
 
 
-def _free_port() -> int:
+def _free_port(address: str) -> int:
     with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
+        one.bind((address, 0))
         port: int = one.getsockname()[1]
     return port
 
 
-def _wait_for(center: subprocess.Popen[bytes], port: int) -> None:
+def _wait_for(center: subprocess.Popen[bytes], address: str, port: int) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and center.poll() is None:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+        with suppress(OSError), socket.create_connection((address, port)):
             return
         time.sleep(PAUSE_SECONDS)
     raise ProofError("krb5kdc does not listen: apt-get install krb5-kdc krb5-admin-server krb5-user")
 
 
 @contextmanager
-def serving(folder: Path, service: str) -> Iterator[Realm]:
-    """A realm with root, who has tickets, and a service with a keytab."""
+def serving(folder: Path, service: str, address: str = LOOPBACK) -> Iterator[Realm]:
+    """A realm with root, who has tickets, and a service with a keytab. Its center listens at the address."""
     folder.mkdir()
-    realm, port = Realm(folder), _free_port()
-    words = {"realm": NAME, "port": port, "folder": folder}
+    realm, port = Realm(folder), _free_port(address)
+    words = {"realm": NAME, "address": address, "port": port, "folder": folder}
     (folder / "krb5.conf").write_text(CONFIGURATION.format(**words))
     (folder / "kdc.conf").write_text(CENTER.format(**words))
     realm.fill(service)
     command = ["/usr/sbin/krb5kdc", "-n"]
     with subprocess.Popen(command, env=os.environ | realm.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as center:
         try:
-            _wait_for(center, port)
+            _wait_for(center, address, port)
             realm.log_in()
             yield realm
         finally:
