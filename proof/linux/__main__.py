@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from proof import runtime
-from proof.linux import judges, judges_disk, kerberos, kernel_files, kernel_log, kernel_zfs, luggage, modules, root, shelf, two_kernels
+from proof.linux import judges, judges_disk, kerberos, kernel_files, kernel_log, kernel_zfs, luggage, modules, newer, root, shelf, tls, two_kernels
 from proof.linux.appliance import NETWORKS, Appliance, LabIncapable
 from proof.linux.drills import Drills
 from proof.linux.faults import Faults
@@ -31,7 +31,7 @@ ROUNDS = 6
 """Each fault of two kernels once."""
 FILES_ROUNDS = 2
 """In the second the kernel reads what we replayed in the first."""
-PARTS = ("initiator", "shares", "kerberos", "fencing", "drills", "kernel-zfs", "files", "two-kernels", "judges")
+PARTS = ("initiator", "shares", "kerberos", "tls", "fencing", "drills", "kernel-zfs", "files", "two-kernels", "judges")
 MORE_PARTS = ("files-odd-records", "files-both-ways")
 """Only if they are asked for: they take long where the guest's processor is emulated."""
 
@@ -156,6 +156,37 @@ def _tickets(trial: Trial, users: kerberos.Kerberos) -> None:
     trial.step("kerberos: tickets renewed", users.renewed, expected=lost)
     trial.step("kerberos: a ticket ends", users.expired, expected=lost)
     trial.step("kerberos: a wrong clock", users.clock, expected=lost)
+
+
+def _tls(trial: Trial, scratch: Path, image: root.GuestImage) -> None:
+    """The part whose guest has a newer kernel, which knows RPC with TLS."""
+    folder = scratch / "tls"
+    folder.mkdir()
+    server = tls.server_of(folder)
+    machine = Machine(folder, newer.with_tls(image, folder))
+    try:
+        server.prepare()
+        server.start()
+        server.wait_ready()
+        server.make_share()
+        _boot(trial, machine)
+        trial.part(lambda: _secured(trial, tls.Tls(machine, server)))
+        machine.power_off()
+        trial.audit(lambda: _audit(server))
+    finally:
+        machine.power_off()
+        server.kill()
+
+
+def _secured(trial: Trial, client: tls.Tls) -> None:
+    lost = SERVER_LOST
+    trial.step("tls: prepare", client.prepare, essential=True)
+    for version in tls.VERSIONS:
+        for way in tls.WAYS:
+            trial.step(f"tls: version {version}, {way}", partial(client.use, version, way), expected=lost)
+    trial.step("tls: refused", client.refuse, expected=lost)
+    for version in tls.VERSIONS:
+        trial.step(f"tls: version {version}, server killed", partial(client.killed, version), expected=lost)
 
 
 def _fencing(trial: Trial, machine: Machine) -> None:
@@ -411,6 +442,8 @@ def main(argv: list[str]) -> int:
     # The networks of the proof lead nowhere: what is downloaded is there before.
     if any(part.startswith(("kernel-zfs", "files")) for part in parts):
         modules.kernel_zfs(image)
+    if "tls" in parts:
+        newer.fetch()
     equipment = judges.fetch() if "judges" in parts else None
     make_networks()
     trial = Trial()
@@ -419,6 +452,8 @@ def main(argv: list[str]) -> int:
             _one_server(parts, trial, scratch, image, arguments.minutes)
         if "kerberos" in parts:
             _kerberos(trial, scratch, image)
+        if "tls" in parts:
+            _tls(trial, scratch, image)
         if "drills" in parts:
             _two_heads(trial, scratch, image, arguments.profile)
         if "kernel-zfs" in parts:

@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -148,7 +148,7 @@ def _build(building: Path, kernel_package: str) -> None:
         raise ProofError(f"{kernel_package} was not downloaded")
     unpack(kernel_archive, kernel_root)
     release = next((kernel_root / "usr/lib/modules").iterdir()).name
-    _copy_modules(kernel_root, root, release)
+    copy_modules(kernel_root, root, release)
     _leave_out(root)
     _install_guest(root)
     _pack(root, result / "initramfs")
@@ -187,8 +187,8 @@ def unpack(archive: Path, root: Path) -> None:
     checked(["sh", "-c", unpack, archive, root], UNPACK_SECONDS)
 
 
-def _copy_modules(kernel_root: Path, root: Path, release: str) -> None:
-    """The modules that the guest uses, and those that they need."""
+def copy_modules(kernel_root: Path, root: Path, release: str, more: Sequence[str] = ()) -> None:
+    """The modules that the guest uses, ``more``, and those that they need."""
     env = {"PATH": os.environ.get("PATH", "") + SYSTEM_PATH}
     checked(["depmod", "-b", kernel_root, release], UNPACK_SECONDS, env=env)
     source, sink = kernel_root / "usr/lib/modules" / release, root / "usr/lib/modules" / release
@@ -196,7 +196,7 @@ def _copy_modules(kernel_root: Path, root: Path, release: str) -> None:
     for line in (source / "modules.dep").read_text().splitlines():
         file, _, others = line.partition(":")
         needs[_module_name(file)] = [file, *others.split()]
-    for module in MODULES:
+    for module in (*MODULES, *more):
         # What is built into this kernel has no file.
         for file in needs.get(module, []):
             (sink / file).parent.mkdir(parents=True, exist_ok=True)
@@ -249,4 +249,4 @@ def _pack(root: Path, initramfs: Path) -> None:
     plain.rename(initramfs)
 
 
-__all__ = ["DOWNLOAD_SECONDS", "NEEDED", "GuestImage", "download", "download_whole", "from_cache", "guest_image", "unpack"]
+__all__ = ["DOWNLOAD_SECONDS", "KERNEL_METAPACKAGE", "NEEDED", "GuestImage", "copy_modules", "download", "download_whole", "from_cache", "guest_image", "unpack"]
