@@ -36,6 +36,9 @@ boolean_t bh_library_walks = B_FALSE;
 typedef struct head {
 	uint64_t h_object;
 	uint64_t h_flags;
+	uint64_t h_identity;
+	/* Behind the pool's name; NULL unless names are asked for. */
+	char *h_name;
 	blkptr_t h_pointer;
 	/* DMU_OST_NONE until its header was looked at. */
 	dmu_objset_type_t h_type;
@@ -49,6 +52,9 @@ typedef struct heads {
 	/* Of the longest name, without the pool's. */
 	uint64_t hs_name_bytes;
 	boolean_t hs_headers_known;
+	boolean_t hs_with_names;
+	/* The name of the dataset that is looked at, as far as it fits. */
+	char hs_name[ZFS_MAX_DATASET_NAME_LEN];
 } heads_t;
 
 /* What the first walk of a load found; the others need not walk. One load at a time. */
@@ -145,9 +151,12 @@ add_head(bh_dnodes_t *dnodes, uint64_t object, heads_t *heads)
 			return (ENOMEM);
 		heads->hs_list = more;
 	}
-	head_t *head = &heads->hs_list[heads->hs_count++];
+	head_t *head = &heads->hs_list[heads->hs_count];
 	*head = (head_t){ .h_object = object, .h_flags = phys->ds_flags,
-	    .h_pointer = phys->ds_bp };
+	    .h_identity = phys->ds_fsid_guid, .h_pointer = phys->ds_bp };
+	if (heads->hs_with_names && (head->h_name = strdup(heads->hs_name)) == NULL)
+		return (ENOMEM);
+	heads->hs_count++;
 	return (0);
 }
 
@@ -195,6 +204,9 @@ collect(bh_dnodes_t *dnodes, uint64_t directory, uint64_t name_bytes,
 		/* The pool's own have no logs and are never half-made. */
 		if (entry->za_name[0] == '$')
 			continue;
+		if (name_bytes < sizeof (heads->hs_name))
+			(void) snprintf(heads->hs_name + name_bytes,
+			    sizeof (heads->hs_name) - name_bytes, "/%s", entry->za_name);
 		error = collect(dnodes, entry->za_first_integer,
 		    name_bytes + 1 + strlen(entry->za_name), heads, depth + 1);
 		if (error != 0)
@@ -599,6 +611,56 @@ bh_volume_count(const char *pool, uint64_t *out)
 	}
 	free(heads.hs_list);
 	dsl_pool_rele(dp, FTAG);
+	return (error);
+}
+
+/* Tells of the file systems that are whole. */
+static int
+visit_file_systems(dsl_pool_t *dp, heads_t *heads, bh_identity_visitor_t *visit, void *arg)
+{
+	char name[2 * ZFS_MAX_DATASET_NAME_LEN];
+	int error = 0;
+
+	look_at_headers(dp->dp_spa, heads);
+	for (uint64_t i = 0; i < heads->hs_count && error == 0; i++) {
+		head_t *head = &heads->hs_list[i];
+		if ((head->h_flags & DS_FLAG_INCONSISTENT) != 0)
+			continue;
+		if (head->h_type == DMU_OST_NONE)
+			error = find_type(dp, head->h_object, &head->h_type);
+		/* Destroyed since. */
+		if (error == ENOENT)
+			error = 0;
+		if (error != 0 || head->h_type != DMU_OST_ZFS)
+			continue;
+		(void) snprintf(name, sizeof (name), "%s%s", spa_name(dp->dp_spa), head->h_name);
+		visit(arg, name, head->h_identity);
+	}
+	return (error);
+}
+
+int
+bh_file_systems(const char *pool, bh_identity_visitor_t *visit, void *arg)
+{
+	heads_t *heads = calloc(1, sizeof (*heads));
+	dsl_pool_t *dp;
+
+	if (heads == NULL)
+		return (ENOMEM);
+	heads->hs_with_names = B_TRUE;
+	int error = dsl_pool_hold(pool, FTAG, &dp);
+	if (error == 0) {
+		bh_dnodes_t dnodes = { .d_mos = dp->dp_meta_objset };
+		error = collect(&dnodes, dp->dp_root_dir_obj, 0, heads, 0);
+		bh_dnodes_end(&dnodes);
+		if (error == 0)
+			error = visit_file_systems(dp, heads, visit, arg);
+		dsl_pool_rele(dp, FTAG);
+	}
+	for (uint64_t i = 0; i < heads->hs_count; i++)
+		free(heads->hs_list[i].h_name);
+	free(heads->hs_list);
+	free(heads);
 	return (error);
 }
 

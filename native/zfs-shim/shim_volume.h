@@ -66,6 +66,13 @@ typedef void bh_name_visitor_t(void *arg, const char *name);
  * opened. Reads one block of each volume.
  */
 int bh_unreplayed_volumes(const char *pool, bh_name_visitor_t *visit, void *arg);
+typedef void bh_identity_visitor_t(void *arg, const char *name, uint64_t identity);
+
+/*
+ * Visits the file systems of a pool, with what dmu_objset_fsid_guid() says of them. Opens none: reads one block of each
+ * dataset, past the caches.
+ */
+int bh_file_systems(const char *pool, bh_identity_visitor_t *visit, void *arg);
 /* How many volumes a pool has. Reads one block of each dataset, past the caches. */
 int bh_volume_count(const char *pool, uint64_t *out);
 /* How many it had when this process imported it, without reading. ENOENT if that is not known. */

@@ -8,6 +8,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use file_system::FileSystemId;
 use labels::HostId;
 use units::{ByteCount, PoolName, SnapshotName, VolumeName};
 
@@ -199,6 +200,9 @@ pub trait Volumes {
 
 /// File systems as what protocols for files serve.
 pub trait FileSystems {
+    /// The file systems of the pool, with their identities. Opens none of them. One that is not received as a whole is left out.
+    fn file_systems(&self) -> Result<Vec<(String, FileSystemId)>, DatasetError>;
+
     /// Opens a file system, or a snapshot of one, and replays its log. `read_only` refuses changes; a log that waits is refused
     /// then. May block.
     fn open_file_system(

@@ -343,6 +343,11 @@ pub type Done<T = ()> = Result<T, FileError>;
 pub trait FileSystem: Send + Sync {
     /// Its identity, the same on every head and after every import.
     fn id(&self) -> FileSystemId;
+    /// Whether it is open already. One that is not is opened by the first call that needs it, which waits for that; [`FileError::NotReady`] if it
+    /// cannot be opened now.
+    fn is_open(&self) -> bool {
+        true
+    }
     /// What it can hold.
     fn limits(&self) -> Limits;
     /// Its root directory.

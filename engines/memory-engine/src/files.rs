@@ -7,7 +7,7 @@ use engine::capabilities::FileSystems;
 use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef};
 use file_system::check::{Summary, Told};
 use file_system::memory::MemoryFileSystem;
-use file_system::{FileSystem, Guard, Identity, SetAttributes};
+use file_system::{FileSystem, FileSystemId, Guard, Identity, SetAttributes};
 
 use crate::state::{MemoryPool, Shared};
 use crate::tree::Found;
@@ -88,6 +88,29 @@ impl std::fmt::Debug for MemoryFiles {
 }
 
 impl FileSystems for MemoryPool {
+    fn file_systems(&self) -> Result<Vec<(String, FileSystemId)>, DatasetError> {
+        const DOING: &str = "list the file systems of";
+        let pool = self.name.clone();
+        let state = self.begin(
+            "file_systems",
+            DOING,
+            DatasetRef::from_checked(pool.as_str()),
+        )?;
+        let mut found = Vec::new();
+        for name in state.tree.names(pool.as_str()) {
+            let one = state.tree.get(&name);
+            let one = one.map_err(|kind| DatasetError::new(DOING, &name, kind))?;
+            if one.volume.is_none() && !one.is_partial() {
+                let id = FileSystemId {
+                    guid: one.guid,
+                    snapshot: 0,
+                };
+                found.push((name, id));
+            }
+        }
+        Ok(found)
+    }
+
     fn open_file_system(
         &self,
         dataset: DatasetRef<'_>,

@@ -72,8 +72,17 @@ pub type bh_permit_begin_t = unsafe extern "C" fn(arg: *const c_void) -> u32;
 /// Told the name of a volume.
 pub type bh_name_visitor_t = unsafe extern "C" fn(arg: *mut c_void, name: *const c_char);
 
+/// Told the name of a file system and its identity.
+pub type bh_identity_visitor_t =
+    unsafe extern "C" fn(arg: *mut c_void, name: *const c_char, identity: u64);
+
 #[allow(missing_docs)]
 unsafe extern "C" {
+    pub fn bh_file_systems(
+        pool: *const c_char,
+        visit: bh_identity_visitor_t,
+        arg: *mut c_void,
+    ) -> c_int;
     pub fn bh_unreplayed_volumes(
         pool: *const c_char,
         visit: bh_name_visitor_t,

@@ -10,8 +10,8 @@ use std::path::Path;
 
 use block_device::{BlockDevice, Extent, WaitMode};
 use engine::Volume as _;
-use engine::capabilities::{Datasets, IntentLogs, Properties, Snapshotting};
-use engine::dataset::{Snapshots, VolumeSpec};
+use engine::capabilities::{Datasets, FileSystems, IntentLogs, Properties, Snapshotting};
+use engine::dataset::{DatasetInfo, DatasetKind, DatasetRef, Snapshots, VolumeSpec};
 use engine::pool::ImportOptions;
 use engine::volume::OpenOptions;
 use support::{Parts, folder, options, part, tank};
@@ -113,6 +113,7 @@ fn describe(pool: &Pool) -> String {
         .iter()
         .filter(|info| info.volume.is_some() && !info.name.contains('@'));
     assert_eq!(pool.volume_count().expect("count"), volumes.count() as u64);
+    file_systems_are_the_librarys(pool, &datasets);
     for info in &datasets {
         let (name, kind, guid) = (&info.name, info.kind, info.guid);
         writeln!(
@@ -144,6 +145,23 @@ fn describe(pool: &Pool) -> String {
         writeln!(text, "{written:?}").expect("text");
     }
     text
+}
+
+/// File systems that are listed without being opened are those that the library lists, with the identities that they have when they are open.
+fn file_systems_are_the_librarys(pool: &Pool, datasets: &[DatasetInfo]) {
+    let mut found = pool.file_systems().expect("listed");
+    found.sort();
+    let listed = datasets
+        .iter()
+        .filter(|info| info.kind == DatasetKind::Filesystem && !info.name.contains('@'));
+    let names = found.iter().map(|(name, _)| name);
+    assert!(names.eq(listed.map(|info| &info.name)));
+    // That of the pool itself was never completed.
+    for (name, id) in &found[1..] {
+        let open = pool.open_file_system(DatasetRef::from_checked(name), true);
+        assert_eq!(open.expect("opened").files().id(), *id, "{name}");
+    }
+    assert!(found.len() > 1);
 }
 
 /// Lists read past the caches are those that the library reads, one dataset at a time.

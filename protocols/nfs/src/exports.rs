@@ -98,8 +98,6 @@ pub struct Export {
     pub files: Arc<dyn FileSystem>,
     /// Its identity.
     pub id: FileSystemId,
-    /// Its root.
-    pub root: Node,
     /// Where calls are counted that end in it.
     pub activity: Arc<Activity>,
     /// Who may use it; nothing for the tree's own directories, which everybody may look at.
@@ -112,6 +110,11 @@ impl Export {
     /// A call that ended here, and moved something.
     pub(crate) fn used(&self, moved: Moved) -> Used {
         Used::of(&self.name, &self.activity, moved)
+    }
+
+    /// Its root. One that is not open is opened.
+    pub fn root(&self) -> Node {
+        self.files.root()
     }
 
     /// What a client may do.
@@ -220,7 +223,6 @@ impl Exports {
             name: "".into(),
             files: Arc::new(Nothing),
             id: Nothing.id(),
-            root: Nothing.root(),
             activity: Arc::default(),
             share: None,
             junction: ROOT.object,
@@ -323,7 +325,6 @@ impl Exports {
         }
         self.exports.push(Export {
             id,
-            root: files.root(),
             activity: Arc::default(),
             name: name.into(),
             files,
@@ -377,7 +378,7 @@ impl Exports {
         Some(match export {
             Some(index) => Place {
                 export: index,
-                node: self.exports[index].root,
+                node: self.exports[index].root(),
             },
             None => Place {
                 export: 0,
@@ -415,7 +416,7 @@ impl Exports {
     fn junction(&self, place: Place) -> Option<u64> {
         let export = &self.exports[place.export];
         if place.export != 0 {
-            return (place.node == export.root).then_some(export.junction);
+            return (place.node == export.root()).then_some(export.junction);
         }
         let number = place.node.object;
         (place.node.generation == 0 && self.junctions.contains_key(&number)).then_some(number)
@@ -425,7 +426,7 @@ impl Exports {
     pub fn covered(&self, place: Place) -> Option<u64> {
         let (snapshot, node) = snapshots::split(place.node);
         if place.export != 0 && snapshot != 0 {
-            let is_root = node.object == self.exports[place.export].root.object;
+            let is_root = node.object == self.exports[place.export].root().object;
             return is_root.then(|| snapshots::mounted_on(snapshot));
         }
         self.junction(place).filter(|_| place.export != 0)

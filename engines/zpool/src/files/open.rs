@@ -1,5 +1,6 @@
 //! Opening a file system of a pool.
 
+use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -7,6 +8,7 @@ use engine::OpenFileSystem;
 use engine::capabilities::FileSystems;
 use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef};
 use engine::gate::Gate;
+use file_system::FileSystemId;
 use file_system::check::{Summary, Told};
 use rustix::io::Errno;
 use zpl::check::Ended;
@@ -156,7 +158,33 @@ impl Pool {
     }
 }
 
+/// # Safety
+/// `arg` is a `&mut Vec<(String, FileSystemId)>`, `name` NUL-terminated text.
+unsafe extern "C" fn collect(arg: *mut c_void, name: *const c_char, guid: u64) {
+    // SAFETY: promised by the caller.
+    let (found, name) = unsafe {
+        (
+            &mut *arg.cast::<Vec<(String, FileSystemId)>>(),
+            CStr::from_ptr(name),
+        )
+    };
+    let id = FileSystemId { guid, snapshot: 0 };
+    found.push((name.to_string_lossy().into_owned(), id));
+}
+
 impl FileSystems for Pool {
+    fn file_systems(&self) -> Result<Vec<(String, FileSystemId)>, DatasetError> {
+        let mut found: Vec<(String, FileSystemId)> = Vec::new();
+        // SAFETY: the pool is open; `found` outlives the call, which is when the visitor runs.
+        let code = unsafe {
+            sys::bh_file_systems(self.c_name().as_ptr(), collect, (&raw mut found).cast())
+        };
+        let failed =
+            |cause| DatasetError::common("list the file systems of", self.name().as_str(), cause);
+        SystemError::check(code).map_err(failed)?;
+        Ok(found)
+    }
+
     fn open_file_system(
         &self,
         dataset: DatasetRef<'_>,

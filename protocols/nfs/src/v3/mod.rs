@@ -392,7 +392,7 @@ impl Call<'_> {
     /// Whether a call may say so who makes it. A client finds out with numbers where it mounts (RFC 2623, 2.3.2).
     fn check_security(&self, at: &At, number: u32) -> Answered {
         let export = self.exports.export(at.place.export);
-        let is_root = at.place.node == export.root;
+        let is_root = at.place.node == export.root();
         let mounts = is_root && matches!(number, procedure::GETATTR | procedure::FSINFO);
         match mounts || export.takes(self.caller.from.security) {
             true => Ok(()),

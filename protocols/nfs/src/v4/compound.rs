@@ -19,6 +19,7 @@ use super::kinds::{
 use super::numbers::{Status, op};
 use super::opens::StateId;
 use super::state::{Channel, MESSAGE_BYTES_MAX, OPERATIONS_MAX, Sequence, Sequenced, State};
+use super::waiting::begins_in;
 use super::without_sessions::Taken;
 use crate::activity::{Book, Moved, Used};
 use crate::exports::{Exports, Place, Source};
@@ -634,7 +635,7 @@ impl Call<'_> {
                 highest
             }
             Err(Status::BADSESSION) => {
-                self.resumed = Some(self.receipt_of(&asked).ok_or(Status::BADSESSION)?);
+                self.resumed = Some(self.receipt_of(&asked, *reader).ok_or(Status::BADSESSION)?);
                 asked.highest_slot
             }
             Err(status) => return Err(status),
@@ -646,11 +647,18 @@ impl Call<'_> {
         Ok(None)
     }
 
-    /// What an earlier server kept of this very call, of a session that it had.
-    fn receipt_of(&self, asked: &Sequence) -> Option<Receipt> {
+    /// What an earlier server kept of this very call, of a session that it had. `rest` is what follows in the call.
+    fn receipt_of(&self, asked: &Sequence, rest: Reader<'_>) -> Option<Receipt> {
         let place = asked.place();
-        let mut all = self.exports.shared().iter();
-        let kept = all.find_map(|one| one.files.receipt(&place));
+        let begins_in = begins_in(rest);
+        // The others are not opened for a call that does not leave the one that it begins in.
+        let may_know = |files: &dyn FileSystem| match begins_in {
+            Some(id) => files.is_open() || files.id() == id.whole(),
+            None => true,
+        };
+        let all = self.exports.shared().iter();
+        let mut asked_for = all.filter(|one| may_know(&*one.files));
+        let kept = asked_for.find_map(|one| one.files.receipt(&place));
         kept.filter(|receipt| receipt.number == asked.sequence)
     }
 

@@ -1,5 +1,7 @@
 //! Which compounds take so long that others should not wait for them, as far as a look at their beginning tells.
 
+use file_system::{FileSystemId, Handle};
+
 use super::compound::{HANDLE_BYTES_MAX, TAG_BYTES_MAX};
 use super::kinds::changes_files;
 use super::numbers::op;
@@ -53,4 +55,82 @@ fn looks_like_waiting(reader: &mut Reader<'_>) -> Result<Option<u32>, Malformed>
         }
     }
     Ok(None)
+}
+
+/// The file system in which a call that goes on like this makes its changes, as far as a look tells: it begins with a handle and looks no
+/// name up, by which it could come to another one.
+pub(super) fn begins_in(mut rest: Reader<'_>) -> Option<FileSystemId> {
+    let mut found = None;
+    loop {
+        match rest.u32().ok()? {
+            op::PUTFH => {
+                let handle = rest.opaque(HANDLE_BYTES_MAX).ok()?;
+                let id = Handle::from_bytes(handle).ok()?.file_system;
+                if found
+                    .replace(id)
+                    .is_some_and(|before: FileSystemId| before.whole() != id.whole())
+                {
+                    return None;
+                }
+            }
+            op::SAVEFH | op::RESTOREFH => {}
+            op::LOOKUP | op::LOOKUPP | op::PUTROOTFH | op::PUTPUBFH => return None,
+            _ => return found,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use file_system::Node;
+
+    use super::*;
+    use crate::xdr::Writer;
+
+    fn put(writer: &mut Writer, guid: u64) {
+        let file_system = FileSystemId { guid, snapshot: 0 };
+        let node = Node {
+            object: 34,
+            generation: 1,
+        };
+        writer.u32(op::PUTFH);
+        writer.opaque(&Handle { file_system, node }.to_bytes());
+    }
+
+    fn found(write: impl FnOnce(&mut Writer)) -> Option<u64> {
+        let mut writer = Writer::new();
+        write(&mut writer);
+        begins_in(Reader::new(&writer.into_bytes())).map(|id| id.guid)
+    }
+
+    #[test]
+    fn a_call_makes_its_changes_where_its_handles_are() {
+        let change = |writer: &mut Writer| {
+            put(writer, 7);
+            writer.u32(op::CREATE);
+        };
+        assert_eq!(found(change), Some(7));
+        let rename = |other: u64| {
+            move |writer: &mut Writer| {
+                put(writer, 7);
+                writer.u32(op::SAVEFH);
+                put(writer, other);
+                writer.u32(op::RENAME);
+            }
+        };
+        assert_eq!(found(rename(7)), Some(7));
+        assert_eq!(found(rename(8)), None);
+    }
+
+    #[test]
+    fn a_name_or_no_handle_may_lead_anywhere() {
+        let look_up = |writer: &mut Writer| {
+            put(writer, 7);
+            writer.u32(op::LOOKUP);
+        };
+        assert_eq!(found(look_up), None);
+        assert_eq!(found(|writer| writer.u32(op::PUTROOTFH)), None);
+        assert_eq!(found(|writer| writer.u32(op::CREATE)), None);
+        assert_eq!(found(|writer| writer.u32(op::PUTFH)), None, "it ends there");
+    }
 }

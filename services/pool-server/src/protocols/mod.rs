@@ -14,7 +14,9 @@ use std::time::Instant;
 
 use ::protocols::Description;
 use block_device::SharedDevice;
-use control::answer::{ExportView, FileSystemActivity, OpenFilesView, ProtocolView, RecoveryView, SessionView, Status};
+use control::answer::{
+    ExportView, FileSystemActivity, OpenFilesView, ProtocolView, RecoveryView, SessionView, Status,
+};
 use control::exports::{DesiredState, Problem};
 use control::portal::PortalView;
 use control::{Answer, Failure, FailureKind};

@@ -2,6 +2,7 @@
 
 mod clients;
 mod files;
+mod lazy_files;
 mod shares;
 #[cfg(test)]
 mod tests;
@@ -334,13 +335,14 @@ impl Protocol for Server {
     /// Whatever is wrong is a problem of one file system or address: nothing of it keeps others from being served.
     fn apply(&self, wanted: &Wanted<'_>) -> Result<(), Failure> {
         let state = &mut *self.state();
-        let (Some(shares), Some(pool)) = (state.shares.take(), self.pool.get()) else {
+        let Some(shares) = state.shares.take().filter(|_| self.pool.get().is_some()) else {
             state.has_failed = true;
             return Ok(());
         };
         let is_closed = |name: &String| wanted.closed.iter().any(|top| is_at_or_below(name, top));
         let to_open = shares.all.keys().filter(|name| !is_closed(name));
-        let opened = state.files.open_all(&*pool, to_open);
+        let to_open = to_open.filter_map(|name| Some((name, *shares.ids.get(name)?)));
+        let opened = state.files.open_all(&self.pool, to_open);
         let is_open = |name: &str| state.files.get(name).is_some();
         state
             .aside
@@ -384,7 +386,7 @@ impl Protocol for Server {
     fn wants_another_try(&self) -> bool {
         // Whoever holds it applies something at this moment.
         let state = self.state.try_lock();
-        state.is_ok_and(|state| state.has_failed || state.told != self.passing_problems())
+        state.is_ok_and(|state| state.has_failed || state.files.has_failed() || state.told != self.passing_problems())
     }
 
     fn try_again(&self) {

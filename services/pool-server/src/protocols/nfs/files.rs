@@ -1,41 +1,35 @@
 //! The file systems that are open.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use ::nfs::snapshots::WithSnapshots;
 use control::exports::Problem;
 use control::failure::chain;
-use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef};
-use engine::{OpenFileSystem, Pool};
-use file_system::FileSystem;
+use engine::dataset::{DatasetError, DatasetErrorKind};
+use file_system::{FileSystem, FileSystemId};
 use units::VolumeName;
 
+use super::super::super::shared_pool::SharedPool;
+use super::lazy_files::LazyFiles;
 use crate::volumes::CLOSERS_MAX;
 
 /// File systems that are opened at a time: each may have a log to replay.
 const OPENERS_MAX: usize = 4;
 
+/// File systems that are opened before their clients come. Where there are more, each is opened by its first use, or when clients have come back.
+const OPENED_FIRST_MAX: usize = 16;
+
+/// Clients that come back first want the processors, and the disks.
+const OTHERS_WAIT: Duration = Duration::from_secs(2);
+
 /// By the names of their datasets.
 #[derive(Default)]
-pub struct OpenFiles(BTreeMap<String, Open>);
-
-struct Open {
-    dataset: Box<dyn OpenFileSystem>,
-    /// With its snapshots.
-    files: Arc<dyn FileSystem>,
-}
-
-impl Open {
-    fn new(dataset: Box<dyn OpenFileSystem>) -> Self {
-        let files = dataset.files();
-        let files = match dataset.snapshots() {
-            Some(snapshots) => Arc::new(WithSnapshots::new(files, snapshots)),
-            None => files,
-        };
-        Self { dataset, files }
-    }
+pub struct OpenFiles {
+    all: BTreeMap<String, Arc<LazyFiles>>,
+    /// Some were looked at before: clients of these are there.
+    has_begun: bool,
 }
 
 /// How opening went.
@@ -49,56 +43,55 @@ pub struct Opened {
     pub has_failed: bool,
 }
 
-type Outcome = Result<Box<dyn OpenFileSystem>, DatasetError>;
-
 impl OpenFiles {
-    /// Those that are open.
+    /// Those that are shared.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        self.all.keys().map(String::as_str)
     }
 
     /// The files of one of them.
     pub fn get(&self, name: &str) -> Option<Arc<dyn FileSystem>> {
-        self.0.get(name).map(|open| Arc::clone(&open.files))
+        self.all.get(name).map(|open| Arc::clone(open) as Arc<_>)
     }
 
     /// Those of which changes were refused for lack of space, and how many. The pool's own file system has no name of that kind.
     pub fn refused_for_space(&self) -> Vec<(VolumeName, u64)> {
-        let all = self.0.iter();
+        let all = self.all.iter();
         let refused = all.filter_map(|(name, open)| {
-            let count = open.dataset.refused_for_space();
+            let count = open.refused_for_space();
             Some((name.parse().ok().filter(|_| count > 0)?, count))
         });
         refused.collect()
     }
 
-    /// Opens those of `names` that are not open, which replays their logs. May block.
-    pub fn open_all<'a>(
-        &mut self,
-        pool: &dyn Pool,
-        names: impl Iterator<Item = &'a String>,
-    ) -> Opened {
-        let absent: Vec<&String> = names.filter(|name| !self.0.contains_key(*name)).collect();
-        let (next, outcomes) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-        std::thread::scope(|scope| {
-            for _ in 0..OPENERS_MAX.min(absent.len()) {
-                scope.spawn(|| {
-                    while let Some(name) = absent.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let opened = pool.open_file_system(DatasetRef::from_checked(name), false);
-                        let mut outcomes = outcomes.lock().expect("no holder panics");
-                        outcomes.push(((*name).clone(), opened));
-                    }
-                });
-            }
-        });
-        let mut outcomes = outcomes.into_inner().expect("no holder panics");
-        outcomes.sort_by(|(one, _), (other, _)| one.cmp(other));
-        let mut opened = Opened::default();
-        for (name, outcome) in outcomes {
-            if let Some(open) = opened.note(&name, outcome) {
-                self.0.insert(name, Open::new(open));
+    /// Whether one that was to be opened later could not be.
+    pub fn has_failed(&self) -> bool {
+        self.all.values().any(|one| one.has_failed())
+    }
+
+    /// Adds those of `wanted` that are not there, and opens them, which replays their logs; many at once are opened later. May block.
+    pub fn open_all<'a>(&mut self, pool: &Arc<SharedPool>, wanted: impl Iterator<Item = (&'a String, FileSystemId)>) -> Opened {
+        let mut absent = Vec::new();
+        for (name, id) in wanted {
+            if !self.all.contains_key(name) {
+                let one = Arc::new(LazyFiles::new(Arc::clone(pool), name.clone(), id));
+                self.all.insert(name.clone(), Arc::clone(&one));
+                absent.push(one);
             }
         }
+        if !std::mem::replace(&mut self.has_begun, true) && absent.len() > OPENED_FIRST_MAX {
+            open_later(absent);
+        } else {
+            open_now(&absent);
+        }
+        let mut opened = Opened::default();
+        self.all.retain(|name, one| match one.take_failure() {
+            Some(error) => {
+                opened.note(name, &error);
+                false
+            }
+            None => true,
+        });
         opened
     }
 
@@ -108,40 +101,37 @@ impl OpenFiles {
             let known: VolumeName = name.parse().ok()?;
             Some((name.clone(), known.moved(from, to)?))
         };
-        let all: Vec<_> = self.0.keys().filter_map(moved).collect();
+        let all: Vec<_> = self.all.keys().filter_map(moved).collect();
         for (old, new) in all {
-            if let Some(open) = self.0.remove(&old) {
-                self.0.insert(new.to_string(), open);
+            if let Some(open) = self.all.remove(&old) {
+                open.renamed(new.to_string());
+                self.all.insert(new.to_string(), open);
             }
         }
     }
 
     /// Closes all that are not wanted. May block.
     pub fn keep_only(&mut self, is_wanted: impl Fn(&str) -> bool) {
-        let all = std::mem::take(&mut self.0).into_iter();
+        let all = std::mem::take(&mut self.all).into_iter();
         let (kept, unwanted): (BTreeMap<_, _>, BTreeMap<_, _>) =
             all.partition(|(name, _)| is_wanted(name));
-        self.0 = kept;
+        self.all = kept;
         // Each waits for the pool's commit, and one commit serves all who wait for it.
         let unwanted: Vec<_> = unwanted.into_values().collect();
         let share = unwanted.len().div_ceil(CLOSERS_MAX).max(1);
         std::thread::scope(|scope| {
             for some in unwanted.chunks(share) {
-                scope.spawn(move || some.iter().for_each(|one| one.dataset.close()));
+                scope.spawn(move || some.iter().for_each(|one| one.close()));
             }
         });
     }
 }
 
 impl Opened {
-    fn note(&mut self, name: &str, outcome: Outcome) -> Option<Box<dyn OpenFileSystem>> {
-        let error = match outcome {
-            Ok(open) => return Some(open),
-            Err(error) => error,
-        };
+    fn note(&mut self, name: &str, error: &DatasetError) {
         let sentence = match &error.kind {
             // It was destroyed since it was listed.
-            DatasetErrorKind::NotFound => return None,
+            DatasetErrorKind::NotFound => return,
             DatasetErrorKind::KeyMissing | DatasetErrorKind::KeyOutdated => {
                 self.has_waiting = true;
                 format!("it waits for its key, and clients of NFS wait for it: {}", error.kind)
@@ -151,7 +141,7 @@ impl Opened {
             }
             _ => {
                 (self.has_waiting, self.has_failed) = (true, true);
-                let error = chain(&error);
+                let error = chain(error);
                 format!("clients of NFS wait for it, and it is tried again every few seconds: {error}")
             }
         };
@@ -159,6 +149,35 @@ impl Opened {
             subject: name.to_owned(),
             sentence,
         });
-        None
+    }
+}
+
+/// Opens these, several at a time.
+fn open_now(these: &[Arc<LazyFiles>]) {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..OPENERS_MAX.min(these.len()) {
+            scope.spawn(|| {
+                while let Some(one) = these.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    one.open_now();
+                }
+            });
+        }
+    });
+}
+
+/// Opens these behind the back of clients, who come first where they want one of them.
+fn open_later(these: Vec<Arc<LazyFiles>>) {
+    let work = move || {
+        std::thread::sleep(OTHERS_WAIT);
+        let started = Instant::now();
+        open_now(&these);
+        let took_ms = started.elapsed().as_millis() as u64;
+        tracing::info!(count = these.len(), took_ms, "shared file systems opened");
+    };
+    let thread = std::thread::Builder::new().name("nfs-opens".into());
+    // Without it, each is opened by its first use.
+    if let Err(error) = thread.spawn(work) {
+        tracing::warn!(%error, "open shared file systems before they are used");
     }
 }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use ::nfs::sharenfs::{Security, Share, Transport};
 use control::exports::Problem;
 use engine::Pool;
-use engine::dataset::{DatasetError, DatasetKind, DatasetRef, Snapshots};
+use engine::dataset::DatasetError;
+use file_system::FileSystemId;
 use serving::TlsFiles;
 use units::PoolName;
 
@@ -17,6 +18,8 @@ const PROPERTY: &str = "sharenfs";
 pub struct Shares {
     /// Who may use a file system, by its name.
     pub all: BTreeMap<String, Share>,
+    /// The identities of these.
+    pub ids: BTreeMap<String, FileSystemId>,
     /// Properties that are no shares.
     pub problems: Vec<Problem>,
     /// Datasets that have a property of their own.
@@ -24,7 +27,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Those of a pool. Opens the datasets below those that have the property, and no others.
+    /// Those of a pool. Opens no dataset.
     pub fn read(pool: &dyn Pool) -> Result<Self, DatasetError> {
         let mut set = BTreeMap::new();
         for (dataset, mut own) in pool.user_properties(PROPERTY)? {
@@ -34,17 +37,17 @@ impl Shares {
         }
         let (rules, problems) = rules(&set);
         let mut shares = Self {
-            all: BTreeMap::new(),
             problems,
             set: rules.keys().cloned().collect(),
+            ..Self::default()
         };
-        for top in tops(&rules) {
-            let listed = pool.datasets(DatasetRef::from_checked(top), Snapshots::Skip)?;
-            let file_systems = listed.into_iter().filter(|one| one.kind == DatasetKind::Filesystem);
-            for one in file_systems {
-                if let Some(share) = rule_of(&rules, &one.name) {
-                    shares.all.insert(one.name, share.clone());
-                }
+        if rules.values().all(Option::is_none) {
+            return Ok(shares);
+        }
+        for (name, id) in pool.file_systems()? {
+            if let Some(share) = rule_of(&rules, &name) {
+                shares.ids.insert(name.clone(), id);
+                shares.all.insert(name, share.clone());
             }
         }
         Ok(shares)
@@ -152,12 +155,6 @@ fn rules(set: &BTreeMap<String, String>) -> (Rules, Vec<Problem>) {
 pub fn is_below(dataset: &str, above: &str) -> bool {
     let rest = dataset.strip_prefix(above);
     rest.is_some_and(|rest| rest.starts_with('/'))
-}
-
-/// The datasets that share something and are below no other such.
-fn tops(rules: &Rules) -> Vec<&str> {
-    let sharing = rules.iter().filter(|(_, share)| share.is_some());
-    highest(sharing.map(|(dataset, _)| dataset.as_str()))
 }
 
 /// Those of `datasets`, which are in the order of names, that are below no other one.
@@ -273,7 +270,6 @@ mod tests {
         ]);
         let (rules, problems) = rules(&set);
         assert!(problems.is_empty());
-        assert_eq!(tops(&rules), ["tank/a", "tank/a-b"]);
         let text_of = |dataset: &str| {
             let share = rule_of(&rules, dataset);
             let texts = set.values();

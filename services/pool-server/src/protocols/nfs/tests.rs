@@ -9,12 +9,14 @@ use ::protocols::{Place, Places};
 use engine::Pool;
 use engine::capabilities::Datasets as _;
 use engine::dataset::Value;
+use file_system::{FileError, FileSystem as _, FileSystemId};
 use memory_engine::MemoryPool;
 
 use super::super::super::rescue::Rescues;
 use super::super::super::serving::{Serving, Setup};
 use super::super::*;
 use super::PROTOCOL;
+use super::lazy_files::LazyFiles;
 
 const SHARED: &str = "rw=127.0.0.0/8,insecure";
 /// A call of the procedure that does nothing (RFC 5531, section 9), with its mark.
@@ -374,5 +376,72 @@ fn a_keytab_that_others_may_read_is_told() {
     assert!(world.serving.wants_another_try());
     world.serving.reconcile().expect("served");
     assert_eq!(told(), 0);
+    world.end();
+}
+
+/// A start does not wait until each of them is open. What goes wrong with one is told when it was tried.
+#[test]
+fn many_file_systems_are_opened_when_they_are_used_or_behind_the_back_of_clients() {
+    const COUNT: usize = 40;
+    let world = World::new(any_port());
+    let pool = world.pool.require().expect("open");
+    for number in 0..COUNT {
+        let volume = format!("tank/a/{number}/v").parse().expect("a name");
+        pool.create_parents(&volume).expect("a file system");
+    }
+    // Somebody else has it open.
+    let busy: VolumeName = "tank/a/7".parse().expect("a name");
+    let opened = pool.open_file_system((&busy).into(), false).expect("open");
+    drop(pool);
+    world.share(SHARED);
+    assert!(world.answers());
+    let deadline = Instant::now() + std::time::Duration::from_secs(60);
+    while !world.serving.wants_another_try() {
+        assert!(Instant::now() < deadline, "nobody tells of the one that cannot be opened");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    world.serving.reconcile().expect("served");
+    let [problem] = &world.problems()[..] else {
+        panic!("{:?}", world.problems());
+    };
+    assert!(problem.starts_with("tank/a/7: clients of NFS wait for it"), "{problem}");
+    opened.close();
+    drop(opened);
+    world.serving.reconcile().expect("served");
+    assert_eq!(world.problems(), [""; 0]);
+    assert!(!world.serving.wants_another_try());
+    world.end();
+}
+
+fn lazy(world: &World, name: &str, guid: u64) -> LazyFiles {
+    LazyFiles::new(Arc::clone(&world.pool), name.to_owned(), FileSystemId { guid, snapshot: 0 })
+}
+
+#[test]
+fn a_file_system_that_cannot_be_opened_is_waited_for_and_not_tried_by_each_call() {
+    let world = World::new(any_port());
+    let ids: BTreeMap<String, FileSystemId> = world.pool.require().expect("open").file_systems().expect("listed").into_iter().collect();
+    let id = ids["tank/a"];
+    let one = lazy(&world, "tank/a", id.guid);
+    assert!(!one.is_open());
+    let root = one.root();
+    assert!(one.is_open() && one.attributes(root).is_ok() && one.take_failure().is_none());
+    let second = lazy(&world, "tank/a", id.guid);
+    assert_eq!(second.attributes(root), Err(FileError::NotReady));
+    assert!(second.has_failed());
+    one.close();
+    assert_eq!(second.attributes(root), Err(FileError::NotReady), "whoever shares it tries again");
+    let kind = second.take_failure().map(|error| error.kind);
+    assert!(matches!(kind, Some(engine::dataset::DatasetErrorKind::Busy)), "{kind:?}");
+    assert_eq!(second.attributes(root), Err(FileError::Gone));
+    drop((one, second));
+    let other = lazy(&world, "tank/a", id.guid + 1);
+    assert_eq!(other.attributes(root), Err(FileError::NotReady));
+    assert!(other.take_failure().is_some(), "it is another one");
+    let closed = lazy(&world, "tank/a", id.guid);
+    closed.close();
+    closed.open_now();
+    assert!(!closed.is_open());
+    drop((other, closed));
     world.end();
 }

@@ -1,0 +1,306 @@
+//! A file system that is opened by its first use. A start must not grow with what is shared: each that is opened costs
+//! reads of the disks and perhaps the replay of a log, and most are not used in the first second.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+use ::nfs::snapshots::WithSnapshots;
+use engine::OpenFileSystem;
+use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef};
+use file_system::{
+    Attributes, Changed, Content, Done, Entry, FileError, FileSystem, FileSystemId, Guard, Identity, Limits, Made, Make, Node, Object,
+    Permissions, Place, Read, Receipt, Removable, Renamed, SetAttributes, SetExtended, Statistics, acl,
+};
+
+use super::super::super::shared_pool::SharedPool;
+
+/// See the module.
+pub struct LazyFiles {
+    id: FileSystemId,
+    pool: Arc<SharedPool>,
+    open: OnceLock<Open>,
+    /// Held while it is opened or closed, so that the two do not meet.
+    gate: Mutex<Gate>,
+}
+
+struct Gate {
+    /// Of its dataset.
+    name: String,
+    is_closed: bool,
+    /// Why it could not be opened. It is not tried again.
+    failure: Option<DatasetError>,
+}
+
+struct Open {
+    dataset: Box<dyn OpenFileSystem>,
+    /// With its snapshots.
+    files: Arc<dyn FileSystem>,
+}
+
+impl Open {
+    fn new(dataset: Box<dyn OpenFileSystem>) -> Self {
+        let files = dataset.files();
+        let files = match dataset.snapshots() {
+            Some(snapshots) => Arc::new(WithSnapshots::new(files, snapshots)),
+            None => files,
+        };
+        Self { dataset, files }
+    }
+}
+
+impl LazyFiles {
+    /// The file system of the dataset `name`, which has this identity. Nothing is looked at.
+    pub fn new(pool: Arc<SharedPool>, name: String, id: FileSystemId) -> Self {
+        Self {
+            id,
+            pool,
+            open: OnceLock::new(),
+            gate: Mutex::new(Gate {
+                name,
+                is_closed: false,
+                failure: None,
+            }),
+        }
+    }
+
+    fn gate(&self) -> MutexGuard<'_, Gate> {
+        self.gate.lock().expect("no holder panics")
+    }
+
+    fn files(&self) -> Done<&dyn FileSystem> {
+        match self.open.get() {
+            Some(open) => Ok(&*open.files),
+            None => self.open().map(|open| &*open.files),
+        }
+    }
+
+    /// Opens it now, as its first use would. [`FileError::NotReady`]: that failed; [`Self::take_failure`] tells why. May block.
+    fn open(&self) -> Done<&Open> {
+        let mut gate = self.gate();
+        if let Some(open) = self.open.get() {
+            return Ok(open);
+        }
+        if gate.is_closed {
+            return Err(FileError::Gone);
+        }
+        if gate.failure.is_some() {
+            return Err(FileError::NotReady);
+        }
+        let pool = self.pool.get().ok_or(FileError::Gone)?;
+        let opened = pool.open_file_system(DatasetRef::from_checked(&gate.name), false).and_then(|dataset| {
+            let open = Open::new(dataset);
+            match open.files.id() == self.id {
+                true => Ok(open),
+                false => {
+                    let why = "it has another identity than its dataset says".to_owned();
+                    let kind = DatasetErrorKind::FileSystemRefused { why };
+                    Err(DatasetError::new("open", &gate.name, kind))
+                }
+            }
+        });
+        match opened {
+            Ok(open) => Ok(self.open.get_or_init(|| open)),
+            Err(error) => {
+                gate.failure = Some(error);
+                Err(FileError::NotReady)
+            }
+        }
+    }
+
+    /// Opens it, whether somebody uses it or not. May block.
+    pub fn open_now(&self) {
+        // Whoever shares it looks for failures.
+        let _ = self.files();
+    }
+
+    /// Whether it could not be opened. Never waits.
+    pub fn has_failed(&self) -> bool {
+        self.gate.try_lock().is_ok_and(|gate| gate.failure.is_some())
+    }
+
+    /// Why it could not be opened, once; nobody opens it later. Nothing if it was not tried, or is.
+    pub fn take_failure(&self) -> Option<DatasetError> {
+        let mut gate = self.gate.try_lock().ok()?;
+        let failure = gate.failure.take()?;
+        gate.is_closed = true;
+        Some(failure)
+    }
+
+    /// Its dataset has another name.
+    pub fn renamed(&self, name: String) {
+        self.gate().name = name;
+    }
+
+    /// Changes that were refused for lack of space.
+    pub fn refused_for_space(&self) -> u64 {
+        self.open.get().map_or(0, |open| open.dataset.refused_for_space())
+    }
+
+    /// Closes it for good: later calls answer [`FileError::Gone`]. May block.
+    pub fn close(&self) {
+        self.gate().is_closed = true;
+        if let Some(open) = self.open.get() {
+            open.dataset.close();
+        }
+    }
+}
+
+impl FileSystem for LazyFiles {
+    fn id(&self) -> FileSystemId {
+        self.id
+    }
+
+    fn is_open(&self) -> bool {
+        self.open.get().is_some()
+    }
+
+    fn limits(&self) -> Limits {
+        self.files().map_or_else(|_| NOTHING, FileSystem::limits)
+    }
+
+    fn root(&self) -> Node {
+        self.files().map_or(NO_NODE, FileSystem::root)
+    }
+
+    fn receipt(&self, place: &Place) -> Option<Receipt> {
+        self.files().ok()?.receipt(place)
+    }
+
+    fn release(&self, node: Node) {
+        // It was held before, so it is open.
+        if let Some(open) = self.open.get() {
+            open.files.release(node);
+        }
+    }
+
+    fn path(&self, node: Node, names_left: &mut u64) -> Option<String> {
+        self.files().ok()?.path(node, names_left)
+    }
+
+    fn statistics(&self) -> Done<Statistics> {
+        self.files()?.statistics()
+    }
+
+    fn attributes(&self, node: Node) -> Done<Attributes> {
+        self.files()?.attributes(node)
+    }
+
+    fn object(&self, directory: Node, object: u64) -> Done<Object> {
+        self.files()?.object(directory, object)
+    }
+
+    fn set_attributes(&self, who: &Identity, node: Node, changes: &SetAttributes, guard: &Guard) -> Done<Changed> {
+        self.files()?.set_attributes(who, node, changes, guard)
+    }
+
+    fn permissions(&self, who: &Identity, node: Node) -> Done<Permissions> {
+        self.files()?.permissions(who, node)
+    }
+
+    fn look_up(&self, who: &Identity, directory: Node, name: &[u8]) -> Done<Object> {
+        self.files()?.look_up(who, directory, name)
+    }
+
+    fn parent(&self, who: &Identity, directory: Node) -> Done<Node> {
+        self.files()?.parent(who, directory)
+    }
+
+    fn make(
+        &self,
+        who: &Identity,
+        directory: Node,
+        name: &[u8],
+        what: Make<'_>,
+        attributes: &SetAttributes,
+        receipt: Option<&Receipt>,
+    ) -> Done<Made> {
+        self.files()?.make(who, directory, name, what, attributes, receipt)
+    }
+
+    fn remove(&self, who: &Identity, directory: Node, name: &[u8], what: Removable, receipt: Option<&Receipt>) -> Done<Changed> {
+        self.files()?.remove(who, directory, name, what, receipt)
+    }
+
+    fn rename(&self, who: &Identity, from: (Node, &[u8]), to: (Node, &[u8]), receipt: Option<&Receipt>) -> Done<Renamed> {
+        self.files()?.rename(who, from, to, receipt)
+    }
+
+    fn link(&self, who: &Identity, node: Node, directory: Node, name: &[u8], receipt: Option<&Receipt>) -> Done<Changed> {
+        self.files()?.link(who, node, directory, name, receipt)
+    }
+
+    fn read_link(&self, node: Node) -> Done<Vec<u8>> {
+        self.files()?.read_link(node)
+    }
+
+    fn read_directory(&self, who: &Identity, directory: Node, cookie: u64, visit: &mut dyn FnMut(Entry<'_>) -> bool) -> Done<bool> {
+        self.files()?.read_directory(who, directory, cookie, visit)
+    }
+
+    fn read(&self, node: Node, offset: u64, into: &mut [u8]) -> Done<Read> {
+        self.files()?.read(node, offset, into)
+    }
+
+    fn write(&self, node: Node, offset: u64, bytes: &[u8]) -> Done<Changed> {
+        self.files()?.write(node, offset, bytes)
+    }
+
+    fn commit(&self, node: Option<Node>) -> Done {
+        self.files()?.commit(node)
+    }
+
+    fn seek(&self, node: Node, offset: u64, content: Content) -> Done<u64> {
+        self.files()?.seek(node, offset, content)
+    }
+
+    fn allocate(&self, node: Node, offset: u64, length: u64) -> Done {
+        self.files()?.allocate(node, offset, length)
+    }
+
+    fn deallocate(&self, node: Node, offset: u64, length: u64) -> Done {
+        self.files()?.deallocate(node, offset, length)
+    }
+
+    fn clone_range(&self, from: (Node, u64), to: (Node, u64), length: u64) -> Done {
+        self.files()?.clone_range(from, to, length)
+    }
+
+    fn acl(&self, node: Node) -> Done<Vec<acl::Entry>> {
+        self.files()?.acl(node)
+    }
+
+    fn set_acl(&self, who: &Identity, node: Node, list: &[acl::Entry]) -> Done<Changed> {
+        self.files()?.set_acl(who, node, list)
+    }
+
+    fn extended(&self, who: &Identity, node: Node, name: &[u8]) -> Done<Vec<u8>> {
+        self.files()?.extended(who, node, name)
+    }
+
+    fn set_extended(&self, who: &Identity, node: Node, name: &[u8], value: &[u8], how: SetExtended) -> Done<Changed> {
+        self.files()?.set_extended(who, node, name, value, how)
+    }
+
+    fn remove_extended(&self, who: &Identity, node: Node, name: &[u8]) -> Done<Changed> {
+        self.files()?.remove_extended(who, node, name)
+    }
+
+    fn extended_names(&self, who: &Identity, node: Node) -> Done<Vec<Vec<u8>>> {
+        self.files()?.extended_names(who, node)
+    }
+
+    fn hold(&self, node: Node) -> Done {
+        self.files()?.hold(node)
+    }
+}
+
+/// What one that cannot be opened has.
+const NO_NODE: Node = Node { object: 0, generation: 0 };
+const NOTHING: Limits = Limits {
+    name_bytes_max: 255,
+    file_bytes_max: 0,
+    links_max: 1,
+    atomic_write_bytes: 0,
+    is_read_only: true,
+    ignores_case: false,
+    has_acls: false,
+};
