@@ -623,6 +623,7 @@ fn other_exports(protocols: &[ProtocolView]) -> String {
 
 fn recovering(recovery: &RecoveryView) -> String {
     let awaited = match recovery.awaited_clients {
+        Some(0) => "nobody is awaited any more".to_owned(),
         Some(1) => "it waits for 1 client".to_owned(),
         Some(count) => format!("it waits for {count} clients"),
         None => "it is not known for whom".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::PathBuf;
 
 /// Names other files, with colons between them.
@@ -36,7 +36,8 @@ pub fn check_configuration() -> Result<(), ConfigurationError> {
 fn check(files: OsString) -> Result<(), ConfigurationError> {
     let mut first = None;
     for path in std::env::split_paths(&files) {
-        match File::open(&path) {
+        // A directory can be opened, too.
+        match File::open(&path).and_then(|mut file| file.read(&mut [0])) {
             Ok(_) => return Ok(()),
             Err(cause) => first = first.or(Some(ConfigurationError { path, cause })),
         }

@@ -12,6 +12,9 @@ use nix::unistd;
 /// Who has a user's name and is no user is asked again after this: a directory that is just starting says of everybody that there is none.
 const UNKNOWN_LIFETIME: Duration = Duration::from_secs(60);
 
+/// Characters of a name that nobody knows, in messages.
+const NAME_SHOWN_MAX: usize = 64;
+
 /// A user of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
@@ -99,10 +102,17 @@ pub fn number_of_group(name: &str) -> Result<Option<u32>, NoAnswer> {
 
 impl NoAnswer {
     fn to(name: &str, errno: nix::Error) -> Self {
+        // It may come from anybody, and goes to the log.
+        let shown = name.escape_debug().take(NAME_SHOWN_MAX);
         Self {
-            name: name.to_owned(),
+            name: shown.collect(),
             errno,
         }
+    }
+
+    /// Whether another attempt ends the same way: what is known of it is too long, such as the members of a group.
+    pub fn is_for_good(&self) -> bool {
+        self.errno == nix::Error::ERANGE
     }
 }
 

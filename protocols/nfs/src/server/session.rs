@@ -291,7 +291,8 @@ impl Session<'_> {
             }
             if self.link.outbound().is_congested() {
                 match self.link.make_room(Some(Instant::now() + IDLE_TIMEOUT))? {
-                    Turn::Input(_) | Turn::Woken => {}
+                    // The client was slow to take answers: the calls that it had sent along begin now.
+                    Turn::Input(_) | Turn::Woken => self.arrived = Instant::now(),
                     Turn::Closed => return Err(End::Closed),
                     Turn::Stalled | Turn::Deadline => return Err(End::Stalled),
                 }

@@ -1,10 +1,12 @@
 //! Attributes of files on the wire (RFC 8881, 5): a bitmap says which, their values follow in its order.
 
+use std::sync::LazyLock;
+
 use file_system::acl::{ENTRIES_MAX, Entry, Who, flag, right};
 use file_system::{Attributes, Handle, Limits, SetAttributes, SetTime, Statistics, Time};
-use kerberos::{NoAnswer, number_of_group, number_of_user};
 
 use super::numbers::Status;
+use super::owners::{self, Owners};
 use super::state::MESSAGE_BYTES_MAX;
 use crate::objects::kind_number;
 use crate::xdr::{Malformed, Reader, Writer};
@@ -354,8 +356,10 @@ fn read_list(reader: &mut Reader<'_>) -> Result<Vec<Entry>, Status> {
             b"OWNER@" => Who::Owner,
             b"GROUP@" => Who::Group,
             b"EVERYONE@" => Who::Everyone,
-            _ if flags & NAMES_GROUP != 0 => Who::Members(owner_of(text, number_of_group)?),
-            _ => Who::User(owner_of(text, number_of_user)?),
+            _ if flags & NAMES_GROUP != 0 => {
+                Who::Members(OWNERS.number(text, owners::Kind::Group)?)
+            }
+            _ => Who::User(OWNERS.number(text, owners::Kind::User)?),
         };
         list.push(Entry {
             allows: kind == 0,
@@ -442,8 +446,8 @@ impl Unread<'_> {
                     changes.mode = Some(mode);
                 }
                 ACL => list = Some(read_list(&mut reader)?),
-                OWNER => changes.uid = Some(read_owner(&mut reader, number_of_user)?),
-                OWNER_GROUP => changes.gid = Some(read_owner(&mut reader, number_of_group)?),
+                OWNER => changes.uid = Some(read_owner(&mut reader, owners::Kind::User)?),
+                OWNER_GROUP => changes.gid = Some(read_owner(&mut reader, owners::Kind::Group)?),
                 TIME_ACCESS_SET => changes.accessed = Some(read_time(&mut reader)?),
                 TIME_MODIFY_SET => changes.modified = Some(read_time(&mut reader)?),
                 _ => return Err(Status::INVAL),
@@ -482,30 +486,11 @@ impl Unread<'_> {
     }
 }
 
-/// What this machine says of a name.
-type LookUp = fn(&str) -> Result<Option<u32>, NoAnswer>;
+/// What this machine said of owners that clients name.
+static OWNERS: LazyLock<Owners> = LazyLock::new(Owners::default);
 
-fn read_owner(reader: &mut Reader<'_>, look_up: LookUp) -> Result<u32, Status> {
-    owner_of(reader.opaque(OWNER_BYTES_MAX)?, look_up)
-}
-
-/// Owners are numbers, as Linux sends them with `sec=sys`, or names of this machine with any domain behind, as it sends them with Kerberos.
-fn owner_of(text: &[u8], look_up: LookUp) -> Result<u32, Status> {
-    let text = std::str::from_utf8(text).map_err(|_| Status::INVAL)?;
-    if text.is_empty() {
-        return Err(Status::INVAL);
-    }
-    if let Ok(number) = text.parse() {
-        return Ok(number);
-    }
-    let (name, _domain) = text.rsplit_once('@').ok_or(Status::BADOWNER)?;
-    match look_up(name) {
-        Ok(number) => number.ok_or(Status::BADOWNER),
-        Err(no_answer) => {
-            tracing::warn!(%no_answer, "a client of NFS names an owner, and asks again later");
-            Err(Status::DELAY)
-        }
-    }
+fn read_owner(reader: &mut Reader<'_>, kind: owners::Kind) -> Result<u32, Status> {
+    OWNERS.number(reader.opaque(OWNER_BYTES_MAX)?, kind)
 }
 
 fn read_time(reader: &mut Reader<'_>) -> Result<SetTime, Status> {

@@ -11,6 +11,7 @@ mod names;
 mod numbers;
 mod opening;
 mod opens;
+mod owners;
 mod sessions;
 mod state;
 mod turns;

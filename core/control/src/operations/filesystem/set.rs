@@ -31,7 +31,7 @@ impl Operation for Set {
 
     fn details(&self) -> Option<String> {
         let names: Vec<&str> = self.properties.keys().map(String::as_str).collect();
-        Some(format!("{} of {}", names.join(", "), self.name))
+        Some(format!("{}: {}", self.name, names.join(", ")))
     }
 }
 

@@ -1,0 +1,187 @@
+//! Who an owner is that a client names (RFC 8881, 5.9): a number, as Linux sends it with `sec=sys`, or a name of this machine with any domain
+//! behind, as it sends it with Kerberos. The machine may ask a directory of users, which may not answer: few ask it at a time, and what it said is kept.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use kerberos::{NoAnswer, number_of_group, number_of_user};
+use serving::Refusals;
+
+use super::numbers::Status;
+
+/// Look-ups under way at a time, of all clients. Each keeps a worker, of which everybody's commits need some.
+const LOOK_UPS_MAX: usize = 4;
+/// Names that are kept, those of nobody too.
+const KNOWN_MAX: usize = 1024;
+/// A user that was just made is known after this at most.
+const KNOWN_FOR: Duration = Duration::from_secs(60);
+
+/// What is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    User,
+    Group,
+}
+
+impl Kind {
+    fn look_up(self, name: &str) -> Result<Option<u32>, NoAnswer> {
+        match self {
+            Self::User => number_of_user(name),
+            Self::Group => number_of_group(name),
+        }
+    }
+}
+
+/// When the machine said which number that is.
+type Known = HashMap<(Kind, String), (Instant, Option<u32>)>;
+
+#[derive(Default)]
+struct State {
+    known: Known,
+    under_way: usize,
+}
+
+/// What the machine said of names.
+#[derive(Default)]
+pub(super) struct Owners {
+    state: Mutex<State>,
+    unanswered: Refusals<Kind>,
+}
+
+impl Owners {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of an owner.
+    pub(super) fn number(&self, text: &[u8], kind: Kind) -> Result<u32, Status> {
+        self.number_by(text, kind, |name| kind.look_up(name))
+    }
+
+    fn number_by(
+        &self,
+        text: &[u8],
+        kind: Kind,
+        look_up: impl FnOnce(&str) -> Result<Option<u32>, NoAnswer>,
+    ) -> Result<u32, Status> {
+        let text = std::str::from_utf8(text).map_err(|_| Status::INVAL)?;
+        if text.is_empty() {
+            return Err(Status::INVAL);
+        }
+        if text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return text.parse().map_err(|_| Status::BADOWNER);
+        }
+        let (name, domain) = text.rsplit_once('@').ok_or(Status::BADOWNER)?;
+        // Those without a domain are no users, such as AUTHENTICATED@ (RFC 8881, 6.2.1.5).
+        if name.is_empty() || domain.is_empty() {
+            return Err(Status::BADOWNER);
+        }
+        let named = (kind, name.to_owned());
+        {
+            let mut state = self.state();
+            if let Some((at, number)) = state.known.get(&named) {
+                if at.elapsed() < KNOWN_FOR {
+                    return number.ok_or(Status::BADOWNER);
+                }
+            }
+            if state.under_way >= LOOK_UPS_MAX {
+                return Err(Status::DELAY);
+            }
+            state.under_way += 1;
+        }
+        let answer = look_up(name);
+        let mut state = self.state();
+        state.under_way -= 1;
+        match answer {
+            Ok(number) => {
+                keep(&mut state.known, named, number);
+                number.ok_or(Status::BADOWNER)
+            }
+            Err(no_answer) => {
+                drop(state);
+                self.tell(kind, &no_answer);
+                Err(match no_answer.is_for_good() {
+                    true => Status::BADOWNER,
+                    false => Status::DELAY,
+                })
+            }
+        }
+    }
+
+    fn tell(&self, kind: Kind, no_answer: &NoAnswer) {
+        if let Some(untold) = self.unanswered.take(&kind, Instant::now()) {
+            tracing::warn!(%no_answer, untold, "a client of NFS names an owner, of whom this machine does not say who it is");
+        }
+    }
+}
+
+fn keep(known: &mut Known, named: (Kind, String), number: Option<u32>) {
+    if known.len() >= KNOWN_MAX {
+        known.retain(|_, (at, _)| at.elapsed() < KNOWN_FOR);
+    }
+    if known.len() < KNOWN_MAX {
+        known.insert(named, (Instant::now(), number));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_is_asked_once_for_a_name() {
+        let owners = Owners::default();
+        let mut asked = 0;
+        for _ in 0..3 {
+            let number = owners.number_by(b"alice@example.org", Kind::User, |name| {
+                asked += 1;
+                assert_eq!(name, "alice");
+                Ok(Some(1001))
+            });
+            assert_eq!(number, Ok(1001));
+        }
+        assert_eq!(asked, 1);
+        let group = owners.number_by(b"alice@example.org", Kind::Group, |_| Ok(None));
+        assert_eq!(group, Err(Status::BADOWNER), "another kind");
+        let never = |_: &str| panic!("nobody is asked");
+        assert_eq!(
+            owners.number_by(b"alice@other", Kind::User, never),
+            Ok(1001)
+        );
+        for text in [&b"SERVICE@"[..], b"@x", b"alice", b"+5", b"99999999999"] {
+            let number = owners.number_by(text, Kind::User, never);
+            assert_eq!(number, Err(Status::BADOWNER), "{text:?}");
+        }
+        assert_eq!(owners.number_by(b"0", Kind::User, never), Ok(0));
+    }
+
+    #[test]
+    fn few_look_ups_are_under_way_at_a_time() {
+        fn nested(owners: &Owners, left: usize) -> Result<u32, Status> {
+            let text = format!("user-{left}@x");
+            owners.number_by(text.as_bytes(), Kind::User, |_| match left {
+                0 => Ok(Some(7)),
+                left => nested(owners, left - 1).map(Some).or(Ok(None)),
+            })
+        }
+        let owners = Owners::default();
+        assert_eq!(nested(&owners, LOOK_UPS_MAX - 1), Ok(7));
+        let owners = Owners::default();
+        // The innermost one is told to come again.
+        assert_eq!(nested(&owners, LOOK_UPS_MAX), Err(Status::BADOWNER));
+        assert_eq!(owners.state().known.len(), LOOK_UPS_MAX);
+        assert_eq!(owners.state().under_way, 0);
+    }
+
+    #[test]
+    fn names_that_are_kept_are_bounded() {
+        let owners = Owners::default();
+        for number in 0..2 * KNOWN_MAX {
+            let text = format!("user-{number}@x");
+            let found = owners.number_by(text.as_bytes(), Kind::User, |_| Ok(Some(1)));
+            assert_eq!(found, Ok(1));
+        }
+        assert_eq!(owners.state().known.len(), KNOWN_MAX);
+    }
+}
