@@ -1,5 +1,5 @@
 /*
- * Blocks of an intent log that could not be written.
+ * Blocks of an intent log that could not be written, or for which there was no space.
  *
  * A log is a chain: whoever reads it after a crash ends at the first block that is not there.  The library has those
  * who wait for such a block wait for transaction groups instead.  It goes on with the chain behind the block, though,
@@ -85,6 +85,20 @@ zio_rewrite(zio_t *parent, spa_t *spa, uint64_t txg, blkptr_t *bp, abd_t *data, 
 		done = log_block_done;
 	}
 	return (library(parent, spa, txg, bp, data, size, done, private, priority, flags, bookmark));
+}
+
+/* Comes before the library's own.  A block for which there is no space is not written, and nobody else hears of that. */
+int
+zio_alloc_zil(spa_t *spa, objset_t *os, uint64_t txg, blkptr_t *new_bp, uint64_t size, boolean_t *slog)
+{
+	static typeof (zio_alloc_zil) *library;
+
+	if (__atomic_load_n(&library, __ATOMIC_RELAXED) == NULL)
+		__atomic_store_n(&library, bh_library_function(__func__), __ATOMIC_RELAXED);
+	int error = library(spa, os, txg, new_bp, size, slog);
+	if (error != 0)
+		note(spa);
+	return (error);
 }
 
 /* The group that has to be on disk before the logs of the pool have no gap, or 0. */

@@ -209,7 +209,8 @@ collect(bh_dnodes_t *dnodes, uint64_t directory, uint64_t name_bytes,
 			    sizeof (heads->hs_name) - name_bytes, "/%s", entry->za_name);
 		error = collect(dnodes, entry->za_first_integer,
 		    name_bytes + 1 + strlen(entry->za_name), heads, depth + 1);
-		if (error != 0)
+		/* One that is being made is entered before it is written. */
+		if (error != 0 && error != ENOENT)
 			break;
 	}
 	zap_cursor_fini(&cursor);
@@ -615,28 +616,25 @@ bh_volume_count(const char *pool, uint64_t *out)
 }
 
 /* Tells of the file systems that are whole. */
-static int
+static void
 visit_file_systems(dsl_pool_t *dp, heads_t *heads, bh_identity_visitor_t *visit, void *arg)
 {
 	char name[2 * ZFS_MAX_DATASET_NAME_LEN];
-	int error = 0;
 
 	look_at_headers(dp->dp_spa, heads);
-	for (uint64_t i = 0; i < heads->hs_count && error == 0; i++) {
+	for (uint64_t i = 0; i < heads->hs_count; i++) {
 		head_t *head = &heads->hs_list[i];
 		if ((head->h_flags & DS_FLAG_INCONSISTENT) != 0)
 			continue;
-		if (head->h_type == DMU_OST_NONE)
-			error = find_type(dp, head->h_object, &head->h_type);
-		/* Destroyed since. */
-		if (error == ENOENT)
-			error = 0;
-		if (error != 0 || head->h_type != DMU_OST_ZFS)
+		int error = head->h_type == DMU_OST_NONE ?
+		    find_type(dp, head->h_object, &head->h_type) : 0;
+		/* Of one that cannot be read, whoever opens it is told why. */
+		boolean_t is_unreadable = error != 0 && error != ENOENT;
+		if (!is_unreadable && head->h_type != DMU_OST_ZFS)
 			continue;
 		(void) snprintf(name, sizeof (name), "%s%s", spa_name(dp->dp_spa), head->h_name);
 		visit(arg, name, head->h_identity);
 	}
-	return (error);
 }
 
 int
@@ -654,7 +652,7 @@ bh_file_systems(const char *pool, bh_identity_visitor_t *visit, void *arg)
 		error = collect(&dnodes, dp->dp_root_dir_obj, 0, heads, 0);
 		bh_dnodes_end(&dnodes);
 		if (error == 0)
-			error = visit_file_systems(dp, heads, visit, arg);
+			visit_file_systems(dp, heads, visit, arg);
 		dsl_pool_rele(dp, FTAG);
 	}
 	for (uint64_t i = 0; i < heads->hs_count; i++)

@@ -29,8 +29,9 @@ vdev_label_read_config(vdev_t *vd, uint64_t txg)
 	nvlist_t *(*library)(vdev_t *, uint64_t) = bh_library_function(__func__);
 	spa_t *spa = vd->vdev_spa;
 
+	/* A rewind takes older uberblocks than its labels, and spares are of several pools. */
 	if (txg == UINT64_MAX && is_being_loaded(spa) && !spa->spa_extreme_rewind &&
-	    spa_last_synced_txg(spa) != 0)
+	    spa->spa_load_max_txg == UINT64_MAX && vd->vdev_aux == NULL && spa_last_synced_txg(spa) != 0)
 		txg = spa_last_synced_txg(spa);
 	return (library(vd, txg));
 }

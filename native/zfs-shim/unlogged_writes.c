@@ -17,6 +17,7 @@
 #include "volume_impl.h"
 
 #include <sys/dsl_pool.h>
+#include <sys/dsl_scan.h>
 #include <sys/spa.h>
 
 #include <stdlib.h>
@@ -163,13 +164,15 @@ record(bh_volume_t *volume, const struct bh_note *notes, uint64_t count)
 
 /*
  * Whether the transaction group is the better way to the disks: for much that makes up most of what the group
- * has to write.  A device for the log is there to be faster than that.
+ * has to write.  A device for the log is there to be faster than that.  While a scan runs, a group for which somebody waits
+ * takes seconds for the scan.
  */
 boolean_t
 bh_group_is_better(spa_t *spa, uint64_t bytes)
 {
 	return (bytes >= BH_GROUP_BYTES_MIN && !spa_has_slogs(spa) &&
-	    bytes >= spa_get_dsl(spa)->dp_dirty_total / 2);
+	    bytes >= spa_get_dsl(spa)->dp_dirty_total / 2 &&
+	    !dsl_scan_active(spa_get_dsl(spa)->dp_scan));
 }
 
 static uint64_t

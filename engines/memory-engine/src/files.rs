@@ -1,6 +1,7 @@
 //! File systems.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::OpenFileSystem;
 use engine::capabilities::FileSystems;
@@ -40,6 +41,7 @@ struct MemoryFiles {
     guid: u64,
     files: Arc<MemoryFileSystem>,
     shared: Arc<Shared>,
+    is_closed: AtomicBool,
 }
 
 impl OpenFileSystem for MemoryFiles {
@@ -48,6 +50,10 @@ impl OpenFileSystem for MemoryFiles {
     }
 
     fn close(&self) {
+        // Another one may have it open by now.
+        if self.is_closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
         let mut state = self.shared.lock();
         let mut datasets = state.tree.datasets.values_mut();
         if let Some(dataset) = datasets.find(|one| one.guid == self.guid) {
@@ -136,6 +142,7 @@ impl FileSystems for MemoryPool {
                 guid: one.guid,
                 files: files.unwrap_or_else(|| made(one.guid)),
                 shared: Arc::clone(&self.shared),
+                is_closed: AtomicBool::default(),
             }));
         }
         if read_only || state.is_read_only {
@@ -159,6 +166,7 @@ impl FileSystems for MemoryPool {
             guid,
             files,
             shared: Arc::clone(&self.shared),
+            is_closed: AtomicBool::default(),
         }))
     }
 }

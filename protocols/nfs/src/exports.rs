@@ -112,9 +112,17 @@ impl Export {
         Used::of(&self.name, &self.activity, moved)
     }
 
-    /// Its root. One that is not open is opened.
+    /// Its root. One that is not open is opened. Of one that cannot be, it is no node; [`Self::check_open`] tells.
     pub fn root(&self) -> Node {
         self.files.root()
+    }
+
+    /// [`FileError::NotReady`] if it cannot be opened now.
+    pub fn check_open(&self) -> Done {
+        if !self.files.is_open() {
+            self.files.attributes(self.files.root())?;
+        }
+        Ok(())
     }
 
     /// What a client may do.
@@ -445,21 +453,25 @@ impl Exports {
         self.seen(child, from).filter(|_| self.sees(child, from))
     }
 
-    /// Everything that hangs in a directory behind a cookie.
-    pub fn all_hanging(&self, directory: Place, cookie: u64, from: &Source) -> Vec<Hanging<'_>> {
+    /// Everything that hangs in a directory behind a cookie. What is told of is opened, and no more.
+    pub fn all_hanging<'a>(
+        &'a self,
+        directory: Place,
+        cookie: u64,
+        from: &'a Source,
+    ) -> impl Iterator<Item = Hanging<'a>> {
         let junction = self.junction(directory);
         let children = junction.map(|number| &self.junctions[&number].children);
         let children = (COOKIE_LAST + 1..).zip(children.into_iter().flatten());
-        let visible = children.filter_map(|(number, (name, child))| {
-            let place = self.seen(*child, from)?;
-            let is_next = number > cookie && self.sees(*child, from);
-            is_next.then_some(Hanging {
+        let visible = children
+            .filter(move |(number, (_, child))| *number > cookie && self.sees(**child, from));
+        visible.filter_map(move |(number, (name, child))| {
+            Some(Hanging {
                 name,
-                place,
+                place: self.seen(*child, from)?,
                 cookie: number,
             })
-        });
-        visible.collect()
+        })
     }
 
     /// The directory that a directory hangs in; nothing if it lies in its own file system. The root's is itself.
@@ -647,8 +659,9 @@ mod tests {
 
     fn names(exports: &Exports, directory: Place, from: &Source) -> Vec<String> {
         let hanging = exports.all_hanging(directory, 0, from);
-        let names = hanging.iter().map(|one| String::from_utf8_lossy(one.name));
-        names.map(std::borrow::Cow::into_owned).collect()
+        hanging
+            .map(|one| String::from_utf8_lossy(one.name).into_owned())
+            .collect()
     }
 
     #[test]

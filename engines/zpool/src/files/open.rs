@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use engine::OpenFileSystem;
 use engine::capabilities::FileSystems;
@@ -27,6 +27,7 @@ pub struct FileSystem {
     name: String,
     zpl: Arc<Zpl<Files>>,
     snapshots: Arc<OpenSnapshots>,
+    is_closed: AtomicBool,
     /// Of a snapshot: clients do not have it open meanwhile.
     _kept_closed: Option<KeptClosed>,
 }
@@ -91,6 +92,10 @@ impl OpenFileSystem for FileSystem {
     }
 
     fn close(&self) {
+        // Another one may have it open by now, with snapshots.
+        if self.is_closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
         self.zpl.objects().close();
         self.snapshots
             .close_those_of(self.zpl.objects().facts.identity);
@@ -153,6 +158,7 @@ impl Pool {
             name,
             zpl: Arc::new(zpl),
             snapshots: Arc::clone(&self.snapshots),
+            is_closed: AtomicBool::default(),
             _kept_closed: kept_closed,
         })
     }

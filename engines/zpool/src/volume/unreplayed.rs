@@ -3,6 +3,7 @@
 //! acknowledged last.
 
 use std::ffi::{CStr, c_char, c_void};
+use std::time::{Duration, Instant};
 
 use engine::Volume as _;
 use engine::capabilities::{Datasets, FileSystems, IntentLogs};
@@ -13,6 +14,10 @@ use zpool_sys as sys;
 
 use crate::error::SystemError;
 use crate::pool::{Pool, c_text};
+
+/// The log of a file system that another thread has open is waited for so long.
+const OTHERS_REPLAY: Duration = Duration::from_secs(30);
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
 /// # Safety
 /// `arg` is a `&mut Vec<VolumeName>`, `name` NUL-terminated text.
@@ -59,13 +64,26 @@ impl IntentLogs for Pool {
             self.open_volume(name, OpenOptions::default())?.close();
             return Ok(());
         }
-        match self.open_file_system(name.into(), false) {
-            Ok(opened) => opened.close(),
-            // Whoever has it open has replayed its log.
-            Err(error) if error.kind == DatasetErrorKind::Busy => {}
-            Err(error) => return Err(error),
+        let started = Instant::now();
+        loop {
+            match self.open_file_system(name.into(), false) {
+                Ok(opened) => {
+                    opened.close();
+                    return Ok(());
+                }
+                // Whoever has it open replays its log, or has.
+                Err(error) if error.kind == DatasetErrorKind::Busy => {
+                    if !self.is_unreplayed(name)? {
+                        return Ok(());
+                    }
+                    if started.elapsed() >= OTHERS_REPLAY {
+                        return Err(error);
+                    }
+                    std::thread::sleep(LOOK_PAUSE);
+                }
+                Err(error) => return Err(error),
+            }
         }
-        Ok(())
     }
 
     fn discard_log(&self, name: &VolumeName) -> Result<bool, DatasetError> {

@@ -19,7 +19,7 @@ use super::kinds::{
 use super::numbers::{Status, op};
 use super::opens::StateId;
 use super::state::{Channel, MESSAGE_BYTES_MAX, OPERATIONS_MAX, Sequence, Sequenced, State};
-use super::waiting::begins_in;
+use super::waiting::{Changes, changes_of};
 use super::without_sessions::Taken;
 use crate::activity::{Book, Moved, Used};
 use crate::exports::{Exports, Place, Source};
@@ -635,7 +635,7 @@ impl Call<'_> {
                 highest
             }
             Err(Status::BADSESSION) => {
-                self.resumed = Some(self.receipt_of(&asked, *reader).ok_or(Status::BADSESSION)?);
+                self.resumed = Some(self.receipt_of(&asked, *reader)?);
                 asked.highest_slot
             }
             Err(status) => return Err(status),
@@ -647,19 +647,33 @@ impl Call<'_> {
         Ok(None)
     }
 
-    /// What an earlier server kept of this very call, of a session that it had. `rest` is what follows in the call.
-    fn receipt_of(&self, asked: &Sequence, rest: Reader<'_>) -> Option<Receipt> {
+    /// What an earlier server kept of this very call, of a session that it had. `rest` is what follows in the call. `BADSESSION`: nothing.
+    fn receipt_of(&self, asked: &Sequence, rest: Reader<'_>) -> Result<Receipt, Status> {
         let place = asked.place();
-        let begins_in = begins_in(rest);
-        // The others are not opened for a call that does not leave the one that it begins in.
-        let may_know = |files: &dyn FileSystem| match begins_in {
-            Some(id) => files.is_open() || files.id() == id.whole(),
-            None => true,
+        let changes = changes_of(rest);
+        // Those that the call does not change are not opened for it.
+        let is_needed = |files: &dyn FileSystem| match changes {
+            Changes::None => false,
+            Changes::In(id) => files.id() == id.whole(),
+            Changes::Anywhere => true,
         };
-        let all = self.exports.shared().iter();
-        let mut asked_for = all.filter(|one| may_know(&*one.files));
-        let kept = asked_for.find_map(|one| one.files.receipt(&place));
-        kept.filter(|receipt| receipt.number == asked.sequence)
+        let mut kept = None;
+        for one in self.exports.shared() {
+            let is_needed = is_needed(&*one.files);
+            if !is_needed && !one.files.is_open() {
+                continue;
+            }
+            let found = one.files.receipt(&place);
+            if is_needed {
+                one.check_open()?;
+            }
+            let found = found.filter(|receipt| receipt.number == asked.sequence);
+            let steps = |receipt: &Option<Receipt>| receipt.as_ref().map(|receipt| receipt.step);
+            if steps(&found) > steps(&kept) {
+                kept = found;
+            }
+        }
+        kept.ok_or(Status::BADSESSION)
     }
 
     /// Makes a change of names that must not be made twice; nothing if an earlier server has made it.
@@ -830,6 +844,7 @@ impl Call<'_> {
         if place.export != self.entered || self.current.is_none() {
             let export = self.exports.export(place.export);
             let access = export.access(&self.caller.from).ok_or(Status::ACCESS)?;
+            export.check_open()?;
             self.who = export.identity(self.caller.credential);
             self.is_secured = export.takes(self.caller.from.security);
             (self.entered, self.access) = (place.export, access);

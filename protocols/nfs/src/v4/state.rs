@@ -459,8 +459,16 @@ impl State {
         self.clients.get(&client).is_none_or(|found| {
             // A host has no lease: what it has is its own until it gives that back, or starts again.
             let is_bound = found.host.is_none() || found.held.is_empty();
-            is_bound && now_ms.saturating_sub(found.renewed_ms) > self.lease_ms
+            let is_over = now_ms.saturating_sub(found.renewed_ms) > self.lease_ms;
+            is_bound && is_over && !self.has_calls_under_way(found)
         })
+    }
+
+    /// A client that waits for the answer to a call is there.
+    fn has_calls_under_way(&self, client: &Client) -> bool {
+        let sessions = client.sessions.iter();
+        let mut sessions = sessions.filter_map(|id| self.sessions.get(id));
+        sessions.any(|session| session.slots.iter().any(|slot| slot.is_busy))
     }
 
     /// `EXCHANGE_ID`: the client's number, the sequence of its next `CREATE_SESSION`, whether it is confirmed.

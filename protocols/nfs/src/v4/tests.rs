@@ -354,6 +354,27 @@ fn a_call_that_an_earlier_server_executed_is_answered_by_the_next_one() {
     }
 }
 
+/// Each file system keeps what it was asked for last by a slot: the newest of these is the call that is repeated.
+#[test]
+fn a_call_is_known_in_whichever_file_system_it_was_executed() {
+    let (one, _) = shared("one", 5, EVERYTHING);
+    let (two, _) = shared("two", 6, EVERYTHING);
+    let server = |start| {
+        let clients: Clients = (Holders::default(), Arc::new(NoRecord));
+        service_after_another(vec![one.clone(), two.clone()], start, 0, clients)
+    };
+    let mut before = Client::connect(&server(7), b"one", 0);
+    let make = make_directory(b"made");
+    assert_eq!(before.at(&[b"one"], &make), 0);
+    assert_eq!(before.at(&[b"two"], &make), 0);
+    let mut repeated = Client {
+        service: server(8),
+        sequence: before.sequence - 1,
+        ..before
+    };
+    assert_eq!(repeated.at(&[b"two"], &make), 0);
+}
+
 /// A compound with two changes, of which the server before made one.
 #[test]
 fn what_an_earlier_server_has_not_executed_needs_a_new_session() {

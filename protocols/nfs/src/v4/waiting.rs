@@ -2,6 +2,7 @@
 
 use file_system::{FileSystemId, Handle};
 
+use super::attributes::Bitmap;
 use super::compound::{HANDLE_BYTES_MAX, TAG_BYTES_MAX};
 use super::kinds::changes_files;
 use super::numbers::op;
@@ -57,27 +58,53 @@ fn looks_like_waiting(reader: &mut Reader<'_>) -> Result<Option<u32>, Malformed>
     Ok(None)
 }
 
-/// The file system in which a call that goes on like this makes its changes, as far as a look tells: it begins with a handle and looks no
-/// name up, by which it could come to another one.
-pub(super) fn begins_in(mut rest: Reader<'_>) -> Option<FileSystemId> {
-    let mut found = None;
-    loop {
-        match rest.u32().ok()? {
+/// In which file systems a call may change names, as far as a look tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Changes {
+    /// In none.
+    None,
+    /// In the one of its handles.
+    In(FileSystemId),
+    /// It looks names up, or has handles of several.
+    Anywhere,
+}
+
+/// What a call changes that goes on like this.
+pub(super) fn changes_of(rest: Reader<'_>) -> Changes {
+    changes_in(rest).unwrap_or(Changes::None)
+}
+
+fn changes_in(mut rest: Reader<'_>) -> Result<Changes, Malformed> {
+    let mut at = Changes::None;
+    // A call ends where its bytes do.
+    while !rest.rest().is_empty() {
+        match rest.u32()? {
             op::PUTFH => {
-                let handle = rest.opaque(HANDLE_BYTES_MAX).ok()?;
-                let id = Handle::from_bytes(handle).ok()?.file_system;
-                if found
-                    .replace(id)
-                    .is_some_and(|before: FileSystemId| before.whole() != id.whole())
-                {
-                    return None;
-                }
+                let handle = Handle::from_bytes(rest.opaque(HANDLE_BYTES_MAX)?);
+                let Ok(handle) = handle else {
+                    return Ok(Changes::None);
+                };
+                let here = Changes::In(handle.file_system.whole());
+                at = match at {
+                    Changes::None => here,
+                    before if before == here => here,
+                    _ => Changes::Anywhere,
+                };
             }
-            op::SAVEFH | op::RESTOREFH => {}
-            op::LOOKUP | op::LOOKUPP | op::PUTROOTFH | op::PUTPUBFH => return None,
-            _ => return found,
+            op::LOOKUP => {
+                rest.opaque(MESSAGE_BYTES_MAX as usize)?;
+                at = Changes::Anywhere;
+            }
+            op::LOOKUPP | op::PUTROOTFH | op::PUTPUBFH => at = Changes::Anywhere,
+            op::SAVEFH | op::RESTOREFH | op::GETFH | op::READLINK => {}
+            op::ACCESS => drop(rest.u32()?),
+            op::GETATTR => drop(Bitmap::read(&mut rest)?),
+            op::CREATE | op::REMOVE | op::RENAME | op::LINK => return Ok(at),
+            // Clients change no names behind others.
+            _ => return Ok(Changes::None),
         }
     }
+    Ok(Changes::None)
 }
 
 #[cfg(test)]
@@ -97,19 +124,25 @@ mod tests {
         writer.opaque(&Handle { file_system, node }.to_bytes());
     }
 
-    fn found(write: impl FnOnce(&mut Writer)) -> Option<u64> {
+    fn found(write: impl FnOnce(&mut Writer)) -> Changes {
         let mut writer = Writer::new();
         write(&mut writer);
-        begins_in(Reader::new(&writer.into_bytes())).map(|id| id.guid)
+        changes_of(Reader::new(&writer.into_bytes()))
+    }
+
+    fn within(guid: u64) -> Changes {
+        Changes::In(FileSystemId { guid, snapshot: 0 })
     }
 
     #[test]
     fn a_call_makes_its_changes_where_its_handles_are() {
         let change = |writer: &mut Writer| {
             put(writer, 7);
-            writer.u32(op::CREATE);
+            [op::GETATTR, 2, 0, 1, op::ACCESS, 63, op::CREATE]
+                .into_iter()
+                .for_each(|word| writer.u32(word));
         };
-        assert_eq!(found(change), Some(7));
+        assert_eq!(found(change), within(7));
         let rename = |other: u64| {
             move |writer: &mut Writer| {
                 put(writer, 7);
@@ -118,19 +151,28 @@ mod tests {
                 writer.u32(op::RENAME);
             }
         };
-        assert_eq!(found(rename(7)), Some(7));
-        assert_eq!(found(rename(8)), None);
+        assert_eq!(found(rename(7)), within(7));
+        assert_eq!(found(rename(8)), Changes::Anywhere);
     }
 
     #[test]
-    fn a_name_or_no_handle_may_lead_anywhere() {
-        let look_up = |writer: &mut Writer| {
-            put(writer, 7);
-            writer.u32(op::LOOKUP);
+    fn a_name_or_no_handle_may_lead_anywhere_and_most_calls_change_nothing() {
+        let look_up = |last: u32| {
+            move |writer: &mut Writer| {
+                put(writer, 7);
+                writer.u32(op::LOOKUP);
+                writer.opaque(b"name");
+                writer.u32(last);
+            }
         };
-        assert_eq!(found(look_up), None);
-        assert_eq!(found(|writer| writer.u32(op::PUTROOTFH)), None);
-        assert_eq!(found(|writer| writer.u32(op::CREATE)), None);
-        assert_eq!(found(|writer| writer.u32(op::PUTFH)), None, "it ends there");
+        assert_eq!(found(look_up(op::REMOVE)), Changes::Anywhere);
+        assert_eq!(found(look_up(op::GETFH)), Changes::None);
+        assert_eq!(found(|writer| writer.u32(op::READ)), Changes::None);
+        assert_eq!(found(|_| ()), Changes::None);
+        assert_eq!(
+            found(|writer| writer.u32(op::PUTFH)),
+            Changes::None,
+            "it ends there"
+        );
     }
 }

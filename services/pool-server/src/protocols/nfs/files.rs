@@ -71,6 +71,8 @@ impl OpenFiles {
 
     /// Adds those of `wanted` that are not there, and opens them, which replays their logs; many at once are opened later. May block.
     pub fn open_all<'a>(&mut self, pool: &Arc<SharedPool>, wanted: impl Iterator<Item = (&'a String, FileSystemId)>) -> Opened {
+        // What went wrong with those of before may be well now: they are tried with the others.
+        self.all.retain(|_, one| one.take_failure().is_none());
         let mut absent = Vec::new();
         for (name, id) in wanted {
             if !self.all.contains_key(name) {

@@ -2,6 +2,7 @@
 //! reads of the disks and perhaps the replay of a log, and most are not used in the first second.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
 
 use ::nfs::snapshots::WithSnapshots;
 use engine::OpenFileSystem;
@@ -12,6 +13,9 @@ use file_system::{
 };
 
 use super::super::super::shared_pool::SharedPool;
+
+/// Pause between two attempts of clients to open one that could not be opened.
+const HELD_BACK: Duration = Duration::from_secs(1);
 
 /// See the module.
 pub struct LazyFiles {
@@ -26,8 +30,10 @@ struct Gate {
     /// Of its dataset.
     name: String,
     is_closed: bool,
-    /// Why it could not be opened. It is not tried again.
-    failure: Option<DatasetError>,
+    /// Whoever shares it has taken the failure: another one comes in its place.
+    is_given_up: bool,
+    /// When it could not be opened, and why. Clients are told to wait for a while, and then have it tried again.
+    failure: Option<(Instant, DatasetError)>,
 }
 
 struct Open {
@@ -57,6 +63,7 @@ impl LazyFiles {
             gate: Mutex::new(Gate {
                 name,
                 is_closed: false,
+                is_given_up: false,
                 failure: None,
             }),
         }
@@ -82,7 +89,8 @@ impl LazyFiles {
         if gate.is_closed {
             return Err(FileError::Gone);
         }
-        if gate.failure.is_some() {
+        let is_recent = |(at, _): &(Instant, DatasetError)| at.elapsed() < HELD_BACK;
+        if gate.is_given_up || gate.failure.as_ref().is_some_and(is_recent) {
             return Err(FileError::NotReady);
         }
         let pool = self.pool.get().ok_or(FileError::Gone)?;
@@ -98,9 +106,12 @@ impl LazyFiles {
             }
         });
         match opened {
-            Ok(open) => Ok(self.open.get_or_init(|| open)),
+            Ok(open) => {
+                gate.failure = None;
+                Ok(self.open.get_or_init(|| open))
+            }
             Err(error) => {
-                gate.failure = Some(error);
+                gate.failure = Some((Instant::now(), error));
                 Err(FileError::NotReady)
             }
         }
@@ -117,17 +128,20 @@ impl LazyFiles {
         self.gate.try_lock().is_ok_and(|gate| gate.failure.is_some())
     }
 
-    /// Why it could not be opened, once; nobody opens it later. Nothing if it was not tried, or is.
+    /// Why it could not be opened, once; nobody opens it later, and calls answer [`FileError::NotReady`]. Nothing if it was not tried, or is.
     pub fn take_failure(&self) -> Option<DatasetError> {
         let mut gate = self.gate.try_lock().ok()?;
-        let failure = gate.failure.take()?;
-        gate.is_closed = true;
+        let (_, failure) = gate.failure.take()?;
+        gate.is_given_up = true;
         Some(failure)
     }
 
     /// Its dataset has another name.
     pub fn renamed(&self, name: String) {
-        self.gate().name = name;
+        let mut gate = self.gate();
+        gate.name = name;
+        // Somebody may have looked for the earlier one meanwhile.
+        gate.failure = None;
     }
 
     /// Changes that were refused for lack of space.
