@@ -659,14 +659,12 @@ impl Call<'_> {
         };
         let mut kept = None;
         for one in self.exports.shared() {
-            let is_needed = is_needed(&*one.files);
-            if !is_needed && !one.files.is_open() {
+            if is_needed(&*one.files) {
+                one.check_open()?;
+            } else if !one.files.is_open() {
                 continue;
             }
             let found = one.files.receipt(&place);
-            if is_needed {
-                one.check_open()?;
-            }
             let found = found.filter(|receipt| receipt.number == asked.sequence);
             let steps = |receipt: &Option<Receipt>| receipt.as_ref().map(|receipt| receipt.step);
             if steps(&found) > steps(&kept) {
