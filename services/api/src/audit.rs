@@ -343,7 +343,7 @@ mod tests {
             properties: properties.into(),
         };
         let said = details(&set).expect("it says something");
-        assert_eq!(said, "quota\u{fffd}, sharenfs of tank/home");
+        assert_eq!(said, "tank/home: quota\u{fffd}, sharenfs");
         let expire = control::operations::filesystem::expire_client::ExpireClient {
             name: "tank/home".parse().expect("a name"),
             client: "1f".to_owned(),
