@@ -218,6 +218,17 @@ collect(bh_dnodes_t *dnodes, uint64_t directory, uint64_t name_bytes,
 	return (error == ENOENT ? 0 : error);
 }
 
+/* Collects the datasets of a pool, whose configuration the caller has. */
+static int
+collect_all(dsl_pool_t *dp, heads_t *heads)
+{
+	bh_dnodes_t dnodes = { .d_mos = dp->dp_meta_objset };
+	int error = collect(&dnodes, dp->dp_root_dir_obj, 0, heads, 0);
+
+	bh_dnodes_end(&dnodes);
+	return (error);
+}
+
 /* Headers that were asked for, and the datasets they are of. */
 typedef struct headers {
 	head_t **hd_heads;
@@ -402,7 +413,6 @@ static int
 know_load(dsl_pool_t *dp)
 {
 	dnode_t *meta = DMU_META_DNODE(dp->dp_meta_objset);
-	bh_dnodes_t dnodes = { .d_mos = dp->dp_meta_objset };
 	uint64_t first_txg = spa_first_txg(dp->dp_spa);
 	uint64_t guid = dp->dp_spa->spa_root_vdev->vdev_guid;
 
@@ -413,9 +423,7 @@ know_load(dsl_pool_t *dp)
 	uint64_t bytes = (meta->dn_maxblkid + 1) * meta->dn_datablksz;
 	dmu_prefetch_by_dnode(meta, 0, 0, MIN(bytes, BH_DNODES_BYTES_MAX),
 	    ZIO_PRIORITY_SYNC_READ);
-	int error = collect(&dnodes, dp->dp_root_dir_obj, 0,
-	    &load_known.lk_heads, 0);
-	bh_dnodes_end(&dnodes);
+	int error = collect_all(dp, &load_known.lk_heads);
 	if (error != 0) {
 		forget_load();
 		return (error);
@@ -558,9 +566,7 @@ bh_unreplayed_volumes(const char *pool, bh_name_visitor_t *visit, void *arg)
 	if (error != 0)
 		return (error);
 	if (!take_suspects(dp, &heads)) {
-		bh_dnodes_t dnodes = { .d_mos = dp->dp_meta_objset };
-		error = collect(&dnodes, dp->dp_root_dir_obj, 0, &heads, 0);
-		bh_dnodes_end(&dnodes);
+		error = collect_all(dp, &heads);
 	}
 	if (error == 0)
 		error = visit_logs(dp, &heads, visit_unreplayed, &to, 1);
@@ -595,9 +601,7 @@ bh_volume_count(const char *pool, uint64_t *out)
 
 	if (error != 0)
 		return (error);
-	bh_dnodes_t dnodes = { .d_mos = dp->dp_meta_objset };
-	error = collect(&dnodes, dp->dp_root_dir_obj, 0, &heads, 0);
-	bh_dnodes_end(&dnodes);
+	error = collect_all(dp, &heads);
 	if (error == 0)
 		look_at_headers(dp->dp_spa, &heads);
 	*out = 0;
@@ -648,9 +652,7 @@ bh_file_systems(const char *pool, bh_identity_visitor_t *visit, void *arg)
 	heads->hs_with_names = B_TRUE;
 	int error = dsl_pool_hold(pool, FTAG, &dp);
 	if (error == 0) {
-		bh_dnodes_t dnodes = { .d_mos = dp->dp_meta_objset };
-		error = collect(&dnodes, dp->dp_root_dir_obj, 0, heads, 0);
-		bh_dnodes_end(&dnodes);
+		error = collect_all(dp, heads);
 		if (error == 0)
 			visit_file_systems(dp, heads, visit, arg);
 		dsl_pool_rele(dp, FTAG);

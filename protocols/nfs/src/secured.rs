@@ -156,11 +156,12 @@ impl Contexts {
         self.all.lock().expect("no holder panics")
     }
 
-    /// Makes contexts by these keys from now on. Those that are there stay.
+    /// Whether contexts can be made now.
     pub fn has_acceptor(&self) -> bool {
         self.acceptor.lock().expect("no holder panics").is_some()
     }
 
+    /// Makes contexts by these keys from now on. Those that are there stay.
     pub fn accept_by(&self, acceptor: Option<Acceptor>) {
         *self.acceptor.lock().expect("no holder panics") = acceptor.map(Arc::new);
     }
