@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -128,18 +129,8 @@ def _kerberos(trial: Trial, scratch: Path, image: root.GuestImage) -> None:
         keytab = kerberos.fill(center)
         server = kerberos.head(folder, center)
         machine = Machine(folder, image)
-        try:
-            server.prepare()
-            server.start()
-            server.wait_ready()
-            server.make_share()
-            _boot(trial, machine)
+        with _met(trial, machine, server, has_share=True):
             trial.part(lambda: _tickets(trial, kerberos.Kerberos(machine, server, center, keytab)))
-            machine.power_off()
-            trial.audit(lambda: _audit(server))
-        finally:
-            machine.power_off()
-            server.kill()
 
 
 def _tickets(trial: Trial, users: kerberos.Kerberos) -> None:
@@ -164,18 +155,8 @@ def _tls(trial: Trial, scratch: Path, image: root.GuestImage) -> None:
     folder.mkdir()
     server = tls.server_of(folder)
     machine = Machine(folder, newer.with_tls(image, folder))
-    try:
-        server.prepare()
-        server.start()
-        server.wait_ready()
-        server.make_share()
-        _boot(trial, machine)
+    with _met(trial, machine, server, has_share=True):
         trial.part(lambda: _secured(trial, tls.Tls(machine, server)))
-        machine.power_off()
-        trial.audit(lambda: _audit(server))
-    finally:
-        machine.power_off()
-        server.kill()
 
 
 def _secured(trial: Trial, client: tls.Tls) -> None:
@@ -217,22 +198,13 @@ def _one_server(parts: Sequence[str], trial: Trial, scratch: Path, image: root.G
         image = luggage.pack(scratch, image, {"bulkhead": program(), "zdb": Path(checked(["which", "zdb"], 10).strip())})
     machine = Machine(scratch, image)
     server = PortalServer(scratch)
-    try:
-        server.prepare()
-        server.start()
-        server.wait_ready()
-        _boot(trial, machine)
+    with _met(trial, machine, server):
         if "initiator" in parts:
             trial.part(lambda: _initiator(trial, machine, server, minutes))
         if "shares" in parts:
             trial.part(lambda: _shares(trial, machine, server))
         if "fencing" in parts:
             trial.part(lambda: _fencing(trial, machine))
-        machine.power_off()
-        trial.audit(lambda: _audit(server))
-    finally:
-        machine.power_off()
-        server.kill()
 
 
 def _two_heads(trial: Trial, scratch: Path, image: root.GuestImage, profile: str) -> None:
@@ -371,21 +343,11 @@ def _judges(trial: Trial, scratch: Path, image: root.GuestImage, equipment: judg
     machine = Machine(scratch, image, disks=[judges_disk.copy_of(equipment.disk, scratch)])
     server = PortalServer(scratch)
     sides = [judges.SIDES[name] for name in arguments.side or judges.SIDES]
-    try:
-        server.prepare()
-        server.start()
-        server.wait_ready()
-        server.make_share()
-        _boot(trial, machine)
+    with _met(trial, machine, server, has_share=True):
         bench = judges.Judges(machine, seed)
         trial.step("judges: prepare", bench.prepare, essential=True)
         for side in sides:
             trial.part(partial(_judge_side, trial, bench, side, arguments.judge or judges.ALL))
-        machine.power_off()
-        trial.audit(lambda: _audit(server))
-    finally:
-        machine.power_off()
-        server.kill()
 
 
 def _judge_side(trial: Trial, bench: judges.Judges, side: judges.Side, names: Sequence[str]) -> None:
@@ -411,6 +373,24 @@ def _rounds(trial: Trial, kernels: two_kernels.TwoKernels, rounds: int, seed: in
         print(f"two kernels: {rounds} rounds, {kernels.acknowledged} acknowledged, 0 lost")
     finally:
         kernels.power_off()
+
+
+@contextlib.contextmanager
+def _met(trial: Trial, machine: Machine, server: PortalServer, has_share: bool = False) -> Iterator[None]:
+    """The guest is up and meets a server. Its pool is looked through afterwards."""
+    try:
+        server.prepare()
+        server.start()
+        server.wait_ready()
+        if has_share:
+            server.make_share()
+        _boot(trial, machine)
+        yield
+        machine.power_off()
+        trial.audit(lambda: _audit(server))
+    finally:
+        machine.power_off()
+        server.kill()
 
 
 def _boot(trial: Trial, machine: Machine) -> None:
