@@ -76,13 +76,21 @@ zil_commit(zilog_t *log, uint64_t object)
 /*
  * Has the labels say that the pool is free for any host.  The library has them say so before it flushes what it has
  * in memory about free space, which may take many groups: another host would open the pool meanwhile.
+ *
+ * The next group writes it.  The library has said which group is the last with contents, and a group may have ended
+ * since: then there is one more.  Returns the last group, which is waited for.
  */
-static void
+static uint64_t
 label_as_exported(spa_t *spa)
 {
-	spa_config_enter(spa, SCL_CONFIG, FTAG, RW_WRITER);
+	/* No group is being written while this is held. */
+	spa_config_enter(spa, SCL_ALL, FTAG, RW_WRITER);
+	spa->spa_final_txg = MAX(spa->spa_final_txg,
+	    spa_last_synced_txg(spa) + 1 + TXG_DEFER_SIZE);
+	uint64_t last = spa->spa_final_txg;
 	vdev_config_dirty(spa->spa_root_vdev);
-	spa_config_exit(spa, SCL_CONFIG, FTAG);
+	spa_config_exit(spa, SCL_ALL, FTAG);
+	return (last);
 }
 
 /* Comes before the library's own. */
@@ -100,7 +108,7 @@ txg_wait_synced(dsl_pool_t *dp, uint64_t txg)
 	if (exporting && dp->dp_spa->spa_state == POOL_STATE_EXPORTED &&
 	    dp->dp_spa->spa_final_txg != UINT64_MAX) {
 		exporting = B_FALSE;
-		label_as_exported(dp->dp_spa);
+		txg = MAX(txg, label_as_exported(dp->dp_spa));
 	}
 	if (txg == 0 && exporting)
 		txg = __atomic_load_n(&dp->dp_tx.tx_open_txg, __ATOMIC_ACQUIRE);

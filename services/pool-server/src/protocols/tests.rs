@@ -402,8 +402,8 @@ fn another_protocol_needs_nothing_but_its_registration() {
     assert_eq!(serving.volumes.open_count(), 0);
     serving.close_volumes();
     drop(serving);
-    let pool = Arc::into_inner(pool).and_then(|pool| pool.take());
-    pool.expect("nobody uses it")
+    let pool = pool.take();
+    pool.expect("it is open")
         .export()
         .map_err(|(_, error)| error)
         .expect("exported");

@@ -96,13 +96,13 @@ impl World {
         answer.to_vec() == accepted.map(u32::to_be_bytes).concat()
     }
 
-    /// The pool can only be closed when nothing of it is open.
+    /// The pool can only be closed when nothing of it is open. A connection may end later.
     fn end(self) {
         self.serving.drain(std::time::Duration::from_secs(10));
         self.serving.close_volumes();
         drop(self.serving);
-        let pool = Arc::into_inner(self.pool).and_then(|pool| pool.take());
-        let exported = pool.expect("nobody uses it").export();
+        let pool = self.pool.take();
+        let exported = pool.expect("it is open").export();
         exported.map_err(|(_, error)| error).expect("exported");
     }
 }
