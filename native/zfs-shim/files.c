@@ -74,6 +74,7 @@ set_up(bh_files_t *files, const char *name, uint32_t read_only,
 	    spa_writeable(os->os_spa) && read_only == 0;
 	files->bf_read_only = !writable || property != 0;
 	facts->read_only = files->bf_read_only;
+	facts->fixed = !writable;
 	const zil_header_t *header = dmu_objset_zil(os)->zl_header;
 	if (!dmu_objset_is_snapshot(os) && !BP_IS_HOLE(&header->zh_log)) {
 		facts->log_waits = (header->zh_flags & ZIL_REPLAY_NEEDED) != 0;

@@ -448,7 +448,7 @@ bh_files_change(bh_files_t *files, const struct bh_step *steps, uint32_t count,
 	    .bc_count = count };
 	int error = 0;
 
-	if (files->bf_read_only)
+	if (bh_files_refuses_changes(files))
 		return (EROFS);
 	if (count == 0 || count > BH_STEPS_MAX)
 		return (EINVAL);
@@ -480,7 +480,7 @@ bh_files_make_receipts(bh_files_t *files, uint64_t *object)
 {
 	objset_t *os = files->bf_os;
 
-	if (files->bf_read_only)
+	if (bh_files_refuses_changes(files))
 		return (EROFS);
 	dmu_tx_t *tx = dmu_tx_create(os);
 	dmu_tx_hold_bonus(tx, DMU_NEW_OBJECT);
@@ -507,7 +507,7 @@ int
 bh_files_free(bh_files_t *files, uint64_t object, uint64_t offset,
     uint64_t length)
 {
-	if (files->bf_read_only)
+	if (bh_files_refuses_changes(files))
 		return (EROFS);
 	return (dmu_free_long_range(files->bf_os, object, offset,
 	    length == 0 ? DMU_OBJECT_END : length));

@@ -42,6 +42,8 @@ struct bh_files {
 	uint64_t bf_unlogged;
 	bh_pending_t bf_pending;
 	boolean_t bf_read_only;
+	/* Its log is being replayed, as it is also where clients may change nothing. */
+	boolean_t bf_replays;
 	/* As the library told them last; of a snapshot 0. */
 	uint64_t bf_settings[BH_SETTINGS];
 	int bf_replay_error;
@@ -69,6 +71,12 @@ bh_attribute_in(struct bh_node *node, const bh_attribute_t *attribute)
 /* The attributes of an object. The bonus buffer is held; bf_attributes is, too. */
 int bh_files_handle(bh_files_t *files, dmu_buf_t *bonus, sa_handle_t **out);
 int bh_files_bonus(bh_files_t *files, uint64_t object, dmu_buf_t **out);
+
+static inline boolean_t
+bh_files_refuses_changes(const bh_files_t *files)
+{
+	return (files->bf_read_only && !files->bf_replays);
+}
 
 /* Entries of a list of names with numbers. */
 int bh_list_entries(objset_t *os, uint64_t list, uint64_t cursor, uint8_t *data,

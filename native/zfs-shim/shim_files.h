@@ -28,9 +28,9 @@ struct bh_files_facts {
 	uint64_t acltype;	/* ZFS_ACLTYPE_* */
 	uint64_t system_attributes;	/* object of the registry; 0: attributes have their old form */
 	uint32_t read_only;
+	uint32_t fixed;	/* nor can a log be replayed */
 	uint32_t log_waits;	/* an intent log has to be replayed before the first change */
 	uint32_t log_is_foreign;	/* and a machine of the other byte order has written it */
-	uint32_t reserved;
 };
 
 /* Attributes of an object; see sys/zfs_sa.h. `has` says which there are. Times are pairs, as they are stored. */

@@ -60,8 +60,10 @@ pub struct Facts {
     pub has_posix_acls: bool,
     /// Whether attributes have the form of version 5.
     pub has_system_attributes: bool,
-    /// Nothing can be changed.
+    /// Nothing can be changed but by the replay of a log.
     pub is_read_only: bool,
+    /// Nor can a log be replayed.
+    pub is_fixed: bool,
     /// An intent log has to be replayed first.
     pub log_waits: bool,
     /// And a machine of the other byte order wrote it.

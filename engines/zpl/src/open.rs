@@ -23,8 +23,8 @@ pub enum OpenError {
     },
     /// Its log waits, and nothing can be changed.
     #[error(
-        "it is read-only and has an intent log that waits to be replayed, so that what was written last is missing: \
-         set readonly=off until it was opened once"
+        "it is opened read-only and has an intent log that waits to be replayed, so that what was written last is missing: \
+         open it once so that it can be changed"
     )]
     LogWaits,
     /// Its log has a record that cannot be replayed.
@@ -123,7 +123,7 @@ impl<O: Objects> Zpl<O> {
         let facts = objects.facts();
         check(&facts)?;
         if facts.log_waits {
-            if facts.is_read_only {
+            if facts.is_fixed {
                 return Err(OpenError::LogWaits);
             }
             check_log(&objects)?;
@@ -138,6 +138,9 @@ impl<O: Objects> Zpl<O> {
         let zpl = Self::new(objects, facts, root, quotas, receipts);
         if !facts.is_read_only {
             zpl.drain()?;
+        }
+        // What clients were told is durable is there also if nobody may change it any more.
+        if !facts.is_read_only || facts.log_waits {
             replay::run(&zpl)?;
         }
         Ok(zpl)

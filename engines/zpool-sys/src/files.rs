@@ -25,9 +25,9 @@ pub struct bh_files_facts {
     pub acltype: u64,
     pub system_attributes: u64,
     pub read_only: u32,
+    pub fixed: u32,
     pub log_waits: u32,
     pub log_is_foreign: u32,
-    pub reserved: u32,
 }
 
 /// Attributes of an object.

@@ -258,7 +258,9 @@ fn what_was_committed_before_a_crash_is_there_after_it() {
             let pool = new_pool();
             let name = create(&pool, "tank/files");
             let opened = open(&pool, &name);
+            let fixed = open(&pool, &create(&pool, "tank/fixed"));
             leave_changes(&*opened.files());
+            leave_changes(&*fixed.files());
             say("committed");
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
                 .expect("kill");
@@ -269,6 +271,19 @@ fn what_was_committed_before_a_crash_is_there_after_it() {
             for _ in 0..2 {
                 let opened = open(&pool, &name);
                 check_changes(&*opened.files());
+            }
+            // As a kernel does, it replays also what nobody may change any more.
+            let name: VolumeName = "tank/fixed".parse().expect("a name");
+            let set = [("readonly".to_owned(), Value::Text("on".to_owned()))];
+            pool.set_dataset_properties((&name).into(), &set)
+                .expect("set");
+            for _ in 0..2 {
+                let opened = open(&pool, &name);
+                let files = opened.files();
+                check_changes(&*files);
+                let refused =
+                    files.set_attributes(&ROOT, files.root(), &with_mode(0o700), &Guard::default());
+                assert_eq!(refused.err(), Some(FileError::ReadOnly));
             }
             export(pool);
         }

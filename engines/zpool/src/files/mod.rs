@@ -91,6 +91,7 @@ fn facts_of(raw: &sys::bh_files_facts, is_snapshot: bool) -> Facts {
         has_posix_acls: raw.acltype == ACLTYPE_POSIX,
         has_system_attributes: raw.system_attributes != 0,
         is_read_only: raw.read_only != 0,
+        is_fixed: raw.fixed != 0,
         log_waits: raw.log_waits != 0,
         log_is_foreign: raw.log_is_foreign != 0,
     }
