@@ -76,6 +76,22 @@ fn link_of_a_leg_cut_another_member_signs_and_nobody_is_shot() {
     }
 }
 
+/// Somebody starts a second server beside the one that serves: that is refused, and is no reason to end.
+#[test]
+fn who_wants_what_another_one_serves_does_not_disturb_it() {
+    for kind in KINDS {
+        let (setup, mut world) = begin(kind, Start::Served);
+        assert_eq!(
+            refusal(&setup, &mut world, 1),
+            Refusal::OwnerLives(member_id(0))
+        );
+        world.take(&setup, Step::DiskFails(1));
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+        assert!(!world.committed.current.contains_key(&disk_id(1)));
+        assert!(is_open(&world, 0), "{kind:?}");
+    }
+}
+
 #[test]
 fn partition_with_fencing_the_owner_goes_on() {
     for kind in KINDS {

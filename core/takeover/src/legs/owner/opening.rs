@@ -30,6 +30,8 @@ pub(super) struct Claiming {
     /// The owner that the judged record names is off, by a fence that was asked for after the record was read, or by a word.
     is_owner_off: bool,
     has_word: bool,
+    /// Members that are asked when that of the last owner has promised.
+    unasked: BTreeSet<MemberId>,
     promises: BTreeMap<MemberId, Promise>,
 }
 
@@ -233,15 +235,22 @@ impl Owner {
             epoch,
             nonce: reading.nonce,
         };
-        for member in config.members() {
-            let by = config.me;
-            out.push(Action::Ask(member, Request::Claim { ballot, by }));
-        }
+        let members: BTreeSet<MemberId> = config.members().into_iter().collect();
+        // If its head serves the pool, the others promise nothing that would end the owner with its next record.
+        let is_alive =
+            |owner: &MemberId| *owner != config.me && reading.answers.contains_key(owner);
+        let first = newest
+            .owner
+            .filter(is_alive)
+            .filter(|owner| members.contains(owner));
+        let first = first.map_or_else(|| members.clone(), |owner| [owner].into());
+        ask_for_promises(config, ballot, &first, out);
         self.phase = Phase::Claiming(Claiming {
             ballot,
             judged: newest,
             is_owner_off,
             has_word: reading.word.is_some(),
+            unasked: &members - &first,
             promises: BTreeMap::new(),
         });
     }
@@ -263,6 +272,7 @@ impl Owner {
             return;
         }
         claiming.promises.insert(from, promise);
+        ask_for_promises(config, ballot, &std::mem::take(&mut claiming.unasked), out);
         by.is_other_fenced &= is_sure || claiming.has_word;
         by.is_sole = is_sole(config, own);
         let newest = claiming.newest(self.heard.as_ref());
@@ -378,6 +388,19 @@ impl Owner {
             self.refuse(Refusal::Outbid, out);
         }
     }
+}
+
+fn ask_for_promises(
+    config: &Config,
+    ballot: Ballot,
+    members: &BTreeSet<MemberId>,
+    out: &mut Actions,
+) {
+    let by = config.me;
+    let asks = members
+        .iter()
+        .map(|member| Action::Ask(*member, Request::Claim { ballot, by }));
+    out.extend(asks);
 }
 
 /// A record with the members that count here. A change that nobody knows to be committed is made anew, or not.
