@@ -235,6 +235,9 @@ def second_owner(proof: LegsProof, choice: random.Random) -> None:
     proof.must_refuse(other)
     proof.must_refuse(other, FENCED)
     proof.writes_go_on()
+    if choice.random() < 0.5:
+        # That somebody wanted to serve is no reason to end when a record is due.
+        proof.fall_behind(proof.choose_other(choice))
 
 
 @_kind()

@@ -58,7 +58,10 @@ fn kind(request: &Request) -> Option<Kind> {
         Request::Claim { .. } => Some(Kind::Claim),
         Request::Propose(_) => Some(Kind::Propose),
         // Needs no answer; who was not told says again that it forgot.
-        Request::Committed(..) | Request::Welcome(_) | Request::Join { .. } => None,
+        Request::Withdraw(_)
+        | Request::Committed(..)
+        | Request::Welcome(_)
+        | Request::Join { .. } => None,
     }
 }
 

@@ -29,6 +29,7 @@ mod kind {
     pub(super) const FOUND: u8 = 5;
     pub(super) const WELCOME: u8 = 6;
     pub(super) const JOIN: u8 = 7;
+    pub(super) const WITHDRAW: u8 = 8;
     pub(super) const CLAIM_DISK: u8 = 10;
     pub(super) const BEGIN_DISK: u8 = 11;
     pub(super) const LOOK_AT_DISK: u8 = 12;
@@ -373,6 +374,10 @@ impl Writer {
                 self.number(by.0);
                 kind::CLAIM
             }
+            Request::Withdraw(ballot) => {
+                self.ballot(*ballot);
+                kind::WITHDRAW
+            }
             Request::Propose(record) => {
                 self.memory(&Memory::new(record.clone()));
                 kind::PROPOSE
@@ -438,8 +443,8 @@ fn promise(promised: Ballot, accepted: Option<Record>, life: u64) -> Memory {
     Memory {
         promised,
         accepted,
-        committed: Version::default(),
         life,
+        ..Memory::default()
     }
 }
 
@@ -633,6 +638,7 @@ impl Reader<'_> {
                 ballot: self.ballot()?,
                 by: MemberId(self.number()?),
             }),
+            kind::WITHDRAW => Message::Ask(Request::Withdraw(self.ballot()?)),
             kind::PROPOSE => Message::Ask(Request::Propose(self.proposal()?)),
             kind::COMMITTED => Message::Ask(Request::Committed(self.ballot()?, self.version()?)),
             kind::WELCOME => Message::Ask(Request::Welcome(self.proposal()?)),
@@ -706,6 +712,7 @@ mod tests {
                 ballot: ballot(),
                 by: MemberId(2),
             }),
+            Message::Ask(Request::Withdraw(ballot())),
             Message::Ask(Request::Propose(record())),
             Message::Ask(Request::Welcome(record())),
             Message::Ask(Request::Join {

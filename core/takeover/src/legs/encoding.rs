@@ -286,6 +286,7 @@ impl Reader<'_> {
         };
         Some(Memory {
             promised,
+            before: Ballot::default(),
             accepted,
             committed,
             life,
@@ -512,8 +513,8 @@ mod tests {
                 epoch: 1,
                 sequence: 4,
             },
-            accepted: None,
             life: 6,
+            ..Memory::default()
         });
         let mut expected = b"BULKLEGS\x02\0\0\0\x29\0\0\0".to_vec();
         let mut body = Vec::new();

@@ -25,6 +25,8 @@ pub struct Tag {
 pub struct Memory {
     /// It accepts nothing of an older tenure.
     pub promised: Ballot,
+    /// To which one before that, which matters if that one gives up. Not stored.
+    pub before: Ballot,
     /// The newest record.
     pub accepted: Option<Record>,
     /// It is known that a quorum had this record.
@@ -45,6 +47,8 @@ pub enum Request {
         /// Whose.
         by: MemberId,
     },
+    /// This tenure will not be: its claim was refused, and it proposes nothing. Needs no answer.
+    Withdraw(Ballot),
     /// Accept this record.
     Propose(Record),
     /// This record is committed. Needs no answer.
@@ -114,6 +118,7 @@ impl Memory {
     pub fn new(record: Record) -> Self {
         Self {
             promised: record.ballot,
+            before: Ballot::default(),
             committed: record.version(),
             accepted: Some(record),
             life: 0,
@@ -155,6 +160,7 @@ impl Memory {
                 answer: Some(Answer::Serves(ballot)),
             },
             Request::Claim { ballot, .. } => self.claim(ballot),
+            Request::Withdraw(ballot) => self.withdraw(ballot),
             // Its owner has the promise of this member, and no tenure that has not may act on its answer.
             Request::Propose(record)
                 if serves && record.ballot != self.promised && holds(Rule::OwnersAcceptNothing) =>
@@ -212,7 +218,10 @@ impl Memory {
             },
             Request::Welcome(record) => self.welcome(me, record),
             Request::Join { tag, record, life } => self.join_lost(me, tag, &record, life),
-            Request::Claim { .. } | Request::Propose(_) | Request::Committed(..) => Reply::none(),
+            Request::Claim { .. }
+            | Request::Withdraw(_)
+            | Request::Propose(_)
+            | Request::Committed(..) => Reply::none(),
         }
     }
 
@@ -238,6 +247,7 @@ impl Memory {
         }
         let promised = Self {
             promised: ballot,
+            before: self.promised,
             ..self.clone()
         };
         Reply {
@@ -247,6 +257,20 @@ impl Memory {
                 record: self.accepted.clone(),
                 life: self.life,
             }),
+        }
+    }
+
+    /// The owner that others have promised to may go on. Nobody counts on a promise to who gave up.
+    fn withdraw(&self, ballot: Ballot) -> Reply {
+        let is_it = self.promised == ballot && self.before != Ballot::default();
+        let before = Self {
+            promised: self.before,
+            before: Ballot::default(),
+            ..self.clone()
+        };
+        Reply {
+            write: is_it.then_some(before),
+            answer: None,
         }
     }
 
@@ -270,6 +294,7 @@ impl Memory {
         }
         let accepted = Self {
             promised: ballot,
+            before: Ballot::default(),
             accepted: Some(record),
             committed: self.committed,
             life: self.life,
@@ -327,6 +352,35 @@ mod tests {
     fn claim(ballot: Ballot) -> Request {
         let by = MemberId(1);
         Request::Claim { ballot, by }
+    }
+
+    #[test]
+    fn who_gives_up_leaves_the_promise_before_as_it_was() {
+        let before = memory();
+        let (other, later) = (ballot(4, 2), ballot(5, 3));
+        let write = |memory: &Memory, request| handle(memory, request, false).write;
+        let promised = write(&before, claim(other)).expect("it promises");
+        assert_eq!(
+            write(&promised, Request::Withdraw(later)),
+            None,
+            "nobody promised to that one"
+        );
+        assert_eq!(
+            write(&promised, Request::Withdraw(other)),
+            Some(before.clone())
+        );
+        // Whoever promised meanwhile keeps that.
+        let next = write(&promised, claim(later)).expect("it promises");
+        assert_eq!(write(&next, Request::Withdraw(other)), None);
+        assert_eq!(
+            write(&next, Request::Withdraw(later)).map(|memory| memory.promised),
+            Some(other)
+        );
+        // What was accepted is not taken back.
+        let record = Record::new(1, later, [DiskId(1)]);
+        let accepted = write(&next, Request::Propose(record)).expect("it accepts");
+        assert_eq!(write(&accepted, Request::Withdraw(later)), None);
+        assert_eq!(write(&before, Request::Withdraw(before.promised)), None);
     }
 
     #[test]

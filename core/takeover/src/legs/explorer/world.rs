@@ -113,7 +113,10 @@ impl Envelope {
             Payload::Request(Request::Claim { .. }) => 1,
             Payload::Request(Request::Propose(_)) => 2,
             Payload::Request(
-                Request::Committed(..) | Request::Welcome(_) | Request::Join { .. },
+                Request::Withdraw(_)
+                | Request::Committed(..)
+                | Request::Welcome(_)
+                | Request::Join { .. },
             ) => 3,
             Payload::Answer(_) => 4,
             Payload::LenderRequest(..) => 5,

@@ -353,7 +353,9 @@ impl Owner {
     }
 
     fn refuse(&mut self, refusal: Refusal, out: &mut Actions) {
-        self.phase = Phase::Idle;
+        if let Phase::Claiming(claiming) = std::mem::replace(&mut self.phase, Phase::Idle) {
+            claiming.withdraw(out);
+        }
         out.push(Action::Tell(Notice::Refused(refusal)));
     }
 

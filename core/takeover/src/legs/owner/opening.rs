@@ -30,7 +30,8 @@ pub(super) struct Claiming {
     /// The owner that the judged record names is off, by a fence that was asked for after the record was read, or by a word.
     is_owner_off: bool,
     has_word: bool,
-    /// Members that are asked when that of the last owner has promised.
+    /// Members that were asked for a promise, and those that are when that of the last owner has promised.
+    asked: BTreeSet<MemberId>,
     unasked: BTreeSet<MemberId>,
     promises: BTreeMap<MemberId, Promise>,
 }
@@ -251,6 +252,7 @@ impl Owner {
             is_owner_off,
             has_word: reading.word.is_some(),
             unasked: &members - &first,
+            asked: first,
             promises: BTreeMap::new(),
         });
     }
@@ -272,7 +274,9 @@ impl Owner {
             return;
         }
         claiming.promises.insert(from, promise);
-        ask_for_promises(config, ballot, &std::mem::take(&mut claiming.unasked), out);
+        let unasked = std::mem::take(&mut claiming.unasked);
+        ask_for_promises(config, ballot, &unasked, out);
+        claiming.asked.extend(unasked);
         by.is_other_fenced &= is_sure || claiming.has_word;
         by.is_sole = is_sole(config, own);
         let newest = claiming.newest(self.heard.as_ref());
@@ -434,6 +438,15 @@ impl Reading {
 }
 
 impl Claiming {
+    /// Nothing is proposed after this.
+    pub(super) fn withdraw(&self, out: &mut Actions) {
+        let requests = self
+            .asked
+            .iter()
+            .map(|member| Action::Ask(*member, Request::Withdraw(self.ballot)));
+        out.extend(requests);
+    }
+
     #[cfg(test)]
     pub(super) fn ballot(&self) -> Ballot {
         self.ballot
