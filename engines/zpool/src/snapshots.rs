@@ -14,6 +14,8 @@ const IDLE: Duration = Duration::from_secs(60);
 pub trait Closing: FileSystem {
     /// Waits for calls to end. Later ones answer [`FileError::Gone`].
     fn close(&self);
+    /// The files alone. The oldest Rust that builds this does not see that it is one.
+    fn files(self: Arc<Self>) -> Arc<dyn FileSystem>;
 }
 
 /// Those of a pool. Nobody waits for a snapshot that another one opens or closes, unless it is the same.
@@ -200,7 +202,7 @@ impl OpenSnapshots {
             let known = state.open.iter_mut().find(|one| one.key == key);
             if let Some(one) = known {
                 one.used = Instant::now();
-                return Ok(Arc::clone(&one.files) as Arc<_>);
+                return Ok(Arc::clone(&one.files).files());
             }
             let must_wait = state.is_busy(key) || (state.is_full() && state.open.is_empty());
             if !must_wait {
@@ -224,7 +226,7 @@ impl OpenSnapshots {
         }
         let files = make(&called)?;
         opening.opened(called, Arc::clone(&files));
-        Ok(files)
+        Ok(files.files())
     }
 
     /// A snapshot that is about to be opened has this name; an error if it is kept closed.
@@ -297,6 +299,10 @@ mod tests {
     impl Closing for MemoryFileSystem {
         fn close(&self) {
             drop(CLOSING.lock().expect("no holder panics"));
+        }
+
+        fn files(self: Arc<Self>) -> Arc<dyn FileSystem> {
+            self
         }
     }
 

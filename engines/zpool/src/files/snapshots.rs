@@ -52,6 +52,10 @@ impl Closing for Zpl<Files> {
     fn close(&self) {
         self.objects().close();
     }
+
+    fn files(self: Arc<Self>) -> Arc<dyn FileSystem> {
+        self
+    }
 }
 
 impl Files {
