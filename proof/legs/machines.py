@@ -168,11 +168,22 @@ class Head:
         """A person says that it begins anew."""
         self.command("leg-server", "readmit", str(POOL_NUMBER), "--forget", "--config", str(self.config))
 
+    def _server_lines(self) -> list[str]:
+        return self._server_log.read_text(errors="replace").splitlines() if self._server_log.exists() else []
+
     def committed(self) -> list[set[str]]:
         """The legs that each record names as current that its server committed, the first one first; as ``head:path``."""
-        lines = self._server_log.read_text(errors="replace").splitlines() if self._server_log.exists() else []
-        records = [line.partition("current=")[2].partition("stale=")[0] for line in lines if "the record of the pool's legs" in line]
+        records = [line.partition("current=")[2].partition("stale=")[0] for line in self._server_lines() if "the record of the pool's legs" in line]
         return [set(one.strip().strip("[]").replace('"', "").split(", ")) - {""} for one in records]
+
+    def failing_disks(self) -> set[int]:
+        """The disks that fail on command, by what its server says."""
+        failing: set[int] = set()
+        for line in self._server_lines():
+            for words, change in (("device fails on command", failing.add), ("device works again", failing.discard)):
+                if words in line:
+                    change(int(line.partition("path=")[2].split()[0].rpartition("/")[2]))
+        return failing
 
     def all_current(self) -> bool:
         """Whether a leg of each head holds everything, by the last record that its server committed."""

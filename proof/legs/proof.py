@@ -409,6 +409,15 @@ class LegsProof:
             new = head.folder / "faults.new"
             new.write_text("".join(f"{head.folder}/run/legs/tank/{disk} {how}\n" for disk in disks))
             new.rename(head.folder / "faults")
+        # What is lifted now must not come into effect in the next round.
+        owner = self.owner
+        if server := owner.server:
+            runtime.wait_until(
+                f"{server.name} looks at the faults of its disks",
+                lambda: owner.failing_disks() == set(disks) or not server.alive(),
+                ANSWER_SECONDS,
+                0.01,
+            )
 
 
 def _returns(records: Sequence[set[str]]) -> int:
