@@ -323,6 +323,12 @@ impl World {
             }
             let is_stale = self.committed.stale.contains_key(&disk_id(at));
             let is_out = is_stale || self.committed.divergent.contains(&disk_id(at));
+            // Then it holds everything, and nobody pulls it as one that does not.
+            let is_complete = self.heads.iter().any(|head| {
+                let leg = head.server.as_ref().and_then(|server| server.legs.get(&at));
+                leg.is_some_and(|leg| leg.resilver == Resilver::Done)
+            });
+            let is_out = is_out && !is_complete;
             if is_out && !disk.is_exchanged && self.may(setup, Fault::Replace) {
                 steps.push(Step::Exchange(at));
             }
