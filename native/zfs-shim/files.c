@@ -80,6 +80,7 @@ set_up(bh_files_t *files, const char *name, uint32_t read_only,
 		facts->log_waits = (header->zh_flags & ZIL_REPLAY_NEEDED) != 0;
 		facts->log_is_foreign = BP_SHOULD_BYTESWAP(&header->zh_log);
 	}
+	files->bf_replays = writable && facts->log_waits != 0;
 	return (0);
 }
 

@@ -42,7 +42,7 @@ struct bh_files {
 	uint64_t bf_unlogged;
 	bh_pending_t bf_pending;
 	boolean_t bf_read_only;
-	/* Its log is being replayed, as it is also where clients may change nothing. */
+	/* Its log is still to be replayed, as it is also where clients may change nothing. */
 	boolean_t bf_replays;
 	/* As the library told them last; of a snapshot 0. */
 	uint64_t bf_settings[BH_SETTINGS];

@@ -269,7 +269,6 @@ bh_files_log_replay(bh_files_t *files, bh_record_visitor_t *visitor, void *arg)
 	bh_files_log_open(files);
 	bh_replay_t replay = { .br_log = files->bf_log,
 	    .br_error = &files->bf_replay_error };
-	files->bf_replays = B_TRUE;
 	int error = bh_replay(&replay, files->bf_os, files, handlers);
 	files->bf_replays = B_FALSE;
 	return (error);

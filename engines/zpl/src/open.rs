@@ -136,11 +136,10 @@ impl<O: Objects> Zpl<O> {
         let quotas = Quotas::find(&objects)?;
         let receipts = Receipts::read(&objects, facts.receipts)?;
         let zpl = Self::new(objects, facts, root, quotas, receipts);
-        if !facts.is_read_only {
-            zpl.drain()?;
-        }
-        // What clients were told is durable is there also if nobody may change it any more.
+        // What clients were told is durable is there also if nobody may change it any more. A log may make an object anew that is
+        // still to be removed.
         if !facts.is_read_only || facts.log_waits {
+            zpl.drain()?;
             replay::run(&zpl)?;
         }
         Ok(zpl)

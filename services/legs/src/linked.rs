@@ -2,7 +2,7 @@
 //!
 //! **The own member** is another process of this machine. What it has on stable storage is known from its answers: between two answers
 //! nothing changes that matters here, because it accepts nothing of others than who was promised last, and that promise is an
-//! answer to somebody else's claim, which ends this tenure at its next proposal.
+//! answer to somebody else's claim. Unless that is withdrawn, it ends this tenure at its next proposal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -108,9 +108,6 @@ pub(crate) struct Linked {
     claims: BTreeMap<DiskId, Question<LenderRequest>>,
     /// Whose head owned the pool by the newest record that was read.
     newest: Option<(Version, Option<MemberId>)>,
-    /// Claims that go out when the head that owned the pool has promised: if it serves the pool, nobody else is to hear of them, or
-    /// its next record would be refused.
-    held: Vec<(MemberId, Request)>,
     /// Members without a connection, since when.
     lost: BTreeMap<MemberId, Instant>,
     silent: BTreeMap<MemberId, Silence>,
@@ -188,7 +185,6 @@ impl Linked {
             questions: BTreeMap::new(),
             claims: BTreeMap::new(),
             newest: None,
-            held: Vec::new(),
             lost: members.into_iter().map(|member| (member, now)).collect(),
             silent: BTreeMap::new(),
             looked: now,
@@ -336,25 +332,8 @@ impl Linked {
                 ))
             })?);
         }
-        let is_claim = matches!(request, Request::Claim { .. });
-        if is_claim && self.owner_to_hear().is_some_and(|owner| owner != member) {
-            self.held.push((member, request));
-            return Ok(());
-        }
         self.put(member, request);
         Ok(())
-    }
-
-    /// The head that owned the pool, if it is another one that may be heard.
-    fn owner_to_hear(&self) -> Option<MemberId> {
-        let (_, owner) = self.newest.as_ref()?;
-        owner.filter(|owner| *owner != self.me && !self.lost.contains_key(owner))
-    }
-
-    fn release_claims(&mut self) {
-        for (member, request) in std::mem::take(&mut self.held) {
-            self.put(member, request);
-        }
     }
 
     /// A head said what its configuration says of the pool.
@@ -403,7 +382,6 @@ impl Linked {
     pub(crate) fn forget_questions(&mut self) {
         self.questions.clear();
         self.claims.clear();
-        self.held.clear();
     }
 
     /// The tenure is over.
@@ -441,9 +419,6 @@ impl Linked {
             let record = memory.accepted.as_ref();
             let read = record.map(|record| (record.version(), record.owner));
             self.newest = self.newest.max(read);
-        }
-        if matches!(answer, Answer::Promised { .. }) && self.owner_to_hear() == Some(from) {
-            self.release_claims();
         }
         let kind = match answer {
             Answer::Known(..) => Kind::Read,
@@ -539,9 +514,6 @@ impl Linked {
                     self.lost.entry(member).or_insert(now);
                 }
             }
-        }
-        if !self.held.is_empty() && self.owner_to_hear().is_none() {
-            self.release_claims();
         }
         self.ask_again(now);
         if now.duration_since(self.asked_for_configurations) >= CONFIGURATION_AGAIN {

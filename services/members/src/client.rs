@@ -16,7 +16,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::limits::{
-    ALIVE_INTERVAL, CONNECT_WAIT, HANDSHAKE_WAIT, NEXT_ADDRESS_AFTER, QUEUE_MAX, RECONNECT_PAUSE,
+    ALIVE_INTERVAL, CONNECT_WAIT, HANDSHAKE_WAIT, LAST_WORDS_WAIT, NEXT_ADDRESS_AFTER, QUEUE_MAX,
+    RECONNECT_PAUSE,
 };
 use crate::stream::{End, greet, hear, prepare, say};
 use crate::wire::{Envelope, Message};
@@ -119,11 +120,12 @@ impl Links {
             .name("members".into())
             .spawn(move || {
                 runtime.block_on(async {
-                    for task in tasks {
-                        tokio::spawn(task);
-                    }
+                    let mut running: JoinSet<()> = tasks.into_iter().collect();
                     // Only ever dropped.
                     let _ = ended.await;
+                    // A claim may have been withdrawn just now.
+                    let all = async { while running.join_next().await.is_some() {} };
+                    let _ = timeout(LAST_WORDS_WAIT, all).await;
                 });
             })?;
         Ok(Self {
@@ -156,6 +158,7 @@ impl Links {
 
 impl Drop for Links {
     fn drop(&mut self) {
+        self.queues.clear();
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -171,7 +174,7 @@ fn states(
 
 impl Link {
     async fn keep_up(self: Arc<Self>, mut waiting: mpsc::Receiver<Envelope>) {
-        while !self.peer.addresses.is_empty() {
+        while !self.peer.addresses.is_empty() && !waiting.is_closed() {
             let why = match self.connect_somewhere().await {
                 Ok((address, stream)) => {
                     // Whoever asked the connection before asks again.
@@ -182,6 +185,9 @@ impl Link {
                 }
                 Err(why) => why,
             };
+            if waiting.is_closed() {
+                return;
+            }
             self.note(LinkState::Lost(why));
             tokio::time::sleep(RECONNECT_PAUSE).await;
         }

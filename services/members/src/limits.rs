@@ -32,6 +32,8 @@ pub const SEND_WAIT: Duration = Duration::from_secs(5);
 pub const CONNECT_WAIT: Duration = Duration::from_secs(1);
 /// A member's next address is tried, too, when the ones before have not led to it for so long.
 pub const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(200);
+/// What was said before the end has so long to get out.
+pub const LAST_WORDS_WAIT: Duration = Duration::from_millis(20);
 /// Pause before a lost connection is tried again.
 pub const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
 /// Messages that wait for one connection. Further ones are dropped.

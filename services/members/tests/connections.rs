@@ -199,6 +199,32 @@ fn two_heads_ask_at_once_and_one_epoch_is_promised_to_one_of_them() {
 }
 
 #[test]
+fn what_is_said_before_the_end_is_heard() {
+    let world = World::new();
+    let stays = world.head(1);
+    stays.ask(Message::Found(memory()));
+    for epoch in 2..20 {
+        let goes = world.head(0);
+        let promised = goes.ask(claim(epoch, HEADS[0]));
+        assert!(
+            matches!(promised, Message::Tell(Answer::Promised { .. })),
+            "{promised:?}"
+        );
+        let nonce = HEADS[0].0;
+        let withdrawn = Message::Ask(Request::Withdraw(Ballot { epoch, nonce }));
+        assert!(goes.links.say(WITNESS, POOL, withdrawn));
+        drop(goes);
+        let begun = Instant::now();
+        while !matches!(
+            stays.ask(claim(epoch, HEADS[1])),
+            Message::Tell(Answer::Promised { .. })
+        ) {
+            assert!(begun.elapsed() < WAIT, "epoch {epoch} is still promised");
+        }
+    }
+}
+
+#[test]
 fn a_stranger_is_not_let_in() {
     let world = World::new();
     world.raw(&identity(), HEADS[0]).expect_err("a stranger");

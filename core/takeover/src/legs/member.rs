@@ -1,6 +1,6 @@
 //! One member, a head or the witness: what it remembers of a pool, and how it answers.
 //!
-//! It keeps three things on stable storage: the greatest tenure that it promised to, the newest record that it
+//! It keeps three things on stable storage: the greatest tenure that it promised to and that was not withdrawn, the newest record that it
 //! accepted, and which record it knows to be committed. [`Memory::handle`] says what to write. The answer may go
 //! only after that is durable.
 //!

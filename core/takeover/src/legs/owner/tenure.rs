@@ -233,6 +233,8 @@ impl Tenure {
             return;
         }
         proposal.accepted.insert(from);
+        // What it had promised to was withdrawn.
+        self.refused.remove(&from);
         if !proposal.asked_all && proposal.first.is_subset(&proposal.accepted) {
             proposal.asked_all = true;
             proposal.ask_others(step);
