@@ -23,6 +23,10 @@ pub const ALL: &[(&str, Test)] = &[
     ("a link is one more name", links),
     ("a change of names keeps its receipt", receipts),
     (
+        "a change of attributes keeps its receipt",
+        receipts_of_attributes,
+    ),
+    (
         "a directory is read once, whatever is removed meanwhile",
         directories,
     ),
@@ -298,6 +302,50 @@ fn receipts(files: &dyn FileSystem) {
     }
 }
 
+fn receipts_of_attributes(files: &dyn FileSystem) {
+    let receipt = |number: u32| Receipt {
+        place: [9; 20],
+        number,
+        step: 1,
+    };
+    let is_kept = |number| files.receipt(&[9; 20]) == Some(receipt(number));
+    let node = file(files, b"file");
+    let guard = Guard::default();
+    let set = |mode, number| {
+        let receipt = receipt(number);
+        files.set_attributes(&ROOT, node, &with_mode(mode), &guard, Some(&receipt))
+    };
+    set(0o600, 1).expect("root may");
+    assert!(is_kept(1));
+    let stranger = user(10);
+    let stolen = files.set_attributes(
+        &stranger,
+        node,
+        &with_mode(0o777),
+        &guard,
+        Some(&receipt(2)),
+    );
+    assert_eq!(error(stolen), Some(FileError::NotPermitted));
+    assert!(is_kept(1), "what was refused keeps nothing");
+    let set = |how, number| {
+        files.set_extended(&ROOT, node, b"one", b"value", how, Some(&receipt(number)))
+    };
+    set(SetExtended::Create, 3).expect("it is new");
+    assert!(is_kept(3));
+    let again = set(SetExtended::Create, 4);
+    assert_eq!(error(again), Some(FileError::Exists));
+    assert!(is_kept(3));
+    let removed = files.remove_extended(&ROOT, node, b"one", Some(&receipt(5)));
+    removed.expect("it is there");
+    assert!(is_kept(5));
+    if files.limits().has_acls {
+        let list = files.acl(node).expect("there is one");
+        let set = files.set_acl(&ROOT, node, &list, Some(&receipt(6)));
+        set.expect("root may");
+        assert!(is_kept(6));
+    }
+}
+
 fn links(files: &dyn FileSystem) {
     let root = files.root();
     let node = file(files, b"one");
@@ -424,7 +472,7 @@ fn set_size(files: &dyn FileSystem, node: Node, size: u64) {
         size: Some(size),
         ..SetAttributes::default()
     };
-    let changed = files.set_attributes(&ROOT, node, &changes, &Guard::default());
+    let changed = files.set_attributes(&ROOT, node, &changes, &Guard::default(), None);
     assert_eq!(changed.expect("a file").after.size, size);
 }
 
@@ -470,7 +518,7 @@ fn attributes(files: &dyn FileSystem) {
         accessed: Some(SetTime::To(time(1_000_000_000))),
         modified: Some(SetTime::To(time(-5))),
     };
-    let changed = files.set_attributes(&ROOT, node, &changes, &Guard::default());
+    let changed = files.set_attributes(&ROOT, node, &changes, &Guard::default(), None);
     let changed = changed.expect("root may");
     let after = changed.after;
     assert_eq!(files.attributes(node), Ok(after));
@@ -482,13 +530,13 @@ fn attributes(files: &dyn FileSystem) {
     let guard = Guard {
         changed: Some(Time::default()),
     };
-    let refused = files.set_attributes(&ROOT, node, &with_mode(0o600), &guard);
+    let refused = files.set_attributes(&ROOT, node, &with_mode(0o600), &guard, None);
     assert_eq!(error(refused), Some(FileError::NotSame));
     assert_eq!(files.attributes(node), Ok(after));
     let guard = Guard {
         changed: Some(after.changed),
     };
-    let set = files.set_attributes(&ROOT, node, &with_mode(0o600), &guard);
+    let set = files.set_attributes(&ROOT, node, &with_mode(0o600), &guard, None);
     assert_eq!(set.expect("it is the same").after.mode, 0o600);
 }
 
@@ -511,22 +559,22 @@ fn rights(files: &dyn FileSystem) {
     assert_eq!(may(&member), (true, false, false));
     assert_eq!(may(&ROOT), (true, true, false));
     let guard = Guard::default();
-    let stolen = files.set_attributes(&other, node, &with_mode(0o777), &guard);
+    let stolen = files.set_attributes(&other, node, &with_mode(0o777), &guard, None);
     assert_eq!(error(stolen), Some(FileError::NotPermitted));
     let given = SetAttributes {
         uid: Some(11),
         ..SetAttributes::default()
     };
-    let given = files.set_attributes(&owner, node, &given, &guard);
+    let given = files.set_attributes(&owner, node, &given, &guard, None);
     assert_eq!(error(given), Some(FileError::NotPermitted));
     let touched = |time: SetTime| SetAttributes {
         modified: Some(time),
         ..SetAttributes::default()
     };
-    let now = files.set_attributes(&other, node, &touched(SetTime::Now), &guard);
+    let now = files.set_attributes(&other, node, &touched(SetTime::Now), &guard, None);
     assert_eq!(error(now), Some(FileError::Access));
     let then = touched(SetTime::To(Time::default()));
-    let then = files.set_attributes(&other, node, &then, &guard);
+    let then = files.set_attributes(&other, node, &then, &guard, None);
     assert_eq!(error(then), Some(FileError::NotPermitted));
     let none = SetAttributes::default();
     let inside = files.make(&other, directory, b"x", Make::File, &none, None);
@@ -534,7 +582,7 @@ fn rights(files: &dyn FileSystem) {
     let removed = files.remove(&other, directory, b"x", Removable::Any, None);
     assert_eq!(error(removed), Some(FileError::Access));
     files
-        .set_attributes(&ROOT, directory, &with_mode(0o700), &guard)
+        .set_attributes(&ROOT, directory, &with_mode(0o700), &guard, None)
         .expect("root may");
     let found = files.look_up(&other, directory, b"x");
     assert_eq!(error(found), Some(FileError::Access));
@@ -558,7 +606,7 @@ fn moved_directories(files: &dyn FileSystem) {
         .rename(&other, (from, b"moving"), (from, b"renamed"), None)
         .expect("its parent stays");
     files
-        .set_attributes(&ROOT, moving, &with_mode(0o777), &Guard::default())
+        .set_attributes(&ROOT, moving, &with_mode(0o777), &Guard::default(), None)
         .expect("root may");
     files
         .rename(&other, (from, b"renamed"), (to, b"moving"), None)
@@ -571,7 +619,7 @@ fn set_ids(files: &dyn FileSystem) {
     let guard = Guard::default();
     let mode = || files.attributes(node).expect("it is there").mode;
     let allow = |mode| {
-        let allowed = files.set_attributes(&ROOT, node, &with_mode(mode), &guard);
+        let allowed = files.set_attributes(&ROOT, node, &with_mode(mode), &guard, None);
         allowed.expect("root may");
     };
     allow(0o6755);
@@ -588,7 +636,7 @@ fn set_ids(files: &dyn FileSystem) {
             uid: Some(10),
             ..SetAttributes::default()
         };
-        let given = files.set_attributes(&ROOT, node, &given, &guard);
+        let given = files.set_attributes(&ROOT, node, &given, &guard, None);
         given.expect("root may").after.mode
     };
     allow(0o6755);
@@ -643,7 +691,7 @@ fn extended_attributes(files: &dyn FileSystem) {
     let made = files.make(&owner, root, b"file", Make::File, &with_mode(0o640), None);
     let node = made.expect("a file").object.node;
     let set = |name: &[u8], value: &[u8], how| {
-        let set = files.set_extended(&owner, node, name, value, how);
+        let set = files.set_extended(&owner, node, name, value, how, None);
         set.map(|changed| assert!(changed.before.change != changed.after.change))
     };
     let get = |name: &[u8]| files.extended(&owner, node, name);
@@ -666,10 +714,12 @@ fn extended_attributes(files: &dyn FileSystem) {
     let other = user(11);
     let refused = files.extended(&other, node, b"one");
     assert_eq!(refused, Err(FileError::Access));
-    let refused = files.set_extended(&other, node, b"one", b"", SetExtended::Either);
+    let refused = files.set_extended(&other, node, b"one", b"", SetExtended::Either, None);
     assert_eq!(error(refused), Some(FileError::Access));
-    files.remove_extended(&owner, node, b"one").expect("there");
-    let again = files.remove_extended(&owner, node, b"one");
+    files
+        .remove_extended(&owner, node, b"one", None)
+        .expect("there");
+    let again = files.remove_extended(&owner, node, b"one", None);
     assert_eq!(error(again), Some(FileError::NoExtended));
     let names = files.extended_names(&owner, node);
     assert_eq!(names, Ok(vec![b"two".to_vec()]));
@@ -683,7 +733,7 @@ fn lists(files: &dyn FileSystem) {
     assert_eq!(files.acl(file), Ok(of_mode(0o644)));
     if !files.limits().has_acls {
         assert_eq!(
-            error(files.set_acl(&ROOT, file, &[])),
+            error(files.set_acl(&ROOT, file, &[], None)),
             Some(FileError::Unsupported)
         );
         return;
@@ -695,7 +745,7 @@ fn lists(files: &dyn FileSystem) {
         who: acl::Who::User(70_000),
     };
     let list = [vec![named], of_mode(0o604)].concat();
-    let changed = files.set_acl(&ROOT, file, &list).expect("root may");
+    let changed = files.set_acl(&ROOT, file, &list, None).expect("root may");
     assert_eq!((changed.before.mode, changed.after.mode), (0o644, 0o604));
     assert!(changed.before.change != changed.after.change);
     assert_eq!(files.acl(file), Ok(list.clone()));
@@ -705,7 +755,7 @@ fn lists(files: &dyn FileSystem) {
         gid: 7,
         groups: Vec::new(),
     };
-    let refused = files.set_acl(&stranger, file, &list);
+    let refused = files.set_acl(&stranger, file, &list, None);
     assert_eq!(error(refused), Some(FileError::NotPermitted));
     let too_many = vec![named; acl::ENTRIES_MAX + 1];
     let senseless = [acl::Entry {
@@ -713,17 +763,19 @@ fn lists(files: &dyn FileSystem) {
         ..named
     }];
     for list in [&too_many[..], &senseless] {
-        let refused = files.set_acl(&ROOT, file, list);
+        let refused = files.set_acl(&ROOT, file, list, None);
         assert_eq!(error(refused), Some(FileError::Invalid));
     }
     let most = vec![named; acl::ENTRIES_MAX];
-    files.set_acl(&ROOT, file, &most).expect("there is room");
+    files
+        .set_acl(&ROOT, file, &most, None)
+        .expect("there is room");
     assert_eq!(files.acl(file), Ok(most));
     let mode = SetAttributes {
         mode: Some(0o640),
         ..SetAttributes::default()
     };
-    let set = files.set_attributes(&ROOT, file, &mode, &Guard::default());
+    let set = files.set_attributes(&ROOT, file, &mode, &Guard::default(), None);
     assert_eq!(set.expect("root may").after.mode, 0o640);
     assert_eq!(files.acl(file), Ok(of_mode(0o640)));
 }

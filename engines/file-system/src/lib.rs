@@ -10,7 +10,7 @@
 //! **Atomicity.** Each call is atomic against each other. After a crash all of a change is seen or nothing, and of changes of names and attributes a later
 //! one never without an earlier one. A write longer than [`Limits::atomic_write_bytes`] may be seen in part.
 //!
-//! **Repetitions.** A client that has no answer asks again, after a crash of another head. A change of names may be given a [`Receipt`], which is
+//! **Repetitions.** A client that has no answer asks again, after a crash of another head. A change of names or attributes may be given a [`Receipt`], which is
 //! durable together with it, so that [`FileSystem::receipt`] tells that the request was executed.
 //!
 //! **Rights** are checked by the file system, because it knows its ACLs, and because a check apart from the change could be overtaken.
@@ -365,6 +365,7 @@ pub trait FileSystem: Send + Sync {
         node: Node,
         changes: &SetAttributes,
         guard: &Guard,
+        receipt: Option<&Receipt>,
     ) -> Done<Changed>;
     /// What `who` may do with `node`.
     fn permissions(&self, who: &Identity, node: Node) -> Done<Permissions>;
@@ -463,8 +464,14 @@ pub trait FileSystem: Send + Sync {
     }
     /// Sets the access control list of an object, and with it the permissions that follow from it. [`FileError::Invalid`]: it has too many
     /// entries, or some that make no sense.
-    fn set_acl(&self, who: &Identity, node: Node, list: &[acl::Entry]) -> Done<Changed> {
-        let _ = (who, node, list);
+    fn set_acl(
+        &self,
+        who: &Identity,
+        node: Node,
+        list: &[acl::Entry],
+        receipt: Option<&Receipt>,
+    ) -> Done<Changed> {
+        let _ = (who, node, list, receipt);
         Err(FileError::Unsupported)
     }
     /// The value of an extended attribute, whose name is without `user.`.
@@ -480,13 +487,20 @@ pub trait FileSystem: Send + Sync {
         name: &[u8],
         value: &[u8],
         how: SetExtended,
+        receipt: Option<&Receipt>,
     ) -> Done<Changed> {
-        let _ = (who, node, name, value, how);
+        let _ = (who, node, name, value, how, receipt);
         Err(FileError::Unsupported)
     }
     /// Takes an extended attribute away.
-    fn remove_extended(&self, who: &Identity, node: Node, name: &[u8]) -> Done<Changed> {
-        let _ = (who, node, name);
+    fn remove_extended(
+        &self,
+        who: &Identity,
+        node: Node,
+        name: &[u8],
+        receipt: Option<&Receipt>,
+    ) -> Done<Changed> {
+        let _ = (who, node, name, receipt);
         Err(FileError::Unsupported)
     }
     /// The names of the extended attributes, in an order that stays.

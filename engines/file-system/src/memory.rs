@@ -241,22 +241,17 @@ impl State {
         let Some(found) = self.nodes.get_mut(&object) else {
             return;
         };
-        let is_directory = found.attributes.kind == Kind::Directory;
-        found.attributes.links = if is_directory {
-            0
-        } else {
-            found.attributes.links - 1
+        found.attributes.links = match found.attributes.kind {
+            Kind::Directory => 0,
+            _ => found.attributes.links - 1,
         };
         found.touch(false);
         self.forget_if_gone(object);
     }
 
     fn forget_if_gone(&mut self, object: u64) {
-        let gone = self
-            .nodes
-            .get(&object)
-            .is_some_and(|found| found.attributes.links == 0 && found.holds == 0);
-        if gone {
+        let is_gone = |found: &Object| found.attributes.links == 0 && found.holds == 0;
+        if self.nodes.get(&object).is_some_and(is_gone) {
             let space = self
                 .nodes
                 .remove(&object)
@@ -537,6 +532,7 @@ impl FileSystem for MemoryFileSystem {
         node: Node,
         changes: &SetAttributes,
         guard: &Guard,
+        receipt: Option<&Receipt>,
     ) -> Done<Changed> {
         let mut state = self.lock();
         let attributes = state.get(node)?.attributes;
@@ -545,6 +541,7 @@ impl FileSystem for MemoryFileSystem {
         }
         check_set(&attributes, who, changes)?;
         let ((), changed) = state.changing(node, |state| state.set(who, node, changes))?;
+        state.note(receipt);
         Ok(changed)
     }
 
@@ -556,7 +553,13 @@ impl FileSystem for MemoryFileSystem {
         Ok(object.acl.clone().unwrap_or_else(of_mode))
     }
 
-    fn set_acl(&self, who: &Identity, node: Node, list: &[acl::Entry]) -> Done<Changed> {
+    fn set_acl(
+        &self,
+        who: &Identity,
+        node: Node,
+        list: &[acl::Entry],
+        receipt: Option<&Receipt>,
+    ) -> Done<Changed> {
         let mut state = self.lock();
         let attributes = state.get(node)?.attributes;
         let is_sensible = list.iter().all(acl::Entry::is_sensible);
@@ -575,6 +578,7 @@ impl FileSystem for MemoryFileSystem {
             object.acl = Some(list.to_vec());
             Ok(())
         })?;
+        state.note(receipt);
         Ok(changed)
     }
 
@@ -905,6 +909,7 @@ impl FileSystem for MemoryFileSystem {
         name: &[u8],
         value: &[u8],
         how: SetExtended,
+        receipt: Option<&Receipt>,
     ) -> Done<Changed> {
         let mut state = self.lock();
         let object = state.get_mut(node)?;
@@ -921,10 +926,17 @@ impl FileSystem for MemoryFileSystem {
         object.extended.insert(name.to_vec(), value.to_vec());
         object.touch(false);
         let after = object.attributes;
+        state.note(receipt);
         Ok(Changed { before, after })
     }
 
-    fn remove_extended(&self, who: &Identity, node: Node, name: &[u8]) -> Done<Changed> {
+    fn remove_extended(
+        &self,
+        who: &Identity,
+        node: Node,
+        name: &[u8],
+        receipt: Option<&Receipt>,
+    ) -> Done<Changed> {
         let mut state = self.lock();
         let object = state.get_mut(node)?;
         if !permitted(&object.attributes, who).write {
@@ -934,6 +946,7 @@ impl FileSystem for MemoryFileSystem {
         object.extended.remove(name).ok_or(FileError::NoExtended)?;
         object.touch(false);
         let after = object.attributes;
+        state.note(receipt);
         Ok(Changed { before, after })
     }
 

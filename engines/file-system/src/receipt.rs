@@ -3,7 +3,7 @@
 /// Where a client has one request under way at a time: a slot of a session, or a call of a client's address.
 pub type Place = [u8; 20];
 
-/// A request that changes names. It is kept until its place has another one, or many others were kept since.
+/// A request that changes names or attributes. It is kept until its place has another one, or many others were kept since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receipt {
     /// Where the client waits for the answer.

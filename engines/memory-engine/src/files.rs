@@ -30,7 +30,7 @@ pub(crate) fn with_root(guid: u64, (uid, gid, mode): (u32, u32, u32)) -> MemoryF
         mode: Some(mode),
         ..SetAttributes::default()
     };
-    let set = files.set_attributes(&root, files.root(), &changes, &Guard::default());
+    let set = files.set_attributes(&root, files.root(), &changes, &Guard::default(), None);
     set.expect("root may, and it is there");
     files
 }

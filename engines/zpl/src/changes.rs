@@ -16,7 +16,6 @@ use crate::convert::{
 use crate::file_system::{FILE_BYTES_MAX, LINKS_MAX, WRITE_BYTES_MAX, Zpl};
 use crate::objects::{Has, Objects, Step, Stored, StoredTime};
 use crate::quotas::Payers;
-use crate::receipts::Noted;
 use crate::records::{Bytes, Creation, Record, Setting, append_receipt, set};
 
 const SET_GROUP_ID: u64 = 0o2000;
@@ -151,7 +150,6 @@ impl<O: Objects> Zpl<O> {
         let mut stored = new.stored;
         let kind = kind_of(stored.mode).ok_or(FileError::Invalid)?;
         self.check_quotas(Payers::of(&stored), true)?;
-        let noted = self.note(receipt)?;
         let list = match self.list_of_new(directory, parent, &stored)? {
             Some(list) => {
                 stored.mode = mode_with(&list, &stored);
@@ -195,11 +193,8 @@ impl<O: Objects> Zpl<O> {
             },
             logged_with(&record, true, receipt),
         ];
-        steps.extend(noted.as_ref().map(Noted::step));
         steps.extend(new.then.map(|then| logged_as(&Record::Set(then), true, 0)));
-        let outcome = self.objects.change(&steps, false).map_err(failure)?;
-        drop(steps);
-        self.keep_receipt(noted);
+        let outcome = self.change_once(steps, false, receipt)?;
         let made = self.objects.stored(outcome.object).map_err(failure)?;
         Ok(Made {
             object: Object {
@@ -247,13 +242,12 @@ impl<O: Objects> Zpl<O> {
             has: Has::LINKS.with(Has::CTIME),
             ..Stored::default()
         };
-        let noted = self.note(receipt)?;
         let record = Record::Link {
             directory: directory.object,
             object: node.object,
             name,
         };
-        let mut steps = vec![
+        let steps = vec![
             Step::Enter {
                 directory: directory.object,
                 name,
@@ -273,10 +267,7 @@ impl<O: Objects> Zpl<O> {
             },
             logged_with(&record, false, receipt),
         ];
-        steps.extend(noted.as_ref().map(Noted::step));
-        self.objects.change(&steps, false).map_err(failure)?;
-        drop(steps);
-        self.keep_receipt(noted);
+        self.change_once(steps, false, receipt)?;
         changed(&parent, &set)
     }
 
@@ -285,8 +276,8 @@ impl<O: Objects> Zpl<O> {
         &self,
         who: &Identity,
         node: Node,
-        changes: &SetAttributes,
-        guard: &Guard,
+        (changes, guard): (&SetAttributes, &Guard),
+        receipt: Option<&Receipt>,
     ) -> Done<Changed> {
         let _changing = self.locks.change(&[node.object]);
         let stored = self.live(node)?;
@@ -327,10 +318,9 @@ impl<O: Objects> Zpl<O> {
                 stored: set,
                 acl: list,
             },
-            logged(&Record::Set(record)),
+            logged_with(&Record::Set(record), false, receipt),
         ]);
-        let change = self.objects.change(&steps, shorter.is_some());
-        change.map_err(failure)?;
+        self.change_once(steps, shorter.is_some(), receipt)?;
         changed(&stored, &set)
     }
 
@@ -355,7 +345,13 @@ impl<O: Objects> Zpl<O> {
     }
 
     /// As [`FileSystem::set_acl`](file_system::FileSystem::set_acl).
-    pub(crate) fn set_list(&self, who: &Identity, node: Node, list: &[Entry]) -> Done<Changed> {
+    pub(crate) fn set_list(
+        &self,
+        who: &Identity,
+        node: Node,
+        list: &[Entry],
+        receipt: Option<&Receipt>,
+    ) -> Done<Changed> {
         let _changing = self.locks.change(&[node.object]);
         let stored = self.live(node)?;
         let attributes = attributes_of(&stored)?;
@@ -377,15 +373,15 @@ impl<O: Objects> Zpl<O> {
             object: node.object,
             list: &acl::encode_logged(list),
         };
-        let steps = [
+        let steps = vec![
             Step::Set {
                 object: node.object,
                 stored: set,
                 acl: Some(acl::encode(list)),
             },
-            logged(&record),
+            logged_with(&record, false, receipt),
         ];
-        self.objects.change(&steps, false).map_err(failure)?;
+        self.change_once(steps, false, receipt)?;
         changed(&stored, &set)
     }
 

@@ -1,14 +1,14 @@
 //! Extended attributes. Those that are set here are kept among the attributes of their object. Those that a kernel has put into a
 //! directory of their own (`xattr=dir`) are read there, and move when they are set.
 
-use file_system::{Changed, Done, FileError, Identity, Kind, Node, SetExtended};
+use file_system::{Changed, Done, FileError, Identity, Kind, Node, Receipt, SetExtended};
 
 use crate::attribute_list::{LIST_BYTES_MAX, VALUE_BYTES_MAX, decode, encode};
-use crate::changes::{changed, logged};
+use crate::changes::{changed, logged, logged_with};
 use crate::convert::{attributes_of, failure, now_after};
 use crate::file_system::Zpl;
 use crate::objects::{Has, ObjectError, Objects, Step, Stored, Text};
-use crate::records::Record;
+use crate::records::{Record, append_receipt};
 use crate::removal::without_name;
 
 /// Attributes of users are the only ones that protocols know.
@@ -128,9 +128,9 @@ impl<O: Objects> Zpl<O> {
         &self,
         who: &Identity,
         node: Node,
-        name: &[u8],
-        value: Option<&[u8]>,
+        (name, value): (&[u8], Option<&[u8]>),
         how: SetExtended,
+        receipt: Option<&Receipt>,
     ) -> Done<Changed> {
         let full = with_prefix(name)?;
         if value.is_some_and(|value| value.len() > VALUE_BYTES_MAX) {
@@ -155,7 +155,8 @@ impl<O: Objects> Zpl<O> {
                 (SetExtended::Replace, false) => return Err(FileError::NoExtended),
                 _ => {}
             }
-            self.store_extended(node.object, &stored, (&list, place), &full, value)?
+            let list = (&list[..], place);
+            self.store_extended((node.object, &stored), list, (&full, value), receipt)?
         };
         if let Some(object) = freed {
             self.purge_told(object);
@@ -166,11 +167,10 @@ impl<O: Objects> Zpl<O> {
     /// Changes the list, and takes the attribute out of the directory if it was there. What is to be freed then.
     fn store_extended(
         &self,
-        object: u64,
-        stored: &Stored,
+        (object, stored): (u64, &Stored),
         (list, place): (&[u8], Option<Place>),
-        full: &[u8],
-        value: Option<&[u8]>,
+        (full, value): (&[u8], Option<&[u8]>),
+        receipt: Option<&Receipt>,
     ) -> Done<(Changed, Option<u64>)> {
         let set = Stored {
             ctime: now_after(stored.ctime),
@@ -230,7 +230,11 @@ impl<O: Objects> Zpl<O> {
         );
         let is_empty = value.is_some_and(<[u8]>::is_empty);
         steps.extend(value.filter(|_| !is_empty).map(|value| record(full, value)));
-        self.objects.change(&steps, false).map_err(failure)?;
+        // Whoever replays all records of the change keeps its receipt.
+        if let (Some(Step::Log { body, .. }), Some(receipt)) = (steps.last_mut(), receipt) {
+            append_receipt(body, receipt);
+        }
+        self.change_once(steps, false, receipt)?;
         // In a record an empty value means that the attribute goes.
         if is_empty {
             self.objects.settle().map_err(failure)?;
@@ -239,7 +243,12 @@ impl<O: Objects> Zpl<O> {
     }
 
     /// What a record of the log says of one attribute in the list.
-    pub(crate) fn replay_extended(&self, object: u64, name: &[u8], value: &[u8]) -> Done {
+    pub(crate) fn replay_extended(
+        &self,
+        object: u64,
+        (name, value): (&[u8], &[u8]),
+        receipt: Option<&Receipt>,
+    ) -> Done {
         let _changing = self.locks.change(&[object]);
         let list = self.attribute_list(object)?;
         let mut known = decode(&list).ok_or(FileError::Io)?;
@@ -257,7 +266,12 @@ impl<O: Objects> Zpl<O> {
             has: Has::CTIME,
             ..Stored::default()
         };
-        let steps = [
+        let record = Record::Extended {
+            object,
+            name,
+            value,
+        };
+        let steps = vec![
             Step::Set {
                 object,
                 stored: set,
@@ -267,13 +281,8 @@ impl<O: Objects> Zpl<O> {
                 object,
                 list: &packed,
             },
-            logged(&Record::Extended {
-                object,
-                name,
-                value,
-            }),
+            logged_with(&record, false, receipt),
         ];
-        self.objects.change(&steps, false).map_err(failure)?;
-        Ok(())
+        self.change_once(steps, false, receipt).map(drop)
     }
 }

@@ -16,10 +16,10 @@ use file_system::acl::Entry;
 use crate::acl;
 use crate::convert::{attributes_of, entry_object, failure, flag};
 use crate::locks::ObjectLocks;
-use crate::objects::{Facts, ObjectError, Objects, Stored, Text};
+use crate::objects::{Facts, ObjectError, Objects, Outcome, Step, Stored, Text};
 use crate::path::path;
 use crate::quotas::{Payers, Quotas};
-use crate::receipts::{Noted, Receipts};
+use crate::receipts::Receipts;
 
 /// Bytes of a name.
 pub const NAME_BYTES_MAX: usize = 255;
@@ -81,17 +81,23 @@ impl<O: Objects> Zpl<O> {
         self.receipts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Prepares to keep a receipt. The names are locked until it [is kept](Self::keep_receipt).
-    pub(crate) fn note(&self, receipt: Option<&Receipt>) -> Done<Option<Noted>> {
-        let noted = receipt.map(|receipt| self.lock_receipts().note(&self.objects, receipt));
-        noted.transpose().map_err(failure)
-    }
-
-    /// Its change was made.
-    pub(crate) fn keep_receipt(&self, noted: Option<Noted>) {
-        if let Some(noted) = noted {
-            self.lock_receipts().keep_noted(&noted);
-        }
+    /// Performs steps, as [`Objects::change`], and keeps the receipt that their record has.
+    pub(crate) fn change_once(
+        &self,
+        steps: Vec<Step<'_>>,
+        frees: bool,
+        receipt: Option<&Receipt>,
+    ) -> Done<Outcome> {
+        let Some(receipt) = receipt else {
+            return self.objects.change(&steps, frees).map_err(failure);
+        };
+        let noted = self.lock_receipts().note(&self.objects, receipt);
+        let noted = noted.map_err(failure)?;
+        let mut steps = steps;
+        steps.push(noted.step());
+        let changed = self.objects.change(&steps, frees);
+        self.lock_receipts().end(&noted, changed.is_ok());
+        changed.map_err(failure)
     }
 
     fn lock_holds(&self) -> MutexGuard<'_, HashMap<u64, u32>> {
@@ -277,8 +283,9 @@ impl<O: Objects> FileSystem for Zpl<O> {
         node: Node,
         changes: &SetAttributes,
         guard: &Guard,
+        receipt: Option<&Receipt>,
     ) -> Done<Changed> {
-        self.set(who, node, changes, guard)
+        self.set(who, node, (changes, guard), receipt)
     }
 
     fn permissions(&self, who: &Identity, node: Node) -> Done<Permissions> {
@@ -446,9 +453,15 @@ impl<O: Objects> FileSystem for Zpl<O> {
         self.list(node.object)
     }
 
-    fn set_acl(&self, who: &Identity, node: Node, list: &[Entry]) -> Done<Changed> {
+    fn set_acl(
+        &self,
+        who: &Identity,
+        node: Node,
+        list: &[Entry],
+        receipt: Option<&Receipt>,
+    ) -> Done<Changed> {
         match self.objects.settings().has_lists {
-            true => self.set_list(who, node, list),
+            true => self.set_list(who, node, list, receipt),
             false => Err(FileError::Unsupported),
         }
     }
@@ -464,12 +477,19 @@ impl<O: Objects> FileSystem for Zpl<O> {
         name: &[u8],
         value: &[u8],
         how: SetExtended,
+        receipt: Option<&Receipt>,
     ) -> Done<Changed> {
-        self.change_extended(who, node, name, Some(value), how)
+        self.change_extended(who, node, (name, Some(value)), how, receipt)
     }
 
-    fn remove_extended(&self, who: &Identity, node: Node, name: &[u8]) -> Done<Changed> {
-        self.change_extended(who, node, name, None, SetExtended::Replace)
+    fn remove_extended(
+        &self,
+        who: &Identity,
+        node: Node,
+        name: &[u8],
+        receipt: Option<&Receipt>,
+    ) -> Done<Changed> {
+        self.change_extended(who, node, (name, None), SetExtended::Replace, receipt)
     }
 
     fn extended_names(&self, who: &Identity, node: Node) -> Done<Vec<Vec<u8>>> {

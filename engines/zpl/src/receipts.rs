@@ -1,5 +1,5 @@
-//! Receipts of changes of names, in an object of their own: each entry is written in the transaction of its change, and stands in the log
-//! behind the names of the change's record. Kernel ZFS knows neither, and keeps both as they are.
+//! Receipts of changes, in an object of their own: each entry is written in the transaction of its change, and stands in the log
+//! behind the change's record. Kernel ZFS knows neither, and keeps both as they are.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,7 +12,7 @@ const ENTRIES_MAX: u32 = 1 << 14;
 /// A receipt, and a number that is not zero.
 const ENTRY_BYTES: usize = 32;
 const USED: u32 = 1;
-/// Bytes that are read at a time.
+/// Bytes that are read at a time. Where so many are not used, there are no more.
 const READ_BYTES: usize = 64 << 10;
 
 /// What is known of them, by place, and which of them are the oldest.
@@ -23,13 +23,21 @@ pub(crate) struct Receipts {
     places: HashMap<Place, Kept>,
     by_age: BTreeMap<u64, Place>,
     next_age: u64,
+    /// The first entry that no place has had.
+    next_entry: u32,
+    /// Entries before it that no place has.
+    free: Vec<u32>,
 }
 
+/// What a place has.
 #[derive(Clone, Copy)]
 struct Kept {
     entry: u32,
     age: u64,
-    receipt: Receipt,
+    /// Nothing before the first change is made.
+    receipt: Option<Receipt>,
+    /// Changes that are being made.
+    under_way: u32,
 }
 
 /// A receipt that is about to be kept.
@@ -65,19 +73,31 @@ impl Receipts {
         let mut buffer = vec![0; READ_BYTES];
         for first in (0..ENTRIES_MAX).step_by(READ_BYTES / ENTRY_BYTES) {
             objects.read(object, u64::from(first) * ENTRY_BYTES as u64, &mut buffer)?;
-            for (entry, bytes) in (first..).zip(buffer.chunks_exact(ENTRY_BYTES)) {
-                let (receipt, used) = bytes.split_first_chunk().expect("32 bytes");
-                // Entries are used in order.
-                if *used != USED.to_be_bytes() {
-                    return Ok(receipts);
-                }
-                receipts.keep(entry, Receipt::from_bytes(receipt));
+            if !receipts.take_entries(first, &buffer) {
+                break;
             }
         }
         Ok(receipts)
     }
 
-    /// Prepares to keep a receipt. Nothing else is prepared until it is kept, or its change failed.
+    /// Knows what entries from `first` on have; whether one of them is used.
+    fn take_entries(&mut self, first: u32, bytes: &[u8]) -> bool {
+        let mut is_used = false;
+        for (entry, bytes) in (first..).zip(bytes.chunks_exact(ENTRY_BYTES)) {
+            let (receipt, used) = bytes.split_first_chunk().expect("32 bytes");
+            if *used != USED.to_be_bytes() {
+                continue;
+            }
+            is_used = true;
+            let receipt = Receipt::from_bytes(receipt);
+            self.free.extend(self.next_entry..entry);
+            self.next_entry = entry + 1;
+            self.put(receipt.place, entry, Some(receipt), 0);
+        }
+        is_used
+    }
+
+    /// Prepares to keep a receipt. It must be [ended](Self::end).
     pub(crate) fn note<O: Objects>(
         &mut self,
         objects: &O,
@@ -91,49 +111,80 @@ impl Receipts {
         bytes[Receipt::BYTES..].copy_from_slice(&USED.to_be_bytes());
         Ok(Noted {
             object: self.object,
-            entry: self.entry_for(&receipt.place),
+            entry: self.begin(receipt.place),
             receipt: *receipt,
             bytes,
         })
     }
 
-    /// Its change was made.
-    pub(crate) fn keep_noted(&mut self, noted: &Noted) {
-        self.keep(noted.entry, noted.receipt);
+    /// The change of a receipt was made, or failed.
+    pub(crate) fn end(&mut self, noted: &Noted, is_made: bool) {
+        self.finish(noted.entry, noted.receipt, is_made);
     }
 
     /// The last receipt of a place.
     pub(crate) fn find(&self, place: &Place) -> Option<Receipt> {
-        self.places.get(place).map(|kept| kept.receipt)
+        self.places.get(place).and_then(|kept| kept.receipt)
     }
 
-    /// The entry for a receipt of a place: its own, a new one, or the oldest.
-    fn entry_for(&self, place: &Place) -> u32 {
-        let used = self.places.len() as u32;
-        match (self.places.get(place), self.by_age.first_key_value()) {
-            (Some(kept), _) => kept.entry,
-            (None, Some((_, oldest))) if used == ENTRIES_MAX => self.places[oldest].entry,
-            (None, _) => used,
+    /// The entry for a change of a place: its own, a new one, or that of the place whose last change is the oldest.
+    fn begin(&mut self, place: Place) -> u32 {
+        match self.places.get(&place).copied() {
+            Some(kept) => {
+                self.put(place, kept.entry, kept.receipt, kept.under_way + 1);
+                kept.entry
+            }
+            None => {
+                let entry = self.new_entry();
+                self.put(place, entry, None, 1);
+                entry
+            }
         }
     }
 
-    fn keep(&mut self, entry: u32, receipt: Receipt) {
-        let is_full = self.places.len() as u32 == ENTRIES_MAX;
-        if is_full && !self.places.contains_key(&receipt.place) {
-            let oldest = self.by_age.pop_first();
-            oldest.and_then(|(_, place)| self.places.remove(&place));
+    fn new_entry(&mut self) -> u32 {
+        if let Some(entry) = self.free.pop() {
+            return entry;
         }
+        if self.next_entry < ENTRIES_MAX {
+            self.next_entry += 1;
+            return self.next_entry - 1;
+        }
+        let (_, oldest) = self.by_age.pop_first().expect("all entries are used");
+        let oldest = self.places.remove(&oldest).expect("it has an age");
+        oldest.entry
+    }
+
+    fn finish(&mut self, entry: u32, receipt: Receipt, is_made: bool) {
+        let place = receipt.place;
+        let Some(kept) = self.places.get_mut(&place) else {
+            // So many others came meanwhile.
+            return;
+        };
+        kept.under_way -= 1;
+        if is_made {
+            kept.receipt = Some(receipt);
+        } else if kept.receipt.is_none() && kept.under_way == 0 {
+            self.by_age.remove(&kept.age);
+            self.places.remove(&place);
+            self.free.push(entry);
+        }
+    }
+
+    /// Makes a place the youngest.
+    fn put(&mut self, place: Place, entry: u32, receipt: Option<Receipt>, under_way: u32) {
         let age = self.next_age;
         self.next_age += 1;
         let kept = Kept {
             entry,
             age,
             receipt,
+            under_way,
         };
-        if let Some(before) = self.places.insert(receipt.place, kept) {
+        if let Some(before) = self.places.insert(place, kept) {
             self.by_age.remove(&before.age);
         }
-        self.by_age.insert(age, receipt.place);
+        self.by_age.insert(age, place);
     }
 }
 
@@ -152,8 +203,8 @@ mod tests {
     }
 
     fn keep(receipts: &mut Receipts, receipt: Receipt) -> u32 {
-        let entry = receipts.entry_for(&receipt.place);
-        receipts.keep(entry, receipt);
+        let entry = receipts.begin(receipt.place);
+        receipts.finish(entry, receipt, true);
         entry
     }
 
@@ -171,5 +222,42 @@ mod tests {
         assert_eq!(keep(&mut receipts, receipt(ENTRIES_MAX + 1, 1)), 2);
         assert_eq!(receipts.places.len(), ENTRIES_MAX as usize);
         assert_eq!(receipts.by_age.len(), ENTRIES_MAX as usize);
+    }
+
+    /// Changes of attributes are made side by side: no two of them get one entry, and what failed leaves its entry to others.
+    #[test]
+    fn changes_under_way_have_entries_of_their_own() {
+        let mut receipts = Receipts::default();
+        let entries = [0, 1, 2].map(|place| receipts.begin(receipt(place, 1).place));
+        assert_eq!(entries, [0, 1, 2]);
+        receipts.finish(1, receipt(1, 1), false);
+        assert_eq!(receipts.find(&receipt(1, 1).place), None);
+        assert_eq!(receipts.find(&receipt(0, 1).place), None, "not made yet");
+        receipts.finish(0, receipt(0, 1), true);
+        assert_eq!(receipts.find(&receipt(0, 1).place), Some(receipt(0, 1)));
+        assert_eq!(keep(&mut receipts, receipt(3, 1)), 1);
+        // What was kept before stays when the next change fails.
+        let entry = receipts.begin(receipt(0, 2).place);
+        receipts.finish(entry, receipt(0, 2), false);
+        assert_eq!(receipts.find(&receipt(0, 1).place), Some(receipt(0, 1)));
+        assert_eq!(keep(&mut receipts, receipt(4, 1)), 3);
+    }
+
+    /// A crash can leave an entry that was never written before others that were.
+    #[test]
+    fn an_entry_that_was_never_written_is_used_by_the_next_place() {
+        let mut bytes = vec![0; READ_BYTES];
+        for entry in [0, 3] {
+            let place = &mut bytes[entry * ENTRY_BYTES..][..ENTRY_BYTES];
+            place[..Receipt::BYTES].copy_from_slice(&receipt(entry as u32, 1).to_bytes());
+            place[Receipt::BYTES..].copy_from_slice(&USED.to_be_bytes());
+        }
+        let mut receipts = Receipts::default();
+        assert!(receipts.take_entries(0, &bytes));
+        assert!(!receipts.take_entries(2048, &vec![0; READ_BYTES]));
+        assert_eq!(receipts.find(&receipt(3, 1).place), Some(receipt(3, 1)));
+        let mut given = [10, 11, 12].map(|place| keep(&mut receipts, receipt(place, 1)));
+        given.sort_unstable();
+        assert_eq!(given, [1, 2, 4]);
     }
 }

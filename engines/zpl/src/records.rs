@@ -238,29 +238,46 @@ const fn object_of(word: u64) -> u64 {
     word & ((1 << OBJECT_BITS) - 1)
 }
 
-/// What stands before a [`Receipt`] behind the names of a record. A kernel reads names up to their NUL, and nothing behind them.
+/// What stands before a [`Receipt`] behind the rest of a record. A kernel reads names up to their NUL, and as many bytes of a list or a value
+/// as their length says, and nothing behind them.
 const RECEIPT_MARK: &[u8; 8] = b"bhreceip";
 
-/// Puts the receipt of a change behind the names of its record.
+/// Puts the receipt of a change behind its record.
 pub fn append_receipt(body: &mut Vec<u8>, receipt: &Receipt) {
     body.extend(RECEIPT_MARK);
     body.extend(receipt.to_bytes());
 }
 
-/// The receipt behind the names of a record, if there is one. The record is whole.
+/// The receipt behind a record, if there is one. The record is whole.
 pub fn receipt_of(kind: u64, body: &[u8]) -> Option<Receipt> {
-    let words = match kind {
-        kind::CREATE | kind::MKDIR | kind::SYMLINK => 9,
-        kind::REMOVE | kind::RMDIR => 1,
-        kind::LINK | kind::RENAME => 2,
+    let (words, names) = match kind {
+        kind::CREATE | kind::MKDIR => (9, 1),
+        kind::SYMLINK => (9, 2),
+        kind::REMOVE | kind::RMDIR => (1, 1),
+        kind::LINK | kind::SETSAXATTR => (2, 1),
+        kind::RENAME => (2, 2),
+        kind::SETATTR => (10, 0),
+        kind::ACL => (6, 0),
         _ => return None,
     };
-    let mut reader = Reader {
-        rest: body.get(words * 8..)?,
-    };
-    reader.text()?;
-    if matches!(kind, kind::SYMLINK | kind::RENAME) {
+    let (numbers, rest) = body.split_at_checked(words * 8)?;
+    let mut reader = Reader { rest };
+    for _ in 0..names {
         reader.text()?;
+    }
+    // The word with the length of what follows.
+    let length = match kind {
+        kind::SETSAXATTR => Some(1),
+        kind::ACL => Some(4),
+        _ => None,
+    };
+    if let Some(word) = length {
+        let length = numbers[word * 8..].first_chunk().copied()?;
+        let mut length = usize::try_from(u64::from_ne_bytes(length)).ok()?;
+        if kind == kind::ACL {
+            length = length.checked_next_multiple_of(8)?;
+        }
+        reader.rest = reader.rest.get(length..)?;
     }
     let receipt = reader.rest.strip_prefix(RECEIPT_MARK)?;
     receipt.first_chunk().map(Receipt::from_bytes)
@@ -810,7 +827,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receipt_stands_behind_the_names() {
+    fn a_receipt_stands_behind_the_rest() {
         let receipt = Receipt {
             place: [7; 20],
             number: 8,
@@ -847,6 +864,26 @@ mod tests {
             Record::Rename {
                 from: (directory, name),
                 to: (directory, name),
+            },
+            Record::Set(Setting {
+                object: 128,
+                mask: set::MODE,
+                mode: 0o600,
+                ..Setting::default()
+            }),
+            Record::Acl {
+                object: 128,
+                list: &[0; 36],
+            },
+            Record::Extended {
+                object: 128,
+                name,
+                value: b"value",
+            },
+            Record::Extended {
+                object: 128,
+                name,
+                value: b"",
             },
         ];
         for record in records {

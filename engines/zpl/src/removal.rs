@@ -7,7 +7,6 @@ use crate::changes::{LARGE_BYTES, changed, logged, logged_with, with_entries};
 use crate::convert::{attributes_of, entry_object, entry_type, failure, flag, now_after};
 use crate::file_system::Zpl;
 use crate::objects::{Has, ObjectError, Objects, Step, Stored};
-use crate::receipts::Noted;
 use crate::records::Record;
 
 /// More directories than any path has.
@@ -133,7 +132,6 @@ impl<O: Objects> Zpl<O> {
         losing: &Losing,
         receipt: Option<&Receipt>,
     ) -> Done<(Changed, Option<u64>)> {
-        let noted = self.note(receipt)?;
         let set = with_entries(parent, -1, -i64::from(losing.is_directory));
         let (is_last, rest) = losing.steps();
         let mut steps = vec![
@@ -151,10 +149,7 @@ impl<O: Objects> Zpl<O> {
             is_directory: losing.is_directory,
         };
         steps.push(logged_with(&record, false, receipt));
-        steps.extend(noted.as_ref().map(Noted::step));
-        self.objects.change(&steps, true).map_err(failure)?;
-        drop(steps);
-        self.keep_receipt(noted);
+        self.change_once(steps, true, receipt)?;
         let is_gone = is_last && !self.is_held(losing.object);
         Ok((changed(parent, &set)?, is_gone.then_some(losing.object)))
     }
@@ -334,7 +329,6 @@ impl<O: Objects> Zpl<O> {
             steps.extend(rest);
             freed = is_last.then_some(losing.object);
         }
-        let noted = self.note(names.receipt)?;
         if names.is_noted {
             let record = Record::Rename {
                 from: (from.0.object, from.1),
@@ -342,10 +336,7 @@ impl<O: Objects> Zpl<O> {
             };
             steps.push(logged_with(&record, false, names.receipt));
         }
-        steps.extend(noted.as_ref().map(Noted::step));
-        self.objects.change(&steps, false).map_err(failure)?;
-        drop(steps);
-        self.keep_receipt(noted);
+        self.change_once(steps, false, names.receipt)?;
         let renamed = Renamed {
             from: changed(&parents.0, &set_from)?,
             to: changed(&parents.1, &set_to)?,

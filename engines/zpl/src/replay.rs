@@ -91,7 +91,7 @@ fn replay<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>, receipt: Option<&Receip
             name,
             value,
         } => match zpl.objects.stored(object) {
-            Ok(_) => zpl.replay_extended(object, name, value),
+            Ok(_) => zpl.replay_extended(object, (name, value), receipt),
             error => skip(error),
         },
         Record::Clone {
@@ -107,7 +107,8 @@ fn replay<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>, receipt: Option<&Receip
         Record::Acl { object, list } => match zpl.objects.stored(object) {
             Ok(stored) => {
                 let list = acl::decode_logged(list).ok_or(FileError::Invalid)?;
-                zpl.set_list(&ROOT, of(object, &stored), &list).map(drop)
+                zpl.set_list(&ROOT, of(object, &stored), &list, receipt)
+                    .map(drop)
             }
             error => skip(error),
         },
@@ -132,8 +133,8 @@ fn replay<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>, receipt: Option<&Receip
             Ok(stored) => {
                 set_flags(zpl, &set, &stored)?;
                 let node = of(set.object, &stored);
-                zpl.set(&ROOT, node, &wanted(&set), &Guard::default())
-                    .map(drop)
+                let changes = (&wanted(&set), &Guard::default());
+                zpl.set(&ROOT, node, changes, receipt).map(drop)
             }
             error => skip(error),
         },
@@ -294,7 +295,7 @@ fn truncate<O: Objects>(zpl: &Zpl<O>, node: Node, size: u64, offset: u64, length
             size: Some(end),
             ..SetAttributes::default()
         };
-        zpl.set(&ROOT, node, &cut, &Guard::default())?;
+        zpl.set(&ROOT, node, (&cut, &Guard::default()), None)?;
     }
     match length {
         0 => Ok(()),

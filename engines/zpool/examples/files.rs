@@ -489,7 +489,7 @@ fn change(files: &dyn FileSystem, path: &[u8], changes: &SetAttributes) -> Answe
     let node = found(files, path)?;
     let guard = Guard::default();
     files
-        .set_attributes(&ROOT, node, changes, &guard)
+        .set_attributes(&ROOT, node, changes, &guard, None)
         .map_err(told)?;
     Ok(String::new())
 }
@@ -578,8 +578,10 @@ fn perform(files: &dyn FileSystem, what: &str, words: &mut Words<'_>) -> Answer 
             let (node, name) = (found(files, &words.text()?)?, words.text()?);
             let value = words.0.next().map(decoded).transpose()?;
             let done = match value {
-                Some(value) => files.set_extended(&ROOT, node, &name, &value, SetExtended::Either),
-                None => files.remove_extended(&ROOT, node, &name),
+                Some(value) => {
+                    files.set_extended(&ROOT, node, &name, &value, SetExtended::Either, None)
+                }
+                None => files.remove_extended(&ROOT, node, &name, None),
             };
             done.map_err(told)?;
         }
@@ -595,7 +597,7 @@ fn perform(files: &dyn FileSystem, what: &str, words: &mut Words<'_>) -> Answer 
         "list" => {
             let node = found(files, &words.text()?)?;
             let entries: Result<Vec<_>, _> = words.0.by_ref().map(entry_of).collect();
-            files.set_acl(&ROOT, node, &entries?).map_err(told)?;
+            files.set_acl(&ROOT, node, &entries?, None).map_err(told)?;
         }
         "entries" => {
             let node = found(files, &words.text()?)?;

@@ -91,7 +91,8 @@ fn a_file_system_of_a_pool_is_a_file_system() {
             let set = [("acltype".to_owned(), Value::Text("nfsv4".to_owned()))];
             let dataset = DatasetRef::from_checked(opened.name());
             pool.set_dataset_properties(dataset, &set).expect("set");
-            let everybody = files.set_attributes(&ROOT, root, &with_mode(0o777), &Guard::default());
+            let everybody =
+                files.set_attributes(&ROOT, root, &with_mode(0o777), &Guard::default(), None);
             everybody.expect("root may");
             test(&*files);
         }
@@ -131,16 +132,26 @@ fn what_finds_no_space_is_counted() {
     });
 }
 
-/// One of everything, changed in every way. Committed, and left to a crash.
-/// What the changes of [`leave_changes`] keep. The last two have the same place.
-fn receipts() -> [Receipt; 5] {
-    [(0, 1), (1, 1), (2, 7), (3, 1), (3, 2)].map(|(place, number)| Receipt {
+/// What the changes of [`leave_changes`] keep. Two of them have the same place.
+fn receipts() -> [Receipt; 8] {
+    [
+        (0, 1),
+        (1, 1),
+        (2, 7),
+        (3, 1),
+        (3, 2),
+        (4, 1),
+        (5, 1),
+        (6, 1),
+    ]
+    .map(|(place, number)| Receipt {
         place: [place; 20],
         number,
         step: 2,
     })
 }
 
+/// One of everything, changed in every way. Committed, and left to a crash.
 fn leave_changes(files: &dyn FileSystem) {
     let root = files.root();
     let directory = make(files, root, b"directory", Make::Directory);
@@ -168,18 +179,30 @@ fn leave_changes(files: &dyn FileSystem) {
         size: Some(5_000),
         ..SetAttributes::default()
     };
-    let set = files.set_attributes(&ROOT, cut, &changes, &Guard::default());
+    let set = files.set_attributes(&ROOT, cut, &changes, &Guard::default(), None);
     set.expect("root may");
     for (name, value) in [
         (&b"kept"[..], &b"value"[..]),
         (b"gone", b"x"),
         (b"empty", b""),
     ] {
-        let set = files.set_extended(&ROOT, cut, name, value, SetExtended::Create);
+        let set = files.set_extended(&ROOT, cut, name, value, SetExtended::Create, None);
         set.expect("room");
     }
-    let removed = files.remove_extended(&ROOT, cut, b"gone");
+    // An empty value waits until all is on disk in its place: only what follows is replayed.
+    let removed = files.remove_extended(&ROOT, cut, b"gone", receipt(5).as_ref());
     removed.expect("it is there");
+    let how = SetExtended::Replace;
+    let set = files.set_extended(&ROOT, cut, b"kept", b"newer", how, receipt(6).as_ref());
+    set.expect("it is there");
+    let changes = SetAttributes {
+        mode: Some(0o4711),
+        size: Some(4_000),
+        ..SetAttributes::default()
+    };
+    let guard = Guard::default();
+    let set = files.set_attributes(&ROOT, cut, &changes, &guard, receipt(7).as_ref());
+    set.expect("root may");
     make(files, root, b"gone", Make::File);
     let removed = files.remove(&ROOT, root, b"gone", Removable::Any, receipt(2).as_ref());
     removed.expect("it is there");
@@ -222,7 +245,7 @@ fn check_changes(files: &dyn FileSystem) {
     let device = look_up(files, root, b"device").expect("made");
     assert_eq!(files.attributes(device).expect("there").device, (1, 3));
     let cut = look_up(files, root, b"cut").expect("made");
-    let mut expected = vec![1; 5_000];
+    let mut expected = vec![1; 4_000];
     expected[1_000..3_000].fill(0);
     assert!(contents(files, cut) == expected, "contents of the cut file");
     let known = files.attributes(cut).expect("there");
@@ -230,12 +253,12 @@ fn check_changes(files: &dyn FileSystem) {
     let names = files.extended_names(&ROOT, cut);
     assert_eq!(names, Ok(vec![b"empty".to_vec(), b"kept".to_vec()]));
     let value = files.extended(&ROOT, cut, b"kept");
-    assert_eq!(value, Ok(b"value".to_vec()));
+    assert_eq!(value, Ok(b"newer".to_vec()));
     for name in [&b"gone"[..], b"empty"] {
         assert_eq!(look_up(files, root, name), Err(FileError::NotFound));
     }
     assert_eq!(files.attributes(root).expect("there").links, 4);
-    for kept in [0, 1, 2, 4].map(|index| receipts()[index]) {
+    for kept in [0, 1, 2, 4, 5, 6, 7].map(|index| receipts()[index]) {
         assert_eq!(files.receipt(&kept.place), Some(kept));
     }
     assert_eq!(files.receipt(&[9; 20]), None);

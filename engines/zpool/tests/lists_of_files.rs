@@ -64,7 +64,7 @@ fn set_mode(files: &dyn FileSystem, node: Node, mode: u32) -> Result<u32, FileEr
         mode: Some(mode),
         ..SetAttributes::default()
     };
-    let set = files.set_attributes(&ROOT, node, &changes, &Guard::default());
+    let set = files.set_attributes(&ROOT, node, &changes, &Guard::default(), None);
     set.map(|changed| changed.after.mode)
 }
 
@@ -87,7 +87,7 @@ fn passed_on() -> Entry {
 fn leave_lists(files: &dyn FileSystem) {
     let shared = make(files, files.root(), b"shared", Make::Directory);
     let list = [vec![passed_on()], of_mode(0o755, Kind::Directory).list()].concat();
-    files.set_acl(&ROOT, shared, &list).expect("root may");
+    files.set_acl(&ROOT, shared, &list, None).expect("root may");
     make(files, shared, b"file", Make::File);
     let below = make(files, shared, b"below", Make::Directory);
     make(files, below, b"file", Make::File);
@@ -99,11 +99,12 @@ fn leave_lists(files: &dyn FileSystem) {
             &ROOT,
             large,
             &vec![for_ann(false, 0, right::READ); ENTRIES_MAX],
+            None,
         )
         .expect("there is room");
     let given = make(files, files.root(), b"given", Make::File);
     let list = [for_ann(false, 0, right::ALL), for_ann(true, 0, right::ALL)];
-    files.set_acl(&ROOT, given, &list).expect("root may");
+    files.set_acl(&ROOT, given, &list, None).expect("root may");
     files.commit(None).expect("durable");
 }
 
@@ -204,7 +205,7 @@ fn lists_are_there_after_a_crash() {
                 uid: Some(ANN.uid),
                 ..SetAttributes::default()
             };
-            let set = files.set_attributes(&ROOT, given, &changes, &Guard::default());
+            let set = files.set_attributes(&ROOT, given, &changes, &Guard::default(), None);
             assert_eq!(
                 set.expect("root may").after.mode,
                 0,
@@ -227,7 +228,7 @@ fn what_a_mode_and_a_directory_do_to_lists_follows_the_settings() {
             let opened = open(&pool);
             let files = &*opened.files();
             let directory = make(files, files.root(), b"directory", Make::Directory);
-            let refused = files.set_acl(&ROOT, directory, &[passed_on()]);
+            let refused = files.set_acl(&ROOT, directory, &[passed_on()], None);
             assert_eq!(refused.err(), Some(FileError::Unsupported), "acltype=off");
             let set = |property: &str, value: &str| {
                 let set = [(property.to_owned(), Value::Text(value.to_owned()))];
@@ -240,7 +241,9 @@ fn what_a_mode_and_a_directory_do_to_lists_follows_the_settings() {
             };
             set("acltype", "nfsv4");
             let all = for_ann(true, flag::FILE, right::ALL);
-            files.set_acl(&ROOT, directory, &[all]).expect("root may");
+            files
+                .set_acl(&ROOT, directory, &[all], None)
+                .expect("root may");
             let made = |name: &[u8]| {
                 let list = files
                     .acl(make(files, directory, name, Make::File))
@@ -281,11 +284,11 @@ fn what_a_mode_and_a_directory_do_to_lists_follows_the_settings() {
             // Whoever may change the list by it.
             let list = [for_ann(true, 0, right::WRITE_ACL)];
             assert_eq!(
-                files.set_acl(&ANN, file, &list).err(),
+                files.set_acl(&ANN, file, &list, None).err(),
                 Some(FileError::NotPermitted)
             );
-            files.set_acl(&ROOT, file, &list).expect("root may");
-            assert!(files.set_acl(&ANN, file, &list).is_ok());
+            files.set_acl(&ROOT, file, &list, None).expect("root may");
+            assert!(files.set_acl(&ANN, file, &list, None).is_ok());
             opened.close();
             export(pool);
         },

@@ -76,12 +76,12 @@ fn change(pool: &Pool, name: &str, seed: u32, with_long: bool) {
             gid: Some(100),
             ..SetAttributes::default()
         };
-        let set = files.set_attributes(&ROOT, file, &owner, &Guard::default());
+        let set = files.set_attributes(&ROOT, file, &owner, &Guard::default(), None);
         set.expect("root may");
         // One of them needs a block of its own for its attributes.
         let is_long = with_long && number == 1;
         let value = vec![7; if is_long { 9_000 } else { 50 }];
-        let set = files.set_extended(&ROOT, file, b"color", &value, SetExtended::Create);
+        let set = files.set_extended(&ROOT, file, b"color", &value, SetExtended::Create, None);
         set.expect("room");
     }
     let large = make(directory, "large".to_owned(), Make::File);

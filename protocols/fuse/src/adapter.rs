@@ -165,7 +165,9 @@ impl Adapter {
             return Err(FileError::Access);
         }
         let guard = Guard::default();
-        let changed = self.files.set_attributes(&who, node, wanted, &guard)?;
+        let changed = self
+            .files
+            .set_attributes(&who, node, wanted, &guard, None)?;
         Ok(attributes(node.object, &changed.after))
     }
 
@@ -617,7 +619,7 @@ impl Filesystem for Adapter {
         };
         let set = user_name(name).and_then(|name| {
             let (who, node) = (identity::of(request)?, self.node(number)?);
-            let set = self.files.set_extended(&who, node, name, value, how);
+            let set = self.files.set_extended(&who, node, name, value, how, None);
             set.map(drop)
         });
         answer!(set, reply, |()| reply.ok());
@@ -645,7 +647,7 @@ impl Filesystem for Adapter {
     fn removexattr(&self, request: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let removed = user_name(name).and_then(|name| {
             let (who, node) = (identity::of(request)?, self.node(number)?);
-            self.files.remove_extended(&who, node, name).map(drop)
+            self.files.remove_extended(&who, node, name, None).map(drop)
         });
         answer!(removed, reply, |()| reply.ok());
     }

@@ -541,7 +541,14 @@ impl FileSystem for Nothing {
         Err(FileError::Stale)
     }
 
-    fn set_attributes(&self, _: &Identity, _: Node, _: &SetAttributes, _: &Guard) -> Done<Changed> {
+    fn set_attributes(
+        &self,
+        _: &Identity,
+        _: Node,
+        _: &SetAttributes,
+        _: &Guard,
+        _: Option<&Receipt>,
+    ) -> Done<Changed> {
         Err(FileError::ReadOnly)
     }
 

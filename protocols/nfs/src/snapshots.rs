@@ -305,9 +305,11 @@ impl FileSystem for WithSnapshots {
         node: Node,
         changes: &SetAttributes,
         guard: &Guard,
+        receipt: Option<&Receipt>,
     ) -> Done<Changed> {
         Self::check_live(node)?;
-        self.files.set_attributes(who, node, changes, guard)
+        self.files
+            .set_attributes(who, node, changes, guard, receipt)
     }
 
     fn permissions(&self, who: &Identity, node: Node) -> Done<Permissions> {
@@ -493,9 +495,15 @@ impl FileSystem for WithSnapshots {
         }
     }
 
-    fn set_acl(&self, who: &Identity, node: Node, list: &[acl::Entry]) -> Done<Changed> {
+    fn set_acl(
+        &self,
+        who: &Identity,
+        node: Node,
+        list: &[acl::Entry],
+        receipt: Option<&Receipt>,
+    ) -> Done<Changed> {
         Self::check_live(node)?;
-        self.files.set_acl(who, node, list)
+        self.files.set_acl(who, node, list, receipt)
     }
 
     fn extended(&self, who: &Identity, node: Node, name: &[u8]) -> Done<Vec<u8>> {
@@ -509,14 +517,22 @@ impl FileSystem for WithSnapshots {
         name: &[u8],
         value: &[u8],
         how: SetExtended,
+        receipt: Option<&Receipt>,
     ) -> Done<Changed> {
         Self::check_live(node)?;
-        self.files.set_extended(who, node, name, value, how)
+        self.files
+            .set_extended(who, node, name, value, how, receipt)
     }
 
-    fn remove_extended(&self, who: &Identity, node: Node, name: &[u8]) -> Done<Changed> {
+    fn remove_extended(
+        &self,
+        who: &Identity,
+        node: Node,
+        name: &[u8],
+        receipt: Option<&Receipt>,
+    ) -> Done<Changed> {
         Self::check_live(node)?;
-        self.files.remove_extended(who, node, name)
+        self.files.remove_extended(who, node, name, receipt)
     }
 
     fn extended_names(&self, who: &Identity, node: Node) -> Done<Vec<Vec<u8>>> {

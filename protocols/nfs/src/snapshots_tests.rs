@@ -201,7 +201,7 @@ fn nothing_there_can_be_changed() {
         assert!(!files.permissions(&ROOT, directory).expect("there").write);
     }
     assert_eq!(files.write(file, 0, b"x").err(), refused);
-    let set = files.set_attributes(&ROOT, file, &none, &Guard::default());
+    let set = files.set_attributes(&ROOT, file, &none, &Guard::default(), None);
     assert_eq!(set.err(), refused);
     assert_eq!(files.link(&ROOT, file, root, b"x", None).err(), refused);
     let made = files.make(&ROOT, root, b".zfs", Make::Directory, &none, None);

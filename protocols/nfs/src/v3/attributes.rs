@@ -141,11 +141,11 @@ impl Call<'_> {
         if changes.size.is_some() {
             self.check_regular(at)?;
         }
-        let changed = at
-            .files
-            .set_attributes(&at.who, at.node(), &changes, &guard)?;
+        let changed = self.once(at, |files, receipt| {
+            files.set_attributes(&at.who, at.node(), &changes, &guard, receipt)
+        })?;
         at.commit(None)?;
-        self.write_change(at.place, &changed, out);
+        self.write_change_of(at, changed.as_ref(), out);
         Ok(())
     }
 

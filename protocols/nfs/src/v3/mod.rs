@@ -135,7 +135,7 @@ struct Call<'a> {
     /// The export that it went to last.
     entered: usize,
     moved: Moved,
-    /// Of a change of names that must not be made twice.
+    /// Of a change that must not be made twice.
     receipt: Option<Receipt>,
 }
 
@@ -264,16 +264,13 @@ pub fn execute(
             Seen::UnderWay => return Err(Unanswered::Gone),
         }
     }
-    let changes_names = (procedure::CREATE..=procedure::LINK).contains(&number);
     let mut call = Call {
         service,
         caller,
         exports: service.exports(),
         entered: 0,
         moved: Moved::default(),
-        receipt: once
-            .filter(|_| changes_names)
-            .map(|key| caller.receipt(key, 0)),
+        receipt: once.map(|key| caller.receipt(key, 0)),
     };
     out.u32(Status::OK.0);
     let executed = call.execute(number, &mut Reader::new(arguments), out);
@@ -341,7 +338,7 @@ fn key(number: u32, arguments: &[u8], caller: &Caller<'_>) -> u64 {
 }
 
 impl Call<'_> {
-    /// Makes a change of names; nothing if an earlier server has made it.
+    /// Makes a change that must not be made twice; nothing if an earlier server has made it.
     fn once<T>(
         &self,
         at: &At,

@@ -221,7 +221,9 @@ impl Call<'_> {
                 ..SetAttributes::default()
             };
             let guard = file_system::Guard::default();
-            let changed = at.files.set_attributes(&at.who, found.node, &cut, &guard)?;
+            let changed = at
+                .files
+                .set_attributes(&at.who, found.node, &cut, &guard, None)?;
             found.attributes = changed.after;
             at.commit(None)?;
         }

@@ -450,7 +450,7 @@ pub(super) struct Call<'a> {
     /// What the operations moved.
     pub(super) moved: Moved,
     /// The call was executed by an earlier server, up to its last change: it had no answer, and has its answer now.
-    resumed: Option<Receipt>,
+    pub(super) resumed: Option<Receipt>,
     pub(super) current: Option<Place>,
     pub(super) saved: Option<Place>,
     pub(super) stateid: Option<StateId>,
@@ -674,7 +674,7 @@ impl Call<'_> {
         kept.ok_or(Status::BADSESSION)
     }
 
-    /// Makes a change of names that must not be made twice; nothing if an earlier server has made it.
+    /// Makes a change that must not be made twice; nothing if an earlier server has made it.
     pub(super) fn once<T>(
         &mut self,
         change: impl FnOnce(&dyn FileSystem, &Identity, Option<&Receipt>) -> Done<T>,

@@ -50,11 +50,8 @@ impl Call<'_> {
             return Err(Status::XATTR2BIG);
         }
         let changed = self
-            .files()
-            .set_extended(&self.who, node, name, value, how)?;
-        self.to_commit = Some(None);
-        Self::write_change(&changed, out);
-        Ok(())
+            .once(|files, who, receipt| files.set_extended(who, node, name, value, how, receipt))?;
+        self.write_change_of(node, changed.as_ref(), out)
     }
 
     pub(super) fn remove_extended(
@@ -64,10 +61,9 @@ impl Call<'_> {
     ) -> Result<(), Status> {
         let name = read_name(reader)?;
         let node = self.node()?;
-        let changed = self.files().remove_extended(&self.who, node, name)?;
-        self.to_commit = Some(None);
-        Self::write_change(&changed, out);
-        Ok(())
+        let changed =
+            self.once(|files, who, receipt| files.remove_extended(who, node, name, receipt))?;
+        self.write_change_of(node, changed.as_ref(), out)
     }
 
     /// Names in their order. The cookie is the number of names that were told.

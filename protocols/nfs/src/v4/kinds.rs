@@ -34,6 +34,10 @@ pub(super) const fn may_be_repeated(operation: u32) -> bool {
             | op::REMOVE
             | op::RENAME
             | op::LINK
+            | op::OPEN
+            | op::SETATTR
+            | op::SETXATTR
+            | op::REMOVEXATTR
     )
 }
 

@@ -168,18 +168,22 @@ impl Call<'_> {
         let unread = attributes::read(reader)?;
         let node = self.node()?;
         let wanted = self.understand(&unread)?;
-        if wanted.changes.size.is_some() {
+        // What an earlier server has set was allowed there.
+        if wanted.changes.size.is_some() && self.resumed.is_none() {
             self.regular(node)?;
             self.authorize(node, &id, WRITE)?;
         }
-        // The list comes last: the mode is what it says (RFC 8881, 6.4.1.3).
-        let guard = Guard::default();
-        if wanted.list.is_none() || wanted.changes != SetAttributes::default() {
-            self.files()
-                .set_attributes(&self.who, node, &wanted.changes, &guard)?;
-        }
-        self.set_list(node, &wanted)?;
-        self.to_commit = Some(None);
+        let (changes, guard) = (&wanted.changes, &Guard::default());
+        self.once(|files, who, receipt| {
+            let Some(list) = &wanted.list else {
+                return files.set_attributes(who, node, changes, guard, receipt);
+            };
+            // The list comes last: the mode is what it says (RFC 8881, 6.4.1.3).
+            if *changes != SetAttributes::default() {
+                files.set_attributes(who, node, changes, guard, None)?;
+            }
+            files.set_acl(who, node, list, receipt)
+        })?;
         wanted.bitmap.write(out);
         Ok(())
     }
@@ -189,10 +193,10 @@ impl Call<'_> {
         unread.understand(self.minor, self.files().limits().has_acls)
     }
 
-    /// Gives an object the access control list that is wanted, if one is.
+    /// Gives a new object the access control list that is wanted, if one is.
     pub(super) fn set_list(&self, node: Node, wanted: &Wanted) -> Result<(), Status> {
         if let Some(list) = &wanted.list {
-            self.files().set_acl(&self.who, node, list)?;
+            self.files().set_acl(&self.who, node, list, None)?;
         }
         Ok(())
     }

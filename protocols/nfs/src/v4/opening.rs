@@ -1,9 +1,12 @@
 //! Operations that open, close and lock files.
 
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use file_system::{
-    Changed, FileError, Guard, Handle, Kind, Make, Node, SetAttributes, SetTime, Time,
+    Changed, FileSystem, Guard, Handle, Identity, Kind, Make, Node, Receipt, SetAttributes,
+    SetTime, Time,
 };
 
 use super::attributes::{self, Wanted};
@@ -155,14 +158,7 @@ impl Call<'_> {
             return Err(Status::INVAL);
         }
         let mode = (access, arguments.deny);
-        match arguments.claim {
-            Claim::Delegation => return Err(Status::BAD_STATEID),
-            Claim::Reclaim => self.check_reclaim(Had::open(arguments.deny != 0))?,
-            Claim::Name(_) | Claim::Handle => self.check_new(match arguments.deny {
-                0 => New::Open,
-                _ => New::Denial,
-            })?,
-        }
+        self.check_claim(&arguments)?;
         if access & WRITE != 0 || arguments.creation.is_some() {
             self.may_change()?;
         }
@@ -177,14 +173,21 @@ impl Call<'_> {
             self.check_permissions(opened.node, access)?;
         }
         let is_reclaim = matches!(arguments.claim, Claim::Reclaim);
-        let id = self.take_open(&opened, arguments.owner, mode, is_reclaim)?;
+        let id = match &self.resumed {
+            Some(receipt) => self.id_of_earlier(receipt),
+            None => self.take_open(&opened, arguments.owner, mode, is_reclaim)?,
+        };
         out.u32(id.sequence);
         out.fixed(&id.other);
-        let changed = opened.made.unwrap_or(Changed {
+        let unchanged = Changed {
             before,
             after: before,
+        };
+        let changed = opened.made.or(match &self.resumed {
+            Some(_) => None,
+            None => Some(unchanged),
         });
-        Self::write_change(&changed, out);
+        self.write_change_of(place, changed.as_ref(), out)?;
         if opened.made.is_some() || opened.truncate {
             self.to_commit = Some(None);
         }
@@ -194,6 +197,35 @@ impl Call<'_> {
         self.go_to_node(opened.node);
         self.stateid = Some(id);
         Ok(())
+    }
+
+    /// Whether a file may be opened by such a claim now.
+    fn check_claim(&self, arguments: &OpenArguments<'_>) -> Result<(), Status> {
+        if self.resumed.is_some() {
+            let is_kept = matches!(arguments.creation, Some(Creation::Guarded(_)))
+                && matches!(arguments.claim, Claim::Name(_));
+            // Others go on by a new session: they know again what they made, or make nothing.
+            return is_kept.then_some(()).ok_or(Status::DELAY);
+        }
+        match arguments.claim {
+            Claim::Delegation => Err(Status::BAD_STATEID),
+            Claim::Reclaim => self.check_reclaim(Had::open(arguments.deny != 0)),
+            Claim::Name(_) | Claim::Handle => self.check_new(match arguments.deny {
+                0 => New::Open,
+                _ => New::Denial,
+            }),
+        }
+    }
+
+    /// A state of an earlier server, for the open of a file that it made. The client takes the open back, like all that it had there.
+    fn id_of_earlier(&self, receipt: &Receipt) -> StateId {
+        let mut hasher = DefaultHasher::new();
+        (receipt.to_bytes(), self.index).hash(&mut hasher);
+        let start = !(self.service.presentation.start as u32);
+        let mut other = [0; 12];
+        other[..4].copy_from_slice(&start.to_be_bytes());
+        other[4..].copy_from_slice(&hasher.finish().to_be_bytes());
+        StateId { sequence: 1, other }
     }
 
     /// The access that is asked for, without what a client wants to hear of delegations from NFS 4.1 on.
@@ -252,7 +284,7 @@ impl Call<'_> {
             };
             let guard = Guard::default();
             self.files()
-                .set_attributes(&self.who, opened.node, &changes, &guard)?;
+                .set_attributes(&self.who, opened.node, &changes, &guard, None)?;
         }
         // Held before it is open, so that nobody can take it away in between.
         self.files().hold(opened.node)?;
@@ -293,7 +325,7 @@ impl Call<'_> {
     }
 
     fn open_name(
-        &self,
+        &mut self,
         directory: Node,
         name: &[u8],
         creation: Option<&Creation<'_>>,
@@ -307,7 +339,7 @@ impl Call<'_> {
         match creation {
             Creation::Unchecked(unread) => {
                 let wanted = self.understand(unread)?;
-                match self.make_file(directory, name, &wanted) {
+                match self.make_file(directory, name, &wanted, false) {
                     Err(Status::EXIST) => {
                         let node = self.files().look_up(&self.who, directory, name)?.node;
                         let truncate = wanted.truncates();
@@ -325,7 +357,10 @@ impl Call<'_> {
                     made => made,
                 }
             }
-            Creation::Guarded(unread) => self.make_file(directory, name, &self.understand(unread)?),
+            Creation::Guarded(unread) => {
+                let wanted = self.understand(unread)?;
+                self.make_file(directory, name, &wanted, true)
+            }
             Creation::Exclusive(verifier, unread) => {
                 let mut wanted = match unread {
                     Some(unread) => self.understand(unread)?,
@@ -335,7 +370,7 @@ impl Call<'_> {
                 let (accessed, modified) = verifier_times(verifier);
                 wanted.changes.accessed = Some(SetTime::To(accessed));
                 wanted.changes.modified = Some(SetTime::To(modified));
-                match self.make_file(directory, name, &wanted) {
+                match self.make_file(directory, name, &wanted, false) {
                     Err(Status::EXIST) => {
                         let object = self.files().look_up(&self.who, directory, name)?;
                         let (node, found) = (object.node, object.attributes);
@@ -354,22 +389,32 @@ impl Call<'_> {
         }
     }
 
-    fn make_file(&self, directory: Node, name: &[u8], wanted: &Wanted) -> Result<Opened, Status> {
-        let made = self.files().make(
-            &self.who,
-            directory,
-            name,
-            Make::File,
-            &wanted.changes,
-            None,
-        );
-        let made = made.map_err(|error: FileError| Status::from(error))?;
-        self.set_list(made.object.node, wanted)?;
+    /// Makes a file. `is_once`: nothing else tells whether an earlier server has made it.
+    fn make_file(
+        &mut self,
+        directory: Node,
+        name: &[u8],
+        wanted: &Wanted,
+        is_once: bool,
+    ) -> Result<Opened, Status> {
+        let changes = &wanted.changes;
+        let make = |files: &dyn FileSystem, who: &Identity, receipt: Option<&Receipt>| {
+            files.make(who, directory, name, Make::File, changes, receipt)
+        };
+        let made = match is_once {
+            true => self.once(make)?,
+            false => Some(make(self.files(), &self.who, None)?),
+        };
+        let node = match &made {
+            Some(made) => made.object.node,
+            None => self.files().look_up(&self.who, directory, name)?.node,
+        };
+        self.set_list(node, wanted)?;
         Ok(Opened {
             is_new: true,
-            made: Some(made.directory),
+            made: made.map(|made| made.directory),
             set: wanted.bitmap,
-            ..Opened::existing(made.object.node)
+            ..Opened::existing(node)
         })
     }
 

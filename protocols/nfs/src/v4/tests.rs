@@ -89,8 +89,12 @@ fn send(service: &Service, uid: u32, now_ms: u64, compound: &[u8]) -> Vec<u8> {
 
 /// A compound of minor version 1 without a tag.
 fn compound(operations: &[&[u8]]) -> Vec<u8> {
+    compound_of(1, operations)
+}
+
+fn compound_of(minor: u32, operations: &[&[u8]]) -> Vec<u8> {
     let mut writer = Writer::new();
-    for word in [0, 1, operations.len() as u32] {
+    for word in [0, minor, operations.len() as u32] {
         writer.u32(word);
     }
     for operation in operations {
@@ -177,13 +181,19 @@ impl Client {
     }
 
     fn ask(&mut self, operations: &[&[u8]]) -> Vec<u8> {
+        self.ask_by(1, operations)
+    }
+
+    /// Asks by such a minor version.
+    fn ask_by(&mut self, minor: u32, operations: &[&[u8]]) -> Vec<u8> {
         self.sequence += 1;
         let sequence = self.sequence(self.sequence, true);
         let all: Vec<&[u8]> = [&sequence[..]]
             .into_iter()
             .chain(operations.iter().copied())
             .collect();
-        send(&self.service, self.uid, self.now_ms, &compound(&all))
+        let compound = compound_of(minor, &all);
+        send(&self.service, self.uid, self.now_ms, &compound)
     }
 
     fn status(&mut self, operations: &[&[u8]]) -> u32 {
@@ -395,8 +405,10 @@ fn what_an_earlier_server_has_not_executed_needs_a_new_session() {
     const DELAY: u32 = 10008;
     assert_eq!(after.status(&[&root, &make, &root, &then]), DELAY);
     after.sequence -= 1;
-    // OPEN (18) needs a client.
-    assert_eq!(after.status(&[&root, &make, &words(&[18])]), DELAY);
+    // OPEN (18) of what may be there needs a client.
+    let mut open = words(&[18, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+    open.extend(words(&[4]).into_iter().chain(*b"file"));
+    assert_eq!(after.status(&[&root, &make, &open]), DELAY);
     assert_eq!(files.objects(), objects);
 }
 

@@ -58,7 +58,7 @@ fn looks_like_waiting(reader: &mut Reader<'_>) -> Result<Option<u32>, Malformed>
     Ok(None)
 }
 
-/// In which file systems a call may change names, as far as a look tells.
+/// In which file systems a call may make a change that has a receipt, as far as a look tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Changes {
     /// In none.
@@ -100,11 +100,23 @@ fn changes_in(mut rest: Reader<'_>) -> Result<Changes, Malformed> {
             op::ACCESS => drop(rest.u32()?),
             op::GETATTR => drop(Bitmap::read(&mut rest)?),
             op::CREATE | op::REMOVE | op::RENAME | op::LINK => return Ok(at),
-            // Clients change no names behind others.
+            op::SETATTR | op::SETXATTR | op::REMOVEXATTR => return Ok(at),
+            op::OPEN if makes_guarded(&mut rest)? => return Ok(at),
+            // Clients make no changes behind others.
             _ => return Ok(Changes::None),
         }
     }
     Ok(Changes::None)
+}
+
+/// Whether an open makes a file that must not be there (`GUARDED4`).
+fn makes_guarded(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
+    for _ in 0..3 {
+        reader.u32()?;
+    }
+    reader.u64()?;
+    reader.opaque(MESSAGE_BYTES_MAX as usize)?;
+    Ok(reader.u32()? == 1 && reader.u32()? == 1)
 }
 
 #[cfg(test)]
@@ -153,6 +165,14 @@ mod tests {
         };
         assert_eq!(found(rename(7)), within(7));
         assert_eq!(found(rename(8)), Changes::Anywhere);
+        for (how, expected) in [(0, Changes::None), (1, within(7)), (3, Changes::None)] {
+            let open = |writer: &mut Writer| {
+                put(writer, 7);
+                let words = [op::OPEN, 0, 3, 0, 0, 1, 0, 1, how];
+                words.into_iter().for_each(|word| writer.u32(word));
+            };
+            assert_eq!(found(open), expected, "createmode {how}");
+        }
     }
 
     #[test]

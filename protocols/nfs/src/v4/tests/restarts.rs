@@ -1,5 +1,7 @@
 //! What clients take back at the next server, and what others wait for.
 
+use file_system::{Guard, Identity, SetAttributes};
+
 use super::*;
 
 /// After a restart a client takes back its file and its lock; others get nothing new until it is done, or the time for that is over.
@@ -175,4 +177,113 @@ fn what_is_not_open_yet_is_waited_for() {
     assert_eq!(client.status(&[put.bytes()]), 10008, "it may come");
     service.share(Exports::new(vec![home]).expect("a tree"));
     assert_eq!(client.status(&[put.bytes()]), 0);
+}
+
+/// `OPEN` (18) of a file that must not be there (`GUARDED4`).
+fn open_guarded(client: u64, name: &[u8]) -> Vec<u8> {
+    let mut open = Writer::new();
+    for word in [18, 0, 3, 0] {
+        open.u32(word);
+    }
+    open.u64(client);
+    open.opaque(b"owner");
+    for word in [1, 1, 0, 0, 0] {
+        open.u32(word);
+    }
+    open.opaque(name);
+    open.into_bytes()
+}
+
+/// The answer was lost with the server. Nothing in the file tells who made it.
+#[test]
+fn a_file_that_an_earlier_server_made_is_its_clients_to_be_taken_back() {
+    let (home, files) = shared("", 5, EVERYTHING);
+    let record = Arc::new(MemoryRecord::default());
+    let mut before = Client::connect(&record.serve(&home, 7), b"one", 0);
+    let open = open_guarded(before.client, b"made");
+    let call: [&[u8]; 3] = [&words(&[24]), &open, &words(&[10])];
+    let first = before.ask(&call);
+    assert_eq!(first[..4], words(&[0]));
+    let objects = files.objects();
+    let after = record.serve(&home, 8);
+    let mut repeated = Client {
+        service: Arc::clone(&after),
+        sequence: before.sequence - 1,
+        ..before
+    };
+    let second = repeated.ask(&call);
+    assert_eq!(second[..4], words(&[0]));
+    assert_eq!(second.len(), first.len());
+    let handle = first.len() - 8..;
+    assert_eq!(second[handle.clone()], first[handle]);
+    assert_eq!(files.objects(), objects, "it is not made again");
+    let id = &second[12 + 44 + 8 + 8..][..16];
+    let mut back = Client::come_back(&after, b"one", 0, 8192);
+    let mut read = words(&[25]);
+    read.extend(id);
+    read.extend(words(&[0, 0, 1]));
+    let asked: [&[u8]; 3] = [&words(&[24]), &path(&[b"made"]), &read];
+    assert_eq!(back.status(&asked), 10025, "a state of the server before");
+    back.reclaim(b"made", 3, 0).expect("it was open");
+    assert_eq!(back.status(&[&words(&[58, 0])]), 0, "RECLAIM_COMPLETE");
+    let open = open_guarded(back.client, b"made");
+    assert_eq!(back.status(&[&words(&[24]), &open]), 17, "a new call");
+    let mut unchecked = Client {
+        service: record.serve(&home, 9),
+        ..back
+    };
+    assert_eq!(
+        unchecked.open(b"made", 3, 0),
+        Err(10052),
+        "without a receipt"
+    );
+}
+
+/// What somebody else set after a change whose answer was lost stays.
+#[test]
+fn attributes_that_an_earlier_server_set_are_not_set_again() {
+    const ROOT: Identity = Identity {
+        uid: 0,
+        gid: 0,
+        groups: Vec::new(),
+    };
+    let (home, files) = shared("", 5, EVERYTHING);
+    let record = Arc::new(MemoryRecord::default());
+    let mut before = Client::connect(&record.serve(&home, 7), b"one", 0);
+    before.open(b"file", 3, 0).expect("a new file");
+    let node = files.look_up(&ROOT, files.root(), b"file").expect("made");
+    // SETATTR (34) of size and mode, with the anonymous state.
+    let mut set = words(&[34, 0, 0, 0, 0, 2, 0x10, 2, 12, 0, 7]);
+    set.extend(words(&[0o600]));
+    let mut add = words(&[73, 1]);
+    let mut remove = words(&[75]);
+    for xattr in [&mut add, &mut remove] {
+        xattr.extend(words(&[4]).into_iter().chain(*b"name"));
+    }
+    add.extend(words(&[4]).into_iter().chain(*b"text"));
+    let since = SetAttributes {
+        mode: Some(0o640),
+        size: Some(9),
+        ..SetAttributes::default()
+    };
+    for (start, change) in (8..).zip([set, add, remove]) {
+        let call: [&[u8]; 3] = [&words(&[24]), &path(&[b"file"]), &change];
+        let first = before.ask_by(2, &call);
+        assert_eq!(first[..4], words(&[0]));
+        let guard = Guard::default();
+        let changed = files.set_attributes(&ROOT, node.node, &since, &guard, None);
+        changed.expect("root may");
+        let after = record.serve(&home, start);
+        let mut repeated = Client {
+            service: Arc::clone(&after),
+            sequence: before.sequence - 1,
+            ..before
+        };
+        let second = repeated.ask_by(2, &call);
+        assert_eq!(second[..4], words(&[0]), "{call:?}");
+        assert_eq!(second.len(), first.len());
+        let now = files.attributes(node.node).expect("it is there");
+        assert_eq!((now.mode, now.size), (0o640, 9));
+        before = Client::connect(&after, b"one", 0);
+    }
 }

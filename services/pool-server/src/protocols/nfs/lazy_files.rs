@@ -202,8 +202,8 @@ impl FileSystem for LazyFiles {
         self.files()?.object(directory, object)
     }
 
-    fn set_attributes(&self, who: &Identity, node: Node, changes: &SetAttributes, guard: &Guard) -> Done<Changed> {
-        self.files()?.set_attributes(who, node, changes, guard)
+    fn set_attributes(&self, who: &Identity, node: Node, changes: &SetAttributes, guard: &Guard, receipt: Option<&Receipt>) -> Done<Changed> {
+        self.files()?.set_attributes(who, node, changes, guard, receipt)
     }
 
     fn permissions(&self, who: &Identity, node: Node) -> Done<Permissions> {
@@ -282,20 +282,28 @@ impl FileSystem for LazyFiles {
         self.files()?.acl(node)
     }
 
-    fn set_acl(&self, who: &Identity, node: Node, list: &[acl::Entry]) -> Done<Changed> {
-        self.files()?.set_acl(who, node, list)
+    fn set_acl(&self, who: &Identity, node: Node, list: &[acl::Entry], receipt: Option<&Receipt>) -> Done<Changed> {
+        self.files()?.set_acl(who, node, list, receipt)
     }
 
     fn extended(&self, who: &Identity, node: Node, name: &[u8]) -> Done<Vec<u8>> {
         self.files()?.extended(who, node, name)
     }
 
-    fn set_extended(&self, who: &Identity, node: Node, name: &[u8], value: &[u8], how: SetExtended) -> Done<Changed> {
-        self.files()?.set_extended(who, node, name, value, how)
+    fn set_extended(
+        &self,
+        who: &Identity,
+        node: Node,
+        name: &[u8],
+        value: &[u8],
+        how: SetExtended,
+        receipt: Option<&Receipt>,
+    ) -> Done<Changed> {
+        self.files()?.set_extended(who, node, name, value, how, receipt)
     }
 
-    fn remove_extended(&self, who: &Identity, node: Node, name: &[u8]) -> Done<Changed> {
-        self.files()?.remove_extended(who, node, name)
+    fn remove_extended(&self, who: &Identity, node: Node, name: &[u8], receipt: Option<&Receipt>) -> Done<Changed> {
+        self.files()?.remove_extended(who, node, name, receipt)
     }
 
     fn extended_names(&self, who: &Identity, node: Node) -> Done<Vec<Vec<u8>>> {
