@@ -107,7 +107,7 @@ races: build ## many initiators change the same blocks at the same time, also wh
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.races $(if $(SEED),--seed $(SEED))
 
-repeats: build ## ROUNDS of kills under NFS clients that change names: what they ask again is answered as the first time
+repeats: build ## ROUNDS of kills under NFS clients that change names and attributes: what they ask again is answered as the first time
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.nfs.repeats --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import socket
@@ -14,7 +15,9 @@ from proof import rounds, runtime
 from proof.clients import rpc
 from proof.clients.base import ClientError
 from proof.clients.nfs import (
+    ANONYMOUS,
     BADSESSION,
+    CLOSE,
     COMPOUND,
     CREATE,
     DELAY,
@@ -27,17 +30,23 @@ from proof.clients.nfs import (
     PUTROOTFH,
     RECLAIM_COMPLETE,
     REMOVE,
+    REMOVEXATTR,
     RENAME,
     SAVEFH,
     SEQUENCE,
+    SETATTR,
+    SETXATTR,
     VERSION,
+    Operation,
     StatusError,
+    attributes,
     bitmap,
     compound,
     create_session,
     exchange_id,
     lookups,
     open_file,
+    read_open,
     skip_result,
 )
 from proof.clients.xdr import Reader, opaque, u32
@@ -50,13 +59,16 @@ from proof.stream import receive
 LANES = 4
 """Clients of each version."""
 
+SETS_3 = 5
+"""Which change of a client of NFS 3 sets attributes."""
 SLOTS = 4
 LOAD_SECONDS = (0.05, 0.6)
 ANSWER_SECONDS = 60.0
 PAUSED_SECONDS = 0.02
 MOUNT_PROGRAM = 100_005
 MOUNT = 1
-MAKE_3, LINK_3, CREATE_3, REMOVE_3, REMOVE_DIRECTORY_3, RENAME_3 = 9, 15, 8, 12, 13, 14
+GET_3, SET_3, MAKE_3, LINK_3, CREATE_3, REMOVE_3, REMOVE_DIRECTORY_3, RENAME_3 = 1, 2, 9, 15, 8, 12, 13, 14
+ATTRIBUTES_3_BYTES, TIME_3_BYTES = 84, 8
 JUKEBOX = 10008
 
 
@@ -160,14 +172,17 @@ class RepeatTally(Tally):
     """Those of NFS 4.2 that the next server knew: they had been executed."""
 
     def summary(self) -> str:
-        return f"{self.changes} changes of names, {self.known} repeated calls of NFS 4.2 known again, {super().summary()}"
+        return f"{self.changes} changes, {self.known} repeated calls of NFS 4.2 known again, {super().summary()}"
 
     def verdict(self) -> str:
         return f"repeated calls: {self.rounds} kills, {self.repeated} calls repeated, {len(self.complaints)} answered otherwise"
 
 
 class Lane(threading.Thread):
-    """A client that changes names one after the other, each to be answered with success, and never twice."""
+    """A client that makes changes one after the other, each to be answered with success, and never twice."""
+
+    changes: int
+    """How many there are, after which all is as before."""
 
     def __init__(self, number: int, port: int, rng: random.Random, tally: RepeatTally, lock: threading.Lock):
         super().__init__(name=f"lane {number}", daemon=True)
@@ -195,7 +210,7 @@ class Lane(threading.Thread):
                 while not self.running.wait(PAUSED_SECONDS):
                     self._paused.set()
                 self.change(which)
-                which = (which + 1) % 5
+                which = (which + 1) % self.changes
                 with self._lock:
                     self._tally.changes += 1
         except (LostError, ClientError, ProofError) as error:
@@ -233,6 +248,10 @@ class Lane(threading.Thread):
 class Lane4(Lane):
     """By NFS 4.2."""
 
+    changes = 10
+    OPENS = 5
+    """The one that opens a file."""
+
     def prepare(self) -> None:
         self.session = Session(self.wire, f"lane {self.number}".encode(), self.rng)
         self.session.begin()
@@ -253,19 +272,33 @@ class Lane4(Lane):
     def _directory(self) -> bytes:
         return f"lane-{self.number}".encode()
 
-    def change(self, which: int) -> None:
-        home = (PUTFH, self.home)
-        operations = [
+    def _operations(self, which: int) -> list[Operation]:
+        home, file, tag = (PUTFH, self.home), (PUTFH, self.file), opaque(b"tag")
+        return [
             [home, make(b"made"), (GETFH, b"")],
             [home, (SAVEFH, b""), home, (RENAME, opaque(b"made") + opaque(b"moved"))],
-            [(PUTFH, self.file), (SAVEFH, b""), home, (LINK, opaque(b"second"))],
+            [file, (SAVEFH, b""), home, (LINK, opaque(b"second"))],
             [home, (REMOVE, opaque(b"second"))],
             [home, (REMOVE, opaque(b"moved"))],
+            # Guarded: nothing but the server knows who made it.
+            [home, open_file(self.session.client, b"new", True, is_new=True)],
+            [file, (SETATTR, ANONYMOUS + attributes(size=self.rng.randrange(4096), mode=self.rng.choice((0o600, 0o644))))],
+            # Only if it is not there.
+            [file, (SETXATTR, u32(1) + tag + opaque(b"value"))],
+            [file, (REMOVEXATTR, tag)],
+            [home, (REMOVE, opaque(b"new"))],
         ][which]
+
+    def _close(self, state: bytes) -> None:
+        """Closes what was opened, unless its server is gone."""
+        with contextlib.suppress(LostError, StatusError):
+            self.session.do([(PUTFH, self.home), (LOOKUP, opaque(b"new")), (CLOSE, u32(0) + state)])
+
+    def change(self, which: int) -> None:
         while True:
-            reader, was_lost = self.persist(self.session.in_session(operations))
+            reader, was_lost = self.persist(self.session.in_session(self._operations(which)))
             try:
-                self.session.results(reader)
+                result = self.session.results(reader)
             except StatusError as error:
                 if error.status == BADSESSION:
                     if was_lost:
@@ -278,6 +311,8 @@ class Lane4(Lane):
                 raise
             if was_lost:
                 self.note(True)
+            if which == self.OPENS:
+                self._close(read_open(result))
             return
 
     def again(self) -> None:
@@ -301,6 +336,8 @@ def make(name: bytes) -> tuple[int, bytes]:
 class Lane3(Lane):
     """By NFS 3."""
 
+    changes = 6
+
     def prepare(self) -> None:
         path = opaque(f"/{POOL}/files".encode())
         root = self._handle(self.wire.ask(self.wire.call(MOUNT_PROGRAM, 3, MOUNT, path)))
@@ -320,6 +357,14 @@ class Lane3(Lane):
         reader.u32()
         return opaque(reader.opaque())
 
+    def _guarded(self) -> bytes:
+        """Sets the mode of the file if nobody, such as this same call, has changed the file since."""
+        reader, _ = self.persist(self.wire.call(PROGRAM, 3, GET_3, self.file))
+        if status := reader.u32():
+            raise StatusError(GET_3, status)
+        changed = reader.fixed(ATTRIBUTES_3_BYTES)[-TIME_3_BYTES:]
+        return self.file + u32(1, 0o600, 0, 0, 0, 0, 0, 1) + changed
+
     def change(self, which: int) -> None:
         made, moved, second = self.home + opaque(b"made"), self.home + opaque(b"moved"), self.home + opaque(b"second")
         procedure, arguments = [
@@ -328,6 +373,7 @@ class Lane3(Lane):
             (LINK_3, self.file + second),
             (REMOVE_3, second),
             (REMOVE_DIRECTORY_3, moved),
+            (SET_3, self._guarded() if which == SETS_3 else b""),
         ][which]
         while True:
             reader, was_lost = self.persist(self.wire.call(PROGRAM, 3, procedure, arguments))
@@ -387,7 +433,7 @@ def run(server: Bulkhead, count: int, seed: int) -> RepeatTally:
 
 def main(argv: list[str]) -> int:
     """Runs the rounds and prints the verdict."""
-    purpose = "Kill -9 while clients of NFS change names; a repeated call is answered like the first time."
+    purpose = "Kill -9 while clients of NFS change names and attributes; a repeated call is answered like the first time."
     arguments = rounds.options("nfs.repeats", purpose).parse_args(argv)
     rounds.say_seed(arguments.seed, f"repeats ROUNDS={arguments.rounds}")
     with runtime.scratch("repeats", arguments.keep) as scratch:
