@@ -17,6 +17,7 @@ use serving::ListenAddress;
 const PATIENCE: Duration = Duration::from_secs(20);
 const NFS_3: (u32, u32) = (100_003, 3);
 const GETATTR: u32 = 1;
+const READ: u32 = 6;
 const COMMIT: u32 = 21;
 
 /// A record with a call of root for a file.
@@ -46,14 +47,14 @@ fn answered(stream: &mut TcpStream) -> u32 {
     Reader::new(&answer).u32().expect("a number")
 }
 
-fn serve(files: &Arc<MemoryFileSystem>) -> (NfsServer, TcpStream) {
+fn serve(files: &Arc<MemoryFileSystem>, limits: ServerLimits) -> (NfsServer, TcpStream) {
     let presentation = Presentation {
         owner: b"tank".to_vec(),
         start: 7,
         lease_seconds: 20,
         grace_seconds: 0,
     };
-    let server = NfsServer::new(presentation, ServerLimits::default());
+    let server = NfsServer::new(presentation, limits);
     let rule = "rw=127.0.0.0/8,no_root_squash,insecure";
     let shared = Shared {
         name: String::new(),
@@ -81,8 +82,8 @@ fn wait_for_commits(files: &MemoryFileSystem, count: u64) {
     }
 }
 
-#[test]
-fn a_commit_beside_another_keeps_no_later_call_waiting() {
+/// A file of such bytes, and its handle.
+fn one_file(bytes: &[u8]) -> (Arc<MemoryFileSystem>, Vec<u8>) {
     let files = Arc::new(MemoryFileSystem::with_guid(5, 1 << 20));
     let root = Identity {
         uid: 0,
@@ -91,12 +92,16 @@ fn a_commit_beside_another_keeps_no_later_call_waiting() {
     };
     let nothing = SetAttributes::default();
     let made = files.make(&root, files.root(), b"file", Make::File, &nothing, None);
-    let file = Handle {
-        file_system: files.id(),
-        node: made.expect("made").object.node,
-    };
-    let file = file.to_bytes();
-    let (_server, mut stream) = serve(&files);
+    let node = made.expect("made").object.node;
+    files.write(node, 0, bytes).expect("there is room");
+    let file_system = files.id();
+    (files, Handle { file_system, node }.to_bytes().to_vec())
+}
+
+#[test]
+fn a_commit_beside_another_keeps_no_later_call_waiting() {
+    let (files, file) = one_file(b"");
+    let (_server, mut stream) = serve(&files, ServerLimits::default());
     let delayed = files.delay_commits();
     let both = [commit(1, &file), call(2, GETATTR, &file, &[])].concat();
     stream.write_all(&both).expect("sent");
@@ -111,4 +116,28 @@ fn a_commit_beside_another_keeps_no_later_call_waiting() {
     let mut last = [answered(&mut stream), answered(&mut stream)];
     last.sort_unstable();
     assert_eq!(last, [1, 3]);
+}
+
+/// A long read is handed to a worker, so that what is behind it need not wait. More commits than there are workers wait for the disks.
+#[test]
+fn commits_keep_no_long_read_waiting() {
+    const BYTES: u32 = 128 << 10;
+    let (files, file) = one_file(&[7; BYTES as usize]);
+    let limits = ServerLimits {
+        workers_max: 4,
+        ..ServerLimits::default()
+    };
+    let (_server, mut stream) = serve(&files, limits);
+    let delayed = files.delay_commits();
+    let mut calls: Vec<u8> = (1..=6).flat_map(|number| commit(number, &file)).collect();
+    calls.extend(call(7, READ, &file, &[0, 0, BYTES]));
+    calls.extend(call(8, GETATTR, &file, &[]));
+    stream.write_all(&calls).expect("sent");
+    let mut first = [answered(&mut stream), answered(&mut stream)];
+    first.sort_unstable();
+    assert_eq!(first, [7, 8]);
+    drop(delayed);
+    let mut last: Vec<u32> = (1..=6).map(|_| answered(&mut stream)).collect();
+    last.sort_unstable();
+    assert_eq!(last, [1, 2, 3, 4, 5, 6]);
 }

@@ -24,9 +24,18 @@ struct Shared {
     work: Condvar,
 }
 
+/// Of jobs in the order in which they came.
+type Queue = VecDeque<(u64, Job)>;
+
 #[derive(Default)]
 struct State {
-    jobs: VecDeque<Job>,
+    jobs: Queue,
+    /// Those that wait for others more than they work.
+    waiting: Queue,
+    /// How many of these are being done.
+    waiting_now: usize,
+    /// Counts jobs.
+    number: u64,
     threads: Vec<JoinHandle<()>>,
     idle: usize,
     closed: bool,
@@ -49,24 +58,40 @@ impl Workers {
     /// Runs `job` soon. Gives it back when the queue is full, no thread can be had, or the pool
     /// is closed: the caller then does it itself, which is the back-pressure.
     pub fn submit(&self, job: Job) -> Result<(), Job> {
+        self.submit_as(job, false)
+    }
+
+    /// The same, of a job that waits for others more than it works. However many there are, a quarter of the threads is left to other jobs.
+    pub fn submit_waiting(&self, job: Job) -> Result<(), Job> {
+        self.submit_as(job, true)
+    }
+
+    fn submit_as(&self, job: Job, waits: bool) -> Result<(), Job> {
         let state = self.shared.lock();
-        if state.closed || state.jobs.len() >= self.shared.threads_max * JOBS_PER_THREAD_MAX {
+        let jobs_max = self.shared.threads_max * JOBS_PER_THREAD_MAX;
+        if state.closed || state.jobs.len() + state.waiting.len() >= jobs_max {
             return Err(job);
         }
-        self.push(state, job)
+        self.push(state, job, waits)
     }
 
     /// Runs `job` soon, however many wait: for a caller that must not wait, and has a bound of its own. A pool that is
     /// closed, or has no thread and gets none, drops it: false.
     pub fn submit_always(&self, job: Job) -> bool {
         let state = self.shared.lock();
-        !state.closed && self.push(state, job).is_ok()
+        !state.closed && self.push(state, job, false).is_ok()
     }
 
-    fn push(&self, mut state: MutexGuard<'_, State>, job: Job) -> Result<(), Job> {
+    fn push(&self, mut state: MutexGuard<'_, State>, job: Job, waits: bool) -> Result<(), Job> {
         let shared = &self.shared;
-        state.jobs.push_back(job);
-        if state.idle >= state.jobs.len() {
+        let number = state.number;
+        state.number += 1;
+        state.queue(waits).push_back((number, job));
+        if waits && state.waiting_now >= shared.waiting_max() {
+            // Whoever ends one of them takes the next.
+            return Ok(());
+        }
+        if state.idle >= state.ready(shared.waiting_max()) {
             drop(state);
             shared.work.notify_one();
             return Ok(());
@@ -82,8 +107,8 @@ impl Workers {
                 Err(error) => {
                     tracing::warn!(pool = %shared.name, %error, "cannot start a worker thread");
                     if state.threads.is_empty() {
-                        return match state.jobs.pop_back() {
-                            Some(job) => Err(job),
+                        return match state.queue(waits).pop_back() {
+                            Some((_, job)) => Err(job),
                             None => Ok(()),
                         };
                     }
@@ -127,13 +152,24 @@ impl Shared {
         self.state.lock().expect("no holder panics")
     }
 
+    /// How many threads may have jobs that wait.
+    fn waiting_max(&self) -> usize {
+        (self.threads_max * 3 / 4).max(1)
+    }
+
     fn run(&self) {
         let mut state = self.lock();
         loop {
-            if let Some(job) = state.jobs.pop_front() {
+            if let Some((job, waits)) = state.next(self.waiting_max()) {
+                state.waiting_now += usize::from(waits);
                 drop(state);
                 job();
                 state = self.lock();
+                state.waiting_now -= usize::from(waits);
+                if waits && !state.waiting.is_empty() {
+                    // This thread may take another one.
+                    self.work.notify_one();
+                }
             } else if state.closed {
                 return;
             } else {
@@ -142,6 +178,36 @@ impl Shared {
                 state.idle -= 1;
             }
         }
+    }
+}
+
+impl State {
+    fn queue(&mut self, waits: bool) -> &mut Queue {
+        match waits {
+            true => &mut self.waiting,
+            false => &mut self.jobs,
+        }
+    }
+
+    /// How many jobs could be begun now, if there were threads.
+    fn ready(&self, waiting_max: usize) -> usize {
+        let room = waiting_max.saturating_sub(self.waiting_now);
+        self.jobs.len() + self.waiting.len().min(room)
+    }
+
+    /// The oldest job that may be begun, and whether it waits.
+    fn next(&mut self, waiting_max: usize) -> Option<(Job, bool)> {
+        let first = |queue: &Queue| queue.front().map(|(number, _)| *number);
+        let waiting = first(&self.waiting).filter(|_| self.waiting_now < waiting_max);
+        let waits = match (first(&self.jobs), waiting) {
+            (Some(job), Some(waiting)) => waiting < job,
+            (job, _) => job.is_none(),
+        };
+        if waits && waiting.is_none() {
+            return None;
+        }
+        let (_, job) = self.queue(waits).pop_front()?;
+        Some((job, waits))
     }
 }
 
@@ -176,6 +242,34 @@ mod tests {
         workers.shutdown();
         assert_eq!(results.try_iter().count(), JOBS_PER_THREAD_MAX);
         assert!(workers.submit(Box::new(|| ())).is_err());
+    }
+
+    /// However many jobs wait, others are done meanwhile; and each of those that wait is done in the end.
+    #[test]
+    fn jobs_that_wait_leave_a_thread_to_others() {
+        let workers = Workers::new("test", 4);
+        let gate = Arc::new(Mutex::new(()));
+        let (done, results) = mpsc::channel();
+        let closed = gate.lock().unwrap();
+        for index in 0..8 {
+            let (gate, done) = (Arc::clone(&gate), done.clone());
+            let job: Job = Box::new(move || {
+                drop(gate.lock());
+                done.send(index).unwrap();
+            });
+            assert!(workers.submit_waiting(job).is_ok());
+        }
+        for index in [10, 11] {
+            let done = done.clone();
+            let job: Job = Box::new(move || done.send(index).unwrap());
+            assert!(workers.submit(job).is_ok());
+            assert_eq!(results.recv(), Ok(index));
+        }
+        drop(closed);
+        workers.shutdown();
+        let mut rest: Vec<_> = results.try_iter().collect();
+        rest.sort_unstable();
+        assert_eq!(rest, [0, 1, 2, 3, 4, 5, 6, 7]);
     }
 
     #[test]

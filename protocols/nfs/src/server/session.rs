@@ -488,7 +488,13 @@ impl Session<'_> {
             elsewhere.fetch_sub(bytes, Ordering::Relaxed);
             drop(pending);
         });
-        if let Err(job) = self.shared.workers.submit(job) {
+        // What answers nothing long waits for the disks: reads of what is cached must not queue behind it.
+        let workers = &self.shared.workers;
+        let submitted = match payload {
+            0 => workers.submit_waiting(job),
+            _ => workers.submit(job),
+        };
+        if let Err(job) = submitted {
             job();
         }
         true
