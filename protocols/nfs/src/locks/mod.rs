@@ -16,7 +16,7 @@ use crate::activity::{Moved, Used};
 use crate::exports::Exports;
 use crate::hosts::{Message, Purpose, Way};
 use crate::sharenfs::Access;
-use crate::v4::{Asked, Caller, Conflict, NoHostLock, Service, Span, Unanswered};
+use crate::v4::{Asked, Caller, Conflict, HostShare, NoHostLock, Service, Span, Unanswered, WRITE};
 use crate::xdr::{Malformed, Reader, Writer};
 
 /// The number of NLM.
@@ -51,6 +51,8 @@ mod procedure {
     /// Results of calls that this server never makes.
     pub const TEST_RES: u32 = 11;
     pub const GRANTED_RES: u32 = 15;
+    pub const SHARE: u32 = 20;
+    pub const UNSHARE: u32 = 21;
     pub const NM_LOCK: u32 = 22;
     pub const FREE_ALL: u32 = 23;
 }
@@ -111,6 +113,8 @@ impl From<NoHostLock> for Failed {
     fn from(no: NoHostLock) -> Self {
         match no {
             NoHostLock::Denied(conflict) => Self::Denied(conflict),
+            NoHostLock::Shared => Self::With(Stat::DENIED),
+            NoHostLock::Grace => Self::With(Stat::GRACE),
             NoHostLock::Full => Self::With(Stat::NO_LOCKS),
             NoHostLock::File(error) => error.into(),
         }
@@ -158,6 +162,32 @@ impl<'a> Lock<'a> {
     }
 }
 
+/// `nlm4_share`.
+struct ShareArguments<'a> {
+    host: &'a [u8],
+    handle: &'a [u8],
+    owner: &'a [u8],
+    /// What others must not do.
+    deny: u32,
+    access: u32,
+}
+
+impl<'a> ShareArguments<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let bits = |reader: &mut Reader<'a>| match reader.u32()? {
+            bits @ 0..=3 => Ok(bits),
+            _ => Err(Malformed),
+        };
+        Ok(Self {
+            host: reader.opaque(NAME_BYTES_MAX)?,
+            handle: reader.opaque(HANDLE_BYTES_MAX)?,
+            owner: reader.opaque(OWNER_BYTES_MAX)?,
+            deny: bits(reader)?,
+            access: bits(reader)?,
+        })
+    }
+}
+
 /// A file that is locked.
 struct Target {
     file: Handle,
@@ -176,11 +206,11 @@ struct Call<'a> {
 /// Whether NLM has a procedure of that number that a client may call.
 pub const fn is_procedure(number: u32) -> bool {
     use procedure::{
-        FREE_ALL, GRANTED_RES, NM_LOCK, NULL, TEST, TEST_MSG, TEST_RES, UNLOCK, UNLOCK_MSG,
+        FREE_ALL, GRANTED_RES, NULL, SHARE, TEST, TEST_MSG, TEST_RES, UNLOCK, UNLOCK_MSG,
     };
     matches!(
         number,
-        NULL | TEST..=UNLOCK | TEST_MSG..=UNLOCK_MSG | TEST_RES..=GRANTED_RES | NM_LOCK | FREE_ALL
+        NULL | TEST..=UNLOCK | TEST_MSG..=UNLOCK_MSG | TEST_RES..=GRANTED_RES | SHARE..=FREE_ALL
     )
 }
 
@@ -212,6 +242,11 @@ pub fn execute(
     match number {
         procedure::TEST..=procedure::UNLOCK | procedure::NM_LOCK => {
             call.execute(number, reader, out)?
+        }
+        procedure::SHARE | procedure::UNSHARE => {
+            call.execute(number, reader, out)?;
+            // `sequence` of `nlm4_shareres`, which nobody uses.
+            out.u32(0);
         }
         procedure::TEST_MSG..=procedure::UNLOCK_MSG => {
             let mut results = Writer::new();
@@ -288,6 +323,8 @@ impl Call<'_> {
             procedure::TEST => self.test(reader)?,
             procedure::LOCK | procedure::NM_LOCK => self.lock(cookie, reader)?,
             procedure::CANCEL => self.cancel(reader)?,
+            procedure::SHARE => self.share(reader)?,
+            procedure::UNSHARE => self.unshare(reader)?,
             _ => self.unlock(reader)?,
         };
         self.service.release();
@@ -337,7 +374,7 @@ impl Call<'_> {
     fn test(&mut self, reader: &mut Reader<'_>) -> Result<Result<Stat, Failed>, Malformed> {
         let is_exclusive = reader.boolean()?;
         let lock = Lock::read(reader)?;
-        Ok(self.find(&lock, is_exclusive).and_then(|target| {
+        Ok(self.find(lock.handle, is_exclusive).and_then(|target| {
             let span = lock.span(is_exclusive)?;
             let now_ms = self.caller.now_ms;
             let mut state = self.service.state();
@@ -363,7 +400,7 @@ impl Call<'_> {
         self.is_reclaim = reader.boolean()?;
         let start = reader.u32()?;
         let found = self
-            .find(&lock, is_exclusive)
+            .find(lock.handle, is_exclusive)
             .map_err(|failed| self.too_late(failed));
         Ok(found.and_then(|target| {
             let span = lock.span(is_exclusive)?;
@@ -434,7 +471,8 @@ impl Call<'_> {
     fn cancel(&mut self, reader: &mut Reader<'_>) -> Result<Result<Stat, Failed>, Malformed> {
         let (_waits, is_exclusive) = (reader.boolean()?, reader.boolean()?);
         let lock = Lock::read(reader)?;
-        Ok(self.give_back(&lock, |state, host, file| {
+        let whose = (lock.host, lock.handle);
+        Ok(self.give_back(whose, |state, host, file| {
             let span = lock.span(is_exclusive)?;
             match state.cancel(host, &lock.owner, file, span) {
                 true => Ok(Stat::GRANTED),
@@ -445,31 +483,70 @@ impl Call<'_> {
 
     fn unlock(&mut self, reader: &mut Reader<'_>) -> Result<Result<Stat, Failed>, Malformed> {
         let lock = Lock::read(reader)?;
-        Ok(self.give_back(&lock, |state, host, file| {
+        let whose = (lock.host, lock.handle);
+        Ok(self.give_back(whose, |state, host, file| {
             let span = lock.span(false)?;
             let unlocked = state.unlock_for_host(host, &lock.owner, file, span);
             unlocked.map(|()| Stat::GRANTED).map_err(|_| Stat::NO_LOCKS)
         }))
     }
 
+    fn share(&mut self, reader: &mut Reader<'_>) -> Result<Result<Stat, Failed>, Malformed> {
+        let arguments = ShareArguments::read(reader)?;
+        self.is_reclaim = reader.boolean()?;
+        let found = self
+            .find(arguments.handle, arguments.access & WRITE != 0)
+            .map_err(|failed| self.too_late(failed));
+        Ok(found.and_then(|target| {
+            let now_ms = self.caller.now_ms;
+            // Which start of the host it is, this call does not say.
+            let host = self
+                .service
+                .state()
+                .host(self.caller.way(), arguments.host, 0, now_ms);
+            let share = HostShare {
+                host: host.map_err(|_| Stat::NO_LOCKS)?,
+                owner: arguments.owner,
+                file: target.file,
+                mode: (arguments.access, arguments.deny),
+                is_reclaim: self.is_reclaim,
+            };
+            let shared = self.service.share_for_host(&share, &target.files, now_ms);
+            match shared {
+                Ok(()) => Ok(Stat::GRANTED),
+                Err(NoHostLock::Grace) if self.is_reclaim => Err(Stat::DENIED.into()),
+                Err(no) => Err(no.into()),
+            }
+        }))
+    }
+
+    fn unshare(&mut self, reader: &mut Reader<'_>) -> Result<Result<Stat, Failed>, Malformed> {
+        let share = ShareArguments::read(reader)?;
+        let whose = (share.host, share.handle);
+        Ok(self.give_back(whose, |state, host, file| {
+            state.unshare_for_host(host, share.owner, file);
+            Ok(Stat::GRANTED)
+        }))
+    }
+
     /// A known host gives something back; who has nothing has given back everything.
     fn give_back(
         &self,
-        lock: &Lock<'_>,
+        (host, handle): (&[u8], &[u8]),
         give: impl FnOnce(&mut crate::v4::State, u64, Handle) -> Result<Stat, Stat>,
     ) -> Result<Stat, Failed> {
-        let file = Handle::from_bytes(lock.handle).map_err(|_| Stat::STALE)?;
+        let file = Handle::from_bytes(handle).map_err(|_| Stat::STALE)?;
         let mut state = self.service.state();
-        let Some(host) = state.known_host(self.caller.from.address, lock.host) else {
+        let Some(host) = state.known_host(self.caller.from.address, host) else {
             return Ok(Stat::GRANTED);
         };
         give(&mut state, host, file).map_err(Failed::With)
     }
 
     /// The file of a lock, if the caller may lock it: as in Linux by whoever may read or write it, or owns it, and exclusively only
-    /// where the share may be written.
-    fn find(&mut self, lock: &Lock<'_>, is_exclusive: bool) -> Result<Target, Failed> {
-        let handle = Handle::from_bytes(lock.handle).map_err(|_| Stat::STALE)?;
+    /// where the export may be written.
+    fn find(&mut self, handle: &[u8], is_exclusive: bool) -> Result<Target, Failed> {
+        let handle = Handle::from_bytes(handle).map_err(|_| Stat::STALE)?;
         let gone = match self.exports.is_complete() {
             true => Stat::STALE,
             // It may be one of those that are not open yet.

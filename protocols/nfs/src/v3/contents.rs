@@ -52,11 +52,9 @@ impl Call<'_> {
         if !allowed && !is_owner()? {
             return Err(Status::ACCES.into());
         }
-        // A client of version 4 may have opened it so that others must not.
-        match self
-            .service
-            .is_denied(self.exports.handle(at.place), access)
-        {
+        // Another client may have opened it so that others must not.
+        let (file, address) = (self.exports.handle(at.place), self.caller.from.address);
+        match self.service.is_denied(file, access, address) {
             true => Err(Status::ACCES.into()),
             false => Ok(()),
         }

@@ -32,6 +32,8 @@ const UNANSWERED_MAX: usize = 8192;
 const ANNOUNCED_MS_MAX: u64 = 5000;
 /// The owner of the open that holds a file for the locks of a host.
 const ANCHOR: &[u8] = b"";
+/// What stands before the owner of a share, so that it is another one.
+const SHARE: &[u8] = b"share";
 /// No access and no denial: the locks of a host are in the way of locks alone.
 const NO_SHARE: (u32, u32) = (0, 0);
 /// NLM, its version, and the procedure by which a host hears that it has what it waited for.
@@ -97,10 +99,28 @@ impl Asked {
     }
 }
 
-/// Why a host gets no lock.
+/// A reservation of a whole file that a host asks for.
+pub(crate) struct Share<'a> {
+    /// Its number as a client.
+    pub(crate) host: u64,
+    /// The owner there.
+    pub(crate) owner: &'a [u8],
+    /// The file.
+    pub(crate) file: Handle,
+    /// What it is for, and what others must not do meanwhile.
+    pub(crate) mode: (u32, u32),
+    /// The host had it at the server before.
+    pub(crate) is_reclaim: bool,
+}
+
+/// Why a host gets no lock, or no share.
 pub(crate) enum NoHostLock {
     /// Somebody has one.
     Denied(Conflict),
+    /// Somebody has a share, or an open of NFS 4.
+    Shared,
+    /// Not before clients have taken back what they had, or not any more.
+    Grace,
     /// There is no room for one more.
     Full,
     /// The file cannot be held.
@@ -111,6 +131,8 @@ impl From<NoLock> for NoHostLock {
     fn from(no: NoLock) -> Self {
         match no {
             NoLock::Denied(conflict) => Self::Denied(conflict),
+            NoLock::Failed(Status::SHARE_DENIED) => Self::Shared,
+            NoLock::Failed(Status::GRACE | Status::NO_GRACE) => Self::Grace,
             NoLock::Failed(_) => Self::Full,
         }
     }
@@ -182,8 +204,17 @@ impl State {
 
     /// Whether a client is a host, whose owners have numbers.
     fn is_host(&self, client: u64) -> bool {
-        let client = self.clients.get(&client);
-        client.is_some_and(|client| client.host.is_some())
+        self.host_of(client).is_some()
+    }
+
+    /// Whether a client is a host there.
+    pub(super) fn is_host_at(&self, client: u64, address: IpAddr) -> bool {
+        let host = self.host_of(client);
+        host.is_some_and(|host| host.address == address)
+    }
+
+    fn host_of(&self, client: u64) -> Option<&Host> {
+        self.clients.get(&client)?.host.as_ref()
     }
 
     /// The host that calls itself `name`, which is heard of. A new one needs a place among those that are told of a start.
@@ -389,6 +420,41 @@ impl State {
         Ok(is_first)
     }
 
+    /// Gives a share, in the place of the one that its owner had. Whether the file has to be held for it.
+    fn share_for_host(
+        &mut self,
+        share: &Share<'_>,
+        files: &Arc<dyn FileSystem>,
+        now_ms: u64,
+    ) -> Result<bool, Status> {
+        let Share {
+            host,
+            file,
+            mode,
+            is_reclaim,
+            ..
+        } = *share;
+        let denies = mode.1 != 0;
+        match (is_reclaim, denies) {
+            (true, _) => self.check_reclaim(host, Had::open(denies), now_ms)?,
+            (false, true) => self.check_room(host, New::Denial, now_ms)?,
+            (false, false) => self.check_room(host, New::Open, now_ms)?,
+        }
+        let owner = [SHARE, share.owner].concat();
+        self.check_share((host, &owner), file, mode, is_reclaim, now_ms)?;
+        self.unshare_for_host(host, share.owner, file);
+        Ok(self.open(host, &owner, file, mode, Arc::clone(files)).1)
+    }
+
+    /// Gives a share back. There may be nothing to give back.
+    pub(crate) fn unshare_for_host(&mut self, host: u64, owner: &[u8], file: Handle) {
+        let owner = [SHARE, owner].concat();
+        let found = self.files.get(&file);
+        if let Some(number) = found.and_then(|found| found.open_of(host, &owner)) {
+            self.forget_held(number);
+        }
+    }
+
     /// Gives a range back. There may be nothing to give back.
     pub(crate) fn unlock_for_host(
         &mut self,
@@ -547,23 +613,47 @@ impl Service {
         files: &Arc<dyn FileSystem>,
         now_ms: u64,
     ) -> Result<(), NoHostLock> {
-        let node = snapshots::node_of(asked.file).unwrap_or(asked.file.node);
-        // Held before it is locked, so that nobody can take it away in between.
+        self.hold_for_host(asked.file, files, |state| {
+            state.lock_for_host(asked, files, now_ms)
+        })
+    }
+
+    /// Gives a host a share.
+    pub(crate) fn share_for_host(
+        &self,
+        share: &Share<'_>,
+        files: &Arc<dyn FileSystem>,
+        now_ms: u64,
+    ) -> Result<(), NoHostLock> {
+        self.hold_for_host(share.file, files, |state| {
+            Ok(state.share_for_host(share, files, now_ms)?)
+        })
+    }
+
+    /// Takes something of a file, which says whether the file has to be held for it.
+    fn hold_for_host(
+        &self,
+        file: Handle,
+        files: &Arc<dyn FileSystem>,
+        take: impl FnOnce(&mut State) -> Result<bool, NoLock>,
+    ) -> Result<(), NoHostLock> {
+        let node = snapshots::node_of(file).unwrap_or(file.node);
+        // Held before it is taken, so that nobody can take it away in between.
         files.hold(node).map_err(NoHostLock::File)?;
         let mut state = self.state();
         let now = self.exports();
         let is_shared_still = now
-            .files_of(asked.file.file_system)
+            .files_of(file.file_system)
             .is_some_and(|now| Arc::ptr_eq(now, files));
-        let locked = match is_shared_still {
-            true => state.lock_for_host(asked, files, now_ms),
+        let taken = match is_shared_still {
+            true => take(&mut state),
             false => Err(Status::DELAY.into()),
         };
         drop(state);
-        if !matches!(locked, Ok(true)) {
+        if !matches!(taken, Ok(true)) {
             files.release(node);
         }
-        locked.map(|_| ()).map_err(NoHostLock::from)
+        taken.map(|_| ()).map_err(NoHostLock::from)
     }
 
     /// Gives hosts that wait what became free.
@@ -580,7 +670,7 @@ impl Service {
             match self.lock_for_host(&asked, files, now_ms) {
                 Ok(()) => self.call_back(asked),
                 Err(NoHostLock::Denied(_)) => self.state().wait(asked),
-                Err(NoHostLock::Full | NoHostLock::File(_)) => {}
+                Err(_) => {}
             }
         }
     }

@@ -21,8 +21,8 @@ mod without_sessions;
 
 pub use compound::{Caller, Presentation, Service, Unanswered};
 pub use grace::{ClientKey, ClientRecord, Clients, Had, Holders, NoRecord, Recovery, Remembered};
-pub(crate) use hosts::{Asked, NoHostLock};
-pub(crate) use opens::{Conflict, Span};
+pub(crate) use hosts::{Asked, NoHostLock, Share as HostShare};
+pub(crate) use opens::{Conflict, Span, WRITE};
 pub use opens::{LockUse, OpenUse};
 pub use state::MESSAGE_BYTES_MAX;
 pub(crate) use state::State;

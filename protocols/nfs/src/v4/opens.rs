@@ -1,6 +1,7 @@
 //! Opens with their share reservations, and byte-range locks (RFC 8881, 9 and 18.10 to 18.16; RFC 7530, 9 and 16). Pure.
 
 use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use file_system::{FileSystem, Handle};
@@ -73,7 +74,7 @@ impl Held {
     /// The open that it is, for people; nothing where it is a lock, or holds a file for locks only.
     fn open_use(&self) -> Option<OpenUse> {
         match self.what {
-            What::Open { access, deny, .. } if access != 0 => Some(OpenUse {
+            What::Open { access, deny, .. } if access | deny != 0 => Some(OpenUse {
                 client: self.client,
                 access,
                 deny,
@@ -397,6 +398,18 @@ impl State {
             true => Err(Status::LOCKED),
             false => Ok(()),
         }
+    }
+
+    /// The same of whoever is at an address: what a host there denies others it may do itself, by whichever of its programs.
+    pub fn is_denied_at(&self, file: Handle, access: u32, address: IpAddr) -> bool {
+        let found = self.files.get(&file);
+        let found = found.filter(|found| found.shares.may_conflict((access, 0)));
+        let numbers = found.into_iter().flat_map(|found| found.opens.values());
+        let mut opens = numbers.filter_map(|number| self.held.get(number));
+        opens.any(|held| {
+            let denies = matches!(held.what, What::Open { deny, .. } if deny & access != 0);
+            denies && !self.is_host_at(held.client, address)
+        })
     }
 
     /// Whether others allow an open. Clients whose lease is over lose what is in the way. At NFS 4.0 an owner is in its own way, too
