@@ -179,8 +179,8 @@ const bh_attribute_t bh_node_attributes[BH_NODE_ATTRIBUTES] = {
 	{ ZPL_XATTR, offsetof(struct bh_node, extended), 8, BH_HAS_EXTENDED },
 };
 
-static int
-read_attributes(bh_files_t *files, sa_handle_t *handle, struct bh_node *out)
+int
+bh_files_attributes(bh_files_t *files, sa_handle_t *handle, struct bh_node *out)
 {
 	for (size_t i = 0; i < BH_NODE_ATTRIBUTES; i++) {
 		const bh_attribute_t *one = &bh_node_attributes[i];
@@ -208,7 +208,7 @@ bh_files_node(bh_files_t *files, uint64_t object, struct bh_node *out)
 	rw_enter(&files->bf_attributes, RW_READER);
 	error = bh_files_handle(files, bonus, &handle);
 	if (error == 0) {
-		error = read_attributes(files, handle, out);
+		error = bh_files_attributes(files, handle, out);
 		sa_handle_destroy(handle);
 	}
 	rw_exit(&files->bf_attributes);

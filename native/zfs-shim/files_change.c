@@ -269,19 +269,78 @@ make(bh_change_t *change, const struct bh_step *step)
 	return (0);
 }
 
+/* An attribute of variable length that is copied as it is. */
+static void
+gather_text(bh_files_t *files, sa_handle_t *handle, zpl_attr_t which, void **text,
+    sa_bulk_attr_t *bulk, int *count)
+{
+	int bytes = 0;
+
+	if (sa_size(handle, files->bf_types[which], &bytes) != 0 || bytes == 0)
+		return;
+	*text = malloc((size_t)bytes);
+	VERIFY3P(*text, !=, NULL);
+	VERIFY0(sa_lookup(handle, files->bf_types[which], *text, (uint32_t)bytes));
+	SA_ADD_BULK_ATTR(bulk, (*count), files->bf_types[which], NULL, *text,
+	    (uint16_t)bytes);
+}
+
+/*
+ * Gives an object a project that was made without one. Whoever counts what a project takes reads its number at a
+ * fixed place, without the layout. So all attributes are stored anew, in the order that puts it there.
+ */
+static void
+add_project(bh_files_t *files, sa_handle_t *handle, struct bh_node *set,
+    const struct bh_step *step, dmu_tx_t *tx)
+{
+	static const zpl_attr_t texts[] = {
+		ZPL_DACL_ACES, ZPL_DXATTR, ZPL_SCANSTAMP,
+	};
+	void *copies[sizeof (texts) / sizeof (texts[0])] = { 0 };
+	sa_bulk_attr_t bulk[ZPL_END];
+	struct bh_node whole = { 0 };
+	uint64_t entries = 0;
+
+	VERIFY0(bh_files_attributes(files, handle, &whole));
+	for (size_t i = 0; i < BH_NODE_ATTRIBUTES; i++) {
+		const bh_attribute_t *one = &bh_node_attributes[i];
+		if (set->has & one->ba_has)
+			memcpy(bh_attribute_in(&whole, one),
+			    bh_attribute_in(set, one), one->ba_bytes);
+	}
+	whole.has |= set->has;
+	int count = gather(files, &whole, step, &entries, step->data != NULL, bulk);
+	if (step->data == NULL && sa_lookup(handle,
+	    files->bf_types[ZPL_DACL_COUNT], &entries, 8) == 0)
+		SA_ADD_BULK_ATTR(bulk, count, files->bf_types[ZPL_DACL_COUNT], NULL,
+		    &entries, 8);
+	for (size_t i = 0; i < sizeof (texts) / sizeof (texts[0]); i++)
+		if (texts[i] != ZPL_DACL_ACES || step->data == NULL)
+			gather_text(files, handle, texts[i], &copies[i], bulk, &count);
+	VERIFY0(sa_replace_all_by_template(handle, bulk, count, tx));
+	for (size_t i = 0; i < sizeof (texts) / sizeof (texts[0]); i++)
+		free(copies[i]);
+}
+
 static void
 set(bh_change_t *change, uint32_t index)
 {
 	const struct bh_step *step = &change->bc_steps[index];
 	bh_files_t *files = change->bc_files;
+	sa_handle_t *handle = change->bc_held[index].bh_handle;
 	struct bh_node node = *step->node;
 	sa_bulk_attr_t bulk[ZPL_END];
-	uint64_t entries;
+	uint64_t entries, project;
 
-	int count = gather(files, &node, step, &entries, step->data != NULL, bulk);
 	rw_enter(&files->bf_attributes, RW_WRITER);
-	VERIFY0(sa_bulk_update(change->bc_held[index].bh_handle, bulk, count,
-	    change->bc_tx));
+	if ((node.has & BH_HAS_PROJECT) != 0 && sa_lookup(handle,
+	    files->bf_types[ZPL_PROJID], &project, 8) == ENOENT) {
+		add_project(files, handle, &node, step, change->bc_tx);
+	} else {
+		int count = gather(files, &node, step, &entries,
+		    step->data != NULL, bulk);
+		VERIFY0(sa_bulk_update(handle, bulk, count, change->bc_tx));
+	}
 	rw_exit(&files->bf_attributes);
 }
 

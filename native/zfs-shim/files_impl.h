@@ -71,6 +71,8 @@ bh_attribute_in(struct bh_node *node, const bh_attribute_t *attribute)
 /* The attributes of an object. The bonus buffer is held; bf_attributes is, too. */
 int bh_files_handle(bh_files_t *files, dmu_buf_t *bonus, sa_handle_t **out);
 int bh_files_bonus(bh_files_t *files, uint64_t object, dmu_buf_t **out);
+/* Those of a fixed length. */
+int bh_files_attributes(bh_files_t *files, sa_handle_t *handle, struct bh_node *out);
 
 static inline boolean_t
 bh_files_refuses_changes(const bh_files_t *files)

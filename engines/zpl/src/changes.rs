@@ -31,6 +31,8 @@ pub(crate) struct NewObject<'a> {
     pub link: Option<&'a [u8]>,
     /// The number that it has to have.
     pub claims: Option<u64>,
+    /// The list that it has to have, whatever its directory passes on.
+    pub list: Option<Vec<Entry>>,
     /// What the record of its creation leaves out.
     pub then: Option<Setting>,
 }
@@ -150,7 +152,11 @@ impl<O: Objects> Zpl<O> {
         let mut stored = new.stored;
         let kind = kind_of(stored.mode).ok_or(FileError::Invalid)?;
         self.check_quotas(Payers::of(&stored), true)?;
-        let list = match self.list_of_new(directory, parent, &stored)? {
+        let list = match &new.list {
+            Some(list) => Some(list.clone()),
+            None => self.list_of_new(directory, parent, &stored)?,
+        };
+        let list = match list {
             Some(list) => {
                 stored.mode = mode_with(&list, &stored);
                 stored.flags = flags_with(stored.flags, &list, &stored);
@@ -171,6 +177,7 @@ impl<O: Objects> Zpl<O> {
             device: stored.device,
             name,
             link: new.link,
+            ..Creation::default()
         });
         let mut steps = vec![
             Step::Make {
@@ -690,6 +697,7 @@ fn new_object<'a>(
         stored,
         link,
         claims: None,
+        list: None,
         then: (then.mask != 0).then_some(then),
     })
 }
@@ -730,13 +738,13 @@ pub(crate) fn fresh(
     }
     // What is in a directory of extended attributes is part of one.
     stored.flags |= parent.flags & flag::EXTENDED;
-    if parent.flags & flag::PROJECT_INHERITS != 0 && parent.has.has(Has::PROJECT) {
+    // Nothing else belongs to a project.
+    let may_have_project = matches!(kind_of(mode), Some(Kind::File | Kind::Directory));
+    let inherits = parent.flags & flag::PROJECT_INHERITS != 0 && parent.has.has(Has::PROJECT);
+    if may_have_project && inherits {
         stored.project = parent.project;
         stored.has = stored.has.with(Has::PROJECT);
-        stored.flags |= flag::PROJECT;
-        if is_directory {
-            stored.flags |= flag::PROJECT_INHERITS;
-        }
+        stored.flags |= flag::PROJECT | flag::PROJECT_INHERITS;
     }
     stored
 }

@@ -148,6 +148,7 @@ pub fn merged(stored: &Stored, set: &Stored) -> Stored {
         (Has::PARENT, &mut after.parent, set.parent),
         (Has::FLAGS, &mut after.flags, set.flags),
         (Has::LINKS, &mut after.links, set.links),
+        (Has::PROJECT, &mut after.project, set.project),
     ];
     for (which, to, value) in numbers {
         if has(which) {
@@ -158,6 +159,7 @@ pub fn merged(stored: &Stored, set: &Stored) -> Stored {
         (Has::ATIME, &mut after.atime, set.atime),
         (Has::MTIME, &mut after.mtime, set.mtime),
         (Has::CTIME, &mut after.ctime, set.ctime),
+        (Has::CRTIME, &mut after.crtime, set.crtime),
     ];
     for (which, to, value) in times {
         if has(which) {

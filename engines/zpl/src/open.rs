@@ -6,7 +6,7 @@ use crate::file_system::Zpl;
 use crate::objects::{Facts, ObjectError, Objects};
 use crate::quotas::Quotas;
 use crate::receipts::Receipts;
-use crate::records::{BadRecord, Record, decode};
+use crate::records::{BadRecord, decode};
 use crate::replay;
 
 /// The only version of the format that is served: attributes in the form that every ZFS writes since 2010.
@@ -89,10 +89,7 @@ fn check(facts: &Facts) -> Result<(), OpenError> {
 fn check_log(objects: &impl Objects) -> Result<(), OpenError> {
     let mut bad = None;
     let walked = objects.walk_log(&mut |kind, body| {
-        let decoded = decode(kind, body).and_then(|record| match names_foreigner(&record) {
-            true => Err(BadRecord::Unsupported { kind }),
-            false => Ok(()),
-        });
+        let decoded = decode(kind, body).map(drop);
         decoded.map_err(|error| {
             bad = Some(error);
             ObjectError::Io(0)
@@ -102,19 +99,6 @@ fn check_log(objects: &impl Objects) -> Result<(), OpenError> {
         Some(bad) => Err(OpenError::Record(bad)),
         None => Ok(walked?),
     }
-}
-
-/// Whether it gives an object to somebody whom only an identity mapper knows.
-fn names_foreigner(record: &Record<'_>) -> bool {
-    let (uid, gid) = match record {
-        Record::Create(new) => (new.uid, new.gid),
-        Record::Set(set) => (
-            set.uid * u64::from(set.mask & crate::records::set::UID != 0),
-            set.gid * u64::from(set.mask & crate::records::set::GID != 0),
-        ),
-        _ => return false,
-    };
-    u32::try_from(uid).is_err() || u32::try_from(gid).is_err()
 }
 
 impl<O: Objects> Zpl<O> {

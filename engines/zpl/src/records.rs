@@ -4,6 +4,8 @@
 use file_system::Receipt;
 
 use crate::acl::{LOGGED_BYTES, decode_logged};
+use crate::options::Options;
+use crate::reader::Reader;
 
 /// Types of records (`TX_*`).
 pub mod kind {
@@ -20,6 +22,13 @@ pub mod kind {
     pub const TRUNCATE: u64 = 10;
     pub const SETATTR: u64 = 11;
     pub const ACL: u64 = 13;
+    pub const CREATE_ACL: u64 = 14;
+    pub const CREATE_ATTR: u64 = 15;
+    pub const CREATE_ACL_ATTR: u64 = 16;
+    pub const MKDIR_ACL: u64 = 17;
+    pub const MKDIR_ATTR: u64 = 18;
+    pub const MKDIR_ACL_ATTR: u64 = 19;
+    pub const WRITE2: u64 = 20;
     pub const SETSAXATTR: u64 = 21;
     pub const RENAME_EXCHANGE: u64 = 22;
     pub const RENAME_WHITEOUT: u64 = 23;
@@ -38,8 +47,8 @@ pub mod set {
     pub const CTIME: u64 = 0x40;
     /// What this crate can replay. A kernel logs other bits of its system calls, too, which say nothing about the file.
     pub const KNOWN: u64 = MODE | UID | GID | SIZE | ATIME | MTIME | CTIME;
-    /// Flags of the file follow (`chattr`).
-    pub const FLAGS: u64 = 1 << 31;
+    /// [`Options`](crate::options::Options) follow.
+    pub const OPTIONS: u64 = 1 << 31;
 }
 
 /// Bytes of a block pointer.
@@ -47,6 +56,8 @@ const POINTER_BYTES: usize = 128;
 /// The lower bits of an object's number in a record; above are its places in the table of objects, less one.
 const OBJECT_BITS: u32 = 48;
 const SLOTS_SHIFT: u32 = 56;
+/// Above an owner or a group: the domain of those that only an identity mapper knows.
+const DOMAIN_SHIFT: u32 = 32;
 
 /// A creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +78,10 @@ pub struct Creation<'a> {
     pub name: &'a [u8],
     /// Of a symbolic link where it leads.
     pub link: Option<&'a [u8]>,
+    /// What was set with it.
+    pub options: Option<Options>,
+    /// An access control list that came with it, of entries of 12 bytes.
+    pub list: Option<&'a [u8]>,
 }
 
 /// A change of attributes.
@@ -81,29 +96,8 @@ pub struct Setting {
     pub size: u64,
     pub atime: [u64; 2],
     pub mtime: [u64; 2],
-    /// Flags of the object that are set or cleared, as they are stored: which, and those of them that are set.
-    pub flags: [u64; 2],
+    pub options: Options,
 }
-
-/// A flag in a record (`XAT0_*`), and as it is stored.
-const FLAGS: [(u64, u64); 12] = [
-    (0x2, 0x8_0000_0000),
-    (0x4, 0x4_0000_0000),
-    (0x8, 0x1_0000_0000),
-    (0x10, 0x2_0000_0000),
-    (0x20, 0x20_0000_0000),
-    (0x40, 0x10_0000_0000),
-    (0x80, 0x40_0000_0000),
-    (0x100, 0x80_0000_0000),
-    (0x200, 0x100_0000_0000),
-    (0x400, 0x200_0000_0000),
-    (0x800, 0x400_0000_0000),
-    (0x2_0000, 0x4000_0000_0000),
-];
-/// Words of the map of what is set (`XVA_MAPSIZE`).
-const MAP_WORDS: u32 = 3;
-/// Bytes behind the flags: a time and a stamp, which are not set here.
-const BEHIND_FLAGS: usize = 48;
 
 /// Where the bytes of a write are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,6 +147,12 @@ pub enum Record<'a> {
         length: u64,
         bytes: Bytes<'a>,
     },
+    /// A write whose bytes are those of an earlier record for the same block. Only the end of the file may be a new one.
+    WriteAgain {
+        object: u64,
+        offset: u64,
+        length: u64,
+    },
     /// A range becomes a hole; a length of 0 cuts the file there.
     Truncate {
         object: u64,
@@ -199,39 +199,6 @@ pub enum BadRecord {
         /// Its length.
         length: usize,
     },
-}
-
-/// Reads numbers and names, one after the other.
-struct Reader<'a> {
-    rest: &'a [u8],
-}
-
-impl<'a> Reader<'a> {
-    fn number(&mut self) -> Option<u64> {
-        let (word, rest) = self.rest.split_first_chunk::<8>()?;
-        self.rest = rest;
-        Some(u64::from_ne_bytes(*word))
-    }
-
-    fn pair(&mut self) -> Option<[u64; 2]> {
-        Some([self.number()?, self.number()?])
-    }
-
-    /// A name that ends with a NUL.
-    fn name(&mut self) -> Option<&'a [u8]> {
-        let length = self.rest.iter().position(|byte| *byte == 0)?;
-        let (name, rest) = self.rest.split_at(length);
-        self.rest = rest.get(1..)?;
-        (!name.is_empty() && !name.contains(&b'/')).then_some(name)
-    }
-
-    /// Text that ends with a NUL and may have anything else.
-    fn text(&mut self) -> Option<&'a [u8]> {
-        let length = self.rest.iter().position(|byte| *byte == 0)?;
-        let (text, rest) = self.rest.split_at(length);
-        self.rest = rest.get(1..)?;
-        Some(text)
-    }
 }
 
 const fn object_of(word: u64) -> u64 {
@@ -286,49 +253,39 @@ pub fn receipt_of(kind: u64, body: &[u8]) -> Option<Receipt> {
 /// Understands a record.
 pub fn decode(kind: u64, body: &[u8]) -> Result<Record<'_>, BadRecord> {
     let mut reader = Reader { rest: body };
+    let reader = &mut reader;
     let decoded = match kind {
-        kind::CREATE | kind::MKDIR | kind::SYMLINK => creation(&mut reader, kind),
-        kind::REMOVE | kind::RMDIR => removal(&mut reader, kind),
-        kind::LINK => link(&mut reader),
-        kind::RENAME => rename(&mut reader).map(|(from, to)| Record::Rename { from, to }),
+        kind::CREATE | kind::MKDIR | kind::SYMLINK | kind::CREATE_ACL..=kind::MKDIR_ACL_ATTR => {
+            creation(reader, kind)
+        }
+        kind::REMOVE | kind::RMDIR => removal(reader, kind).map(Some),
+        kind::LINK => link(reader).map(Some),
+        kind::RENAME => rename(reader).map(|(from, to)| Some(Record::Rename { from, to })),
         kind::RENAME_EXCHANGE => {
-            rename(&mut reader).map(|(from, to)| Record::Exchange { from, to })
+            rename(reader).map(|(from, to)| Some(Record::Exchange { from, to }))
         }
-        kind::RENAME_WHITEOUT => whiteout(&mut reader),
-        kind::MKXATTR => extended_directory(&mut reader),
-        kind::SETSAXATTR => extended(&mut reader),
-        kind::CLONE_RANGE => clone(&mut reader),
-        kind::ACL => {
-            let (list, names_foreigners) = list(&mut reader).unzip();
-            if names_foreigners == Some(true) {
-                return Err(BadRecord::Unsupported { kind });
-            }
-            list
-        }
-        kind::WRITE => write(&mut reader),
-        kind::TRUNCATE => truncation(&mut reader),
-        kind::SETATTR => {
-            let mut set = setting(&mut reader);
-            if set.is_some_and(|set| set.mask & set::FLAGS != 0) {
-                let flags = flags(&mut reader);
-                if flags.is_some_and(|flags| flags.is_none()) {
-                    return Err(BadRecord::Unsupported { kind });
-                }
-                let with = |flags| set.map(|set| Setting { flags, ..set });
-                set = flags.flatten().and_then(with);
-            }
-            set.map(|set| {
-                let mask = set.mask & (set::KNOWN | set::FLAGS);
-                Record::Set(Setting { mask, ..set })
-            })
-        }
-        _ => return Err(BadRecord::Unsupported { kind }),
+        kind::RENAME_WHITEOUT => whiteout(reader).map(Some),
+        kind::MKXATTR => extended_directory(reader).map(Some),
+        kind::SETSAXATTR => extended(reader).map(Some),
+        kind::CLONE_RANGE => clone(reader).map(Some),
+        kind::ACL => acl(reader),
+        kind::WRITE => write(reader).map(Some),
+        kind::WRITE2 => write_again(reader).map(Some),
+        kind::TRUNCATE => truncation(reader).map(Some),
+        kind::SETATTR => setting(reader),
+        _ => Some(None),
     };
-    decoded.ok_or(BadRecord::Damaged {
+    let decoded = decoded.ok_or(BadRecord::Damaged {
         kind,
         length: body.len(),
-    })
+    })?;
+    decoded
+        .filter(|record| !record.names_foreigners())
+        .ok_or(BadRecord::Unsupported { kind })
 }
+
+/// A record, or nothing for one that is whole and has what cannot be replayed here. `None`: it is damaged.
+type Decoded<'a> = Option<Option<Record<'a>>>;
 
 /// What a record of a creation says of the new object, behind its directory.
 fn new_object<'a>(reader: &mut Reader<'a>, directory: u64) -> Option<Creation<'a>> {
@@ -343,20 +300,43 @@ fn new_object<'a>(reader: &mut Reader<'a>, directory: u64) -> Option<Creation<'a
         generation: reader.number()?,
         crtime: reader.pair()?,
         device: reader.number()?,
-        name: b"",
-        link: None,
+        ..Creation::default()
     };
     (created.object != 0 && created.generation != 0).then_some(created)
 }
 
-fn creation<'a>(reader: &mut Reader<'a>, kind: u64) -> Option<Record<'a>> {
+fn creation<'a>(reader: &mut Reader<'a>, kind: u64) -> Decoded<'a> {
     let directory = reader.number()?;
     let mut created = new_object(reader, directory)?;
+    let has_list = matches!(
+        kind,
+        kind::CREATE_ACL | kind::CREATE_ACL_ATTR | kind::MKDIR_ACL | kind::MKDIR_ACL_ATTR
+    );
+    let has_options = matches!(
+        kind,
+        kind::CREATE_ATTR | kind::CREATE_ACL_ATTR | kind::MKDIR_ATTR | kind::MKDIR_ACL_ATTR
+    );
+    let head = match has_list {
+        true => Some(ListHead::read(reader)?),
+        false => None,
+    };
+    if has_options {
+        let Some(options) = Options::decode(reader)? else {
+            return Some(None);
+        };
+        created.options = Some(options);
+    }
+    if let Some(head) = head {
+        let Some(list) = head.list(reader)? else {
+            return Some(None);
+        };
+        created.list = Some(list);
+    }
     created.name = reader.name()?;
     if kind == kind::SYMLINK {
         created.link = Some(reader.text()?);
     }
-    (created.kind() == kind).then_some(Record::Create(created))
+    (created.kind() == kind).then_some(Some(Record::Create(created)))
 }
 
 fn extended_directory<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
@@ -410,16 +390,43 @@ fn extended<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
     })
 }
 
-/// A list, and whether it names somebody whom only an identity mapper knows, or audits.
-fn list<'a>(reader: &mut Reader<'a>) -> Option<(Record<'a>, bool)> {
-    let (object, count) = (object_of(reader.number()?), reader.number()?);
-    let foreigners = reader.number()? | reader.number()?;
-    let (length, _flags) = (usize::try_from(reader.number()?).ok()?, reader.number()?);
-    let list = reader.rest.get(..length)?;
-    let entries = count.checked_mul(LOGGED_BYTES as u64);
-    let is_whole = entries == Some(length as u64);
-    let is_other = foreigners != 0 || decode_logged(list).is_none();
-    is_whole.then_some((Record::Acl { object, list }, is_other))
+/// What is said of a list before it.
+struct ListHead {
+    count: u64,
+    /// Domains of whom it names, and whom only an identity mapper knows.
+    foreigners: u64,
+    bytes: usize,
+}
+
+impl ListHead {
+    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let head = Self {
+            count: reader.number()?,
+            foreigners: reader.number()? | reader.number()?,
+            bytes: usize::try_from(reader.number()?).ok()?,
+        };
+        let _flags = reader.number()?;
+        Some(head)
+    }
+
+    /// The list. Nothing in it: it names somebody of another domain, or audits.
+    fn list<'a>(&self, reader: &mut Reader<'a>) -> Option<Option<&'a [u8]>> {
+        let list = reader.rest.get(..self.bytes)?;
+        // The last word is filled up.
+        reader.rest = reader.rest.get(self.bytes.next_multiple_of(8)..)?;
+        let bytes = self.count.checked_mul(LOGGED_BYTES as u64)?;
+        if bytes != self.bytes as u64 {
+            return None;
+        }
+        let is_known = self.foreigners == 0 && decode_logged(list).is_some();
+        Some(is_known.then_some(list))
+    }
+}
+
+fn acl<'a>(reader: &mut Reader<'a>) -> Decoded<'a> {
+    let object = object_of(reader.number()?);
+    let list = ListHead::read(reader)?.list(reader)?;
+    Some(list.map(|list| Record::Acl { object, list }))
 }
 
 fn clone<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
@@ -444,17 +451,14 @@ fn clone<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
 }
 
 fn write<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
-    let object = object_of(reader.number()?);
-    let (offset, length, _unused) = (reader.number()?, reader.number()?, reader.number()?);
+    let (object, offset, length) = range(reader)?;
+    let _unused = reader.number()?;
     let (pointer, bytes) = reader.rest.split_at_checked(POINTER_BYTES)?;
     let bytes = match pointer.iter().all(|byte| *byte == 0) {
         true if bytes.is_empty() => Bytes::Here(bytes),
         true => Bytes::Here(bytes.get(..usize::try_from(length).ok()?)?),
         false => Bytes::Block(bytes),
     };
-    offset
-        .checked_add(length)
-        .filter(|end| *end <= i64::MAX as u64)?;
     Some(Record::Write {
         object,
         offset,
@@ -463,12 +467,30 @@ fn write<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
     })
 }
 
-fn truncation<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
+/// An object, and a range of it that ends where a file can.
+fn range(reader: &mut Reader<'_>) -> Option<(u64, u64, u64)> {
     let object = object_of(reader.number()?);
     let (offset, length) = (reader.number()?, reader.number()?);
     offset
         .checked_add(length)
         .filter(|end| *end <= i64::MAX as u64)?;
+    Some((object, offset, length))
+}
+
+fn write_again<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
+    let (object, offset, length) = range(reader)?;
+    let _unused = reader.number()?;
+    // A pointer to nothing.
+    reader.rest.get(..POINTER_BYTES)?;
+    Some(Record::WriteAgain {
+        object,
+        offset,
+        length,
+    })
+}
+
+fn truncation<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
+    let (object, offset, length) = range(reader)?;
     Some(Record::Truncate {
         object,
         offset,
@@ -476,53 +498,25 @@ fn truncation<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
     })
 }
 
-fn setting(reader: &mut Reader<'_>) -> Option<Setting> {
-    Some(Setting {
+fn setting<'a>(reader: &mut Reader<'a>) -> Decoded<'a> {
+    let mut set = Setting {
         object: object_of(reader.number()?),
-        mask: reader.number()?,
+        mask: reader.number()? & (set::KNOWN | set::OPTIONS),
         mode: reader.number()?,
         uid: reader.number()?,
         gid: reader.number()?,
         size: reader.number()?,
         atime: reader.pair()?,
         mtime: reader.pair()?,
-        flags: [0; 2],
-    })
-}
-
-/// The flags of a record; nothing in it: it sets what is no flag, such as a project.
-fn flags(reader: &mut Reader<'_>) -> Option<Option<[u64; 2]>> {
-    let words = reader.number()?;
-    // Two words of 32 bits: the length of the map, and its first.
-    let (count, which) = match cfg!(target_endian = "little") {
-        true => (words as u32, words >> 32),
-        false => ((words >> 32) as u32, words & 0xffff_ffff),
+        options: Options::default(),
     };
-    let others = reader.number()?;
-    let values = reader.number()?;
-    reader.rest.get(..BEHIND_FLAGS)?;
-    let known = FLAGS.iter().fold(0, |known, (bit, _)| known | bit);
-    if count != MAP_WORDS || others != 0 || which & !known != 0 {
-        return Some(None);
+    if set.mask & set::OPTIONS != 0 {
+        let Some(options) = Options::decode(reader)? else {
+            return Some(None);
+        };
+        set.options = options;
     }
-    let stored = |bits: u64| {
-        let set = FLAGS.iter().filter(|(bit, _)| bits & bit != 0);
-        set.fold(0, |stored, (_, flag)| stored | flag)
-    };
-    Some(Some([stored(which), stored(which & values)]))
-}
-
-/// The same as words of a record.
-fn flag_words([which, values]: [u64; 2]) -> [u64; 9] {
-    let bits = |stored: u64| {
-        let set = FLAGS.iter().filter(|(_, flag)| stored & flag != 0);
-        set.fold(0, |bits, (bit, _)| bits | bit)
-    };
-    let map = match cfg!(target_endian = "little") {
-        true => u64::from(MAP_WORDS) | bits(which) << 32,
-        false => u64::from(MAP_WORDS) << 32 | bits(which),
-    };
-    [map, 0, bits(values), 0, 0, 0, 0, 0, 0]
+    Some(Some(Record::Set(set)))
 }
 
 /// Writes numbers and names, one after the other.
@@ -545,6 +539,18 @@ impl Writer {
     fn name(self, name: &[u8]) -> Self {
         self.bytes(name).bytes(&[0])
     }
+
+    /// A list, filled up to whole words.
+    fn list(self, list: &[u8]) -> Self {
+        let padding = list.len().next_multiple_of(8) - list.len();
+        self.bytes(list).bytes(&[0; 8][..padding])
+    }
+}
+
+/// What stands before a list: entries, domains, foreigners, bytes, flags.
+fn list_head(list: &[u8]) -> [u64; 5] {
+    let bytes = list.len() as u64;
+    [bytes / LOGGED_BYTES as u64, 0, 0, bytes, 0]
 }
 
 impl Creation<'_> {
@@ -564,22 +570,52 @@ impl Creation<'_> {
 
     /// Its type.
     pub fn kind(&self) -> u64 {
-        match self.mode & 0o170_000 {
-            0o040_000 => kind::MKDIR,
-            0o120_000 => kind::SYMLINK,
-            _ => kind::CREATE,
+        let more = (self.list.is_some(), self.options.is_some());
+        match (self.mode & 0o170_000, more) {
+            (0o040_000, (false, false)) => kind::MKDIR,
+            (0o040_000, (true, false)) => kind::MKDIR_ACL,
+            (0o040_000, (false, true)) => kind::MKDIR_ATTR,
+            (0o040_000, (true, true)) => kind::MKDIR_ACL_ATTR,
+            (0o120_000, _) => kind::SYMLINK,
+            (_, (false, false)) => kind::CREATE,
+            (_, (true, false)) => kind::CREATE_ACL,
+            (_, (false, true)) => kind::CREATE_ATTR,
+            (_, (true, true)) => kind::CREATE_ACL_ATTR,
         }
     }
 }
 
 impl Record<'_> {
+    /// Whether an owner or a group is one whom only an identity mapper knows. Its domain would stand in the place of the name.
+    fn names_foreigners(&self) -> bool {
+        let (uid, gid) = match self {
+            Self::Create(new) | Self::MakeExtended(new) | Self::Whiteout { whiteout: new, .. } => {
+                (new.uid, new.gid)
+            }
+            Self::Set(set) => {
+                let of = |mask: u64, id: u64| if set.mask & mask != 0 { id } else { 0 };
+                (of(set::UID, set.uid), of(set::GID, set.gid))
+            }
+            _ => return false,
+        };
+        (uid | gid) >> DOMAIN_SHIFT != 0
+    }
+
     /// Type and body of a record for the log. Of a write the bytes are fetched later.
     pub fn encode(&self) -> (u64, Vec<u8>) {
         let empty = Writer::default();
         let (kind, writer) = match self {
             Self::Create(new) => {
-                let writer = empty.numbers(&[new.directory]);
-                let writer = writer.numbers(&new.numbers()).name(new.name);
+                let writer = empty.numbers(&[new.directory]).numbers(&new.numbers());
+                let writer = match new.list {
+                    Some(list) => writer.numbers(&list_head(list)),
+                    None => writer,
+                };
+                let writer = match new.options {
+                    Some(options) => writer.numbers(&options.words()),
+                    None => writer,
+                };
+                let writer = writer.list(new.list.unwrap_or_default()).name(new.name);
                 let writer = match new.link {
                     Some(link) => writer.name(link),
                     None => writer,
@@ -627,11 +663,8 @@ impl Record<'_> {
                 (kind::SETSAXATTR, writer.bytes(value))
             }
             Self::Acl { object, list } => {
-                let length = list.len() as u64;
-                let count = length / LOGGED_BYTES as u64;
-                let writer = empty.numbers(&[*object, count, 0, 0, length, 0]);
-                let padding = list.len().next_multiple_of(8) - list.len();
-                (kind::ACL, writer.bytes(list).bytes(&[0; 8][..padding]))
+                let writer = empty.numbers(&[*object]).numbers(&list_head(list));
+                (kind::ACL, writer.list(list))
             }
             Self::Clone {
                 object,
@@ -653,6 +686,14 @@ impl Record<'_> {
                 let writer = empty.numbers(&[*object, *offset, *length, 0]);
                 (kind::WRITE, writer.numbers(&[0; POINTER_BYTES / 8]))
             }
+            Self::WriteAgain {
+                object,
+                offset,
+                length,
+            } => {
+                let writer = empty.numbers(&[*object, *offset, *length, 0]);
+                (kind::WRITE2, writer.numbers(&[0; POINTER_BYTES / 8]))
+            }
             Self::Truncate {
                 object,
                 offset,
@@ -672,9 +713,9 @@ impl Record<'_> {
                     set.mtime[1],
                 ];
                 let writer = empty.numbers(&numbers);
-                let writer = match set.mask & set::FLAGS {
+                let writer = match set.mask & set::OPTIONS {
                     0 => writer,
-                    _ => writer.numbers(&flag_words(set.flags)),
+                    _ => writer.numbers(&set.options.words()),
                 };
                 (kind::SETATTR, writer)
             }
@@ -684,264 +725,5 @@ impl Record<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn back(record: &Record<'_>) {
-        let (kind, body) = record.encode();
-        assert_eq!(decode(kind, &body), Ok(*record));
-        for length in 0..body.len() {
-            let cut = decode(kind, &body[..length]);
-            assert!(cut.is_err(), "{kind} cut at {length}: {cut:?}");
-        }
-    }
-
-    #[test]
-    fn what_is_logged_is_understood_and_what_is_cut_is_not() {
-        let file = Creation {
-            directory: 34,
-            object: 128,
-            slots: 2,
-            mode: 0o100_644,
-            uid: 1,
-            gid: 2,
-            generation: 77,
-            crtime: [5, 6],
-            device: 0,
-            name: b"name",
-            link: None,
-        };
-        back(&Record::Create(file));
-        back(&Record::Create(Creation {
-            mode: 0o040_755,
-            ..file
-        }));
-        back(&Record::Create(Creation {
-            mode: 0o120_777,
-            link: Some(b"a/b"),
-            ..file
-        }));
-        for is_directory in [false, true] {
-            back(&Record::Remove {
-                directory: 34,
-                name: b"name",
-                is_directory,
-            });
-        }
-        back(&Record::Link {
-            directory: 34,
-            object: 128,
-            name: b"name",
-        });
-        back(&Record::Rename {
-            from: (34, b"from"),
-            to: (35, b"to"),
-        });
-        back(&Record::MakeExtended(Creation {
-            mode: 0o040_777,
-            name: b"",
-            ..file
-        }));
-        back(&Record::Exchange {
-            from: (34, b"from"),
-            to: (35, b"to"),
-        });
-        back(&Record::Whiteout {
-            from: (34, b"from"),
-            to: (35, b"to"),
-            whiteout: Creation {
-                mode: 0o020_000,
-                name: b"",
-                ..file
-            },
-        });
-        back(&Record::Extended {
-            object: 128,
-            name: b"user.a/b",
-            value: b"value",
-        });
-        back(&Record::Clone {
-            object: 128,
-            offset: 8192,
-            length: 5000,
-            block_size: 4096,
-            pointers: &[7; 256],
-        });
-        back(&Record::Acl {
-            object: 128,
-            list: &[0; 24],
-        });
-        back(&Record::Truncate {
-            object: 128,
-            offset: 4096,
-            length: 0,
-        });
-        back(&Record::Set(Setting {
-            object: 128,
-            mask: set::KNOWN,
-            mode: 0o600,
-            uid: 1,
-            gid: 2,
-            size: 3,
-            atime: [4, 5],
-            mtime: [6, 7],
-            flags: [0; 2],
-        }));
-        back(&Record::Set(Setting {
-            object: 128,
-            mask: set::MODE | set::FLAGS,
-            mode: 0o600,
-            flags: [0x30_0000_0000, 0x10_0000_0000],
-            ..Setting::default()
-        }));
-    }
-
-    #[test]
-    fn a_write_has_its_bytes_in_the_record_or_in_a_block() {
-        let record = Record::Write {
-            object: 128,
-            offset: 10,
-            length: 3,
-            bytes: Bytes::Here(b""),
-        };
-        let (kind, mut body) = record.encode();
-        assert_eq!(body.len(), 160);
-        assert_eq!(decode(kind, &body), Ok(record));
-        body.extend(b"ab");
-        assert!(decode(kind, &body).is_err(), "bytes are missing");
-        body.extend(b"c\0\0\0\0\0");
-        let here = decode(kind, &body);
-        assert!(matches!(
-            here,
-            Ok(Record::Write {
-                bytes: Bytes::Here(b"abc"),
-                ..
-            })
-        ));
-        body[40] = 1;
-        let block = decode(kind, &body);
-        let whole = b"abc\0\0\0\0\0";
-        assert!(
-            matches!(block, Ok(Record::Write { bytes: Bytes::Block(bytes), .. }) if bytes == whole)
-        );
-    }
-
-    #[test]
-    fn a_receipt_stands_behind_the_rest() {
-        let receipt = Receipt {
-            place: [7; 20],
-            number: 8,
-            step: 9,
-        };
-        let (directory, name) = (34, b"name".as_slice());
-        let link = Creation {
-            directory,
-            object: 128,
-            slots: 1,
-            mode: 0o120_777,
-            generation: 77,
-            name,
-            link: Some(b"a/b"),
-            ..Creation::default()
-        };
-        let records = [
-            Record::Create(link),
-            Record::Create(Creation {
-                mode: 0o040_755,
-                link: None,
-                ..link
-            }),
-            Record::Remove {
-                directory,
-                name,
-                is_directory: true,
-            },
-            Record::Link {
-                directory,
-                object: 128,
-                name,
-            },
-            Record::Rename {
-                from: (directory, name),
-                to: (directory, name),
-            },
-            Record::Set(Setting {
-                object: 128,
-                mask: set::MODE,
-                mode: 0o600,
-                ..Setting::default()
-            }),
-            Record::Acl {
-                object: 128,
-                list: &[0; 36],
-            },
-            Record::Extended {
-                object: 128,
-                name,
-                value: b"value",
-            },
-            Record::Extended {
-                object: 128,
-                name,
-                value: b"",
-            },
-        ];
-        for record in records {
-            let (kind, mut body) = record.encode();
-            assert_eq!(receipt_of(kind, &body), None);
-            append_receipt(&mut body, &receipt);
-            assert_eq!(decode(kind, &body), Ok(record));
-            assert_eq!(receipt_of(kind, &body), Some(receipt));
-            body.pop();
-            assert_eq!(receipt_of(kind, &body), None);
-        }
-    }
-
-    /// The bytes of `lr_create_t`, one number after the other.
-    #[test]
-    fn a_creation_has_the_layout_of_zil_h() {
-        let record = Record::Create(Creation {
-            directory: 1,
-            object: 2,
-            slots: 3,
-            mode: 0o100_644,
-            uid: 5,
-            gid: 6,
-            generation: 7,
-            crtime: [8, 9],
-            device: 10,
-            name: b"n",
-            link: None,
-        });
-        let (kind, body) = record.encode();
-        let numbers = [1, 2 | 2 << 56, 0o100_644, 5, 6, 7, 8, 9, 10_u64];
-        let expected: Vec<u8> = numbers.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        assert_eq!(kind, kind::CREATE);
-        assert_eq!(body, [expected, b"n\0".to_vec()].concat());
-    }
-
-    #[test]
-    fn what_cannot_be_replayed_is_told_by_its_type() {
-        for kind in [0, 12, 14, 20, 25, 1 << 63 | 5] {
-            assert_eq!(decode(kind, &[0; 64]), Err(BadRecord::Unsupported { kind }));
-        }
-        let set = Setting {
-            object: 1,
-            mask: set::FLAGS,
-            ..Setting::default()
-        };
-        let (kind, mut body) = Record::Set(set).encode();
-        // Somebody of another domain.
-        let list = Record::Acl {
-            object: 1,
-            list: &[0; 12],
-        };
-        let (acl, mut bytes) = list.encode();
-        bytes[16] = 1;
-        let refused = Err(BadRecord::Unsupported { kind: acl });
-        assert_eq!(decode(acl, &bytes), refused);
-        // A project.
-        body[80 + 6] = 4;
-        assert_eq!(decode(kind, &body), Err(BadRecord::Unsupported { kind }));
-    }
-}
+#[path = "records_tests.rs"]
+mod tests;

@@ -8,9 +8,10 @@ use file_system::{
 
 use crate::acl;
 use crate::changes::{NewObject, fresh, logged};
-use crate::convert::{MODE_MASK, failure, flag, now_after, time_of};
+use crate::convert::{MODE_MASK, failure, flag, merged, now_after, time_of};
 use crate::file_system::Zpl;
 use crate::objects::{Has, ObjectError, Objects, Step, Stored};
+use crate::options::Options;
 use crate::records::{Bytes, Creation, Record, Setting, decode, receipt_of, set};
 
 const ROOT: Identity = Identity {
@@ -121,6 +122,14 @@ fn replay<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>, receipt: Option<&Receip
             Ok(stored) => write(zpl, object, &stored, (offset, length), bytes),
             error => skip(error),
         },
+        Record::WriteAgain {
+            object,
+            offset,
+            length,
+        } => match zpl.objects.stored(object) {
+            Ok(stored) => grow(zpl, record, object, stored.size, offset + length),
+            error => skip(error),
+        },
         Record::Truncate {
             object,
             offset,
@@ -131,7 +140,7 @@ fn replay<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>, receipt: Option<&Receip
         },
         Record::Set(set) => match zpl.objects.stored(set.object) {
             Ok(stored) => {
-                set_flags(zpl, &set, &stored)?;
+                set_optional(zpl, &set, &stored)?;
                 let node = of(set.object, &stored);
                 let changes = (&wanted(&set), &Guard::default());
                 zpl.set(&ROOT, node, changes, receipt).map(drop)
@@ -180,33 +189,62 @@ fn create<O: Objects>(
     let _names = zpl.lock_names();
     let _changing = zpl.locks.change(&[new.directory]);
     let parent = zpl.directory(&ROOT, directory, true)?;
-    let new_object = replayed_object(new, &parent);
+    let new_object = replayed_object(new, &parent)?;
     let made = zpl.create((new.directory, &parent), new.name, &new_object, receipt)?;
     debug_assert_eq!(made.object.node.object, new.object);
     Ok(())
 }
 
-fn replayed_object<'a>(new: &Creation<'a>, parent: &Stored) -> NewObject<'a> {
+fn replayed_object<'a>(new: &Creation<'a>, parent: &Stored) -> Done<NewObject<'a>> {
     let size = new.link.map_or(0, |to| to.len() as u64);
     let owner = (new.mode, new.uid, new.gid);
-    let stored = Stored {
+    let mut stored = Stored {
         generation: new.generation,
         slots: new.slots,
         ..fresh(new.directory, owner, size, new.device, new.crtime, parent)
     };
-    NewObject {
+    if let Some(options) = &new.options {
+        let set = optional(options, &stored);
+        stored = merged(&stored, &set);
+        stored.has = stored.has.with(set.has);
+    }
+    let list = new
+        .list
+        .map(|list| acl::decode_logged(list).ok_or(FileError::Invalid));
+    Ok(NewObject {
         stored,
         link: new.link,
         claims: Some(new.object),
+        list: list.transpose()?,
         then: None,
+    })
+}
+
+/// What was set beside the usual attributes.
+fn optional(options: &Options, stored: &Stored) -> Stored {
+    let [which, values] = options.flags;
+    let mut set = Stored {
+        flags: stored.flags & !which | values,
+        has: Has::FLAGS,
+        ..Stored::default()
+    };
+    if let Some(project) = options.project {
+        set.flags |= flag::PROJECT;
+        set.project = project;
+        set.has = set.has.with(Has::PROJECT);
     }
+    if let Some(created) = options.created {
+        set.crtime = created;
+        set.has = set.has.with(Has::CRTIME);
+    }
+    set
 }
 
 /// The directory of an object's extended attributes, which has no name.
 fn make_extended<O: Objects>(zpl: &Zpl<O>, new: &Creation<'_>) -> Done {
     let _changing = zpl.locks.change(&[new.directory]);
     let owner = zpl.objects.stored(new.directory).map_err(failure)?;
-    let mut made = replayed_object(new, &owner).stored;
+    let mut made = replayed_object(new, &owner)?.stored;
     made.flags |= flag::EXTENDED;
     let list = acl::trivial((made.mode & 0o777) as u32, Kind::Directory);
     let steps = [
@@ -288,6 +326,24 @@ fn write<O: Objects>(
         .map(drop)
 }
 
+/// What was written is in its place already: another record had it.
+fn grow<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>, object: u64, size: u64, end: u64) -> Done {
+    let _changing = zpl.locks.change(&[object]);
+    let grown = Stored {
+        size: size.max(end),
+        has: Has::SIZE,
+        ..Stored::default()
+    };
+    let step = Step::Set {
+        object,
+        stored: grown,
+        acl: None,
+    };
+    let change = zpl.objects.change(&[step, logged(record)], false);
+    change.map_err(failure)?;
+    Ok(())
+}
+
 fn truncate<O: Objects>(zpl: &Zpl<O>, node: Node, size: u64, offset: u64, length: u64) -> Done {
     let end = offset + length;
     if length == 0 || end > size {
@@ -303,22 +359,30 @@ fn truncate<O: Objects>(zpl: &Zpl<O>, node: Node, size: u64, offset: u64, length
     }
 }
 
-/// What `chattr` has set or cleared. The change of the other attributes notes that the record was replayed.
-fn set_flags<O: Objects>(zpl: &Zpl<O>, record: &Setting, stored: &Stored) -> Done {
-    let [which, values] = record.flags;
-    if which == 0 {
+/// Flags, a project, and when it was made. The change of the other attributes notes that the record was replayed.
+fn set_optional<O: Objects>(zpl: &Zpl<O>, record: &Setting, stored: &Stored) -> Done {
+    if record.mask & set::OPTIONS == 0 {
         return Ok(());
     }
-    let step = Step::Set {
-        object: record.object,
-        stored: Stored {
-            flags: stored.flags & !which | values,
-            has: Has::FLAGS,
-            ..Stored::default()
-        },
+    let step = |object, stored| Step::Set {
+        object,
+        stored,
         acl: None,
     };
-    zpl.objects.change(&[step], false).map_err(failure)?;
+    let set = optional(&record.options, stored);
+    let mut steps = vec![step(record.object, set)];
+    // The directory of its extended attributes belongs to its project, too.
+    if set.has.has(Has::PROJECT) && stored.extended != 0 {
+        let extended = zpl.objects.stored(stored.extended).map_err(failure)?;
+        let set = Stored {
+            flags: extended.flags | flag::PROJECT,
+            project: set.project,
+            has: Has::FLAGS.with(Has::PROJECT),
+            ..Stored::default()
+        };
+        steps.push(step(stored.extended, set));
+    }
+    zpl.objects.change(&steps, false).map_err(failure)?;
     Ok(())
 }
 

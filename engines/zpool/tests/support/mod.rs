@@ -3,6 +3,7 @@
 
 #![allow(dead_code)]
 
+pub mod accounting;
 pub mod records;
 
 use std::path::{Path, PathBuf};

@@ -1,0 +1,337 @@
+//! Records of the intent log that other systems leave: flags, projects, times of creation and access control lists that came with a creation
+//! or were set, and writes that only make a file longer. The test writes them, dies, and looks at what their replay has made.
+
+mod support;
+
+use engine::OpenFileSystem;
+use engine::capabilities::Datasets;
+use engine::dataset::{FileSystemSpec, Value};
+use file_system::acl::{ENTRIES_MAX, Entry, Who, flag, of_mode, right};
+use file_system::{FileSystem, Identity, Kind, Make, Node, SetAttributes, SetExtended};
+use support::accounting::{counts, objects};
+use support::{Parts, disks, export, import, kill_oneself, mirror, options, part};
+use units::VolumeName;
+use zpl::acl::encode_logged;
+use zpl::objects::{Has, Objects, Step, Stored};
+use zpl::options::Options;
+use zpl::records::{Creation, Record, Setting, set};
+use zpool::files::FileSystem as Opened;
+use zpool::{Engine, Pool};
+
+const ROOT: Identity = Identity {
+    uid: 0,
+    gid: 0,
+    groups: Vec::new(),
+};
+const NAME: &str = "tank/files";
+/// Above all numbers that the test's own objects get.
+const FIRST_NEW: u64 = 900;
+const HIDDEN: u64 = 0x2_0000_0000;
+const SPARSE: u64 = 0x2000_0000_0000;
+const INHERITS: u64 = 0x4000_0000_0000;
+const HAS_PROJECT: u64 = 0x8000_0000_0000;
+const CREATED: [u64; 2] = [1_000_000_000, 5];
+static LONG_VALUE: [u8; 20_000] = [b'v'; 20_000];
+
+fn name() -> VolumeName {
+    NAME.parse().expect("a name")
+}
+
+/// No transaction group ends by itself: it would make the records ones of the past.
+fn engine() -> &'static Engine {
+    let mut options = options();
+    options.txg_timeout_s = 60;
+    Engine::start(options).expect("start the engine")
+}
+
+fn open(pool: &Pool) -> Opened {
+    pool.open_files((&name()).into(), false).expect("open")
+}
+
+fn make(files: &dyn FileSystem, name: &[u8], what: Make<'_>) -> Node {
+    let none = SetAttributes::default();
+    let made = files.make(&ROOT, files.root(), name, what, &none, None);
+    made.expect("a new object").object.node
+}
+
+fn denies(uid: u32) -> Entry {
+    Entry {
+        allows: false,
+        flags: 0,
+        mask: right::READ,
+        who: Who::User(uid),
+    }
+}
+
+fn long_list() -> Vec<Entry> {
+    vec![denies(70_000); ENTRIES_MAX]
+}
+
+/// A list that came with a creation. A directory passes it on.
+fn list_of_new(kind: Kind) -> Vec<Entry> {
+    let mut first = denies(70_000);
+    if kind == Kind::Directory {
+        first.flags = flag::FILE | flag::DIRECTORY;
+    }
+    [vec![first], of_mode(0o750, kind).list()].concat()
+}
+
+fn project(number: u64) -> Options {
+    Options {
+        project: Some(number),
+        ..Options::default()
+    }
+}
+
+fn log(opened: &Opened, record: &Record<'_>) {
+    let (kind, body) = record.encode();
+    let step = Step::Log {
+        kind,
+        body,
+        is_new: false,
+        generation: 0,
+    };
+    let logged = opened.objects().change(&[step], false);
+    logged.expect("there is room");
+}
+
+fn stored(opened: &Opened, node: Node) -> Stored {
+    opened.objects().stored(node.object).expect("it is there")
+}
+
+/// Files, directories, what has a long list and what has a long extended attribute, without a project.
+fn make_old(files: &dyn FileSystem) -> [Node; 4] {
+    let plain = make(files, b"plain", Make::File);
+    files.write(plain, 0, &[b'x'; 5000]).expect("there is room");
+    let listed = make(files, b"listed", Make::File);
+    files
+        .set_acl(&ROOT, listed, &long_list())
+        .expect("root may");
+    let extended = make(files, b"extended", Make::File);
+    let set = files.set_extended(&ROOT, extended, b"long", &LONG_VALUE, SetExtended::Either);
+    set.expect("there is room");
+    let folder = make(files, b"folder", Make::Directory);
+    [plain, listed, extended, folder]
+}
+
+/// Creations with all that may come with them.
+fn log_new(opened: &Opened, root: Node) {
+    let file = Creation {
+        directory: root.object,
+        slots: 1,
+        mode: 0o100_640,
+        generation: 5,
+        crtime: [1_700_000_000, 0],
+        ..Creation::default()
+    };
+    let folder = Creation {
+        mode: 0o040_750,
+        ..file
+    };
+    let with_file = encode_logged(&list_of_new(Kind::File));
+    let with_folder = encode_logged(&list_of_new(Kind::Directory));
+    let hidden = Options {
+        flags: [HIDDEN | SPARSE, HIDDEN],
+        created: Some(CREATED),
+        ..Options::default()
+    };
+    let inherits = Options {
+        flags: [INHERITS, INHERITS],
+        ..project(7)
+    };
+    let new = [
+        Creation {
+            name: b"hidden",
+            options: Some(hidden),
+            ..file
+        },
+        Creation {
+            name: b"with-list",
+            list: Some(&with_file),
+            ..file
+        },
+        Creation {
+            name: b"with-both",
+            list: Some(&with_file),
+            options: Some(project(7)),
+            ..file
+        },
+        Creation {
+            name: b"project",
+            options: Some(inherits),
+            ..folder
+        },
+        Creation {
+            name: b"folder-with-list",
+            list: Some(&with_folder),
+            ..folder
+        },
+        Creation {
+            name: b"folder-with-both",
+            list: Some(&with_folder),
+            options: Some(inherits),
+            ..folder
+        },
+        // Made in what belongs to a project.
+        Creation {
+            directory: FIRST_NEW + 3,
+            name: b"inside",
+            ..file
+        },
+        Creation {
+            directory: FIRST_NEW + 3,
+            mode: 0o120_777,
+            name: b"link",
+            link: Some(b"inside"),
+            ..file
+        },
+    ];
+    for (number, new) in new.into_iter().enumerate() {
+        let object = FIRST_NEW + number as u64;
+        log(opened, &Record::Create(Creation { object, ..new }));
+    }
+}
+
+fn crash() {
+    let pool = mirror(engine(), &disks(&["a", "b"]));
+    let lists = ("acltype".to_owned(), Value::Text("nfsv4".to_owned()));
+    let spec = FileSystemSpec {
+        properties: vec![lists],
+        ..FileSystemSpec::plain(name())
+    };
+    pool.create_file_system(&spec).expect("create");
+    let opened = open(&pool);
+    let files = opened.files();
+    let old = make_old(&*files);
+    // The log begins with a commit that waits for a transaction group.
+    files.commit(None).expect("durable");
+    log_new(&opened, files.root());
+    for node in old {
+        let set = Setting {
+            object: node.object,
+            mask: set::OPTIONS,
+            options: Options {
+                created: Some(CREATED),
+                ..project(9)
+            },
+            ..Setting::default()
+        };
+        log(&opened, &Record::Set(set));
+    }
+    // The second write of a block whose first one is in the log, and one of the same block that ends earlier.
+    for length in [5100, 4000] {
+        let again = Record::WriteAgain {
+            object: old[0].object,
+            offset: 0,
+            length,
+        };
+        log(&opened, &again);
+    }
+    // One that has a project gets another one, and a mode with it.
+    let again = Setting {
+        object: old[0].object,
+        mask: set::OPTIONS | set::MODE,
+        mode: 0o600,
+        options: project(11),
+        ..Setting::default()
+    };
+    log(&opened, &Record::Set(again));
+    files.commit(None).expect("durable");
+    kill_oneself()
+}
+
+fn check_new(opened: &Opened) {
+    let files = opened.files();
+    let look_up = |name: &[u8]| {
+        let found = files.look_up(&ROOT, files.root(), name);
+        found.expect("it was replayed").node
+    };
+    let hidden = stored(opened, look_up(b"hidden"));
+    assert_eq!(hidden.flags & (HIDDEN | SPARSE), HIDDEN);
+    assert_eq!((hidden.crtime, hidden.mode), (CREATED, 0o100_640));
+    assert_eq!(
+        files.acl(look_up(b"hidden")),
+        Ok(of_mode(0o640, Kind::File).list())
+    );
+    for (name, kind, of_project) in [
+        (&b"with-list"[..], Kind::File, None),
+        (b"with-both", Kind::File, Some(7)),
+        (b"folder-with-list", Kind::Directory, None),
+        (b"folder-with-both", Kind::Directory, Some(7)),
+    ] {
+        let node = look_up(name);
+        assert_eq!(files.acl(node), Ok(list_of_new(kind)), "{name:?}");
+        let found = stored(opened, node);
+        // What the list allows, not what the record says.
+        assert_eq!(found.mode & 0o777, 0o750, "{name:?}");
+        let has = found.has.has(Has::PROJECT) && found.flags & HAS_PROJECT != 0;
+        assert_eq!(has.then_some(found.project), of_project, "{name:?}");
+    }
+    let inside = files.look_up(&ROOT, look_up(b"project"), b"inside");
+    let inside = stored(opened, inside.expect("it was replayed").node);
+    assert_eq!((inside.project, inside.flags & INHERITS), (7, INHERITS));
+    let link = files.look_up(&ROOT, look_up(b"project"), b"link");
+    let link = stored(opened, link.expect("it was replayed").node);
+    assert!(!link.has.has(Has::PROJECT), "links belong to none");
+}
+
+fn check_old(opened: &Opened) {
+    let files = opened.files();
+    for (name, of_project) in [
+        (&b"plain"[..], 11),
+        (b"listed", 9),
+        (b"extended", 9),
+        (b"folder", 9),
+    ] {
+        let node = files
+            .look_up(&ROOT, files.root(), name)
+            .expect("there")
+            .node;
+        let found = stored(opened, node);
+        assert!(found.has.has(Has::PROJECT), "{name:?}");
+        assert_eq!(
+            (found.project, found.crtime),
+            (of_project, CREATED),
+            "{name:?}"
+        );
+        assert_ne!(found.flags & HAS_PROJECT, 0, "{name:?}");
+        match name {
+            b"plain" => assert_eq!((found.mode, found.size), (0o100_600, 5100)),
+            b"listed" => assert_eq!(files.acl(node), Ok(long_list())),
+            b"extended" => {
+                let value = files.extended(&ROOT, node, b"long");
+                assert!(value == Ok(LONG_VALUE.to_vec()));
+            }
+            _ => assert_eq!(found.links, 2),
+        }
+    }
+}
+
+#[test]
+fn what_came_with_a_creation_and_projects_are_replayed() {
+    const TEST: &str = "what_came_with_a_creation_and_projects_are_replayed";
+    match part().as_deref() {
+        None => {
+            let parts = Parts::of(TEST);
+            assert!(!parts.run("crash").success, "it kills itself");
+            parts.pass("look");
+            parts.zdb_is_content("tank");
+            let told = objects(&parts, NAME);
+            let of_projects = counts(&told).pop().expect("projects are counted");
+            let counted = |entry: &str| of_projects.contains(&entry);
+            let expected = ["obj-7 = 4", "obj-9 = 3", "obj-b = 1"];
+            assert!(expected.into_iter().all(counted), "{of_projects:?}");
+        }
+        Some("crash") => crash(),
+        Some(_) => {
+            let pool = import(engine());
+            let opened = open(&pool);
+            check_new(&opened);
+            check_old(&opened);
+            let summary = opened.check(&mut |told| panic!("{told:?}"));
+            assert_eq!(summary.expect("checked").faults, 0);
+            drop(opened);
+            export(pool);
+        }
+    }
+}
