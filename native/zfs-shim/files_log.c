@@ -171,11 +171,20 @@ bh_files_commit(bh_files_t *files)
 {
 	if (__atomic_load_n(&files->bf_log, __ATOMIC_ACQUIRE) == NULL)
 		return (0);
+	dsl_pool_t *dp = dmu_objset_pool(files->bf_os);
+	uint64_t open = __atomic_load_n(&dp->dp_tx.tx_open_txg, __ATOMIC_ACQUIRE);
 	uint64_t synced = spa_last_synced_txg(files->bf_os->os_spa);
-	uint64_t awaited = MAX(better_group(files, synced),
+	uint64_t better = better_group(files, synced);
+	uint64_t awaited = MAX(better,
 	    __atomic_load_n(&files->bf_unlogged, __ATOMIC_RELAXED));
 	if (awaited > synced)
-		txg_wait_synced(dmu_objset_pool(files->bf_os), awaited);
+		txg_wait_synced(dp, awaited);
+	/*
+	 * All that was done before is in this group or an earlier one.  What came while it was written is asked for by nobody yet: the log
+	 * would write it, and its group once more.
+	 */
+	if (better != 0 && better == open)
+		return (0);
 	bh_in_place_begin();
 	zil_commit(files->bf_log, 0);
 	bh_in_place_end();
