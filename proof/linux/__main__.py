@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from proof import runtime
-from proof.linux import judges, judges_disk, kerberos, kernel_files, kernel_log, kernel_zfs, luggage, modules, newer, root, shelf, tls, two_kernels
+from proof.linux import files_disk, foreign_records, judges, judges_disk, kerberos, kernel_files, kernel_log, kernel_zfs, luggage, modules, newer, root, shelf, tls, two_kernels
 from proof.linux.appliance import NETWORKS, Appliance, LabIncapable
 from proof.linux.drills import Drills
 from proof.linux.faults import Faults
@@ -261,19 +261,21 @@ def _files(trial: Trial, scratch: Path, image: root.GuestImage, seed: int, round
     seed = seed or random.SystemRandom().randrange(1, 1 << 31)
     print(f"files: seed {seed}")
     image = luggage.pack(scratch, image, kernel_files.programs(scratch), modules.kernel_zfs(image))
-    disk = kernel_files.make_disk(scratch)
+    disk = files_disk.FilesDisk(scratch)
     files = kernel_files.KernelFiles(scratch, disk, seed)
     if "files-odd-records" in parts:
         trial.judged("odd records: a pool", files.make_pool, essential=True)
         _odd_records(trial, scratch, image, disk, files)
-        kernel_files.empty(disk)
+        disk.empty()
+        _foreign_records(trial, scratch, image, disk)
+        disk.empty()
     if "files" in parts or "files-both-ways" in parts:
         _both_ways(trial, scratch, image, disk, files, rounds if "files-both-ways" in parts else 0)
 
 
-def _odd_records(trial: Trial, scratch: Path, image: root.GuestImage, disk: Path, files: kernel_files.KernelFiles) -> None:
+def _odd_records(trial: Trial, scratch: Path, image: root.GuestImage, disk: files_disk.FilesDisk, files: kernel_files.KernelFiles) -> None:
     trial.judged("odd records: we write them", files.we_try, essential=True)
-    machine = Machine(scratch, image, disks=[disk])
+    machine = Machine(scratch, image, disks=[disk.path])
     known = kernel_zfs.STARTED
     try:
         _boot(trial, machine)
@@ -284,12 +286,26 @@ def _odd_records(trial: Trial, scratch: Path, image: root.GuestImage, disk: Path
     trial.judged("odd records: the pool after them", files.audit_tried)
 
 
-def _both_ways(trial: Trial, scratch: Path, image: root.GuestImage, disk: Path, files: kernel_files.KernelFiles, rounds: int) -> None:
+def _foreign_records(trial: Trial, scratch: Path, image: root.GuestImage, disk: files_disk.FilesDisk) -> None:
+    records = foreign_records.ForeignRecords(scratch, disk)
+    trial.judged("foreign records: we write them", records.leave, essential=True)
+    machine = Machine(scratch, image, disks=[disk.path])
+    known = kernel_zfs.STARTED
+    try:
+        _boot(trial, machine)
+        trial.step("foreign records: kernel ZFS", partial(records.enter, machine), expected=known, essential=True)
+        trial.step("foreign records: the kernel replays them", records.kernel_replays, expected=known, essential=True)
+    finally:
+        machine.power_off()
+    trial.judged("foreign records: we replay them, and it is the same", records.compare)
+
+
+def _both_ways(trial: Trial, scratch: Path, image: root.GuestImage, disk: files_disk.FilesDisk, files: kernel_files.KernelFiles, rounds: int) -> None:
     """Trees that each reads; in each round each replays the log of the other, and the kernel reads what we replayed before."""
     trial.judged("files: we write", files.we_write, essential=True)
     known = kernel_zfs.STARTED
     for number in range(max(rounds, 1)):
-        machine = Machine(scratch, image, disks=[disk])
+        machine = Machine(scratch, image, disks=[disk.path])
         try:
             _boot(trial, machine)
             trial.step("files: kernel ZFS", partial(files.enter, machine), expected=known, essential=True)

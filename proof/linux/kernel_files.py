@@ -17,17 +17,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from proof.files.crash import KEY
 from proof.files.model import UNTOLD, Change, Changes, Model, differences
 from proof.files.program import POOL, Entry, Program, Tree, audit, encoded
-from proof.linux.luggage import PLACE
+from proof.linux.files_disk import FilesDisk
+from proof.linux.kernel_tree import FUNCTIONS, start_zfs, told
 from proof.linux.machine import Machine
-from proof.linux.modules import MODULES, zfs_version
 from proof.linux.steps import require
 from proof.process import checked
-from proof.runtime import at_exit
 
-DISK = "files"
-DISK_BYTES = 1 << 30
 STEP_SECONDS = 400.0
 TXG_SECONDS = 900
 """Transaction groups hardly end by themselves within a step: what is durable is in the log."""
@@ -38,7 +36,6 @@ LOGGED_CHANGES = 150
 SHOWN = 12
 CLOCK_SLACK_NS = 2_000_000_000
 """Between this machine's clock and the guest's."""
-KEY = "6b" * 32
 KEY_FILE = "/run/files.key"
 OURS, SECRET, THEIRS, THEIR_OTHER = "ours", "secret", "theirs", "their-other"
 MADE_BY_US = (OURS, SECRET)
@@ -63,20 +60,6 @@ _REFUSED = {
 }
 """What we must not do to it, and why."""
 WITH_ATTRIBUTES = re.compile(r"/random|/deep|/deep/er/block|/from-kernel/new|/begun|/logged-\d+/durable|/logged-\d+/inside|/grown|/large")
-
-_KINDS = {0o100000: "file", 0o040000: "directory", 0o120000: "link", 0o060000: "block", 0o020000: "character", 0o140000: "socket", 0o010000: "pipe"}
-
-_FUNCTIONS = r"""
-told() {
-    cd $1
-    busybox find . -print0 | busybox xargs -0 -n 500 /usr/bin/stat --printf '%n\0%f %u %g %h %s %.9X %.9Y %.9W %t %T\0'
-    printf '\0'
-    busybox find . -type f ! -size +65536k -print0 | busybox xargs -0 -r -n 500 /usr/bin/sha256sum -z
-    busybox find . -type f -size +65536k -print0 | busybox xargs -0 -r -n 1 bash -c 'sum=$({ head -c 4M "$0"; tail -c 4M "$0"; } | sha256sum); printf "%s  %s\0" "${sum%% *}" "$0"'
-    printf '\0'
-    busybox find . -type l -print0 | busybox xargs -0 -r -n 500 /usr/bin/readlink -z
-}
-"""
 
 _WRITES = r"""
 cd $tree
@@ -138,26 +121,12 @@ _HELD = "printf x >held; (exec setsid sleep 3600 <held >/dev/null 2>&1) & sleep 
 
 
 def programs(scratch: Path) -> dict[str, Path]:
-    """The stock tools that the guest gets, by their names there, and one of ours."""
+    """The stock tools that the guest gets, by their names there, and ours."""
     names = ("zpool", "zfs", "setfattr", "getfattr")
-    rename = scratch / "rename"
-    checked(["gcc", "-Wall", "-Werror", "-o", rename, Path(__file__).with_name("rename.c")], 60)
-    return {"rename": rename, **{name: Path(checked(["sh", "-c", f"PATH=$PATH:/usr/sbin:/sbin command -v {name}"], 10).strip()) for name in names}}
-
-
-def make_disk(scratch: Path) -> Path:
-    """The disk, as a sparse file in a folder of its own."""
-    folder = scratch / "files-disk"
-    folder.mkdir()
-    disk = folder / f"{DISK}.img"
-    empty(disk)
-    return disk
-
-
-def empty(disk: Path) -> None:
-    """Nothing of what it had is left."""
-    with disk.open("wb") as file:
-        file.truncate(DISK_BYTES)
+    ours = {name: scratch / name for name in ("rename",)}
+    for name, program in ours.items():
+        checked(["gcc", "-Wall", "-Werror", "-O1", "-o", program, Path(__file__).with_name(f"{name}.c")], 60)
+    return {**ours, **{name: Path(checked(["sh", "-c", f"PATH=$PATH:/usr/sbin:/sbin command -v {name}"], 10).strip()) for name in names}}
 
 
 DENIED, READER = 4711, 4712
@@ -180,14 +149,10 @@ _LISTS = (
 class KernelFiles:
     """The pool, and what its file systems hold."""
 
-    def __init__(self, scratch: Path, disk: Path, seed: int):
+    def __init__(self, scratch: Path, disk: FilesDisk, seed: int):
         self._disk = disk
-        self.twin = disk.parent / "twin" / disk.name
+        self.twin = disk.path.parent / "twin" / disk.path.name
         """A copy of the disk. Its name is the serial number that a guest sees."""
-        self._folder = disk.parent / "device"
-        self._folder.mkdir()
-        self._device = ""
-        """A kernel opens no pool that was made on a file: it is a block device for us, too."""
         self._log = scratch / "files-program.log"
         self._seed = seed
         self._round = 0
@@ -205,8 +170,8 @@ class KernelFiles:
 
     def we_write(self) -> str:
         """A pool with trees of everything that we can make."""
-        self._attach()
-        ours = Program(self._folder, "create", self._log)
+        self._disk.attach()
+        ours = Program(self._disk.folder, "create", self._log)
         ours.wait_ready()
         ours.do(f"create {POOL}/{OURS}")
         ours.do(f"create-secret {POOL}/{SECRET} {KEY}")
@@ -284,17 +249,7 @@ class KernelFiles:
     def enter(self, machine: Machine) -> str:
         """After each start of the guest: the modules, and the key."""
         self._machine = machine
-        loads = "".join(f"insmod /{PLACE}/{name}.ko\n" for name in MODULES)
-        self._run(f"""
-            mkdir -p /etc/zfs
-            until [ $(ls -d /sys/block/vd* | wc -l) -ge 1 ]; do sleep 0.1; done
-            {loads}
-            until [ -c /dev/zfs ]; do sleep 0.1; done
-            printf 'k%.0s' $(seq 32) >{KEY_FILE}
-        """)
-        shown = self._run("cat /sys/module/zfs/version").strip()
-        require(shown == zfs_version(), f"the kernel has ZFS {shown}, our library {zfs_version()}")
-        return f"ZFS {shown} in Linux {machine.release}"
+        return start_zfs(machine, KEY_FILE)
 
     def kernel_reads(self) -> str:
         """The kernel mounts what we wrote, and finds nothing to repair."""
@@ -342,7 +297,7 @@ class KernelFiles:
     def copy_disk(self) -> str:
         """Another kernel replays the log of the copy."""
         self.twin.parent.mkdir(exist_ok=True)
-        checked(["cp", "--sparse=always", self._disk, self.twin], STEP_SECONDS)
+        checked(["cp", "--sparse=always", self._disk.path, self.twin], STEP_SECONDS)
         return "the disk as it was left, twice"
 
     def kernel_replays_its_own(self) -> str:
@@ -359,11 +314,11 @@ class KernelFiles:
 
     def make_pool(self) -> str:
         """A pool with nothing in it."""
-        self._attach()
-        ours = Program(self._folder, "create", self._log)
+        self._disk.attach()
+        ours = Program(self._disk.folder, "create", self._log)
         ours.wait_ready()
         ours.export(())
-        self._detach()
+        self._disk.detach()
         return "an empty pool"
 
     def we_try(self) -> str:
@@ -391,7 +346,7 @@ class KernelFiles:
                 ours.do(f"log {kind} {body.hex()}", lane)
             ours.do("commit", lane)
         ours.kill()
-        self._detach()
+        self._disk.detach()
         return f"{sum(map(len, odd))} records in {len(TRIED)} file systems: bytes behind their names, writes of no length; an object without a name that the master node knows"
 
     def kernel_tries(self) -> str:
@@ -420,7 +375,7 @@ class KernelFiles:
     # ------------------------------------------------------------------ hands
 
     def _run(self, script: str) -> str:
-        return self._machine.run(_FUNCTIONS + script, STEP_SECONDS)
+        return self._machine.run(FUNCTIONS + script, STEP_SECONDS)
 
     def _import(self, names: tuple[str, ...], options: str, force: str = "") -> None:
         keys = "".join(f"zfs load-key -L file://{KEY_FILE} {POOL}/{name}\n" for name in names if name in WITH_KEY)
@@ -465,7 +420,7 @@ class KernelFiles:
                 require(found[path] == attributes, f"extended attributes of {name}{path}: {str(found[path])[:500]}, not {str(attributes)[:500]}")
 
     def _kernel_tree(self, name: str) -> Tree:
-        return _told(base64.b64decode(self._run(f"told /mnt/{name} | base64 -w0").split()[-1]))
+        return told(base64.b64decode(self._run(f"told /mnt/{name} | base64 -w0").split()[-1]))
 
     def _judge_kernel(self, names: tuple[str, ...], replayed_since: int | None = None) -> None:
         for name in names:
@@ -500,8 +455,8 @@ class KernelFiles:
         return f"the objects of {len(told)} users are counted"
 
     def _open(self, names: tuple[str, ...], txg_seconds: int = 5) -> Program:
-        self._attach()
-        ours = Program(self._folder, "import", self._log, txg_seconds=txg_seconds)
+        self._disk.attach()
+        ours = Program(self._disk.folder, "import", self._log, txg_seconds=txg_seconds)
         ours.wait_ready()
         if SECRET in names:
             ours.do(f"key {POOL}/{SECRET} {KEY}")
@@ -533,49 +488,35 @@ class KernelFiles:
             ours.do(f"attribute {path} many4", lane)
             self._attributes[name, path] = self._our_attributes(ours, lane, path)
 
-    def _attach(self) -> None:
-        if not self._device:
-            self._device = checked(["losetup", "--find", "--show", "--direct-io=on", self._disk], 60).strip()
-            self._forget = at_exit(self._detach)
-            (self._folder / DISK).symlink_to(self._device)
-
-    def _detach(self) -> None:
-        """What this machine has in memory for the device is in the file then, and nothing of it is known any more."""
-        if self._device:
-            checked(["losetup", "--detach", self._device], 60)
-            (self._folder / DISK).unlink()
-            self._device = ""
-            self._forget()
-
     def _audit(self) -> None:
-        self._attach()
-        findings = audit(self._folder)
-        self._detach()
+        self._disk.attach()
+        findings = audit(self._disk.folder)
+        self._disk.detach()
         require(not findings, f"zdb found: {findings}")
 
     def _records(self, when: str, least: int) -> str:
         counts = {name: self._count_records(name) for name in ALL}
-        self._detach()
+        self._disk.detach()
         plain = {name: count for name, count in counts.items() if name != SECRET}
         require(all(count >= least for count in plain.values()), f"records of the log when {when}: {counts}")
         return f"when {when}, zdb found " + ", ".join(f"{count} records of {name}" for name, count in plain.items())
 
     def _require_drained(self) -> None:
         """Nothing that lost its last name is left."""
-        self._attach()
+        self._disk.attach()
         for name in ALL:
             if name == SECRET:
                 continue
             queue = re.findall(r"DELETE_QUEUE = (\d+)", self._zdb("-dddd", name, "1"))
             left = re.findall(r"^\s+[0-9a-f]+ = \d+", self._zdb("-dddd", name, *queue), re.M)
             require(len(queue) == 1 and not left, f"objects of {name} without a name are left: {left}")
-        self._detach()
+        self._disk.detach()
 
     def _zdb(self, how: str, name: str, *objects: str) -> str:
-        return checked(["sh", "-c", f"zdb -e -p {self._folder} {how} {POOL}/{name} {' '.join(objects)} 2>&1 || true"], STEP_SECONDS)
+        return checked(["sh", "-c", f"zdb -e -p {self._disk.folder} {how} {POOL}/{name} {' '.join(objects)} 2>&1 || true"], STEP_SECONDS)
 
     def _count_records(self, name: str) -> int:
-        self._attach()
+        self._disk.attach()
         return len(re.findall(r"^\s*TX_\w+\s+len", self._zdb("-iiiii", name), re.M))
 
 
@@ -649,37 +590,4 @@ def _with_late_times(tree: Tree, since: int) -> Tree:
     return {path: replace(entry, modified=min(entry.modified, since)) for path, entry in tree.items()}
 
 
-def _nanoseconds(text: bytes) -> int:
-    seconds, _, fraction = text.partition(b".")
-    value = int(seconds) * 1_000_000_000
-    return value + (int(fraction or 0) if not seconds.startswith(b"-") else -int(fraction or 0))
-
-
-def _path(name: bytes) -> str:
-    return encoded(name[1:] or b"/")
-
-
-def _told(printed: bytes) -> Tree:
-    """The tree that the shell function ``told`` prints."""
-    entries, sums, links = printed.split(b"\0\0", 2) if printed.count(b"\0\0") >= 2 else (printed, b"", b"")
-    tree: Tree = {}
-    words = entries.split(b"\0")
-    order = []
-    for name, told in zip(words[::2], words[1::2], strict=False):
-        mode, uid, gid, count, size, accessed, modified, created, major, minor = told.split()
-        kind = _KINDS[int(mode, 16) & 0o170000]
-        device = f"{int(major, 16)}:{int(minor, 16)}" if kind in ("block", "character") else "0:0"
-        times = [_nanoseconds(time) for time in (accessed, modified, created)]
-        path = _path(name)
-        order.append((path, kind))
-        tree[path] = Entry(kind, f"{int(mode, 16) & 0o7777:o}", int(uid), int(gid), int(count), int(size), *times, device, "-")
-    for line in sums.split(b"\0"):
-        if line:
-            checksum, name = line.split(b"  ", 1)
-            tree[_path(name)] = replace(tree[_path(name)], contents=checksum.decode())
-    for path, target in zip((path for path, kind in order if kind == "link"), links.split(b"\0"), strict=False):
-        tree[path] = replace(tree[path], contents=encoded(target))
-    return tree
-
-
-__all__ = ["KernelFiles", "empty", "make_disk", "programs"]
+__all__ = ["KernelFiles", "programs"]

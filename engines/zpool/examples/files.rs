@@ -30,6 +30,7 @@
 //! | `log KIND HEX` | adds a record to the intent log, and changes nothing |
 //! | `note NAME NUMBER` | an entry of the master node |
 //! | `orphan` | an object without a name; tells its number |
+//! | `projects` | tells what belongs to one: `PATH=NUMBER` each |
 //! | `commit`, `sync` | by the intent log, by a transaction group |
 //! | `tree` | a line of `LANE entry WORDS` for each name, then the answer |
 
@@ -67,6 +68,7 @@ const SUMMED_BYTES_MAX: u64 = 64 << 20;
 const END_BYTES: u64 = 4 << 20;
 
 type Answer = Result<String, String>;
+type Visit<'a> = &'a mut dyn FnMut(&[u8], Node, &Attributes) -> Result<(), String>;
 
 fn told(error: impl std::error::Error) -> String {
     let mut words = error.to_string();
@@ -203,6 +205,7 @@ impl Lane {
                 Ok(String::new())
             }
             "tree" => self.tree(),
+            "projects" => self.projects(),
             what @ ("log" | "note" | "orphan") => self.experiment(what, &mut words),
             what @ ("create" | "create-secret" | "key" | "set" | "sync" | "export") => {
                 self.administer(what, &mut words)
@@ -293,19 +296,41 @@ impl Lane {
     fn tree(&self) -> Answer {
         let files = self.files()?;
         let mut seen = HashMap::new();
+        let count = self.walk(&mut |path, node, attributes| {
+            let said = entry(&*files, node, attributes, &mut seen)?;
+            let line = format!("{} entry {} {said}", self.number, encoded(path));
+            self.says.send(line).map_err(told)
+        })?;
+        Ok(count.to_string())
+    }
+
+    fn projects(&self) -> Answer {
+        let opened = self.opened.as_ref().ok_or("no file system is open")?;
+        let mut all = Vec::new();
+        self.walk(&mut |path, node, _| {
+            let stored = opened.objects().stored(node.object).map_err(told)?;
+            if stored.project != 0 {
+                all.push(format!("{}={}", encoded(path), stored.project));
+            }
+            Ok(())
+        })?;
+        Ok(all.join(" "))
+    }
+
+    /// Visits each name with what it names; how many there are.
+    fn walk(&self, visit: Visit<'_>) -> Result<usize, String> {
+        let files = self.files()?;
         let mut waiting = vec![(b"/".to_vec(), files.root())];
         let mut count = 0;
         while let Some((path, node)) = waiting.pop() {
             let attributes = files.attributes(node).map_err(told)?;
-            let said = entry(&*files, node, &attributes, &mut seen)?;
-            let line = format!("{} entry {} {said}", self.number, encoded(&path));
-            self.says.send(line).map_err(told)?;
+            visit(&path, node, &attributes)?;
             count += 1;
             if attributes.kind == Kind::Directory {
                 waiting.extend(inside(&*files, &path, node)?);
             }
         }
-        Ok(count.to_string())
+        Ok(count)
     }
 }
 

@@ -1,0 +1,50 @@
+"""The disk on which our program and the guest's kernel have a pool, one after the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from proof.process import checked
+from proof.runtime import at_exit
+
+NAME = "files"
+DISK_BYTES = 16 << 30
+"""Sparse. Where a pool might become full by what many file systems have in memory, transaction groups end early."""
+STEP_SECONDS = 60.0
+
+
+class FilesDisk:
+    """A sparse file. A kernel opens no pool that was made on a file: it is a block device for us, too."""
+
+    def __init__(self, scratch: Path, name: str = "files-disk"):
+        """``name`` is its own on this machine. A guest sees all of them by one."""
+        home = scratch / name
+        self.folder = home / "device"
+        """Has the device while it is attached, and nothing else."""
+        self.folder.mkdir(parents=True)
+        self.path = home / f"{NAME}.img"
+        self._device = ""
+        self.empty()
+
+    def empty(self) -> None:
+        """Nothing of what it had is left."""
+        with self.path.open("wb") as file:
+            file.truncate(DISK_BYTES)
+
+    def attach(self) -> None:
+        """It is a device of this machine."""
+        if not self._device:
+            self._device = checked(["losetup", "--find", "--show", "--direct-io=on", self.path], STEP_SECONDS).strip()
+            self._forget = at_exit(self.detach)
+            (self.folder / NAME).symlink_to(self._device)
+
+    def detach(self) -> None:
+        """What this machine has in memory for the device is in the file then, and nothing of it is known any more."""
+        if self._device:
+            checked(["losetup", "--detach", self._device], STEP_SECONDS)
+            (self.folder / NAME).unlink()
+            self._device = ""
+            self._forget()
+
+
+__all__ = ["FilesDisk"]
