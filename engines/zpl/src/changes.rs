@@ -198,9 +198,17 @@ impl<O: Objects> Zpl<O> {
                 stored: set,
                 acl: None,
             },
-            logged_with(&record, true, receipt),
         ];
-        steps.extend(new.then.map(|then| logged_as(&Record::Set(then), true, 0)));
+        // Whoever replays all records of the change keeps its receipt.
+        let (with_first, with_last) = match new.then {
+            None => (receipt, None),
+            Some(_) => (None, receipt),
+        };
+        steps.push(logged_with(&record, true, with_first));
+        steps.extend(
+            new.then
+                .map(|then| logged_with(&Record::Set(then), true, with_last)),
+        );
         let outcome = self.change_once(steps, false, receipt)?;
         let made = self.objects.stored(outcome.object).map_err(failure)?;
         Ok(Made {

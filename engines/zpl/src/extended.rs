@@ -230,8 +230,10 @@ impl<O: Objects> Zpl<O> {
         );
         let is_empty = value.is_some_and(<[u8]>::is_empty);
         steps.extend(value.filter(|_| !is_empty).map(|value| record(full, value)));
-        // Whoever replays all records of the change keeps its receipt.
-        if let (Some(Step::Log { body, .. }), Some(receipt)) = (steps.last_mut(), receipt) {
+        // Whoever replays all records of the change keeps its receipt. An empty value is in no record.
+        if let (Some(Step::Log { body, .. }), Some(receipt), false) =
+            (steps.last_mut(), receipt, is_empty)
+        {
             append_receipt(body, receipt);
         }
         self.change_once(steps, false, receipt)?;

@@ -92,7 +92,13 @@ impl<O: Objects> Zpl<O> {
             return self.objects.change(&steps, frees).map_err(failure);
         };
         let noted = self.lock_receipts().note(&self.objects, receipt);
-        let noted = noted.map_err(failure)?;
+        let noted = match noted {
+            // What frees space must not need any, as the first receipt of a file system does.
+            Err(ObjectError::NoSpace | ObjectError::Quota) if frees => {
+                return self.objects.change(&steps, frees).map_err(failure);
+            }
+            noted => noted.map_err(failure)?,
+        };
         let mut steps = steps;
         steps.push(noted.step());
         let changed = self.objects.change(&steps, frees);

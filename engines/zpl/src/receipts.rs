@@ -150,8 +150,18 @@ impl Receipts {
             self.next_entry += 1;
             return self.next_entry - 1;
         }
-        let (_, oldest) = self.by_age.pop_first().expect("all entries are used");
-        let oldest = self.places.remove(&oldest).expect("it has an age");
+        let is_idle = |place: &Place| {
+            self.places
+                .get(place)
+                .is_some_and(|kept| kept.under_way == 0)
+        };
+        let mut by_age = self.by_age.iter();
+        let oldest = by_age.find(|(_, place)| is_idle(place));
+        let (age, place) = oldest
+            .map(|(age, place)| (*age, *place))
+            .expect("fewer changes than entries are under way");
+        self.by_age.remove(&age);
+        let oldest = self.places.remove(&place).expect("it has an age");
         oldest.entry
     }
 

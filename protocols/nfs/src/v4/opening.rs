@@ -401,7 +401,8 @@ impl Call<'_> {
         let make = |files: &dyn FileSystem, who: &Identity, receipt: Option<&Receipt>| {
             files.make(who, directory, name, Make::File, changes, receipt)
         };
-        let made = match is_once {
+        // A client of version 4.0 is unknown after a restart, and its call is refused before.
+        let made = match is_once && self.minor > 0 {
             true => self.once(make)?,
             false => Some(make(self.files(), &self.who, None)?),
         };
