@@ -304,8 +304,13 @@ fn what_was_committed_before_a_crash_is_there_after_it() {
                 let opened = open(&pool, &name);
                 let files = opened.files();
                 check_changes(&*files);
-                let refused =
-                    files.set_attributes(&ROOT, files.root(), &with_mode(0o700), &Guard::default(), None);
+                let refused = files.set_attributes(
+                    &ROOT,
+                    files.root(),
+                    &with_mode(0o700),
+                    &Guard::default(),
+                    None,
+                );
                 assert_eq!(refused.err(), Some(FileError::ReadOnly));
             }
             export(pool);

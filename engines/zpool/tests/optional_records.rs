@@ -105,10 +105,17 @@ fn make_old(files: &dyn FileSystem) -> [Node; 4] {
     files.write(plain, 0, &[b'x'; 5000]).expect("there is room");
     let listed = make(files, b"listed", Make::File);
     files
-        .set_acl(&ROOT, listed, &long_list())
+        .set_acl(&ROOT, listed, &long_list(), None)
         .expect("root may");
     let extended = make(files, b"extended", Make::File);
-    let set = files.set_extended(&ROOT, extended, b"long", &LONG_VALUE, SetExtended::Either);
+    let set = files.set_extended(
+        &ROOT,
+        extended,
+        b"long",
+        &LONG_VALUE,
+        SetExtended::Either,
+        None,
+    );
     set.expect("there is room");
     let folder = make(files, b"folder", Make::Directory);
     [plain, listed, extended, folder]
