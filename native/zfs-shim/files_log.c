@@ -183,8 +183,11 @@ bh_files_commit(bh_files_t *files)
 	 * All that was done before is in this group or an earlier one.  What came while it was written is asked for by nobody yet: the log
 	 * would write it, and its group once more.
 	 */
-	if (better != 0 && better == open)
+	if (better != 0 && better == open) {
+		/* As zil_commit() does: nobody is told that this is durable before it is known where it is not. */
+		bh_given_up_await(files->bf_os->os_spa);
 		return (0);
+	}
 	bh_in_place_begin();
 	zil_commit(files->bf_log, 0);
 	bh_in_place_end();

@@ -495,7 +495,10 @@ impl Call<'_> {
         let arguments = ShareArguments::read(reader)?;
         self.is_reclaim = reader.boolean()?;
         let found = self
-            .find(arguments.handle, arguments.access & WRITE != 0)
+            .find(
+                arguments.handle,
+                arguments.access & WRITE != 0 || arguments.deny != 0,
+            )
             .map_err(|failed| self.too_late(failed));
         Ok(found.and_then(|target| {
             let now_ms = self.caller.now_ms;
