@@ -407,6 +407,9 @@ impl<O: Objects> Zpl<O> {
         stored: &Stored,
         (offset, length): (u64, Option<u64>),
     ) -> Done<Option<Step<'static>>> {
+        if self.is_replaying() && self.free_parts(object, offset, length)? {
+            return Ok(None);
+        }
         let bytes = length.unwrap_or(stored.size.saturating_sub(offset));
         if bytes > LARGE_BYTES {
             let freed = self.objects.free(object, offset, length);
@@ -418,6 +421,20 @@ impl<O: Objects> Zpl<O> {
             offset,
             length,
         }))
+    }
+
+    /// In a replay: frees a range but for what later records are about that have no bytes. Whether there are such.
+    fn free_parts(&self, object: u64, offset: u64, length: Option<u64>) -> Done<bool> {
+        let end = length.map_or(u64::MAX, |length| offset + length);
+        let Some(parts) = self.lock_later_writes().parts(object, offset, end) else {
+            return Ok(false);
+        };
+        for (from, to) in parts {
+            let length = (to != u64::MAX).then_some(to - from);
+            let freed = self.objects.free(object, from, length);
+            freed.map_err(failure)?;
+        }
+        Ok(true)
     }
 
     /// The new size of a file's only block, if it has to become larger for contents up to `end`: blocks of a file have

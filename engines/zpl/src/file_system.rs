@@ -15,6 +15,7 @@ use file_system::acl::Entry;
 
 use crate::acl;
 use crate::convert::{attributes_of, entry_object, failure, flag};
+use crate::later_writes::LaterWrites;
 use crate::locks::ObjectLocks;
 use crate::objects::{Facts, ObjectError, Objects, Outcome, Step, Stored, Text};
 use crate::path::path;
@@ -48,6 +49,7 @@ pub struct Zpl<O> {
     pub(crate) locks: ObjectLocks,
     /// The log is replayed: what it says was allowed.
     replaying: AtomicBool,
+    later_writes: Mutex<LaterWrites>,
     /// Objects that are kept when they lose their last name, and how often.
     holds: Mutex<HashMap<u64, u32>>,
 }
@@ -69,6 +71,7 @@ impl<O: Objects> Zpl<O> {
             receipts: Mutex::new(receipts),
             locks: ObjectLocks::new(),
             replaying: AtomicBool::new(false),
+            later_writes: Mutex::default(),
             holds: Mutex::new(HashMap::new()),
         }
     }
@@ -121,6 +124,12 @@ impl<O: Objects> Zpl<O> {
 
     pub(crate) fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    /// Those of the rest of the log. There are none when no log is replayed.
+    pub(crate) fn lock_later_writes(&self) -> MutexGuard<'_, LaterWrites> {
+        let later = self.later_writes.lock();
+        later.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins or ends a replay.

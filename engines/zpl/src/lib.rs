@@ -19,6 +19,7 @@ pub mod check;
 mod convert;
 mod extended;
 mod file_system;
+mod later_writes;
 mod locks;
 pub mod objects;
 mod open;

@@ -3,6 +3,7 @@
 use file_system::Node;
 
 use crate::file_system::Zpl;
+use crate::later_writes::LaterWrites;
 use crate::objects::{Facts, ObjectError, Objects};
 use crate::quotas::Quotas;
 use crate::receipts::Receipts;
@@ -86,10 +87,11 @@ fn check(facts: &Facts) -> Result<(), OpenError> {
 }
 
 /// Looks through all of the log for what cannot be replayed.
-fn check_log(objects: &impl Objects) -> Result<(), OpenError> {
+fn check_log(objects: &impl Objects) -> Result<LaterWrites, OpenError> {
     let mut bad = None;
+    let mut later = LaterWrites::default();
     let walked = objects.walk_log(&mut |kind, body| {
-        let decoded = decode(kind, body).map(drop);
+        let decoded = decode(kind, body).map(|record| later.see(&record));
         decoded.map_err(|error| {
             bad = Some(error);
             ObjectError::Io(0)
@@ -97,7 +99,7 @@ fn check_log(objects: &impl Objects) -> Result<(), OpenError> {
     });
     match bad {
         Some(bad) => Err(OpenError::Record(bad)),
-        None => Ok(walked?),
+        None => Ok(walked.map(|()| later)?),
     }
 }
 
@@ -106,11 +108,12 @@ impl<O: Objects> Zpl<O> {
     pub fn open(objects: O) -> Result<Self, OpenError> {
         let facts = objects.facts();
         check(&facts)?;
+        let mut later = LaterWrites::default();
         if facts.log_waits {
             if facts.is_fixed {
                 return Err(OpenError::LogWaits);
             }
-            check_log(&objects)?;
+            later = check_log(&objects)?;
         }
         let root = objects.stored(facts.root)?;
         let root = Node {
@@ -124,7 +127,7 @@ impl<O: Objects> Zpl<O> {
         // still to be removed.
         if !facts.is_read_only || facts.log_waits {
             zpl.drain()?;
-            replay::run(&zpl)?;
+            replay::run(&zpl, later)?;
         }
         Ok(zpl)
     }

@@ -52,7 +52,7 @@ pub mod set {
 }
 
 /// Bytes of a block pointer.
-const POINTER_BYTES: usize = 128;
+pub(crate) const POINTER_BYTES: usize = 128;
 /// The lower bits of an object's number in a record; above are its places in the table of objects, less one.
 const OBJECT_BITS: u32 = 48;
 const SLOTS_SHIFT: u32 = 56;

@@ -10,9 +10,10 @@ use crate::acl;
 use crate::changes::{NewObject, fresh, logged};
 use crate::convert::{MODE_MASK, failure, flag, merged, now_after, time_of};
 use crate::file_system::Zpl;
+use crate::later_writes::LaterWrites;
 use crate::objects::{Has, ObjectError, Objects, Step, Stored};
 use crate::options::Options;
-use crate::records::{Bytes, Creation, Record, Setting, decode, receipt_of, set};
+use crate::records::{Bytes, Creation, POINTER_BYTES, Record, Setting, decode, receipt_of, set};
 
 const ROOT: Identity = Identity {
     uid: 0,
@@ -21,10 +22,12 @@ const ROOT: Identity = Identity {
 };
 
 /// Replays all of the log. One that has nothing to replay only begins anew.
-pub fn run<O: Objects>(zpl: &Zpl<O>) -> Result<(), ObjectError> {
+pub fn run<O: Objects>(zpl: &Zpl<O>, later: LaterWrites) -> Result<(), ObjectError> {
+    *zpl.lock_later_writes() = later;
     zpl.set_replaying(true);
     let replayed = run_all(zpl);
     zpl.set_replaying(false);
+    *zpl.lock_later_writes() = LaterWrites::default();
     replayed
 }
 
@@ -42,7 +45,9 @@ fn run_all<O: Objects>(zpl: &Zpl<O>) -> Result<(), ObjectError> {
                 FileError::Quota => ObjectError::Quota,
                 _ => ObjectError::Io(0),
             }
-        })
+        })?;
+        zpl.lock_later_writes().pass(&record);
+        Ok(())
     })
 }
 
@@ -280,19 +285,32 @@ fn clone<O: Objects>(
         return Err(FileError::Invalid);
     };
     let _changing = zpl.locks.change(&[object]);
-    let time = now_after(stored.ctime);
-    let steps = [
+    let end = offset + length;
+    let mut runs = zpl
+        .lock_later_writes()
+        .runs(object, offset, (end, block_size));
+    let clone_step = |(from, to): (u64, u64)| {
+        let pointer = |at: u64| ((at - offset).div_ceil(block_size) as usize) * POINTER_BYTES;
         Step::Clone {
             object,
-            offset,
-            length,
-            pointers,
+            offset: from,
+            length: to - from,
+            pointers: &pointers[pointer(from)..pointer(to)],
             block_size: Some(block_size).filter(|size| *size > stored.block_size),
-        },
+        }
+    };
+    let last = runs.pop();
+    for run in runs {
+        let change = zpl.objects.change(&[clone_step(run)], false);
+        change.map_err(failure)?;
+    }
+    let time = now_after(stored.ctime);
+    let mut steps = Vec::from_iter(last.map(clone_step));
+    steps.extend([
         Step::Set {
             object,
             stored: Stored {
-                size: stored.size.max(offset + length),
+                size: stored.size.max(end),
                 mtime: time,
                 ctime: time,
                 has: Has::SIZE.with(Has::MTIME).with(Has::CTIME),
@@ -301,7 +319,7 @@ fn clone<O: Objects>(
             acl: None,
         },
         logged(record),
-    ];
+    ]);
     zpl.objects.change(&steps, false).map_err(failure)?;
     Ok(())
 }

@@ -14,7 +14,7 @@ use units::VolumeName;
 use zpl::acl::encode_logged;
 use zpl::objects::{Has, Objects, Step, Stored};
 use zpl::options::Options;
-use zpl::records::{Creation, Record, Setting, set};
+use zpl::records::{Bytes, Creation, Record, Setting, set};
 use zpool::files::FileSystem as Opened;
 use zpool::{Engine, Pool};
 
@@ -31,6 +31,8 @@ const SPARSE: u64 = 0x2000_0000_0000;
 const INHERITS: u64 = 0x4000_0000_0000;
 const HAS_PROJECT: u64 = 0x8000_0000_0000;
 const CREATED: [u64; 2] = [1_000_000_000, 5];
+const OVERWRITTEN: [&[u8]; 2] = [b"cut", b"holed"];
+const BLOCK: [u8; 4096] = [b'n'; 4096];
 static LONG_VALUE: [u8; 20_000] = [b'v'; 20_000];
 
 fn name() -> VolumeName {
@@ -84,7 +86,14 @@ fn project(number: u64) -> Options {
 }
 
 fn log(opened: &Opened, record: &Record<'_>) {
-    let (kind, body) = record.encode();
+    let (kind, mut body) = record.encode();
+    if let Record::Write {
+        bytes: Bytes::Here(bytes),
+        ..
+    } = record
+    {
+        body.extend_from_slice(bytes);
+    }
     let step = Step::Log {
         kind,
         body,
@@ -199,6 +208,64 @@ fn log_new(opened: &Opened, root: Node) {
     }
 }
 
+/// What stands between a block and a later write of it that has no bytes: the file is cut to nothing, or gets holes.
+fn log_overwritten(opened: &Opened) {
+    let found = |name| {
+        let files = opened.files();
+        let found = files.look_up(&ROOT, files.root(), name);
+        found.expect("it was made").node.object
+    };
+    let [cut, holed] = OVERWRITTEN.map(found);
+    let block = |object| Record::Write {
+        object,
+        offset: 0,
+        length: BLOCK.len() as u64,
+        bytes: Bytes::Here(&BLOCK),
+    };
+    let hole = |offset, length| Record::Truncate {
+        object: holed,
+        offset,
+        length,
+    };
+    let again = |object, offset, length| Record::WriteAgain {
+        object,
+        offset,
+        length,
+    };
+    let size = Record::Set(Setting {
+        object: cut,
+        mask: set::SIZE,
+        ..Setting::default()
+    });
+    log(opened, &block(cut));
+    log(opened, &size);
+    log(opened, &again(cut, 100, 3000));
+    log(opened, &block(holed));
+    log(opened, &hole(1000, 2000));
+    log(opened, &again(holed, 2000, 500));
+    log(opened, &hole(2100, 100));
+}
+
+/// Of a file that was cut, and of one with holes: what was written last is there, and nothing else of what is gone.
+fn check_overwritten(opened: &Opened) {
+    let files = opened.files();
+    let mut cut = [0; 3100];
+    cut[100..].fill(BLOCK[0]);
+    let mut holed = BLOCK;
+    for hole in [1000..2000, 2100..2200, 2500..3000] {
+        holed[hole].fill(0);
+    }
+    for (name, wanted) in OVERWRITTEN.into_iter().zip([&cut[..], &holed]) {
+        let node = files.look_up(&ROOT, files.root(), name);
+        let node = node.expect("it was made").node;
+        let mut found = vec![0xff; wanted.len()];
+        let read = opened.objects().read(node.object, 0, &mut found);
+        read.expect("it is whole");
+        assert_eq!(stored(opened, node).size, wanted.len() as u64, "{name:?}");
+        assert!(found == wanted, "{name:?}");
+    }
+}
+
 fn crash() {
     let pool = mirror(engine(), &disks(&["a", "b"]));
     let lists = ("acltype".to_owned(), Value::Text("nfsv4".to_owned()));
@@ -210,6 +277,9 @@ fn crash() {
     let opened = open(&pool);
     let files = opened.files();
     let old = make_old(&*files);
+    for name in OVERWRITTEN {
+        make(&*files, name, Make::File);
+    }
     // The log begins with a commit that waits for a transaction group.
     files.commit(None).expect("durable");
     log_new(&opened, files.root());
@@ -234,6 +304,7 @@ fn crash() {
         };
         log(&opened, &again);
     }
+    log_overwritten(&opened);
     // One that has a project gets another one, and a mode with it.
     let again = Setting {
         object: old[0].object,
@@ -335,6 +406,7 @@ fn what_came_with_a_creation_and_projects_are_replayed() {
             let opened = open(&pool);
             check_new(&opened);
             check_old(&opened);
+            check_overwritten(&opened);
             let summary = opened.check(&mut |told| panic!("{told:?}"));
             assert_eq!(summary.expect("checked").faults, 0);
             drop(opened);
