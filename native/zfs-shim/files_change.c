@@ -387,11 +387,27 @@ extend(bh_change_t *change, uint32_t index)
 	rw_exit(&files->bf_attributes);
 }
 
+/* Whether a range has as many blocks as there are pointers: the library aborts where it has not. */
+static boolean_t
+has_blocks(const dnode_t *dnode, uint64_t offset, uint64_t length, uint64_t count)
+{
+	uint64_t block = dnode->dn_datablksz;
+
+	if (dnode->dn_datablkshift == 0 && offset + length > block)
+		return (B_FALSE);
+	return (count == (offset + length + block - 1) / block - offset / block);
+}
+
 /* The last thing that can be refused: only a replay clones, and nothing else is in its change then. */
 static int
-clone_blocks(bh_change_t *change, const struct bh_step *step)
+clone_blocks(bh_change_t *change, uint32_t index)
 {
+	const struct bh_step *step = &change->bc_steps[index];
+
 	grow_block(change, step);
+	if (!has_blocks(change->bc_held[index].bh_dnode, step->value,
+	    step->node->size, step->length / sizeof (blkptr_t)))
+		return (EXDEV);
 	return (dmu_brt_clone(change->bc_files->bf_os, step->object, step->value,
 	    step->node->size, change->bc_tx, (const blkptr_t *)step->data,
 	    step->length / sizeof (blkptr_t)));
@@ -419,7 +435,7 @@ perform_first(bh_change_t *change, uint32_t index)
 	case BH_STEP_ENTER:
 		return (enter(change, step));
 	case BH_STEP_CLONE:
-		return (clone_blocks(change, step));
+		return (clone_blocks(change, index));
 	default:
 		return (0);
 	}

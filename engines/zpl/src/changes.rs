@@ -441,7 +441,9 @@ impl<O: Objects> Zpl<O> {
     /// one size, which is the dataset's `recordsize` as soon as there are two.
     pub(crate) fn grown_block(&self, stored: &Stored, end: u64) -> Option<u64> {
         let (now, max) = (stored.block_size, self.objects.record_size());
-        let may_grow = stored.size <= now && (!now.is_power_of_two() || now < max);
+        // A log can make a file longer before it has its blocks. One that has more than one keeps their size.
+        let may_be_only = stored.size <= now || self.is_replaying();
+        let may_grow = may_be_only && (!now.is_power_of_two() || now < max);
         if end <= now || !may_grow {
             return None;
         }

@@ -32,6 +32,9 @@ const INHERITS: u64 = 0x4000_0000_0000;
 const HAS_PROJECT: u64 = 0x8000_0000_0000;
 const CREATED: [u64; 2] = [1_000_000_000, 5];
 const OVERWRITTEN: [&[u8]; 2] = [b"cut", b"holed"];
+/// Gets its end before any of its blocks.
+const ENDED: &[u8] = b"ended";
+const RECORD_SIZE: u64 = 128 << 10;
 const BLOCK: [u8; 4096] = [b'n'; 4096];
 static LONG_VALUE: [u8; 20_000] = [b'v'; 20_000];
 
@@ -208,14 +211,33 @@ fn log_new(opened: &Opened, root: Node) {
     }
 }
 
+fn find(opened: &Opened, name: &[u8]) -> Node {
+    let files = opened.files();
+    let found = files.look_up(&ROOT, files.root(), name);
+    found.expect("it was made").node
+}
+
+/// Of its first write a kernel had the bytes in a clone that comes later.
+fn log_ended(opened: &Opened) {
+    let object = find(opened, ENDED).object;
+    let first = Record::WriteAgain {
+        object,
+        offset: 0,
+        length: RECORD_SIZE,
+    };
+    let second = Record::Write {
+        object,
+        offset: RECORD_SIZE,
+        length: BLOCK.len() as u64,
+        bytes: Bytes::Here(&BLOCK),
+    };
+    log(opened, &first);
+    log(opened, &second);
+}
+
 /// What stands between a block and a later write of it that has no bytes: the file is cut to nothing, or gets holes.
 fn log_overwritten(opened: &Opened) {
-    let found = |name| {
-        let files = opened.files();
-        let found = files.look_up(&ROOT, files.root(), name);
-        found.expect("it was made").node.object
-    };
-    let [cut, holed] = OVERWRITTEN.map(found);
+    let [cut, holed] = OVERWRITTEN.map(|name| find(opened, name).object);
     let block = |object| Record::Write {
         object,
         offset: 0,
@@ -248,7 +270,7 @@ fn log_overwritten(opened: &Opened) {
 
 /// Of a file that was cut, and of one with holes: what was written last is there, and nothing else of what is gone.
 fn check_overwritten(opened: &Opened) {
-    let files = opened.files();
+    assert_eq!(stored(opened, find(opened, ENDED)).block_size, RECORD_SIZE);
     let mut cut = [0; 3100];
     cut[100..].fill(BLOCK[0]);
     let mut holed = BLOCK;
@@ -256,8 +278,7 @@ fn check_overwritten(opened: &Opened) {
         holed[hole].fill(0);
     }
     for (name, wanted) in OVERWRITTEN.into_iter().zip([&cut[..], &holed]) {
-        let node = files.look_up(&ROOT, files.root(), name);
-        let node = node.expect("it was made").node;
+        let node = find(opened, name);
         let mut found = vec![0xff; wanted.len()];
         let read = opened.objects().read(node.object, 0, &mut found);
         read.expect("it is whole");
@@ -266,7 +287,7 @@ fn check_overwritten(opened: &Opened) {
     }
 }
 
-fn crash() {
+fn new_pool() -> Pool {
     let pool = mirror(engine(), &disks(&["a", "b"]));
     let lists = ("acltype".to_owned(), Value::Text("nfsv4".to_owned()));
     let spec = FileSystemSpec {
@@ -274,10 +295,14 @@ fn crash() {
         ..FileSystemSpec::plain(name())
     };
     pool.create_file_system(&spec).expect("create");
-    let opened = open(&pool);
+    pool
+}
+
+fn crash() {
+    let opened = open(&new_pool());
     let files = opened.files();
     let old = make_old(&*files);
-    for name in OVERWRITTEN {
+    for name in OVERWRITTEN.into_iter().chain([ENDED]) {
         make(&*files, name, Make::File);
     }
     // The log begins with a commit that waits for a transaction group.
@@ -305,6 +330,7 @@ fn crash() {
         log(&opened, &again);
     }
     log_overwritten(&opened);
+    log_ended(&opened);
     // One that has a project gets another one, and a mode with it.
     let again = Setting {
         object: old[0].object,
@@ -410,6 +436,40 @@ fn what_came_with_a_creation_and_projects_are_replayed() {
             let summary = opened.check(&mut |told| panic!("{told:?}"));
             assert_eq!(summary.expect("checked").faults, 0);
             drop(opened);
+            export(pool);
+        }
+    }
+}
+
+#[test]
+fn a_clone_of_blocks_that_the_file_does_not_have_is_refused() {
+    const TEST: &str = "a_clone_of_blocks_that_the_file_does_not_have_is_refused";
+    match part().as_deref() {
+        None => {
+            let parts = Parts::of(TEST);
+            assert!(!parts.run("crash").success, "it kills itself");
+            parts.pass("look");
+        }
+        Some("crash") => {
+            let opened = open(&new_pool());
+            let files = opened.files();
+            let [plain, ..] = make_old(&*files);
+            files.commit(None).expect("durable");
+            let clone = Record::Clone {
+                object: plain.object,
+                offset: 0,
+                length: 1024,
+                block_size: 512,
+                pointers: &[0; 2 * 128],
+            };
+            log(&opened, &clone);
+            files.commit(None).expect("durable");
+            kill_oneself()
+        }
+        Some(_) => {
+            let pool = import(engine());
+            let opened = pool.open_files((&name()).into(), false);
+            assert!(opened.is_err(), "the file has one block");
             export(pool);
         }
     }
