@@ -8,9 +8,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from proof.files.judge import Judge
+from proof.files.judge import Judge, Read
 from proof.files.model import Change, Changes, Model
-from proof.files.program import POOL, Program, audit
+from proof.files.program import POOL, Program, Tree, audit
 from proof.rounds import Tally
 from proof.runtime import ProofError
 
@@ -74,6 +74,8 @@ class Lane:
     """Given, and not answered."""
     changes: Changes | None = None
     refused: list[str] = field(default_factory=list)
+    sync: float = SYNC
+    """Share of commands that end a transaction group."""
 
     @property
     def dataset(self) -> str:
@@ -90,7 +92,7 @@ class Lane:
         """Gives the program its next change; False if it is gone."""
         assert self.changes
         draw = rng.random()
-        if draw < COMMIT + SYNC:
+        if draw < COMMIT + self.sync:
             change = Change(("commit",) if draw < COMMIT else ("sync",))
         else:
             change = self.changes.next()
@@ -113,13 +115,8 @@ class Lane:
         for _ in range(len(self.since) - len(self.waiting)):
             self.durable.perform(self.since.popleft())
 
-    def judge(self, program: Program, tally: FilesTally) -> list[str]:
+    def judge(self, found: Tree, read: Read, tally: FilesTally) -> list[str]:
         """Compares what is there with each state that may be, from the last durable one on."""
-        found = program.tree(self.number)
-
-        def read(path: str, size: int) -> bytes:
-            return bytes.fromhex(program.do(f"read {path} 0 {size}", self.number))
-
         judge = Judge(self.durable, self.since, found, read)
         model, place, complaints = judge.place()
         if model:
@@ -130,6 +127,10 @@ class Lane:
         since = [f"{number}: {change.command()[:200]}" for number, change in enumerate(self.since, 1) if self._names(change, complaints)]
         head = f"{self.dataset} is like no state from the last durable one on; of {len(self.since)} changes since, the one after {place} differs least:"
         return [head, *complaints, "changes of what differs:", *since[-SHOWN:]]
+
+    def reader(self, program: Program) -> Read:
+        """How the program reads its files."""
+        return lambda path, size: bytes.fromhex(program.do(f"read {path} 0 {size}", self.number))
 
     def _names(self, change: Change, complaints: list[str]) -> bool:
         paths = [complaint.split(" ", 1)[0] for complaint in complaints[:SHOWN]]
@@ -212,7 +213,7 @@ class CrashProof:
         program = self._open()
         self._wait_open(program)
         for lane in self._lanes:
-            if complaints := lane.judge(program, self._tally):
+            if complaints := lane.judge(program.tree(lane.number), lane.reader(program), self._tally):
                 self._tally.lost += 1
                 self._tally.complaints.append("\n  ".join([f"round {number}:", *complaints]))
         return program
@@ -249,4 +250,4 @@ class CrashProof:
             self._tally.complaints.append(f"zdb found: {findings}")
 
 
-__all__ = ["CrashProof", "FilesTally"]
+__all__ = ["AHEAD", "KEY", "CrashProof", "FilesTally", "Lane"]

@@ -124,4 +124,4 @@ def _wrong_places(there: bytes, versions: Sequence[bytes]) -> list[int]:
     return wrong
 
 
-__all__ = ["ATOMIC_BYTES", "Judge"]
+__all__ = ["ATOMIC_BYTES", "Judge", "Read"]

@@ -15,6 +15,7 @@ FILE_BYTES_MAX = 700_000
 OBJECTS_MAX = 120
 DEVICE_KINDS = ("block", "character")
 OTHER_KINDS = ("socket", "pipe")
+PROJECT_KINDS = ("file", "directory")
 UNTOLD = -1
 """A time that the clock decided."""
 
@@ -35,6 +36,9 @@ class Object:
     accessed: int = UNTOLD
     modified: int = UNTOLD
     known_sum: str = ""
+    project: int = 0
+    inherits: bool = False
+    """Whether what is made in it belongs to its project."""
 
     def entry(self) -> Entry:
         """As the program tells it."""
@@ -65,8 +69,10 @@ class Change:
 class Model:
     """A file system that is a dictionary."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tells_access: bool = True) -> None:
         self.objects: dict[int, Object] = {0: Object("directory", 0o755, 0, 0, links=2)}
+        self.tells_access = tells_access
+        """Whether times of access that were set are looked at."""
         self._next = 1
 
     def copy(self) -> Model:
@@ -87,6 +93,10 @@ class Model:
     def tree(self) -> Tree:
         """What the program has to tell."""
         return {path: self.objects[number].entry() for path, number in self.paths().items()}
+
+    def projects(self) -> dict[str, int]:
+        """The projects of what belongs to one, by its paths as words."""
+        return {path: self.objects[number].project for path, number in self.paths().items() if self.objects[number].project}
 
     def find(self, path: bytes) -> int:
         """The number of what a path names."""
@@ -117,6 +127,8 @@ class Model:
             directory.links += 1
         if directory.mode & 0o2000 and kind == "directory":
             made.mode |= 0o2000
+        if directory.inherits and kind in PROJECT_KINDS:
+            made.project, made.inherits = directory.project, True
         directory.names[name] = self._next
         self.objects[self._next] = made
         self._next += 1
@@ -155,6 +167,11 @@ class Model:
             file.data[offset:end] = bytes(end - offset)
             self._changed(file)
 
+    def _clone(self, path: bytes, source: bytes) -> None:
+        file = self.objects[self.find(path)]
+        file.data[:] = self.objects[self.find(source)].data
+        self._changed(file)
+
     def _mode(self, path: bytes, mode: str) -> None:
         self.objects[self.find(path)].mode = int(mode, 8)
 
@@ -166,7 +183,11 @@ class Model:
 
     def _times(self, path: bytes, accessed: int, modified: int) -> None:
         found = self.objects[self.find(path)]
-        found.accessed, found.modified = accessed, modified
+        found.accessed, found.modified = accessed if self.tells_access else UNTOLD, modified
+
+    def _project(self, path: bytes, number: int, inherits: int) -> None:
+        found = self.objects[self.find(path)]
+        found.project, found.inherits = number, bool(inherits)
 
     def _rename(self, old: bytes, new: bytes) -> None:
         (source, old_name), (sink, new_name) = self.place(old), self.place(new)
@@ -242,6 +263,10 @@ def fits(found: Entry, expected: Entry) -> bool:
 class Changes:
     """Random changes that are possible, of a model that each is performed on."""
 
+    file_bytes_max = FILE_BYTES_MAX
+    kinds = {"make": 22, "write": 26, "size": 6, "punch": 4, "mode": 4, "owner": 4, "times": 4, "rename": 12, "link": 5, "remove": 10, "hold": 2}
+    modes = (0o644, 0o600, 0o755, 0o777, 0o1777, 0o4755, 0o2711, 0o000, 0o070)
+
     def __init__(self, model: Model, rng: random.Random):
         self.model = model
         self._rng = rng
@@ -249,7 +274,7 @@ class Changes:
 
     def next(self) -> Change:
         """Chooses one, and performs it on the model."""
-        kinds = {"make": 22, "write": 26, "size": 6, "punch": 4, "mode": 4, "owner": 4, "times": 4, "rename": 12, "link": 5, "remove": 10, "hold": 2}
+        kinds = dict(self.kinds)
         if len(self.model.objects) > OBJECTS_MAX:
             kinds.update({"make": 2, "remove": 40})
         while True:
@@ -290,7 +315,7 @@ class Changes:
         return None if name in parent.names else path
 
     def _mode_of(self) -> str:
-        return f"{self._rng.choice((0o644, 0o600, 0o755, 0o777, 0o1777, 0o4755, 0o2711, 0o000, 0o070)):o}"
+        return f"{self._rng.choice(self.modes):o}"
 
     def _make(self) -> Change | None:
         path = self._free()
@@ -311,9 +336,9 @@ class Changes:
             return None
         rng = self._rng
         size = len(self.model.objects[self.model.find(path)].data)
-        offset = rng.choice((0, size, rng.randrange(size + 1), rng.randrange(FILE_BYTES_MAX)))
+        offset = rng.choice((0, size, rng.randrange(size + 1), rng.randrange(self.file_bytes_max)))
         length = rng.choice((1, 100, 512, 4096, 5000, 40_000, 131_072, 200_000))
-        if offset + length > FILE_BYTES_MAX:
+        if offset + length > self.file_bytes_max:
             return None
         return Change(("write", path, offset, length, f"{self._number:015x}\n".replace("\n", "~")))
 
@@ -322,7 +347,7 @@ class Changes:
         if path is None:
             return None
         size = len(self.model.objects[self.model.find(path)].data)
-        return Change(("size", path, self._rng.choice((0, size // 2, size + 1000, self._rng.randrange(FILE_BYTES_MAX)))))
+        return Change(("size", path, self._rng.choice((0, size // 2, size + 1000, self._rng.randrange(self.file_bytes_max)))))
 
     def _punch(self) -> Change | None:
         path = self._some("file")

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from proof import runtime
-from proof.linux import files_disk, foreign_records, judges, judges_disk, kerberos, kernel_files, kernel_log, kernel_zfs, luggage, modules, newer, root, shelf, tls, two_kernels
+from proof.linux import files_disk, foreign_records, judges, judges_disk, kerberos, kernel_files, kernel_log, kernel_zfs, luggage, many_logs, modules, newer, root, shelf, tls, two_kernels
 from proof.linux.appliance import NETWORKS, Appliance, LabIncapable
 from proof.linux.drills import Drills
 from proof.linux.faults import Faults
@@ -33,7 +33,7 @@ ROUNDS = 6
 FILES_ROUNDS = 2
 """In the second the kernel reads what we replayed in the first."""
 PARTS = ("initiator", "shares", "kerberos", "tls", "fencing", "drills", "kernel-zfs", "files", "two-kernels", "judges")
-MORE_PARTS = ("files-odd-records", "files-both-ways")
+MORE_PARTS = ("files-odd-records", "files-both-ways", "files-many-logs")
 """Only if they are asked for: they take long where the guest's processor is emulated."""
 
 
@@ -43,6 +43,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--only", choices=(*PARTS, *MORE_PARTS), action="append", help="only this part; may be repeated")
     parser.add_argument("--profile", choices=("fast", "default", "conservative"), default="conservative", help="time-outs of the two heads")
     parser.add_argument("--rounds", type=int, help=f"faults of two kernels, on either kind of disks ({ROUNDS}); logs of files left and replayed, each way ({FILES_ROUNDS})")
+    parser.add_argument("--logs", type=int, default=many_logs.COUNT, help=f"file systems of each round of files-many-logs, each with a log each way ({many_logs.COUNT})")
     parser.add_argument("--seed", type=int, default=0, help="replays the faults of two kernels, and the changes of files")
     parser.add_argument("--judge", choices=judges.ALL, action="append", help="only this judge of files over NFS; may be repeated")
     parser.add_argument("--side", choices=judges.SIDES, action="append", help="only this mount is judged; may be repeated")
@@ -256,7 +257,7 @@ def _kernel_zfs(trial: Trial, scratch: Path, image: root.GuestImage) -> None:
         machine.power_off()
 
 
-def _files(trial: Trial, scratch: Path, image: root.GuestImage, seed: int, rounds: int, parts: Sequence[str]) -> None:
+def _files(trial: Trial, scratch: Path, image: root.GuestImage, seed: int, rounds: int, logs: int, parts: Sequence[str]) -> None:
     """The parts whose guest has ZFS in its kernel, and our files on its disk."""
     seed = seed or random.SystemRandom().randrange(1, 1 << 31)
     print(f"files: seed {seed}")
@@ -268,6 +269,9 @@ def _files(trial: Trial, scratch: Path, image: root.GuestImage, seed: int, round
         _odd_records(trial, scratch, image, disk, files)
         disk.empty()
         _foreign_records(trial, scratch, image, disk)
+        disk.empty()
+    if "files-many-logs" in parts:
+        _many_logs(trial, scratch, image, disk, seed, rounds, logs)
         disk.empty()
     if "files" in parts or "files-both-ways" in parts:
         _both_ways(trial, scratch, image, disk, files, rounds if "files-both-ways" in parts else 0)
@@ -298,6 +302,27 @@ def _foreign_records(trial: Trial, scratch: Path, image: root.GuestImage, disk: 
     finally:
         machine.power_off()
     trial.judged("foreign records: we replay them, and it is the same", records.compare)
+
+
+def _many_logs(trial: Trial, scratch: Path, image: root.GuestImage, disk: files_disk.FilesDisk, seed: int, rounds: int, logs: int) -> None:
+    """In each round a new pool, and as many logs each way as it has file systems."""
+    known = kernel_zfs.STARTED
+    by_kernel = by_us = 0
+    for number in range(rounds):
+        disk.empty()
+        many = many_logs.ManyLogs(scratch, disk, seed + number, logs)
+        trial.judged(f"logs of seed {seed + number}: ours, left by a kill", many.we_leave_logs, essential=True)
+        machine = Machine(scratch, image, disks=[disk.path])
+        try:
+            _boot(trial, machine)
+            trial.step("logs: kernel ZFS", partial(many.enter, machine), expected=known, essential=True)
+            trial.step("logs: the kernel replays ours", many.kernel_replays, expected=known, essential=True)
+            trial.step("logs: the kernel's, left by a power cut", many.kernel_leaves_logs, expected=known, essential=True)
+        finally:
+            machine.power_off()
+        trial.judged("logs: we replay the kernel's", many.we_replay, essential=True)
+        by_kernel, by_us = by_kernel + many.by_kernel, by_us + many.by_us
+    print(f"logs: {by_kernel} of ours replayed by the kernel, {by_us} of the kernel's by us, 0 wrong")
 
 
 def _both_ways(trial: Trial, scratch: Path, image: root.GuestImage, disk: files_disk.FilesDisk, files: kernel_files.KernelFiles, rounds: int) -> None:
@@ -455,7 +480,7 @@ def main(argv: list[str]) -> int:
         if "kernel-zfs" in parts:
             trial.part(lambda: _kernel_zfs(trial, scratch, image))
         if any(part.startswith("files") for part in parts):
-            trial.part(lambda: _files(trial, scratch, image, arguments.seed, arguments.rounds or FILES_ROUNDS, parts))
+            trial.part(lambda: _files(trial, scratch, image, arguments.seed, arguments.rounds or FILES_ROUNDS, arguments.logs, parts))
         if "two-kernels" in parts:
             _two_kernels(trial, scratch, image, arguments.rounds or ROUNDS, arguments.seed)
         if equipment:

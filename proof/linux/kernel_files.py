@@ -123,7 +123,7 @@ _HELD = "printf x >held; (exec setsid sleep 3600 <held >/dev/null 2>&1) & sleep 
 def programs(scratch: Path) -> dict[str, Path]:
     """The stock tools that the guest gets, by their names there, and ours."""
     names = ("zpool", "zfs", "setfattr", "getfattr")
-    ours = {name: scratch / name for name in ("rename",)}
+    ours = {name: scratch / name for name in ("rename", "perform")}
     for name, program in ours.items():
         checked(["gcc", "-Wall", "-Werror", "-O1", "-o", program, Path(__file__).with_name(f"{name}.c")], 60)
     return {**ours, **{name: Path(checked(["sh", "-c", f"PATH=$PATH:/usr/sbin:/sbin command -v {name}"], 10).strip()) for name in names}}

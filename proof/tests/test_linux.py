@@ -3,13 +3,16 @@
 import contextlib
 import io
 import os
+import random
 import re
 import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
 
+from proof.files.model import Change, Model
 from proof.linux import judges, kernel_log, machine, root
+from proof.linux.many_logs import CLONED_BYTES, KernelChanges, LoggedLane, _lines, _overwritten, _source
 from proof.linux.steps import fio_report
 from proof.mount.judges import pjdfstest_findings
 from proof.runtime import ProofError
@@ -103,6 +106,39 @@ class MachineTest(unittest.TestCase):
                     self.assertEqual((guest.kind, guest.release), ("software emulation", "6.0-stand-in"))
                     self.assertIn(words, told.getvalue())
                     self.assertEqual(bool(words), bool(told.getvalue()))
+
+
+class KernelChangesTest(unittest.TestCase):
+    def test_what_a_kernel_would_refuse_or_do_otherwise_is_not_chosen(self) -> None:
+        model = Model()
+        changes = KernelChanges(model, random.Random(7))
+        kinds = set()
+        for _ in range(400):
+            what, *words = changes.next().words
+            kinds.add(what)
+            if what == "make" and words[0] == "link":
+                self.assertEqual(words[2], "777")
+            for change in (changes._rename(), changes._link()):
+                if change:
+                    directory, _ = model.place(bytes(change.words[2]))
+                    moved = model.objects[model.find(bytes(change.words[1]))]
+                    self.assertTrue(not directory.inherits or directory.project == moved.project)
+        self.assertEqual(kinds, set(KernelChanges.kinds) | {"remove-directory"})
+        self.assertTrue(all(not each.mode & 0o6000 for each in model.objects.values()))
+
+    def test_files_that_are_written_twice_end_with_the_second_write(self) -> None:
+        lane = LoggedLane(0, random.Random(7))
+        lines = _lines(lane, [*_source(), *_overwritten()])
+        self.assertIn("usual/n0 clone /cloned-and-overwritten /cloned\n", lines)
+        for name, size, rest in (("cut", 50_000, b"\0"), ("halved", 60_000, b"\0"), ("holed", CLONED_BYTES, b"f"), ("cloned", CLONED_BYTES, b"c")):
+            data = lane.durable.objects[lane.durable.find(f"/{name}-and-overwritten".encode())].data
+            self.assertEqual((len(data), data[10_000:50_000], data[65_000:]), (size, b"l" * 40_000, rest * max(size - 65_000, 0)))
+
+    def test_what_is_made_belongs_to_the_project_of_a_directory_that_passes_it_on(self) -> None:
+        model = Model()
+        for words in (("make", "directory", b"/d", "755", 0, 0), ("project", b"/d", 7, 1), ("make", "file", b"/d/f", "644", 0, 0), ("make", "pipe", b"/d/p", "644", 0, 0)):
+            model.perform(Change(words))
+        self.assertEqual(model.projects(), {"/d": 7, "/d/f": 7})
 
 
 class FioReportTest(unittest.TestCase):
