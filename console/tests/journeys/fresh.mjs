@@ -92,7 +92,7 @@ export async function plansAndApplies({ page, lab }) {
   await card.getByText("by left at 10.77.1.100, 10.77.2.100").waitFor();
   await assertAccessible(page, "an appliance that was applied");
   assert.deepEqual(page.wrong, []);
-  assert.equal((await lab.status()).cluster.pools.tank.head, "left");
+  assert.equal(await lab.owner("tank"), "left");
 }
 
 export async function servesAtBothHeads({ page, right }) {

@@ -83,7 +83,7 @@ export async function movesPool({ left, lab }) {
   await last.getByText("all addresses").waitFor();
   assertOrder(await steps(last), ["pool stop", "stopped", "pool start", "imported", "listening"], "the move");
   await head(page, "left").getByText("home of tank (right serves it)").waitFor();
-  assert.equal((await lab.status()).cluster.pools.tank.head, "right");
+  assert.equal(await lab.owner("tank"), "right");
   assert.deepEqual(page.wrong, []);
   await page.context().close();
 }

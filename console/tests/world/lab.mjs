@@ -14,6 +14,8 @@ const run = promisify(execFile);
 const EXIT_INCAPABLE = 15;
 /** How long a lab may take to come up, in milliseconds: a slow machine that stands still now and then. */
 const UP_MS = 240_000;
+/** How long the lab may take to see which head has a pool, in milliseconds. */
+const OWNER_MS = 15_000;
 
 export class Lab {
   /** The lab, or why this machine cannot run one. `options` are those of `lab up`. */
@@ -66,6 +68,15 @@ export class Lab {
 
   async status() {
     return JSON.parse(await this.do("status", "--json"));
+  }
+
+  // The head that serves the pool. Right after a change the lab may not know one yet.
+  async owner(pool) {
+    const begun = Date.now();
+    for (;;) {
+      const { head } = (await this.status()).cluster.pools[pool];
+      if (head !== null || Date.now() - begun > OWNER_MS) return head;
+    }
   }
 
   async stop() {
