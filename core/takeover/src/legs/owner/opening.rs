@@ -30,9 +30,8 @@ pub(super) struct Claiming {
     /// The owner that the judged record names is off, by a fence that was asked for after the record was read, or by a word.
     is_owner_off: bool,
     has_word: bool,
-    /// Members that were asked for a promise, and those that are when that of the last owner has promised.
+    /// Members that were asked for a promise: the others are when that of the last owner has promised.
     asked: BTreeSet<MemberId>,
-    unasked: BTreeSet<MemberId>,
     promises: BTreeMap<MemberId, Promise>,
 }
 
@@ -251,7 +250,6 @@ impl Owner {
             judged: newest,
             is_owner_off,
             has_word: reading.word.is_some(),
-            unasked: &members - &first,
             asked: first,
             promises: BTreeMap::new(),
         });
@@ -274,7 +272,8 @@ impl Owner {
             return;
         }
         claiming.promises.insert(from, promise);
-        let unasked = std::mem::take(&mut claiming.unasked);
+        let members: BTreeSet<MemberId> = config.members().into_iter().collect();
+        let unasked = &members - &claiming.asked;
         ask_for_promises(config, ballot, &unasked, out);
         claiming.asked.extend(unasked);
         by.is_other_fenced &= is_sure || claiming.has_word;
