@@ -7,7 +7,7 @@ import contextlib
 import os
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -279,29 +279,26 @@ def _files(trial: Trial, scratch: Path, image: root.GuestImage, seed: int, round
 
 def _odd_records(trial: Trial, scratch: Path, image: root.GuestImage, disk: files_disk.FilesDisk, files: kernel_files.KernelFiles) -> None:
     trial.judged("odd records: we write them", files.we_try, essential=True)
-    machine = Machine(scratch, image, disks=[disk.path])
-    known = kernel_zfs.STARTED
-    try:
-        _boot(trial, machine)
-        trial.step("odd records: kernel ZFS", partial(files.enter, machine), expected=known, essential=True)
-        trial.step("odd records: the kernel replays them", files.kernel_tries, expected=known, essential=True)
-    finally:
-        machine.power_off()
+    _kernel_replays(trial, Machine(scratch, image, disks=[disk.path]), "odd records", files.enter, files.kernel_tries)
     trial.judged("odd records: the pool after them", files.audit_tried)
 
 
 def _foreign_records(trial: Trial, scratch: Path, image: root.GuestImage, disk: files_disk.FilesDisk) -> None:
     records = foreign_records.ForeignRecords(scratch, disk)
     trial.judged("foreign records: we write them", records.leave, essential=True)
-    machine = Machine(scratch, image, disks=[disk.path])
+    _kernel_replays(trial, Machine(scratch, image, disks=[disk.path]), "foreign records", records.enter, records.kernel_replays)
+    trial.judged("foreign records: we replay them, and it is the same", records.compare)
+
+
+def _kernel_replays(trial: Trial, machine: Machine, what: str, enter: Callable[[Machine], str], replays: Callable[[], str]) -> None:
+    """In a machine that is off again afterwards."""
     known = kernel_zfs.STARTED
     try:
         _boot(trial, machine)
-        trial.step("foreign records: kernel ZFS", partial(records.enter, machine), expected=known, essential=True)
-        trial.step("foreign records: the kernel replays them", records.kernel_replays, expected=known, essential=True)
+        trial.step(f"{what}: kernel ZFS", partial(enter, machine), expected=known, essential=True)
+        trial.step(f"{what}: the kernel replays them", replays, expected=known, essential=True)
     finally:
         machine.power_off()
-    trial.judged("foreign records: we replay them, and it is the same", records.compare)
 
 
 def _many_logs(trial: Trial, scratch: Path, image: root.GuestImage, disk: files_disk.FilesDisk, seed: int, rounds: int, logs: int) -> None:
