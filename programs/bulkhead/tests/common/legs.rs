@@ -58,7 +58,7 @@ impl Way {
         way
     }
 
-    /// Ends all connections; how many there were.
+    /// Ends all connections; how many there were since the last time, also those that had ended.
     pub fn cut(&self) -> usize {
         let connections = std::mem::take(&mut *self.connections.lock().expect("no panic"));
         for connection in &connections {
