@@ -35,6 +35,7 @@ ELSEWHERE = {
     "pool inspect-legs": "changes nothing: programs/bulkhead/tests/pair_of_legs.rs",
     "pool move": "heads are killed during moves in the drills",
     "pool record-legs": "killed again and again, and said again: programs/bulkhead/tests/recorded_legs.rs",
+    "pool set-witness": "owner, leg-server and witness are killed meanwhile: programs/bulkhead/tests/witness_of_legs.rs",
     "pool-server": "killed by every round",
     "portal add": "lasts no longer than its server: programs/bulkhead/tests/portals.rs",
     "portal remove": "lasts no longer than its server: programs/bulkhead/tests/portals.rs",

@@ -66,8 +66,11 @@ pub struct LegsView {
     pub writes_wait: bool,
     /// In the order of `legs.toml`.
     pub legs: Vec<LegView>,
-    /// By name.
+    /// Those of the record, by name.
     pub members: Vec<LegMemberView>,
+    /// Members that `legs.toml` names, and the record does not: they have no vote.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_on_record: Vec<String>,
 }
 
 impl LegsView {

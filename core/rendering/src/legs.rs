@@ -20,9 +20,13 @@ pub fn legs(view: &LegsView) -> String {
         none if none.is_empty() => String::new(),
         silent => format!("; silent: {silent}"),
     };
+    let others = match view.not_on_record.join(", ") {
+        none if none.is_empty() => none,
+        others => format!("; not by {others}, which legs.toml names"),
+    };
     let _ = writeln!(
         text,
-        "record:   epoch {}, remembered by {}{silent}",
+        "record:   epoch {}, remembered by {}{silent}{others}",
         view.epoch,
         named(true)
     );
@@ -106,6 +110,7 @@ mod tests {
                 member("b", true),
                 member("witness", false),
             ],
+            not_on_record: vec!["new".to_owned()],
             ..LegsView::default()
         };
         let text = legs(&view);
@@ -115,7 +120,7 @@ mod tests {
             .collect();
         assert_eq!(
             lines[0].join(" "),
-            "record: epoch 7, remembered by a, b; silent: witness"
+            "record: epoch 7, remembered by a, b; silent: witness; not by new, which legs.toml names"
         );
         assert_eq!(lines[3], ["a:/x", "current"]);
         let copying = lines[4].join(" ");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use members::{Member, PoolState, Server};
-use takeover::legs::{MemberId, Membership};
+use takeover::legs::MemberId;
 use tokio::net::TcpListener;
 
 use crate::{Head, Place, ServeArgs, desk, identity};
@@ -37,7 +37,7 @@ pub fn run(args: &ServeArgs, place: &Place) -> anyhow::Result<()> {
         Box::new(|_| false),
     );
     let member = member.with_context(|| format!("read {}", place.folder.display()))?;
-    let member = Arc::new(member.by_configuration(membership(args)));
+    let member = Arc::new(member);
     let friends = args.heads.iter().map(|head| head.0).collect();
     let server = Server::new(Arc::clone(&member), &identity, friends, |_, _| {})
         .context("use the key of this witness")?;
@@ -89,15 +89,6 @@ fn check(args: &ServeArgs) -> anyhow::Result<()> {
         fingerprints.push(head.fingerprint);
     }
     Ok(())
-}
-
-/// Of two heads, the members that the arguments name.
-fn membership(args: &ServeArgs) -> Option<Membership> {
-    let mut heads: Vec<MemberId> = args.heads.iter().map(|head| head.0.member).collect();
-    heads.sort_unstable();
-    let witness = MemberId(args.number);
-    let heads = heads.try_into().ok()?;
-    Some(Membership::TwoHeadsAndWitness { heads, witness })
 }
 
 /// One process at a time remembers in a folder.

@@ -23,7 +23,7 @@ const DISKS: [&str; 8] = [
 ];
 
 /// Starts of the examples that are not run here, and why.
-const ELSEWHERE: [(&str, &str); 34] = [
+const ELSEWHERE: [(&str, &str); 35] = [
     ("head", "never ends, and wants real addresses: proof.api"),
     ("user ", "wants a password: proof.api"),
     ("token ", "wants a user: proof.api"),
@@ -41,6 +41,10 @@ const ELSEWHERE: [(&str, &str); 34] = [
         "needs two heads: tests/recorded_legs.rs",
     ),
     ("pool discard-leg", "needs two heads: tests/pair_of_legs.rs"),
+    (
+        "pool set-witness",
+        "needs two heads: tests/witness_of_legs.rs",
+    ),
     (
         "pool replace tank right:",
         "needs two heads: tests/replaced_legs.rs",

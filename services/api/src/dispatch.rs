@@ -741,6 +741,7 @@ mod tests {
                 "pool.discard_leg",
                 json!({"leg": "right:/dev/disk/by-id/a"}),
             ),
+            ("pool.set_witness", json!({"witness": "witness"})),
             ("replicate.remove", json!({"dataset": "tank/a"})),
             ("replicate.run", json!({"dataset": "tank/a"})),
             ("replicate.promote", json!({"dataset": "tank/a"})),

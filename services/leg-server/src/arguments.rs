@@ -42,6 +42,9 @@ pub enum LegServerVerb {
     /// List the numbers of the pools that this head remembers, as in legs.toml
     #[command(after_help = "Example:\n  bulkhead leg-server pools")]
     Pools,
+    /// List who remembers each pool, by the record that this head accepted last: numbers, as in legs.toml
+    #[command(after_help = "Example:\n  bulkhead leg-server members")]
+    Members,
     /// Have this head told anew of a pool whose file it lost. Until it is told it has no vote
     #[command(after_help = "Example:\n  bulkhead leg-server readmit 100 --forget")]
     Readmit(ReadmitArgs),

@@ -11,6 +11,7 @@ mod identity;
 mod listen;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
@@ -25,6 +26,7 @@ use members::{
     Envelope, Friend, Lent, Looked, Member, Message, PoolState, ReadmitError, Server, Word,
 };
 use rendering::Printer;
+use serde::Serialize;
 use serving::ListenAddress;
 use takeover::legs::{DiskId, LenderAnswer, MemberId, Membership};
 use tokio::net::TcpListener;
@@ -63,9 +65,64 @@ pub fn run(command: &LegServerCommand, state_dir: &Path, out: Printer) -> Result
                 pools.iter().map(|number| format!("{number}\n")).collect()
             })
         }
+        Some(LegServerVerb::Members) => {
+            let folder = leg_memory::folder(state_dir);
+            let members = remembering(&folder)
+                .map_err(Failure::of(format!("read the folder {}", folder.display())))?;
+            out.either(&members, || {
+                members.iter().map(ToString::to_string).collect()
+            })
+        }
         Some(LegServerVerb::Readmit(args)) => readmit(args, state_dir, out),
         None => serve(command, state_dir),
     }
+}
+
+/// Who remembers a pool, by numbers.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Remembering {
+    pool: u64,
+    /// None where the record does not name its members: then legs.toml says who they are.
+    heads: Vec<u64>,
+    witness: Option<u64>,
+}
+
+impl fmt::Display for Remembering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            pool,
+            heads,
+            witness,
+        } = self;
+        write!(f, "{pool}:")?;
+        if heads.is_empty() {
+            f.write_str(" as in legs.toml")?;
+        }
+        heads
+            .iter()
+            .try_for_each(|head| write!(f, " head {head}"))?;
+        witness
+            .iter()
+            .try_for_each(|one| write!(f, " witness {one}"))?;
+        writeln!(f)
+    }
+}
+
+/// By the records that this head accepted. What cannot be read is left out: a file is replaced as a whole, so it need not be locked.
+fn remembering(folder: &Path) -> io::Result<Vec<Remembering>> {
+    let pools = members::pools_in(folder)?.into_iter();
+    let found = pools.filter_map(|pool| {
+        let bytes = std::fs::read(leg_memory::path_of(folder, pool)).ok()?;
+        let record = takeover::legs::decode_memory(&bytes).ok()?.accepted?;
+        let members = record.members.as_ref();
+        let heads = members.map(|members| members.heads()).unwrap_or_default();
+        Some(Remembering {
+            pool,
+            heads: heads.iter().map(|head| head.0).collect(),
+            witness: members.and_then(Membership::witness).map(|one| one.0),
+        })
+    });
+    Ok(found.collect())
 }
 
 fn readmit(args: &ReadmitArgs, state_dir: &Path, out: Printer) -> Result<(), Failure> {
@@ -123,8 +180,8 @@ fn serve(command: &LegServerCommand, state_dir: &Path) -> Result<(), Failure> {
     };
     let member = Member::open(&folder, file.me(), boot, serves);
     let member = member.map_err(Failure::of(format!("read {}", folder.display())))?;
-    let member = Arc::new(member.by_configuration(Some(file.membership())));
-    let listener = Listener::start(&file, &identity, &folder, boot)
+    let member = Arc::new(member);
+    let listener = Listener::start(&file, &identity, &member, &folder, boot)
         .map_err(Failure::of("listen to the other head"))?;
     let server = answer(&file, &identity, Arc::clone(&member), lender, &listener)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -323,5 +380,28 @@ fn summary(member: &Member) -> String {
     match silent {
         0 => format!("remembers {remembered} pools"),
         _ => format!("remembers {remembered} pools, does not answer for {silent}: see the log"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leg_memory::Store;
+    use takeover::legs::{Ballot, Memory, Record};
+
+    #[test]
+    fn who_remembers_is_read_from_the_records_that_this_head_accepted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (heads, witness) = ([MemberId(1), MemberId(2)], MemberId(3));
+        let three = Membership::TwoHeadsAndWitness { heads, witness };
+        for (pool, members) in [(7, None), (8, Some(three))] {
+            let mut record = Record::new(pool, Ballot::default(), [DiskId(1)]);
+            record.members = members;
+            drop(Store::create(folder.path(), pool, Memory::new(record)).expect("made"));
+        }
+        std::fs::write(leg_memory::path_of(folder.path(), 9), "damaged").expect("written");
+        let found = remembering(folder.path()).expect("readable");
+        let told: String = found.iter().map(ToString::to_string).collect();
+        assert_eq!(told, "7: as in legs.toml\n8: head 1 head 2 witness 3\n");
     }
 }

@@ -1,5 +1,6 @@
 //! Two heads without a witness: asks the other one what it knows, at once and again and again, and notes whenever it is heard. A pool
-//! server that starts later, when the other head may be off, relies on both.
+//! server that starts later, when the other head may be off, relies on both. Whether there is a witness is said by the record of each pool,
+//! and may change.
 //!
 //! What was heard says nothing any more after this process stood still: it may have been taken for one that is off.
 
@@ -12,7 +13,7 @@ use std::time::Duration;
 use certificates::Identity;
 use leg_memory::{Awake, Heart, Signs};
 use legs_config::LegsFile;
-use members::{Heard, Links, Message, Peer};
+use members::{Heard, Links, Member, Message, Peer};
 use takeover::legs::{Answer, MemberId, Membership, Memory, Request, Tag};
 
 /// Pause between two beats, and two questions about pools of which nothing was heard.
@@ -28,6 +29,7 @@ impl Listener {
     pub(crate) fn start(
         file: &LegsFile,
         identity: &Identity,
+        member: &Arc<Member>,
         folder: &Path,
         boot: u64,
     ) -> io::Result<Self> {
@@ -36,8 +38,10 @@ impl Listener {
             signs: Arc::clone(&signs),
         };
         let me = file.me();
-        let other = match file.membership() {
-            Membership::TwoHeads(heads) => heads.into_iter().find(|head| *head != me),
+        let configured = file.membership();
+        let other = match configured.heads() {
+            [one, other] if *one == me => Some(*other),
+            [one, _] => Some(*one),
             _ => None,
         };
         let Some((head, entry)) = other.and_then(|head| Some((head, file.member(head)?))) else {
@@ -52,6 +56,8 @@ impl Listener {
         let ear = Arc::new(Ear {
             folder: folder.to_owned(),
             boot,
+            member: Arc::clone(member),
+            configured,
             state: Mutex::new(State {
                 number: 0,
                 pools: pools.collect(),
@@ -80,6 +86,8 @@ impl Listener {
 struct Ear {
     folder: PathBuf,
     boot: u64,
+    member: Arc<Member>,
+    configured: Membership,
     state: Mutex<State>,
 }
 
@@ -143,11 +151,21 @@ impl Ear {
         is_done
     }
 
+    /// Whether what the other head knows counts for the pool.
+    fn is_of_two(&self, pool: u64) -> bool {
+        let members = self.member.membership(pool, &self.configured);
+        matches!(
+            members,
+            Some(Membership::TwoHeads(_) | Membership::WitnessLeaves { .. })
+        )
+    }
+
     /// The number of the next questions, and the pools that they are about: all of which nothing was heard, and some others in turn.
     fn due(&self, turn: &mut usize) -> (u32, Vec<u64>) {
         let state = self.state();
-        let (known, unknown): (Vec<_>, Vec<_>) =
-            state.pools.iter().partition(|(_, known)| known.is_some());
+        let pools = state.pools.iter();
+        let pools = pools.filter(|(pool, _)| self.is_of_two(**pool));
+        let (known, unknown): (Vec<_>, Vec<_>) = pools.partition(|(_, known)| known.is_some());
         let mut due: Vec<u64> = unknown.into_iter().map(|(pool, _)| *pool).collect();
         let first = *turn % known.len().max(1);
         let again = known

@@ -112,6 +112,39 @@ pub fn see_new_disk(
     Ok(())
 }
 
+/// Sees that all members of `config` answer, that a witness which comes can remember the pool, and that all heads have read the same
+/// configuration. Changes nothing.
+///
+/// # Errors
+///
+/// One of these is not so.
+pub fn see_members(
+    config: Config,
+    network: Network,
+    names: impl Names + 'static,
+) -> Result<(), Failure> {
+    let (boot, witness) = (random(), config.membership.witness());
+    let (heads, configuration) = (network.heads.clone(), network.configuration);
+    let asking = Founding::connect(config, network, boot, names)?;
+    asking.compare(&heads, configuration)?;
+    let read = Message::Ask(Request::Read(Tag { boot, number: 1 }));
+    let members = asking.config.members().into_iter();
+    let questions = members.map(|member| (member, (member, read.clone())));
+    let understand = |from: MemberId, message| match message {
+        Message::Silent(members::Silence::Unknown) if witness == Some(from) => Ok(Some(from)),
+        Message::Silent(why) => Err(failed(format!(
+            "{} cannot remember the pool: {}",
+            asking.names.member(from),
+            why.meaning()
+        ))),
+        Message::Tell(_) => Ok(Some(from)),
+        _ => Ok(None),
+    };
+    asking.ask_all(questions.collect(), understand, |silent| {
+        asking.unreached(&silent)
+    })
+}
+
 impl Founding {
     /// Connects to all members, none of which may know the pool, looks at all disks, and claims them. `may_overwrite`: also disks that
     /// carry something, or are of a pool that nobody uses now.
@@ -374,12 +407,21 @@ impl Founding {
     /// What a member is told when the pool is put on record with these disks.
     fn first_memory(&self, ballot: Ballot) -> Memory {
         let disks = self.disks().into_iter().map(|(disk, _)| disk);
-        Memory::new(Record::new(self.config.pool, ballot, disks))
+        let mut record = Record::new(self.config.pool, ballot, disks);
+        record.members = Some(self.config.membership.clone());
+        Memory::new(record)
     }
 
     /// Whether nobody has owned the pool since a member was told that.
     fn is_first(&self, memory: &Memory) -> bool {
-        *memory == self.first_memory(memory.promised)
+        let first = self.first_memory(memory.promised);
+        let mut known = memory.clone();
+        if let Some(record) = &mut known.accepted {
+            // An earlier release did not name them.
+            let members = first.accepted.as_ref().and_then(|one| one.members.clone());
+            record.members = record.members.take().or(members);
+        }
+        known == first
     }
 
     fn disks(&self) -> Vec<(DiskId, MemberId)> {

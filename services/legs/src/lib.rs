@@ -20,7 +20,7 @@ mod survey;
 mod told;
 
 pub use asking::Members;
-pub use founding::{Founding, Names, see_new_disk};
+pub use founding::{Founding, Names, see_members, see_new_disk};
 pub use leg_memory::folder;
 pub use linked::Network;
 pub use proof::Proof;
@@ -32,7 +32,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::SystemTime;
 
-use members::Heard;
+use members::{Heard, Peer};
 use takeover::legs::{
     Completeness, Config, DiskId, Event, Kept, LegGroup, MemberId, Membership, Notice, Roots,
     Session,
@@ -155,6 +155,8 @@ pub(crate) enum Input {
     TakeBack(DiskId),
     /// The configuration of the pool is this one.
     Configured([u8; 32]),
+    /// These shall remember. One that comes is to be connected to.
+    Members(Membership, Option<Peer>),
     /// A member said something.
     Heard(Heard),
     End,
@@ -207,6 +209,11 @@ impl Reporter {
     /// The configuration was read again, and says of the pool what these bytes stand for. Never waits.
     pub fn configured(&self, digest: [u8; 32]) {
         self.send(Input::Configured(digest));
+    }
+
+    /// A person wants others to remember. `joining`: who comes. Never waits.
+    pub fn change_members(&self, wish: Membership, joining: Option<Peer>) {
+        self.send(Input::Members(wish, joining));
     }
 
     /// A person said that what is on a disk that is not current may be overwritten. Never waits.

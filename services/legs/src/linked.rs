@@ -14,7 +14,7 @@ use certificates::Identity;
 use leg_memory::{Awake, FenceWish, Pulse, Signs, StoreError};
 use members::{LinkState, Links, Message, Peer, Silence};
 use takeover::legs::{
-    Answer, Config, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Record, Request,
+    Answer, Ballot, Config, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Record, Request,
     Session, Version,
 };
 
@@ -101,13 +101,24 @@ pub(crate) enum Halt {
 pub(crate) struct Linked {
     me: MemberId,
     pool: u64,
+    /// Whose members count for records that name none.
+    config: Config,
     lenders: BTreeMap<DiskId, MemberId>,
     links: Links,
+    identity: Arc<Identity>,
     own: Memory,
+    /// Whether the member of this head has said what it remembers, or that it does not, since the pool is being opened.
+    has_own: bool,
+    /// Who remembers, by what the member of this head accepted.
+    members: BTreeSet<MemberId>,
     questions: BTreeMap<(MemberId, Kind), Question<Request>>,
     claims: BTreeMap<DiskId, Question<LenderRequest>>,
     /// Whose head owned the pool by the newest record that was read.
     newest: Option<(Version, Option<MemberId>)>,
+    /// Claims that go out when the member of this head has promised.
+    held: Vec<(MemberId, Request)>,
+    /// To which tenure that was last.
+    promised: Option<Ballot>,
     /// Members without a connection, since when.
     lost: BTreeMap<MemberId, Instant>,
     silent: BTreeMap<MemberId, Silence>,
@@ -119,7 +130,7 @@ pub(crate) struct Linked {
     signs: Signs,
     signs_seen: u64,
     proof: Proof,
-    /// Two heads alone: the other one.
+    /// Two heads alone, by what the member of this head accepted: the other one.
     other: Option<MemberId>,
     /// When something was heard of each other member last.
     heard: BTreeMap<MemberId, Instant>,
@@ -160,7 +171,7 @@ impl Linked {
         let other = config.other_of_two();
         let pulse = other.map(|_| Pulse::look_at(&network.folder));
         let pulse = pulse.transpose().map_err(side)?;
-        let members: Vec<MemberId> = network.peers.iter().map(|peer| peer.member).collect();
+        let listed: Vec<MemberId> = network.peers.iter().map(|peer| peer.member).collect();
         let reporter = reporter.clone();
         let links = Links::start(
             config.me,
@@ -177,15 +188,21 @@ impl Linked {
         Ok(Self {
             me: config.me,
             pool: config.pool,
+            config: config.clone(),
             lenders: groups
                 .flat_map(|group| group.lenders.iter().map(|(disk, head)| (*disk, *head)))
                 .collect(),
             links,
+            identity: network.identity,
             own: Memory::default(),
+            has_own: false,
+            members: config.members().into_iter().collect(),
             questions: BTreeMap::new(),
             claims: BTreeMap::new(),
             newest: None,
-            lost: members.into_iter().map(|member| (member, now)).collect(),
+            held: Vec::new(),
+            promised: None,
+            lost: listed.into_iter().map(|member| (member, now)).collect(),
             silent: BTreeMap::new(),
             looked: now,
             is_new: true,
@@ -212,7 +229,53 @@ impl Linked {
         &self.own
     }
 
-    /// Whether the other head was heard by the member of this head since this was asked last.
+    /// Whether the member of this head has said what it remembers, or that it does not. Before that nobody knows who else is to be asked.
+    pub(crate) fn has_own(&self) -> bool {
+        self.has_own
+    }
+
+    /// Whether a record names other members than those that count here because the member of this head does not say what it remembers.
+    pub(crate) fn is_of_others(&self, record: &Record) -> bool {
+        let named = record.members.as_ref();
+        let rule = self.config.by(self.own.accepted.as_ref());
+        self.silent.contains_key(&self.me) && named.is_some_and(|named| *named != rule.membership)
+    }
+
+    /// Connects to a member that comes.
+    pub(crate) fn connect(&mut self, peer: Peer) -> Result<(), Halt> {
+        let member = peer.member;
+        let is_new = self.links.add(&self.identity, peer);
+        let is_new =
+            is_new.map_err(|error| Halt::Because(format!("connect to a member: {error}")))?;
+        if is_new {
+            self.lost.insert(member, Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Goes by what the member of this head accepted.
+    fn follow(&mut self) -> Result<(), Halt> {
+        let rule = self.config.by(self.own.accepted.as_ref());
+        let (other, members) = (rule.other_of_two(), rule.members());
+        self.members = members.into_iter().collect();
+        let now = Instant::now();
+        for member in self.members.iter().filter(|one| !self.links.has(**one)) {
+            self.lost.entry(*member).or_insert(now);
+        }
+        self.lost
+            .retain(|member, _| self.links.has(*member) || self.members.contains(member));
+        if other == self.other {
+            return Ok(());
+        }
+        self.forget_wish();
+        let pulse = other.map(|_| Pulse::look_at(&self.folder)).transpose();
+        self.pulse =
+            pulse.map_err(|error| Halt::Because(format!("{}: {error}", self.folder.display())))?;
+        self.other = other;
+        Ok(())
+    }
+
+    /// Whether another head was heard by the member of this head since this was asked last.
     pub(crate) fn was_other_heard(&mut self) -> bool {
         let seen = self.signs.read();
         let was_heard = std::mem::replace(&mut self.signs_seen, seen) != seen;
@@ -332,8 +395,40 @@ impl Linked {
                 ))
             })?);
         }
-        self.put(member, request);
+        match request {
+            Request::Claim { ballot, .. } if !self.may_claim(member, ballot) => {
+                self.held.push((member, request));
+            }
+            Request::Withdraw(ballot) => {
+                let is_other = |claim: &Request| !matches!(claim, Request::Claim { ballot: one, .. } if *one == ballot);
+                self.held.retain(|(_, claim)| is_other(claim));
+                self.put(member, request);
+            }
+            request => self.put(member, request),
+        }
         Ok(())
+    }
+
+    /// Whether a claim may go out. The member of this head promises before the others, but for that of the last owner, which may be asked
+    /// first: only what it says then is sure to be what this head goes by.
+    fn may_claim(&self, member: MemberId, ballot: Ballot) -> bool {
+        let owner = self.newest.as_ref().and_then(|(_, owner)| *owner);
+        let has_own = self.promised == Some(ballot) || self.silent.contains_key(&self.me);
+        member == self.me || owner == Some(member) || has_own
+    }
+
+    fn release_claims(&mut self) {
+        let (may_go, held) = std::mem::take(&mut self.held).into_iter().partition(
+            |(member, request)| match request {
+                Request::Claim { ballot, .. } => self.may_claim(*member, *ballot),
+                _ => true,
+            },
+        );
+        self.held = held;
+        let may_go: Vec<(MemberId, Request)> = may_go;
+        for (member, request) in may_go {
+            self.put(member, request);
+        }
     }
 
     /// A head said what its configuration says of the pool.
@@ -382,6 +477,8 @@ impl Linked {
     pub(crate) fn forget_questions(&mut self) {
         self.questions.clear();
         self.claims.clear();
+        self.held.clear();
+        self.has_own = false;
     }
 
     /// The tenure is over.
@@ -409,7 +506,21 @@ impl Linked {
     }
 
     /// A member answered: what it was asked is done, and what it has is known.
-    pub(crate) fn answered(&mut self, from: MemberId, answer: &Answer) {
+    ///
+    /// # Errors
+    ///
+    /// What the own member accepted cannot be followed.
+    pub(crate) fn answered(&mut self, from: MemberId, answer: &Answer) -> Result<(), Halt> {
+        let before = self.own.accepted.as_ref().map(|one| one.members.clone());
+        self.note_answer(from, answer);
+        let after = self.own.accepted.as_ref().map(|one| one.members.clone());
+        match before == after {
+            true => Ok(()),
+            false => self.follow(),
+        }
+    }
+
+    fn note_answer(&mut self, from: MemberId, answer: &Answer) {
         if let Answer::Forgot(..) = answer {
             self.questions.remove(&(from, Kind::Read));
             return self.is_silent(from, Silence::Lost);
@@ -419,6 +530,10 @@ impl Linked {
             let record = memory.accepted.as_ref();
             let read = record.map(|record| (record.version(), record.owner));
             self.newest = self.newest.max(read);
+        }
+        if let (Answer::Promised { ballot, .. }, true) = (answer, from == self.me) {
+            self.promised = Some(*ballot);
+            self.release_claims();
         }
         let kind = match answer {
             Answer::Known(..) => Kind::Read,
@@ -454,6 +569,7 @@ impl Linked {
     }
 
     fn note_own(&mut self, answer: &Answer, proposed: Option<Record>) {
+        self.has_own |= matches!(answer, Answer::Known(..));
         match answer {
             Answer::Known(_, memory) => self.own = memory.clone(),
             Answer::Promised { ballot, record, .. } => {
@@ -470,12 +586,17 @@ impl Linked {
 
     /// A member does not answer for the pool.
     pub(crate) fn is_silent(&mut self, from: MemberId, why: Silence) {
-        if self.silent.insert(from, why) != Some(why) {
+        let is_new = self.silent.insert(from, why) != Some(why);
+        if is_new && self.members.contains(&from) {
             tracing::error!(
                 member = from.0,
                 ?why,
                 "a member does not answer for the pool"
             );
+        }
+        if from == self.me {
+            self.has_own = true;
+            self.release_claims();
         }
     }
 
@@ -539,8 +660,10 @@ impl Linked {
     }
 
     /// Whether it is time to ask whether a member lost what it remembered: one that does not answer, or may have started anew.
-    pub(crate) fn is_look_due(&mut self, now: Instant) -> bool {
-        let is_of_use = self.is_new || !self.silent.is_empty();
+    /// `is_changing`: other members are on their way.
+    pub(crate) fn is_look_due(&mut self, now: Instant, is_changing: bool) -> bool {
+        let is_silent = |member| self.silent.contains_key(member);
+        let is_of_use = self.is_new || is_changing || self.members.iter().any(is_silent);
         let is_due = is_of_use && now.duration_since(self.looked) >= LOOK_AGAIN;
         if is_due {
             (self.looked, self.is_new) = (now, false);
@@ -598,7 +721,8 @@ impl Linked {
         let is_lost = |member: &MemberId| self.is_unreachable(*member, now);
         let mut asked = self.questions.keys().map(|(member, _)| member);
         let is_over = |member: &MemberId| is_lost(member) || self.silent.contains_key(member);
-        !self.lost.contains_key(&self.me) && self.claims.is_empty() && asked.all(is_over)
+        let is_known = self.has_own && !self.lost.contains_key(&self.me);
+        is_known && self.claims.is_empty() && asked.all(is_over)
     }
 
     /// The member of this head cannot be reached, and was given its time.
@@ -613,7 +737,8 @@ impl Linked {
         let lost = self.lost.keys().map(|member| {
             let why = match states.get(member) {
                 Some(LinkState::Lost(why)) => why.clone(),
-                _ => "no connection yet".to_owned(),
+                _ if self.links.has(*member) => "no connection yet".to_owned(),
+                _ => "the configuration does not name it".to_owned(),
             };
             (*member, why)
         });
@@ -621,6 +746,8 @@ impl Linked {
             .silent
             .iter()
             .map(|(member, why)| (*member, why.meaning().to_owned()));
-        silent.chain(lost).collect()
+        let unheard = silent.chain(lost);
+        let is_member = |one: &(MemberId, String)| self.members.contains(&one.0);
+        unheard.filter(is_member).collect()
     }
 }

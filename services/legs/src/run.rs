@@ -1,5 +1,6 @@
 //! The thread that decides: takes events, writes what the member of this head remembers, and has actions performed.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,10 +8,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use leg_memory::{Store, StoreError};
-use members::{Envelope, Heard, Message};
+use members::{Envelope, Heard, Message, Peer};
 use takeover::legs::{
-    Action, Answer, Ballot, Config, DiskId, Event, LenderAnswer, MemberId, Memory, Notice, Owner,
-    Record, Refusal, Request, Session,
+    Action, Answer, Ballot, Config, DiskId, Event, LenderAnswer, MemberId, Membership, Memory,
+    Notice, Owner, Record, Refusal, Request, Session,
 };
 
 use crate::asking::{Asking, Members};
@@ -18,7 +19,7 @@ use crate::lenders::{Lenders, first_stamp};
 use crate::linked::Halt;
 use crate::linked::Linked;
 use crate::returns::Returns;
-use crate::told::{Shown, Stage, denial, difference, refusal};
+use crate::told::{Shown, Stage, denial, difference, of_others, refusal};
 use crate::{Granted, Inbox, Input, Reporter, Side, in_background, random};
 
 /// Between two looks at disks that are out.
@@ -174,6 +175,7 @@ impl Legs {
                 last: None,
                 unheard: BTreeMap::new(),
                 differing: BTreeSet::new(),
+                changes_taken_back: 0,
             }),
             changed: Condvar::new(),
         });
@@ -184,6 +186,8 @@ impl Legs {
         let decider = Decider {
             // Never repeats: what was promised to an earlier process says nothing.
             owner: Owner::new(boot),
+            opening: None,
+            has_named: false,
             deadline: Instant::now() + DEADLINE,
             reopens: 0,
             incarnation: random(),
@@ -264,6 +268,10 @@ struct Decider<S> {
     side: Arc<S>,
     asking: Asking,
     owner: Owner,
+    /// Waits until the member of this head has said what it remembers.
+    opening: Option<Event>,
+    /// Whether a record of an earlier release was to name its members.
+    has_named: bool,
     /// When what is waited for has had its time.
     deadline: Instant,
     reopens: u32,
@@ -309,6 +317,11 @@ impl<S: Side> Decider<S> {
         }
     }
 
+    /// What counts, by what the member of this head accepted.
+    fn rule(&self) -> Cow<'_, Config> {
+        self.config.by(self.asking.memory().accepted.as_ref())
+    }
+
     /// What is due by the clock.
     fn on_time(&mut self) -> Result<Goes, Halt> {
         if self.look_for_freeze()? == Goes::ToItsEnd {
@@ -339,8 +352,12 @@ impl<S: Side> Decider<S> {
                         .into(),
                 ));
             }
-            let is_look_due = is_open && linked.is_look_due(now);
+            let is_changing = self.owner.changes_members();
+            let is_look_due = is_open && linked.is_look_due(now, is_changing);
             if is_look_due && self.on_event(Event::Look)? == Goes::ToItsEnd {
+                return Ok(Goes::ToItsEnd);
+            }
+            if is_open && self.name_members()? == Goes::ToItsEnd {
                 return Ok(Goes::ToItsEnd);
             }
             for (disk, answer) in refused {
@@ -375,6 +392,7 @@ impl<S: Side> Decider<S> {
     fn take(&mut self, input: Input) -> Result<Goes, Halt> {
         let now = Instant::now();
         match input {
+            Input::Event(event @ Event::Open { .. }) => return self.open(event),
             Input::Event(event) => return self.on_event(event),
             Input::NotOpened(why) => {
                 self.common.show(|shown| shown.stage = Stage::Failed(why));
@@ -406,10 +424,64 @@ impl<S: Side> Decider<S> {
                     linked.configured(digest);
                 }
             }
+            Input::Members(wish, joining) => return self.change_members(wish, joining),
             Input::Heard(heard) => return self.on_message(heard),
             Input::End => return Ok(Goes::ToItsEnd),
         }
         Ok(Goes::On)
+    }
+
+    /// Others shall remember.
+    fn change_members(&mut self, wish: Membership, joining: Option<Peer>) -> Result<Goes, Halt> {
+        if let (Some(linked), Some(peer)) = (self.asking.linked(), joining) {
+            linked.connect(peer)?;
+        }
+        let life = random().max(1);
+        match self.on_event(Event::Members { wish, life })? {
+            Goes::On => self.on_event(Event::Look),
+            Goes::ToItsEnd => Ok(Goes::ToItsEnd),
+        }
+    }
+
+    /// A record of an earlier release is to name its members, when all answer: a configuration that is changed later changes nothing then.
+    /// Tried once: a member that cannot read such a record ends its connection.
+    fn name_members(&mut self) -> Result<Goes, Halt> {
+        let is_due = {
+            let shown = self.common.shown();
+            let record = shown.record.as_ref();
+            let is_unnamed = record.is_some_and(|record| record.members.is_none());
+            is_unnamed && shown.unheard.is_empty() && !self.has_named
+        };
+        let rule = self.rule();
+        if !is_due || rule.other_head().is_none() {
+            return Ok(Goes::On);
+        }
+        let wish = rule.membership.clone();
+        drop(rule);
+        self.has_named = true;
+        self.change_members(wish, None)
+    }
+
+    /// Whom this head asks is said by its own member. So that is asked before all others.
+    fn open(&mut self, event: Event) -> Result<Goes, Halt> {
+        let (me, tag) = (self.config.me, self.owner.listening_tag());
+        match self.asking.linked().filter(|linked| !linked.has_own()) {
+            Some(linked) => {
+                linked.ask(me, Request::Read(tag))?;
+                self.opening = Some(event);
+                Ok(Goes::On)
+            }
+            None => self.on_event(event),
+        }
+    }
+
+    /// The member of this head may have said what it remembers.
+    fn go_on_opening(&mut self) -> Result<Goes, Halt> {
+        let has_own = self.asking.linked().is_some_and(|linked| linked.has_own());
+        match self.opening.take_if(|_| has_own) {
+            Some(event) => self.on_event(event),
+            None => Ok(Goes::On),
+        }
     }
 
     /// What a leg lacks cannot be copied to it. A reason that is known already is not told again.
@@ -445,11 +517,24 @@ impl<S: Side> Decider<S> {
         }
         match message {
             Message::Tell(answer) => {
-                linked.answered(from, &answer);
+                linked.answered(from, &answer)?;
+                let told = match &answer {
+                    Answer::Known(_, memory) => memory.accepted.as_ref(),
+                    Answer::Promised { record, .. } => record.as_ref(),
+                    _ => None,
+                };
+                if told.is_some_and(|record| linked.is_of_others(record))
+                    && !self.owner.has_tenure()
+                {
+                    return Ok(self.refuse(of_others(&self.side.member_name(from))));
+                }
                 if from == me && self.tell_what_was_heard(boot)? == Goes::ToItsEnd {
                     return Ok(Goes::ToItsEnd);
                 }
-                self.on_event(Event::Answered(from, answer))
+                if self.on_event(Event::Answered(from, answer))? == Goes::ToItsEnd {
+                    return Ok(Goes::ToItsEnd);
+                }
+                self.go_on_opening()
             }
             Message::Lent(lent) => {
                 let is_elsewhere = linked.is_elsewhere(lent.disk);
@@ -472,7 +557,7 @@ impl<S: Side> Decider<S> {
             }
             Message::Silent(why) => {
                 linked.is_silent(from, why);
-                Ok(Goes::On)
+                self.go_on_opening()
             }
             Message::Configuration(digest) => {
                 linked.has_configuration(from, digest);
@@ -493,13 +578,17 @@ impl<S: Side> Decider<S> {
         if !differing.is_empty() && is_opening && !self.owner.has_tenure() {
             let names = differing.iter().map(|head| self.side.member_name(*head));
             let why = difference(&names.collect::<Vec<_>>());
-            self.common.show(|shown| shown.stage = Stage::Refused(why));
-            return Goes::ToItsEnd;
+            return self.refuse(why);
         }
         if self.common.shown().differing != differing {
             self.common.show(|shown| shown.differing = differing);
         }
         Goes::On
+    }
+
+    fn refuse(&self, why: String) -> Goes {
+        self.common.show(|shown| shown.stage = Stage::Refused(why));
+        Goes::ToItsEnd
     }
 
     /// Two heads: what the other one said to the member of this head, since that one started, counts as said to this process: whoever
@@ -508,7 +597,7 @@ impl<S: Side> Decider<S> {
         if std::mem::replace(&mut self.was_told_what_was_heard, true) {
             return Ok(Goes::On);
         }
-        let other = self.config.other_of_two();
+        let other = self.rule().other_of_two();
         let heard = self
             .asking
             .linked()
@@ -533,7 +622,7 @@ impl<S: Side> Decider<S> {
 
     /// Two heads: whether the other one was fenced while it was missed. Then that is asked for again.
     fn look_for_fence(&mut self) -> Result<Goes, Halt> {
-        let (Some(other), true) = (self.config.other_of_two(), self.owner.has_tenure()) else {
+        let (Some(other), true) = (self.rule().other_of_two(), self.owner.has_tenure()) else {
             return Ok(Goes::On);
         };
         if self.hear_other()? == Goes::ToItsEnd {
@@ -560,7 +649,14 @@ impl<S: Side> Decider<S> {
     /// Two heads: what the member of this head heard of the other one.
     fn hear_other(&mut self) -> Result<Goes, Halt> {
         let was_heard = self.asking.linked().is_some_and(Linked::was_other_heard);
-        if let (Some(other), true) = (self.config.other_of_two(), was_heard) {
+        let rule = self.rule();
+        let other = match self.owner.has_tenure() {
+            // The rule may be that of two heads soon.
+            true => rule.other_head(),
+            false => rule.other_of_two(),
+        };
+        drop(rule);
+        if let (Some(other), true) = (other, was_heard) {
             if self.handle(Event::Heard(other))? == Goes::ToItsEnd {
                 return Ok(Goes::ToItsEnd);
             }
@@ -804,20 +900,17 @@ impl<S: Side> Decider<S> {
                             Refusal::OwnerUnconfirmed(head) => self.objection(*head),
                             _ => None,
                         };
-                        refusal(&*self.side, &self.config, why, objection)
+                        refusal(&*self.side, &self.rule(), why, objection)
                     }
                 };
-                self.common.show(|shown| shown.stage = Stage::Refused(why));
-                return Goes::ToItsEnd;
+                return self.refuse(why);
             }
             Notice::LastLeg(disk) => {
                 self.side.keep_last(*disk);
                 self.common.show(|shown| shown.last = Some(*disk));
             }
-            Notice::WritesWait { .. }
-            | Notice::Divergent(_)
-            | Notice::OlderImage(_)
-            | Notice::MembersStay => {}
+            Notice::MembersStay => self.common.show(|shown| shown.changes_taken_back += 1),
+            Notice::WritesWait { .. } | Notice::Divergent(_) | Notice::OlderImage(_) => {}
         }
         Goes::On
     }

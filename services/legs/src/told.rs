@@ -43,6 +43,8 @@ pub struct Shown {
     pub unheard: BTreeMap<MemberId, String>,
     /// Heads whose leg-servers have read a configuration that says something else of the pool.
     pub differing: BTreeSet<MemberId>,
+    /// So many changes of members were taken back.
+    pub changes_taken_back: u64,
 }
 
 /// Why a pool is not opened, and what to do. `objection`: why what was said of the owner before does not count.
@@ -102,6 +104,14 @@ pub(crate) fn difference(names: &[String]) -> String {
         "the leg-server of {} has read a configuration that says something else of this pool: its groups, disks or members. Write \
          the same file on each head, but for `me` and the key, and restart the leg-servers",
         names.join(", ")
+    )
+}
+
+/// The member of this head does not say what it remembers, and the configuration is not what another one remembers.
+pub(crate) fn of_others(member: &str) -> String {
+    format!(
+        "the member of this head does not say what it remembers, and by what {member} remembers the pool has other members than the \
+         configuration names: see to bulkhead-leg-server on this machine, or write the members that {member} has into the file of each head"
     )
 }
 

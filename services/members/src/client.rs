@@ -9,6 +9,7 @@ use certificates::{Fingerprint, Identity};
 use rustls::pki_types::ServerName;
 use takeover::legs::MemberId;
 use tokio::net::TcpStream;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -69,9 +70,14 @@ struct Link {
 
 /// Connections to other members. Dropping it ends them.
 pub struct Links {
+    me: MemberId,
     boot: u64,
     queues: BTreeMap<MemberId, mpsc::Sender<Envelope>>,
     states: Arc<Mutex<BTreeMap<MemberId, LinkState>>>,
+    hear: Arc<Hear>,
+    runtime: Handle,
+    /// Each connection has one, so that the end of all of them is noticed.
+    running: Option<mpsc::Sender<()>>,
     /// Dropped to end the thread.
     end: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -91,50 +97,71 @@ impl Links {
         peers: Vec<Peer>,
         heard: impl Fn(Heard) + Send + Sync + 'static,
     ) -> io::Result<Self> {
-        let states = Arc::default();
-        let hear: Arc<Hear> = Arc::new(heard);
-        let mut queues = BTreeMap::new();
-        let mut tasks = Vec::new();
-        for peer in peers {
-            let (queue, waiting) = mpsc::channel(QUEUE_MAX);
-            let config = identity
-                .client(peer.fingerprint)
-                .map_err(io::Error::other)?;
-            queues.insert(peer.member, queue);
-            let link = Link {
-                me,
-                boot,
-                peer,
-                connector: config.into(),
-                states: Arc::clone(&states),
-                hear: Arc::clone(&hear),
-            };
-            tasks.push(Arc::new(link).keep_up(waiting));
-        }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
             .build()?;
-        let (end, ended) = oneshot::channel();
-        let thread = std::thread::Builder::new()
-            .name("members".into())
-            .spawn(move || {
-                runtime.block_on(async {
-                    let mut running: JoinSet<()> = tasks.into_iter().collect();
-                    // Only ever dropped.
-                    let _ = ended.await;
-                    // A claim may have been withdrawn just now.
-                    let all = async { while running.join_next().await.is_some() {} };
-                    let _ = timeout(LAST_WORDS_WAIT, all).await;
-                });
-            })?;
-        Ok(Self {
+        let (end, ended) = oneshot::channel::<()>();
+        let (running, mut all) = mpsc::channel::<()>(1);
+        let mut links = Self {
+            me,
             boot,
-            queues,
-            states,
+            queues: BTreeMap::new(),
+            states: Arc::default(),
+            hear: Arc::new(heard),
+            runtime: runtime.handle().clone(),
+            running: Some(running),
             end: Some(end),
-            thread: Some(thread),
-        })
+            thread: None,
+        };
+        for peer in peers {
+            links.add(identity, peer)?;
+        }
+        let thread = std::thread::Builder::new().name("members".into());
+        links.thread = Some(thread.spawn(move || {
+            runtime.block_on(async {
+                // Only ever dropped.
+                let _ = ended.await;
+                // A claim may have been withdrawn just now. Nothing is ever sent.
+                let _ = timeout(LAST_WORDS_WAIT, all.recv()).await;
+            });
+        })?);
+        Ok(links)
+    }
+
+    /// Begins to connect to another member, unless that is done already; whether it was not.
+    ///
+    /// # Errors
+    ///
+    /// The certificate and its key do not fit together.
+    pub fn add(&mut self, identity: &Identity, peer: Peer) -> io::Result<bool> {
+        if self.queues.contains_key(&peer.member) {
+            return Ok(false);
+        }
+        let (queue, waiting) = mpsc::channel(QUEUE_MAX);
+        let config = identity
+            .client(peer.fingerprint)
+            .map_err(io::Error::other)?;
+        self.queues.insert(peer.member, queue);
+        let link = Link {
+            me: self.me,
+            boot: self.boot,
+            peer,
+            connector: config.into(),
+            states: Arc::clone(&self.states),
+            hear: Arc::clone(&self.hear),
+        };
+        let running = self.running.clone();
+        self.runtime.spawn(async move {
+            Arc::new(link).keep_up(waiting).await;
+            drop(running);
+        });
+        Ok(true)
+    }
+
+    /// Whether connections to that member are tried.
+    pub fn has(&self, member: MemberId) -> bool {
+        self.queues.contains_key(&member)
     }
 
     /// Says `message` about `pool` to a member; whether it is on its way. It may be lost all the same. Never waits.
@@ -159,6 +186,7 @@ impl Links {
 impl Drop for Links {
     fn drop(&mut self) {
         self.queues.clear();
+        drop(self.running.take());
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

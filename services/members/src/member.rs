@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use leg_memory::{Store, StoreError, StoreErrorKind};
-use takeover::legs::{DiskId, MemberId, Membership, Memory, Record, Request, Version};
+use takeover::legs::{DiskId, MemberId, Membership, Memory, Request, Version};
 
 use crate::limits::{KEEP_AGAIN, POOLS_MAX};
 use crate::silence::Silence;
@@ -83,13 +83,8 @@ pub struct Member {
     folder: PathBuf,
     serves: Serves,
     keep_again: Duration,
-    /// Who remembers, by the configuration, where the services go by that.
-    configured: Option<Configured>,
     pools: Mutex<Pools>,
 }
-
-/// The members by a configuration, if it tells them.
-type Configured = Option<Membership>;
 
 impl Member {
     /// Opens what is in `folder`, which is made if it is not there. `boot`: random. Pools whose files cannot be used are told in the
@@ -106,7 +101,6 @@ impl Member {
             folder: folder.to_owned(),
             serves,
             keep_again: KEEP_AGAIN,
-            configured: None,
             pools: Mutex::default(),
         };
         for pool in pools_in(folder)? {
@@ -115,32 +109,6 @@ impl Member {
             pools.insert(pool, Arc::new(Mutex::new(slot)));
         }
         Ok(member)
-    }
-
-    /// Says nothing of a pool whose record names other members than these, and begins no life to be one: what runs beside it goes by its
-    /// configuration, and would count other votes than the record does.
-    #[must_use]
-    pub fn by_configuration(self, members: Option<Membership>) -> Self {
-        Self {
-            configured: Some(members),
-            ..self
-        }
-    }
-
-    /// Whether the record names members that do not count here.
-    fn has_others(&self, record: &Record) -> bool {
-        let named = record.members.as_ref();
-        let configured = self.configured.as_ref();
-        configured.is_some_and(|here| named.is_some() && named != here.as_ref())
-    }
-
-    /// Whether a message is not taken, because of the members that it is about.
-    fn is_of_others(&self, message: &Message) -> bool {
-        let is_join = matches!(message, Message::Ask(Request::Join { .. }));
-        let has_others = message
-            .record()
-            .is_some_and(|record| self.has_others(record));
-        has_others || is_join && self.configured.is_some()
     }
 
     /// Its number.
@@ -204,6 +172,21 @@ impl Member {
         };
     }
 
+    /// Who remembers the pool, by the record that this member accepted, or as it is `configured`. None: it waits for its disk. Never waits
+    /// itself.
+    pub fn membership(&self, pool: u64, configured: &Membership) -> Option<Membership> {
+        let slot = self.pools.try_lock().ok()?.get(&pool).cloned();
+        let Some(slot) = slot else {
+            return Some(configured.clone());
+        };
+        let slot = slot.try_lock().ok()?;
+        let named = match &*slot {
+            Slot::Open(store) => store.memory().accepted.as_ref()?.members.clone(),
+            Slot::Silent(_) | Slot::Unkept(_) => None,
+        };
+        Some(named.unwrap_or_else(|| configured.clone()))
+    }
+
     /// What it has of each pool.
     pub fn states(&self) -> BTreeMap<u64, PoolState> {
         let pools = self.pools().clone();
@@ -211,9 +194,6 @@ impl Member {
             Slot::Open(store) if store.memory().is_lost() => PoolState::Lost,
             Slot::Open(store) => {
                 let record = store.memory().accepted.as_ref();
-                if record.is_some_and(|record| self.has_others(record)) {
-                    return PoolState::Silent(Silence::Members);
-                }
                 PoolState::Remembers(record.map(|record| record.version()))
             }
             Slot::Silent(why) => PoolState::Silent(*why),
@@ -242,16 +222,6 @@ impl Member {
         let pool = envelope.pool;
         let message = match envelope.message {
             Message::Alive => Some(Message::Alive),
-            message if self.is_of_others(&message) => {
-                let why = Silence::Members;
-                tracing::error!(
-                    pool,
-                    member = from.0,
-                    "a change of members is refused: {}",
-                    why.meaning()
-                );
-                Some(Message::Silent(why))
-            }
             Message::Ask(Request::Claim { by, .. }) if by != from => {
                 tracing::warn!(
                     pool,
@@ -296,11 +266,6 @@ impl Member {
         let Slot::Open(store) = &mut *slot else {
             return slot.silence().map(Message::Silent);
         };
-        // A later release wrote it.
-        let accepted = store.memory().accepted.as_ref();
-        if accepted.is_some_and(|record| self.has_others(record)) {
-            return Some(Message::Silent(Silence::Members));
-        }
         match store.handle(self.me, request, (self.serves)(pool)) {
             Ok(None) if store.memory().is_lost() => Some(Message::Silent(Silence::Lost)),
             Ok(answer) => answer.map(Message::Tell),
@@ -609,48 +574,26 @@ mod tests {
         assert_eq!(member_file(&known), Memory::again(9));
     }
 
-    /// This release goes by its configuration. The next one may ask it already.
+    /// Who remembers is said by the record, and by the configuration only of a pool whose record does not say it.
     #[test]
-    fn a_member_beside_services_of_a_configuration_takes_no_other_members() {
+    fn the_members_are_those_of_the_record() {
         let folder = tempfile::tempdir().expect("a folder");
         let heads = [HEAD, MemberId(2)];
         let witness = MemberId(3);
-        let (two, three) = (
-            Membership::TwoHeads(heads),
-            Membership::TwoHeadsAndWitness { heads, witness },
-        );
-        let naming = |members: &Membership| {
-            let mut record = memory().accepted.expect("a record");
-            record.sequence += 1;
-            record.members = Some(members.clone());
-            record
-        };
-        let propose = |members| Message::Ask(Request::Propose(naming(members)));
-        let tag = Tag { boot: 4, number: 1 };
-        let join = Message::Ask(Request::Join {
-            tag,
-            record: memory().accepted.expect("a record"),
-            life: 8,
-        });
-        let one = member(folder.path()).by_configuration(Some(three.clone()));
-        assert_eq!(hear(&one, join), silent(Silence::Members));
-        assert_eq!(one.states(), BTreeMap::new(), "no life began");
-        let unknown = Message::Found(Memory::new(naming(&two)));
-        assert_eq!(hear(&one, unknown), silent(Silence::Members));
-        assert_eq!(hear(&one, Message::Found(memory())), founded());
-        assert_eq!(hear(&one, propose(&two)), silent(Silence::Members));
+        let two = Membership::TwoHeads(heads);
+        let three = Membership::TwoHeadsAndWitness { heads, witness };
+        let one = member(folder.path());
+        assert_eq!(one.membership(POOL, &two), Some(two.clone()), "unknown");
+        hear(&one, Message::Found(memory()));
+        assert_eq!(one.membership(POOL, &two), Some(two.clone()), "unnamed");
+        let mut record = memory().accepted.expect("a record");
+        record.sequence += 1;
+        record.members = Some(three.clone());
         assert!(matches!(
-            hear(&one, propose(&three)),
+            hear(&one, Message::Ask(Request::Propose(record))),
             Some(Message::Tell(Answer::Accepted(..)))
         ));
-        assert!(matches!(hear(&one, read()), Some(Message::Tell(_))));
-        drop(one);
-        // Its file is of a release that changes members.
-        let again = member(folder.path()).by_configuration(None);
-        let state = again.states()[&POOL];
-        assert_eq!(state, PoolState::Silent(Silence::Members));
-        assert_eq!(hear(&again, read()), silent(Silence::Members));
-        assert_eq!(hear(&again, claim(HEAD)), silent(Silence::Members));
+        assert_eq!(one.membership(POOL, &two), Some(three));
     }
 
     fn member_file(folder: &Path) -> Memory {

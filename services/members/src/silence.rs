@@ -13,7 +13,8 @@ pub enum Silence {
     Unkept,
     /// It lost what it remembered, and is not told of a newer record yet.
     Lost,
-    /// A record names other members than its configuration does, or such a change was asked for.
+    /// A record names other members than its configuration does, or such a change was asked for: said by an earlier release, which cannot
+    /// follow a change.
     Members,
 }
 

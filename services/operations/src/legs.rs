@@ -52,7 +52,8 @@ pub fn check(context: &Context<'_>, request: &PoolRequest) -> Result<(), Failure
         PoolRequest::Attach(_)
         | PoolRequest::Replace(_)
         | PoolRequest::Online(_)
-        | PoolRequest::DiscardLeg(_) => Ok(()),
+        | PoolRequest::DiscardLeg(_)
+        | PoolRequest::SetWitness(_) => Ok(()),
         // Change no device. A new request has to be decided here.
         PoolRequest::Export
         | PoolRequest::Close(_)

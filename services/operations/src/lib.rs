@@ -136,6 +136,10 @@ pub trait ServerHooks {
     fn leg(&self, _: &str, _: LegWord) -> Option<Result<Answer, Failure>> {
         None
     }
+    /// Has the witness of that name, or none, remember which legs of the pool hold everything. `None`: as above.
+    fn set_witness(&self, _: Option<&str>) -> Option<Result<Answer, Failure>> {
+        None
+    }
     /// Whether the legs of the pool lie on several heads.
     fn has_legs(&self) -> bool {
         false

@@ -8,7 +8,7 @@ use control::operations::pool::{
     DeviceGroup, GroupKind, GroupRole, PoolRequest, add::Add, attach::Attach, clear::Clear,
     create::PoolCreate, detach::Detach, discard_leg::DiscardLeg, events::Events, get::Get,
     offline::Offline, online::Online, remove::Remove, replace::Replace, replace_disk::ReplaceDisk,
-    scrub::Scrub, scrub_schedule::ScrubSchedule, set::Set,
+    scrub::Scrub, scrub_schedule::ScrubSchedule, set::Set, set_witness::SetWitness,
 };
 use control::request::Properties;
 use control::{Answer, Failure, FailureKind};
@@ -55,6 +55,11 @@ fn groups(groups: &[DeviceGroup]) -> Vec<GroupSpec> {
         devices: group.devices.clone(),
     };
     groups.iter().map(group).collect()
+}
+
+fn no_legs() -> Result<Answer, Failure> {
+    let message = "the pool has no legs on several heads that a server has open";
+    Err(Failure::new(FailureKind::Unavailable, message))
 }
 
 fn begin_anew(context: &Context<'_>, anew: Anew) -> Result<Answer, Failure> {
@@ -172,10 +177,11 @@ pub fn perform(
         }
         PoolRequest::DiscardLeg(DiscardLeg { leg }) => {
             let answer = context.hooks.leg(&leg, LegWord::Discard);
-            answer.unwrap_or_else(|| {
-                let message = "the pool has no legs on several heads that a server has open";
-                Err(Failure::new(FailureKind::Unavailable, message))
-            })
+            answer.unwrap_or_else(no_legs)
+        }
+        PoolRequest::SetWitness(SetWitness { witness }) => {
+            let answer = context.hooks.set_witness(witness.as_deref());
+            answer.unwrap_or_else(no_legs)
         }
         PoolRequest::Online(Online { device }) => {
             if let Some(answer) = context.hooks.leg(&text(&device), LegWord::TakeBack) {

@@ -1,5 +1,7 @@
 //! Pools whose legs lie on several heads: how this head opens one, and makes one.
 
+mod witness;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -83,6 +85,8 @@ pub struct LegsOfPool {
     across: Arc<Across>,
     /// Of the open pool.
     side: OnceLock<Arc<AcrossSide>>,
+    /// Held by who changes the members.
+    is_changing: Mutex<()>,
 }
 
 /// Whether `pool` is in the file at `path`, with this head's key.
@@ -130,6 +134,7 @@ impl LegsOfPool {
             state: common.settings.state_dir.clone(),
             across,
             side: OnceLock::new(),
+            is_changing: Mutex::default(),
         })
     }
 
@@ -332,20 +337,17 @@ impl LegsOfPool {
     }
 
     fn network(&self, proof: Proof) -> Network {
-        let members = self.file.members.values();
-        let peers = members.map(|member| Peer {
-            member: MemberId(member.number),
-            fingerprint: member.fingerprint,
-            addresses: member.members.clone(),
-        });
+        self.network_of(&self.file, proof)
+    }
+
+    fn network_of(&self, file: &LegsFile, proof: Proof) -> Network {
         Network {
             identity: Arc::clone(&self.identity),
-            peers: peers.collect(),
+            peers: file.members.values().map(peer).collect(),
             folder: legs::folder(&self.state),
             proof,
-            configuration: self.file.digest(self.record()).unwrap_or_default(),
-            heads: self
-                .file
+            configuration: file.digest(self.record()).unwrap_or_default(),
+            heads: file
                 .members
                 .values()
                 .filter(|member| member.kind == Kind::Head)
@@ -591,6 +593,15 @@ impl LegsOfPool {
                 "the pool has no record, and is no good without: make it again, with --overwrite-old-labels",
             )
         })
+    }
+}
+
+/// How a member is reached.
+fn peer(member: &legs_config::Member) -> Peer {
+    Peer {
+        member: MemberId(member.number),
+        fingerprint: member.fingerprint,
+        addresses: member.members.clone(),
     }
 }
 

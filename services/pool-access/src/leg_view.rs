@@ -4,8 +4,8 @@ use std::time::SystemTime;
 
 use control::legs::{LegMemberView, LegState, LegView, LegsView};
 use legs::Shown;
-use legs_config::{Kind, LegsFile, Pool};
-use takeover::legs::DiskId;
+use legs_config::{LegsFile, Pool};
+use takeover::legs::{DiskId, MemberId, Membership};
 
 /// The legs of `pool`. `device`: what the engine calls a leg.
 pub fn view(
@@ -33,22 +33,40 @@ pub fn view(
             ..LegView::default()
         }
     };
-    let members = file.members.iter().map(|(name, member)| {
-        let number = takeover::legs::MemberId(member.number);
+    let remembering = remembering(file, shown);
+    let members = remembering.members().into_iter().map(|number| {
         let why = shown.unheard.get(&number).cloned();
         LegMemberView {
-            name: name.clone(),
-            is_witness: member.kind == Kind::Witness,
+            name: file.name(number),
+            is_witness: remembering.witness() == Some(number),
             answers: why.is_none(),
             why,
         }
     });
+    let mut members: Vec<LegMemberView> = members.collect();
+    members.sort_by(|one, other| one.name.cmp(&other.name));
     LegsView {
         epoch: record.map_or(0, |record| record.ballot.epoch),
         writes_wait: do_writes_wait(shown),
         legs: legs.map(leg).collect(),
-        members: members.collect(),
+        members,
+        not_on_record: not_on_record(file, shown),
     }
+}
+
+/// Who remembers, by the record or, where that names nobody, by the configuration.
+pub fn remembering(file: &LegsFile, shown: &Shown) -> Membership {
+    let record = shown.record.as_ref();
+    let named = record.and_then(|record| record.members.clone());
+    named.unwrap_or_else(|| file.membership())
+}
+
+/// Members that the configuration names, and the record does not.
+pub fn not_on_record(file: &LegsFile, shown: &Shown) -> Vec<String> {
+    let remembering = remembering(file, shown).members();
+    let members = file.members.iter();
+    let others = members.filter(|(_, one)| !remembering.contains(&MemberId(one.number)));
+    others.map(|(name, _)| name.clone()).collect()
 }
 
 fn ms(time: SystemTime) -> u64 {
@@ -91,7 +109,7 @@ mod tests {
     use std::time::Duration;
 
     use legs::Stage;
-    use takeover::legs::{Ballot, MemberId, Record};
+    use takeover::legs::{Ballot, Record};
 
     use super::*;
     use crate::across::tests::two_heads;
@@ -114,8 +132,18 @@ mod tests {
             last: None,
             unheard: BTreeMap::from([(MemberId(2), "connection refused".to_owned())]),
             differing: BTreeSet::new(),
+            changes_taken_back: 0,
         };
         let look = |shown: &Shown| view(&file, pool, shown, |disk| format!("/run/{}", disk.0));
+        let heads = [MemberId(1), MemberId(2)];
+        let witness = MemberId(3);
+        let mut others = shown.clone();
+        let record = others.record.as_mut().expect("a record");
+        record.members = Some(Membership::TwoHeadsAndWitness { heads, witness });
+        let members = look(&others).members;
+        let names = members.iter().map(|one| (&*one.name, one.is_witness));
+        let names: Vec<_> = names.collect();
+        assert_eq!(names, [("a", false), ("b", false), ("member 3", true)]);
         let states = |shown: &Shown| -> Vec<&str> {
             look(shown)
                 .legs

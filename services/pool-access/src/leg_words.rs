@@ -8,8 +8,10 @@ use control::{Advice, Failure, FailureKind, Severity};
 use legs::{Shown, Stage};
 use legs_config::{Group, Kind, LegsFile, Pool};
 use operations::LegWord;
-use takeover::legs::{Config, DiskId};
+use takeover::legs::{Config, DiskId, Membership};
 use units::PoolName;
+
+use crate::leg_view;
 
 /// What comes of a person's word.
 #[derive(Debug, PartialEq, Eq)]
@@ -374,7 +376,8 @@ pub fn advice((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
             file.name(*head)
         );
         let what = format!(
-            "write the same {} on each head, but for `me` and the key, and restart the leg-servers",
+            "write the same {} on each head, but for `me` and the key, and restart the leg-servers. A witness that is new there is added by \
+             `bulkhead pool set-witness {pool} WITNESS`",
             path.display()
         );
         advice.push(Advice::new(Severity::Error, what, why));
@@ -387,8 +390,45 @@ pub fn advice((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
         };
         advice.push(Advice::new(Severity::Warning, what, why));
     }
+    advice.extend(of_members((file, path), pool, shown));
     advice.extend(unattached(file, pool, shown));
     advice
+}
+
+/// The record and the configuration name different members, or a witness is about to be none.
+fn of_members((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) -> Option<Advice> {
+    let path = path.display();
+    let remembering = leg_view::remembering(file, shown);
+    let told = |what: &str, why| Advice::new(Severity::Warning, what, why);
+    if let Some(name) = leg_view::not_on_record(file, shown).first() {
+        let why = format!("{path} names {name}, and the record does not: it has no vote");
+        let word = format!("bulkhead pool set-witness {pool} {name}");
+        return Some(told("add it, or take it out of the file of each head", why).by(word));
+    }
+    let witness = remembering.witness()?;
+    let word = format!("bulkhead pool set-witness {pool} --none");
+    if let Membership::WitnessLeaves { .. } = remembering {
+        let name = file.name(witness);
+        let why = format!(
+            "{name} is to be no witness any more, and the other head has not agreed yet: writes wait for both heads if a leg fails now"
+        );
+        return Some(told(
+            "see that both heads answer: it goes on by itself",
+            why,
+        ));
+    }
+    let is_named = file.member(witness).is_some();
+    (!is_named).then(|| {
+        let why = format!(
+            "the record names the witness {}, and {path} does not, so it is not asked",
+            witness.0
+        );
+        told(
+            "write it into the file of each head again, or remove it",
+            why,
+        )
+        .by(word)
+    })
 }
 
 #[cfg(test)]
@@ -423,6 +463,7 @@ mod tests {
             last: None,
             unheard: BTreeMap::from([(MemberId(2), "connection refused".to_owned())]),
             differing: BTreeSet::new(),
+            changes_taken_back: 0,
         };
         let told: Vec<String> = advice((&file, Path::new("/legs")), &tank(), &shown)
             .iter()
@@ -444,6 +485,7 @@ mod tests {
             last: None,
             unheard: BTreeMap::new(),
             differing: BTreeSet::new(),
+            changes_taken_back: 0,
         }
     }
 

@@ -452,6 +452,10 @@ impl ServerHooks for Core {
         self.watch.leg(leg, word)
     }
 
+    fn set_witness(&self, witness: Option<&str>) -> Option<Result<Answer, Failure>> {
+        self.watch.set_witness(witness)
+    }
+
     fn begin_anew(&self, anew: Anew) -> Result<(), Failure> {
         let (reply, outcome) = channel();
         self.tell(Event::Anew { anew, reply })?;

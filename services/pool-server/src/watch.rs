@@ -51,10 +51,15 @@ pub struct PoolLegs {
     pub tell: Box<dyn Fn() -> Told + Send + Sync>,
     /// Does what a person says about one. Waits for the record, for a bounded time.
     pub perform: Box<PerformWord>,
+    /// Has a witness remember, or none. Waits for the record, for a bounded time.
+    pub set_witness: Box<SetWitness>,
 }
 
 /// Takes the name of a leg, as the status shows it.
 pub type PerformWord = dyn Fn(&str, LegWord) -> Result<Answer, Failure> + Send + Sync;
+
+/// Takes the name of the witness.
+pub type SetWitness = dyn Fn(Option<&str>) -> Result<Answer, Failure> + Send + Sync;
 
 #[derive(Default)]
 struct State {
@@ -119,6 +124,11 @@ impl Watch {
     /// Does what a person says about a leg. `None`: the pool has none on several heads.
     pub fn leg(&self, leg: &str, word: LegWord) -> Option<Result<Answer, Failure>> {
         self.legs.as_ref().map(|legs| (legs.perform)(leg, word))
+    }
+
+    /// Has a witness remember, or none. `None`: as above.
+    pub fn set_witness(&self, witness: Option<&str>) -> Option<Result<Answer, Failure>> {
+        self.legs.as_ref().map(|legs| (legs.set_witness)(witness))
     }
 
     /// What happened to the pool.

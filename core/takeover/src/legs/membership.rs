@@ -154,7 +154,7 @@ impl Config {
     }
 
     /// The other one of two heads.
-    pub(super) fn other_head(&self) -> Option<MemberId> {
+    pub fn other_head(&self) -> Option<MemberId> {
         match self.membership.heads() {
             [one, other] if *one == self.me => Some(*other),
             [one, other] if *other == self.me => Some(*one),

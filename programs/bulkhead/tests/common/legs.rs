@@ -338,6 +338,14 @@ impl Pair {
         self.restart();
     }
 
+    /// A witness runs, and the configurations of both heads name it. Their leg-servers have read that.
+    pub fn name_witness(&mut self) {
+        self.witness_folder = Some(tempfile::tempdir().expect("a folder"));
+        let entry = self.witness_entry();
+        self.start_witness();
+        self.reconfigure("[pools.tank]", &format!("{entry}[pools.tank]"));
+    }
+
     /// Both heads say `to` in the place of `from`, and their leg-servers have read that.
     pub fn reconfigure(&mut self, from: &str, to: &str) {
         for head in [&mut self.a, &mut self.b] {

@@ -116,6 +116,7 @@ mod tests {
                 answers: false,
                 why: None,
             }],
+            ..LegsView::default()
         });
         let mut text = String::new();
         for family in families(&[("tank", &status)]) {

@@ -23,6 +23,7 @@ noun! {
         attach::Attach,
         detach::Detach,
         discard_leg::DiscardLeg,
+        set_witness::SetWitness,
         replace::Replace,
         replace_disk::ReplaceDisk,
         online::Online,

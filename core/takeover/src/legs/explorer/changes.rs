@@ -303,6 +303,25 @@ fn a_record_that_names_no_members_has_those_of_the_configuration_until_they_chan
     }
 }
 
+/// So that a configuration which is changed later changes nothing by itself.
+#[test]
+fn a_record_that_names_no_members_can_name_those_that_it_has() {
+    for (kind, step, wanted) in [
+        (Kind::Joining, REMOVE, two_heads()),
+        (Kind::Leaving, ADD, with_witness()),
+    ] {
+        let setup = Setup::new(kind, 9, 9, 6).with(&[Fault::Members]);
+        let setup = setup.from(Start::Served).unnamed();
+        let mut world = setup.world();
+        world.then(&setup, step);
+        for head in [0, 1] {
+            assert_eq!(accepted(&world, head).as_ref(), Some(&wanted), "{kind:?}");
+        }
+        assert!(!world.heads[0].owner.changes_members(), "{kind:?}");
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+    }
+}
+
 #[test]
 fn no_state_near_a_change_of_members_violates_anything() {
     for kind in KINDS {

@@ -247,6 +247,13 @@ impl World {
                 head: at,
                 has_witness,
             });
+            if self.committed.members.is_none() {
+                // It is to name those that it has.
+                steps.push(Step::Members {
+                    head: at,
+                    has_witness: !has_witness,
+                });
+            }
         }
         if is_free && self.may(setup, Fault::Close) {
             steps.push(Step::Export(at));

@@ -254,9 +254,8 @@ impl Owner {
         }
     }
 
-    /// Whether other members are wanted, or on their way.
-    #[cfg(test)]
-    pub(super) fn changes_members(&self) -> bool {
+    /// Whether other members are wanted, or on their way: then it is time to look, again and again.
+    pub fn changes_members(&self) -> bool {
         matches!(&self.phase, Phase::Tenure(one) if one.is_changing())
     }
 

@@ -83,6 +83,8 @@ pub const DEVICES: &[Case] = &[
     ("pool.detach", r#"{"device":"/disks/c"}"#, "changed"),
     ("pool.detach", r#"{"device":"/disks/c"}"#, "NotFound"),
     ("pool.discard_leg", r#"{"leg":"b:/disks/a"}"#, "Unavailable"),
+    ("pool.set_witness", r#"{"witness":"w"}"#, "Unavailable"),
+    ("pool.set_witness", "{}", "Unavailable"),
     (
         "pool.replace",
         r#"{"old":"/disks/b","new":"/disks/d"}"#,

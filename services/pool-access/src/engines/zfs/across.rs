@@ -124,8 +124,13 @@ impl Across {
     /// The folder of names cannot be written.
     pub fn has_moved(&self, disk: DiskId, file: LegsFile) -> std::io::Result<()> {
         self.remotes.forget_name(disk)?;
-        *self.file.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(file);
+        self.has_read(file);
         Ok(())
+    }
+
+    /// `file` names a witness that comes, and nothing else differs from what was known.
+    pub fn has_read(&self, file: LegsFile) {
+        *self.file.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(file);
     }
 
     /// The other disks of its group.

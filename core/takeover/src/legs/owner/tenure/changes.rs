@@ -91,9 +91,7 @@ impl Tenure {
         if is_leaving && !self.is_leaving_agreed() && holds(Rule::LeavingIsAgreed) {
             return;
         }
-        let wish = self.wish.as_ref().map(|(wish, _)| wish);
-        let wish = wish.or(is_leaving.then_some(before));
-        let Some(next) = wish.and_then(|wish| before.step_to(wish)) else {
+        let Some(next) = self.next_members() else {
             return;
         };
         if let Some(witness) = next.witness().filter(|_| before.witness().is_none()) {
@@ -108,6 +106,17 @@ impl Tenure {
         }
         record.leave_lives(&next.members());
         record.members = Some(next);
+    }
+
+    /// What comes next on the way to the members that are wanted. A record of an earlier release is to name those that it has.
+    fn next_members(&self) -> Option<Membership> {
+        let before = self.membership(&self.committed);
+        let is_leaving = matches!(before, Membership::WitnessLeaves { .. });
+        let wish = self.wish.as_ref().map(|(wish, _)| wish);
+        let wish = wish.or(is_leaving.then_some(before))?;
+        let is_to_be_named = self.committed.members.is_none() && wish == before;
+        let named = is_to_be_named.then(|| before.clone());
+        before.step_to(wish).or(named)
     }
 
     /// The life that a witness which comes has begun. One in which it was a member before is none: it may be told of that yet.
@@ -182,9 +191,9 @@ impl Tenure {
         matches!(membership, Membership::WitnessLeaves { .. }) && !self.is_leaving_agreed()
     }
 
-    #[cfg(test)]
+    /// Whether other members are wanted, or on their way.
     pub(in crate::legs::owner) fn is_changing(&self) -> bool {
-        self.wish.is_some() || self.awaits_agreement()
+        self.next_members().is_some()
     }
 
     fn is_leaving_agreed(&self) -> bool {

@@ -1,0 +1,74 @@
+//! `pool set-witness`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use crate::answer::Done;
+use crate::operations::{Least, Operation, PoolSelector, Route, Turn, Urgency, Verb, schema_of};
+use crate::{Effect, Failure};
+
+/// Have a witness remember which legs of a pool hold everything, or have both heads do so alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PoolSetWitness")]
+pub struct SetWitness {
+    /// The witness, by its name in `legs.toml` of both heads; none for both heads alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub witness: Option<String>,
+}
+
+impl Operation for SetWitness {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { witness: _ } = self;
+        Effect::Govern
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Beside
+    }
+
+    fn urgency(&self) -> Option<Urgency> {
+        Some(Urgency::Long)
+    }
+}
+
+const EXAMPLES: &str = "Examples:
+  bulkhead pool set-witness tank witness
+  bulkhead pool set-witness tank --none
+
+The pool is served meanwhile, and both heads have to answer. Before a witness is added, legs.toml of both heads names it, and their
+leg-servers have read that. One that is removed is taken out of legs.toml afterwards.";
+
+/// Add a witness to a pool of two heads with legs, or remove it
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The pool
+    pool: PoolName,
+    /// The witness, as legs.toml names it
+    #[arg(required_unless_present = "none")]
+    witness: Option<String>,
+    /// Have both heads remember alone
+    #[arg(long, conflicts_with = "witness")]
+    none: bool,
+}
+
+impl Verb for SetWitness {
+    type Arguments = Arguments;
+    const ROUTES: &'static [Route] = &[Route::post(
+        "/pools/{pool}/set-witness",
+        "Add a witness to a pool of two heads with legs, or remove it",
+        schema_of::<Done>,
+        Least::Govern,
+    )];
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let Arguments {
+            pool,
+            witness,
+            none: _,
+        } = arguments;
+        Ok((PoolSelector::Pool(pool), Self { witness }))
+    }
+}

@@ -1,0 +1,266 @@
+//! A witness is added to a pool that is served, or is one no more: who remembers the record changes by the record itself.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use control::answer::{Answer, Done};
+use control::{Failure, FailureKind};
+use legs::{Legs, Proof, Reporter, Shown, Stage, Viewer};
+use legs_config::{Kind, LegsFile};
+use takeover::legs::{MemberId, Membership};
+use units::PoolName;
+
+use super::{LegsOfPool, names_no_pool, peer, read};
+use crate::leg_view::remembering;
+
+/// So long a person waits. A change that the other head does not accept is taken back before.
+const CHANGE_WAIT: Duration = Duration::from_secs(45);
+
+impl LegsOfPool {
+    /// Has the witness of that name, or none, remember the record of the open pool.
+    pub fn changer(
+        self: &Arc<Self>,
+        legs: &Legs,
+    ) -> impl Fn(Option<&str>) -> Result<Answer, Failure> + Send + Sync + 'static {
+        let this = Arc::clone(self);
+        let (viewer, reporter) = (legs.viewer(), legs.reporter());
+        move |witness| match this.is_changing.try_lock() {
+            Ok(_lock) => this.set_witness(&viewer, &reporter, witness),
+            Err(_) => Err(Failure::new(
+                FailureKind::Busy,
+                "the members of the pool are being changed by another command",
+            )),
+        }
+    }
+
+    fn set_witness(
+        &self,
+        viewer: &Viewer,
+        reporter: &Reporter,
+        witness: Option<&str>,
+    ) -> Result<Answer, Failure> {
+        let (known, shown) = (self.across.file(), viewer.shown());
+        let before = remembering(&known, &shown);
+        let (file, wish) = match witness {
+            None => (LegsFile::clone(&known), without(&before)?),
+            Some(name) => {
+                let (file, _) = read(&self.path)?;
+                let number = coming(&known, (&file, &self.path), &self.pool, name)?;
+                let wish = with(&before, number, |one| known.name(one))?;
+                (file, wish)
+            }
+        };
+        if names(&shown, &wish) {
+            return Ok(Done::already(told(witness, "remembers", "remember")));
+        }
+        self.do_agree(&file, &wish)?;
+        let digest = file.digest(self.record()).unwrap_or_default();
+        let joining = witness.and_then(|name| file.members.get(name)).map(peer);
+        if witness.is_some() {
+            self.across.has_read(file);
+            reporter.configured(digest);
+        }
+        reporter.change_members(wish.clone(), joining);
+        let is_over = |now: &Shown| {
+            let is_done = names(now, &wish) || now.changes_taken_back != shown.changes_taken_back;
+            is_done || now.stage != Stage::Open
+        };
+        let after = viewer.wait_for(CHANGE_WAIT, is_over);
+        if names(&after, &wish) {
+            return Ok(Done::changed(told(witness, "remembers", "remember")));
+        }
+        // Nobody waits for it any more. What is on its way comes to its end.
+        reporter.change_members(remembering(&known, &after), None);
+        Err(unfinished(
+            after.changes_taken_back != shown.changes_taken_back,
+        ))
+    }
+
+    /// Whether those who are to remember answer, and all heads have read the same file.
+    fn do_agree(&self, file: &LegsFile, wish: &Membership) -> Result<(), Failure> {
+        let config = takeover::legs::Config {
+            membership: wish.clone(),
+            ..self.config()
+        };
+        let network = self.network_of(file, Proof::None);
+        legs::see_members(config, network, self.names(file.clone())).map_err(|error| {
+            let failure = self.refused(&error);
+            let message = format!("nothing was changed: {}", failure.message);
+            Failure::new(failure.kind, message).advise(format!(
+                "both heads have to agree, by the same {}: see to the one that is named, and say it again",
+                self.path.display()
+            ))
+        })
+    }
+}
+
+/// Whether the record names these.
+fn names(shown: &Shown, wish: &Membership) -> bool {
+    let record = shown.record.as_ref();
+    record.is_some_and(|record| record.members.as_ref() == Some(wish))
+}
+
+/// The same without a witness.
+fn without(before: &Membership) -> Result<Membership, Failure> {
+    match before {
+        Membership::TwoHeads(heads)
+        | Membership::TwoHeadsAndWitness { heads, .. }
+        | Membership::WitnessLeaves { heads, .. } => Ok(Membership::TwoHeads(*heads)),
+        Membership::OneHead(_) | Membership::ThreeHeads(_) => Err(has_none()),
+    }
+}
+
+fn has_none() -> Failure {
+    Failure::usage("only a pool of two heads has a witness")
+}
+
+/// The same with that witness. `name` calls a member.
+fn with(
+    before: &Membership,
+    witness: MemberId,
+    name: impl Fn(MemberId) -> String,
+) -> Result<Membership, Failure> {
+    match before {
+        Membership::TwoHeads(heads) => Ok(Membership::TwoHeadsAndWitness {
+            heads: *heads,
+            witness,
+        }),
+        Membership::TwoHeadsAndWitness { witness: other, .. } if *other == witness => {
+            Ok(before.clone())
+        }
+        Membership::TwoHeadsAndWitness { witness: other, .. } => Err(Failure::usage(format!(
+            "{} is the witness of the pool, and there is one at most",
+            name(*other)
+        ))
+        .advise("remove it first: `bulkhead pool set-witness POOL --none`")),
+        Membership::WitnessLeaves { witness: other, .. } => Err(Failure::new(
+            FailureKind::Busy,
+            format!("{} is being removed", name(*other)),
+        )
+        .advise("that ends when both heads answer: say it again then")),
+        Membership::OneHead(_) | Membership::ThreeHeads(_) => Err(has_none()),
+    }
+}
+
+/// The number of the witness that the configuration names by now. Nothing else differs from what is known.
+fn coming(
+    known: &LegsFile,
+    (file, path): (&LegsFile, &Path),
+    pool: &PoolName,
+    name: &str,
+) -> Result<MemberId, Failure> {
+    let place = path.display();
+    let found = file.members.get(name);
+    let Some(found) = found.filter(|one| one.kind == Kind::Witness) else {
+        return Err(Failure::not_found(format!("{place} names no witness {name}")).advise(
+            "write it into the file of each head (of an appliance into appliance.toml, then `bulkhead appliance apply`), and restart one \
+             leg-server after the other",
+        ));
+    };
+    let now = file
+        .pools
+        .get(pool)
+        .ok_or_else(|| names_no_pool(file, pool, path))?;
+    let heads = |file: &LegsFile| {
+        let mut heads = file.members.clone();
+        heads.retain(|_, one| one.kind == Kind::Head);
+        // Two heads alone answer each other in more networks.
+        heads.values_mut().for_each(|one| one.members.clear());
+        heads
+    };
+    let is_same = heads(known) == heads(file) && known.pools.get(pool) == Some(now);
+    let number = MemberId(found.number);
+    let is_moved = known.member(number).is_some_and(|one| one != found);
+    match is_same && !is_moved && known.me == file.me {
+        true => Ok(number),
+        false => Err(Failure::usage(format!(
+            "{place} says something else of this pool, or of its members, than the pool's server has read, besides a new witness"
+        ))
+        .advise("change one thing at a time: the pool's server reads other changes when it starts")),
+    }
+}
+
+fn told(witness: Option<&str>, one: &str, several: &str) -> String {
+    match witness {
+        Some(name) => format!("the witness {name} {one} the record of the pool's legs"),
+        None => format!("both heads alone {several} the record of the pool's legs"),
+    }
+}
+
+fn unfinished(is_taken_back: bool) -> Failure {
+    let (message, advice) = match is_taken_back {
+        true => (
+            "the members of the record stay as they are: the other head did not accept the change in its time",
+            "see that its leg-server answers, and that both heads have the same release of bulkhead; then say it again",
+        ),
+        false => (
+            "the change of members is not on record yet",
+            "see that both heads and the witness answer (`bulkhead pool status`) and have the same release of bulkhead; then say it again",
+        ),
+    };
+    Failure::new(FailureKind::Unavailable, message).advise(advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::across::tests::two_heads;
+
+    const HEADS: [MemberId; 2] = [MemberId(1), MemberId(2)];
+    const WITNESS: MemberId = MemberId(3);
+
+    fn tank() -> PoolName {
+        "tank".parse().expect("a name")
+    }
+
+    fn with_witness() -> LegsFile {
+        let mut file = two_heads();
+        let mut witness = file.members["a"].clone();
+        witness.number = WITNESS.0;
+        witness.kind = Kind::Witness;
+        witness.lends.clear();
+        file.members.insert("w".to_owned(), witness);
+        file
+    }
+
+    #[test]
+    fn a_witness_comes_to_two_heads_alone_and_goes_from_two_heads() {
+        let (heads, witness) = (HEADS, WITNESS);
+        let two = Membership::TwoHeads(heads);
+        let three = Membership::TwoHeadsAndWitness { heads, witness };
+        let leaves = Membership::WitnessLeaves { heads, witness };
+        let add = |before: &Membership, number| with(before, number, |_| "w".to_owned());
+        assert_eq!(add(&two, WITNESS).ok(), Some(three.clone()));
+        assert_eq!(add(&three, WITNESS).ok(), Some(three.clone()));
+        let other = add(&three, MemberId(4)).expect_err("there is one");
+        assert!(other.message.contains("w is the witness"), "{other:?}");
+        let early = add(&leaves, WITNESS).expect_err("it goes");
+        assert_eq!(early.kind, FailureKind::Busy);
+        for before in [&two, &three, &leaves] {
+            assert_eq!(without(before).ok(), Some(two.clone()));
+        }
+        let three_heads = Membership::ThreeHeads([HEADS[0], HEADS[1], WITNESS]);
+        assert!(without(&three_heads).is_err() && add(&three_heads, MemberId(4)).is_err());
+    }
+
+    #[test]
+    fn the_configuration_names_the_witness_and_changes_nothing_else() {
+        let (known, file) = (two_heads(), with_witness());
+        let path = Path::new("/legs.toml");
+        let judge = |file: &LegsFile, name| coming(&known, (file, path), &tank(), name);
+        assert_eq!(judge(&file, "w").ok(), Some(WITNESS));
+        let unnamed = judge(&known, "w").expect_err("it is not there");
+        assert!(unnamed.message.contains("/legs.toml names no witness w"));
+        assert!(judge(&file, "b").is_err(), "a head is no witness");
+        let mut moved = file.clone();
+        let pool = moved.pools.get_mut(&tank()).expect("a pool");
+        pool.groups[0].legs[0].path = "/z".into();
+        let differs = judge(&moved, "w").expect_err("a disk is another");
+        assert!(differs.message.contains("something else"), "{differs:?}");
+        let mut others = file.clone();
+        others.members.get_mut("w").expect("a witness").fingerprint = file.members["b"].fingerprint;
+        let replaced = coming(&others, (&file, path), &tank(), "w");
+        assert!(replaced.is_err(), "another machine is read at the start");
+    }
+}
