@@ -236,6 +236,10 @@ function words(change: Change): string {
       return `${change.is_new ? "write" : "change"} ${change.path}${where}`;
     case "write_authkey":
       return `write the cluster's secret${where}`;
+    case "set_witness":
+      return change.witness
+        ? `add ${change.witness} to the record of ${change.pool}${where}, while it is served`
+        : `remove the witness from the record of ${change.pool}${where}, while it is served`;
     case "reload_corosync":
       return "have Corosync read its file again; nothing is interrupted";
     case "stop_unit":

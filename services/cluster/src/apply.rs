@@ -16,6 +16,8 @@ use crate::process::Invocation;
 const AUTHKEY_MODE: u32 = 0o400;
 /// How long a service may take to start.
 const UNIT_TIME_LIMIT: Duration = Duration::from_secs(120);
+/// How long the change of a witness may take: a change that the other head does not accept is taken back before.
+const WITNESS_TIME_LIMIT: Duration = Duration::from_secs(90);
 /// How long Pacemaker may take to answer after it was started.
 const PACEMAKER_TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Time between questions whether it answers. There is no event to wait for on another machine.
@@ -149,6 +151,19 @@ fn perform(machines: &Machines, change: &Change) -> Result<(), Performing> {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             let invocation = Invocation::new(&program.to_string_lossy(), &words);
             must(reach(head)?, &invocation)
+                .map(|_| ())
+                .map_err(Performing::Failed)
+        }
+        Change::SetWitness {
+            head,
+            program,
+            pool,
+            witness,
+        } => {
+            let witness = witness.as_deref().unwrap_or("--none");
+            let words = ["pool", "set-witness", pool.as_str(), witness];
+            let invocation = Invocation::new(&program.to_string_lossy(), &words);
+            must(reach(head)?, &invocation.within(WITNESS_TIME_LIMIT))
                 .map(|_| ())
                 .map_err(Performing::Failed)
         }

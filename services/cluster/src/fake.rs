@@ -37,6 +37,7 @@ struct FakeState {
     portals: String,
     refuses_portals: bool,
     pools_remembered: BTreeSet<u64>,
+    members: String,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -76,6 +77,11 @@ impl FakeMachine {
     /// A pool of legs is made there: the head remembers its number.
     pub fn remember_pool(&self, number: u64) {
         lock(&self.state).pools_remembered.insert(number);
+    }
+
+    /// What `bulkhead leg-server members --json` prints there from now on.
+    pub fn set_members(&self, json: &str) {
+        lock(&self.state).members = json.to_owned();
     }
 
     /// Clients are connected by each portal: none is taken away.
@@ -218,6 +224,14 @@ impl Machine for FakeMachine {
                 0,
                 format!("{:?}", Vec::from_iter(&lock(&self.state).pools_remembered)),
             ),
+            (_, ["leg-server", "members", "--json"]) => match lock(&self.state).members.clone() {
+                none if none.is_empty() => answer(2, ""),
+                list => answer(0, list),
+            },
+            (_, ["pool", "set-witness", words @ ..]) => {
+                self.log(format!("set-witness {}", words.join(" ")));
+                answer(0, "")
+            }
             (_, ["portal", "set", words @ ..]) => {
                 if lock(&self.state).refuses_portals && !words.contains(&"--in-use") {
                     return Ok(answer(5, ""));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use appliance::plan::{
     AUTHKEY_PATH, Actual, CERTIFICATE_PATH, DesiredState, Fingerprint, HEAD_UNIT, HeadActual,
-    is_authkey,
+    OnRecord, is_authkey,
 };
 use appliance::ports::Portals;
 use serde::Deserialize;
@@ -86,6 +86,7 @@ fn observe_head(
         authkey: fingerprint(machine)?,
         portals: portals(machine, desired)?,
         remembered: remembered(machine, desired)?,
+        on_record: on_record(machine, desired)?,
         ..HeadActual::default()
     };
     for file in desired.files_of(name) {
@@ -184,6 +185,42 @@ fn remembered(
         0 => serde_json::from_slice(&output.stdout).unwrap_or_default(),
         _ => BTreeSet::new(),
     })
+}
+
+/// A pool in the answer to `bulkhead leg-server members --json`.
+#[derive(Deserialize)]
+struct MembersLine {
+    pool: u64,
+    heads: BTreeSet<u64>,
+    witness: Option<u64>,
+}
+
+/// Who remembers pools of legs, by the records that it accepted. A head with an older program does not say.
+fn on_record(
+    machine: &dyn Machine,
+    desired: &DesiredState,
+) -> Result<BTreeMap<u64, OnRecord>, MachineError> {
+    if desired.pools_of_legs.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let program = desired.program.to_string_lossy();
+    let output = machine.run(&Invocation::new(
+        &program,
+        &["leg-server", "members", "--json"],
+    ))?;
+    let lines: Vec<MembersLine> = match output.code {
+        0 => serde_json::from_slice(&output.stdout).unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    let lines = lines.into_iter().map(|line| {
+        let MembersLine {
+            pool,
+            heads,
+            witness,
+        } = line;
+        (pool, OnRecord { heads, witness })
+    });
+    Ok(lines.collect())
 }
 
 /// The name of the cluster whose Corosync runs there.

@@ -301,6 +301,34 @@ fn an_address_in_use_keeps_everything_as_it_was_unless_its_word_is_said() {
     assert!(log[1].contains("write"), "{log:?}");
 }
 
+/// Its server adds it when both heads have read of it.
+#[test]
+fn a_witness_that_comes_to_a_pool_on_record_is_added_by_the_server_of_the_pool() {
+    let begin = LEGS.find("[witness]").expect("there");
+    let end = begin + LEGS[begin..].find("[heads.left]").expect("there");
+    let (pair, desired) = (
+        pair(),
+        desired_of(&format!("{}{}", &LEGS[..begin], &LEGS[end..])),
+    );
+    for head in [&pair.left, &pair.right] {
+        head.remember_pool(1);
+        head.set_members(r#"[{"pool": 1, "heads": [1, 2], "witness": null}]"#);
+    }
+    apply_quietly(&pair, &desired).expect("everything can be done");
+    pair.right.set_portals(
+        r#"[{"pool": "tank", "protocol": "iscsi", "address": "10.77.1.100:3260", "group": 1, "clients": 0}]"#,
+    );
+    pair.cluster.lock().expect("not poisoned").log.clear();
+    apply_quietly(&pair, &desired_of(LEGS)).expect("everything can be done");
+    let log = pair.cluster.lock().expect("not poisoned").log.clone();
+    let at = |what: &str| log.iter().rposition(|line| line.contains(what));
+    let added = at("right: set-witness tank witness");
+    assert!(
+        added.is_some() && added > at("restart bulkhead-leg-server"),
+        "{log:?}"
+    );
+}
+
 #[test]
 fn each_head_gets_its_own_file_of_legs_and_a_changed_one_is_read_anew() {
     const PATH: &str = "/etc/bulkhead/legs.toml";

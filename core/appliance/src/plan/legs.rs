@@ -1,15 +1,15 @@
-//! Pools of legs that do not exist yet: Pacemaker must not look for them, and a person makes them.
+//! Pools of legs that do not exist yet: Pacemaker must not look for them, and a person makes them. Of those that exist: who remembers them.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
-use legs_config::LegsFile;
+use legs_config::{Kind, LegsFile};
 use schemars::JsonSchema;
 use serde::Serialize;
 use units::{HeadName, PoolName};
 
-use super::{Actual, DesiredState, HeadActual, Obstacle};
+use super::{Actual, Change, DesiredState, HeadActual, Obstacle};
 use crate::file::{Appliance, Pool};
 use crate::render::{Cib, LEGS_PATH, address_id, pool_id};
 use crate::xml::Element;
@@ -87,30 +87,129 @@ pub(super) fn to_make(
         .collect()
 }
 
-/// Whether a head has a pool on record with other members than the file names. Heads that went by different members could both open it.
-pub(super) fn other_members(
-    desired: &DesiredState,
-    head: &HeadName,
-    known: &HeadActual,
-) -> Option<Obstacle> {
-    let path = Path::new(LEGS_PATH);
-    let (text, _) = known.files.get(path)?;
-    let before = legs_config::parse(text).ok()?;
-    let after = desired.files_of(head).find(|file| file.path == path)?;
-    let after = legs_config::parse(&after.text).ok()?;
-    let is_kept = |number: u64| before.pools.values().any(|pool| pool.guid == number);
-    let mut pools = after.pools.iter();
-    let (pool, _) =
-        pools.find(|(_, pool)| known.remembered.contains(&pool.guid) && is_kept(pool.guid))?;
-    let (old, new) = (members(&before), members(&after));
-    (old != new).then(|| Obstacle {
+/// What becomes of who remembers pools that are on record.
+#[derive(Default)]
+pub(super) struct Witnesses {
+    pub(super) obstacles: Vec<Obstacle>,
+    /// Before the files are written, by which a witness that goes is still reached.
+    pub(super) go: Vec<Change>,
+    /// After they are written and read, by which one that comes is reached.
+    pub(super) come: Vec<Change>,
+}
+
+/// Compares the members that pools have on record with those that the file names.
+pub(super) fn witnesses(desired: &DesiredState, actual: &Actual) -> Witnesses {
+    let mut found = Witnesses::default();
+    let wanted = desired.heads.iter().find_map(|(head, _)| {
+        let mut files = desired.files_of(head);
+        let file = files.find(|file| file.path == Path::new(LEGS_PATH))?;
+        legs_config::parse(&file.text).ok()
+    });
+    let Some(wanted) = wanted else {
+        return found;
+    };
+    for (pool, entry) in &wanted.pools {
+        let knows = |known: &&HeadActual| {
+            let before = before(known);
+            let mut pools = before.iter().flat_map(|file| file.pools.values());
+            known.remembered.contains(&entry.guid) && pools.any(|one| one.guid == entry.guid)
+        };
+        let heads: Vec<&HeadActual> = actual.heads.values().filter(knows).collect();
+        if !heads.is_empty() {
+            found.of_pool(desired, actual, (pool, entry.guid), &heads, &wanted);
+        }
+    }
+    found
+}
+
+fn before(known: &HeadActual) -> Option<LegsFile> {
+    let (text, _) = known.files.get(Path::new(LEGS_PATH))?;
+    legs_config::parse(text).ok()
+}
+
+impl Witnesses {
+    fn of_pool(
+        &mut self,
+        desired: &DesiredState,
+        actual: &Actual,
+        (pool, number): (&PoolName, u64),
+        knowing: &[&HeadActual],
+        wanted: &LegsFile,
+    ) {
+        let mut serving = actual.heads.iter();
+        let serving = serving.find(|(_, known)| known.portals.contains_key(pool));
+        let on_record = |known: &&HeadActual| known.on_record.get(&number).cloned();
+        let mut others = knowing.iter().copied();
+        let record = serving
+            .and_then(|(_, known)| on_record(&known))
+            .or_else(|| others.find_map(|known| on_record(&known)));
+        let record = record.filter(|record| !record.heads.is_empty());
+        let numbers = |kind| {
+            let members = wanted.members.values().filter(move |one| one.kind == kind);
+            members.map(|one| one.number).collect::<BTreeSet<u64>>()
+        };
+        let heads = numbers(Kind::Head);
+        let witness = wanted
+            .members
+            .iter()
+            .find(|(_, one)| one.kind == Kind::Witness);
+        let Some(record) = record.filter(|record| record.heads == heads) else {
+            // Its record does not name its members, or nobody says so, or the heads are others.
+            self.obstacles.extend(other_members(pool, knowing, wanted));
+            return;
+        };
+        let change = |witness: Option<&String>| {
+            let (head, _) = serving?;
+            Some(Change::SetWitness {
+                head: head.clone(),
+                program: desired.program.clone(),
+                pool: pool.clone(),
+                witness: witness.cloned(),
+            })
+        };
+        let (list, change) = match (record.witness, witness) {
+            (None, Some((name, _))) => (&mut self.come, change(Some(name))),
+            (Some(_), None) => (&mut self.go, change(None)),
+            (Some(known), Some((_, one))) if known != one.number => {
+                self.obstacles.push(Obstacle {
+                    what: format!(
+                        "pool {pool} has the witness of the number {known} on record, and the file names {}",
+                        one.number
+                    ),
+                    mend: "take the witness out of the file and apply it, then name the new one and apply it again; a machine in the place \
+                           of the witness has its number"
+                        .to_owned(),
+                });
+                return;
+            }
+            _ => return,
+        };
+        match change {
+            Some(change) => list.push(change),
+            None => self.obstacles.push(Obstacle {
+                what: format!(
+                    "no head serves pool {pool}, and its witness changes only while it is served"
+                ),
+                mend: "have it served, with both heads there, and plan again".to_owned(),
+            }),
+        }
+    }
+}
+
+/// The file names other members than a head goes by. Heads that went by different members could both open the pool.
+fn other_members(pool: &PoolName, knowing: &[&HeadActual], wanted: &LegsFile) -> Option<Obstacle> {
+    let new = members(wanted);
+    let mut files = knowing.iter().filter_map(|known| before(known));
+    let old = files.find_map(|file| Some(members(&file)).filter(|old| *old != new))?;
+    Some(Obstacle {
         what: format!(
-            "{head} has pool {pool} on record with the members {}, and the file names {}",
+            "pool {pool} is on record with the members {}, and the file names {}",
             old.join(", "),
             new.join(", ")
         ),
-        mend: "name the same members in the file: those of a pool on record do not change. The guide says how a pool gets others, by another \
-               record (Pools without shared disks, \"Add or remove a witness or a head\")"
+        mend: "name the same members in the file, unless a witness comes or goes. For that, have the pool served by this release of bulkhead \
+               on both heads, with all members there: its record names them then. The guide says how a pool gets other heads (Pools without \
+               shared disks, \"Add or remove a head\")"
             .to_owned(),
     })
 }

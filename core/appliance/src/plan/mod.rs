@@ -153,6 +153,17 @@ pub struct HeadActual {
     pub running_cluster: Option<String>,
     /// Numbers of the pools of legs that it remembers.
     pub remembered: BTreeSet<u64>,
+    /// Who remembers each of them, by the record that it accepted. None of a head with an earlier release.
+    pub on_record: BTreeMap<u64, OnRecord>,
+}
+
+/// The members of a pool of legs, by numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OnRecord {
+    /// None where the record does not name its members.
+    pub heads: BTreeSet<u64>,
+    /// If there is one.
+    pub witness: Option<u64>,
 }
 
 /// A digest that tells secrets apart and gives nothing away.
@@ -213,6 +224,18 @@ pub enum Change {
         gone: Portals,
         /// Even though clients came in by what goes.
         in_use: bool,
+    },
+    /// Have the running server of a pool of legs add a witness to its record, or remove it. Clients notice nothing.
+    SetWitness {
+        /// Where it runs.
+        head: HeadName,
+        /// The program that tells it.
+        #[serde(skip)]
+        program: PathBuf,
+        /// Its pool.
+        pool: PoolName,
+        /// The witness, as `legs.toml` names it; none for both heads alone.
+        witness: Option<String>,
     },
     /// Have every running Corosync read its file again; nothing is interrupted.
     ReloadCorosync {
@@ -395,7 +418,9 @@ fn certificate_names(appliance: &Appliance) -> BTreeMap<HeadName, Vec<String>> {
 
 /// What to change, so that `actual` becomes what `desired` says. Empty if it is so already.
 pub fn plan(desired: &DesiredState, actual: &Actual) -> Plan {
-    let obstacles = obstacles(desired, actual);
+    let mut obstacles = obstacles(desired, actual);
+    let witnesses = legs::witnesses(desired, actual);
+    obstacles.extend(witnesses.obstacles);
     if !obstacles.is_empty() {
         return Plan {
             obstacles,
@@ -404,6 +429,7 @@ pub fn plan(desired: &DesiredState, actual: &Actual) -> Plan {
     }
     // First, since it may be refused: nothing else is changed then.
     let mut changes = portal_changes(desired, actual);
+    changes.extend(witnesses.go);
     changes.extend(authkey_changes(desired, actual));
     let mut has_new_conf = false;
     for (head, _) in &desired.heads {
@@ -421,6 +447,7 @@ pub fn plan(desired: &DesiredState, actual: &Actual) -> Plan {
         changes.push(Change::ReloadCorosync { head: head.clone() });
     }
     changes.extend(unit_changes(desired, actual));
+    changes.extend(witnesses.come);
     let before = actual.cib.clone().unwrap_or_else(empty_cib);
     let pools_to_make = legs::to_make(desired, actual, &before);
     let cib = legs::without(&desired.cib, &pools_to_make);
@@ -473,7 +500,6 @@ fn obstacles(desired: &DesiredState, actual: &Actual) -> Vec<Obstacle> {
             });
             continue;
         };
-        obstacles.extend(legs::other_members(desired, head, known));
         let other = known.running_cluster.as_ref();
         if let Some(other) = other.filter(|name| **name != desired.cluster_name) {
             obstacles.push(Obstacle {
@@ -713,6 +739,19 @@ impl fmt::Display for Change {
                 }
                 Ok(())
             }
+            Self::SetWitness {
+                head,
+                pool,
+                witness: Some(witness),
+                ..
+            } => write!(
+                f,
+                "{head}: add {witness} to the record of {pool} while it is served, with both heads agreeing"
+            ),
+            Self::SetWitness { head, pool, .. } => write!(
+                f,
+                "{head}: remove the witness from the record of {pool} while it is served, with both heads agreeing"
+            ),
             Self::ReloadCorosync { head } => {
                 write!(
                     f,

@@ -81,6 +81,12 @@ fn perform(desired: &DesiredState, actual: &mut Actual, changes: &[Change]) {
                 actual.heads.get_mut(head).expect("a known head").authkey = key;
             }
             Change::ReloadCorosync { .. } | Change::RestartUnit { .. } => {}
+            Change::SetWitness { witness, .. } => {
+                for known in actual.heads.values_mut() {
+                    let record = known.on_record.get_mut(&1).expect("on record");
+                    record.witness = witness.as_ref().map(|_| 3);
+                }
+            }
             Change::SetPortals {
                 head,
                 pool,
@@ -152,6 +158,7 @@ fn bare_heads_get_files_first_then_services_then_the_configuration_then_consoles
         Change::SetPortals { .. } | Change::WriteAuthkey { .. } => 0,
         Change::WriteFile { .. } => 1,
         Change::ReloadCorosync { .. } => 2,
+        Change::SetWitness { .. } => unreachable!("no pool of legs"),
         Change::MakeCertificate { .. } => 5,
         Change::StartUnit { unit, .. } if unit == HEAD_UNIT => 5,
         Change::StopUnit { .. } | Change::StartUnit { .. } | Change::RestartUnit { .. } => 3,
@@ -536,15 +543,86 @@ fn another_file_of_legs_restarts_what_reads_it_and_nothing_else() {
     assert!(plan(&desired, &actual).is_empty());
 }
 
+/// The example without its witness.
+fn without_witness() -> String {
+    let begin = LEGS.find("[witness]").expect("there");
+    let end = begin + LEGS[begin..].find("[heads.left]").expect("there");
+    format!("{}{}", &LEGS[..begin], &LEGS[end..])
+}
+
+/// Left serves the pool, which has that witness on record.
+fn on_record(actual: &mut Actual, witness: Option<u64>) {
+    for known in actual.heads.values_mut() {
+        let heads = [1, 2].into();
+        known.on_record.insert(1, OnRecord { heads, witness });
+    }
+    let pool: PoolName = "tank".parse().expect("a name");
+    let served = actual.heads.get_mut(&head("left")).expect("a head");
+    served.portals.insert(pool, Portals::default());
+}
+
+/// Where the witness of a pool changes among the changes, and what else there is that needs an order.
+fn places(changes: &[Change]) -> (Option<usize>, Option<usize>, Option<usize>) {
+    let at = |is_it: fn(&Change) -> bool| changes.iter().rposition(is_it);
+    (
+        at(|one| matches!(one, Change::SetWitness { .. })),
+        at(|one| matches!(one, Change::WriteFile { .. })),
+        at(|one| matches!(one, Change::RestartUnit { .. })),
+    )
+}
+
+#[test]
+fn a_witness_is_added_after_the_files_are_read_and_removed_before_they_are_written() {
+    let two = without_witness();
+    let (_, mut actual) = applied(&two);
+    on_record(&mut actual, None);
+    let desired = desired_of(LEGS);
+    actual.heads.get_mut(&head("left")).expect("a head").portals = desired.portals.clone();
+    let adds = plan(&desired, &actual);
+    let (set, write, restart) = places(&adds.changes);
+    assert!(set > write && set > restart && restart.is_some(), "{adds}");
+    let told = adds.to_string();
+    assert!(
+        told.contains("left: add witness to the record of tank"),
+        "{told}"
+    );
+    // It was cut off before: the files are there, and the record does not name it.
+    let files = adds
+        .changes
+        .iter()
+        .filter(|one| !matches!(one, Change::SetWitness { .. }));
+    perform(&desired, &mut actual, &files.cloned().collect::<Vec<_>>());
+    let rest = plan(&desired, &actual);
+    assert!(
+        matches!(&rest.changes[..], [Change::SetWitness { .. }]),
+        "{rest}"
+    );
+    perform(&desired, &mut actual, &rest.changes);
+    assert!(plan(&desired, &actual).is_empty());
+    let desired = desired_of(&two);
+    let removes = plan(&desired, &actual);
+    assert!(
+        matches!(removes.changes[0], Change::SetWitness { .. }),
+        "{removes}"
+    );
+    let told = removes.to_string();
+    assert!(
+        told.contains("left: remove the witness from the record of tank"),
+        "{told}"
+    );
+    perform(&desired, &mut actual, &removes.changes);
+    assert!(plan(&desired, &actual).is_empty());
+}
+
 /// A head that read it would open the pool by other rules than the one that serves it.
 #[test]
-fn other_members_of_a_pool_on_record_are_in_the_way() {
-    let without = |text: &str| {
-        let begin = text.find("[witness]").expect("there");
-        let end = begin + text[begin..].find("[heads.left]").expect("there");
-        format!("{}{}", &text[..begin], &text[end..])
+fn other_members_of_a_pool_on_record_are_in_the_way_unless_its_server_can_change_them() {
+    let two = without_witness();
+    let told = |desired: &DesiredState, actual: &Actual| -> Vec<String> {
+        let refused = plan(desired, actual);
+        assert!(refused.changes.is_empty() || refused.obstacles.is_empty());
+        refused.obstacles.into_iter().map(|one| one.what).collect()
     };
-    let two = without(LEGS);
     for (before, after, named) in [
         (
             LEGS,
@@ -559,27 +637,37 @@ fn other_members_of_a_pool_on_record_are_in_the_way() {
     ] {
         let (_, mut actual) = applied(before);
         let desired = desired_of(after);
-        let refused = plan(&desired, &actual);
-        assert!(refused.changes.is_empty());
-        let told: Vec<&str> = refused
-            .obstacles
-            .iter()
-            .map(|one| one.what.as_str())
-            .collect();
-        let of = |head| format!("{head} has pool tank on record with the members {named}");
-        assert_eq!(told, [of("left"), of("right")]);
+        let unnamed = format!("pool tank is on record with the members {named}");
+        // Heads of an earlier release, which do not say who remembers.
+        assert_eq!(told(&desired, &actual), std::slice::from_ref(&unnamed));
+        // The record of an earlier release.
+        on_record(&mut actual, None);
+        for known in actual.heads.values_mut() {
+            known.on_record.insert(1, OnRecord::default());
+        }
+        assert_eq!(told(&desired, &actual), [unnamed]);
+        on_record(&mut actual, (before == LEGS).then_some(3));
+        assert!(told(&desired, &actual).is_empty());
+        for known in actual.heads.values_mut() {
+            known.portals.clear();
+        }
+        let unserved = "no head serves pool tank, and its witness changes only while it is served";
+        assert_eq!(told(&desired, &actual), [unserved]);
         // One that nobody made, and one that gets another record.
         let other = desired_of(&after.replace("number = 1\ngroups", "number = 2\ngroups"));
-        assert!(plan(&other, &actual).obstacles.is_empty());
+        assert!(told(&other, &actual).is_empty());
         for known in actual.heads.values_mut() {
             known.remembered.clear();
         }
-        assert!(plan(&desired, &actual).obstacles.is_empty());
+        assert!(told(&desired, &actual).is_empty());
     }
-    // The machine of the witness is another one, with its number.
-    let (_, actual) = applied(LEGS);
-    let moved = LEGS.replace(&"c3".repeat(32), &"c4".repeat(32));
-    assert!(plan(&desired_of(&moved), &actual).obstacles.is_empty());
+    // The machine of the witness is another one, with its number; and one with another number.
+    let (_, mut actual) = applied(LEGS);
+    let moved = desired_of(&LEGS.replace(&"c3".repeat(32), &"c4".repeat(32)));
+    assert!(told(&moved, &actual).is_empty());
+    on_record(&mut actual, Some(4));
+    let other = "pool tank has the witness of the number 4 on record, and the file names 3";
+    assert_eq!(told(&moved, &actual), [other]);
 }
 
 #[test]
