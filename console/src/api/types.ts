@@ -375,6 +375,15 @@ export interface components {
             portals: components["schemas"]["Portals"];
         } | {
             /** @constant */
+            action: "set_witness";
+            /** @description Where it runs. */
+            head: components["schemas"]["HeadName"];
+            /** @description Its pool. */
+            pool: components["schemas"]["PoolName"];
+            /** @description The witness, as `legs.toml` names it; none for both heads alone. */
+            witness?: string | null;
+        } | {
+            /** @constant */
             action: "reload_corosync";
             /** @description The head that tells the others. */
             head: components["schemas"]["HeadName"];
@@ -2195,8 +2204,10 @@ export interface components {
             epoch: number;
             /** @description In the order of `legs.toml`. */
             legs: components["schemas"]["PoolLeg"][];
-            /** @description By name. */
+            /** @description Those of the record, by name. */
             members: components["schemas"]["PoolLegMember"][];
+            /** @description Members that `legs.toml` names, and the record does not: they have no vote. */
+            not_on_record?: string[];
             /** @description Whether writes wait until it is on record that a leg failed, or for the last leg. */
             writes_wait: boolean;
         };
@@ -2326,6 +2337,8 @@ export interface components {
         } | {
             discard_leg: components["schemas"]["PoolDiscardLeg"];
         } | {
+            set_witness: components["schemas"]["PoolSetWitness"];
+        } | {
             replace: components["schemas"]["PoolReplace"];
         } | {
             replace_disk: components["schemas"]["PoolReplaceDisk"];
@@ -2366,6 +2379,11 @@ export interface components {
             properties: {
                 [key: string]: string;
             };
+        };
+        /** @description Have a witness remember which legs of a pool hold everything, or have both heads do so alone. */
+        PoolSetWitness: {
+            /** @description The witness, by its name in `legs.toml` of both heads; none for both heads alone. */
+            witness?: string | null;
         };
         /** @description Space of a pool. In bytes. */
         PoolSpace: {
@@ -4465,6 +4483,7 @@ export type PoolRequest = components['schemas']['PoolRequest'];
 export type PoolScrub = components['schemas']['PoolScrub'];
 export type PoolScrubSchedule = components['schemas']['PoolScrubSchedule'];
 export type PoolSet = components['schemas']['PoolSet'];
+export type PoolSetWitness = components['schemas']['PoolSetWitness'];
 export type PoolSpace = components['schemas']['PoolSpace'];
 export type PoolStatus = components['schemas']['PoolStatus'];
 export type PoolSummary = components['schemas']['PoolSummary'];
