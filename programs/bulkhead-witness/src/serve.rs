@@ -37,7 +37,7 @@ pub fn run(args: &ServeArgs, place: &Place) -> anyhow::Result<()> {
         Box::new(|_| false),
     );
     let member = member.with_context(|| format!("read {}", place.folder.display()))?;
-    let member = Arc::new(member);
+    let member = Arc::new(member.as_witness());
     let friends = args.heads.iter().map(|head| head.0).collect();
     let server = Server::new(Arc::clone(&member), &identity, friends, |_, _| {})
         .context("use the key of this witness")?;

@@ -83,6 +83,8 @@ pub struct Member {
     folder: PathBuf,
     serves: Serves,
     keep_again: Duration,
+    /// Whether it may be made one of a pool by who serves that. What it remembers may be forgotten then.
+    may_join: bool,
     pools: Mutex<Pools>,
 }
 
@@ -101,6 +103,7 @@ impl Member {
             folder: folder.to_owned(),
             serves,
             keep_again: KEEP_AGAIN,
+            may_join: false,
             pools: Mutex::default(),
         };
         for pool in pools_in(folder)? {
@@ -109,6 +112,16 @@ impl Member {
             pools.insert(pool, Arc::new(Mutex::new(slot)));
         }
         Ok(member)
+    }
+
+    /// The same as a witness: who serves a pool may make it one of that. A head is one from the beginning, and forgets nothing by another
+    /// member's word: what it remembers says which of its disks hold everything.
+    #[must_use]
+    pub fn as_witness(self) -> Self {
+        Self {
+            may_join: true,
+            ..self
+        }
     }
 
     /// Its number.
@@ -228,6 +241,14 @@ impl Member {
                     member = from.0,
                     by = by.0,
                     "a member claims a pool for another one: not answered"
+                );
+                None
+            }
+            Message::Ask(Request::Join { .. }) if !self.may_join => {
+                tracing::warn!(
+                    pool,
+                    member = from.0,
+                    "a member wants this head to forget a pool and join it as a witness: not answered"
                 );
                 None
             }
@@ -534,6 +555,10 @@ mod tests {
         Member::open(folder, MemberId(3), 9, Box::new(|_| false)).expect("opened")
     }
 
+    fn witness(folder: &Path) -> Member {
+        member(folder).as_witness()
+    }
+
     fn hear(member: &Member, message: Message) -> Option<Message> {
         let envelope = Envelope {
             pool: POOL,
@@ -562,16 +587,37 @@ mod tests {
         let forgot = |life| Some(Message::Tell(Answer::Forgot(tag, life)));
         let heads = Membership::TwoHeads([HEAD, MemberId(2)]);
         let (joining, known) = (folder.path().join("new"), folder.path().join("known"));
-        assert_eq!(hear(&member(&joining), join(None, 1)), forgot(7));
+        assert_eq!(hear(&witness(&joining), join(None, 1)), forgot(7));
         // The file says so, also after a restart.
-        let again = member(&joining);
+        let again = witness(&joining);
         assert_eq!(again.states()[&POOL], PoolState::Lost);
         assert_eq!(hear(&again, join(Some(heads.clone()), 3)), forgot(7));
-        let again = member(&known);
+        let again = witness(&known);
         assert_eq!(hear(&again, Message::Found(memory())), founded());
         assert_eq!(hear(&again, join(None, 3)), None);
         assert_eq!(hear(&again, join(Some(heads), 3)), forgot(9));
         assert_eq!(member_file(&known), Memory::again(9));
+    }
+
+    /// Whatever the record says that it is shown.
+    #[test]
+    fn a_head_does_not_join_and_forgets_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let head = member(folder.path());
+        let mut record = memory().accepted.expect("a record");
+        record.ballot.epoch = 3;
+        record.members = Some(Membership::TwoHeads([HEAD, MemberId(2)]));
+        let tag = Tag { boot: 4, number: 1 };
+        let join = Message::Ask(Request::Join {
+            tag,
+            record,
+            life: 9,
+        });
+        assert_eq!(hear(&head, join.clone()), None);
+        assert_eq!(head.states(), BTreeMap::new(), "no life began");
+        assert_eq!(hear(&head, Message::Found(memory())), founded());
+        assert_eq!(hear(&head, join), None);
+        assert_eq!(member_file(folder.path()), memory());
     }
 
     /// Who remembers is said by the record, and by the configuration only of a pool whose record does not say it.
