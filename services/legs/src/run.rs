@@ -424,7 +424,11 @@ impl<S: Side> Decider<S> {
                     linked.configured(digest);
                 }
             }
-            Input::Members(wish, joining) => return self.change_members(wish, joining),
+            Input::Members(wish, joining) => {
+                // What a person wants is not undone by it.
+                self.has_named = true;
+                return self.change_members(wish, joining);
+            }
             Input::Heard(heard) => return self.on_message(heard),
             Input::End => return Ok(Goes::ToItsEnd),
         }
@@ -526,7 +530,7 @@ impl<S: Side> Decider<S> {
                 if told.is_some_and(|record| linked.is_of_others(record))
                     && !self.owner.has_tenure()
                 {
-                    return Ok(self.refuse(of_others(&self.side.member_name(from))));
+                    return self.abandon(of_others(&self.side.member_name(from)));
                 }
                 if from == me && self.tell_what_was_heard(boot)? == Goes::ToItsEnd {
                     return Ok(Goes::ToItsEnd);
@@ -561,14 +565,14 @@ impl<S: Side> Decider<S> {
             }
             Message::Configuration(digest) => {
                 linked.has_configuration(from, digest);
-                Ok(self.look_for_differences())
+                self.look_for_differences()
             }
             _ => Ok(Goes::On),
         }
     }
 
     /// Heads with differing configurations do not open a pool. If it is open, that is told.
-    fn look_for_differences(&mut self) -> Goes {
+    fn look_for_differences(&mut self) -> Result<Goes, Halt> {
         let differing = self
             .asking
             .linked()
@@ -578,12 +582,18 @@ impl<S: Side> Decider<S> {
         if !differing.is_empty() && is_opening && !self.owner.has_tenure() {
             let names = differing.iter().map(|head| self.side.member_name(*head));
             let why = difference(&names.collect::<Vec<_>>());
-            return self.refuse(why);
+            return self.abandon(why);
         }
         if self.common.shown().differing != differing {
             self.common.show(|shown| shown.differing = differing);
         }
-        Goes::On
+        Ok(Goes::On)
+    }
+
+    /// The pool is not opened, for a reason that the record does not know. Nobody waits for what this head was promised.
+    fn abandon(&mut self, why: String) -> Result<Goes, Halt> {
+        self.handle(Event::Abandoned)?;
+        Ok(self.refuse(why))
     }
 
     fn refuse(&self, why: String) -> Goes {

@@ -94,6 +94,8 @@ pub enum Event {
         /// In which the witness counts, if it comes.
         life: u64,
     },
+    /// Who wanted the pool to be served here found a reason against it, before there is a tenure.
+    Abandoned,
     /// The pool is exported.
     Exported,
 }
@@ -303,6 +305,8 @@ impl Owner {
                 }
             }
             Event::Deadline => self.on_opening_deadline(config, own, out),
+            Event::Abandoned if self.has_tenure() => {}
+            Event::Abandoned => self.give_up_opening(out),
             Event::Imported
             | Event::LegFailed { .. }
             | Event::LinkLost { .. }
@@ -352,10 +356,14 @@ impl Owner {
     }
 
     fn refuse(&mut self, refusal: Refusal, out: &mut Actions) {
+        self.give_up_opening(out);
+        out.push(Action::Tell(Notice::Refused(refusal)));
+    }
+
+    fn give_up_opening(&mut self, out: &mut Actions) {
         if let Phase::Claiming(claiming) = std::mem::replace(&mut self.phase, Phase::Idle) {
             claiming.withdraw(out);
         }
-        out.push(Action::Tell(Notice::Refused(refusal)));
     }
 
     fn next_tag(&mut self) -> Tag {
@@ -504,7 +512,7 @@ impl Owner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::legs::{LegGroup, Membership};
+    use crate::legs::{Ballot, LegGroup, Membership};
 
     const ME: MemberId = MemberId(1);
     const OTHER: MemberId = MemberId(2);
@@ -519,6 +527,36 @@ mod tests {
                 needed: 1,
             }],
         }
+    }
+
+    /// An owner that was promised to before goes on.
+    #[test]
+    fn a_claim_that_is_abandoned_is_withdrawn_wherever_it_was_made() {
+        let config = two_heads();
+        let mut record = Record::new(7, Ballot::default(), [DiskId(11), DiskId(22)]);
+        record.ballot.epoch = 3;
+        let own = Memory::new(record);
+        let mut owner = Owner::new(9);
+        let open = Event::Open {
+            nonce: 1,
+            word: None,
+        };
+        let asked = owner.handle(&config, &own, open);
+        let Some(Action::Ask(_, Request::Read(tag))) = asked.first().cloned() else {
+            panic!("{asked:?}");
+        };
+        for member in [ME, OTHER] {
+            let known = Answer::Known(tag, own.clone());
+            owner.handle(&config, &own, Event::Answered(member, known));
+        }
+        assert!(matches!(owner.phase, Phase::Claiming(_)));
+        let given_back = owner.handle(&config, &own, Event::Abandoned);
+        let ballot = Ballot { epoch: 4, nonce: 1 };
+        let withdrawn = |member| Action::Ask(member, Request::Withdraw(ballot));
+        assert_eq!(given_back, [ME, OTHER].map(withdrawn));
+        assert!(owner.is_idle());
+        let nothing = owner.handle(&config, &own, Event::Abandoned);
+        assert_eq!(nothing, [], "said again");
     }
 
     /// The member of this head is being started beside it, which is a freeze for whoever looks on.
