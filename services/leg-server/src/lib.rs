@@ -133,8 +133,9 @@ fn readmit(args: &ReadmitArgs, state_dir: &Path, out: Printer) -> Result<(), Fai
     ) {
         let message = "without a witness nobody else can know what this head had promised";
         return Err(Failure::new(FailureKind::Failed, message).advise(
-            "if this head's disks hold everything, or the other ones are gone for good: `bulkhead pool confirm POOL --forget-legs \
-             --missing-devices-are-not-newer` makes the pool one of a single head",
+            "if the pool has a witness by the record (`bulkhead leg-server members` on the other head), write the witness back into the file of \
+             this head, and say it again. If this head's disks hold everything, or the other ones are gone for good: `bulkhead pool \
+             confirm POOL --forget-legs --missing-devices-are-not-newer` makes the pool one of a single head",
         ));
     }
     let word = Word {

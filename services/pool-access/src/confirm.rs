@@ -9,7 +9,7 @@ use control::{Answer, Failure, FailureKind, calendar};
 use engine::pool::legs::{Evidence, Verdict, Word};
 use leg_memory::{Store, StoreErrorKind};
 use legs_config::{Kind, LegsFile};
-use takeover::legs::{Config, DiskId, MemberId, Record};
+use takeover::legs::{Config, DiskId, MemberId, Membership, Record};
 use units::PoolName;
 
 use crate::access::{Hold, hold};
@@ -32,7 +32,8 @@ pub struct Said {
     /// the other heads' legs hold is lost
     #[arg(long)]
     pub forget_legs: bool,
-    /// With --forget-legs: also if legs of this machine lack data, by the record: what they lack is lost
+    /// With --forget-legs: also if legs of this machine lack data, by the record, or a member that it names cannot be asked: what they lack
+    /// is lost
     #[arg(long, requires = "forget_legs")]
     pub use_stale_legs: bool,
     /// With --forget-legs: the configuration of legs, by which the other members are asked [default:
@@ -124,7 +125,7 @@ pub fn confirm(common: &Common, pool: &PoolName, said: &Said) -> Result<Answer, 
 ///
 /// # Errors
 ///
-/// A leg-server answers, a leg of this machine lacks data, or nobody knows who is to be asked.
+/// A leg-server answers, a leg of this machine lacks data, a member was not asked, or nobody knows who is to be asked.
 fn may_forget(
     common: &Common,
     pool: &PoolName,
@@ -153,6 +154,9 @@ fn may_forget(
             }
             records.extend(memory.and_then(|memory| memory.accepted));
         }
+    }
+    if let Some(legs) = legs.as_ref().filter(|_| !may_be_stale) {
+        are_all_asked(legs, &records)?;
     }
     // Disks of another record may be others.
     let legs = legs.filter(|legs| legs.record() == number);
@@ -192,6 +196,25 @@ fn newest(records: Vec<Record>) -> Option<Record> {
 fn is_head(file: &LegsFile, member: MemberId) -> bool {
     file.member(member)
         .is_some_and(|one| one.kind == Kind::Head)
+}
+
+/// Whether the configuration names whoever remembers by these records: a member that it does not name was not asked, and may know of newer
+/// data.
+fn are_all_asked(legs: &LegsOfPool, records: &[Record]) -> Result<(), Failure> {
+    let named = records.iter().filter_map(|record| record.members.as_ref());
+    let mut named = named.flat_map(Membership::members);
+    let Some(unasked) = named.find(|member| legs.file().member(*member).is_none()) else {
+        return Ok(());
+    };
+    let (number, path) = (unasked.0, legs.path().display());
+    let message = format!(
+        "nothing was changed: by the record, member {number} remembers the pool, and {path} does not name it: it was not asked, and may know that \
+         other legs hold everything"
+    );
+    Err(Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
+        "write member {number} back into {path}, and say it again; if it is gone for good, add --use-stale-legs: what only it knows of is \
+         lost then"
+    )))
 }
 
 /// A leg-server runs, which lends disks of the pool.
@@ -259,7 +282,7 @@ mod tests {
     use crate::common::tests::in_folder;
     use certificates::Identity;
     use members::{Friend, Member, Server};
-    use takeover::legs::{Ballot, Lack};
+    use takeover::legs::{Ballot, Lack, Memory};
 
     const HEAD_A: MemberId = MemberId(1);
     const HEAD_B: MemberId = MemberId(2);
@@ -368,6 +391,39 @@ mod tests {
         let error = Store::open(&memories, 123).expect_err("it is held");
         assert_eq!(error.kind, StoreErrorKind::InUse);
         drop(held);
+    }
+
+    /// A witness was added, and is not in the file that somebody put back.
+    #[test]
+    fn a_member_of_the_record_that_the_configuration_does_not_name_is_not_passed_over() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("legs.toml");
+        let (own, certificate, key) = identity(folder.path(), "a");
+        let mut file = two_heads();
+        (file.certificate, file.key) = (certificate, key);
+        for (name, port) in [("a", 1), ("b", 2)] {
+            let member = file.members.get_mut(name).expect("a head");
+            member.members = vec![SocketAddr::from(([127, 0, 0, 1], port))];
+        }
+        file.members.get_mut("a").expect("a head").fingerprint = own.fingerprint();
+        std::fs::write(&path, file.render()).expect("written");
+        let (common, pool) = (in_folder(folder.path()), "tank".parse().expect("a name"));
+        let memories = leg_memory::folder(&common.settings.state_dir);
+        std::fs::create_dir_all(&memories).expect("made");
+        let mut record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
+        record.members = Some(Membership::TwoHeadsAndWitness {
+            heads: [HEAD_A, HEAD_B],
+            witness: MemberId(3),
+        });
+        drop(Store::create(&memories, 123, Memory::new(record)).expect("made"));
+        let judged = |may_be_stale| may_forget(&common, &pool, 123, (&path, false), may_be_stale);
+        let failure = judged(false).expect_err("it may know of newer data");
+        assert_eq!(failure.kind, FailureKind::NeedsConfirmation);
+        assert!(
+            failure.message.contains("member 3 remembers the pool"),
+            "{failure:?}"
+        );
+        assert!(judged(true).expect("a person's word").is_some());
     }
 
     #[test]
