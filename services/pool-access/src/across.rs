@@ -169,17 +169,21 @@ impl LegsOfPool {
     }
 
     /// What is to be told of the legs of the open pool.
-    pub fn teller(&self, legs: &Legs) -> impl Fn() -> Told + Send + Sync + 'static {
-        let (name, path) = (self.pool.clone(), self.path.clone());
-        let (viewer, across) = (legs.viewer(), Arc::clone(&self.across));
+    pub fn teller(self: &Arc<Self>, legs: &Legs) -> impl Fn() -> Told + Send + Sync + 'static {
+        let this = Arc::clone(self);
+        let (viewer, reporter) = (legs.viewer(), legs.reporter());
         move || {
-            let (shown, file) = (viewer.shown(), across.file());
-            let device = |disk| across.place(disk).to_string_lossy().into_owned();
+            let shown = viewer.shown();
+            if !shown.differing.is_empty() {
+                this.see_whether_file_follows(&shown, &reporter);
+            }
+            let (file, name) = (this.across.file(), &this.pool);
+            let device = |disk| this.across.place(disk).to_string_lossy().into_owned();
             Told {
-                advice: leg_words::advice((&file, &path), &name, &shown),
+                advice: leg_words::advice((&file, &this.path), name, &shown),
                 do_writes_wait: leg_view::do_writes_wait(&shown),
                 is_one_out: leg_view::is_one_out(&shown),
-                view: leg_view::view(&file, &file.pools[&name], &shown, device),
+                view: leg_view::view(&file, &file.pools[name], &shown, device),
             }
         }
     }

@@ -8,7 +8,7 @@ use control::{Advice, Failure, FailureKind, Severity};
 use legs::{Shown, Stage};
 use legs_config::{Group, Kind, LegsFile, Pool};
 use operations::LegWord;
-use takeover::legs::{Config, DiskId, Membership};
+use takeover::legs::{Config, DiskId, Membership, Record};
 use units::PoolName;
 
 use crate::leg_view;
@@ -377,7 +377,7 @@ pub fn advice((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
         );
         let what = format!(
             "write the same {} on each head, but for `me` and the key, and restart the leg-servers. A witness that is new there is added by \
-             `bulkhead pool set-witness {pool} WITNESS`",
+             `bulkhead pool set-witness {pool} WITNESS`, and one that is missing there is removed by `bulkhead pool set-witness {pool} --none`",
             path.display()
         );
         advice.push(Advice::new(Severity::Error, what, why));
@@ -400,6 +400,19 @@ fn of_members((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
     let path = path.display();
     let remembering = leg_view::remembering(file, shown);
     let told = |what: &str, why| Advice::new(Severity::Warning, what, why);
+    let is_named = |record: &Record| record.members.is_some();
+    // Three heads do not change.
+    let has_two_heads = remembering.heads().len() == 2;
+    if has_two_heads && !shown.record.as_ref().is_none_or(is_named) {
+        let why = format!(
+            "the record does not say who remembers it, so {path} does: members that are changed there now could have both heads open the pool"
+        );
+        return Some(told(
+            "change no members there. See that all members answer and have this release of bulkhead: the record names them then, at the next \
+             start of the pool's server at the latest",
+            why,
+        ));
+    }
     if let Some(name) = leg_view::not_on_record(file, shown).first() {
         let why = format!("{path} names {name}, and the record does not: it has no vote");
         let word = format!("bulkhead pool set-witness {pool} {name}");
@@ -437,7 +450,7 @@ mod tests {
     use crate::across::tests::two_heads;
     use std::collections::{BTreeMap, BTreeSet};
     use std::time::Duration;
-    use takeover::legs::{Ballot, Lack, MemberId, Record};
+    use takeover::legs::{Ballot, Lack, MemberId};
 
     const LACK: Lack = Lack {
         since: 30,
@@ -453,18 +466,10 @@ mod tests {
         let file = two_heads();
         let mut record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
         record.drop_disk(DiskId(22), LACK);
-        let shown = Shown {
-            stage: Stage::Open,
-            record: Some(record),
-            awaited: BTreeSet::new(),
-            copying: BTreeSet::new(),
-            held: BTreeMap::new(),
-            troubles: BTreeMap::new(),
-            last: None,
-            unheard: BTreeMap::from([(MemberId(2), "connection refused".to_owned())]),
-            differing: BTreeSet::new(),
-            changes_taken_back: 0,
-        };
+        let mut shown = shown(record);
+        shown
+            .unheard
+            .insert(MemberId(2), "connection refused".to_owned());
         let told: Vec<String> = advice((&file, Path::new("/legs")), &tank(), &shown)
             .iter()
             .map(ToString::to_string)
@@ -474,7 +479,10 @@ mod tests {
         assert!(told[1].contains("member b does not answer: connection refused"));
     }
 
-    fn shown(record: Record) -> Shown {
+    /// An open pool with that record, whose members are named.
+    fn shown(mut record: Record) -> Shown {
+        let heads = [MemberId(1), MemberId(2)];
+        record.members.get_or_insert(Membership::TwoHeads(heads));
         Shown {
             stage: Stage::Open,
             record: Some(record),
@@ -487,6 +495,27 @@ mod tests {
             differing: BTreeSet::new(),
             changes_taken_back: 0,
         }
+    }
+
+    #[test]
+    fn a_record_that_does_not_name_its_members_is_told_where_they_can_change() {
+        let file = two_heads();
+        let mut shown = shown(Record::new(
+            123,
+            Ballot::default(),
+            [DiskId(11), DiskId(22)],
+        ));
+        let told = |shown: &Shown| advice((&file, Path::new("/legs")), &tank(), shown);
+        assert_eq!(told(&shown), []);
+        let record = shown.record.as_mut().expect("a record");
+        record.members = None;
+        let said = told(&shown);
+        assert_eq!(said.len(), 1, "{said:?}");
+        let said = said[0].to_string();
+        assert!(
+            said.contains("does not say who remembers it, so /legs does"),
+            "{said}"
+        );
     }
 
     /// A blank disk, or one that is too small.

@@ -142,6 +142,10 @@ pub struct Record {
     pub members: Option<Membership>,
 }
 
+/// So many lives are in a record when a witness comes, at most: those of witnesses that left, and of the heads. The format has room for 16:
+/// the witness, and members that lose what they remembered later, find a place.
+const LIVES_LEFT_MAX: usize = 12;
+
 impl Record {
     /// The record of a new pool: all of its disks are current, and nobody owns it.
     pub fn new(pool: u64, ballot: Ballot, disks: impl IntoIterator<Item = DiskId>) -> Self {
@@ -157,6 +161,11 @@ impl Record {
             lives: BTreeMap::new(),
             members: None,
         }
+    }
+
+    /// Whether it has room for the life of a witness that comes. That of one which left stays, as a vote of it may be on its way.
+    pub fn takes_a_life_of(&self, witness: MemberId) -> bool {
+        self.lives.len() < LIVES_LEFT_MAX || self.lives.contains_key(&witness)
     }
 
     /// The life of a member in which it counts: 0 until it lost what it remembered.

@@ -346,6 +346,12 @@ impl Pair {
         self.reconfigure("[pools.tank]", &format!("{entry}[pools.tank]"));
     }
 
+    /// The configurations of both heads name no witness any more. Their leg-servers have read that.
+    pub fn unname_witness(&mut self) {
+        let entry = self.witness_entry();
+        self.reconfigure(&entry, "");
+    }
+
     /// Both heads say `to` in the place of `from`, and their leg-servers have read that.
     pub fn reconfigure(&mut self, from: &str, to: &str) {
         for head in [&mut self.a, &mut self.b] {

@@ -8,7 +8,7 @@ use control::answer::{Answer, Done};
 use control::{Failure, FailureKind};
 use legs::{Legs, Proof, Reporter, Shown, Stage, Viewer};
 use legs_config::{Kind, LegsFile};
-use takeover::legs::{MemberId, Membership};
+use takeover::legs::{MemberId, Membership, Record};
 use units::PoolName;
 
 use super::{LegsOfPool, names_no_pool, peer, read};
@@ -34,6 +34,46 @@ impl LegsOfPool {
         }
     }
 
+    /// The file was changed after the members were, and says what the record does: it is taken for what is known.
+    pub(super) fn see_whether_file_follows(&self, shown: &Shown, reporter: &Reporter) {
+        // Who changes the members sees to it.
+        if let Ok(_lock) = self.is_changing.try_lock() {
+            self.follow_file(shown, reporter);
+        }
+    }
+
+    fn follow_file(&self, shown: &Shown, reporter: &Reporter) {
+        let known = self.across.file();
+        let read = read(&self.path).ok().map(|(file, _)| file);
+        let read = read.filter(|file| names(shown, &file.membership()));
+        let Some(file) = read.filter(|file| differs_by_witness(&known, file, &self.pool)) else {
+            return;
+        };
+        let witness = file.membership().witness();
+        let witness = witness.and_then(|number| file.member(number)).map(peer);
+        let members = file.membership();
+        self.has_read(file, reporter);
+        if witness.is_some() {
+            // They are what they were. The witness is connected to.
+            reporter.change_members(members, witness);
+        }
+    }
+
+    fn has_read(&self, file: LegsFile, reporter: &Reporter) {
+        let digest = file.digest(self.record()).unwrap_or_default();
+        self.across.has_read(file);
+        reporter.configured(digest);
+    }
+
+    /// The configuration as it is known, or as it is by now if only the witness is missing there.
+    fn file_without(&self, known: &LegsFile) -> LegsFile {
+        let read = read(&self.path).ok().map(|(file, _)| file);
+        let is_without = |file: &LegsFile| file.membership().witness().is_none();
+        let read = read.filter(is_without);
+        let read = read.filter(|file| differs_by_witness(known, file, &self.pool));
+        read.unwrap_or_else(|| known.clone())
+    }
+
     fn set_witness(
         &self,
         viewer: &Viewer,
@@ -43,7 +83,7 @@ impl LegsOfPool {
         let (known, shown) = (self.across.file(), viewer.shown());
         let before = remembering(&known, &shown);
         let (file, wish) = match witness {
-            None => (LegsFile::clone(&known), without(&before)?),
+            None => (self.file_without(&known), without(&before)?),
             Some(name) => {
                 let (file, _) = read(&self.path)?;
                 let number = coming(&known, (&file, &self.path), &self.pool, name)?;
@@ -52,14 +92,14 @@ impl LegsOfPool {
             }
         };
         if names(&shown, &wish) {
+            self.follow_file(&shown, reporter);
             return Ok(Done::already(told(witness, "remembers", "remember")));
         }
+        has_room(shown.record.as_ref(), &wish)?;
         self.do_agree(&file, &wish)?;
-        let digest = file.digest(self.record()).unwrap_or_default();
         let joining = witness.and_then(|name| file.members.get(name)).map(peer);
-        if witness.is_some() {
-            self.across.has_read(file);
-            reporter.configured(digest);
+        if file != *known {
+            self.has_read(file, reporter);
         }
         reporter.change_members(wish.clone(), joining);
         let is_over = |now: &Shown| {
@@ -99,6 +139,21 @@ impl LegsOfPool {
 fn names(shown: &Shown, wish: &Membership) -> bool {
     let record = shown.record.as_ref();
     record.is_some_and(|record| record.members.as_ref() == Some(wish))
+}
+
+/// Whether the record can name the life of a witness that comes.
+fn has_room(record: Option<&Record>, wish: &Membership) -> Result<(), Failure> {
+    let is_full = |record: &Record| {
+        wish.witness()
+            .is_some_and(|one| !record.takes_a_life_of(one))
+    };
+    match record.is_some_and(is_full) {
+        false => Ok(()),
+        true => Err(Failure::usage(
+            "nothing was changed: the record names each witness that left, so that a late vote of it does not count, and takes no further one",
+        )
+        .advise("give the witness the number of one that left before")),
+    }
 }
 
 /// The same without a witness.
@@ -158,10 +213,20 @@ fn coming(
              leg-server after the other",
         ));
     };
-    let now = file
-        .pools
-        .get(pool)
-        .ok_or_else(|| names_no_pool(file, pool, path))?;
+    if !file.pools.contains_key(pool) {
+        return Err(names_no_pool(file, pool, path));
+    }
+    match differs_by_witness(known, file, pool) {
+        true => Ok(MemberId(found.number)),
+        false => Err(Failure::usage(format!(
+            "{place} says something else of this pool, or of its members, than the pool's server has read, besides a new witness"
+        ))
+        .advise("change one thing at a time: the pool's server reads other changes when it starts")),
+    }
+}
+
+/// Whether the two say the same of the pool, but for a witness that came or went. One that is another machine is read at the start.
+fn differs_by_witness(known: &LegsFile, file: &LegsFile, pool: &PoolName) -> bool {
     let heads = |file: &LegsFile| {
         let mut heads = file.members.clone();
         heads.retain(|_, one| one.kind == Kind::Head);
@@ -169,16 +234,13 @@ fn coming(
         heads.values_mut().for_each(|one| one.members.clear());
         heads
     };
-    let is_same = heads(known) == heads(file) && known.pools.get(pool) == Some(now);
-    let number = MemberId(found.number);
-    let is_moved = known.member(number).is_some_and(|one| one != found);
-    match is_same && !is_moved && known.me == file.me {
-        true => Ok(number),
-        false => Err(Failure::usage(format!(
-            "{place} says something else of this pool, or of its members, than the pool's server has read, besides a new witness"
-        ))
-        .advise("change one thing at a time: the pool's server reads other changes when it starts")),
-    }
+    let witness = file.membership().witness();
+    let is_moved = witness.is_some_and(|number| {
+        let before = known.member(number);
+        before.is_some() && before != file.member(number)
+    });
+    let is_same = known.pools.get(pool) == file.pools.get(pool) && known.me == file.me;
+    is_same && heads(known) == heads(file) && file.pools.contains_key(pool) && !is_moved
 }
 
 fn told(witness: Option<&str>, one: &str, several: &str) -> String {
@@ -242,6 +304,45 @@ mod tests {
         }
         let three_heads = Membership::ThreeHeads([HEADS[0], HEADS[1], WITNESS]);
         assert!(without(&three_heads).is_err() && add(&three_heads, MemberId(4)).is_err());
+    }
+
+    /// A person takes it out of the file when it is none any more.
+    #[test]
+    fn a_file_without_the_witness_that_went_differs_in_nothing_else() {
+        let (before, mut after) = (with_witness(), two_heads());
+        let differs =
+            |before: &LegsFile, after: &LegsFile| differs_by_witness(before, after, &tank());
+        let head = after.members.get_mut("b").expect("a head");
+        head.members
+            .push("10.8.1.2:7071".parse().expect("an address"));
+        assert!(differs(&before, &after) && differs(&after, &before));
+        let mut moved = after.clone();
+        let pool = moved.pools.get_mut(&tank()).expect("a pool");
+        pool.groups[0].legs[0].path = "/z".into();
+        assert!(!differs(&before, &moved), "a disk is another");
+        let head = after.members.get_mut("b").expect("a head");
+        head.fingerprint = before.members["a"].fingerprint;
+        assert!(!differs(&before, &after), "a head is another");
+        after.pools.clear();
+        assert!(!differs(&after, &after.clone()), "it names no such pool");
+    }
+
+    #[test]
+    fn a_record_that_is_full_of_witnesses_that_left_takes_one_of_those() {
+        let wish = |witness| Membership::TwoHeadsAndWitness {
+            heads: HEADS,
+            witness: MemberId(witness),
+        };
+        let mut record = Record::new(123, takeover::legs::Ballot::default(), []);
+        let told = |record: &Record, wish: &Membership| {
+            has_room(Some(record), wish).map_err(|error| error.message)
+        };
+        record.lives = (3..14).map(|number| (MemberId(number), 1)).collect();
+        assert_eq!(told(&record, &wish(20)), Ok(()));
+        record.lives.insert(MemberId(14), 1);
+        assert!(told(&record, &wish(20)).is_err_and(|why| why.contains("no further one")));
+        assert_eq!(told(&record, &wish(14)), Ok(()));
+        assert_eq!(told(&record, &Membership::TwoHeads(HEADS)), Ok(()));
     }
 
     #[test]

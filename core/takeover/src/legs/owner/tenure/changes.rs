@@ -14,9 +14,6 @@ use crate::legs::rules::{Rule, holds};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-/// So many lives are in a record when a witness comes, at most: those of witnesses that left, and of the heads.
-const LIVES_LEFT_MAX: usize = 12;
-
 impl Tenure {
     /// Who remembers by that record.
     pub(super) fn membership<'a>(&'a self, record: &'a Record) -> &'a Membership {
@@ -96,7 +93,7 @@ impl Tenure {
         };
         if let Some(witness) = next.witness().filter(|_| before.witness().is_none()) {
             match self.begun(witness) {
-                Some(_) if record.lives.len() >= LIVES_LEFT_MAX => return,
+                Some(_) if !record.takes_a_life_of(witness) => return,
                 Some(life) => {
                     record.lives.insert(witness, life);
                 }
