@@ -208,8 +208,9 @@ fn other_members(pool: &PoolName, knowing: &[&HeadActual], wanted: &LegsFile) ->
             new.join(", ")
         ),
         mend: "name the same members in the file, unless a witness comes or goes. For that, have the pool served by this release of bulkhead \
-               on both heads, with all members there: its record names them then. The guide says how a pool gets other heads (Pools without \
-               shared disks, \"Add or remove a head\")"
+               on both heads, with all members there, and restart its server once, or move the pool: its record names them then \
+               (`bulkhead leg-server members` shows it). The guide says how a pool gets other heads (Pools without shared disks, \"Add or \
+               remove a head\")"
             .to_owned(),
     })
 }
