@@ -666,7 +666,7 @@ fn a_cut_connection_is_taken_up_again_and_the_leg_stays_current() {
     let mut client = pair.a.client();
     for _ in 0..5 {
         pair.write(&mut client, 4);
-        // That of the session, and those by which a lender was asked whether it lives while its disk was slow.
+        // That of the session, and maybe one by which the lender is asked whether it lives.
         assert_ne!(way.cut(), 0);
         pair.write(&mut client, 4);
     }

@@ -154,7 +154,8 @@ fn readmit(args: &ReadmitArgs, state_dir: &Path, out: Printer) -> Result<(), Fai
         Failure::from_chain(kind, &error)
     })?;
     out.text(&format!(
-        "this head is told of pool {} by the head that serves it, when the two others have agreed to that\n",
+        "this head is told of pool {} by the head that serves it, when the two others have agreed to that. If its record names \
+         two heads alone (`bulkhead leg-server members` there), nobody can agree: `bulkhead pool confirm POOL --forget-legs` is the way then\n",
         args.pool
     ))
 }
@@ -294,7 +295,7 @@ fn open_disks(file: &LegsFile, lender: &Arc<Lender>) {
     let _ = told.recv_timeout(until.saturating_duration_since(Instant::now()));
 }
 
-/// Answers all members, this one among them: its pool servers ask by messages, too.
+/// Answers all heads, this one among them: its pool servers ask by messages, too.
 fn answer(
     file: &LegsFile,
     identity: &certificates::Identity,
@@ -302,56 +303,48 @@ fn answer(
     lender: Arc<Lender>,
     listener: &Listener,
 ) -> Result<Arc<Server>, Failure> {
-    let friends = file.members.values().map(|one| Friend {
+    // A witness asks nobody. Who took its key must not take disks, nor write a record.
+    let heads = file.members.values().filter(|one| one.kind == Kind::Head);
+    let friends = heads.map(|one| Friend {
         member: MemberId(one.number),
         fingerprint: one.fingerprint,
     });
     let (me, signs) = (file.me(), listener.signs());
-    let is_witness = |one: &&legs_config::Member| one.kind == legs_config::Kind::Witness;
-    let witnesses = file.members.values().filter(is_witness);
-    let witnesses: Vec<MemberId> = witnesses.map(|one| MemberId(one.number)).collect();
     let remembers = Arc::clone(&member);
     let digests: BTreeMap<u64, _> = file
         .pools
         .values()
         .map(|pool| (pool.guid, file.digest(pool.guid)))
         .collect();
-    let lend = move |from: MemberId, question: &Envelope| {
-        // It remembers, and owns no pool: who took its key must not take disks.
-        if witnesses.contains(&from) {
-            tracing::warn!(member = from.0, "a witness asks for a disk: refused");
-            return None;
+    let lend = move |from: MemberId, question: &Envelope| match question.message {
+        Message::AskConfiguration => {
+            let digest = digests.get(&question.pool).copied().flatten();
+            Some(Message::Configuration(digest))
         }
-        match question.message {
-            Message::AskConfiguration => {
-                let digest = digests.get(&question.pool).copied().flatten();
-                Some(Message::Configuration(digest))
-            }
-            Message::AskLender(disk, request) => {
-                let grant = lender.answer(disk, request, from, from == me)?;
-                let export = match grant.answer {
-                    LenderAnswer::Admitted(..) => grant.export.unwrap_or_else(|| "own".into()),
-                    LenderAnswer::Begun(_) | LenderAnswer::Refused(_) => String::new(),
-                };
-                Some(Message::Lent(Lent {
-                    disk,
-                    answer: grant.answer,
-                    export,
-                    denial: grant.denial,
-                }))
-            }
-            Message::LookAt(disk) => {
-                let look = lender.look(disk);
-                Some(Message::Looked(Looked {
-                    disk,
-                    holder: look.holder,
-                    enforced: look.enforced,
-                    pool: remembers.pool_of(disk),
-                    contents: look.contents,
-                }))
-            }
-            _ => None,
+        Message::AskLender(disk, request) => {
+            let grant = lender.answer(disk, request, from, from == me)?;
+            let export = match grant.answer {
+                LenderAnswer::Admitted(..) => grant.export.unwrap_or_else(|| "own".into()),
+                LenderAnswer::Begun(_) | LenderAnswer::Refused(_) => String::new(),
+            };
+            Some(Message::Lent(Lent {
+                disk,
+                answer: grant.answer,
+                export,
+                denial: grant.denial,
+            }))
         }
+        Message::LookAt(disk) => {
+            let look = lender.look(disk);
+            Some(Message::Looked(Looked {
+                disk,
+                holder: look.holder,
+                enforced: look.enforced,
+                pool: remembers.pool_of(disk),
+                contents: look.contents,
+            }))
+        }
+        _ => None,
     };
     let heard = move |from: MemberId, _: &members::Envelope| {
         if from != me {

@@ -157,6 +157,8 @@ pub(crate) enum Input {
     Configured([u8; 32]),
     /// These shall remember. One that comes is to be connected to.
     Members(Membership, Option<Peer>),
+    /// Nobody waits for that any more.
+    MembersStay,
     /// A member said something.
     Heard(Heard),
     End,
@@ -214,6 +216,11 @@ impl Reporter {
     /// A person wants others to remember. `joining`: who comes. Never waits.
     pub fn change_members(&self, wish: Membership, joining: Option<Peer>) {
         self.send(Input::Members(wish, joining));
+    }
+
+    /// Nobody waits for other members any more: a change is not begun, and one that is on its way comes to its end. Never waits.
+    pub fn leave_members(&self) {
+        self.send(Input::MembersStay);
     }
 
     /// A person said that what is on a disk that is not current may be overwritten. Never waits.

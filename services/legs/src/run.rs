@@ -429,6 +429,7 @@ impl<S: Side> Decider<S> {
                 self.has_named = true;
                 return self.change_members(wish, joining);
             }
+            Input::MembersStay => return self.on_event(Event::MembersStay),
             Input::Heard(heard) => return self.on_message(heard),
             Input::End => return Ok(Goes::ToItsEnd),
         }

@@ -24,7 +24,7 @@ use crate::stream::{End, greet, hear, prepare, say};
 use crate::wire::{Envelope, Message};
 
 /// Another member, and where it is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Its number.
     pub member: MemberId,
@@ -72,7 +72,7 @@ struct Link {
 pub struct Links {
     me: MemberId,
     boot: u64,
-    queues: BTreeMap<MemberId, mpsc::Sender<Envelope>>,
+    queues: BTreeMap<MemberId, (Peer, mpsc::Sender<Envelope>)>,
     states: Arc<Mutex<BTreeMap<MemberId, LinkState>>>,
     hear: Arc<Hear>,
     runtime: Handle,
@@ -129,20 +129,23 @@ impl Links {
         Ok(links)
     }
 
-    /// Begins to connect to another member, unless that is done already; whether it was not.
+    /// Begins to connect to another member, unless that is done already; whether it was not. The connection to a machine that had its
+    /// number before ends.
     ///
     /// # Errors
     ///
     /// The certificate and its key do not fit together.
     pub fn add(&mut self, identity: &Identity, peer: Peer) -> io::Result<bool> {
-        if self.queues.contains_key(&peer.member) {
+        let known = self.queues.get(&peer.member);
+        if known.is_some_and(|(known, _)| *known == peer) {
             return Ok(false);
         }
         let (queue, waiting) = mpsc::channel(QUEUE_MAX);
         let config = identity
             .client(peer.fingerprint)
             .map_err(io::Error::other)?;
-        self.queues.insert(peer.member, queue);
+        self.queues.insert(peer.member, (peer.clone(), queue));
+        states(&self.states).remove(&peer.member);
         let link = Link {
             me: self.me,
             boot: self.boot,
@@ -174,7 +177,7 @@ impl Links {
         };
         let is_connected = matches!(states(&self.states).get(&to), Some(LinkState::Connected(_)));
         let queue = self.queues.get(&to).filter(|_| is_connected);
-        queue.is_some_and(|queue| queue.try_send(envelope).is_ok())
+        queue.is_some_and(|(_, queue)| queue.try_send(envelope).is_ok())
     }
 
     /// How each connection is.
@@ -204,13 +207,14 @@ impl Link {
     async fn keep_up(self: Arc<Self>, mut waiting: mpsc::Receiver<Envelope>) {
         while !self.peer.addresses.is_empty() && !waiting.is_closed() {
             let why = match self.connect_somewhere().await {
-                Ok((address, stream)) => {
+                Ok((address, stream)) if !waiting.is_closed() => {
                     // Whoever asked the connection before asks again.
                     while waiting.try_recv().is_ok() {}
                     self.note(LinkState::Connected(address));
                     let end = self.converse(stream, &mut waiting).await;
                     format!("{address}: {end}")
                 }
+                Ok(_) => return,
                 Err(why) => why,
             };
             if waiting.is_closed() {

@@ -309,6 +309,27 @@ fn a_way_that_leads_nowhere_does_not_delay_the_next_one() {
     }
 }
 
+/// Another machine has the number of one that was a member before.
+#[test]
+fn a_member_that_is_another_machine_by_now_is_connected_to_there() {
+    let (world, other) = (World::new(), World::new());
+    let mut gone = other.peer();
+    gone.addresses.clear();
+    let links = Links::start(HEADS[0], 4, &world.heads[0], vec![other.peer()], |_| {});
+    let mut links = links.expect("links");
+    for (peer, is_new) in [(other.peer(), false), (gone, true), (world.peer(), true)] {
+        let added = links.add(&world.heads[0], peer).expect("it fits");
+        assert_eq!(added, is_new);
+    }
+    let begun = Instant::now();
+    let connected = Some(LinkState::Connected(world.address));
+    while links.states().get(&WITNESS) != connected.as_ref() {
+        assert!(begun.elapsed() < WAIT, "{:?}", links.states());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(links.say(WITNESS, POOL, read()));
+}
+
 #[test]
 fn a_member_that_is_not_the_expected_one_is_not_believed() {
     let world = World::new();

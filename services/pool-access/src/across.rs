@@ -175,7 +175,7 @@ impl LegsOfPool {
         move || {
             let shown = viewer.shown();
             if !shown.differing.is_empty() {
-                this.see_whether_file_follows(&shown, &reporter);
+                this.see_whether_file_follows(&viewer, &reporter);
             }
             let (file, name) = (this.across.file(), &this.pool);
             let device = |disk| this.across.place(disk).to_string_lossy().into_owned();

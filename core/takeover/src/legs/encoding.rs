@@ -312,7 +312,8 @@ impl Reader<'_> {
         let is_twice = |disk: &DiskId| {
             current.contains_key(disk) || (stale.contains_key(disk) && divergent.contains(disk))
         };
-        if twice.any(is_twice) {
+        let is_one_too_many = current.len() + stale.len() + divergent.len() > DISKS_MAX;
+        if twice.any(is_twice) || is_one_too_many {
             return None;
         }
         let lives = match version {
@@ -613,6 +614,27 @@ mod tests {
         let ballot = Ballot { epoch: 3, nonce: 7 };
         let expected = Memory::new(Record::new(42, ballot, [DiskId(1)]));
         assert_eq!(decode_memory(&bytes), Ok(expected));
+    }
+
+    /// Each list is short enough, and all of them together are not.
+    #[test]
+    fn a_record_of_too_many_disks_is_refused() {
+        let ballot = Ballot { epoch: 3, nonce: 7 };
+        let disks = (0..DISKS_MAX as u64).map(DiskId);
+        let bytes = encode_memory(&Memory::new(Record::new(42, ballot, disks)));
+        assert!(decode_memory(&bytes).is_ok());
+        let mut body = bytes[HEADER_BYTES..].to_vec();
+        // It ends with the counts of divergent disks and of lives.
+        body.truncate(body.len() - 8);
+        body.extend(1_u32.to_le_bytes());
+        body.extend(5000_u64.to_le_bytes());
+        body.extend(0_u32.to_le_bytes());
+        let mut bytes = bytes[..12].to_vec();
+        bytes.extend((body.len() as u32).to_le_bytes());
+        let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes), &body);
+        bytes.extend(sum.to_le_bytes());
+        bytes.extend(body);
+        assert_eq!(decode_memory(&bytes), Err(DecodeError::Content));
     }
 
     #[test]

@@ -11,6 +11,9 @@
 use super::record::{Ballot, MemberId, Record, Version};
 use super::rules::{Rule, holds};
 
+/// A claim or a record this far after what was promised is of nobody who counts epochs.
+const EPOCHS_AT_ONCE_MAX: u64 = 1 << 32;
+
 /// Marks the answer to one question of one boot of one head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag {
@@ -242,7 +245,8 @@ impl Memory {
         let is_newer = ballot.epoch > self.promised.epoch;
         let is_shared =
             ballot.epoch == self.promised.epoch && !holds(Rule::OneCandidateForEachEpoch);
-        if !is_newer && !is_shared && ballot != self.promised {
+        let is_refused = !is_newer && !is_shared && ballot != self.promised;
+        if is_refused || self.is_far_ahead(ballot) {
             return self.refuse(ballot);
         }
         let promised = Self {
@@ -258,6 +262,11 @@ impl Memory {
                 life: self.life,
             }),
         }
+    }
+
+    /// No candidate comes to such an epoch. After a promise of the last one nobody could open the pool any more.
+    fn is_far_ahead(&self, ballot: Ballot) -> bool {
+        ballot.epoch.saturating_sub(self.promised.epoch) > EPOCHS_AT_ONCE_MAX
     }
 
     /// The owner that others have promised to may go on. Nobody counts on a promise to who gave up.
@@ -280,7 +289,7 @@ impl Memory {
         let is_other = ballot.epoch == self.promised.epoch
             && ballot != self.promised
             && holds(Rule::OneCandidateForEachEpoch);
-        if is_older || is_other {
+        if is_older || is_other || self.is_far_ahead(ballot) {
             return self.refuse(ballot);
         }
         let version = record.version();
@@ -381,6 +390,19 @@ mod tests {
         let accepted = write(&next, Request::Propose(record)).expect("it accepts");
         assert_eq!(write(&accepted, Request::Withdraw(later)), None);
         assert_eq!(write(&before, Request::Withdraw(before.promised)), None);
+    }
+
+    #[test]
+    fn an_epoch_that_nobody_comes_to_is_not_promised_or_accepted() {
+        let far = ballot(3 + EPOCHS_AT_ONCE_MAX + 1, 8);
+        let record = Record::new(1, far, [DiskId(1)]);
+        for request in [claim(far), Request::Propose(record)] {
+            let reply = handle(&memory(), request, false);
+            assert!(matches!(reply.answer, Some(Answer::Refused { .. })));
+            assert_eq!(reply.write, None);
+        }
+        let near = ballot(3 + EPOCHS_AT_ONCE_MAX, 8);
+        assert!(handle(&memory(), claim(near), false).write.is_some());
     }
 
     #[test]

@@ -12,10 +12,13 @@ use super::{Machine, ServerProcess, eventually};
 /// Bytes of one write.
 const BLOCK: usize = 16 << 10;
 
+/// Both sides of a connection, and whether it has ended.
+type Passed = ([TcpStream; 2], Arc<AtomicBool>);
+
 /// Passes connections on, until they are cut.
 pub struct Way {
     address: String,
-    connections: Arc<Mutex<Vec<TcpStream>>>,
+    connections: Arc<Mutex<Vec<Passed>>>,
     is_cut: Arc<AtomicBool>,
 }
 
@@ -39,7 +42,8 @@ impl Way {
                 if is_cut.load(Ordering::Relaxed) {
                     continue;
                 }
-                connections.extend(both);
+                let has_ended = Arc::new(AtomicBool::new(false));
+                connections.push((both, Arc::clone(&has_ended)));
                 drop(connections);
                 for (mut from, mut to) in [
                     (
@@ -48,9 +52,11 @@ impl Way {
                     ),
                     (to, from),
                 ] {
+                    let has_ended = Arc::clone(&has_ended);
                     std::thread::spawn(move || {
                         let _ = std::io::copy(&mut from, &mut to);
                         let _ = to.shutdown(Shutdown::Both);
+                        has_ended.store(true, Ordering::Relaxed);
                     });
                 }
             }
@@ -58,13 +64,15 @@ impl Way {
         way
     }
 
-    /// Ends all connections; how many there were since the last time, also those that had ended.
+    /// Ends all connections; how many there were.
     pub fn cut(&self) -> usize {
         let connections = std::mem::take(&mut *self.connections.lock().expect("no panic"));
-        for connection in &connections {
+        let is_open = |(_, has_ended): &&Passed| !has_ended.load(Ordering::Relaxed);
+        let count = connections.iter().filter(is_open).count();
+        for connection in connections.iter().flat_map(|(both, _)| both) {
             let _ = connection.shutdown(Shutdown::Both);
         }
-        connections.len() / 2
+        count
     }
 
     /// Ends all connections, and passes none on from now on; or passes them on again.

@@ -35,10 +35,10 @@ impl LegsOfPool {
     }
 
     /// The file was changed after the members were, and says what the record does: it is taken for what is known.
-    pub(super) fn see_whether_file_follows(&self, shown: &Shown, reporter: &Reporter) {
-        // Who changes the members sees to it.
+    pub(super) fn see_whether_file_follows(&self, viewer: &Viewer, reporter: &Reporter) {
+        // Who changes the members sees to it. What was shown before the lock may be from before a change.
         if let Ok(_lock) = self.is_changing.try_lock() {
-            self.follow_file(shown, reporter);
+            self.follow_file(&viewer.shown(), reporter);
         }
     }
 
@@ -110,11 +110,13 @@ impl LegsOfPool {
         if names(&after, &wish) {
             return Ok(Done::changed(told(witness, "remembers", "remember")));
         }
-        // Nobody waits for it any more. What is on its way comes to its end.
-        reporter.change_members(remembering(&known, &after), None);
-        Err(unfinished(
-            after.changes_taken_back != shown.changes_taken_back,
-        ))
+        reporter.leave_members();
+        let is_taken_back = after.changes_taken_back != shown.changes_taken_back;
+        let is_leaving = matches!(
+            remembering(&known, &after),
+            Membership::WitnessLeaves { .. }
+        );
+        Err(unfinished(is_taken_back && !is_leaving))
     }
 
     /// Whether those who are to remember answer, and all heads have read the same file.

@@ -131,6 +131,30 @@ fn a_change_that_the_other_head_does_not_accept_is_taken_back() {
     }
 }
 
+/// Who wanted a witness waits no more. What the other head has accepted is not undone by that.
+#[test]
+fn a_change_for_which_nobody_waits_is_not_begun_or_comes_to_its_end() {
+    let mut ends = BTreeSet::new();
+    for count in 0.. {
+        let (setup, mut world) = begin(Kind::Joining, Start::Served);
+        let before = accepted(&world, 0);
+        world.take(&setup, ADD);
+        let is_over = !world.settle_for(&setup, count);
+        let is_begun = accepted(&world, 1) != before;
+        world.then(&setup, Step::MembersStay(0));
+        let after = accepted(&world, 0);
+        assert_eq!(accepted(&world, 1), after, "{count} steps");
+        assert!(after == before || after == Some(with_witness()));
+        assert!(!is_begun || after != before, "{count} steps");
+        assert!(write(&setup, &mut world, 0), "{count} steps");
+        ends.insert(after == before);
+        if is_over {
+            break;
+        }
+    }
+    assert_eq!(ends.len(), 2, "it came too late, and in time");
+}
+
 /// A leg fails while the other head does not answer: its exclusion does not wait for the change.
 #[test]
 fn a_leg_that_fails_during_a_change_is_dropped_without_it() {

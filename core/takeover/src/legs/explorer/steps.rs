@@ -84,6 +84,8 @@ pub(super) enum Step {
         head: u8,
         has_witness: bool,
     },
+    /// Nobody waits for that any more.
+    MembersStay(u8),
     Export(u8),
 }
 

@@ -94,6 +94,8 @@ pub enum Event {
         /// In which the witness counts, if it comes.
         life: u64,
     },
+    /// Nobody waits for other members any more. A change that is on its way comes to its end.
+    MembersStay,
     /// Who wanted the pool to be served here found a reason against it, before there is a tenure.
     Abandoned,
     /// The pool is exported.
@@ -315,6 +317,7 @@ impl Owner {
             | Event::ReturnFailed(..)
             | Event::Discard(_)
             | Event::Members { .. }
+            | Event::MembersStay
             | Event::Exported => {
                 self.in_tenure(config, out, |tenure, step| tenure.take(step, event));
             }

@@ -230,7 +230,7 @@ impl Owner {
             .chain([newest.ballot.epoch])
             .max()
             .unwrap_or_default()
-            + 1;
+            .saturating_add(1);
         let ballot = Ballot {
             epoch,
             nonce: reading.nonce,

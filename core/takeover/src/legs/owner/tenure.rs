@@ -493,6 +493,7 @@ impl Tenure {
             }
             Event::Discard(disk) => self.on_discard(step, disk),
             Event::Members { wish, life } => self.wish = Some((wish, life)),
+            Event::MembersStay => self.wish = None,
             Event::Exported if self.stage == Stage::Serving => self.stage = Stage::Closing,
             _ => {}
         }

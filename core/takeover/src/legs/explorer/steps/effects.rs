@@ -178,6 +178,7 @@ impl World {
                 self.event(setup, head, Event::Members { wish, life });
                 self.event(setup, head, Event::Look);
             }
+            Step::MembersStay(head) => self.event(setup, head, Event::MembersStay),
             Step::Export(head) => {
                 self.head(head).server = None;
                 self.event(setup, head, Event::Exported);
