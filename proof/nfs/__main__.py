@@ -54,7 +54,10 @@ NOT_IN_THE_WAY = "a new open that is in the way of nothing that may be taken bac
 KNOWN_OF_MINOR = {
     0: [(re.compile("REBT11"), NOT_IN_THE_WAY)],
     1: [(re.compile("REBT[234][ab]"), NOT_IN_THE_WAY)],
-    2: [(re.compile("EID4"), "it takes a flag of NFS 4.2 for an undefined one")],
+    2: [
+        (re.compile("REBT[234][ab]"), NOT_IN_THE_WAY),
+        (re.compile("EID4"), "it takes a flag of NFS 4.2 for an undefined one"),
+    ],
 }
 
 
