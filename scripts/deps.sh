@@ -32,8 +32,10 @@ test_packages=("zfsutils-linux=$zfs_version" libiscsi-bin libnbd-bin python3-lib
 bench_packages=(tgt nbdkit nfs-ganesha nfs-ganesha-vfs)
 # What OpenZFS asks for when only its library for user space is built.
 libzpool_packages=(dpkg-dev libblkid-dev uuid-dev libudev-dev libtirpc-dev libssl-dev zlib1g-dev libaio-dev)
-# What makes and runs the guest of proof.linux; the guest's own packages are only unpacked.
-linux_packages=(qemu-system-x86 cpio kmod iproute2 make libelf-dev attr)
+# What makes and runs the guest of proof.linux; the guest's own packages are only unpacked. The last line is
+# for filebench: what builds it, and who stands beside us.
+linux_packages=(qemu-system-x86 cpio kmod iproute2 make libelf-dev attr
+    autoconf automake libtool flex bison nfs-ganesha nfs-ganesha-vfs)
 
 # shellcheck disable=SC1091
 . /etc/os-release

@@ -80,15 +80,15 @@ class Ganesha(Server):
     programs = NEEDED
     path = "files"
 
-    def __init__(self, scratch: Path):
+    def __init__(self, scratch: Path, address: str = "127.0.0.1", port: int = 0):
         super().__init__(scratch, [])
-        self.port = free_port()
+        self.address, self.port = address, port or free_port()
 
     def prepare(self) -> None:
         for folder in ("files", "recovery"):
             (self.scratch / folder).mkdir()
         (self.scratch / "ganesha.conf").write_text(f"""
-            NFS_CORE_PARAM {{ Protocols = 4; NFS_Port = {self.port}; Bind_addr = 127.0.0.1;
+            NFS_CORE_PARAM {{ Protocols = 4; NFS_Port = {self.port}; Bind_addr = {self.address};
                 Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; }}
             NFSV4 {{ Graceless = true; Minor_Versions = 1, 2; RecoveryRoot = {self.scratch}/recovery; }}
             EXPORT {{ Export_Id = 1; Path = {self.scratch}/files; Pseudo = /{self.path}; Access_Type = RW;
@@ -100,7 +100,7 @@ class Ganesha(Server):
         self.children = [Child("ganesha.nfsd", ["ganesha.nfsd", "-F", *files], self.scratch / "ganesha.out")]
 
     def wait_ready(self) -> None:
-        wait_until(self.name, lambda: port_answers(self.port), START_SECONDS, poll_seconds=0.1)
+        wait_until(self.name, lambda: port_answers(self.port, self.address), START_SECONDS, poll_seconds=0.1)
 
 
 class Ours(Bulkhead):

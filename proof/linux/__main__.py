@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from proof import runtime
-from proof.linux import files_disk, foreign_records, judges, judges_disk, kerberos, kernel_files, kernel_log, kernel_zfs, luggage, many_logs, modules, newer, root, shelf, tls, two_kernels
+from proof.linux import filebench, files_disk, foreign_records, judges, judges_disk, kerberos, kernel_files, kernel_log, kernel_zfs, luggage, many_logs, modules, newer, root, shelf, tls, two_kernels
 from proof.linux.appliance import NETWORKS, Appliance, LabIncapable
 from proof.linux.drills import Drills
 from proof.linux.faults import Faults
@@ -33,7 +33,7 @@ ROUNDS = 6
 FILES_ROUNDS = 2
 """In the second the kernel reads what we replayed in the first."""
 PARTS = ("initiator", "shares", "kerberos", "tls", "fencing", "drills", "kernel-zfs", "files", "two-kernels", "judges")
-MORE_PARTS = ("files-odd-records", "files-both-ways", "files-many-logs")
+MORE_PARTS = ("files-odd-records", "files-both-ways", "files-many-logs", "filebench")
 """Only if they are asked for: they take long where the guest's processor is emulated."""
 
 
@@ -42,11 +42,12 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=0, help="go on killing the server until so much time has passed")
     parser.add_argument("--only", choices=(*PARTS, *MORE_PARTS), action="append", help="only this part; may be repeated")
     parser.add_argument("--profile", choices=("fast", "default", "conservative"), default="conservative", help="time-outs of the two heads")
-    parser.add_argument("--rounds", type=int, help=f"faults of two kernels, on either kind of disks ({ROUNDS}); logs of files left and replayed, each way ({FILES_ROUNDS})")
+    parser.add_argument("--rounds", type=int, help=f"faults of two kernels, on either kind of disks ({ROUNDS}); logs of files left and replayed, each way ({FILES_ROUNDS}); runs of filebench (1)")
     parser.add_argument("--logs", type=int, default=many_logs.COUNT, help=f"file systems of each round of files-many-logs, each with a log each way ({many_logs.COUNT})")
     parser.add_argument("--seed", type=int, default=0, help="replays the faults of two kernels, and the changes of files")
     parser.add_argument("--judge", choices=judges.ALL, action="append", help="only this judge of files over NFS; may be repeated")
     parser.add_argument("--side", choices=judges.SIDES, action="append", help="only this mount is judged; may be repeated")
+    parser.add_argument("--personality", choices=filebench.PERSONALITIES, action="append", help="only this personality of filebench; may be repeated")
     parser.add_argument("--keep", action="store_true", help="keep the scratch directory")
     return parser.parse_args(argv)
 
@@ -388,6 +389,26 @@ def _judges(trial: Trial, scratch: Path, image: root.GuestImage, equipment: judg
             trial.part(partial(_judge_side, trial, bench, side, arguments.judge or judges.ALL))
 
 
+def _filebench(trial: Trial, scratch: Path, image: root.GuestImage, disk: Path, built: filebench.Built, arguments: argparse.Namespace) -> None:
+    """The part that measures. The sides take turns, and the next round begins with another one."""
+    image = luggage.pack(scratch, image, {}, [built.archive])
+    machine = Machine(scratch, image, disks=[judges_disk.copy_of(disk, scratch)])
+    server = filebench.Ours(scratch)
+    sides = list(filebench.SIDES)
+    with filebench.ganesha(scratch) as peer, _met(trial, machine, server, has_share=True):
+        servers = {filebench.OURS: server, filebench.GANESHA: peer}
+        load = filebench.Filebench(machine, judges.Judges(machine, 0), built, servers)
+        trial.step("filebench: prepare", load.prepare, essential=True)
+        trial.step("filebench: the kernel's server", load.serve_by_kernel, expected=judges.KERNEL_SERVER, essential=True)
+        trial.step("filebench: idle servers", load.look_at_idle_servers, essential=True)
+        for number in range(arguments.rounds or 1):
+            first = number % len(sides)
+            for name in arguments.personality or filebench.PERSONALITIES:
+                for side in sides[first:] + sides[:first]:
+                    trial.step(f"filebench: {name} on {side}", partial(load.run, name, side), expected=judges.KERNEL_SERVER)
+        print(load.figures.table())
+
+
 def _judge_side(trial: Trial, bench: judges.Judges, side: judges.Side, names: Sequence[str]) -> None:
     expected = judges.KERNEL_SERVER
     if not side.is_ours:
@@ -463,6 +484,7 @@ def main(argv: list[str]) -> int:
     if "tls" in parts:
         newer.fetch()
     equipment = judges.fetch() if "judges" in parts else None
+    disk, built = (judges_disk.judges_disk(), filebench.built()) if "filebench" in parts else (None, None)
     make_networks()
     trial = Trial()
     with runtime.scratch("linux", arguments.keep) as scratch:
@@ -482,6 +504,10 @@ def main(argv: list[str]) -> int:
             _two_kernels(trial, scratch, image, arguments.rounds or ROUNDS, arguments.seed)
         if equipment:
             trial.part(partial(_judges, trial, scratch, image, equipment, arguments))
+        if disk and built:
+            trial.part(partial(_filebench, trial, scratch, image, disk, built, arguments))
+        elif "filebench" in parts:
+            trial.skip("filebench", filebench.WHY_MISSING)
     print(f"took {time.monotonic() - started:.0f} s")
     print(trial.verdict())
     return 0 if trial.failed == 0 else 1

@@ -36,10 +36,10 @@ SPACE_SECONDS = 40.0
 class PortalServer(Bulkhead):
     """``bulkhead pool-server`` as two storage networks see it."""
 
-    def __init__(self, scratch: Path, *, options: tuple[str, ...] = (), binary: Path | None = None):
+    def __init__(self, scratch: Path, *, options: tuple[str, ...] = (), binary: Path | None = None, **shape: int | bool):
         portals = [word for group, network in enumerate(NETWORKS, 1) for word in ("--iscsi", f"{network.server}:3260,{group}")]
         nbd = ["--nbd", f"{NETWORKS[0].server}:{NBD_PORT}", "--nfs", f"{NETWORKS[0].server}:{NFS_PORT}"]
-        super().__init__(scratch, [DISK, RAW, NETWORK_DISK, *SHELF_DISKS], portals=0, options=(*portals, *nbd, *options), binary=binary)
+        super().__init__(scratch, [DISK, RAW, NETWORK_DISK, *SHELF_DISKS], portals=0, options=(*portals, *nbd, *options), binary=binary, **shape)
 
     def prepare(self) -> None:
         super().prepare()

@@ -11,7 +11,7 @@ from pathlib import Path
 from unittest import mock
 
 from proof.files.model import Change, Model
-from proof.linux import judges, kernel_log, machine, root
+from proof.linux import filebench, judges, kernel_log, machine, root
 from proof.linux.many_logs import CLONED_BYTES, KernelChanges, LoggedLane, _lines, _overwritten, _source
 from proof.linux.steps import fio_report
 from proof.mount.judges import pjdfstest_findings
@@ -177,6 +177,49 @@ class RootTest(unittest.TestCase):
             root._leave_out(path)
             left = sorted(file.name for file in path.rglob("*") if file.is_file())
             self.assertEqual(left, ["fio"])
+
+
+VARMAIL = """
+set $dir=/tmp
+set $nfiles=1000
+define fileset name=mails,path=$dir,entries=$nfiles
+run 60
+"""
+FILEBENCH_SAYS = """1.100: Running...
+11.1: Run took 10 seconds...
+deletefile1          9863ops     1965ops/s   0.0mb/s    0.929ms/op [0.020ms - 27.938ms]
+11.1: IO Summary: 128159 ops 12550.014 ops/s 3930/3931 rd/wr  95.0mb/s 0.308ms/op
+"""
+
+
+class FilebenchTest(unittest.TestCase):
+    def test_a_personality_gets_its_settings_and_waits_before_it_runs(self) -> None:
+        lines = filebench.adapted(VARMAIL, {"nfiles": 5}).split("\n")
+        self.assertIn("set $nfiles=5", lines)
+        self.assertIn(f"set $dir={filebench.LOAD}", lines)
+        self.assertNotIn("run 60", lines)
+        self.assertLess(lines.index("create files"), lines.index(f"run {filebench.RUN_SECONDS}"))
+
+    def test_a_setting_that_the_personality_does_not_have_is_refused(self) -> None:
+        with self.assertRaises(ProofError):
+            filebench.adapted(VARMAIL, {"nthreads": 5})
+
+    def test_the_operations_are_those_of_all_kinds(self) -> None:
+        self.assertEqual(filebench.result(FILEBENCH_SAYS), (128159, 12550.014))
+
+    def test_a_run_that_ended_early_has_no_figure(self) -> None:
+        for said in ("", "1.5: WARNING! Run stopped early:\n" + FILEBENCH_SAYS, FILEBENCH_SAYS.replace("128159", "0")):
+            with self.assertRaises(ProofError):
+                filebench.result(said)
+
+    def test_ratios_are_of_one_round_each_and_what_was_not_measured_is_left_open(self) -> None:
+        figures = filebench.Figures()
+        for side, speeds in ((filebench.OURS, (1, 20, 9)), (filebench.GANESHA, (2, 10, 10))):
+            figures.all += [filebench.Figure(side, "varmail", speed, speed * 2) for speed in speeds]
+        figures.all.append(filebench.Figure(filebench.OURS, "webproxy", 7, 3))
+        title, varmail, webproxy = (line.split() for line in figures.table().splitlines())
+        self.assertEqual(varmail, ["varmail", "9", "10", "-", "0.90", "18.0", "20.0", "0.90"])
+        self.assertEqual(webproxy, ["webproxy", "7", "-", "-", "-", "3.0", "-", "-"])
 
 
 if __name__ == "__main__":
