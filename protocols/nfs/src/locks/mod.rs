@@ -444,7 +444,7 @@ impl Call<'_> {
         let way = self.caller.way();
         let mut state = self.service.state();
         let host = state
-            .host(way, lock.host, start, now_ms)
+            .host(way, lock.host, Some(start), now_ms)
             .map_err(|_| Stat::NO_LOCKS)?;
         if state.has_range(host, &lock.owner, file, span) {
             return Ok(None);
@@ -501,12 +501,14 @@ impl Call<'_> {
             )
             .map_err(|failed| self.too_late(failed));
         Ok(found.and_then(|target| {
+            // One for nothing that denies nothing keeps nobody out, and takes a place.
+            if (arguments.access, arguments.deny) == (0, 0) {
+                return Err(Stat::FAILED.into());
+            }
             let now_ms = self.caller.now_ms;
-            // Which start of the host it is, this call does not say.
-            let host = self
-                .service
-                .state()
-                .host(self.caller.way(), arguments.host, 0, now_ms);
+            let way = self.caller.way();
+            // This call does not say which start of the host it is.
+            let host = self.service.state().host(way, arguments.host, None, now_ms);
             let share = HostShare {
                 host: host.map_err(|_| Stat::NO_LOCKS)?,
                 owner: arguments.owner,

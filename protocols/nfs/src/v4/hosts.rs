@@ -30,6 +30,8 @@ const WAITING_PER_NETWORK_MAX: usize = 256;
 const UNANSWERED_MAX: usize = 8192;
 /// So long after the start hosts are told of it at the latest: the key of something that is shared may be missing for days.
 const ANNOUNCED_MS_MAX: u64 = 5000;
+/// Shares of one file of the hosts at one address: nobody takes all the places among those that have it open.
+const SHARES_PER_ADDRESS_MAX: usize = 128;
 /// The owner of the open that holds a file for the locks of a host.
 const ANCHOR: &[u8] = b"";
 /// What stands before the owner of a share, so that it is another one.
@@ -45,8 +47,9 @@ pub(super) struct Host {
     pub(super) address: IpAddr,
     /// Our addresses that it uses.
     heres: BTreeSet<IpAddr>,
-    /// The number of its start (`state` of NSM) that all of its locks came with; 0 where they did not, or it is not known.
-    locked_at: u32,
+    /// The number of its start (`state` of NSM) that all of its locks came with, if any came; 0 where they did not, or it is not known. Shares come
+    /// without one.
+    locked_at: Option<u32>,
     /// The number of the start that it told last.
     told: Option<u32>,
 }
@@ -54,7 +57,7 @@ pub(super) struct Host {
 impl Host {
     /// Whether all that it has came behind that start of it.
     fn has_started(&self, start: u32) -> bool {
-        start != 0 && (self.locked_at == start || self.told == Some(start))
+        start != 0 && (self.locked_at == Some(start) || self.told == Some(start))
     }
 }
 
@@ -217,12 +220,13 @@ impl State {
         self.clients.get(&client)?.host.as_ref()
     }
 
-    /// The host that calls itself `name`, which is heard of. A new one needs a place among those that are told of a start.
+    /// The host that calls itself `name`, which is heard of. A new one needs a place among those that are told of a start. `start`: what a lock says of
+    /// the start of the host.
     pub(crate) fn host(
         &mut self,
         way: Way,
         name: &[u8],
-        start: u32,
+        start: Option<u32>,
         now_ms: u64,
     ) -> Result<u64, Status> {
         let known = self.known_host(way.there, name);
@@ -242,10 +246,10 @@ impl State {
             let has_nothing = client.held.is_empty();
             let host = client.host.as_mut();
             let is_new = host.is_some_and(|host| {
-                if has_nothing {
-                    host.locked_at = start;
-                } else if host.locked_at != start {
-                    host.locked_at = 0;
+                if has_nothing || host.locked_at.is_none() {
+                    host.locked_at = start.or(host.locked_at);
+                } else if start.is_some() && host.locked_at != start {
+                    host.locked_at = Some(0);
                 }
                 host.heres.insert(way.here)
             });
@@ -269,7 +273,7 @@ impl State {
         let host = Host {
             address: way.there,
             heres: BTreeSet::from([way.here]),
-            locked_at: 0,
+            locked_at: None,
             told: None,
         };
         self.introduce(&who, None, Some(host), now_ms)
@@ -441,9 +445,24 @@ impl State {
             (false, false) => self.check_room(host, New::Open, now_ms)?,
         }
         let owner = [SHARE, share.owner].concat();
+        if !self.has_room_for_share(host, &owner, file) {
+            return Err(Status::DELAY);
+        }
         self.check_share((host, &owner), file, mode, is_reclaim, now_ms)?;
         self.unshare_for_host(host, share.owner, file);
         Ok(self.open(host, &owner, file, mode, Arc::clone(files)).1)
+    }
+
+    /// Whether a host may have this share of a file: one that it has, or one more.
+    fn has_room_for_share(&self, host: u64, owner: &[u8], file: Handle) -> bool {
+        let Some((found, known)) = self.files.get(&file).zip(self.host_of(host)) else {
+            return true;
+        };
+        let near = |(client, owner): &(u64, &[u8])| {
+            *owner != ANCHOR && self.is_host_at(*client, known.address)
+        };
+        found.open_of(host, owner).is_some()
+            || found.openers().filter(near).count() < SHARES_PER_ADDRESS_MAX
     }
 
     /// Gives a share back. There may be nothing to give back.

@@ -154,6 +154,13 @@ impl FileState {
         self.opens.get(&(client, owner.to_vec())).copied()
     }
 
+    /// The client and the owner of each open.
+    pub(super) fn openers(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        self.opens
+            .keys()
+            .map(|(client, owner)| (*client, &owner[..]))
+    }
+
     pub(super) fn has_room_for_open(&self) -> bool {
         self.opens.len() < OPENS_PER_FILE_MAX
     }

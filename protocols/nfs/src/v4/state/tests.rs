@@ -66,7 +66,7 @@ fn a_host_with_locks_keeps_nobody_from_making_room() {
         here: [10, 0, 0, 1].into(),
         there: [10, 0, 1, 1].into(),
     };
-    let host = state.host(way, b"host", 3, 0).unwrap();
+    let host = state.host(way, b"host", Some(3), 0).unwrap();
     let lock = state.number_of_state(host);
     state.clients.get_mut(&host).unwrap().held.insert(lock);
     let network = serving::network(way.there);
