@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 
 use file_system::memory::MemoryFileSystem;
-use file_system::{FileSystem, FileSystemId, Handle, Identity, Make, SetAttributes};
+use file_system::{FileError, FileSystem, FileSystemId, Handle, Identity, Make, SetAttributes};
 
 use super::portmap::{self, Ports, Transport};
 use super::{execute, monitor};

@@ -2,6 +2,7 @@
 
 use file_system::{Attributes, Changed, FileSystemId, Guard, SetAttributes, SetTime, Time};
 
+use super::contents::WRITE;
 use super::{Answered, At, Call, Status};
 use crate::exports::Place;
 use crate::objects::{kind_number, rights_by, rights_of};
@@ -142,6 +143,9 @@ impl Call<'_> {
             self.check_regular(at)?;
         }
         let changed = self.once(at, |files, receipt| {
+            if changes.size.is_some() {
+                self.check_denials(at.place, WRITE)?;
+            }
             files.set_attributes(&at.who, at.node(), &changes, &guard, receipt)
         })?;
         at.commit(None)?;

@@ -1,8 +1,9 @@
 //! Contents of files. There are no opens: each call is checked by itself.
 
-use file_system::{FileError, Kind};
+use file_system::{Done, FileError, Kind};
 
 use super::{Answered, At, Call, HANDLE_BYTES_MAX, PAYLOAD_BYTES_MAX, Status};
+use crate::exports::Place;
 use crate::xdr::{Malformed, Reader, Writer};
 
 /// `UNSTABLE`.
@@ -11,7 +12,7 @@ const UNSTABLE: u32 = 0;
 const FILE_SYNC: u32 = 2;
 /// The bits of an open that reads, or writes.
 const READ: u32 = 1;
-const WRITE: u32 = 2;
+pub(super) const WRITE: u32 = 2;
 /// As for version 4.
 const LONG_READ_BYTES: u32 = 64 << 10;
 
@@ -52,12 +53,14 @@ impl Call<'_> {
         if !allowed && !is_owner()? {
             return Err(Status::ACCES.into());
         }
-        // Another client may have opened it so that others must not.
-        let (file, address) = (self.exports.handle(at.place), self.caller.from.address);
-        match self.service.is_denied(file, access, address) {
-            true => Err(Status::ACCES.into()),
-            false => Ok(()),
-        }
+        Ok(self.check_denials(at.place, access)?)
+    }
+
+    /// Another client may have opened a file so that others must not use it, or may take such an open back.
+    pub(super) fn check_denials(&self, place: Place, access: u32) -> Done {
+        let (file, address) = (self.exports.handle(place), self.caller.from.address);
+        self.service
+            .check_use(file, access, address, self.caller.now_ms)
     }
 
     pub(super) fn read(&mut self, at: &At, reader: &mut Reader<'_>, out: &mut Writer) -> Answered {

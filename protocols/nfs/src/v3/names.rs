@@ -4,6 +4,7 @@ use file_system::{
     Changed, FileError, Kind, Make, Object, Removable, SetAttributes, SetTime, Time,
 };
 
+use super::contents::WRITE;
 use super::{Answered, At, Call, Failed, NAME_BYTES_MAX, Status, attributes};
 use crate::exports::Place;
 use crate::xdr::{Malformed, Reader, Writer};
@@ -216,6 +217,11 @@ impl Call<'_> {
             if !may.write {
                 return Err(Status::ACCES.into());
             }
+            let place = Place {
+                node: found.node,
+                ..at.place
+            };
+            self.check_denials(place, WRITE)?;
             let cut = SetAttributes {
                 size: Some(size),
                 ..SetAttributes::default()

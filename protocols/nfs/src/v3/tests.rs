@@ -9,7 +9,7 @@ use super::{Memory, execute, mount, procedure};
 use crate::exports::{Exports, Shared, Source};
 use crate::rpc::Credential;
 use crate::sharenfs::Share;
-use crate::v4::{Caller, Holders, NoRecord, Presentation, Service};
+use crate::v4::{Caller, Had, Holders, NoRecord, Presentation, Service, key_of_host};
 use crate::xdr::{Reader, Writer};
 
 const EVERYTHING: &str = "rw=127.0.0.1,no_root_squash";
@@ -20,11 +20,17 @@ struct Client {
     files: Arc<MemoryFileSystem>,
     transaction: u32,
     uid: u32,
+    now_ms: u64,
 }
 
 impl Client {
     /// With one file system, `tank/home`.
     fn new(share: &str) -> Self {
+        Self::after(Holders::default(), share)
+    }
+
+    /// The same, where clients may take back what they had.
+    fn after(earlier: Holders, share: &str) -> Self {
         let files = Arc::new(MemoryFileSystem::with_guid(5, 1 << 20));
         let shared = Shared {
             name: "tank/home".to_owned(),
@@ -35,9 +41,9 @@ impl Client {
             owner: b"tank".to_vec(),
             start: 7,
             lease_seconds: 20,
-            grace_seconds: 0,
+            grace_seconds: 20,
         };
-        let service = Service::new(presentation, Holders::default(), Arc::new(NoRecord));
+        let service = Service::new(presentation, earlier, Arc::new(NoRecord));
         service.share(Exports::new(vec![shared]).expect("a tree"));
         Self {
             service,
@@ -45,6 +51,7 @@ impl Client {
             files,
             transaction: 0,
             uid: 0,
+            now_ms: 0,
         }
     }
 
@@ -60,7 +67,7 @@ impl Client {
             connection: 1,
             from: Source::LOCAL,
             here: Source::LOCAL.address,
-            now_ms: 0,
+            now_ms: self.now_ms,
         };
         let mut out = Writer::new();
         let answered = match of_mount {
@@ -324,6 +331,133 @@ fn directories_are_listed_in_parts_with_their_dots() {
     let (all, is_end) = names(&client.call(procedure::READDIR, &arguments));
     let all: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!((&all[..], is_end), (&[".", "..", "tank"][..], true));
+}
+
+/// The host that denies others something by NLM.
+const OTHER: [u8; 4] = [192, 0, 2, 7];
+const BOTH_HOSTS: &str = "rw=127.0.0.1:192.0.2.7,no_root_squash";
+
+/// `SHARE` of the other host, for reading, so that nobody else writes.
+fn deny_writes(client: &Client, file: &[u8], is_reclaim: bool) -> u32 {
+    const SHARE: u32 = 20;
+    let mut arguments = Writer::new();
+    for text in [b"cookie", &b"host7"[..], file, b"owner"] {
+        arguments.opaque(text);
+    }
+    for word in [2, 1, is_reclaim.into()] {
+        arguments.u32(word);
+    }
+    let credential = Credential::System {
+        uid: 0,
+        gid: 0,
+        groups: Vec::new(),
+    };
+    let caller = Caller {
+        credential: &credential,
+        transaction: 1,
+        connection: 2,
+        from: Source {
+            address: OTHER.into(),
+            ..Source::LOCAL
+        },
+        here: Source::LOCAL.address,
+        now_ms: client.now_ms,
+    };
+    let mut out = Writer::new();
+    let arguments = arguments.bytes();
+    crate::locks::execute(&client.service, SHARE, arguments, &caller, &mut out).expect("an answer");
+    let mut reader = Reader::new(out.bytes());
+    reader.opaque(64).expect("the cookie");
+    reader.u32().expect("a status")
+}
+
+/// All that reads, writes or cuts a file, with what it is.
+fn uses(home: &[u8], file: &[u8]) -> Vec<(&'static str, u32, Writer)> {
+    let mut read = Writer::new();
+    read.opaque(file);
+    read.u64(0);
+    read.u32(100);
+    let mut cut = Writer::new();
+    cut.opaque(file);
+    // `sattr3` with a size, and no guard.
+    for word in [0, 0, 0, 1, 0, 0, 0, 0, 0] {
+        cut.u32(word);
+    }
+    let mut make = named(home, "file");
+    // UNCHECKED, and the same.
+    for word in [0, 0, 0, 0, 1, 0, 0, 0, 0] {
+        make.u32(word);
+    }
+    vec![
+        ("reads", procedure::READ, read),
+        ("writes", procedure::WRITE, write(file, 0, 2, b"abc")),
+        ("cuts", procedure::SETATTR, cut),
+        ("makes", procedure::CREATE, make),
+    ]
+}
+
+#[test]
+fn who_denies_writes_denies_cuts_too() {
+    const ACCES: u32 = 13;
+    let mut client = Client::new(BOTH_HOSTS);
+    let home = client.mount("/tank/home").expect("it is shared");
+    let file = client.create(&home, "file");
+    assert_eq!(
+        client.status(procedure::WRITE, &write(&file, 0, 2, b"abc")),
+        0
+    );
+    assert_eq!(deny_writes(&client, &file, false), 0);
+    for (what, number, arguments) in uses(&home, &file) {
+        let expected = if what == "reads" { 0 } else { ACCES };
+        assert_eq!(client.status(number, &arguments), expected, "it {what}");
+    }
+    let mut mode = Writer::new();
+    mode.opaque(&file);
+    for word in [1, 0o600, 0, 0, 0, 0, 0, 0] {
+        mode.u32(word);
+    }
+    assert_eq!(client.status(procedure::SETATTR, &mode), 0, "no contents");
+    assert_eq!(
+        client.status(procedure::CREATE, &unchecked(&home, "file")),
+        0,
+        "no size"
+    );
+    let mut get = Writer::new();
+    get.opaque(&file);
+    let answer = client.call(procedure::GETATTR, &get);
+    // Status, kind, mode, links, owner and group come before the size.
+    assert_eq!(answer[24..32], 3_u64.to_be_bytes());
+}
+
+#[test]
+fn nobody_uses_a_file_before_others_have_taken_back_what_denies_it() {
+    const JUKEBOX: u32 = 10_008;
+    let host = key_of_host(OTHER.into());
+    let denied = Holders::Known([(host, Had::open(true))].into());
+    let mut client = Client::after(denied, BOTH_HOSTS);
+    let home = client.mount("/tank/home").expect("it is shared");
+    let file = client.create(&home, "file");
+    for (what, number, arguments) in uses(&home, &file) {
+        assert_eq!(client.status(number, &arguments), JUKEBOX, "it {what}");
+    }
+    assert_eq!(deny_writes(&client, &file, true), 0, "it is taken back");
+    client.now_ms = 20_000;
+    for (what, number, arguments) in uses(&home, &file) {
+        let expected = if what == "reads" { 0 } else { 13 };
+        assert_eq!(client.status(number, &arguments), expected, "it {what}");
+    }
+    // Its own denials, and those of whom nothing is known, keep nobody waiting.
+    let own = key_of_host(Source::LOCAL.address);
+    let own = Holders::Known([(own, Had::open(true))].into());
+    let harmless = Holders::Known([(host, Had::LOCKS)].into());
+    for earlier in [own, harmless, Holders::Anybody] {
+        let mut client = Client::after(earlier, BOTH_HOSTS);
+        let home = client.mount("/tank/home").expect("it is shared");
+        let file = client.create(&home, "file");
+        for (what, number, arguments) in uses(&home, &file) {
+            assert_eq!(client.status(number, &arguments), 0, "it {what}");
+        }
+    }
 }
 
 #[test]

@@ -202,11 +202,6 @@ impl Service {
         self.presentation.start.to_be_bytes()
     }
 
-    /// Whether an open of a file denies such `access` to whoever is at an address.
-    pub(crate) fn is_denied(&self, file: Handle, access: u32, address: IpAddr) -> bool {
-        self.state().is_denied_at(file, access, address)
-    }
-
     /// Keeps who has something open or locked, if it is not kept yet. An answer that depends on it comes after that: whoever was told that
     /// something is his is known to the next server, and whoever lost it to somebody else is not.
     pub(crate) fn keep_holders(&self, now_ms: u64) -> Result<(), Status> {

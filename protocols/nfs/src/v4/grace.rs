@@ -237,6 +237,12 @@ impl Grace {
             }
     }
 
+    /// Whether a client that is awaited denied others something, but for this one.
+    pub(super) fn awaits_denials(&self, but: ClientKey, now_ms: u64) -> bool {
+        let mut others = self.awaited.iter().filter(|(client, _)| **client != but);
+        self.is_now(now_ms) && others.any(|(_, had)| had.denials)
+    }
+
     /// Something new that is not [forbidden](Self::forbids) is given out.
     pub(super) fn gives(&mut self, new: New, to: Option<ClientKey>, now_ms: u64) {
         if self.is_now(now_ms) {

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use file_system::{FileError, FileSystem, Handle};
+use file_system::{Done, FileError, FileSystem, Handle};
 
 use super::compound::Service;
 use super::grace::{Had, New};
@@ -625,6 +625,25 @@ impl State {
 }
 
 impl Service {
+    /// Whether whoever is at an address may use a file so without an open: [`FileError::Access`] if an open denies it, [`FileError::NotReady`] if
+    /// one may that somebody else can still take back. Nobody waits for those of whom nothing is known (NFS 3 promises nothing then).
+    pub(crate) fn check_use(
+        &self,
+        file: Handle,
+        access: u32,
+        address: IpAddr,
+        now_ms: u64,
+    ) -> Done {
+        let mut state = self.state();
+        if state.awaits_denials(address, now_ms) {
+            return Err(FileError::NotReady);
+        }
+        match state.is_denied_at(file, access, address) {
+            true => Err(FileError::Access),
+            false => Ok(()),
+        }
+    }
+
     /// Locks a range for a host.
     pub(crate) fn lock_for_host(
         &self,

@@ -20,6 +20,8 @@ mod waiting;
 mod without_sessions;
 
 pub use compound::{Caller, Presentation, Service, Unanswered};
+#[cfg(test)]
+pub(crate) use grace::key_of_host;
 pub use grace::{ClientKey, ClientRecord, Clients, Had, Holders, NoRecord, Recovery, Remembered};
 pub(crate) use hosts::{Asked, NoHostLock, Share as HostShare};
 pub(crate) use opens::{Conflict, Span, WRITE};

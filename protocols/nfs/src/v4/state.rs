@@ -432,6 +432,12 @@ impl State {
         self.grace.forbids(new, now_ms)
     }
 
+    /// Whether others than the hosts at an address may take back what denies somebody something.
+    pub(super) fn awaits_denials(&mut self, address: IpAddr, now_ms: u64) -> bool {
+        self.grace.settle(now_ms);
+        self.grace.awaits_denials(key_of_host(address), now_ms)
+    }
+
     /// The host has heard of the server's start.
     pub(super) fn was_told(&mut self, host: IpAddr, now_ms: u64) {
         self.grace.heard_of(key_of_host(host), now_ms);
