@@ -725,6 +725,36 @@ fn extended_attributes(files: &dyn FileSystem) {
     assert_eq!(names, Ok(vec![b"two".to_vec()]));
 }
 
+/// With the list of a file of mode 604.
+fn made_with_list(files: &dyn FileSystem, list: &[acl::Entry]) {
+    let root = files.root();
+    let receipt = Receipt {
+        place: [8; 20],
+        number: 1,
+        step: 0,
+    };
+    let make = |name, what, list| {
+        let wanted = with_mode(0o777);
+        files.make_with_acl(&ROOT, root, (name, what), &wanted, list, Some(&receipt))
+    };
+    let senseless = [acl::Entry {
+        flags: acl::flag::ONLY,
+        ..list[0]
+    }];
+    for (name, what, list) in [
+        (&b"link"[..], Make::Link(b"to"), list),
+        (b"senseless", Make::File, &senseless),
+    ] {
+        assert_eq!(error(make(name, what, list)), Some(FileError::Invalid));
+    }
+    let made = make(b"listed", Make::File, list).expect("a new name");
+    let (node, attributes) = (made.object.node, made.object.attributes);
+    assert_eq!((attributes.kind, attributes.mode), (Kind::File, 0o604));
+    assert_eq!(files.attributes(node), Ok(attributes));
+    assert_eq!(files.acl(node).as_deref(), Ok(list));
+    assert_eq!(files.receipt(&receipt.place), Some(receipt));
+}
+
 fn lists(files: &dyn FileSystem) {
     let none = SetAttributes::default();
     let made = files.make(&ROOT, files.root(), b"file", Make::File, &none, None);
@@ -750,6 +780,7 @@ fn lists(files: &dyn FileSystem) {
     assert!(changed.before.change != changed.after.change);
     assert_eq!(files.acl(file), Ok(list.clone()));
     assert_eq!(files.attributes(file), Ok(changed.after));
+    made_with_list(files, &list);
     let stranger = Identity {
         uid: 70_000,
         gid: 7,

@@ -385,6 +385,23 @@ pub trait FileSystem: Send + Sync {
         attributes: &SetAttributes,
         receipt: Option<&Receipt>,
     ) -> Done<Made>;
+    /// The same, with an access control list in the place of what its directory passes on, and with the permissions that follow from it: both at once
+    /// where a crash may come in between. [`FileError::Invalid`] as for [`set_acl`](Self::set_acl).
+    fn make_with_acl(
+        &self,
+        who: &Identity,
+        directory: Node,
+        (name, what): (&[u8], Make<'_>),
+        attributes: &SetAttributes,
+        list: &[acl::Entry],
+        receipt: Option<&Receipt>,
+    ) -> Done<Made> {
+        let made = self.make(who, directory, name, what, attributes, receipt)?;
+        let node = made.object.node;
+        let attributes = self.set_acl(who, node, list, None)?.after;
+        let object = Object { node, attributes };
+        Ok(Made { object, ..made })
+    }
     /// Takes a name away.
     fn remove(
         &self,

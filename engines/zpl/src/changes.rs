@@ -3,7 +3,7 @@
 use file_system::acl::{ENTRIES_MAX, Entry};
 use file_system::rights::{check_set, mode_after, without_set_id};
 use file_system::{
-    Changed, Done, FileError, Guard, Identity, Kind, Made, Make, Node, Object, Receipt,
+    Attributes, Changed, Done, FileError, Guard, Identity, Kind, Made, Make, Node, Object, Receipt,
     SetAttributes, SetTime, Time,
 };
 
@@ -31,10 +31,25 @@ pub(crate) struct NewObject<'a> {
     pub link: Option<&'a [u8]>,
     /// The number that it has to have.
     pub claims: Option<u64>,
-    /// The list that it has to have, whatever its directory passes on.
+    /// The list that it has to have, whatever its directory passes on. The record of its creation leaves it out, too.
     pub list: Option<Vec<Entry>>,
     /// What the record of its creation leaves out.
     pub then: Option<Setting>,
+}
+
+impl NewObject<'_> {
+    /// What logs the creation, which has this first record: the last one has the receipt, for whoever replays all of them.
+    fn logged(&self, first: Record<'_>, receipt: Option<&Receipt>) -> Vec<Step<'static>> {
+        let list = self.list.as_deref().map(acl::encode_logged);
+        let list = list.as_deref().map(|list| Record::Acl { object: 0, list });
+        let rest = self.then.map(Record::Set).into_iter().chain(list);
+        let records: Vec<_> = std::iter::once(first).chain(rest).collect();
+        let last = records.len() - 1;
+        let records = records.iter().enumerate();
+        records
+            .map(|(at, record)| logged_with(record, true, receipt.filter(|_| at == last)))
+            .collect()
+    }
 }
 
 /// What a directory becomes when entries come or go, and when directories do.
@@ -122,12 +137,14 @@ fn shape<'a>(what: &Make<'a>) -> (Kind, u64, Option<&'a [u8]>, u64) {
 }
 
 impl<O: Objects> Zpl<O> {
-    /// As [`FileSystem::make`](file_system::FileSystem::make).
+    /// As [`FileSystem::make`](file_system::FileSystem::make), and
+    /// [`make_with_acl`](file_system::FileSystem::make_with_acl) if there is a list.
     pub(crate) fn make_object(
         &self,
         who: &Identity,
         directory: Node,
         (name, what, wanted): (&[u8], Make<'_>, &SetAttributes),
+        list: Option<&[Entry]>,
         receipt: Option<&Receipt>,
     ) -> Done<Made> {
         self.check_name(name)?;
@@ -137,7 +154,11 @@ impl<O: Objects> Zpl<O> {
         if self.entry(directory.object, name)?.is_some() {
             return Err(FileError::Exists);
         }
-        let new = new_object(who, directory.object, &parent, &what, wanted)?;
+        let mut new = new_object(who, directory.object, &parent, &what, wanted)?;
+        if let Some(list) = list {
+            check_list(&attributes_of(&new.stored)?, list)?;
+            new.list = Some(list.to_vec());
+        }
         self.create((directory.object, &parent), name, &new, receipt)
     }
 
@@ -199,16 +220,7 @@ impl<O: Objects> Zpl<O> {
                 acl: None,
             },
         ];
-        // Whoever replays all records of the change keeps its receipt.
-        let (with_first, with_last) = match new.then {
-            None => (receipt, None),
-            Some(_) => (None, receipt),
-        };
-        steps.push(logged_with(&record, true, with_first));
-        steps.extend(
-            new.then
-                .map(|then| logged_with(&Record::Set(then), true, with_last)),
-        );
+        steps.extend(new.logged(record, receipt));
         let outcome = self.change_once(steps, false, receipt)?;
         let made = self.objects.stored(outcome.object).map_err(failure)?;
         Ok(Made {
@@ -370,10 +382,7 @@ impl<O: Objects> Zpl<O> {
         let _changing = self.locks.change(&[node.object]);
         let stored = self.live(node)?;
         let attributes = attributes_of(&stored)?;
-        let is_sensible = list.len() <= ENTRIES_MAX && list.iter().all(Entry::is_sensible);
-        if attributes.kind == Kind::Link || !is_sensible {
-            return Err(FileError::Invalid);
-        }
+        check_list(&attributes, list)?;
         self.check_list_set(node.object, &attributes, who)?;
         self.check_kept(&stored)?;
         let mode = mode_with(list, &stored);
@@ -605,6 +614,15 @@ fn logged_mode(object: u64, mode: u64) -> Step<'static> {
         mode,
         ..Setting::default()
     }))
+}
+
+/// Whether an object may have a list.
+fn check_list(attributes: &Attributes, list: &[Entry]) -> Done {
+    let is_sensible = list.len() <= ENTRIES_MAX && list.iter().all(Entry::is_sensible);
+    match attributes.kind != Kind::Link && is_sensible {
+        true => Ok(()),
+        false => Err(FileError::Invalid),
+    }
 }
 
 fn check_size(kind: Kind, size: u64) -> Done {

@@ -333,7 +333,23 @@ impl<O: Objects> FileSystem for Zpl<O> {
         receipt: Option<&Receipt>,
     ) -> Done<Made> {
         let new = (name, what, attributes);
-        self.make_object(who, directory, new, receipt)
+        self.make_object(who, directory, new, None, receipt)
+    }
+
+    fn make_with_acl(
+        &self,
+        who: &Identity,
+        directory: Node,
+        (name, what): (&[u8], Make<'_>),
+        attributes: &SetAttributes,
+        list: &[Entry],
+        receipt: Option<&Receipt>,
+    ) -> Done<Made> {
+        let new = (name, what, attributes);
+        match self.objects.settings().has_lists {
+            true => self.make_object(who, directory, new, Some(list), receipt),
+            false => Err(FileError::Unsupported),
+        }
     }
 
     fn remove(

@@ -7,7 +7,9 @@ use engine::capabilities::{Datasets, FileSystems};
 use engine::dataset::{FileSystemSpec, Value};
 use engine::pool::{ImportOptions, SafeToOwn};
 use file_system::acl::{ENTRIES_MAX, Entry, Who, flag, of_mode, right};
-use file_system::{FileError, FileSystem, Guard, Identity, Kind, Make, Node, SetAttributes};
+use file_system::{
+    FileError, FileSystem, Guard, Identity, Kind, Make, Node, Receipt, SetAttributes,
+};
 use support::{Parts, disks, engine, export, folder, isolated, mirror, part};
 use units::VolumeName;
 use zpool::Pool;
@@ -105,7 +107,38 @@ fn leave_lists(files: &dyn FileSystem) {
     let given = make(files, files.root(), b"given", Make::File);
     let list = [for_ann(false, 0, right::ALL), for_ann(true, 0, right::ALL)];
     files.set_acl(&ROOT, given, &list, None).expect("root may");
+    make_with_lists(files, shared);
     files.commit(None).expect("durable");
+}
+
+/// The last change of what a client asks for, and of the call.
+const RECEIPT: Receipt = Receipt {
+    place: [3; 20],
+    number: 7,
+    step: 2,
+};
+
+fn own_list() -> Vec<Entry> {
+    [
+        vec![for_ann(true, 0, right::READ)],
+        of_mode(0o604, Kind::File).list(),
+    ]
+    .concat()
+}
+
+/// Two lists that come with their files, in a directory that passes another one on.
+fn make_with_lists(files: &dyn FileSystem, directory: Node) {
+    let wanted = SetAttributes {
+        mode: Some(0o777),
+        size: Some(5),
+        ..SetAttributes::default()
+    };
+    let large = vec![for_ann(false, 0, right::READ); ENTRIES_MAX];
+    for (name, list) in [(&b"own"[..], &own_list()), (b"large", &large)] {
+        let new = (name, Make::File);
+        let made = files.make_with_acl(&ROOT, directory, new, &wanted, list, Some(&RECEIPT));
+        made.expect("a new object");
+    }
 }
 
 /// A path, and what is there: list and mode.
@@ -115,7 +148,7 @@ fn check_lists(files: &dyn FileSystem) {
     let inherited = |flags| for_ann(true, flags | flag::INHERITED, READS_AND_WRITES);
     let with = |first: Entry, mode, kind| [vec![first], of_mode(mode, kind).list()].concat();
     let both = flag::FILE | flag::DIRECTORY;
-    let expected: [Expected<'_>; 5] = [
+    let expected: [Expected<'_>; 7] = [
         (
             &[b"shared"],
             with(passed_on(), 0o755, Kind::Directory),
@@ -138,6 +171,12 @@ fn check_lists(files: &dyn FileSystem) {
         ),
         (
             &[b"large"],
+            vec![for_ann(false, 0, right::READ); ENTRIES_MAX],
+            0,
+        ),
+        (&[b"shared", b"own"], own_list(), 0o604),
+        (
+            &[b"shared", b"large"],
             vec![for_ann(false, 0, right::READ); ENTRIES_MAX],
             0,
         ),
@@ -164,6 +203,9 @@ fn check_lists(files: &dyn FileSystem) {
         (false, false)
     );
     assert_eq!(may(&[b"large"], &ANN), (false, false));
+    let own = files.attributes(look_up(files, &[b"shared", b"own"]));
+    assert_eq!(own.expect("there").size, 5);
+    assert_eq!(files.receipt(&RECEIPT.place), Some(RECEIPT));
 }
 
 #[test]

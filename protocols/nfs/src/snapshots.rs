@@ -380,6 +380,23 @@ impl FileSystem for WithSnapshots {
             .make(who, directory, name, what, attributes, receipt)
     }
 
+    fn make_with_acl(
+        &self,
+        who: &Identity,
+        directory: Node,
+        (name, what): (&[u8], Make<'_>),
+        attributes: &SetAttributes,
+        list: &[acl::Entry],
+        receipt: Option<&Receipt>,
+    ) -> Done<Made> {
+        Self::check_live(directory)?;
+        if self.is_control(directory, name) {
+            return Err(FileError::Exists);
+        }
+        self.files
+            .make_with_acl(who, directory, (name, what), attributes, list, receipt)
+    }
+
     fn remove(
         &self,
         who: &Identity,

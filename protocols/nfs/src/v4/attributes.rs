@@ -3,7 +3,10 @@
 use std::sync::LazyLock;
 
 use file_system::acl::{ENTRIES_MAX, Entry, Who, flag, right};
-use file_system::{Attributes, Handle, Limits, SetAttributes, SetTime, Statistics, Time};
+use file_system::{
+    Attributes, Done, FileSystem, Handle, Identity, Limits, Made, Make, Node, Receipt,
+    SetAttributes, SetTime, Statistics, Time,
+};
 
 use super::numbers::Status;
 use super::owners::{self, Owners};
@@ -388,6 +391,22 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// Makes an object that has all of this at once: no other gets it later whose name this is by then.
+    pub fn make(
+        &self,
+        files: &dyn FileSystem,
+        who: &Identity,
+        (directory, name): (Node, &[u8]),
+        what: Make<'_>,
+        receipt: Option<&Receipt>,
+    ) -> Done<Made> {
+        let changes = &self.changes;
+        match &self.list {
+            Some(list) => files.make_with_acl(who, directory, (name, what), changes, list, receipt),
+            None => files.make(who, directory, name, what, changes, receipt),
+        }
+    }
+
     /// Which of them an exclusive create cannot set.
     pub fn check_exclusive(&self) -> Result<(), Status> {
         let allowed = Bitmap::of(EXCLUSIVE);

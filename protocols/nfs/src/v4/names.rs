@@ -193,14 +193,6 @@ impl Call<'_> {
         unread.understand(self.minor, self.files().limits().has_acls)
     }
 
-    /// Gives a new object the access control list that is wanted, if one is.
-    pub(super) fn set_list(&self, node: Node, wanted: &Wanted) -> Result<(), Status> {
-        if let Some(list) = &wanted.list {
-            self.files().set_acl(&self.who, node, list, None)?;
-        }
-        Ok(())
-    }
-
     pub(super) fn verify(
         &mut self,
         reader: &mut Reader<'_>,
@@ -335,13 +327,12 @@ impl Call<'_> {
         }
         let wanted = self.understand(&unread)?;
         let made = self.once(|files, who, receipt| {
-            files.make(who, directory, name, what, &wanted.changes, receipt)
+            wanted.make(files, who, (directory, name), what, receipt)
         })?;
         let node = match &made {
             Some(made) => made.object.node,
             None => self.files().look_up(&self.who, directory, name)?.node,
         };
-        self.set_list(node, &wanted)?;
         let changed = made.as_ref().map(|made| &made.directory);
         self.write_change_of(directory, changed, out)?;
         wanted.bitmap.write(out);

@@ -397,9 +397,8 @@ impl Call<'_> {
         wanted: &Wanted,
         is_once: bool,
     ) -> Result<Opened, Status> {
-        let changes = &wanted.changes;
         let make = |files: &dyn FileSystem, who: &Identity, receipt: Option<&Receipt>| {
-            files.make(who, directory, name, Make::File, changes, receipt)
+            wanted.make(files, who, (directory, name), Make::File, receipt)
         };
         // A client of version 4.0 is unknown after a restart, and its call is refused before.
         let made = match is_once && self.minor > 0 {
@@ -410,7 +409,6 @@ impl Call<'_> {
             Some(made) => made.object.node,
             None => self.files().look_up(&self.who, directory, name)?.node,
         };
-        self.set_list(node, wanted)?;
         Ok(Opened {
             is_new: true,
             made: made.map(|made| made.directory),

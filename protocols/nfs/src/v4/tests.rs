@@ -690,6 +690,20 @@ type ListEntry<'a> = (u32, u32, u32, &'a [u8]);
 
 /// `SETATTR` (34) of an access control list, by nobody's state id.
 fn set_list(entries: &[ListEntry<'_>]) -> Vec<u8> {
+    [words(&[34, 0, 0, 0, 0]), only_list(entries)].concat()
+}
+
+/// `CREATE` (6) of a directory with an access control list.
+fn make_listed(name: &[u8], entries: &[ListEntry<'_>]) -> Vec<u8> {
+    let mut make = Writer::new();
+    make.u32(6);
+    make.u32(2);
+    make.opaque(name);
+    [make.into_bytes(), only_list(entries)].concat()
+}
+
+/// Attributes that are an access control list.
+fn only_list(entries: &[ListEntry<'_>]) -> Vec<u8> {
     let mut values = Writer::new();
     values.u32(entries.len() as u32);
     for (kind, flags, mask, who) in entries {
@@ -698,12 +712,11 @@ fn set_list(entries: &[ListEntry<'_>]) -> Vec<u8> {
         }
         values.opaque(who);
     }
-    let mut set = Writer::new();
-    for word in [34, 0, 0, 0, 0, 1, 1 << 12] {
-        set.u32(word);
-    }
-    set.opaque(values.bytes());
-    set.into_bytes()
+    let mut attributes = Writer::new();
+    attributes.u32(1);
+    attributes.u32(1 << 12);
+    attributes.opaque(values.bytes());
+    attributes.into_bytes()
 }
 
 #[test]

@@ -1,8 +1,14 @@
 //! What clients take back at the next server, and what others wait for.
 
-use file_system::{Guard, Identity, SetAttributes};
+use file_system::{Guard, Identity, Make, SetAttributes};
 
 use super::*;
+
+const ROOT: Identity = Identity {
+    uid: 0,
+    gid: 0,
+    groups: Vec::new(),
+};
 
 /// After a restart a client takes back its file and its lock; others get nothing new until it is done, or the time for that is over.
 #[test]
@@ -239,14 +245,45 @@ fn a_file_that_an_earlier_server_made_is_its_clients_to_be_taken_back() {
     );
 }
 
+/// Whoever has the name by then is not concerned.
+#[test]
+fn the_list_of_what_an_earlier_server_made_is_nobody_elses() {
+    let (home, files) = shared("", 5, EVERYTHING);
+    let record = Arc::new(MemoryRecord::default());
+    let mut before = Client::connect(&record.serve(&home, 7), b"one", 0);
+    let everyone: ListEntry<'_> = (0, 0, 0x1f_01ff, b"EVERYONE@");
+    let call: [&[u8]; 2] = [&words(&[24]), &make_listed(b"made", &[everyone])];
+    assert_eq!(before.ask(&call)[..4], words(&[0]));
+    let look_up = |name: &[u8]| files.look_up(&ROOT, files.root(), name);
+    let mode = |name: &[u8]| look_up(name).map(|found| found.attributes.mode);
+    assert_eq!(mode(b"made"), Ok(0o777));
+    let names = ((files.root(), &b"made"[..]), (files.root(), &b"moved"[..]));
+    files.rename(&ROOT, names.0, names.1, None).expect("moved");
+    let private = SetAttributes {
+        mode: Some(0o700),
+        ..SetAttributes::default()
+    };
+    let other = files.make(
+        &ROOT,
+        files.root(),
+        b"made",
+        Make::Directory,
+        &private,
+        None,
+    );
+    other.expect("the name is free");
+    let mut repeated = Client {
+        service: record.serve(&home, 8),
+        sequence: before.sequence - 1,
+        ..before
+    };
+    assert_eq!(repeated.ask(&call)[..4], words(&[0]));
+    assert_eq!((mode(b"moved"), mode(b"made")), (Ok(0o777), Ok(0o700)));
+}
+
 /// What somebody else set after a change whose answer was lost stays.
 #[test]
 fn attributes_that_an_earlier_server_set_are_not_set_again() {
-    const ROOT: Identity = Identity {
-        uid: 0,
-        gid: 0,
-        groups: Vec::new(),
-    };
     let (home, files) = shared("", 5, EVERYTHING);
     let record = Arc::new(MemoryRecord::default());
     let mut before = Client::connect(&record.serve(&home, 7), b"one", 0);

@@ -230,6 +230,19 @@ impl FileSystem for LazyFiles {
         self.files()?.make(who, directory, name, what, attributes, receipt)
     }
 
+    fn make_with_acl(
+        &self,
+        who: &Identity,
+        directory: Node,
+        (name, what): (&[u8], Make<'_>),
+        attributes: &SetAttributes,
+        list: &[acl::Entry],
+        receipt: Option<&Receipt>,
+    ) -> Done<Made> {
+        self.files()?
+            .make_with_acl(who, directory, (name, what), attributes, list, receipt)
+    }
+
     fn remove(&self, who: &Identity, directory: Node, name: &[u8], what: Removable, receipt: Option<&Receipt>) -> Done<Changed> {
         self.files()?.remove(who, directory, name, what, receipt)
     }
