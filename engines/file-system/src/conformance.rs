@@ -274,6 +274,7 @@ fn receipts(files: &dyn FileSystem) {
         place: [place; 20],
         number,
         step: 3,
+        call: number,
     };
     let is_kept = |wanted: Receipt| files.receipt(&wanted.place) == Some(wanted);
     let none = SetAttributes::default();
@@ -307,6 +308,7 @@ fn receipts_of_attributes(files: &dyn FileSystem) {
         place: [9; 20],
         number,
         step: 1,
+        call: number,
     };
     let is_kept = |number| files.receipt(&[9; 20]) == Some(receipt(number));
     let node = file(files, b"file");
@@ -732,6 +734,7 @@ fn made_with_list(files: &dyn FileSystem, list: &[acl::Entry]) {
         place: [8; 20],
         number: 1,
         step: 0,
+        call: 0,
     };
     let make = |name, what, list| {
         let wanted = with_mode(0o777);

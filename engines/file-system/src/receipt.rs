@@ -12,31 +12,56 @@ pub struct Receipt {
     pub number: u32,
     /// Which of the changes of the request.
     pub step: u32,
+    /// What the request asks for, as a [hash](Self::call_of), where its place may have another one of that number. 0: that is not known.
+    pub call: u32,
 }
+
+/// What was kept in the place of a hash before there were any.
+const NO_CALL: u32 = 1;
 
 impl Receipt {
     /// Bytes of [`to_bytes`](Self::to_bytes).
-    pub const BYTES: usize = 28;
+    pub const BYTES: usize = 32;
+    /// And without the hash, which receipts did not have before.
+    pub const BYTES_WITHOUT_CALL: usize = 28;
 
-    /// The place, and both numbers in the order of the network.
+    /// A hash of a request as it is kept.
+    pub const fn call_of(hash: u64) -> u32 {
+        match hash as u32 {
+            0 | NO_CALL => 2,
+            hash => hash,
+        }
+    }
+
+    /// Whether it can be of a request with such a number and such a hash.
+    pub const fn is_of(&self, number: u32, call: u32) -> bool {
+        self.number == number && (self.call == 0 || self.call == call)
+    }
+
+    /// The place, and the numbers in the order of the network. The last one is never 0.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..20].copy_from_slice(&self.place);
         bytes[20..24].copy_from_slice(&self.number.to_be_bytes());
-        bytes[24..].copy_from_slice(&self.step.to_be_bytes());
+        bytes[24..28].copy_from_slice(&self.step.to_be_bytes());
+        bytes[28..].copy_from_slice(&self.call.max(NO_CALL).to_be_bytes());
         bytes
     }
 
     /// The receipt of such bytes.
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
         let word = |at: usize| {
-            let word = bytes[at..].first_chunk().expect("28 bytes");
+            let word = bytes[at..].first_chunk().expect("32 bytes");
             u32::from_be_bytes(*word)
         };
         Self {
-            place: *bytes.first_chunk().expect("28 bytes"),
+            place: *bytes.first_chunk().expect("32 bytes"),
             number: word(20),
             step: word(24),
+            call: match word(28) {
+                NO_CALL => 0,
+                call => call,
+            },
         }
     }
 }
@@ -51,9 +76,30 @@ mod tests {
             place: *b"a session and a slot",
             number: 0x0102_0304,
             step: 5,
+            call: 0x0607_0809,
         };
-        let bytes = receipt.to_bytes();
-        assert_eq!(bytes[20..], [1, 2, 3, 4, 0, 0, 0, 5]);
+        let mut bytes = receipt.to_bytes();
+        assert_eq!(bytes[20..], [1, 2, 3, 4, 0, 0, 0, 5, 6, 7, 8, 9]);
         assert_eq!(Receipt::from_bytes(&bytes), receipt);
+        let without = Receipt { call: 0, ..receipt };
+        assert_eq!(without.to_bytes()[28..], [0, 0, 0, 1]);
+        for last in [0, 1] {
+            bytes[28..].copy_from_slice(&[0, 0, 0, last]);
+            assert_eq!(Receipt::from_bytes(&bytes), without);
+        }
+    }
+
+    #[test]
+    fn a_receipt_is_of_one_call_if_it_says_which() {
+        let receipt = |call| Receipt {
+            place: [1; 20],
+            number: 7,
+            step: 0,
+            call,
+        };
+        assert!(receipt(9).is_of(7, 9) && !receipt(9).is_of(7, 8) && !receipt(9).is_of(8, 9));
+        assert!(receipt(0).is_of(7, 9) && !receipt(0).is_of(8, 9));
+        assert_eq!([0, 1, 2, 3].map(Receipt::call_of), [2, 2, 2, 3]);
+        assert_eq!(Receipt::call_of(5 << 32), 2);
     }
 }

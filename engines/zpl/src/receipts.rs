@@ -9,9 +9,8 @@ use crate::objects::{ObjectError, Objects, Step};
 
 /// Entries: more than a few clients have requests under way.
 const ENTRIES_MAX: u32 = 1 << 14;
-/// A receipt, and a number that is not zero.
-const ENTRY_BYTES: usize = 32;
-const USED: u32 = 1;
+/// A receipt, whose last number is not zero.
+const ENTRY_BYTES: usize = Receipt::BYTES;
 /// Bytes that are read at a time. Where so many are not used, there are no more.
 const READ_BYTES: usize = 64 << 10;
 
@@ -84,12 +83,12 @@ impl Receipts {
     fn take_entries(&mut self, first: u32, bytes: &[u8]) -> bool {
         let mut is_used = false;
         for (entry, bytes) in (first..).zip(bytes.chunks_exact(ENTRY_BYTES)) {
-            let (receipt, used) = bytes.split_first_chunk().expect("32 bytes");
-            if *used != USED.to_be_bytes() {
+            let bytes = bytes.first_chunk().expect("32 bytes");
+            if bytes.ends_with(&[0; 4]) {
                 continue;
             }
             is_used = true;
-            let receipt = Receipt::from_bytes(receipt);
+            let receipt = Receipt::from_bytes(bytes);
             self.free.extend(self.next_entry..entry);
             self.next_entry = entry + 1;
             self.put(receipt.place, entry, Some(receipt), 0);
@@ -106,14 +105,11 @@ impl Receipts {
         if self.object == 0 {
             self.object = objects.make_receipts()?;
         }
-        let mut bytes = [0; ENTRY_BYTES];
-        bytes[..Receipt::BYTES].copy_from_slice(&receipt.to_bytes());
-        bytes[Receipt::BYTES..].copy_from_slice(&USED.to_be_bytes());
         Ok(Noted {
             object: self.object,
             entry: self.begin(receipt.place),
             receipt: *receipt,
-            bytes,
+            bytes: receipt.to_bytes(),
         })
     }
 
@@ -209,6 +205,7 @@ mod tests {
             place: bytes,
             number,
             step: 0,
+            call: 5,
         }
     }
 
@@ -259,8 +256,7 @@ mod tests {
         let mut bytes = vec![0; READ_BYTES];
         for entry in [0, 3] {
             let place = &mut bytes[entry * ENTRY_BYTES..][..ENTRY_BYTES];
-            place[..Receipt::BYTES].copy_from_slice(&receipt(entry as u32, 1).to_bytes());
-            place[Receipt::BYTES..].copy_from_slice(&USED.to_be_bytes());
+            place.copy_from_slice(&receipt(entry as u32, 1).to_bytes());
         }
         let mut receipts = Receipts::default();
         assert!(receipts.take_entries(0, &bytes));

@@ -246,8 +246,12 @@ pub fn receipt_of(kind: u64, body: &[u8]) -> Option<Receipt> {
         }
         reader.rest = reader.rest.get(length..)?;
     }
-    let receipt = reader.rest.strip_prefix(RECEIPT_MARK)?;
-    receipt.first_chunk().map(Receipt::from_bytes)
+    let found = reader.rest.strip_prefix(RECEIPT_MARK)?;
+    // Those of an earlier release are shorter. Zeros may follow, to a multiple of eight bytes.
+    let mut bytes = [0; Receipt::BYTES];
+    let length = found.len().min(Receipt::BYTES);
+    bytes[..length].copy_from_slice(&found[..length]);
+    (length >= Receipt::BYTES_WITHOUT_CALL).then(|| Receipt::from_bytes(&bytes))
 }
 
 /// Understands a record.

@@ -116,6 +116,7 @@ const RECEIPT: Receipt = Receipt {
     place: [3; 20],
     number: 7,
     step: 2,
+    call: 5,
 };
 
 fn own_list() -> Vec<Entry> {

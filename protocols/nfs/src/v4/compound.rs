@@ -18,7 +18,9 @@ use super::kinds::{
 };
 use super::numbers::{Status, op};
 use super::opens::StateId;
-use super::state::{Channel, MESSAGE_BYTES_MAX, OPERATIONS_MAX, Sequence, Sequenced, State};
+use super::state::{
+    Channel, MESSAGE_BYTES_MAX, OPERATIONS_MAX, Sequence, Sequenced, State, fingerprint_of,
+};
 use super::waiting::{Changes, changes_of};
 use super::without_sessions::Taken;
 use crate::activity::{Book, Moved, Used};
@@ -31,8 +33,6 @@ use crate::xdr::{Malformed, Reader, Writer};
 
 /// Bytes of a handle that the protocol allows.
 pub(super) const HANDLE_BYTES_MAX: usize = 128;
-/// Bytes of a call that tell it from others. What follows is mostly what is written.
-const FINGERPRINT_BYTES: usize = 1024;
 /// Bytes of a compound's tag.
 pub(super) const TAG_BYTES_MAX: usize = 1024;
 /// Bytes of an answer's RPC header.
@@ -120,6 +120,7 @@ impl Caller<'_> {
             place,
             number: fingerprint as u32,
             step,
+            call: 0,
         }
     }
 }
@@ -321,9 +322,6 @@ impl Service {
             answer.end(status);
             return Ok(Used::default());
         }
-        let mut hasher = DefaultHasher::new();
-        let told_apart = &arguments[..arguments.len().min(FINGERPRINT_BYTES)];
-        (told_apart, arguments.len(), caller.credential).hash(&mut hasher);
         let exports = self.exports();
         let mut call = Call {
             service: self,
@@ -338,7 +336,10 @@ impl Service {
             minor,
             count,
             request_bytes: arguments.len(),
-            fingerprint: hasher.finish(),
+            fingerprint: match minor {
+                0 => fingerprint_of(arguments, caller.credential),
+                _ => 0,
+            },
             client: 0,
             taken: None,
             sequence: None,
@@ -434,6 +435,7 @@ pub(super) struct Call<'a> {
     pub(super) minor: u32,
     count: u32,
     request_bytes: usize,
+    /// Of a call without a session.
     pub(super) fingerprint: u64,
     /// Of the session; without sessions of what the operation names.
     pub(super) client: u64,
@@ -615,7 +617,8 @@ impl Call<'_> {
             connection: self.caller.connection,
             request_bytes: self.request_bytes,
             operations: self.count,
-            fingerprint: self.fingerprint,
+            // Whoever asks again may have other slots in use by then.
+            fingerprint: fingerprint_of(reader.rest(), self.caller.credential),
         };
         let begun = {
             let mut state = self.service.state();
@@ -644,7 +647,7 @@ impl Call<'_> {
 
     /// What an earlier server kept of this very call, of a session that it had. `rest` is what follows in the call. `BADSESSION`: nothing.
     fn receipt_of(&self, asked: &Sequence, rest: Reader<'_>) -> Result<Receipt, Status> {
-        let place = asked.place();
+        let wanted = asked.receipt(0);
         let changes = changes_of(rest);
         // Those that the call does not change are not opened for it.
         let is_needed = |files: &dyn FileSystem| match changes {
@@ -659,8 +662,8 @@ impl Call<'_> {
             } else if !one.files.is_open() {
                 continue;
             }
-            let found = one.files.receipt(&place);
-            let found = found.filter(|receipt| receipt.number == asked.sequence);
+            let found = one.files.receipt(&wanted.place);
+            let found = found.filter(|receipt| receipt.is_of(wanted.number, wanted.call));
             let steps = |receipt: &Option<Receipt>| receipt.as_ref().map(|receipt| receipt.step);
             if steps(&found) > steps(&kept) {
                 kept = found;
@@ -683,11 +686,7 @@ impl Call<'_> {
             };
         }
         let receipt = match &self.sequence {
-            Some((sequence, _)) => Receipt {
-                place: sequence.place(),
-                number: sequence.sequence,
-                step: self.index,
-            },
+            Some((sequence, _)) => sequence.receipt(self.index),
             None => {
                 let receipt = self.caller.receipt(self.fingerprint, self.index);
                 let kept = self.files().receipt(&receipt.place);

@@ -2,11 +2,11 @@
 //! Pure: no socket, no clock; the time is an argument.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use file_system::{FileSystem, Handle};
+use file_system::{FileSystem, Handle, Receipt};
 
 use super::grace::{
     ClientKey, Clients, Grace, Had, Holders, New, Recovery, Remembered, key_of, key_of_host,
@@ -16,6 +16,7 @@ use super::hosts::{Host, Locking};
 use super::numbers::Status;
 use super::opens::{FileState, Held};
 use super::turns::Turns;
+use crate::rpc::Credential;
 
 /// Identities of clients that are kept, confirmed or not.
 const CLIENTS_MAX: usize = 16_384;
@@ -250,7 +251,7 @@ pub struct Sequence {
     pub request_bytes: usize,
     /// Operations of the compound.
     pub operations: u32,
-    /// Equal for equal calls.
+    /// Equal for calls that are equal behind this operation.
     pub fingerprint: u64,
 }
 
@@ -889,13 +890,29 @@ impl State {
     }
 }
 
+/// Bytes of a call that tell it from others. What follows is mostly what is written.
+const FINGERPRINT_BYTES: usize = 1024;
+
+/// A number that tells a call, or a part of one, from others.
+pub fn fingerprint_of(arguments: &[u8], credential: &Credential) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let told_apart = &arguments[..arguments.len().min(FINGERPRINT_BYTES)];
+    (told_apart, arguments.len(), credential).hash(&mut hasher);
+    hasher.finish()
+}
+
 impl Sequence {
-    /// The slot, among those of all sessions of all times.
-    pub fn place(&self) -> file_system::Place {
+    /// What a change of the call keeps. The place is the slot, among those of all sessions of all times.
+    pub fn receipt(&self, step: u32) -> Receipt {
         let mut place = [0; 20];
         place[..16].copy_from_slice(&self.session);
         place[16..].copy_from_slice(&self.slot.to_be_bytes());
-        place
+        Receipt {
+            place,
+            number: self.sequence,
+            step,
+            call: Receipt::call_of(self.fingerprint),
+        }
     }
 }
 

@@ -396,6 +396,8 @@ fn what_an_earlier_server_has_not_executed_needs_a_new_session() {
     let (root, make, then) = (words(&[24]), make_directory(b"one"), make_directory(b"two"));
     let mut before = Client::connect(&server(7), b"one", 0);
     assert_eq!(before.status(&[&root, &make]), 0);
+    // Of which call it was, receipts did not say before.
+    restarts::keep_receipt(&files, &before, 2);
     let mut after = Client {
         service: server(8),
         sequence: before.sequence - 1,
@@ -418,6 +420,11 @@ fn a_repeated_sequence_with_another_call_is_refused() {
     assert_eq!(client.status(&[&words(&[24])]), 0);
     client.sequence -= 1;
     assert_eq!(client.status(&[&words(&[24]), &words(&[10])]), 10076);
+    // The same call, by a client that has more slots in use by now.
+    let mut again = client.sequence(client.sequence, true);
+    again[31] = 2;
+    let again = compound(&[&again, &words(&[24])]);
+    assert_eq!(send(&client.service, 0, 0, &again)[..4], words(&[0]));
     client.sequence += 5;
     assert_eq!(client.status(&[&words(&[24])]), 10063);
 }

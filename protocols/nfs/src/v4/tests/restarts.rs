@@ -1,6 +1,6 @@
 //! What clients take back at the next server, and what others wait for.
 
-use file_system::{Guard, Identity, Make, SetAttributes};
+use file_system::{Guard, Identity, Make, Receipt, SetAttributes};
 
 use super::*;
 
@@ -243,6 +243,45 @@ fn a_file_that_an_earlier_server_made_is_its_clients_to_be_taken_back() {
         Err(10052),
         "without a receipt"
     );
+}
+
+/// The receipt of a client's last change by its slot 0, as earlier releases kept it.
+pub fn keep_receipt(files: &MemoryFileSystem, client: &Client, step: u32) {
+    let mut place = [0; 20];
+    place[..16].copy_from_slice(&client.session);
+    let receipt = Receipt {
+        place,
+        number: client.sequence,
+        step,
+        call: 0,
+    };
+    let (nothing, guard) = (SetAttributes::default(), Guard::default());
+    let set = files.set_attributes(&ROOT, files.root(), &nothing, &guard, Some(&receipt));
+    set.expect("root may");
+}
+
+/// A client gave its call up, and asked for something else by the slot just as the server started again.
+#[test]
+fn a_slot_that_is_used_for_another_call_has_no_answer_of_the_first() {
+    const BADSESSION: u32 = 10_052;
+    let (home, files) = shared("", 5, EVERYTHING);
+    let record = Arc::new(MemoryRecord::default());
+    let mut before = Client::connect(&record.serve(&home, 7), b"one", 0);
+    let (root, one, two) = (words(&[24]), make_directory(b"one"), make_directory(b"two"));
+    assert_eq!(before.status(&[&root, &one]), 0);
+    let mut after = Client {
+        service: record.serve(&home, 8),
+        sequence: before.sequence - 1,
+        ..before
+    };
+    let objects = files.objects();
+    assert_eq!(after.status(&[&root, &two]), BADSESSION);
+    after.sequence -= 1;
+    after.uid = 7;
+    assert_eq!(after.status(&[&root, &one]), BADSESSION, "somebody else");
+    (after.sequence, after.uid) = (after.sequence - 1, 0);
+    assert_eq!(after.status(&[&root, &one]), 0);
+    assert_eq!(files.objects(), objects);
 }
 
 /// Whoever has the name by then is not concerned.
