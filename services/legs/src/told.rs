@@ -66,6 +66,9 @@ pub(crate) fn refusal(
              decide which of them counts, and take the other one away",
             names(side, disks.iter())
         ),
+        Refusal::NoMember => {
+            "by its record this head is none of the pool's heads yet: `bulkhead pool add-head` on the head that serves it makes it one".into()
+        }
         Refusal::NoQuorum { heard } => format!(
             "too few members answer to know which disks hold everything: {} did, {} did not, and two are needed: start \
              bulkhead-leg-server there, or the witness, and see to the network between them",

@@ -65,10 +65,32 @@ impl Membership {
         }
     }
 
-    /// What comes next on the way to `wish`. A witness comes in one step and goes in two: heads that are one step apart rely on the
-    /// answer, or the fence, of one and the same member.
+    /// Who is a member by `next` and none yet.
+    pub(super) fn coming(&self, next: &Self) -> Option<MemberId> {
+        let present = self.members();
+        let mut coming = next.members().into_iter();
+        coming.find(|member| !present.contains(member))
+    }
+
+    /// The heads that are heads by `next`, too.
+    pub(super) fn staying(&self, next: &Self) -> impl Iterator<Item = MemberId> {
+        let heads = self.heads().iter().copied();
+        heads.filter(|head| next.heads().contains(head))
+    }
+
+    /// What comes next on the way to `wish`. A witness or a third head comes in one step, and a witness goes in two: heads that are one
+    /// step apart rely on the answer, or the fence, of one and the same member. One that comes has no vote before both heads go by the
+    /// rule with it, so a third head takes the place of a witness in that step.
     pub(super) fn step_to(&self, wish: &Self) -> Option<Self> {
         match (self, wish) {
+            (
+                Self::TwoHeads(heads) | Self::TwoHeadsAndWitness { heads, .. },
+                Self::ThreeHeads(wanted),
+            ) if heads.iter().all(|head| wanted.contains(head))
+                && self.witness().is_none_or(|one| !wanted.contains(&one)) =>
+            {
+                Some(wish.clone())
+            }
             (Self::TwoHeads(heads), Self::TwoHeadsAndWitness { heads: wanted, .. })
                 if heads == wanted =>
             {
@@ -328,6 +350,28 @@ mod tests {
             witness,
         };
         assert_eq!(two.step_to(&elsewhere), None);
+    }
+
+    #[test]
+    fn a_third_head_comes_in_one_step_also_in_the_place_of_a_witness() {
+        let (heads, witness, coming) = ([A, B], MemberId(9), MemberId(3));
+        let two = Membership::TwoHeads(heads);
+        let with_witness = Membership::TwoHeadsAndWitness { heads, witness };
+        let leaves = Membership::WitnessLeaves { heads, witness };
+        let three = Membership::ThreeHeads([A, B, coming]);
+        for before in [&two, &with_witness] {
+            assert_eq!(before.step_to(&three), Some(three.clone()));
+            assert_eq!(before.coming(&three), Some(coming));
+            assert_eq!(before.staying(&three).collect::<Vec<_>>(), heads);
+        }
+        assert_eq!(leaves.step_to(&three), Some(two.clone()));
+        assert_eq!(two.coming(&with_witness), Some(witness));
+        assert_eq!(with_witness.coming(&two), None);
+        let others = Membership::ThreeHeads([A, coming, MemberId(4)]);
+        assert_eq!(two.step_to(&others), None, "a head would go");
+        let same = Membership::ThreeHeads([A, B, witness]);
+        assert_eq!(with_witness.step_to(&same), None, "it is the witness");
+        assert_eq!(three.step_to(&two), None);
     }
 
     #[test]

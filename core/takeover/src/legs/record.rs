@@ -142,8 +142,8 @@ pub struct Record {
     pub members: Option<Membership>,
 }
 
-/// So many lives are in a record when a witness comes, at most: those of witnesses that left, and of the heads. The format has room for 16:
-/// the witness, and members that lose what they remembered later, find a place.
+/// So many lives are in a record when a member comes, at most: those of witnesses that left, and of the heads. The format has room for 16:
+/// the one that comes, and members that lose what they remembered later, find a place.
 const LIVES_LEFT_MAX: usize = 12;
 
 impl Record {
@@ -163,9 +163,9 @@ impl Record {
         }
     }
 
-    /// Whether it has room for the life of a witness that comes. That of one which left stays, as a vote of it may be on its way.
-    pub fn takes_a_life_of(&self, witness: MemberId) -> bool {
-        self.lives.len() < LIVES_LEFT_MAX || self.lives.contains_key(&witness)
+    /// Whether it has room for the life of a member that comes. That of one which left stays, as a vote of it may be on its way.
+    pub fn takes_a_life_of(&self, member: MemberId) -> bool {
+        self.lives.len() < LIVES_LEFT_MAX || self.lives.contains_key(&member)
     }
 
     /// The life of a member in which it counts: 0 until it lost what it remembered.
@@ -177,6 +177,12 @@ impl Record {
     pub(super) fn leaves_out(&self, member: MemberId) -> bool {
         let members = self.members.as_ref();
         members.is_some_and(|members| !members.members().contains(&member))
+    }
+
+    /// Whether that is one of its heads, as far as it names them.
+    pub(super) fn names_head(&self, head: MemberId) -> bool {
+        let members = self.members.as_ref();
+        members.is_none_or(|members| members.heads().contains(&head))
     }
 
     /// Takes the members of another record, which are `members`. One that is none by this record counts in its life there.
@@ -338,6 +344,16 @@ mod tests {
         assert_eq!(record().newer(later.clone()), later);
         assert_eq!(later.newer(next.clone()), next);
         assert_eq!(next.clone().newer(record()), next);
+    }
+
+    #[test]
+    fn heads_are_those_that_the_record_names_or_any() {
+        let mut one = record();
+        assert!(one.names_head(MemberId(3)));
+        let (heads, witness) = ([MemberId(1), MemberId(2)], MemberId(3));
+        one.members = Some(Membership::TwoHeadsAndWitness { heads, witness });
+        assert!(one.names_head(MemberId(2)));
+        assert!(!one.names_head(witness));
     }
 
     #[test]

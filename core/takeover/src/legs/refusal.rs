@@ -33,6 +33,8 @@ impl Newer {
 pub enum Refusal {
     /// No member knows the pool.
     NoRecord,
+    /// By the newest record this head is none of its heads: it was not added yet.
+    NoMember,
     /// Too few members answer.
     NoQuorum {
         /// Who answered.

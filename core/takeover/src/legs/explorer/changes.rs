@@ -1,23 +1,36 @@
-//! A witness is added to two heads that serve a pool, or taken away: what becomes of it, and whether anything is lost meanwhile.
+//! A witness or a third head is added to two heads that serve a pool, or a witness is taken away: what becomes of it, and whether anything is
+//! lost meanwhile.
 
 use super::cases::{begin_with, is_open, opens, write};
 use super::runs::{longer, look_at, pass, report};
 use super::search::{last_notice, walk};
 use super::steps::Step;
 use super::world::{
-    Fault, Kind, Payload, Sent, Setup, Start, WITNESS, World, member_id, two_heads, with_witness,
+    Fault, Kind, Payload, Sent, Setup, Start, WITNESS, World, disk_id, member_id, three_heads,
+    two_heads, with_witness,
 };
 use crate::legs::rules::{Rule, without};
 use crate::legs::{Answer, Membership, Notice, Refusal};
 use std::collections::BTreeSet;
 
-const KINDS: [Kind; 4] = [Kind::Joining, Kind::Leaving, Kind::Unlike, Kind::Left];
+const KINDS: [Kind; 6] = [
+    Kind::Joining,
+    Kind::Leaving,
+    Kind::Unlike,
+    Kind::Left,
+    Kind::Third,
+    Kind::ThirdForWitness,
+];
+
+/// A third head comes.
+const WIDER: [Kind; 2] = [Kind::Third, Kind::ThirdForWitness];
 
 /// Of which the configuration says the same on both heads.
 const UNNAMED: [Kind; 2] = [Kind::Joining, Kind::Leaving];
 
-const FAULTS: [Fault; 13] = [
+const FAULTS: [Fault; 14] = [
     Fault::Members,
+    Fault::Attach,
     Fault::Crash,
     Fault::ServerCrash,
     Fault::LenderRestart,
@@ -34,11 +47,11 @@ const FAULTS: [Fault; 13] = [
 
 const ADD: Step = Step::Members {
     head: 0,
-    has_witness: true,
+    is_wider: true,
 };
 const REMOVE: Step = Step::Members {
     head: 0,
-    has_witness: false,
+    is_wider: false,
 };
 
 fn begin(kind: Kind, start: Start) -> (Setup, World) {
@@ -92,6 +105,71 @@ fn a_witness_that_is_taken_away_is_none_and_two_heads_go_on_by_a_fence() {
         assert!(write(&setup, &mut world, 0), "{kind:?}");
         assert!(!world.heads[1].is_up, "it was fenced");
         assert_eq!(world.heads[0].boots, 1, "{kind:?}");
+    }
+}
+
+/// It gets a leg, and has the pool when both others are lost in turn.
+#[test]
+fn a_third_head_that_is_added_signs_gets_a_leg_and_takes_over() {
+    for kind in WIDER {
+        let (setup, mut world) = begin(kind, Start::Served);
+        world.then(&setup, ADD);
+        for member in [0, 1, 2] {
+            assert_eq!(accepted(&world, member), Some(three_heads()), "{kind:?}");
+        }
+        world.then(&setup, Step::Attach { head: 0, disk: 2 });
+        world.then(&setup, Step::LegBack { head: 0, disk: 2 });
+        assert_eq!(world.committed.current.len(), 3, "{kind:?}");
+        // Head 1 is lost, and nobody is shot.
+        world.take(&setup, Step::Crash(1));
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+        assert!(!world.committed.current.contains_key(&disk_id(1)));
+        // The others are back, and the owner is lost.
+        world.then(&setup, Step::Boot(1));
+        world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+        assert_eq!(world.committed.current.len(), 3, "{kind:?}");
+        world.take(&setup, Step::Crash(0));
+        opens(&setup, &mut world, 2);
+        assert!(write(&setup, &mut world, 2), "{kind:?}");
+        assert_eq!(world.violation, None, "{kind:?}");
+    }
+}
+
+/// Its configuration says that it is one of three.
+#[test]
+fn a_head_that_was_not_added_yet_does_not_open_the_pool() {
+    for kind in WIDER {
+        let (setup, mut world) = begin(kind, Start::New);
+        world.then(&setup, Step::Open(2));
+        assert!(!is_open(&world, 2), "{kind:?}");
+        assert_eq!(
+            last_notice(),
+            Some(Notice::Refused(Refusal::NoMember)),
+            "{kind:?}"
+        );
+        opens(&setup, &mut world, 0);
+    }
+}
+
+/// The other head cannot be reached. Nobody goes by the vote of the third head before it can.
+#[test]
+fn a_third_head_that_one_head_knows_of_has_no_vote() {
+    for kind in WIDER {
+        let (setup, mut world) = begin(kind, Start::Served);
+        let before = accepted(&world, 0);
+        world.toggle_cut(0, 1);
+        world.then(&setup, ADD);
+        assert_eq!(accepted(&world, 0), before, "{kind:?}");
+        let told = world.memory(2).expect("a head");
+        assert!(told.is_lost(), "{kind:?}: {told:?}");
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+        world.toggle_cut(0, 1);
+        if !world.heads[1].is_up {
+            world.then(&setup, Step::Boot(1));
+        }
+        world.then(&setup, ADD);
+        assert_eq!(accepted(&world, 2), Some(three_heads()), "{kind:?}");
+        assert_eq!(world.violation, None, "{kind:?}");
     }
 }
 
@@ -158,7 +236,12 @@ fn a_change_for_which_nobody_waits_is_not_begun_or_comes_to_its_end() {
 /// A leg fails while the other head does not answer: its exclusion does not wait for the change.
 #[test]
 fn a_leg_that_fails_during_a_change_is_dropped_without_it() {
-    for (kind, step) in [(Kind::Joining, ADD), (Kind::Leaving, REMOVE)] {
+    for (kind, step) in [
+        (Kind::Joining, ADD),
+        (Kind::Leaving, REMOVE),
+        (Kind::Third, ADD),
+        (Kind::ThirdForWitness, ADD),
+    ] {
         let (setup, mut world) = begin(kind, Start::Served);
         let before = accepted(&world, 0);
         world.take(&setup, step);
@@ -173,11 +256,12 @@ fn a_leg_that_fails_during_a_change_is_dropped_without_it() {
 /// The owner is killed at each step of a change. What it began is done or not, and can be said again.
 #[test]
 fn an_owner_that_dies_at_any_step_of_a_change_leaves_a_pool_that_opens_and_can_change() {
-    for (kind, step) in [(Kind::Joining, ADD), (Kind::Leaving, REMOVE)] {
-        let wanted = match kind {
-            Kind::Joining => with_witness(),
-            _ => two_heads(),
-        };
+    for (kind, step, wanted) in [
+        (Kind::Joining, ADD, with_witness()),
+        (Kind::Leaving, REMOVE, two_heads()),
+        (Kind::Third, ADD, three_heads()),
+        (Kind::ThirdForWitness, ADD, three_heads()),
+    ] {
         let mut count = 0;
         loop {
             let (setup, mut world) = begin(kind, Start::Served);
@@ -416,9 +500,10 @@ fn no_walk_with_changes_of_members_violates_anything() {
         report(&format!(
             "{kind:?}: walks with up to 9 faults, {steps} steps"
         ));
-        let joins = matches!(kind, Kind::Joining | Kind::Left);
+        let joins = matches!(kind, Kind::Joining | Kind::Left) || kind.has_third();
         let joined = joins.then_some("a member that lost its memory is one again");
-        let expected = EXPECTED.into_iter().chain(joined);
+        let attached = kind.has_third().then_some("a disk is attached");
+        let expected = EXPECTED.into_iter().chain(joined).chain(attached);
         let missing: Vec<_> = expected.filter(|one| !covered.contains(one)).collect();
         assert!(missing.is_empty(), "{kind:?}: never seen: {missing:?}");
     }

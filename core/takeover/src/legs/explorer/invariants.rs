@@ -1,9 +1,7 @@
 //! What must hold in every state, by name.
 
-use super::world::{
-    Content, FOREIGN, Setup, WITNESS, World, disk_id, disk_of, member_of, two_heads,
-};
-use crate::legs::{Membership, Memory, Record};
+use super::world::{Content, FOREIGN, Setup, World, disk_id, disk_of, member_of, two_heads};
+use crate::legs::{MemberId, Membership, Memory, Record};
 
 /// Looked at after every step.
 pub(super) fn check(world: &mut World, setup: &Setup) {
@@ -23,23 +21,32 @@ pub(super) fn check(world: &mut World, setup: &Setup) {
     }
 }
 
-/// Whether no head can do without a witness by whose vote the other one can do without this head.
+/// Whether no head can do without a member by whose vote the other one can do without this head. The two are those that are there from the
+/// beginning.
 fn do_rules_meet(world: &World, setup: &Setup) -> bool {
     let records = |head: usize| world.heads.get(head)?.memory.accepted.as_ref();
     let (Some(one), Some(other)) = (records(0), records(1)) else {
         return true;
     };
-    let Some(witness) = world.memory_on_disk(WITNESS) else {
-        return true;
+    let votes = |member: MemberId, record: &Record| {
+        let memory = world.memory_on_disk(member_of(member));
+        memory.is_some_and(|one| one.life == record.life(member) && one.accepted.is_some())
     };
-    let is_apart = |one: &Record, other: &Record| {
-        let is_alone = setup.membership(one) == two_heads();
-        let relied_on = match setup.membership(other) {
-            Membership::TwoHeadsAndWitness { witness, .. } if is_alone => Some(witness),
+    // By whose vote a head can do without the other one.
+    let relied_on = |record: &Record| {
+        let third = match setup.membership(record) {
+            Membership::TwoHeadsAndWitness { witness, .. } => Some(witness),
+            Membership::ThreeHeads([_, _, third]) => Some(third),
             _ => None,
         };
-        let votes = |member| witness.life == other.life(member) && witness.accepted.is_some();
-        relied_on.is_some_and(votes)
+        third.filter(|third| votes(*third, record))
+    };
+    let is_apart = |one: &Record, other: &Record| {
+        let Some(third) = relied_on(other) else {
+            return false;
+        };
+        let is_alone = setup.membership(one) == two_heads();
+        is_alone || relied_on(one).is_some_and(|by| by != third)
     };
     !is_apart(one, other) && !is_apart(other, one)
 }

@@ -44,7 +44,7 @@ const fn mutation(
     }
 }
 
-use Kind::{Joining, Leaving, Left, TwoHeads, Unlike, Witness};
+use Kind::{Joining, Leaving, Left, Third, ThirdForWitness, TwoHeads, Unlike, Witness};
 use Start::{
     Abroad, Aged, Ahead, Alone, Apart, Asked, Degraded, Forgotten, Frozen, Grown, Held, Late, New,
     Parting, Proposed, Relapsed, Served, Torn, Unheard, Usurped,
@@ -82,6 +82,10 @@ const MUTATIONS: &[Mutation] = &[
     mutation(Rule::PromisesOfThisLife, Witness, Forgotten, &[Cut, Hurry], (2, 0, 1)),
     mutation(Rule::MembersOfTheRecord, Unlike, Apart, &[], (0, 1, 1)),
     mutation(Rule::ChangesNeedBothHeads, Joining, Degraded, &[Members, Cut], (2, 0, 2)),
+    mutation(Rule::ChangesNeedBothHeads, Third, Degraded, &[Members, Cut], (2, 0, 2)),
+    mutation(Rule::ChangesNeedBothHeads, ThirdForWitness, Degraded, &[Members, Cut], (2, 0, 2)),
+    mutation(Rule::WelcomeAfterTheCommit, Third, Served, &[Members, Cut], (2, 0, 1)),
+    mutation(Rule::WelcomeAfterTheCommit, ThirdForWitness, Served, &[Members, Cut], (2, 0, 1)),
     mutation(Rule::JoiningBeginsALife, Left, Served, &[Members, Cut], (2, 1, 2)),
     mutation(Rule::LivesAreUsedOnce, Joining, Held, &[Members], (1, 0, 0)),
     mutation(Rule::WitnessLeavesInTwoSteps, Leaving, Served, &[Members], (1, 0, 1)),

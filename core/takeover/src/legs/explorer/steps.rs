@@ -79,10 +79,10 @@ pub(super) enum Step {
         head: u8,
         disk: u8,
     },
-    /// A person wants a witness, or wants it no more.
+    /// A person wants a witness or a third head, or wants a witness no more.
     Members {
         head: u8,
-        has_witness: bool,
+        is_wider: bool,
     },
     /// Nobody waits for that any more.
     MembersStay(u8),
@@ -244,17 +244,18 @@ impl World {
             steps.push(Step::Issue(at));
         }
         if is_free && setup.kind.names_members() && self.may(setup, Fault::Members) {
-            let has_witness = setup.membership(&self.committed) == two_heads();
-            steps.push(Step::Members {
-                head: at,
-                has_witness,
-            });
+            let membership = setup.membership(&self.committed);
+            let is_wider = match setup.kind.has_third() {
+                true => membership != setup.kind.wider(),
+                false => membership == two_heads(),
+            };
+            if is_wider || !setup.kind.has_third() {
+                steps.push(Step::Members { head: at, is_wider });
+            }
             if self.committed.members.is_none() {
                 // It is to name those that it has.
-                steps.push(Step::Members {
-                    head: at,
-                    has_witness: !has_witness,
-                });
+                let is_wider = !is_wider;
+                steps.push(Step::Members { head: at, is_wider });
             }
         }
         if is_free && self.may(setup, Fault::Close) {

@@ -297,6 +297,10 @@ pub(super) enum Kind {
     Unlike,
     /// Two heads, and a witness that was one until a record left it out.
     Left,
+    /// Two heads, and a third one with a disk that nobody told of anything. Records name their members.
+    Third,
+    /// The same with a witness, whose place the third head takes.
+    ThirdForWitness,
 }
 
 impl Kind {
@@ -305,11 +309,24 @@ impl Kind {
         matches!(
             self,
             Self::Joining | Self::Leaving | Self::Unlike | Self::Left
-        )
+        ) || self.has_third()
+    }
+
+    /// Whether a third head is to come.
+    pub(super) fn has_third(self) -> bool {
+        matches!(self, Self::Third | Self::ThirdForWitness)
     }
 
     fn has_witness(self) -> bool {
-        self == Self::Witness || self.names_members()
+        self == Self::Witness || self.names_members() && self != Self::Third
+    }
+
+    /// The members when one has come.
+    pub(super) fn wider(self) -> Membership {
+        match self.has_third() {
+            true => three_heads(),
+            false => with_witness(),
+        }
     }
 
     /// Who remembers, by the records at the beginning.
@@ -317,13 +334,17 @@ impl Kind {
         let heads = [member_id(0), member_id(1)];
         match self {
             Self::OneHead => Membership::OneHead(heads[0]),
-            Self::TwoHeads | Self::Joining => two_heads(),
-            Self::Witness | Self::Leaving | Self::Unlike | Self::Left => with_witness(),
-            Self::ThreeHeads | Self::Raidz => {
-                Membership::ThreeHeads([heads[0], heads[1], member_id(2)])
+            Self::TwoHeads | Self::Joining | Self::Third => two_heads(),
+            Self::Witness | Self::Leaving | Self::Unlike | Self::Left | Self::ThirdForWitness => {
+                with_witness()
             }
+            Self::ThreeHeads | Self::Raidz => three_heads(),
         }
     }
+}
+
+pub(super) fn three_heads() -> Membership {
+    Membership::ThreeHeads([0, 1, 2].map(member_id))
 }
 
 pub(super) fn two_heads() -> Membership {
@@ -464,12 +485,12 @@ impl Setup {
     pub(super) fn new(kind: Kind, faults_max: u8, opens_max: u8, writes_max: u8) -> Self {
         let count: u8 = match kind {
             Kind::OneHead => 1,
-            Kind::ThreeHeads | Kind::Raidz => 3,
+            Kind::ThreeHeads | Kind::Raidz | Kind::Third | Kind::ThirdForWitness => 3,
             _ => 2,
         };
         let heads: Vec<MemberId> = (0..count).map(member_id).collect();
         let disks = match kind {
-            Kind::Raidz => 3,
+            Kind::Raidz | Kind::Third | Kind::ThirdForWitness => 3,
             _ => 2,
         };
         let group = LegGroup {
@@ -481,9 +502,11 @@ impl Setup {
         let config = |me: &MemberId| Config {
             me: *me,
             pool: POOL,
-            membership: match kind == Kind::Unlike && *me == member_id(1) {
-                true => two_heads(),
-                false => kind.membership(),
+            membership: match kind {
+                Kind::Unlike if *me == member_id(1) => two_heads(),
+                // The files are written before it comes.
+                kind if kind.has_third() => three_heads(),
+                kind => kind.membership(),
             },
             groups: vec![group.clone()],
         };
@@ -539,6 +562,8 @@ impl Setup {
         let is_narrow = self.start == Start::Narrow;
         let disks = group.lenders.keys().copied();
         let disks = disks.filter(|disk| !is_narrow || *disk != disk_id(1));
+        let has_third = self.kind.has_third();
+        let disks = disks.filter(|disk| !has_third || *disk != disk_id(2));
         let mut record = Record::new(POOL, first, disks);
         let names = self.kind.names_members() && !self.is_unnamed;
         record.members = names.then(|| self.kind.membership());
@@ -580,8 +605,12 @@ impl Setup {
             is_exchanged: false,
             image: content,
         };
+        let mut heads: Vec<Rc<Head>> = self.configs.iter().map(|_| Rc::new(head(1))).collect();
+        if has_third {
+            Rc::make_mut(&mut heads[2]).memory = Memory::default();
+        }
         World {
-            heads: self.configs.iter().map(|_| Rc::new(head(1))).collect(),
+            heads,
             witness: self.kind.has_witness().then(|| Rc::new(witness)),
             disks: group
                 .lenders

@@ -86,12 +86,12 @@ pub enum Event {
     /// A person said that what is on a disk that is not current may be overwritten: a divergent or a stale one, one that took the
     /// place of such a disk, or one that the record does not name, which is the pool's from then on.
     Discard(DiskId),
-    /// These members are wanted instead of those of the record: a witness is added to two heads, or is one no more. Does no harm when it
-    /// is said again, which a change that was taken back needs. `life`: random, not 0, of the witness.
+    /// These members are wanted instead of those of the record: a witness or a third head is added to two heads, or a witness is one no
+    /// more. Does no harm when it is said again, which a change that was taken back needs. `life`: random, not 0, of who comes.
     Members {
         /// Who shall remember.
         wish: Membership,
-        /// In which the witness counts, if it comes.
+        /// In which the one counts that comes.
         life: u64,
     },
     /// Nobody waits for other members any more. A change that is on its way comes to its end.
@@ -438,11 +438,12 @@ impl Owner {
     fn on_heard(&mut self, config: &Config, head: MemberId, out: &mut Actions) {
         // Elsewhere a fence is no vote, and proves the stop of an owner while the pool is being opened. The rule may change later.
         let is_vote = config.other_of_two().is_some() || self.has_tenure();
-        if config.other_head() != Some(head) || !is_vote || !holds(Rule::FenceEndsWhenHeard) {
+        let is_of_it =
+            matches!(self.fence, Fence::Asked(of, _) | Fence::Confirmed(of) if of == head);
+        if !is_of_it || !is_vote || !holds(Rule::FenceEndsWhenHeard) {
             return;
         }
-        if self.fence != Fence::None && matches!(self.phase, Phase::Fencing(_) | Phase::Claiming(_))
-        {
+        if matches!(self.phase, Phase::Fencing(_) | Phase::Claiming(_)) {
             self.refuse(Refusal::Changed, out);
         }
         self.fence = Fence::None;

@@ -175,6 +175,9 @@ impl Owner {
         let Some(newest) = reading.newest(self.heard.as_ref()) else {
             return Judgement::Refuse(Refusal::NoRecord);
         };
+        if !newest.names_head(config.me) {
+            return Judgement::Refuse(Refusal::NoMember);
+        }
         let has_word = reading.word == Some(newest.version());
         let by = StandIn {
             is_other_fenced: self.is_sure() || has_word,

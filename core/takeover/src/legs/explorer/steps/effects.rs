@@ -3,7 +3,7 @@
 use super::Step;
 use crate::legs::explorer::world::{
     Content, Envelope, FOREIGN, Io, Operation, Payload, Progress, Resilver, Sent, Setup, World,
-    Writes, disk_id, idle_groups, member_id, two_heads, with_witness,
+    Writes, disk_id, idle_groups, member_id, two_heads,
 };
 use crate::legs::explorer::{invariants, search::cover};
 use crate::legs::rules::{Rule, holds};
@@ -167,13 +167,12 @@ impl World {
                 self.disk(disk).is_given_up = true;
                 self.event(setup, head, Event::Discard(disk_id(disk)));
             }
-            Step::Members { head, has_witness } => {
+            Step::Members { head, is_wider } => {
                 self.lives += 1;
                 let life = self.lives.into();
-                let wish = if has_witness {
-                    with_witness()
-                } else {
-                    two_heads()
+                let wish = match is_wider {
+                    true => setup.kind.wider(),
+                    false => two_heads(),
                 };
                 self.event(setup, head, Event::Members { wish, life });
                 self.event(setup, head, Event::Look);

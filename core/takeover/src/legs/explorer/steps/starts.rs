@@ -36,7 +36,7 @@ impl Setup {
         if self.kind == Kind::Left {
             let step = Step::Members {
                 head: 0,
-                has_witness: false,
+                is_wider: false,
             };
             world.then(self, step);
         }
@@ -144,7 +144,7 @@ impl Setup {
     fn part(&self, world: &mut World) {
         let step = Step::Members {
             head: 0,
-            has_witness: false,
+            is_wider: false,
         };
         world.take(self, step);
         world.settle_by(self, |world, step| match step {
@@ -158,11 +158,8 @@ impl Setup {
     }
 
     fn hold_the_welcome(&self, world: &mut World) {
-        for has_witness in [true, false] {
-            let step = Step::Members {
-                head: 0,
-                has_witness,
-            };
+        for is_wider in [true, false] {
+            let step = Step::Members { head: 0, is_wider };
             world.take(self, step);
             world.settle_by(self, |world, step| match step {
                 Step::Deliver(key) => world.sent(*key).is_some_and(|sent| !is_welcome(&sent)),

@@ -1,8 +1,9 @@
 //! How the members of a pool's record change while it is served.
 //!
 //! A head goes by the record that its own member accepted. So two heads may go by two records that follow each other, and never by two that do
-//! not: a change is committed when both have accepted it. A witness that comes has no vote before it was told, and it is told after the
-//! commit. One that goes has a vote until both heads have accepted that the fence of one of them is needed besides.
+//! not: a change is committed when both have accepted it. A witness or a third head that comes has no vote before it was told, and it is told
+//! after the commit. A witness that goes has a vote until both heads have accepted that the fence of one of them is needed besides, or a third
+//! head.
 
 use super::{Stage, Step, Tenure};
 use crate::legs::member::{Request, Tag};
@@ -60,9 +61,11 @@ impl Tenure {
         let is_kept = holds(Rule::ChangesBeginElsewhere)
             && holds(Rule::ChangesNeedBothHeads)
             && holds(Rule::LeavingIsAgreed);
-        let heads = self.membership(record).heads().iter().copied();
+        let staying = self
+            .membership(&self.committed)
+            .staying(self.membership(record));
         (is_kept && self.changes_members(record))
-            .then(|| heads.filter(|head| *head != config.me).collect())
+            .then(|| staying.filter(|head| *head != config.me).collect())
     }
 
     /// Whether a record of other members is known to both heads, and committed by its own rule, too.
@@ -74,8 +77,9 @@ impl Tenure {
         by: StandIn,
     ) -> bool {
         let rule = self.rule(config, record);
-        let mut heads = rule.membership.heads().iter();
-        rule.is_committed(accepted, by) && heads.all(|head| accepted.contains(head))
+        let before = self.membership(&self.committed);
+        let mut heads = before.staying(&rule.membership);
+        rule.is_committed(accepted, by) && heads.all(|head| accepted.contains(&head))
     }
 
     /// The other members, if nothing else is to be put on record, and those who come have begun their life.
@@ -91,11 +95,11 @@ impl Tenure {
         let Some(next) = self.next_members() else {
             return;
         };
-        if let Some(witness) = next.witness().filter(|_| before.witness().is_none()) {
-            match self.begun(witness) {
-                Some(_) if !record.takes_a_life_of(witness) => return,
+        if let Some(member) = before.coming(&next) {
+            match self.begun(member) {
+                Some(_) if !record.takes_a_life_of(member) => return,
                 Some(life) => {
-                    record.lives.insert(witness, life);
+                    record.lives.insert(member, life);
                 }
                 None if holds(Rule::JoiningBeginsALife) => return,
                 None => {}
@@ -116,10 +120,10 @@ impl Tenure {
         before.step_to(wish).or(named)
     }
 
-    /// The life that a witness which comes has begun. One in which it was a member before is none: it may be told of that yet.
-    fn begun(&self, witness: MemberId) -> Option<u64> {
-        let used = self.committed.life(witness);
-        let begun = self.lost.get(&witness).copied();
+    /// The life that a member which comes has begun. One in which it was a member before is none: it may be told of that yet.
+    fn begun(&self, member: MemberId) -> Option<u64> {
+        let used = self.committed.life(member);
+        let begun = self.lost.get(&member).copied();
         begun.filter(|life| *life != used || !holds(Rule::LivesAreUsedOnce))
     }
 
@@ -139,7 +143,7 @@ impl Tenure {
         self.propose(step, record);
     }
 
-    /// Asks the witness that comes to begin its life, and the other head to accept that one goes.
+    /// Asks the member that comes to begin its life, and the other head to accept that a witness goes.
     pub(in crate::legs::owner) fn ask_for_change(&self, step: &mut Step<'_>, tag: Tag) {
         if self.stage != Stage::Serving || self.proposal.is_some() {
             return;
@@ -155,15 +159,14 @@ impl Tenure {
         let Some((wish, life)) = &self.wish else {
             return;
         };
-        let coming = before.step_to(wish).and_then(|next| next.witness());
-        let coming = coming.filter(|witness| before.witness() != Some(*witness));
-        if let Some(witness) = coming.filter(|witness| self.begun(*witness).is_none()) {
+        let coming = before.step_to(wish).and_then(|next| before.coming(&next));
+        if let Some(member) = coming.filter(|member| self.begun(*member).is_none()) {
             let request = Request::Join {
                 tag,
                 record: self.committed.clone(),
                 life: *life,
             };
-            step.out.push(Action::Ask(witness, request));
+            step.out.push(Action::Ask(member, request));
         }
     }
 
