@@ -29,6 +29,7 @@ ELSEWHERE = {
     "lab": "changes no pool, and `lab down` removes what was begun: programs/bulkhead/tests/lab.rs",
     "leg-server": "killed with heads and witness: programs/bulkhead/tests/pair_of_legs.rs",
     "man": "changes no pool",
+    "pool add-head": "the owner is killed meanwhile, and both heads afterwards: programs/bulkhead/tests/third_head_of_legs.rs",
     "pool confirm": "a torn word is none: programs/bulkhead/tests/stale_leg.rs",
     "pool discard-leg": "one change of the record of legs, explored in core/takeover: programs/bulkhead/tests/pair_of_legs.rs",
     "pool export": "the end of a server, which proof.crash and the drills kill at any moment",

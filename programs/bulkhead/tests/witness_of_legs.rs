@@ -3,13 +3,12 @@
 
 mod common;
 
-use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use common::legs::{Head, Pair};
 use common::{ServerProcess, eventually};
 use serde_json::Value;
-use takeover::legs::{Membership, Memory, decode_memory};
+use takeover::legs::Membership;
 
 /// Longest time that a client may wait when a leg is lost. The promise is 3 s; a busy machine gets more.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
@@ -18,15 +17,9 @@ const ROUNDS_MAX: u64 = 6;
 const ADD: &str = "pool set-witness tank w";
 const REMOVE: &str = "pool set-witness tank --none";
 
-/// What the member of a head has on stable storage.
-fn memory(head: &Head) -> Memory {
-    let bytes = std::fs::read(head.machine.path("state/legs/77.legs")).expect("a file");
-    decode_memory(&bytes).expect("a memory")
-}
-
 /// Whether the record that the member of a head accepted names a witness; none if it names nobody.
 fn has_witness(head: &Head) -> Option<bool> {
-    let record = memory(head).accepted.expect("a record");
+    let record = head.memory().accepted.expect("a record");
     let members = record.members?;
     Some(matches!(members, Membership::TwoHeadsAndWitness { .. }))
 }
@@ -45,29 +38,6 @@ fn members(head: &Head) -> (Vec<String>, Vec<String>) {
         texts(&legs["members"], Some("name")),
         texts(&legs["not_on_record"], None),
     )
-}
-
-/// Begins a command on a head.
-fn begin(head: &Head, words: &str) -> Child {
-    let said = std::fs::File::create(head.machine.path("said")).expect("a file");
-    let mut command = head.machine.command(words);
-    let child = command.stdout(Stdio::null()).stderr(said).spawn();
-    child.expect("it starts")
-}
-
-/// Writes as long as a command runs, which succeeds.
-fn write_during(pair: &mut Pair, words: &str) {
-    let mut client = pair.a.client();
-    let mut command = begin(&pair.a, words);
-    let code = loop {
-        pair.write(&mut client, 1);
-        if let Some(status) = command.try_wait().expect("a child of ours") {
-            break status.code();
-        }
-    };
-    let said = std::fs::read_to_string(pair.a.machine.path("said")).expect("readable");
-    assert_eq!(code, Some(0), "{words}: {said}");
-    pair.check(&mut client);
 }
 
 /// The heads' configurations name the witness, and all legs are current.
@@ -95,7 +65,7 @@ fn a_witness_that_is_added_decides_and_one_that_was_removed_does_not() {
         unread.contains("bulkhead pool set-witness tank WITNESS"),
         "{unread}"
     );
-    write_during(&mut pair, ADD);
+    pair.write_during(ADD);
     for head in [&pair.a, &pair.b] {
         assert_eq!(has_witness(head), Some(true), "{}", head.name);
     }
@@ -115,7 +85,7 @@ fn a_witness_that_is_added_decides_and_one_that_was_removed_does_not() {
     pair.b.start_leg_server();
     pair.a.await_current("b", true);
     drop(client);
-    write_during(&mut pair, REMOVE);
+    pair.write_during(REMOVE);
     assert_eq!(
         members(&pair.a),
         (vec!["a".into(), "b".into()], vec!["w".into()])
@@ -141,7 +111,7 @@ fn a_witness_that_is_added_decides_and_one_that_was_removed_does_not() {
 fn the_other_head_takes_over_by_the_witness_that_was_added() {
     let (mut pair, server) = Pair::new(false);
     name_witness(&mut pair);
-    write_during(&mut pair, ADD);
+    pair.write_during(ADD);
     let said = pair.b.refused("");
     assert!(said.contains("serves it"), "two owners: {said}");
     server.kill();
@@ -196,7 +166,7 @@ fn a_change_that_cannot_be_agreed_is_refused_and_nothing_waits_for_it() {
     pair.a.await_all_current();
     assert_eq!(has_witness(&pair.a), Some(false));
     drop(client);
-    write_during(&mut pair, ADD);
+    pair.write_during(ADD);
     assert_eq!(server.stop(), 0);
 }
 
@@ -207,7 +177,7 @@ fn a_record_without_members_names_them_when_the_pool_is_served() {
     assert_eq!(server.stop(), 0);
     for head in [&mut pair.a, &mut pair.b] {
         head.leg_server.kill();
-        let mut memory = memory(head);
+        let mut memory = head.memory();
         memory.accepted.as_mut().expect("a record").members = None;
         let bytes = takeover::legs::encode_memory(&memory);
         std::fs::write(head.machine.path("state/legs/77.legs"), bytes).expect("written");
@@ -218,7 +188,7 @@ fn a_record_without_members_names_them_when_the_pool_is_served() {
         eventually("it is named", || has_witness(head) == Some(false));
     }
     name_witness(&mut pair);
-    write_during(&mut pair, ADD);
+    pair.write_during(ADD);
     assert_eq!(server.stop(), 0);
 }
 
@@ -251,7 +221,7 @@ fn a_change_is_finished_whoever_is_killed_meanwhile() {
         let what =
             format!("seed {seed}, round {round}: {words}, victim {victim} after {after_ms} ms");
         let mut client = pair.a.client();
-        let mut command = begin(&pair.a, words);
+        let mut command = pair.a.begin(words);
         let begun = Instant::now();
         // A client that writes is the clock: no write is lost, whenever the kill comes.
         while begun.elapsed() < Duration::from_millis(after_ms) {

@@ -742,6 +742,7 @@ mod tests {
                 json!({"leg": "right:/dev/disk/by-id/a"}),
             ),
             ("pool.set_witness", json!({"witness": "witness"})),
+            ("pool.add_head", json!({"head": "third"})),
             ("replicate.remove", json!({"dataset": "tank/a"})),
             ("replicate.run", json!({"dataset": "tank/a"})),
             ("replicate.promote", json!({"dataset": "tank/a"})),

@@ -301,7 +301,7 @@ fn answer(
     identity: &certificates::Identity,
     member: Arc<Member>,
     lender: Arc<Lender>,
-    listener: &Listener,
+    listener: &Arc<Listener>,
 ) -> Result<Arc<Server>, Failure> {
     // A witness asks nobody. Who took its key must not take disks, nor write a record.
     let heads = file.members.values().filter(|one| one.kind == Kind::Head);
@@ -309,7 +309,7 @@ fn answer(
         member: MemberId(one.number),
         fingerprint: one.fingerprint,
     });
-    let (me, signs) = (file.me(), listener.signs());
+    let (me, listener) = (file.me(), Arc::clone(listener));
     let remembers = Arc::clone(&member);
     let digests: BTreeMap<u64, _> = file
         .pools
@@ -348,7 +348,7 @@ fn answer(
     };
     let heard = move |from: MemberId, _: &members::Envelope| {
         if from != me {
-            signs.note();
+            listener.note(from);
         }
     };
     Server::with_lender(member, identity, friends.collect(), heard, lend)

@@ -1,6 +1,6 @@
 //! Two heads without a witness: asks the other one what it knows, at once and again and again, and notes whenever it is heard. A pool
-//! server that starts later, when the other head may be off, relies on both. Whether there is a witness is said by the record of each pool,
-//! and may change.
+//! server that starts later, when the other head may be off, relies on both. Whether there is a witness or a third head is said by the record
+//! of each pool, and may change.
 //!
 //! What was heard says nothing any more after this process stood still: it may have been taken for one that is off.
 
@@ -21,8 +21,12 @@ const ASK_INTERVAL: Duration = Duration::from_millis(200);
 /// Pools of which something was heard that are asked for again with each of these questions.
 const AGAIN_MAX: usize = 16;
 
+/// Notes signs of heads that share a pool with this one.
 pub(crate) struct Listener {
-    signs: Arc<Signs>,
+    signs: Signs,
+    member: Arc<Member>,
+    configured: Membership,
+    pools: Vec<u64>,
 }
 
 impl Listener {
@@ -32,28 +36,29 @@ impl Listener {
         member: &Arc<Member>,
         folder: &Path,
         boot: u64,
-    ) -> io::Result<Self> {
-        let signs = Arc::new(Signs::open(folder)?);
-        let listener = Self {
-            signs: Arc::clone(&signs),
-        };
+    ) -> io::Result<Arc<Self>> {
         let me = file.me();
         let configured = file.membership();
-        let other = match configured.heads() {
-            [one, other] if *one == me => Some(*other),
-            [one, _] => Some(*one),
-            _ => None,
-        };
-        let Some((head, entry)) = other.and_then(|head| Some((head, file.member(head)?))) else {
-            return Ok(listener);
-        };
-        let peer = Peer {
-            member: head,
-            fingerprint: entry.fingerprint,
-            addresses: entry.members.clone(),
-        };
+        let listener = Arc::new(Self {
+            signs: Signs::open(folder)?,
+            member: Arc::clone(member),
+            configured: configured.clone(),
+            pools: file.pools.values().map(|pool| pool.guid).collect(),
+        });
+        let others = configured.heads().iter().filter(|head| **head != me);
+        let peers: Vec<Peer> = others
+            .filter_map(|head| {
+                let entry = file.member(*head)?;
+                Some(Peer {
+                    member: *head,
+                    fingerprint: entry.fingerprint,
+                    addresses: entry.members.clone(),
+                })
+            })
+            .collect();
         let pools = file.pools.values().map(|pool| (pool.guid, None));
         let ear = Arc::new(Ear {
+            me,
             folder: folder.to_owned(),
             boot,
             member: Arc::clone(member),
@@ -65,25 +70,33 @@ impl Listener {
         });
         let heart = Heart::begin(folder)?;
         let hear = {
-            let ear = Arc::clone(&ear);
-            move |heard| {
-                signs.note();
+            let (ear, listener) = (Arc::clone(&ear), Arc::clone(&listener));
+            move |heard: Heard| {
+                listener.note(heard.from);
                 ear.hear(heard);
             }
         };
-        let links = Links::start(me, boot, identity, vec![peer], hear)?;
+        let links = Links::start(me, boot, identity, peers, hear)?;
         let thread = std::thread::Builder::new().name("leg-listen".into());
-        thread.spawn(move || ask(&links, head, &ear, heart))?;
+        thread.spawn(move || ask(&links, &ear, heart))?;
         Ok(listener)
     }
 
-    pub(crate) fn signs(&self) -> Arc<Signs> {
-        Arc::clone(&self.signs)
+    /// Something came from a member. A head that is configured, and that no record names yet, says nothing of the other one.
+    pub(crate) fn note(&self, from: MemberId) {
+        let is_head = |pool: &u64| {
+            let members = self.member.membership(*pool, &self.configured);
+            members.is_none_or(|members| members.heads().contains(&from))
+        };
+        if self.pools.iter().any(is_head) {
+            self.signs.note();
+        }
     }
 }
 
 /// What the other head said, by pool.
 struct Ear {
+    me: MemberId,
     folder: PathBuf,
     boot: u64,
     member: Arc<Member>,
@@ -103,7 +116,7 @@ impl Ear {
     }
 
     fn hear(&self, heard: Heard) {
-        let pool = heard.envelope.pool;
+        let (from, pool) = (heard.from, heard.envelope.pool);
         let Message::Tell(Answer::Known(tag, memory)) = heard.envelope.message else {
             return;
         };
@@ -115,6 +128,7 @@ impl Ear {
                 number: state.number,
             })
             || !state.pools.contains_key(&pool)
+            || self.other_of_two(pool) != Some(from)
         {
             return;
         }
@@ -151,36 +165,41 @@ impl Ear {
         is_done
     }
 
-    /// Whether what the other head knows counts for the pool.
-    fn is_of_two(&self, pool: u64) -> bool {
-        let members = self.member.membership(pool, &self.configured);
-        matches!(
-            members,
-            Some(Membership::TwoHeads(_) | Membership::WitnessLeaves { .. })
-        )
+    /// The other head of a pool, if what that one knows counts for it.
+    fn other_of_two(&self, pool: u64) -> Option<MemberId> {
+        match self.member.membership(pool, &self.configured)? {
+            Membership::TwoHeads(heads) | Membership::WitnessLeaves { heads, .. } => {
+                heads.into_iter().find(|head| *head != self.me)
+            }
+            _ => None,
+        }
     }
 
-    /// The number of the next questions, and the pools that they are about: all of which nothing was heard, and some others in turn.
-    fn due(&self, turn: &mut usize) -> (u32, Vec<u64>) {
+    /// The number of the next questions, and the pools that they are about, each with the head that is asked: all of which nothing was
+    /// heard, and some others in turn.
+    fn due(&self, turn: &mut usize) -> (u32, Vec<(MemberId, u64)>) {
         let state = self.state();
         let pools = state.pools.iter();
-        let pools = pools.filter(|(pool, _)| self.is_of_two(**pool));
+        let pools = pools.filter_map(|(pool, known)| {
+            let head = self.other_of_two(*pool)?;
+            Some(((head, *pool), known))
+        });
         let (known, unknown): (Vec<_>, Vec<_>) = pools.partition(|(_, known)| known.is_some());
-        let mut due: Vec<u64> = unknown.into_iter().map(|(pool, _)| *pool).collect();
+        let mut due: Vec<_> = unknown.into_iter().map(|(asked, _)| asked).collect();
         let first = *turn % known.len().max(1);
         let again = known
             .iter()
             .cycle()
             .skip(first)
             .take(known.len().min(AGAIN_MAX));
-        due.extend(again.map(|(pool, _)| **pool));
+        due.extend(again.map(|(asked, _)| *asked));
         *turn = first + AGAIN_MAX;
         (state.number, due)
     }
 }
 
 /// For good: the connection is kept up, and a pool that is made later is asked for, too.
-fn ask(links: &Links, head: MemberId, ear: &Ear, mut heart: Heart) {
+fn ask(links: &Links, ear: &Ear, mut heart: Heart) {
     let boot = ear.boot;
     let mut awake = Awake::new();
     let (mut turn, mut is_frozen) = (0, false);
@@ -201,7 +220,7 @@ fn ask(links: &Links, head: MemberId, ear: &Ear, mut heart: Heart) {
             tracing::error!(%error, "that this process runs cannot be noted, so what it hears is not relied on");
         }
         let (number, pools) = ear.due(&mut turn);
-        for pool in pools {
+        for (head, pool) in pools {
             let tag = Tag { boot, number };
             links.say(head, pool, Message::Ask(Request::Read(tag)));
         }

@@ -112,7 +112,7 @@ pub fn see_new_disk(
     Ok(())
 }
 
-/// Sees that all members of `config` answer, that a witness which comes can remember the pool, and that all heads have read the same
+/// Sees that all members of `config` answer, that the one which is `coming` can remember the pool, and that all heads have read the same
 /// configuration. Changes nothing.
 ///
 /// # Errors
@@ -121,9 +121,10 @@ pub fn see_new_disk(
 pub fn see_members(
     config: Config,
     network: Network,
+    coming: Option<MemberId>,
     names: impl Names + 'static,
 ) -> Result<(), Failure> {
-    let (boot, witness) = (random(), config.membership.witness());
+    let boot = random();
     let (heads, configuration) = (network.heads.clone(), network.configuration);
     let asking = Founding::connect(config, network, boot, names)?;
     asking.compare(&heads, configuration)?;
@@ -131,7 +132,7 @@ pub fn see_members(
     let members = asking.config.members().into_iter();
     let questions = members.map(|member| (member, (member, read.clone())));
     let understand = |from: MemberId, message| match message {
-        Message::Silent(members::Silence::Unknown) if witness == Some(from) => Ok(Some(from)),
+        Message::Silent(members::Silence::Unknown) if coming == Some(from) => Ok(Some(from)),
         Message::Silent(why) => Err(failed(format!(
             "{} cannot remember the pool: {}",
             asking.names.member(from),

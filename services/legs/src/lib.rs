@@ -154,7 +154,7 @@ pub(crate) enum Input {
     /// A disk is to be asked at once, however often it came back.
     TakeBack(DiskId),
     /// The configuration of the pool is this one.
-    Configured([u8; 32]),
+    Configured(Configured),
     /// These shall remember. One that comes is to be connected to.
     Members(Membership, Option<Peer>),
     /// Nobody waits for that any more.
@@ -162,6 +162,17 @@ pub(crate) enum Input {
     /// A member said something.
     Heard(Heard),
     End,
+}
+
+/// What a configuration that was read again says of the pool.
+#[derive(Clone, Debug)]
+pub struct Configured {
+    /// Stands for all of it.
+    pub digest: [u8; 32],
+    /// Who has read it, too: the heads.
+    pub heads: Vec<MemberId>,
+    /// Where the disks are. Those that were known are where they were.
+    pub groups: Vec<LegGroup>,
 }
 
 /// Takes events before there is anybody who hears them.
@@ -208,9 +219,9 @@ impl Reporter {
         self.send(Input::TakeBack(disk));
     }
 
-    /// The configuration was read again, and says of the pool what these bytes stand for. Never waits.
-    pub fn configured(&self, digest: [u8; 32]) {
-        self.send(Input::Configured(digest));
+    /// The configuration was read again. Never waits.
+    pub fn configured(&self, configured: Configured) {
+        self.send(Input::Configured(configured));
     }
 
     /// A person wants others to remember. `joining`: who comes. Never waits.

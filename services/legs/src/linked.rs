@@ -14,12 +14,12 @@ use certificates::Identity;
 use leg_memory::{Awake, FenceWish, Pulse, Signs, StoreError};
 use members::{LinkState, Links, Message, Peer, Silence};
 use takeover::legs::{
-    Answer, Ballot, Config, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Record, Request,
-    Session, Version,
+    Answer, Ballot, Config, DiskId, LegGroup, LenderAnswer, LenderRequest, MemberId, Memory,
+    Record, Request, Session, Version,
 };
 
 use crate::proof::{Proof, Sight};
-use crate::{Failure, Input, Reporter, random};
+use crate::{Configured, Failure, Input, Reporter, random};
 
 /// A member to which there was no connection for so long is not waited for.
 const UNREACHABLE_WAIT: Duration = Duration::from_secs(1);
@@ -156,6 +156,11 @@ pub(crate) fn session_of(request: LenderRequest) -> Session {
     }
 }
 
+fn lenders(groups: &[LegGroup]) -> BTreeMap<DiskId, MemberId> {
+    let lenders = groups.iter().flat_map(|group| &group.lenders);
+    lenders.map(|(disk, head)| (*disk, *head)).collect()
+}
+
 impl Linked {
     pub(crate) fn start(
         network: Network,
@@ -184,14 +189,11 @@ impl Linked {
         );
         let links = links.map_err(|error| Failure::Side(format!("connect to members: {error}")))?;
         let now = Instant::now();
-        let groups = config.groups.iter();
         Ok(Self {
             me: config.me,
             pool: config.pool,
             config: config.clone(),
-            lenders: groups
-                .flat_map(|group| group.lenders.iter().map(|(disk, head)| (*disk, *head)))
-                .collect(),
+            lenders: lenders(&config.groups),
             links,
             identity: network.identity,
             own: Memory::default(),
@@ -440,8 +442,16 @@ impl Linked {
     }
 
     /// This process has read another configuration of the pool: all heads are asked for theirs.
-    pub(crate) fn configured(&mut self, digest: [u8; 32]) {
+    pub(crate) fn configured(&mut self, configured: Configured) {
+        let Configured {
+            digest,
+            heads,
+            groups,
+        } = configured;
         self.configuration = digest;
+        self.heads = heads;
+        self.lenders = lenders(&groups);
+        self.config.groups = groups;
         self.differing.clear();
         for head in self.heads.clone() {
             self.ask_for_configuration(head);

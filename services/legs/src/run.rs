@@ -419,9 +419,10 @@ impl<S: Side> Decider<S> {
                 );
                 self.returns.forgive(disk, now);
             }
-            Input::Configured(digest) => {
+            Input::Configured(configured) => {
+                self.config.groups.clone_from(&configured.groups);
                 if let Some(linked) = self.asking.linked() {
-                    linked.configured(digest);
+                    linked.configured(configured);
                 }
             }
             Input::Members(wish, joining) => {

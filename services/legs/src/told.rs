@@ -114,7 +114,8 @@ pub(crate) fn difference(names: &[String]) -> String {
 pub(crate) fn of_others(member: &str) -> String {
     format!(
         "the member of this head does not say what it remembers, and by what {member} remembers the pool has other members than the \
-         configuration names: see to bulkhead-leg-server on this machine, or write the members that {member} has into the file of each head"
+         configuration names: see to bulkhead-leg-server on this machine, or write the members that {member} has into the file of each head. A \
+         head that is to come is added by `bulkhead pool add-head` on the head that serves the pool"
     )
 }
 

@@ -83,8 +83,8 @@ pub struct Member {
     folder: PathBuf,
     serves: Serves,
     keep_again: Duration,
-    /// Whether it may be made one of a pool by who serves that. What it remembers may be forgotten then.
-    may_join: bool,
+    /// Whether what it remembers of a pool that left it out may be forgotten, when who serves that makes it one again.
+    may_forget: bool,
     pools: Mutex<Pools>,
 }
 
@@ -103,7 +103,7 @@ impl Member {
             folder: folder.to_owned(),
             serves,
             keep_again: KEEP_AGAIN,
-            may_join: false,
+            may_forget: false,
             pools: Mutex::default(),
         };
         for pool in pools_in(folder)? {
@@ -114,12 +114,12 @@ impl Member {
         Ok(member)
     }
 
-    /// The same as a witness: who serves a pool may make it one of that. A head is one from the beginning, and forgets nothing by another
-    /// member's word: what it remembers says which of its disks hold everything.
+    /// The same as a witness: who serves a pool may make it one of that again. A head forgets nothing by another member's word: what it
+    /// remembers says which of its disks hold everything. It may be made one of a pool that it was never told of.
     #[must_use]
     pub fn as_witness(self) -> Self {
         Self {
-            may_join: true,
+            may_forget: true,
             ..self
         }
     }
@@ -244,11 +244,11 @@ impl Member {
                 );
                 None
             }
-            Message::Ask(Request::Join { .. }) if !self.may_join => {
+            Message::Ask(Request::Join { .. }) if !self.may_forget && self.remembers(pool) => {
                 tracing::warn!(
                     pool,
                     member = from.0,
-                    "a member wants this head to forget a pool and join it as a witness: not answered"
+                    "a member wants this head to forget a pool and join it anew: not answered"
                 );
                 None
             }
@@ -294,6 +294,18 @@ impl Member {
                 *slot = Slot::after(pool, &error);
                 slot.silence().map(Message::Silent)
             }
+        }
+    }
+
+    /// Whether it was told of the pool, and does not wait to be told anew.
+    fn remembers(&self, pool: u64) -> bool {
+        let Some(slot) = self.slot(pool) else {
+            return false;
+        };
+        match &*slot.lock().expect("no holder panics") {
+            Slot::Open(store) => !store.memory().is_lost(),
+            Slot::Silent(why) => *why != Silence::Unknown,
+            Slot::Unkept(_) => true,
         }
     }
 
@@ -599,9 +611,9 @@ mod tests {
         assert_eq!(member_file(&known), Memory::again(9));
     }
 
-    /// Whatever the record says that it is shown.
+    /// Whatever the record says that it is shown. Of a pool that it was never told of, it has nothing to forget.
     #[test]
-    fn a_head_does_not_join_and_forgets_nothing() {
+    fn a_head_joins_a_pool_that_is_new_to_it_and_forgets_none() {
         let folder = tempfile::tempdir().expect("a folder");
         let head = member(folder.path());
         let mut record = memory().accepted.expect("a record");
@@ -613,11 +625,15 @@ mod tests {
             record,
             life: 9,
         });
-        assert_eq!(hear(&head, join.clone()), None);
-        assert_eq!(head.states(), BTreeMap::new(), "no life began");
         assert_eq!(hear(&head, Message::Found(memory())), founded());
-        assert_eq!(hear(&head, join), None);
+        assert_eq!(hear(&head, join.clone()), None);
         assert_eq!(member_file(folder.path()), memory());
+        let folder = folder.path().join("new");
+        let third = member(&folder);
+        let forgot = Some(Message::Tell(Answer::Forgot(tag, 9)));
+        assert_eq!(hear(&third, join.clone()), forgot);
+        assert_eq!(hear(&third, join), forgot, "the answer was lost");
+        assert_eq!(member_file(&folder), Memory::again(9));
     }
 
     /// Who remembers is said by the record, and by the configuration only of a pool whose record does not say it.

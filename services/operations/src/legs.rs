@@ -53,7 +53,8 @@ pub fn check(context: &Context<'_>, request: &PoolRequest) -> Result<(), Failure
         | PoolRequest::Replace(_)
         | PoolRequest::Online(_)
         | PoolRequest::DiscardLeg(_)
-        | PoolRequest::SetWitness(_) => Ok(()),
+        | PoolRequest::SetWitness(_)
+        | PoolRequest::AddHead(_) => Ok(()),
         // Change no device. A new request has to be decided here.
         PoolRequest::Export
         | PoolRequest::Close(_)

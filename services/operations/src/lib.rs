@@ -79,6 +79,15 @@ pub enum LegWord {
     },
 }
 
+/// Who else is to remember which legs of a pool hold everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberWord<'a> {
+    /// The witness of that name, or none.
+    Witness(Option<&'a str>),
+    /// A third head of that name.
+    Head(&'a str),
+}
+
 /// What a server has open. The command line has nothing open, and every method does nothing.
 pub trait ServerHooks {
     /// The documents changed: serve what they say now, before the answer is given.
@@ -136,8 +145,8 @@ pub trait ServerHooks {
     fn leg(&self, _: &str, _: LegWord) -> Option<Result<Answer, Failure>> {
         None
     }
-    /// Has the witness of that name, or none, remember which legs of the pool hold everything. `None`: as above.
-    fn set_witness(&self, _: Option<&str>) -> Option<Result<Answer, Failure>> {
+    /// Has others remember which legs of the pool hold everything. `None`: as above.
+    fn change_members(&self, _: MemberWord<'_>) -> Option<Result<Answer, Failure>> {
         None
     }
     /// Whether the legs of the pool lie on several heads.

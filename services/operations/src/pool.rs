@@ -5,10 +5,11 @@ use std::path::Path;
 
 use control::answer::{Done, PoolStatus as PoolState, Property};
 use control::operations::pool::{
-    DeviceGroup, GroupKind, GroupRole, PoolRequest, add::Add, attach::Attach, clear::Clear,
-    create::PoolCreate, detach::Detach, discard_leg::DiscardLeg, events::Events, get::Get,
-    offline::Offline, online::Online, remove::Remove, replace::Replace, replace_disk::ReplaceDisk,
-    scrub::Scrub, scrub_schedule::ScrubSchedule, set::Set, set_witness::SetWitness,
+    DeviceGroup, GroupKind, GroupRole, PoolRequest, add::Add, add_head::AddHead, attach::Attach,
+    clear::Clear, create::PoolCreate, detach::Detach, discard_leg::DiscardLeg, events::Events,
+    get::Get, offline::Offline, online::Online, remove::Remove, replace::Replace,
+    replace_disk::ReplaceDisk, scrub::Scrub, scrub_schedule::ScrubSchedule, set::Set,
+    set_witness::SetWitness,
 };
 use control::request::Properties;
 use control::{Answer, Failure, FailureKind};
@@ -17,7 +18,7 @@ use engine::pool::{
 };
 
 use super::volume::chosen;
-use super::{Context, LegWord, events, failures, legs, replace, scrub, status};
+use super::{Context, LegWord, MemberWord, events, failures, legs, replace, scrub, status};
 
 /// What `create` asks for, as the engine wants it.
 pub fn spec(create: &PoolCreate) -> PoolSpec {
@@ -180,8 +181,12 @@ pub fn perform(
             answer.unwrap_or_else(no_legs)
         }
         PoolRequest::SetWitness(SetWitness { witness }) => {
-            let answer = context.hooks.set_witness(witness.as_deref());
-            answer.unwrap_or_else(no_legs)
+            let word = MemberWord::Witness(witness.as_deref());
+            context.hooks.change_members(word).unwrap_or_else(no_legs)
+        }
+        PoolRequest::AddHead(AddHead { head }) => {
+            let word = MemberWord::Head(&head);
+            context.hooks.change_members(word).unwrap_or_else(no_legs)
         }
         PoolRequest::Online(Online { device }) => {
             if let Some(answer) = context.hooks.leg(&text(&device), LegWord::TakeBack) {

@@ -1,5 +1,6 @@
 //! Pools whose legs lie on several heads: how this head opens one, and makes one.
 
+mod third;
 mod witness;
 
 use std::collections::BTreeMap;
@@ -288,7 +289,6 @@ impl LegsOfPool {
         self.is_spare(viewer, disk)?;
         let mut network = self.network(Proof::None);
         network.configuration = read.digest(self.record()).unwrap_or_default();
-        let digest = network.configuration;
         let names = self.names(read.clone());
         legs::see_new_disk(self.config(), network, disk, may_overwrite, names)
             .map_err(|error| self.unfit(&error))?;
@@ -303,9 +303,9 @@ impl LegsOfPool {
         if !leg_words::is_idle(&shown, disk) {
             return Err(leg_words::unrecorded(&before));
         }
-        let moved = self.across.has_moved(disk, read);
+        let moved = self.across.has_moved(disk);
         moved.map_err(Failure::of("give legs their names"))?;
-        reporter.configured(digest);
+        self.has_read(read, reporter);
         give_up(viewer, reporter, disk, &after)?;
         reporter.take_back(disk);
         Ok(Done::changed(format!(
@@ -341,7 +341,7 @@ impl LegsOfPool {
     }
 
     fn network(&self, proof: Proof) -> Network {
-        self.network_of(&self.file, proof)
+        self.network_of(&self.across.file(), proof)
     }
 
     fn network_of(&self, file: &LegsFile, proof: Proof) -> Network {
@@ -395,7 +395,8 @@ impl LegsOfPool {
     }
 
     pub(crate) fn config(&self) -> takeover::legs::Config {
-        self.file.config(&self.pool).expect("it names the pool")
+        let config = self.across.file().config(&self.pool);
+        config.expect("it names the pool")
     }
 
     /// Opens the pool by its record. `ours` is told what the owner before left in the labels, before the import, which is the long part.

@@ -377,7 +377,8 @@ pub fn advice((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
         );
         let what = format!(
             "write the same {} on each head, but for `me` and the key, and restart the leg-servers. A witness that is new there is added by \
-             `bulkhead pool set-witness {pool} WITNESS`, and one that is missing there is removed by `bulkhead pool set-witness {pool} --none`",
+             `bulkhead pool set-witness {pool} WITNESS`, and one that is missing there is removed by `bulkhead pool set-witness {pool} --none`. A third \
+             head is added by `bulkhead pool add-head {pool} HEAD`",
             path.display()
         );
         advice.push(Advice::new(Severity::Error, what, why));
@@ -401,7 +402,7 @@ fn of_members((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
     let remembering = leg_view::remembering(file, shown);
     let told = |what: &str, why| Advice::new(Severity::Warning, what, why);
     let is_named = |record: &Record| record.members.is_some();
-    // Three heads do not change.
+    // Three heads stay.
     let has_two_heads = remembering.heads().len() == 2;
     if has_two_heads && !shown.record.as_ref().is_none_or(is_named) {
         let why = format!(
@@ -415,7 +416,9 @@ fn of_members((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
     }
     if let Some(name) = leg_view::not_on_record(file, shown).first() {
         let why = format!("{path} names {name}, and the record does not: it has no vote");
-        let word = format!("bulkhead pool set-witness {pool} {name}");
+        let is_head = file.members.get(name).map(|one| one.kind) == Some(Kind::Head);
+        let verb = if is_head { "add-head" } else { "set-witness" };
+        let word = format!("bulkhead pool {verb} {pool} {name}");
         return Some(told("add it, or take it out of the file of each head", why).by(word));
     }
     let witness = remembering.witness()?;

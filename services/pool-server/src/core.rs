@@ -19,7 +19,7 @@ use engine::pool::Anew;
 use operations::events::News;
 use operations::in_use::{self, Used};
 use operations::replicate;
-use operations::{self, ContentsSwapped, Context, LegWord, ServerHooks};
+use operations::{self, ContentsSwapped, Context, LegWord, MemberWord, ServerHooks};
 use pool_access::audit;
 use pool_access::engines;
 use pool_access::{End, is_end};
@@ -452,8 +452,8 @@ impl ServerHooks for Core {
         self.watch.leg(leg, word)
     }
 
-    fn set_witness(&self, witness: Option<&str>) -> Option<Result<Answer, Failure>> {
-        self.watch.set_witness(witness)
+    fn change_members(&self, word: MemberWord<'_>) -> Option<Result<Answer, Failure>> {
+        self.watch.change_members(word)
     }
 
     fn begin_anew(&self, anew: Anew) -> Result<(), Failure> {

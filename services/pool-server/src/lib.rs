@@ -204,7 +204,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let told_of = told_of.map(|(legs, record)| PoolLegs {
         tell: Box::new(legs.teller(record)),
         perform: Box::new(legs.performer(record)),
-        set_witness: Box::new(legs.changer(record)),
+        change_members: Box::new(legs.changer(record)),
     });
     let watch = Watch::start(Arc::clone(&pool), Arc::clone(&journal), told_of)
         .map_err(Failure::of("start the pool's watch"))?;

@@ -11,7 +11,7 @@ use control::legs::LegsView;
 use control::{Answer, Failure, FailureKind};
 use engine::Pool;
 use operations::events::{self, News};
-use operations::{self, Context, DocumentCache, LegWord, NoServer};
+use operations::{self, Context, DocumentCache, LegWord, MemberWord, NoServer};
 use pool_access::across::Told;
 use units::VolumeName;
 
@@ -51,15 +51,15 @@ pub struct PoolLegs {
     pub tell: Box<dyn Fn() -> Told + Send + Sync>,
     /// Does what a person says about one. Waits for the record, for a bounded time.
     pub perform: Box<PerformWord>,
-    /// Has a witness remember, or none. Waits for the record, for a bounded time.
-    pub set_witness: Box<SetWitness>,
+    /// Has others remember. Waits for the record, for a bounded time.
+    pub change_members: Box<ChangeMembers>,
 }
 
 /// Takes the name of a leg, as the status shows it.
 pub type PerformWord = dyn Fn(&str, LegWord) -> Result<Answer, Failure> + Send + Sync;
 
-/// Takes the name of the witness.
-pub type SetWitness = dyn Fn(Option<&str>) -> Result<Answer, Failure> + Send + Sync;
+/// Takes the name of who comes.
+pub type ChangeMembers = dyn Fn(MemberWord<'_>) -> Result<Answer, Failure> + Send + Sync;
 
 #[derive(Default)]
 struct State {
@@ -126,9 +126,9 @@ impl Watch {
         self.legs.as_ref().map(|legs| (legs.perform)(leg, word))
     }
 
-    /// Has a witness remember, or none. `None`: as above.
-    pub fn set_witness(&self, witness: Option<&str>) -> Option<Result<Answer, Failure>> {
-        self.legs.as_ref().map(|legs| (legs.set_witness)(witness))
+    /// Has others remember. `None`: as above.
+    pub fn change_members(&self, word: MemberWord<'_>) -> Option<Result<Answer, Failure>> {
+        self.legs.as_ref().map(|legs| (legs.change_members)(word))
     }
 
     /// What happened to the pool.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use super::nbd::Nbd;
 use super::{Machine, ServerProcess, eventually};
+use takeover::legs::{Memory, decode_memory};
 
 /// Bytes of one write.
 const BLOCK: usize = 16 << 10;
@@ -137,6 +138,33 @@ impl Head {
 
     pub fn config(&self) -> String {
         self.machine.path("legs.toml").display().to_string()
+    }
+
+    /// What configurations say of it.
+    fn entry(&self, number: u32) -> String {
+        let (name, address) = (self.name, &self.address);
+        let folder = self.machine.path("keys");
+        let words = format!("leg-server fingerprint --folder {}", folder.display());
+        let fingerprint = self.machine.ok(&words).out;
+        format!(
+            "[members.{name}]\nnumber = {number}\nkind = \"head\"\nmembers = [\"{address}:7071\"]\n\
+             lends = [\"{address}:7072\"]\nfingerprint = \"{}\"\n",
+            fingerprint.trim()
+        )
+    }
+
+    /// What its member has on stable storage.
+    pub fn memory(&self) -> Memory {
+        let bytes = std::fs::read(self.machine.path("state/legs/77.legs")).expect("a file");
+        decode_memory(&bytes).expect("a memory")
+    }
+
+    /// Begins a command.
+    pub fn begin(&self, words: &str) -> Child {
+        let said = std::fs::File::create(self.machine.path("said")).expect("a file");
+        let mut command = self.machine.command(words);
+        let child = command.stdout(Stdio::null()).stderr(said).spawn();
+        child.expect("it starts")
     }
 
     pub fn start_leg_server(&mut self) {
@@ -284,6 +312,7 @@ pub struct Pair {
     pub b: Head,
     witness_folder: Option<tempfile::TempDir>,
     witness_address: String,
+    third_address: String,
     pub witness: Process,
     /// Between the heads, in both directions; none where they reach each other directly.
     network: Vec<Way>,
@@ -291,12 +320,12 @@ pub struct Pair {
 }
 
 /// Addresses of one test: nobody else on this machine has them.
-fn addresses() -> [String; 3] {
+fn addresses() -> [String; 4] {
     static PAIRS: AtomicU8 = AtomicU8::new(0);
     let pair = PAIRS.fetch_add(1, Ordering::Relaxed);
     let pid = std::process::id();
     let (high, low) = (64 + pid / 250 % 64, pid % 250);
-    [1, 2, 3].map(|number| format!("127.{high}.{low}.{}", pair * 4 + number))
+    [1, 2, 3, 4].map(|number| format!("127.{high}.{low}.{}", pair * 4 + number))
 }
 
 fn program(name: &str) -> PathBuf {
@@ -352,6 +381,51 @@ impl Pair {
         let entry = self.witness_entry();
         self.start_witness();
         self.reconfigure("[pools.tank]", &format!("{entry}[pools.tank]"));
+    }
+
+    /// The configurations of both heads, and that of a third one, name the third one and its leg, and no witness. All leg-servers have read
+    /// that.
+    pub fn name_third(&mut self) -> Head {
+        let mut third = Head::new("c", self.third_address.clone(), 1);
+        let entry = third.entry(4);
+        let witness = self.witness_folder.as_ref().map(|_| self.witness_entry());
+        let beside = format!("head = \"b\", path = {:?} }}", self.b.machine.path("b"));
+        let leg = format!(
+            "{beside}, {{ disk = 33, head = \"c\", path = {:?} }}",
+            third.machine.path("c")
+        );
+        let change = |text: &str| {
+            let text = match &witness {
+                Some(witness) => text.replace(witness, ""),
+                None => text.to_owned(),
+            };
+            text.replace("[pools.tank]", &format!("{entry}[pools.tank]"))
+                .replace(&beside, &leg)
+        };
+        let text = std::fs::read_to_string(self.a.machine.path("legs.toml")).expect("written");
+        let keys = |head: &Head| head.machine.path("keys").display().to_string();
+        let text = text.replace(&keys(&self.a), &keys(&third));
+        let text = change(&text).replace("me = \"a\"", "me = \"c\"");
+        std::fs::write(third.machine.path("legs.toml"), text).expect("written");
+        third.start_leg_server();
+        self.a.reconfigure(change);
+        self.b.reconfigure(change);
+        third
+    }
+
+    /// Writes as long as a command on `a` runs, which succeeds.
+    pub fn write_during(&mut self, words: &str) {
+        let mut client = self.a.client();
+        let mut command = self.a.begin(words);
+        let code = loop {
+            self.write(&mut client, 1);
+            if let Some(status) = command.try_wait().expect("a child of ours") {
+                break status.code();
+            }
+        };
+        let said = std::fs::read_to_string(self.a.machine.path("said")).expect("readable");
+        assert_eq!(code, Some(0), "{words}: {said}");
+        self.check(&mut client);
     }
 
     /// The configurations of both heads name no witness any more. Their leg-servers have read that.
@@ -455,13 +529,14 @@ impl Pair {
     }
 
     fn configured(groups: usize, has_witness: bool, has_network: bool, has_b: bool) -> Self {
-        let [a, b, witness] = addresses();
+        let [a, b, witness, third] = addresses();
         let mut pair = Self {
             network: Vec::new(),
             a: Head::new("a", a, groups),
             b: Head::new("b", b, groups),
             witness_folder: has_witness.then(|| tempfile::tempdir().expect("a folder")),
             witness_address: format!("{witness}:7071"),
+            third_address: third,
             witness: Process(None),
             acknowledged: 0,
         };
@@ -470,20 +545,7 @@ impl Pair {
     }
 
     fn configure(&mut self, groups: usize, has_network: bool, has_b: bool) {
-        let fingerprint = |head: &Head| {
-            let folder = head.machine.path("keys");
-            let words = format!("leg-server fingerprint --folder {}", folder.display());
-            head.machine.ok(&words).out.trim().to_owned()
-        };
-        let member = |head: &Head, number: u32| {
-            let (name, address) = (head.name, &head.address);
-            format!(
-                "[members.{name}]\nnumber = {number}\nkind = \"head\"\nmembers = [\"{address}:7071\"]\n\
-                 lends = [\"{address}:7072\"]\nfingerprint = \"{}\"\n",
-                fingerprint(head)
-            )
-        };
-        let mut members = member(&self.a, 1) + &member(&self.b, 2);
+        let mut members = self.a.entry(1) + &self.b.entry(2);
         if self.witness_folder.is_some() {
             members += &self.witness_entry();
         }

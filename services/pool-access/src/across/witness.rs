@@ -1,4 +1,5 @@
-//! A witness is added to a pool that is served, or is one no more: who remembers the record changes by the record itself.
+//! A witness or a third head is added to a pool that is served, or a witness is one no more: who remembers the record changes by the record
+//! itself.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,8 +7,10 @@ use std::time::Duration;
 
 use control::answer::{Answer, Done};
 use control::{Failure, FailureKind};
-use legs::{Legs, Proof, Reporter, Shown, Stage, Viewer};
+use legs::{Configured, Legs, Proof, Reporter, Shown, Stage, Viewer};
 use legs_config::{Kind, LegsFile};
+use members::Peer;
+use operations::MemberWord;
 use takeover::legs::{MemberId, Membership, Record};
 use units::PoolName;
 
@@ -18,15 +21,18 @@ use crate::leg_view::remembering;
 const CHANGE_WAIT: Duration = Duration::from_secs(45);
 
 impl LegsOfPool {
-    /// Has the witness of that name, or none, remember the record of the open pool.
+    /// Has others remember the record of the open pool.
     pub fn changer(
         self: &Arc<Self>,
         legs: &Legs,
-    ) -> impl Fn(Option<&str>) -> Result<Answer, Failure> + Send + Sync + 'static {
+    ) -> impl Fn(MemberWord<'_>) -> Result<Answer, Failure> + Send + Sync + 'static {
         let this = Arc::clone(self);
         let (viewer, reporter) = (legs.viewer(), legs.reporter());
-        move |witness| match this.is_changing.try_lock() {
-            Ok(_lock) => this.set_witness(&viewer, &reporter, witness),
+        move |word| match this.is_changing.try_lock() {
+            Ok(_lock) => match word {
+                MemberWord::Witness(witness) => this.set_witness(&viewer, &reporter, witness),
+                MemberWord::Head(head) => this.add_head(&viewer, &reporter, head),
+            },
             Err(_) => Err(Failure::new(
                 FailureKind::Busy,
                 "the members of the pool are being changed by another command",
@@ -59,10 +65,20 @@ impl LegsOfPool {
         }
     }
 
-    fn has_read(&self, file: LegsFile, reporter: &Reporter) {
-        let digest = file.digest(self.record()).unwrap_or_default();
-        self.across.has_read(file);
-        reporter.configured(digest);
+    pub(super) fn has_read(&self, file: LegsFile, reporter: &Reporter) {
+        let configured = Configured {
+            digest: file.digest(self.record()).unwrap_or_default(),
+            heads: file.membership().heads().to_vec(),
+            groups: file
+                .config(&self.pool)
+                .map(|config| config.groups)
+                .unwrap_or_default(),
+        };
+        match self.side.get() {
+            Some(side) => side.has_read(file),
+            None => self.across.has_read(file),
+        }
+        reporter.configured(configured);
     }
 
     /// The configuration as it is known, or as it is by now if only the witness is missing there.
@@ -95,20 +111,34 @@ impl LegsOfPool {
             self.follow_file(&shown, reporter);
             return Ok(Done::already(told(witness, "remembers", "remember")));
         }
-        has_room(shown.record.as_ref(), &wish)?;
-        self.do_agree(&file, &wish)?;
         let joining = witness.and_then(|name| file.members.get(name)).map(peer);
+        self.change((viewer, reporter), file, &wish, joining)?;
+        Ok(Done::changed(told(witness, "remembers", "remember")))
+    }
+
+    /// Has these remember. One that is joining is told, when both heads have agreed to that.
+    pub(super) fn change(
+        &self,
+        (viewer, reporter): (&Viewer, &Reporter),
+        file: LegsFile,
+        wish: &Membership,
+        joining: Option<Peer>,
+    ) -> Result<(), Failure> {
+        let (known, shown) = (self.across.file(), viewer.shown());
+        let coming = joining.as_ref().map(|one| one.member);
+        has_room(shown.record.as_ref(), coming)?;
+        self.do_agree(&file, wish, coming)?;
         if file != *known {
             self.has_read(file, reporter);
         }
         reporter.change_members(wish.clone(), joining);
         let is_over = |now: &Shown| {
-            let is_done = names(now, &wish) || now.changes_taken_back != shown.changes_taken_back;
+            let is_done = names(now, wish) || now.changes_taken_back != shown.changes_taken_back;
             is_done || now.stage != Stage::Open
         };
         let after = viewer.wait_for(CHANGE_WAIT, is_over);
-        if names(&after, &wish) {
-            return Ok(Done::changed(told(witness, "remembers", "remember")));
+        if names(&after, wish) {
+            return Ok(());
         }
         reporter.leave_members();
         let is_taken_back = after.changes_taken_back != shown.changes_taken_back;
@@ -120,17 +150,23 @@ impl LegsOfPool {
     }
 
     /// Whether those who are to remember answer, and all heads have read the same file.
-    fn do_agree(&self, file: &LegsFile, wish: &Membership) -> Result<(), Failure> {
+    fn do_agree(
+        &self,
+        file: &LegsFile,
+        wish: &Membership,
+        coming: Option<MemberId>,
+    ) -> Result<(), Failure> {
         let config = takeover::legs::Config {
             membership: wish.clone(),
             ..self.config()
         };
         let network = self.network_of(file, Proof::None);
-        legs::see_members(config, network, self.names(file.clone())).map_err(|error| {
+        let names = self.names(file.clone());
+        legs::see_members(config, network, coming, names).map_err(|error| {
             let failure = self.refused(&error);
             let message = format!("nothing was changed: {}", failure.message);
             Failure::new(failure.kind, message).advise(format!(
-                "both heads have to agree, by the same {}: see to the one that is named, and say it again",
+                "all heads have to agree, by the same {}: see to the one that is named, and say it again",
                 self.path.display()
             ))
         })
@@ -138,23 +174,20 @@ impl LegsOfPool {
 }
 
 /// Whether the record names these.
-fn names(shown: &Shown, wish: &Membership) -> bool {
+pub(super) fn names(shown: &Shown, wish: &Membership) -> bool {
     let record = shown.record.as_ref();
     record.is_some_and(|record| record.members.as_ref() == Some(wish))
 }
 
-/// Whether the record can name the life of a witness that comes.
-fn has_room(record: Option<&Record>, wish: &Membership) -> Result<(), Failure> {
-    let is_full = |record: &Record| {
-        wish.witness()
-            .is_some_and(|one| !record.takes_a_life_of(one))
-    };
+/// Whether the record can name the life of a member that comes.
+fn has_room(record: Option<&Record>, coming: Option<MemberId>) -> Result<(), Failure> {
+    let is_full = |record: &Record| coming.is_some_and(|one| !record.takes_a_life_of(one));
     match record.is_some_and(is_full) {
         false => Ok(()),
         true => Err(Failure::usage(
             "nothing was changed: the record names each witness that left, so that a late vote of it does not count, and takes no further one",
         )
-        .advise("give the witness the number of one that left before")),
+        .advise("give the one that comes the number of a witness that left before")),
     }
 }
 
@@ -260,7 +293,7 @@ fn unfinished(is_taken_back: bool) -> Failure {
         ),
         false => (
             "the change of members is not on record yet",
-            "see that both heads and the witness answer (`bulkhead pool status`) and have the same release of bulkhead; then say it again",
+            "see that all members answer (`bulkhead pool status`) and have the same release of bulkhead; then say it again",
         ),
     };
     Failure::new(FailureKind::Unavailable, message).advise(advice)
@@ -331,20 +364,16 @@ mod tests {
 
     #[test]
     fn a_record_that_is_full_of_witnesses_that_left_takes_one_of_those() {
-        let wish = |witness| Membership::TwoHeadsAndWitness {
-            heads: HEADS,
-            witness: MemberId(witness),
-        };
         let mut record = Record::new(123, takeover::legs::Ballot::default(), []);
-        let told = |record: &Record, wish: &Membership| {
-            has_room(Some(record), wish).map_err(|error| error.message)
+        let told = |record: &Record, coming: u64| {
+            has_room(Some(record), Some(MemberId(coming))).map_err(|error| error.message)
         };
         record.lives = (3..14).map(|number| (MemberId(number), 1)).collect();
-        assert_eq!(told(&record, &wish(20)), Ok(()));
+        assert_eq!(told(&record, 20), Ok(()));
         record.lives.insert(MemberId(14), 1);
-        assert!(told(&record, &wish(20)).is_err_and(|why| why.contains("no further one")));
-        assert_eq!(told(&record, &wish(14)), Ok(()));
-        assert_eq!(told(&record, &Membership::TwoHeads(HEADS)), Ok(()));
+        assert!(told(&record, 20).is_err_and(|why| why.contains("no further one")));
+        assert_eq!(told(&record, 14), Ok(()));
+        assert!(has_room(Some(&record), None).is_ok());
     }
 
     #[test]

@@ -24,6 +24,7 @@ noun! {
         detach::Detach,
         discard_leg::DiscardLeg,
         set_witness::SetWitness,
+        add_head::AddHead,
         replace::Replace,
         replace_disk::ReplaceDisk,
         online::Online,

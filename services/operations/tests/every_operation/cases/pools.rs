@@ -85,6 +85,7 @@ pub const DEVICES: &[Case] = &[
     ("pool.discard_leg", r#"{"leg":"b:/disks/a"}"#, "Unavailable"),
     ("pool.set_witness", r#"{"witness":"w"}"#, "Unavailable"),
     ("pool.set_witness", "{}", "Unavailable"),
+    ("pool.add_head", r#"{"head":"c"}"#, "Unavailable"),
     (
         "pool.replace",
         r#"{"old":"/disks/b","new":"/disks/d"}"#,

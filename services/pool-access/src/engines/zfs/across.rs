@@ -117,18 +117,16 @@ impl Across {
         Arc::clone(&self.file.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// `file` names another path for `disk`, and nothing else differs from what was known.
+    /// `disk` has another path.
     ///
     /// # Errors
     ///
     /// The folder of names cannot be written.
-    pub fn has_moved(&self, disk: DiskId, file: LegsFile) -> std::io::Result<()> {
-        self.remotes.forget_name(disk)?;
-        self.has_read(file);
-        Ok(())
+    pub fn has_moved(&self, disk: DiskId) -> std::io::Result<()> {
+        self.remotes.forget_name(disk)
     }
 
-    /// `file` names a witness that comes, and nothing else differs from what was known.
+    /// `file` names a witness or a head that comes, or another path of a disk, and nothing else differs from what was known.
     pub fn has_read(&self, file: LegsFile) {
         *self.file.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(file);
     }
@@ -302,8 +300,8 @@ impl AcrossSide {
             let candidate = taken.lock().unwrap_or_else(PoisonError::into_inner).take();
             open(candidate.ok_or("no pool was found")?, record)
         });
-        let disks = across.own.iter().chain(across.remotes.disks());
-        let places = disks.map(|disk| (*disk, across.place(*disk))).collect();
+        let disks = across.own.iter().copied();
+        let places = disks.map(|disk| (disk, across.place(disk))).collect();
         let zfs = ZfsSide::new(
             (across.pool.clone(), 0),
             places,
@@ -311,14 +309,30 @@ impl AcrossSide {
             reporter.clone(),
             open,
         )
-        .of_record(across.record())
-        .with_time(across.remotes.disks().copied(), DEVICE_DEADLINE);
+        .of_record(across.record());
+        for disk in across.remotes.disks() {
+            zfs.knows(disk, across.place(disk), DEVICE_DEADLINE);
+        }
         Self {
             across: Arc::clone(across),
             zfs: Watched(Arc::new(zfs)),
             reporter,
             found,
         }
+    }
+
+    /// Legs of a head that comes are named by the configuration that was read.
+    pub fn has_read(&self, file: LegsFile) {
+        let legs = file.pools.get(&self.across.pool).into_iter();
+        let legs = legs.flat_map(|pool| &pool.groups);
+        let disks = legs
+            .flat_map(|group| &group.legs)
+            .map(|leg| DiskId(leg.disk));
+        for disk in disks.filter(|disk| self.across.remotes.add(*disk)) {
+            let place = self.across.place(disk);
+            self.zfs.0.knows(disk, place, DEVICE_DEADLINE);
+        }
+        self.across.has_read(file);
     }
 
     /// Whether the disk at `path`, which its lender has read of, is large enough for the place of that disk.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use ::legs::{Reporter, Seen, Side};
@@ -32,10 +32,8 @@ pub struct ZfsSide {
     pool: PoolName,
     guid: u64,
     record: u64,
-    disks: BTreeMap<DiskId, PathBuf>,
-    answer_within: Duration,
-    /// Of legs that have another time than that.
-    others_answer_within: BTreeMap<DiskId, Duration>,
+    /// Each with the time after which it has failed.
+    disks: RwLock<BTreeMap<DiskId, (PathBuf, Duration)>>,
     numbers: Arc<Numbers>,
     watcher: Arc<dyn Watcher>,
     open: Open,
@@ -105,13 +103,13 @@ impl ZfsSide {
         open: Open,
     ) -> Self {
         let numbers = Arc::<Numbers>::default();
+        let disks = disks.into_iter();
+        let disks = disks.map(|(disk, path)| (disk, (path, answer_within)));
         Self {
             pool,
             guid,
             record: guid,
-            disks,
-            answer_within,
-            others_answer_within: BTreeMap::new(),
+            disks: RwLock::new(disks.collect()),
             watcher: Arc::new(Reports(reporter, Arc::clone(&numbers))),
             numbers,
             open,
@@ -123,14 +121,15 @@ impl ZfsSide {
         Self { record, ..self }
     }
 
-    /// Those legs have failed when they take longer than `within`.
-    pub(super) fn with_time(
-        mut self,
-        disks: impl Iterator<Item = DiskId>,
-        within: Duration,
-    ) -> Self {
-        self.others_answer_within = disks.map(|disk| (disk, within)).collect();
-        self
+    /// Knows a disk at that path, which has failed when it takes longer than `within`.
+    pub(super) fn knows(&self, disk: DiskId, path: PathBuf, within: Duration) {
+        let mut disks = self.disks.write().unwrap_or_else(PoisonError::into_inner);
+        disks.insert(disk, (path, within));
+    }
+
+    fn disks(&self) -> BTreeMap<DiskId, (PathBuf, Duration)> {
+        let disks = self.disks.read();
+        disks.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The numbers that ZFS gave.
@@ -146,14 +145,14 @@ impl ZfsSide {
         self.numbers.given().map_or(self.guid, |given| given.pool)
     }
 
-    fn path(&self, disk: DiskId) -> Result<&PathBuf, String> {
-        let path = self.disks.get(&disk);
+    fn path(&self, disk: DiskId) -> Result<PathBuf, String> {
+        let path = self.disks().remove(&disk).map(|(path, _)| path);
         path.ok_or_else(|| "no disk of this head".to_owned())
     }
 
     /// The newer one of the two stamps, with its sequence; what a disk has that was never stamped.
     fn stamp(&self, disk: DiskId) -> Result<(u64, Kept), String> {
-        let copies = read_stamps(self.path(disk)?, disk.0).map_err(|error| error.to_string())?;
+        let copies = read_stamps(&self.path(disk)?, disk.0).map_err(|error| error.to_string())?;
         let found = copies.iter().filter_map(|copy| decode_kept(copy, disk));
         Ok(found
             .max_by_key(|(sequence, _)| *sequence)
@@ -165,8 +164,8 @@ impl ZfsSide {
         let side: Weak<Self> = Arc::downgrade(self);
         let look = move || {
             while let Some(side) = side.upgrade() {
-                for disk in side.disks.keys() {
-                    side.look_for_damage_on(*disk);
+                for disk in side.disks().into_keys() {
+                    side.look_for_damage_on(disk);
                 }
                 drop(side);
                 std::thread::sleep(SLOW_LOOK_INTERVAL);
@@ -189,12 +188,12 @@ impl ZfsSide {
     /// has no label: none may stay, and the library has to find one.
     fn label_anew(&self, disk: DiskId) -> Result<(), String> {
         let (path, leg) = (self.path(disk)?, self.leg(disk));
-        let bytes = device_bytes(path, leg).map_err(|error| error.to_string())?;
+        let bytes = device_bytes(&path, leg).map_err(|error| error.to_string())?;
         let least = self.least_bytes(disk)?;
         if bytes < least {
             return Err(too_small(bytes, least));
         }
-        write_labels(path, leg, |offset| {
+        write_labels(&path, leg, |offset| {
             let label = pool_legs::label(&self.pool, leg, offset);
             label
                 .map(|(text, _)| text)
@@ -220,18 +219,15 @@ impl ZfsSide {
         let mut legs = group.iter().map(|one| self.leg(*one));
         let sibling = legs.rfind(|leg| barrier::is_in_use(*leg));
         let sibling = sibling.ok_or("no other leg of its group is in use")?;
-        let leg = pool_legs::attach(&self.pool, sibling, self.path(disk)?);
+        let leg = pool_legs::attach(&self.pool, sibling, &self.path(disk)?);
         let leg = leg.map_err(|error| error.to_string())?;
-        barrier::put_on_record(self.pool_number(), [leg], self.within(disk), &self.watcher);
+        let within = self.disks().get(&disk).map(|(_, within)| *within);
+        let within = within.unwrap_or_default();
+        barrier::put_on_record(self.pool_number(), [leg], within, &self.watcher);
         self.numbers.add(disk, leg);
         // The library opened it when nobody knew it as a leg: it is to open it again.
         barrier::exclude(leg, 1);
         Ok(())
-    }
-
-    fn within(&self, disk: DiskId) -> Duration {
-        let within = self.others_answer_within.get(&disk);
-        *within.unwrap_or(&self.answer_within)
     }
 
     /// A person takes the disk out of use.
@@ -272,7 +268,7 @@ pub struct Watched(pub Arc<ZfsSide>);
 impl Side for Watched {
     fn look(&self, disk: DiskId) -> Result<Seen, String> {
         let (_, kept) = self.0.stamp(disk)?;
-        let newest = pool_legs::newest_roots(self.0.path(disk)?);
+        let newest = pool_legs::newest_roots(&self.0.path(disk)?);
         let newest = newest.ok_or("it has no label of a pool")?;
         Ok(Seen {
             kept,
@@ -288,7 +284,7 @@ impl Side for Watched {
         let (sequence, _) = self.0.stamp(disk)?;
         let mut block = encode_kept(disk, sequence + 1, kept).to_vec();
         block.resize(STAMP_BYTES, 0);
-        write_stamps(self.0.path(disk)?, disk.0, &block).map_err(|error| error.to_string())
+        write_stamps(&self.0.path(disk)?, disk.0, &block).map_err(|error| error.to_string())
     }
 
     fn open(
@@ -297,9 +293,9 @@ impl Side for Watched {
         lacking: &BTreeMap<DiskId, u64>,
     ) -> Result<(), String> {
         let side = &self.0;
-        for disk in side.disks.keys().filter(|disk| side.is_known(**disk)) {
-            let (leg, within) = ([side.leg(*disk)], side.within(*disk));
-            barrier::put_on_record(side.pool_number(), leg, within, &side.watcher);
+        let disks = side.disks().into_iter();
+        for (disk, (_, within)) in disks.filter(|(disk, _)| side.is_known(*disk)) {
+            barrier::put_on_record(side.pool_number(), [side.leg(disk)], within, &side.watcher);
         }
         for disk in current {
             barrier::admit(side.leg(*disk));
@@ -335,7 +331,7 @@ impl Side for Watched {
         let side = Arc::clone(&self.0);
         in_background("last-leg", move || {
             let Ok(path) = side.path(disk) else { return };
-            while probe(path, side.pool_number(), side.leg(disk)).is_err() {
+            while probe(&path, side.pool_number(), side.leg(disk)).is_err() {
                 std::thread::sleep(SLOW_LOOK_INTERVAL);
             }
             barrier::begin_anew(&format!(
@@ -348,16 +344,16 @@ impl Side for Watched {
     fn is_back(&self, disk: DiskId, is_given_up: bool) -> Result<(), String> {
         let (path, leg) = (self.0.path(disk)?, self.0.leg(disk));
         match is_given_up {
-            true => device_bytes(path, leg)
+            true => device_bytes(&path, leg)
                 .map(|_| ())
                 .map_err(|error| error.to_string()),
-            false => probe(path, self.0.pool_number(), leg).map_err(|failure| failure.to_string()),
+            false => probe(&path, self.0.pool_number(), leg).map_err(|failure| failure.to_string()),
         }
     }
 
     fn newest_group(&self) -> Option<u64> {
-        let disk = self.0.disks.keys().next()?;
-        let progress = pool_legs::progress(&self.0.pool, self.0.leg(*disk)).ok()?;
+        let (disk, _) = self.0.disks().pop_first()?;
+        let progress = pool_legs::progress(&self.0.pool, self.0.leg(disk)).ok()?;
         Some(progress.synced_group)
     }
 

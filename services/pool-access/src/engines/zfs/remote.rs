@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use remote_leg::{LegError, NbdLeg, Operation, Transport as _};
@@ -70,11 +70,13 @@ impl Slot {
     }
 }
 
+type Slots = BTreeMap<DiskId, Arc<Slot>>;
+
 /// The legs of a pool, by where I/O goes.
 pub(super) struct Remotes {
     folder: PathBuf,
     own: BTreeSet<DiskId>,
-    slots: BTreeMap<DiskId, Arc<Slot>>,
+    slots: RwLock<Slots>,
 }
 
 impl Remotes {
@@ -88,17 +90,33 @@ impl Remotes {
         Arc::new(Self {
             folder,
             own,
-            slots: slots.collect(),
+            slots: RwLock::new(slots.collect()),
         })
     }
 
-    pub(super) fn slot(&self, disk: DiskId) -> Option<&Arc<Slot>> {
-        self.slots.get(&disk)
+    fn slots(&self) -> Slots {
+        let slots = self.slots.read();
+        slots.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn slot(&self, disk: DiskId) -> Option<Arc<Slot>> {
+        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        slots.get(&disk).cloned()
     }
 
     /// The legs of other heads.
-    pub(super) fn disks(&self) -> impl Iterator<Item = &DiskId> {
-        self.slots.keys()
+    pub(super) fn disks(&self) -> Vec<DiskId> {
+        self.slots().into_keys().collect()
+    }
+
+    /// Knows a leg of another head from now on; whether it did not.
+    pub(super) fn add(&self, disk: DiskId) -> bool {
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        let is_new = !self.own.contains(&disk) && !slots.contains_key(&disk);
+        if is_new {
+            slots.insert(disk, Arc::default());
+        }
+        is_new
     }
 
     /// Where a leg has its name.
@@ -110,7 +128,7 @@ impl Remotes {
     pub(super) fn at(&self, path: &Path) -> Option<DiskId> {
         let disk = DiskId(path.file_name()?.to_str()?.parse().ok()?);
         let is_alike = path.parent()?.file_name() == self.folder.file_name();
-        let is_leg = self.own.contains(&disk) || self.slots.contains_key(&disk);
+        let is_leg = self.own.contains(&disk) || self.slot(disk).is_some();
         (is_alike && is_leg).then_some(disk)
     }
 
@@ -146,10 +164,10 @@ impl Remotes {
         for (disk, path) in own {
             self.link(*disk, path)?;
         }
-        for (disk, slot) in &self.slots {
+        for (disk, slot) in self.slots() {
             if let Some(leg) = slot.leg() {
                 // One that fails now fails when the library opens it.
-                if let Err(error) = copy_labels(&leg, &self.place(*disk)) {
+                if let Err(error) = copy_labels(&leg, &self.place(disk)) {
                     tracing::warn!(disk = disk.0, %error, "the labels of a leg cannot be read");
                 }
             }
@@ -183,8 +201,8 @@ impl Remotes {
 
     /// The library has read the labels: nobody else is to find them.
     pub(super) fn forget_labels(&self) {
-        for disk in self.slots.keys() {
-            let _ = std::fs::remove_file(self.place(*disk));
+        for disk in self.disks() {
+            let _ = std::fs::remove_file(self.place(disk));
         }
     }
 }
@@ -244,7 +262,7 @@ impl Driver for OtherHeads {
         let disk = self.0.at(path).ok_or(OpenFailure::Missing)?;
         let slot = self.0.slot(disk).ok_or(OpenFailure::Missing)?;
         match slot.leg() {
-            Some(_) => Ok(Arc::new(RemoteDevice(Arc::clone(slot)))),
+            Some(_) => Ok(Arc::new(RemoteDevice(slot))),
             None => Err(OpenFailure::Missing),
         }
     }

@@ -1,0 +1,64 @@
+//! `pool add-head`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use crate::answer::Done;
+use crate::operations::{Least, Operation, PoolSelector, Route, Turn, Urgency, Verb, schema_of};
+use crate::{Effect, Failure};
+
+/// Have a third head remember which legs of a pool hold everything, and serve the pool from then on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PoolAddHead")]
+pub struct AddHead {
+    /// The head, by its name in `legs.toml` of all heads.
+    pub head: String,
+}
+
+impl Operation for AddHead {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { head: _ } = self;
+        Effect::Govern
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Beside
+    }
+
+    fn urgency(&self) -> Option<Urgency> {
+        Some(Urgency::Long)
+    }
+}
+
+const EXAMPLES: &str = "Example:
+  bulkhead pool add-head tank third
+
+The pool is served meanwhile, and both heads have to answer. legs.toml of all three heads names the new one and its legs, and no witness,
+and their leg-servers have read that. Its legs are attached afterwards, each by `bulkhead pool attach`.";
+
+/// Add a third head to a pool of two heads with legs
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The pool
+    pool: PoolName,
+    /// The head, as legs.toml names it
+    head: String,
+}
+
+impl Verb for AddHead {
+    type Arguments = Arguments;
+    const ROUTES: &'static [Route] = &[Route::post(
+        "/pools/{pool}/add-head",
+        "Add a third head to a pool of two heads with legs",
+        schema_of::<Done>,
+        Least::Govern,
+    )];
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let Arguments { pool, head } = arguments;
+        Ok((PoolSelector::Pool(pool), Self { head }))
+    }
+}
