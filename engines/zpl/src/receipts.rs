@@ -1,7 +1,7 @@
 //! Receipts of changes, in an object of their own: each entry is written in the transaction of its change, and stands in the log
 //! behind the change's record. Kernel ZFS knows neither, and keeps both as they are.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use file_system::{Place, Receipt};
 
@@ -9,10 +9,20 @@ use crate::objects::{ObjectError, Objects, Step};
 
 /// Entries: more than a few clients have requests under way.
 const ENTRIES_MAX: u32 = 1 << 14;
+/// Entries that one client gets after a start, before its oldest makes room: more than it has requests under way. One that makes many changes
+/// pushes out none of clients that come back for their answers. A session has no more slots.
+const ENTRIES_PER_CLIENT_MAX: usize = 256;
 /// A receipt, whose last number is not zero.
 const ENTRY_BYTES: usize = Receipt::BYTES;
 /// Bytes that are read at a time. Where so many are not used, there are no more.
 const READ_BYTES: usize = 64 << 10;
+
+/// The session, or the address, of a place.
+type Client = [u8; 16];
+
+fn client_of(place: &Place) -> Client {
+    *place.first_chunk().expect("20 bytes")
+}
 
 /// What is known of them, by place, and which of them are the oldest.
 #[derive(Default)]
@@ -21,6 +31,8 @@ pub(crate) struct Receipts {
     object: u64,
     places: HashMap<Place, Kept>,
     by_age: BTreeMap<u64, Place>,
+    /// The ages of those that were kept since the start.
+    by_client: HashMap<Client, BTreeSet<u64>>,
     next_age: u64,
     /// The first entry that no place has had.
     next_entry: u32,
@@ -123,22 +135,25 @@ impl Receipts {
         self.places.get(place).and_then(|kept| kept.receipt)
     }
 
-    /// The entry for a change of a place: its own, a new one, or that of the place whose last change is the oldest.
+    /// The entry for a change of a place: its own, or another one.
     fn begin(&mut self, place: Place) -> u32 {
-        match self.places.get(&place).copied() {
-            Some(kept) => {
-                self.put(place, kept.entry, kept.receipt, kept.under_way + 1);
-                kept.entry
-            }
-            None => {
-                let entry = self.new_entry();
-                self.put(place, entry, None, 1);
-                entry
-            }
-        }
+        let (entry, receipt, under_way) = match self.places.get(&place) {
+            Some(kept) => (kept.entry, kept.receipt, kept.under_way + 1),
+            None => (self.new_entry(&client_of(&place)), None, 1),
+        };
+        let age = self.put(place, entry, receipt, under_way);
+        let ages = self.by_client.entry(client_of(&place)).or_default();
+        ages.insert(age);
+        entry
     }
 
-    fn new_entry(&mut self) -> u32 {
+    /// The oldest of a client that has many, one that no place has, or that of the place whose last change is the oldest.
+    fn new_entry(&mut self, client: &Client) -> u32 {
+        let own = self.by_client.get(client);
+        let own = own.filter(|ages| ages.len() >= ENTRIES_PER_CLIENT_MAX);
+        if let Some(oldest) = own.and_then(|ages| self.oldest(ages.iter())) {
+            return self.forget(&oldest);
+        }
         if let Some(entry) = self.free.pop() {
             return entry;
         }
@@ -146,19 +161,17 @@ impl Receipts {
             self.next_entry += 1;
             return self.next_entry - 1;
         }
+        let oldest = self.oldest(self.by_age.keys());
+        self.forget(&oldest.expect("fewer changes than entries are under way"))
+    }
+
+    /// The first place by such ages for which no change is under way.
+    fn oldest<'a>(&self, mut ages: impl Iterator<Item = &'a u64>) -> Option<Place> {
         let is_idle = |place: &Place| {
-            self.places
-                .get(place)
-                .is_some_and(|kept| kept.under_way == 0)
+            let kept = self.places.get(place);
+            kept.is_some_and(|kept| kept.under_way == 0)
         };
-        let mut by_age = self.by_age.iter();
-        let oldest = by_age.find(|(_, place)| is_idle(place));
-        let (age, place) = oldest
-            .map(|(age, place)| (*age, *place))
-            .expect("fewer changes than entries are under way");
-        self.by_age.remove(&age);
-        let oldest = self.places.remove(&place).expect("it has an age");
-        oldest.entry
+        ages.find_map(|age| self.by_age.get(age).copied().filter(is_idle))
     }
 
     fn finish(&mut self, entry: u32, receipt: Receipt, is_made: bool) {
@@ -171,14 +184,13 @@ impl Receipts {
         if is_made {
             kept.receipt = Some(receipt);
         } else if kept.receipt.is_none() && kept.under_way == 0 {
-            self.by_age.remove(&kept.age);
-            self.places.remove(&place);
+            self.forget(&place);
             self.free.push(entry);
         }
     }
 
     /// Makes a place the youngest.
-    fn put(&mut self, place: Place, entry: u32, receipt: Option<Receipt>, under_way: u32) {
+    fn put(&mut self, place: Place, entry: u32, receipt: Option<Receipt>, under_way: u32) -> u64 {
         let age = self.next_age;
         self.next_age += 1;
         let kept = Kept {
@@ -188,9 +200,28 @@ impl Receipts {
             under_way,
         };
         if let Some(before) = self.places.insert(place, kept) {
-            self.by_age.remove(&before.age);
+            self.forget_age(&place, before.age);
         }
         self.by_age.insert(age, place);
+        age
+    }
+
+    /// A place has its entry no more.
+    fn forget(&mut self, place: &Place) -> u32 {
+        let kept = self.places.remove(place).expect("it has an entry");
+        self.forget_age(place, kept.age);
+        kept.entry
+    }
+
+    fn forget_age(&mut self, place: &Place, age: u64) {
+        self.by_age.remove(&age);
+        let client = client_of(place);
+        if let Some(ages) = self.by_client.get_mut(&client) {
+            ages.remove(&age);
+            if ages.is_empty() {
+                self.by_client.remove(&client);
+            }
+        }
     }
 }
 
@@ -229,6 +260,61 @@ mod tests {
         assert_eq!(keep(&mut receipts, receipt(ENTRIES_MAX + 1, 1)), 2);
         assert_eq!(receipts.places.len(), ENTRIES_MAX as usize);
         assert_eq!(receipts.by_age.len(), ENTRIES_MAX as usize);
+    }
+
+    /// Places of an address, one for each of its calls; or slots of a session.
+    fn receipt_of(client: u8, number: u32) -> Receipt {
+        let mut place = [client; 20];
+        place[16..].copy_from_slice(&number.to_be_bytes());
+        Receipt {
+            place,
+            ..receipt(0, number)
+        }
+    }
+
+    #[test]
+    fn a_client_that_makes_many_changes_pushes_out_its_own_receipts() {
+        let many = ENTRIES_PER_CLIENT_MAX as u32;
+        let mut receipts = Receipts::default();
+        let waits = receipt_of(1, 7);
+        keep(&mut receipts, waits);
+        let under_way = receipts.begin(receipt_of(2, 0).place);
+        for number in 1..2 * ENTRIES_MAX {
+            keep(&mut receipts, receipt_of(2, number));
+        }
+        assert_eq!(receipts.find(&waits.place), Some(waits));
+        assert_eq!(receipts.places.len(), 1 + many as usize);
+        let last = 2 * ENTRIES_MAX - 1;
+        for number in [last, last + 2 - many] {
+            let kept = receipt_of(2, number);
+            assert_eq!(receipts.find(&kept.place), Some(kept));
+        }
+        let gone = receipt_of(2, last + 1 - many);
+        assert_eq!(receipts.find(&gone.place), None);
+        receipts.finish(under_way, receipt_of(2, 0), true);
+        let ended = receipt_of(2, 0);
+        assert_eq!(receipts.find(&ended.place), Some(ended));
+    }
+
+    /// Nobody knows in which order they came.
+    #[test]
+    fn what_was_kept_before_the_start_is_not_pushed_out_by_its_client() {
+        let mut bytes = vec![0; READ_BYTES];
+        let before = ENTRIES_PER_CLIENT_MAX as u32;
+        for entry in 0..before {
+            let place = &mut bytes[entry as usize * ENTRY_BYTES..][..ENTRY_BYTES];
+            place.copy_from_slice(&receipt_of(1, entry).to_bytes());
+        }
+        let mut receipts = Receipts::default();
+        receipts.take_entries(0, &bytes);
+        for number in before..4 * before {
+            keep(&mut receipts, receipt_of(1, number));
+        }
+        for number in 0..before {
+            let kept = receipt_of(1, number);
+            assert_eq!(receipts.find(&kept.place), Some(kept));
+        }
+        assert_eq!(receipts.places.len(), 2 * before as usize);
     }
 
     /// Changes of attributes are made side by side: no two of them get one entry, and what failed leaves its entry to others.
