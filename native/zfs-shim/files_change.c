@@ -59,17 +59,36 @@ hold_handle(bh_change_t *change, uint32_t index)
 	return (error);
 }
 
+/*
+ * Some attributes may lie in a block of their own. Where it cannot be read, nothing may be changed that moves them: inside the transaction that could
+ * not be refused any more. What no object of today has is looked for there, too, and the handle keeps the block then.
+ */
+static int
+read_block(bh_change_t *change, uint32_t index)
+{
+	bh_files_t *files = change->bc_files;
+	int bytes;
+
+	rw_enter(&files->bf_attributes, RW_READER);
+	int error = sa_size(change->bc_held[index].bh_handle,
+	    files->bf_types[ZPL_ZNODE_ACL], &bytes);
+	rw_exit(&files->bf_attributes);
+	return (error == ENOENT ? 0 : error);
+}
+
 static int
 hold_attributes(bh_change_t *change, uint32_t index)
 {
 	const struct bh_step *step = &change->bc_steps[index];
 	bh_held_t *held = &change->bc_held[index];
+	boolean_t moves = step->data != NULL ||
+	    (step->node->has & (BH_HAS_PROJECT | BH_HAS_EXTENDED)) != 0;
 	int error = hold_handle(change, index);
 
+	if (error == 0 && moves)
+		error = read_block(change, index);
 	if (error == 0)
-		dmu_tx_hold_sa(change->bc_tx, held->bh_handle,
-		    step->data != NULL || (step->node->has &
-		    (BH_HAS_PROJECT | BH_HAS_EXTENDED)) != 0);
+		dmu_tx_hold_sa(change->bc_tx, held->bh_handle, moves);
 	return (error);
 }
 
@@ -100,6 +119,8 @@ hold_list(bh_change_t *change, uint32_t index)
 	bh_held_t *held = &change->bc_held[index];
 	int error = hold_handle(change, index);
 
+	if (error == 0)
+		error = read_block(change, index);
 	if (error == 0) {
 		dmu_tx_hold_sa_create(change->bc_tx, (int)step->length);
 		dmu_tx_hold_sa(change->bc_tx, held->bh_handle, B_TRUE);

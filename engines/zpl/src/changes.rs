@@ -747,6 +747,11 @@ fn new_object<'a>(
     })
 }
 
+/// Whether an object belongs to a project, if it is given one: nothing but files and directories does.
+pub(crate) fn may_have_project(mode: u64) -> bool {
+    matches!(kind_of(mode), Some(Kind::File | Kind::Directory))
+}
+
 /// Attributes of an object that nobody has changed yet.
 pub(crate) fn fresh(
     directory: u64,
@@ -783,10 +788,8 @@ pub(crate) fn fresh(
     }
     // What is in a directory of extended attributes is part of one.
     stored.flags |= parent.flags & flag::EXTENDED;
-    // Nothing else belongs to a project.
-    let may_have_project = matches!(kind_of(mode), Some(Kind::File | Kind::Directory));
     let inherits = parent.flags & flag::PROJECT_INHERITS != 0 && parent.has.has(Has::PROJECT);
-    if may_have_project && inherits {
+    if may_have_project(mode) && inherits {
         stored.project = parent.project;
         stored.has = stored.has.with(Has::PROJECT);
         stored.flags |= flag::PROJECT | flag::PROJECT_INHERITS;

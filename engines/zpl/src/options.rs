@@ -35,6 +35,8 @@ const FLAGS: [(u64, u64); 15] = [
 ];
 const CREATED: u64 = 0x1;
 const PROJECT: u64 = 0x4_0000;
+/// The number of no project (`ZFS_INVALID_PROJID`).
+const NO_PROJECT: u64 = u64::MAX;
 /// Words of 32 bits of the map of what is set (`XVA_MAPSIZE`).
 const MAP_WORDS: u64 = 3;
 
@@ -57,7 +59,8 @@ impl Options {
         let known = FLAGS
             .iter()
             .fold(CREATED | PROJECT, |known, (bit, _)| known | bit);
-        if count != MAP_WORDS || others != 0 || which & !known != 0 {
+        let is_no_project = which & PROJECT != 0 && project == NO_PROJECT;
+        if count != MAP_WORDS || others != 0 || which & !known != 0 || is_no_project {
             return Some(None);
         }
         let stored = |bits: u64| {
@@ -88,5 +91,31 @@ impl Options {
         let [seconds, nanoseconds] = self.created.unwrap_or_default();
         let project = self.project.unwrap_or(0);
         [map, 0, values, seconds, nanoseconds, project, 0, 0, 0]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_no_project_is_none() {
+        let decode = |project| {
+            let options = Options {
+                project: Some(project),
+                ..Options::default()
+            };
+            let bytes: Vec<u8> = options
+                .words()
+                .iter()
+                .flat_map(|word| word.to_ne_bytes())
+                .collect();
+            Options::decode(&mut Reader { rest: &bytes })
+        };
+        assert_eq!(decode(u64::MAX), Some(None));
+        let most = decode(u64::MAX - 1)
+            .flatten()
+            .and_then(|options| options.project);
+        assert_eq!(most, Some(u64::MAX - 1));
     }
 }

@@ -7,7 +7,7 @@ use file_system::{
 };
 
 use crate::acl;
-use crate::changes::{NewObject, fresh, logged};
+use crate::changes::{NewObject, fresh, logged, may_have_project};
 use crate::convert::{MODE_MASK, failure, flag, merged, now_after, time_of};
 use crate::file_system::Zpl;
 use crate::later_writes::LaterWrites;
@@ -233,7 +233,8 @@ fn optional(options: &Options, stored: &Stored) -> Stored {
         has: Has::FLAGS,
         ..Stored::default()
     };
-    if let Some(project) = options.project {
+    let project = options.project;
+    if let Some(project) = project.filter(|_| may_have_project(stored.mode)) {
         set.flags |= flag::PROJECT;
         set.project = project;
         set.has = set.has.with(Has::PROJECT);

@@ -3,16 +3,19 @@
 
 mod support;
 
+use std::path::Path;
+
 use engine::OpenFileSystem;
 use engine::capabilities::Datasets;
 use engine::dataset::{FileSystemSpec, Value};
+use engine::pool::{ImportOptions, SafeToOwn};
 use file_system::acl::{ENTRIES_MAX, Entry, Who, flag, of_mode, right};
 use file_system::{FileSystem, Identity, Kind, Make, Node, SetAttributes, SetExtended};
 use support::accounting::{counts, objects};
-use support::{Parts, disks, export, import, kill_oneself, mirror, options, part};
+use support::{Parts, disks, export, folder, import, kill_oneself, mirror, options, part};
 use units::VolumeName;
 use zpl::acl::encode_logged;
-use zpl::objects::{Has, Objects, Step, Stored};
+use zpl::objects::{Has, ObjectError, Objects, Step, Stored};
 use zpl::options::Options;
 use zpl::records::{Bytes, Creation, Record, Setting, set};
 use zpool::files::FileSystem as Opened;
@@ -34,6 +37,11 @@ const CREATED: [u64; 2] = [1_000_000_000, 5];
 const OVERWRITTEN: [&[u8]; 2] = [b"cut", b"holed"];
 /// Gets its end before any of its blocks.
 const ENDED: &[u8] = b"ended";
+/// A record gives them a project, and they belong to none.
+const WITHOUT_PROJECT: [(&[u8], Make<'_>); 2] = [
+    (b"to", Make::Link(b"x")),
+    (b"zero", Make::CharacterDevice(1, 5)),
+];
 const RECORD_SIZE: u64 = 128 << 10;
 const BLOCK: [u8; 4096] = [b'n'; 4096];
 static LONG_VALUE: [u8; 20_000] = [b'v'; 20_000];
@@ -305,10 +313,11 @@ fn crash() {
     for name in OVERWRITTEN.into_iter().chain([ENDED]) {
         make(&*files, name, Make::File);
     }
+    let without = WITHOUT_PROJECT.map(|(name, what)| make(&*files, name, what));
     // The log begins with a commit that waits for a transaction group.
     files.commit(None).expect("durable");
     log_new(&opened, files.root());
-    for node in old {
+    for node in old.into_iter().chain(without) {
         let set = Setting {
             object: node.object,
             mask: set::OPTIONS,
@@ -381,6 +390,12 @@ fn check_new(opened: &Opened) {
 
 fn check_old(opened: &Opened) {
     let files = opened.files();
+    for (name, _) in WITHOUT_PROJECT {
+        let found = files.look_up(&ROOT, files.root(), name).expect("there");
+        let found = stored(opened, found.node);
+        assert!(!found.has.has(Has::PROJECT), "{name:?}");
+        assert_eq!((found.crtime, found.flags & HAS_PROJECT), (CREATED, 0));
+    }
     for (name, of_project) in [
         (&b"plain"[..], 11),
         (b"listed", 9),
@@ -470,6 +485,95 @@ fn a_clone_of_blocks_that_the_file_does_not_have_is_refused() {
             let pool = import(engine());
             let opened = pool.open_files((&name()).into(), false);
             assert!(opened.is_err(), "the file has one block");
+            export(pool);
+        }
+    }
+}
+
+/// Bytes that are stored as they are: no part of them comes twice.
+fn incompressible() -> Vec<u8> {
+    let next = |word: &u64| Some(word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+    let words = std::iter::successors(Some(1_u64), next).skip(1).take(2000);
+    words.flat_map(u64::to_be_bytes).collect()
+}
+
+/// Overwrites each copy of some bytes; how many there were.
+fn damage(folder: &Path, wanted: &[u8]) -> usize {
+    let mut count = 0;
+    for disk in ["a", "b"] {
+        let path = folder.join(disk);
+        let mut bytes = std::fs::read(&path).expect("the disk");
+        let found = |at: &usize| bytes[*at..].starts_with(wanted);
+        let places: Vec<usize> = (0..bytes.len()).filter(found).collect();
+        for at in &places {
+            bytes[*at] ^= 1;
+        }
+        count += places.len();
+        std::fs::write(&path, bytes).expect("written");
+    }
+    count
+}
+
+/// A list and a project would move the attributes in a block of their own. Nothing aborts.
+fn change_what_cannot_be_read(opened: &Opened) {
+    let files = opened.files();
+    let mut object = None;
+    let listed = files.read_directory(&ROOT, files.root(), 0, &mut |entry| {
+        object = Some(entry.object);
+        true
+    });
+    listed.expect("it is there");
+    let object = object.expect("there is a file");
+    let change = |stored: Stored, acl: Option<Vec<u8>>| {
+        let step = Step::Set {
+            object,
+            stored,
+            acl,
+        };
+        opened.objects().change(&[step], false)
+    };
+    let project = Stored {
+        project: 7,
+        has: Has::PROJECT,
+        ..Stored::default()
+    };
+    assert!(matches!(change(project, None), Err(ObjectError::Io(_))));
+    let list = Some(zpl::acl::encode(&long_list()));
+    let listed = change(Stored::default(), list);
+    assert!(matches!(listed, Err(ObjectError::Io(_))));
+}
+
+#[test]
+fn what_has_attributes_that_cannot_be_read_gets_no_project_and_no_list() {
+    const TEST: &str = "what_has_attributes_that_cannot_be_read_gets_no_project_and_no_list";
+    match part().as_deref() {
+        None => {
+            let parts = Parts::of(TEST);
+            parts.pass("make");
+            let some = &incompressible()[64..128];
+            assert!(damage(parts.folder(), some) > 1, "each disk has it");
+            parts.pass("look");
+        }
+        Some("make") => {
+            let pool = new_pool();
+            let opened = open(&pool);
+            let files = opened.files();
+            let node = make(&*files, b"file", Make::File);
+            let (value, either) = (incompressible(), SetExtended::Either);
+            let set = files.set_extended(&ROOT, node, b"long", &value, either, None);
+            set.expect("there is room");
+            drop((files, opened));
+            export(pool);
+        }
+        Some(_) => {
+            let found = zpool::discover(&[folder()]).expect("discover");
+            let candidate = found.first().expect("the pool");
+            let proof = SafeToOwn::exported(candidate).expect("it is exported");
+            let options = ImportOptions::default();
+            let pool = Pool::import(engine(), candidate, proof, &options).expect("import");
+            let opened = open(&pool);
+            change_what_cannot_be_read(&opened);
+            drop(opened);
             export(pool);
         }
     }
