@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use file_system::FileSystem;
 use file_system::memory::MemoryFileSystem;
+use file_system::{FileSystem, Handle};
 
 use super::{Memory, execute, mount, procedure};
 use crate::exports::{Exports, Shared, Source};
+use crate::hosts::Way;
 use crate::rpc::Credential;
 use crate::sharenfs::Share;
-use crate::v4::{Caller, Had, Holders, NoRecord, Presentation, Service, key_of_host};
+use crate::v4::{Caller, Had, Holders, HostShare, NoRecord, Presentation, Service, key_of_host};
 use crate::xdr::{Reader, Writer};
 
 const EVERYTHING: &str = "rw=127.0.0.1,no_root_squash";
@@ -337,38 +338,25 @@ fn directories_are_listed_in_parts_with_their_dots() {
 const OTHER: [u8; 4] = [192, 0, 2, 7];
 const BOTH_HOSTS: &str = "rw=127.0.0.1:192.0.2.7,no_root_squash";
 
-/// `SHARE` of the other host, for reading, so that nobody else writes.
-fn deny_writes(client: &Client, file: &[u8], is_reclaim: bool) -> u32 {
-    const SHARE: u32 = 20;
-    let mut arguments = Writer::new();
-    for text in [b"cookie", &b"host7"[..], file, b"owner"] {
-        arguments.opaque(text);
-    }
-    for word in [2, 1, is_reclaim.into()] {
-        arguments.u32(word);
-    }
-    let credential = Credential::System {
-        uid: 0,
-        gid: 0,
-        groups: Vec::new(),
-    };
-    let caller = Caller {
-        credential: &credential,
-        transaction: 1,
-        connection: 2,
-        from: Source {
-            address: OTHER.into(),
-            ..Source::LOCAL
-        },
+/// A share of the other host, for reading, so that nobody else writes; whether it gets it.
+fn deny_writes(client: &Client, file: &[u8], is_reclaim: bool) -> bool {
+    let way = Way {
         here: Source::LOCAL.address,
-        now_ms: client.now_ms,
+        there: OTHER.into(),
     };
-    let mut out = Writer::new();
-    let arguments = arguments.bytes();
-    crate::locks::execute(&client.service, SHARE, arguments, &caller, &mut out).expect("an answer");
-    let mut reader = Reader::new(out.bytes());
-    reader.opaque(64).expect("the cookie");
-    reader.u32().expect("a status")
+    let (service, now_ms) = (&client.service, client.now_ms);
+    let host = service.state().host(way, b"host7", None, now_ms);
+    let share = HostShare {
+        host: host.expect("there is a place"),
+        owner: b"owner",
+        file: Handle::from_bytes(file).expect("a handle"),
+        mode: (1, 2),
+        is_reclaim,
+    };
+    let exports = service.exports();
+    let files = exports.files_of(share.file.file_system);
+    let files = files.expect("it is shared");
+    service.share_for_host(&share, files, now_ms).is_ok()
 }
 
 /// All that reads, writes or cuts a file, with what it is.
@@ -406,7 +394,7 @@ fn who_denies_writes_denies_cuts_too() {
         client.status(procedure::WRITE, &write(&file, 0, 2, b"abc")),
         0
     );
-    assert_eq!(deny_writes(&client, &file, false), 0);
+    assert!(deny_writes(&client, &file, false));
     for (what, number, arguments) in uses(&home, &file) {
         let expected = if what == "reads" { 0 } else { ACCES };
         assert_eq!(client.status(number, &arguments), expected, "it {what}");
@@ -440,7 +428,7 @@ fn nobody_uses_a_file_before_others_have_taken_back_what_denies_it() {
     for (what, number, arguments) in uses(&home, &file) {
         assert_eq!(client.status(number, &arguments), JUKEBOX, "it {what}");
     }
-    assert_eq!(deny_writes(&client, &file, true), 0, "it is taken back");
+    assert!(deny_writes(&client, &file, true), "it is taken back");
     client.now_ms = 20_000;
     for (what, number, arguments) in uses(&home, &file) {
         let expected = if what == "reads" { 0 } else { 13 };
