@@ -384,6 +384,26 @@ export interface components {
             witness?: string | null;
         } | {
             /** @constant */
+            action: "add_head";
+            /** @description The head, as `legs.toml` names it. */
+            coming: string;
+            /** @description Where it runs. */
+            head: components["schemas"]["HeadName"];
+            /** @description Its pool. */
+            pool: components["schemas"]["PoolName"];
+        } | {
+            /** @constant */
+            action: "attach_leg";
+            /** @description A leg of its group, as `pool status` calls it. */
+            beside: string;
+            /** @description Where it runs. */
+            head: components["schemas"]["HeadName"];
+            /** @description The new one. */
+            leg: string;
+            /** @description Its pool. */
+            pool: components["schemas"]["PoolName"];
+        } | {
+            /** @constant */
             action: "reload_corosync";
             /** @description The head that tells the others. */
             head: components["schemas"]["HeadName"];
@@ -2021,6 +2041,11 @@ export interface components {
              */
             overwrite?: boolean;
         };
+        /** @description Have a third head remember which legs of a pool hold everything, and serve the pool from then on. */
+        PoolAddHead: {
+            /** @description The head, by its name in `legs.toml` of all heads. */
+            head: string;
+        };
         /** @description An address that moves with a pool. */
         PoolAddress: {
             /**
@@ -2338,6 +2363,8 @@ export interface components {
             discard_leg: components["schemas"]["PoolDiscardLeg"];
         } | {
             set_witness: components["schemas"]["PoolSetWitness"];
+        } | {
+            add_head: components["schemas"]["PoolAddHead"];
         } | {
             replace: components["schemas"]["PoolReplace"];
         } | {
@@ -4457,6 +4484,7 @@ export type Place = components['schemas']['Place'];
 export type Planned = components['schemas']['Planned'];
 export type Pool = components['schemas']['Pool'];
 export type PoolAdd = components['schemas']['PoolAdd'];
+export type PoolAddHead = components['schemas']['PoolAddHead'];
 export type PoolAddress = components['schemas']['PoolAddress'];
 export type PoolAttach = components['schemas']['PoolAttach'];
 export type PoolClear = components['schemas']['PoolClear'];

@@ -240,6 +240,10 @@ function words(change: Change): string {
       return change.witness
         ? `add ${change.witness} to the record of ${change.pool}${where}, while it is served`
         : `remove the witness from the record of ${change.pool}${where}, while it is served`;
+    case "add_head":
+      return `add the head ${change.coming} to the record of ${change.pool}${where}, while it is served`;
+    case "attach_leg":
+      return `attach ${change.leg} to ${change.pool}${where}, while it is served`;
     case "reload_corosync":
       return "have Corosync read its file again; nothing is interrupted";
     case "stop_unit":

@@ -16,8 +16,8 @@ use crate::process::Invocation;
 const AUTHKEY_MODE: u32 = 0o400;
 /// How long a service may take to start.
 const UNIT_TIME_LIMIT: Duration = Duration::from_secs(120);
-/// How long the change of a witness may take: a change that the other head does not accept is taken back before.
-const WITNESS_TIME_LIMIT: Duration = Duration::from_secs(90);
+/// How long a change of members may take: a change that the other head does not accept is taken back before.
+const MEMBERS_TIME_LIMIT: Duration = Duration::from_secs(90);
 /// How long Pacemaker may take to answer after it was started.
 const PACEMAKER_TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Time between questions whether it answers. There is no event to wait for on another machine.
@@ -129,6 +129,12 @@ fn perform(machines: &Machines, change: &Change) -> Result<(), Performing> {
         let invocation = Invocation::new("systemctl", &[verb, "--now", unit]);
         must(reach(head)?, &invocation.within(UNIT_TIME_LIMIT)).map_err(Performing::Failed)
     };
+    let by_server = |head: &HeadName, program: &Path, words: &[&str]| {
+        let invocation = Invocation::new(&program.to_string_lossy(), words);
+        must(reach(head)?, &invocation.within(MEMBERS_TIME_LIMIT))
+            .map(|_| ())
+            .map_err(Performing::Failed)
+    };
     match change {
         Change::WriteFile {
             head,
@@ -162,11 +168,25 @@ fn perform(machines: &Machines, change: &Change) -> Result<(), Performing> {
         } => {
             let witness = witness.as_deref().unwrap_or("--none");
             let words = ["pool", "set-witness", pool.as_str(), witness];
-            let invocation = Invocation::new(&program.to_string_lossy(), &words);
-            must(reach(head)?, &invocation.within(WITNESS_TIME_LIMIT))
-                .map(|_| ())
-                .map_err(Performing::Failed)
+            by_server(head, program, &words)
         }
+        Change::AddHead {
+            head,
+            program,
+            pool,
+            coming,
+        } => by_server(head, program, &["pool", "add-head", pool.as_str(), coming]),
+        Change::AttachLeg {
+            head,
+            program,
+            pool,
+            beside,
+            leg,
+        } => by_server(
+            head,
+            program,
+            &["pool", "attach", pool.as_str(), beside, leg],
+        ),
         Change::ReloadCorosync { head } => {
             let invocation = Invocation::new("corosync-cfgtool", &["-R"]);
             must(reach(head)?, &invocation)

@@ -232,6 +232,10 @@ impl Machine for FakeMachine {
                 self.log(format!("set-witness {}", words.join(" ")));
                 answer(0, "")
             }
+            (_, ["pool", verb @ ("add-head" | "attach"), words @ ..]) => {
+                self.log(format!("{verb} {}", words.join(" ")));
+                answer(0, "")
+            }
             (_, ["portal", "set", words @ ..]) => {
                 if lock(&self.state).refuses_portals && !words.contains(&"--in-use") {
                     return Ok(answer(5, ""));

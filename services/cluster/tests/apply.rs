@@ -330,6 +330,39 @@ fn a_witness_that_comes_to_a_pool_on_record_is_added_by_the_server_of_the_pool()
 }
 
 #[test]
+fn a_third_head_and_its_legs_are_added_by_the_server_of_the_pool() {
+    let pair = pair();
+    let head = || "right".parse().expect("a name");
+    let pool = || "tank".parse().expect("a name");
+    let program = PathBuf::from("/usr/bin/bulkhead");
+    let added = Change::AddHead {
+        head: head(),
+        program: program.clone(),
+        pool: pool(),
+        coming: "middle".to_owned(),
+    };
+    let attached = Change::AttachLeg {
+        head: head(),
+        program,
+        pool: pool(),
+        beside: "left:/x".to_owned(),
+        leg: "middle:/z".to_owned(),
+    };
+    let plan = Plan {
+        changes: vec![added, attached],
+        ..Plan::default()
+    };
+    apply(&pair.machines, &plan, &mut |_| {}).expect("everything can be done");
+    assert_eq!(
+        pair.cluster.lock().expect("not poisoned").log,
+        [
+            "right: add-head tank middle",
+            "right: attach tank left:/x middle:/z"
+        ]
+    );
+}
+
+#[test]
 fn each_head_gets_its_own_file_of_legs_and_a_changed_one_is_read_anew() {
     const PATH: &str = "/etc/bulkhead/legs.toml";
     let (pair, desired) = (pair(), desired_of(LEGS));

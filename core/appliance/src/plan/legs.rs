@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
-use legs_config::{Kind, LegsFile};
+use legs_config::{Kind, Leg, LegsFile};
 use schemars::JsonSchema;
 use serde::Serialize;
 use units::{HeadName, PoolName};
 
-use super::{Actual, Change, DesiredState, HeadActual, Obstacle};
+use super::{Actual, Change, DesiredState, HeadActual, Obstacle, OnRecord};
 use crate::file::{Appliance, Pool};
 use crate::render::{Cib, LEGS_PATH, address_id, pool_id};
 use crate::xml::Element;
@@ -153,6 +153,20 @@ impl Witnesses {
             .members
             .iter()
             .find(|(_, one)| one.kind == Kind::Witness);
+        let is_wider = |record: &OnRecord| {
+            let is_added = record.heads.len() == 2 && heads.len() == 3;
+            is_added && record.heads.is_subset(&heads)
+        };
+        if let Some(record) = record.clone().filter(is_wider) {
+            match serving {
+                Some((head, _)) => {
+                    let changes = third_head(desired, (head, pool), &record, wanted);
+                    self.come.extend(changes);
+                }
+                None => self.obstacles.push(unserved(pool, "heads change")),
+            }
+            return;
+        }
         let Some(record) = record.filter(|record| record.heads == heads) else {
             // Its record does not name its members, or nobody says so, or the heads are others.
             self.obstacles.extend(other_members(pool, knowing, wanted));
@@ -186,14 +200,52 @@ impl Witnesses {
         };
         match change {
             Some(change) => list.push(change),
-            None => self.obstacles.push(Obstacle {
-                what: format!(
-                    "no head serves pool {pool}, and its witness changes only while it is served"
-                ),
-                mend: "have it served, with both heads there, and plan again".to_owned(),
-            }),
+            None => self.obstacles.push(unserved(pool, "witness changes")),
         }
     }
+}
+
+fn unserved(pool: &PoolName, what: &str) -> Obstacle {
+    Obstacle {
+        what: format!("no head serves pool {pool}, and its {what} only while it is served"),
+        mend: "have it served, with both heads there, and plan again".to_owned(),
+    }
+}
+
+/// A third head comes, and each mirror gets its leg.
+fn third_head(
+    desired: &DesiredState,
+    (head, pool): (&HeadName, &PoolName),
+    record: &OnRecord,
+    wanted: &LegsFile,
+) -> Vec<Change> {
+    let is_new = |name: &str| {
+        let member = wanted.members.get(name);
+        member.is_some_and(|one| !record.heads.contains(&one.number))
+    };
+    let members = wanted.members.iter();
+    let coming = members.filter(|(name, one)| one.kind == Kind::Head && is_new(name));
+    let added = coming.map(|(name, _)| Change::AddHead {
+        head: head.clone(),
+        program: desired.program.clone(),
+        pool: pool.clone(),
+        coming: name.clone(),
+    });
+    let name = |leg: &Leg| format!("{}:{}", leg.head, leg.path.display());
+    let groups = wanted.pools.get(pool).map(|pool| &pool.groups);
+    let mirrors = groups.into_iter().flatten().filter(|one| one.needed == 1);
+    let attached = mirrors.filter_map(|group| {
+        let (new, old): (Vec<&Leg>, Vec<&Leg>) =
+            group.legs.iter().partition(|leg| is_new(&leg.head));
+        Some(Change::AttachLeg {
+            head: head.clone(),
+            program: desired.program.clone(),
+            pool: pool.clone(),
+            beside: name(old.first()?),
+            leg: name(new.first()?),
+        })
+    });
+    added.chain(attached).collect()
 }
 
 /// The file names other members than a head goes by. Heads that went by different members could both open the pool.
@@ -207,10 +259,10 @@ fn other_members(pool: &PoolName, knowing: &[&HeadActual], wanted: &LegsFile) ->
             old.join(", "),
             new.join(", ")
         ),
-        mend: "name the same members in the file, unless a witness comes or goes. For that, have the pool served by this release of bulkhead \
+        mend: "name the same members in the file, unless a witness comes or goes, or a third head comes. For that, have the pool served by this release of bulkhead \
                on both heads, with all members there, and restart its server once, or move the pool: its record names them then \
-               (`bulkhead leg-server members` shows it). The guide says how a pool gets other heads (Pools without shared disks, \"Add or \
-               remove a head\")"
+               (`bulkhead leg-server members` shows it). The guide says how a pool gets other heads (Pools without shared disks, \"Remove \
+               a head\")"
             .to_owned(),
     })
 }

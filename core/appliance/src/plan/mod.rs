@@ -237,6 +237,32 @@ pub enum Change {
         /// The witness, as `legs.toml` names it; none for both heads alone.
         witness: Option<String>,
     },
+    /// Have the running server of a pool of legs add a third head to its record. Clients notice nothing.
+    AddHead {
+        /// Where it runs.
+        head: HeadName,
+        /// The program that tells it.
+        #[serde(skip)]
+        program: PathBuf,
+        /// Its pool.
+        pool: PoolName,
+        /// The head, as `legs.toml` names it.
+        coming: String,
+    },
+    /// Have the running server of a pool attach a leg of that head. All is copied to it while the pool is served.
+    AttachLeg {
+        /// Where it runs.
+        head: HeadName,
+        /// The program that tells it.
+        #[serde(skip)]
+        program: PathBuf,
+        /// Its pool.
+        pool: PoolName,
+        /// A leg of its group, as `pool status` calls it.
+        beside: String,
+        /// The new one.
+        leg: String,
+    },
     /// Have every running Corosync read its file again; nothing is interrupted.
     ReloadCorosync {
         /// The head that tells the others.
@@ -751,6 +777,18 @@ impl fmt::Display for Change {
             Self::SetWitness { head, pool, .. } => write!(
                 f,
                 "{head}: remove the witness from the record of {pool} while it is served, with both heads agreeing"
+            ),
+            Self::AddHead {
+                head, pool, coming, ..
+            } => write!(
+                f,
+                "{head}: add the head {coming} to the record of {pool} while it is served, with both heads agreeing"
+            ),
+            Self::AttachLeg {
+                head, pool, leg, ..
+            } => write!(
+                f,
+                "{head}: attach {leg} to {pool}, to which everything is copied while it is served"
             ),
             Self::ReloadCorosync { head } => {
                 write!(

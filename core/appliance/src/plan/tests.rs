@@ -5,6 +5,7 @@ use crate::parse::parse;
 
 const PAIR: &str = include_str!("../../../../examples/pair.toml");
 const WITNESS: &str = include_str!("../../../../examples/witness.toml");
+const THREE: &str = include_str!("../../../../examples/legs-three-heads.toml");
 const LEGS: &str = include_str!("../../../../examples/legs-two-heads-witness.toml");
 
 fn desired_of(text: &str) -> DesiredState {
@@ -81,6 +82,14 @@ fn perform(desired: &DesiredState, actual: &mut Actual, changes: &[Change]) {
                 actual.heads.get_mut(head).expect("a known head").authkey = key;
             }
             Change::ReloadCorosync { .. } | Change::RestartUnit { .. } => {}
+            Change::AttachLeg { .. } => {}
+            Change::AddHead { .. } => {
+                for known in actual.heads.values_mut() {
+                    known.remembered.insert(1);
+                    let record = known.on_record.entry(1).or_default();
+                    (record.heads, record.witness) = ([1, 2, 3].into(), None);
+                }
+            }
             Change::SetWitness { witness, .. } => {
                 for known in actual.heads.values_mut() {
                     let record = known.on_record.get_mut(&1).expect("on record");
@@ -158,7 +167,9 @@ fn bare_heads_get_files_first_then_services_then_the_configuration_then_consoles
         Change::SetPortals { .. } | Change::WriteAuthkey { .. } => 0,
         Change::WriteFile { .. } => 1,
         Change::ReloadCorosync { .. } => 2,
-        Change::SetWitness { .. } => unreachable!("no pool of legs"),
+        Change::SetWitness { .. } | Change::AddHead { .. } | Change::AttachLeg { .. } => {
+            unreachable!("no pool of legs")
+        }
         Change::MakeCertificate { .. } => 5,
         Change::StartUnit { unit, .. } if unit == HEAD_UNIT => 5,
         Change::StopUnit { .. } | Change::StartUnit { .. } | Change::RestartUnit { .. } => 3,
@@ -611,6 +622,60 @@ fn a_witness_is_added_after_the_files_are_read_and_removed_before_they_are_writt
         "{told}"
     );
     perform(&desired, &mut actual, &removes.changes);
+    assert!(plan(&desired, &actual).is_empty());
+}
+
+/// The example of three heads with one pool, of which the third head has a leg of each mirror; and the same before that head came.
+fn with_and_without_a_third_head() -> (String, String) {
+    let vault = THREE.find("[pools.vault]").expect("there");
+    let three = THREE[..vault].replace("heads = [\"left\", \"right\"]\n", "");
+    let begin = three.find("[heads.middle]").expect("there");
+    let end = begin + three[begin..].find("# Two feeds").expect("there");
+    let two = format!("{}{}", &three[..begin], &three[end..]);
+    let two = two.replace("rule = \"majority\"", "rule = \"two-node\"");
+    let (first, second) = ("\"right:bay1\"] }", "\"right:bay2\"] }");
+    let three = three.replace(first, "\"right:bay1\", \"middle:bay1\"] }");
+    let three = three.replace(second, "\"right:bay2\", \"middle:bay2\"] }");
+    (two, three)
+}
+
+#[test]
+fn a_third_head_is_added_after_the_files_are_read_and_gets_a_leg_of_each_mirror() {
+    let (two, three) = with_and_without_a_third_head();
+    let (_, mut actual) = applied(&two);
+    on_record(&mut actual, None);
+    let desired = desired_of(&three);
+    let served = actual.heads.get_mut(&head("left")).expect("a head");
+    served.portals = desired.portals.clone();
+    let middle = bare(&desired).heads.remove(&head("middle"));
+    let middle = middle.expect("a head");
+    actual.heads.insert(head("middle"), middle);
+    let adds = plan(&desired, &actual);
+    assert!(adds.obstacles.is_empty(), "{adds}");
+    let at = |is_it: fn(&Change) -> bool| adds.changes.iter().rposition(is_it);
+    let added = at(|one| matches!(one, Change::AddHead { .. }));
+    let read = at(|one| matches!(one, Change::RestartUnit { .. }));
+    let attached = adds.changes.iter();
+    let attached = attached.filter(|one| matches!(one, Change::AttachLeg { .. }));
+    assert_eq!(attached.count(), 2, "{adds}");
+    assert!(added > read && read.is_some(), "{adds}");
+    assert!(at(|one| matches!(one, Change::AttachLeg { .. })) > added);
+    let told = adds.to_string();
+    for part in [
+        "left: add the head middle to the record of tank",
+        "left: attach middle:/dev/disk/by-id/nvme-eui.0025385300000001 to tank",
+    ] {
+        assert!(told.contains(part), "{told}");
+    }
+    for known in actual.heads.values_mut() {
+        known.portals.clear();
+    }
+    let refused = plan(&desired, &actual).obstacles;
+    let unserved = "no head serves pool tank, and its heads change only while it is served";
+    assert_eq!(refused[0].what, unserved);
+    let served = actual.heads.get_mut(&head("left")).expect("a head");
+    served.portals = desired.portals.clone();
+    perform(&desired, &mut actual, &adds.changes);
     assert!(plan(&desired, &actual).is_empty());
 }
 
