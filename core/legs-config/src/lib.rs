@@ -274,6 +274,36 @@ impl LegsFile {
         Some(certificates::sha256(text.as_bytes()))
     }
 
+    /// Whether this says of a pool what `known` does, but for a head of that name, further legs of it, and a witness.
+    pub fn adds_to(&self, known: &Self, pool: &PoolName, head: &str) -> bool {
+        let groups = |file: &Self| file.pools.get(pool).map(|pool| pool.groups.clone());
+        let (Some(before), Some(after)) = (groups(known), groups(self)) else {
+            return false;
+        };
+        let mut both = before.iter().zip(&after);
+        let is_kept = both.all(|(before, after)| {
+            let mut legs = before.legs.iter();
+            legs.all(|leg| after.legs.contains(leg))
+        });
+        is_kept && known.without(pool, head) == self.without(pool, head)
+    }
+
+    /// What two files say alike of a pool if they differ by that head only.
+    fn without(&self, pool: &PoolName, head: &str) -> Self {
+        let mut file = self.clone();
+        file.me.clear();
+        file.members
+            .retain(|name, one| name != head && one.kind == Kind::Head);
+        // Two heads alone answer each other in more networks.
+        file.members
+            .values_mut()
+            .for_each(|one| one.members.clear());
+        file.pools.retain(|name, _| name == pool);
+        let groups = file.pools.values_mut().flat_map(|pool| &mut pool.groups);
+        groups.for_each(|group| group.legs.retain(|leg| leg.head != head));
+        file
+    }
+
     /// What this head knows of a pool.
     pub fn config(&self, pool: &PoolName) -> Option<Config> {
         let found = self.pools.get(pool)?;

@@ -193,6 +193,7 @@ struct MembersLine {
     pool: u64,
     heads: BTreeSet<u64>,
     witness: Option<u64>,
+    disks: Option<BTreeSet<u64>>,
 }
 
 /// Who remembers pools of legs, by the records that it accepted. A head with an older program does not say.
@@ -217,8 +218,14 @@ fn on_record(
             pool,
             heads,
             witness,
+            disks,
         } = line;
-        (pool, OnRecord { heads, witness })
+        let known = OnRecord {
+            heads,
+            witness,
+            disks,
+        };
+        (pool, known)
     });
     Ok(lines.collect())
 }

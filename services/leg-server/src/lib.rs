@@ -85,6 +85,8 @@ struct Remembering {
     /// None where the record does not name its members: then legs.toml says who they are.
     heads: Vec<u64>,
     witness: Option<u64>,
+    /// That the record names.
+    disks: Vec<u64>,
 }
 
 impl fmt::Display for Remembering {
@@ -93,6 +95,7 @@ impl fmt::Display for Remembering {
             pool,
             heads,
             witness,
+            disks: _,
         } = self;
         write!(f, "{pool}:")?;
         if heads.is_empty() {
@@ -120,6 +123,7 @@ fn remembering(folder: &Path) -> io::Result<Vec<Remembering>> {
             pool,
             heads: heads.iter().map(|head| head.0).collect(),
             witness: members.and_then(Membership::witness).map(|one| one.0),
+            disks: record.disks().iter().map(|disk| disk.0).collect(),
         })
     });
     Ok(found.collect())
@@ -395,6 +399,7 @@ mod tests {
         }
         std::fs::write(leg_memory::path_of(folder.path(), 9), "damaged").expect("written");
         let found = remembering(folder.path()).expect("readable");
+        assert_eq!(found[0].disks, [1]);
         let told: String = found.iter().map(ToString::to_string).collect();
         assert_eq!(told, "7: as in legs.toml\n8: head 1 head 2 witness 3\n");
     }

@@ -95,6 +95,8 @@ pub(super) struct Witnesses {
     pub(super) go: Vec<Change>,
     /// After they are written and read, by which one that comes is reached.
     pub(super) come: Vec<Change>,
+    /// Legs that are not on record yet.
+    pub(super) attach: Vec<Change>,
 }
 
 /// Compares the members that pools have on record with those that the file names.
@@ -153,19 +155,30 @@ impl Witnesses {
             .members
             .iter()
             .find(|(_, one)| one.kind == Kind::Witness);
+        if let (Some(record), Some((head, _))) = (&record, serving) {
+            let changes = unattached(desired, (head, pool), record, wanted);
+            self.attach.extend(changes);
+        }
         let is_wider = |record: &OnRecord| {
             let is_added = record.heads.len() == 2 && heads.len() == 3;
             is_added && record.heads.is_subset(&heads)
         };
         if let Some(record) = record.clone().filter(is_wider) {
-            match serving {
-                Some((head, _)) => {
-                    let changes = third_head(desired, (head, pool), &record, wanted);
-                    self.come.extend(changes);
-                }
-                None => self.obstacles.push(unserved(pool, "heads change")),
-            }
-            return;
+            let members = wanted.members.iter();
+            let mut coming = members.filter(|(_, one)| !record.heads.contains(&one.number));
+            let coming = coming.next().map(|(name, _)| name.clone());
+            let coming = coming.unwrap_or_default();
+            let Some((head, known)) = serving else {
+                return self.obstacles.push(unserved(pool, "heads change"));
+            };
+            let misfit = misfit((pool, &coming), &record, before(known).as_ref(), wanted);
+            self.obstacles.extend(misfit);
+            return self.come.push(Change::AddHead {
+                head: head.clone(),
+                program: desired.program.clone(),
+                pool: pool.clone(),
+                coming,
+            });
         }
         let Some(record) = record.filter(|record| record.heads == heads) else {
             // Its record does not name its members, or nobody says so, or the heads are others.
@@ -212,40 +225,62 @@ fn unserved(pool: &PoolName, what: &str) -> Obstacle {
     }
 }
 
-/// A third head comes, and each mirror gets its leg.
-fn third_head(
+/// Why a head that comes cannot be added by the server of the pool, which has read the file `before`.
+fn misfit(
+    (pool, coming): (&PoolName, &str),
+    record: &OnRecord,
+    before: Option<&LegsFile>,
+    wanted: &LegsFile,
+) -> Option<Obstacle> {
+    let number = wanted.members.get(coming).map(|one| one.number);
+    if record.witness.is_some() && record.witness == number {
+        return Some(Obstacle {
+            what: format!(
+                "head {coming} has the number that the witness of pool {pool} has on record"
+            ),
+            mend: "give it a number that no member had".to_owned(),
+        });
+    }
+    if record.disks.is_none() {
+        return Some(Obstacle {
+            what: format!("a head of pool {pool} has an earlier release, which adds no head"),
+            mend: "install this release of bulkhead on all heads, and restart their leg-servers and the pool's server".to_owned(),
+        });
+    }
+    let is_fit = before.is_none_or(|before| wanted.adds_to(before, pool, coming));
+    (!is_fit).then(|| Obstacle {
+        what: format!(
+            "the file says more of pool {pool} that is new than head {coming} and its legs in mirrors"
+        ),
+        mend: "apply the other changes first, or later. A raidz1 takes no further leg".to_owned(),
+    })
+}
+
+/// Legs of mirrors that the record does not name yet.
+fn unattached(
     desired: &DesiredState,
     (head, pool): (&HeadName, &PoolName),
     record: &OnRecord,
     wanted: &LegsFile,
 ) -> Vec<Change> {
-    let is_new = |name: &str| {
-        let member = wanted.members.get(name);
-        member.is_some_and(|one| !record.heads.contains(&one.number))
-    };
-    let members = wanted.members.iter();
-    let coming = members.filter(|(name, one)| one.kind == Kind::Head && is_new(name));
-    let added = coming.map(|(name, _)| Change::AddHead {
-        head: head.clone(),
-        program: desired.program.clone(),
-        pool: pool.clone(),
-        coming: name.clone(),
-    });
     let name = |leg: &Leg| format!("{}:{}", leg.head, leg.path.display());
+    let disks = record.disks.as_ref();
+    let is_named = |leg: &&Leg| disks.is_none_or(|disks| disks.contains(&leg.disk));
     let groups = wanted.pools.get(pool).map(|pool| &pool.groups);
     let mirrors = groups.into_iter().flatten().filter(|one| one.needed == 1);
     let attached = mirrors.filter_map(|group| {
-        let (new, old): (Vec<&Leg>, Vec<&Leg>) =
-            group.legs.iter().partition(|leg| is_new(&leg.head));
-        Some(Change::AttachLeg {
+        let (old, new): (Vec<&Leg>, Vec<&Leg>) = group.legs.iter().partition(is_named);
+        let beside = name(old.first()?);
+        let attach = new.into_iter().map(move |leg| Change::AttachLeg {
             head: head.clone(),
             program: desired.program.clone(),
             pool: pool.clone(),
-            beside: name(old.first()?),
-            leg: name(new.first()?),
-        })
+            beside: beside.clone(),
+            leg: name(leg),
+        });
+        Some(attach.collect::<Vec<_>>())
     });
-    added.chain(attached).collect()
+    attached.flatten().collect()
 }
 
 /// The file names other members than a head goes by. Heads that went by different members could both open the pool.

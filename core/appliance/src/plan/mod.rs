@@ -164,6 +164,8 @@ pub struct OnRecord {
     pub heads: BTreeSet<u64>,
     /// If there is one.
     pub witness: Option<u64>,
+    /// The disks by their numbers. None of a head with an earlier release.
+    pub disks: Option<BTreeSet<u64>>,
 }
 
 /// A digest that tells secrets apart and gives nothing away.
@@ -485,6 +487,8 @@ pub fn plan(desired: &DesiredState, actual: &Actual) -> Plan {
         });
     }
     changes.extend(optional_unit_changes(desired, actual));
+    // Last, since a disk may be refused.
+    changes.extend(witnesses.attach);
     Plan {
         obstacles,
         changes,

@@ -82,12 +82,27 @@ fn perform(desired: &DesiredState, actual: &mut Actual, changes: &[Change]) {
                 actual.heads.get_mut(head).expect("a known head").authkey = key;
             }
             Change::ReloadCorosync { .. } | Change::RestartUnit { .. } => {}
-            Change::AttachLeg { .. } => {}
+            Change::AttachLeg { leg, .. } => {
+                let mut files = desired.files_of(&desired.heads[0].0);
+                let file = files.find(|file| file.path == Path::new(crate::render::LEGS_PATH));
+                let file = legs_config::parse(&file.expect("written").text).expect("right");
+                let groups = file.pools.values().flat_map(|pool| &pool.groups);
+                let mut legs = groups.flat_map(|group| &group.legs);
+                let is_it = |one: &&legs_config::Leg| {
+                    format!("{}:{}", one.head, one.path.display()) == *leg
+                };
+                let disk = legs.find(is_it).expect("named").disk;
+                for known in actual.heads.values_mut() {
+                    let record = known.on_record.get_mut(&1).expect("on record");
+                    record.disks.get_or_insert_default().insert(disk);
+                }
+            }
             Change::AddHead { .. } => {
+                let mut record = actual.heads[&head("left")].on_record[&1].clone();
+                (record.heads, record.witness) = ([1, 2, 3].into(), None);
                 for known in actual.heads.values_mut() {
                     known.remembered.insert(1);
-                    let record = known.on_record.entry(1).or_default();
-                    (record.heads, record.witness) = ([1, 2, 3].into(), None);
+                    known.on_record.insert(1, record.clone());
                 }
             }
             Change::SetWitness { witness, .. } => {
@@ -565,7 +580,12 @@ fn without_witness() -> String {
 fn on_record(actual: &mut Actual, witness: Option<u64>) {
     for known in actual.heads.values_mut() {
         let heads = [1, 2].into();
-        known.on_record.insert(1, OnRecord { heads, witness });
+        let record = OnRecord {
+            heads,
+            witness,
+            ..OnRecord::default()
+        };
+        known.on_record.insert(1, record);
     }
     let pool: PoolName = "tank".parse().expect("a name");
     let served = actual.heads.get_mut(&head("left")).expect("a head");
@@ -650,6 +670,19 @@ fn a_third_head_is_added_after_the_files_are_read_and_gets_a_leg_of_each_mirror(
     let middle = bare(&desired).heads.remove(&head("middle"));
     let middle = middle.expect("a head");
     actual.heads.insert(head("middle"), middle);
+    let early = plan(&desired, &actual).obstacles;
+    assert!(early[0].what.contains("earlier release"), "{early:?}");
+    for known in actual.heads.values_mut() {
+        if let Some(record) = known.on_record.get_mut(&1) {
+            record.disks = Some([11, 12, 21, 22].into());
+        }
+    }
+    let other = desired_of(&three.replace("0025385200000001", "0025385200000009"));
+    let more = plan(&other, &actual).obstacles;
+    assert!(
+        more[0].what.contains("more of pool tank that is new"),
+        "{more:?}"
+    );
     let adds = plan(&desired, &actual);
     assert!(adds.obstacles.is_empty(), "{adds}");
     let at = |is_it: fn(&Change) -> bool| adds.changes.iter().rposition(is_it);
@@ -675,7 +708,13 @@ fn a_third_head_is_added_after_the_files_are_read_and_gets_a_leg_of_each_mirror(
     assert_eq!(refused[0].what, unserved);
     let served = actual.heads.get_mut(&head("left")).expect("a head");
     served.portals = desired.portals.clone();
-    perform(&desired, &mut actual, &adds.changes);
+    let (attach, others): (Vec<Change>, Vec<Change>) = adds
+        .changes
+        .into_iter()
+        .partition(|one| matches!(one, Change::AttachLeg { .. }));
+    perform(&desired, &mut actual, &others);
+    assert_eq!(plan(&desired, &actual).changes, attach, "they failed");
+    perform(&desired, &mut actual, &attach);
     assert!(plan(&desired, &actual).is_empty());
 }
 

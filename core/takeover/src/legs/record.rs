@@ -180,7 +180,7 @@ impl Record {
     }
 
     /// Whether that is one of its heads, as far as it names them.
-    pub(super) fn names_head(&self, head: MemberId) -> bool {
+    pub(in crate::legs) fn names_head(&self, head: MemberId) -> bool {
         let members = self.members.as_ref();
         members.is_none_or(|members| members.heads().contains(&head))
     }
@@ -241,6 +241,12 @@ impl Record {
     pub fn names(&self, disk: DiskId) -> bool {
         let is_divergent = self.divergent.contains(&disk);
         self.current.contains_key(&disk) || self.stale.contains_key(&disk) || is_divergent
+    }
+
+    /// All disks of the pool.
+    pub fn disks(&self) -> BTreeSet<DiskId> {
+        let disks = self.current.keys().chain(self.stale.keys());
+        disks.chain(&self.divergent).copied().collect()
     }
 
     /// Makes a current disk stale.

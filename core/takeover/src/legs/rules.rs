@@ -73,6 +73,8 @@ pub(super) enum Rule {
     WelcomeAfterTheCommit,
     /// Promises of a life count only beside records that name it.
     PromisesOfThisLife,
+    /// A head that the newest record leaves out does not open the pool.
+    HeadsOpenAsMembers,
     /// A head goes by the members of the record that its own member accepted, not by its configuration.
     MembersOfTheRecord,
     /// A change of members is committed by the rules before and after it, and accepted by both heads.

@@ -138,7 +138,7 @@ impl World {
         let newest = contents.max_by_key(|content| content.group);
         let Some(newest) = newest else { return };
         cover("a pool is imported");
-        invariants::on_import(self, &disks, newest);
+        invariants::on_import(self, head, &disks, newest);
         let driver_leg = |(session, incarnation): &(Session, u64)| DriverLeg {
             session: *session,
             incarnation: *incarnation,

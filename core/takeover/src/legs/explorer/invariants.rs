@@ -1,6 +1,8 @@
 //! What must hold in every state, by name.
 
-use super::world::{Content, FOREIGN, Setup, World, disk_id, disk_of, member_of, two_heads};
+use super::world::{
+    Content, FOREIGN, Setup, World, disk_id, disk_of, member_id, member_of, two_heads,
+};
 use crate::legs::{MemberId, Membership, Memory, Record};
 
 /// Looked at after every step.
@@ -55,7 +57,10 @@ fn has(content: Content, acknowledged: u16) -> bool {
     content.history & acknowledged == acknowledged && content.blocks & acknowledged == acknowledged
 }
 
-pub(super) fn on_import(world: &mut World, disks: &[u8], newest: Content) {
+pub(super) fn on_import(world: &mut World, head: u8, disks: &[u8], newest: Content) {
+    if !world.committed.names_head(member_id(head)) {
+        world.violate("only_heads_of_the_record_have_the_pool");
+    }
     let acknowledged = world.acknowledged;
     if newest.history & acknowledged != acknowledged {
         world.violate("imported_state_has_every_acknowledged_write");

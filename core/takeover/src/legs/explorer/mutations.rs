@@ -80,6 +80,7 @@ const MUTATIONS: &[Mutation] = &[
     mutation(Rule::LostMembersDoNotVote, Witness, Alone, &[Forget, Crash], (2, 1, 1)),
     mutation(Rule::WelcomeAfterTheCommit, Witness, Unheard, &[ServerCrash], (1, 1, 2)),
     mutation(Rule::PromisesOfThisLife, Witness, Forgotten, &[Cut, Hurry], (2, 0, 1)),
+    mutation(Rule::HeadsOpenAsMembers, Third, New, &[], (0, 1, 0)),
     mutation(Rule::MembersOfTheRecord, Unlike, Apart, &[], (0, 1, 1)),
     mutation(Rule::ChangesNeedBothHeads, Joining, Degraded, &[Members, Cut], (2, 0, 2)),
     mutation(Rule::ChangesNeedBothHeads, Third, Degraded, &[Members, Cut], (2, 0, 2)),

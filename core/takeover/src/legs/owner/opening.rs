@@ -175,7 +175,7 @@ impl Owner {
         let Some(newest) = reading.newest(self.heard.as_ref()) else {
             return Judgement::Refuse(Refusal::NoRecord);
         };
-        if !newest.names_head(config.me) {
+        if !newest.names_head(config.me) && holds(Rule::HeadsOpenAsMembers) {
             return Judgement::Refuse(Refusal::NoMember);
         }
         let has_word = reading.word == Some(newest.version());
