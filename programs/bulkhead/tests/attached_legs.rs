@@ -52,3 +52,18 @@ fn a_leg_of_the_other_head_joins_a_pool_that_had_one_leg() {
     pair.check(&mut pair.b.client());
     assert_eq!(server.stop(), 0);
 }
+
+/// It is one of another head, and nothing else is new there.
+#[test]
+fn a_leg_that_the_configuration_names_since_is_attached_without_a_new_start() {
+    let (mut pair, server) = Pair::narrow();
+    pair.widen();
+    let words = format!("pool attach tank {} {}", pair.a.leg("a"), pair.b.leg("b"));
+    pair.a.machine.ok(&words);
+    pair.a.await_current("b", true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 4);
+    pair.check(&mut client);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}

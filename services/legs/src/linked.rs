@@ -236,6 +236,11 @@ impl Linked {
         self.has_own
     }
 
+    /// Whether the configuration says how to reach a member.
+    pub(crate) fn lists(&self, member: MemberId) -> bool {
+        self.links.has(member)
+    }
+
     /// Whether a record names other members than those that count here because the member of this head does not say what it remembers.
     pub(crate) fn is_of_others(&self, record: &Record) -> bool {
         let named = record.members.as_ref();

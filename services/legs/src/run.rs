@@ -910,6 +910,7 @@ impl<S: Side> Decider<S> {
                     why => {
                         let objection = match why {
                             Refusal::OwnerUnconfirmed(head) => self.objection(*head),
+                            Refusal::NoQuorum { .. } => self.unlisted(),
                             _ => None,
                         };
                         refusal(&*self.side, &self.rule(), why, objection)
@@ -947,6 +948,21 @@ impl<S: Side> Decider<S> {
         self.asking
             .linked()?
             .objection(head, &format!("head {name}"))
+    }
+
+    /// Members of the record that were not asked, because the configuration does not name them.
+    fn unlisted(&mut self) -> Option<String> {
+        let members = self.rule().members();
+        let linked = self.asking.linked()?;
+        let unlisted = members.into_iter().filter(|one| !linked.lists(*one));
+        let names: Vec<String> = unlisted.map(|one| self.side.member_name(one)).collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                ". The configuration of this head does not name {}, which the record does: write it there again, as it was, until the \
+                 record names it no more",
+                names.join(", ")
+            )
+        })
     }
 
     fn may_tell_of_wait(&mut self) -> bool {

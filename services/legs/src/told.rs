@@ -47,7 +47,8 @@ pub struct Shown {
     pub changes_taken_back: u64,
 }
 
-/// Why a pool is not opened, and what to do. `objection`: why what was said of the owner before does not count.
+/// Why a pool is not opened, and what to do. `objection`: why what was said of the owner before does not count, or why a member was not
+/// asked.
 pub(crate) fn refusal(
     side: &impl Side,
     config: &Config,
@@ -71,9 +72,10 @@ pub(crate) fn refusal(
         }
         Refusal::NoQuorum { heard } => format!(
             "too few members answer to know which disks hold everything: {} did, {} did not, and two are needed: start \
-             bulkhead-leg-server there, or the witness, and see to the network between them",
+             bulkhead-leg-server there, or the witness, and see to the network between them{}",
             members(side, heard.iter()),
             members(side, config.members().iter().filter(|one| !heard.contains(one))),
+            objection.unwrap_or_default()
         ),
         Refusal::OtherHeadUnheard { head, known } => format!(
             "head {0} may have gone on alone, so writes that were acknowledged there may be missing here: it was not heard since \

@@ -233,6 +233,7 @@ impl LegsOfPool {
         (beside, new): (DiskId, &str),
         may_overwrite: bool,
     ) -> Result<Answer, Failure> {
+        self.learn_leg(new, reporter);
         let file = self.across.file();
         let pool = &file.pools[&self.pool];
         let disk = leg_words::joining((&file, &self.path), pool, beside, new)?;

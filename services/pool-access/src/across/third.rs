@@ -31,6 +31,9 @@ impl LegsOfPool {
         }
         let wish = with(&remembering(&known, &shown), number, &file)?;
         if names(&shown, &wish) {
+            if file != *known {
+                self.has_read(file, reporter);
+            }
             return Ok(Done::already(format!("{name} is a head of the pool")));
         }
         let joining = file.members.get(name).map(peer);
@@ -40,6 +43,21 @@ impl LegsOfPool {
              each of its legs",
             self.pool
         )))
+    }
+}
+
+impl LegsOfPool {
+    /// The leg of that name is known from now on, if it is one of another head, and the configuration names it by now and says nothing else
+    /// that is new.
+    pub(super) fn learn_leg(&self, leg: &str, reporter: &Reporter) {
+        let known = self.across.file();
+        let (Some((head, _)), Ok((file, _))) = (leg.split_once(':'), read(&self.path)) else {
+            return;
+        };
+        let is_of_a_member = head != known.me && known.members == file.members;
+        if is_of_a_member && file != *known && file.adds_to(&known, &self.pool, head) {
+            self.has_read(file, reporter);
+        }
     }
 }
 
@@ -95,28 +113,13 @@ fn coming(
     if !file.pools.contains_key(pool) {
         return Err(names_no_pool(file, pool, path));
     }
-    match name != known.me && without(known, pool, name) == without(file, pool, name) {
+    match name != known.me && known.me == file.me && file.adds_to(known, pool, name) {
         true => Ok(MemberId(found.number)),
         false => Err(Failure::usage(format!(
             "{place} says something else of this pool, or of its members, than the pool's server has read, besides {name} and its legs"
         ))
         .advise("change one thing at a time: the pool's server reads other changes when it starts")),
     }
-}
-
-/// What the two have to say alike of the pool.
-fn without(file: &LegsFile, pool: &PoolName, head: &str) -> LegsFile {
-    let mut file = file.clone();
-    file.members
-        .retain(|name, one| name != head && one.kind == Kind::Head);
-    // Two heads alone answer each other in more networks.
-    file.members
-        .values_mut()
-        .for_each(|one| one.members.clear());
-    file.pools.retain(|name, _| name == pool);
-    let groups = file.pools.values_mut().flat_map(|pool| &mut pool.groups);
-    groups.for_each(|group| group.legs.retain(|leg| leg.head != head));
-    file
 }
 
 #[cfg(test)]
@@ -174,6 +177,11 @@ mod tests {
         let pool = moved.pools.get_mut(&tank()).expect("a pool");
         pool.groups[0].legs[0].path = "/z".into();
         let differs = judge(&known, &moved, "c").expect_err("a disk is another");
+        assert!(differs.contains("something else"), "{differs}");
+        let mut moved = file.clone();
+        let pool = moved.pools.get_mut(&tank()).expect("a pool");
+        pool.groups[0].legs[2].path = "/z".into();
+        let differs = judge(&file, &moved, "c").expect_err("its disk is another");
         assert!(differs.contains("something else"), "{differs}");
     }
 }
