@@ -18,15 +18,17 @@ mod returns;
 mod run;
 mod survey;
 mod told;
+mod viewer;
 
 pub use asking::Members;
 pub use founding::{Founding, Names, see_members, see_new_disk};
 pub use leg_memory::folder;
 pub use linked::Network;
 pub use proof::Proof;
-pub use run::{BeforeAction, Failure, Legs, Options, Viewer, create};
+pub use run::{BeforeAction, Failure, Legs, Options, create};
 pub use survey::survey;
 pub use told::{Shown, Stage};
+pub use viewer::Viewer;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -1,9 +1,9 @@
 //! The thread that decides: takes events, writes what the member of this head remembers, and has actions performed.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -20,6 +20,7 @@ use crate::linked::Halt;
 use crate::linked::Linked;
 use crate::returns::Returns;
 use crate::told::{Shown, Stage, denial, difference, of_others, refusal};
+use crate::viewer::{Common, Viewer};
 use crate::{Granted, Inbox, Input, Reporter, Side, in_background, random};
 
 /// Between two looks at disks that are out.
@@ -100,52 +101,6 @@ pub fn create(options: &Options, side: &impl Side) -> Result<(), Failure> {
     Ok(())
 }
 
-struct Common {
-    shown: Mutex<Shown>,
-    changed: Condvar,
-}
-
-impl Common {
-    fn shown(&self) -> MutexGuard<'_, Shown> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn show(&self, change: impl FnOnce(&mut Shown)) {
-        change(&mut self.shown());
-        self.changed.notify_all();
-    }
-
-    /// Waits until that holds, for a bounded time.
-    fn wait_for(&self, limit: Duration, holds: impl Fn(&Shown) -> bool) -> Shown {
-        let until = Instant::now() + limit;
-        let mut shown = self.shown();
-        while !holds(&shown) {
-            let Some(left) = until.checked_duration_since(Instant::now()) else {
-                break;
-            };
-            let waited = self.changed.wait_timeout(shown, left);
-            shown = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        shown.clone()
-    }
-}
-
-/// Sees what can be seen of a pool with legs.
-#[derive(Clone)]
-pub struct Viewer(Arc<Common>);
-
-impl Viewer {
-    /// What can be seen now.
-    pub fn shown(&self) -> Shown {
-        self.0.shown().clone()
-    }
-
-    /// Waits until that holds, for a bounded time. What can be seen then.
-    pub fn wait_for(&self, limit: Duration, holds: impl Fn(&Shown) -> bool) -> Shown {
-        self.0.wait_for(limit, holds)
-    }
-}
-
 /// A pool with legs that this process owns, or is about to.
 pub struct Legs {
     common: Arc<Common>,
@@ -164,21 +119,7 @@ impl Legs {
         let reporter = inbox.reporter();
         let config = options.config;
         let asking = Asking::start(options.members, &config, boot, &reporter)?;
-        let common = Arc::new(Common {
-            shown: Mutex::new(Shown {
-                stage: Stage::Opening,
-                record: None,
-                awaited: BTreeSet::new(),
-                copying: BTreeSet::new(),
-                held: BTreeMap::new(),
-                troubles: BTreeMap::new(),
-                last: None,
-                unheard: BTreeMap::new(),
-                differing: BTreeSet::new(),
-                changes_taken_back: 0,
-            }),
-            changed: Condvar::new(),
-        });
+        let common = Arc::new(Common::new());
         reporter.send(Input::Event(Event::Open {
             nonce: random(),
             word: None,
@@ -225,12 +166,7 @@ impl Legs {
 
     /// Waits until that holds.
     pub fn wait(&self, holds: impl Fn(&Shown) -> bool) -> Shown {
-        let mut shown = self.common.shown();
-        while !holds(&shown) {
-            let waited = self.common.changed.wait(shown);
-            shown = waited.unwrap_or_else(PoisonError::into_inner);
-        }
-        shown.clone()
+        self.common.wait(holds)
     }
 
     /// The pool was exported: gives it up.
