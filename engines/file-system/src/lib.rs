@@ -385,8 +385,8 @@ pub trait FileSystem: Send + Sync {
         attributes: &SetAttributes,
         receipt: Option<&Receipt>,
     ) -> Done<Made>;
-    /// The same, with an access control list in the place of what its directory passes on, and with the permissions that follow from it: both at once
-    /// where a crash may come in between. [`FileError::Invalid`] as for [`set_acl`](Self::set_acl).
+    /// The same, with an access control list in the place of what its directory passes on, and with the permissions that follow from it: in one
+    /// transaction group. [`FileError::Invalid`] as for [`set_acl`](Self::set_acl).
     fn make_with_acl(
         &self,
         who: &Identity,

@@ -30,8 +30,8 @@ const WAITING_PER_NETWORK_MAX: usize = 256;
 const UNANSWERED_MAX: usize = 8192;
 /// So long after the start hosts are told of it at the latest: the key of something that is shared may be missing for days.
 const ANNOUNCED_MS_MAX: u64 = 5000;
-/// Shares of one file of the hosts at one address: nobody takes all the places among those that have it open.
-const SHARES_PER_ADDRESS_MAX: usize = 128;
+/// Shares of one file of the hosts in one IPv4 address or IPv6 network: nobody takes all the places among those that have it open.
+const SHARES_PER_NETWORK_MAX: usize = 128;
 /// The owner of the open that holds a file for the locks of a host.
 const ANCHOR: &[u8] = b"";
 /// What stands before the owner of a share, so that it is another one.
@@ -247,7 +247,7 @@ impl State {
             let host = client.host.as_mut();
             let is_new = host.is_some_and(|host| {
                 if has_nothing || host.locked_at.is_none() {
-                    host.locked_at = start.or(host.locked_at);
+                    host.locked_at = start;
                 } else if start.is_some() && host.locked_at != start {
                     host.locked_at = Some(0);
                 }
@@ -458,11 +458,13 @@ impl State {
         let Some((found, known)) = self.files.get(&file).zip(self.host_of(host)) else {
             return true;
         };
+        let network = serving::network(known.address);
+        let is_near = |host: &Host| serving::network(host.address) == network;
         let near = |(client, owner): &(u64, &[u8])| {
-            *owner != ANCHOR && self.is_host_at(*client, known.address)
+            *owner != ANCHOR && self.host_of(*client).is_some_and(is_near)
         };
         found.open_of(host, owner).is_some()
-            || found.openers().filter(near).count() < SHARES_PER_ADDRESS_MAX
+            || found.openers().filter(near).count() < SHARES_PER_NETWORK_MAX
     }
 
     /// Gives a share back. There may be nothing to give back.
