@@ -14,6 +14,8 @@ use takeover::legs::Membership;
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Rounds of kills.
 const ROUNDS_MAX: u64 = 6;
+/// The volume has room for what is written in all rounds, however fast the disks are.
+const BETWEEN_WRITES: Duration = Duration::from_millis(5);
 const ADD: &str = "pool set-witness tank w";
 const REMOVE: &str = "pool set-witness tank --none";
 
@@ -226,6 +228,7 @@ fn a_change_is_finished_whoever_is_killed_meanwhile() {
         // A client that writes is the clock: no write is lost, whenever the kill comes.
         while begun.elapsed() < Duration::from_millis(after_ms) {
             pair.write(&mut client, 1);
+            std::thread::sleep(BETWEEN_WRITES);
         }
         drop(client);
         match victim {

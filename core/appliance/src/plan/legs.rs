@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
-use legs_config::{Kind, Leg, LegsFile};
+use legs_config::{Group, Kind, Leg, LegsFile};
 use schemars::JsonSchema;
 use serde::Serialize;
 use units::{HeadName, PoolName};
@@ -145,6 +145,12 @@ impl Witnesses {
         let record = serving
             .and_then(|(_, known)| on_record(&known))
             .or_else(|| others.find_map(|known| on_record(&known)));
+        let mut files = knowing.iter().filter_map(|known| before(known));
+        let regrouped =
+            files.find_map(|file| regrouped(pool, number, record.as_ref(), &file, wanted));
+        if regrouped.is_some() {
+            return self.obstacles.extend(regrouped);
+        }
         let record = record.filter(|record| !record.heads.is_empty());
         let numbers = |kind| {
             let members = wanted.members.values().filter(move |one| one.kind == kind);
@@ -225,6 +231,45 @@ fn unserved(pool: &PoolName, what: &str) -> Obstacle {
     }
 }
 
+/// The file groups the disks of a pool otherwise than a head that remembers it: what counts as readable would be another set of disks.
+fn regrouped(
+    pool: &PoolName,
+    number: u64,
+    record: Option<&OnRecord>,
+    before: &LegsFile,
+    wanted: &LegsFile,
+) -> Option<Obstacle> {
+    let groups = |file: &LegsFile| {
+        let pool = file.pools.values().find(|one| one.guid == number);
+        pool.map(|one| one.groups.clone()).unwrap_or_default()
+    };
+    let disks = |groups: &[Group]| {
+        let legs = groups.iter().flat_map(|group| &group.legs);
+        legs.map(|leg| leg.disk).collect::<BTreeSet<u64>>()
+    };
+    let (old, new) = (groups(before), groups(wanted));
+    // A leg that was never attached may go.
+    let named = record.and_then(|record| record.disks.clone());
+    let named = named.unwrap_or_else(|| disks(&old));
+    let shape = |file: &LegsFile, groups: &[Group]| {
+        let legs_of = |group: &Group| {
+            let legs = group.legs.iter().filter(|leg| named.contains(&leg.disk));
+            let placed =
+                legs.map(|leg| (leg.disk, file.members.get(&leg.head).map(|one| one.number)));
+            (group.needed, placed.collect::<BTreeSet<_>>())
+        };
+        groups.iter().map(legs_of).collect::<BTreeSet<_>>()
+    };
+    let is_same = old.len() == new.len() && shape(before, &old) == shape(wanted, &new);
+    (!is_same).then(|| Obstacle {
+        what: format!("the file groups the disks of pool {pool} otherwise than its record"),
+        mend: "leave its groups, and the numbers of their disks on each head, as they were: a mirror may get a further leg, and a disk that \
+               takes the place of another one keeps its number. The guide says how a pool gets another record (Pools without shared disks, \
+               \"Remove a head\")"
+            .to_owned(),
+    })
+}
+
 /// Why a head that comes cannot be added by the server of the pool, which has read the file `before`.
 fn misfit(
     (pool, coming): (&PoolName, &str),
@@ -252,7 +297,7 @@ fn misfit(
         what: format!(
             "the file says more of pool {pool} that is new than head {coming} and its legs in mirrors"
         ),
-        mend: "apply the other changes first, or later. A raidz1 takes no further leg".to_owned(),
+        mend: "apply the other changes first, or later".to_owned(),
     })
 }
 

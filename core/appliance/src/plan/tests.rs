@@ -645,6 +645,31 @@ fn a_witness_is_added_after_the_files_are_read_and_removed_before_they_are_writt
     assert!(plan(&desired, &actual).is_empty());
 }
 
+/// Which disks make a pool readable follows from its groups.
+#[test]
+fn the_disks_of_a_pool_on_record_are_not_grouped_otherwise() {
+    let (_, mut actual) = applied(LEGS);
+    on_record(&mut actual, Some(3));
+    let one = "{ kind = \"mirror\", legs = [\"left:bay1\", \"right:bay1\"] }";
+    let two = "{ kind = \"mirror\", legs = [\"left:bay2\", \"right:bay2\"] }";
+    assert!(LEGS.contains(one) && LEGS.contains(two));
+    let fewer = LEGS.replace(&format!("{two},"), "");
+    let crossed = LEGS.replace("\"right:bay1\"] }", "\"right:bay0\"] }");
+    let crossed = crossed.replace("\"right:bay2\"] }", "\"right:bay1\"] }");
+    let crossed = crossed.replace("\"right:bay0\"] }", "\"right:bay2\"] }");
+    for text in [fewer, crossed] {
+        let told = plan(&desired_of(&text), &actual).obstacles;
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].what.contains("groups the disks of pool tank"),
+            "{told:?}"
+        );
+    }
+    // In another order they are the same.
+    let turned = LEGS.replace(one, "@").replace(two, one).replace("@", two);
+    assert!(plan(&desired_of(&turned), &actual).obstacles.is_empty());
+}
+
 /// The example of three heads with one pool, of which the third head has a leg of each mirror; and the same before that head came.
 fn with_and_without_a_third_head() -> (String, String) {
     let vault = THREE.find("[pools.vault]").expect("there");
