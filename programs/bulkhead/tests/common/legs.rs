@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::nbd::Nbd;
-use super::{Machine, ServerProcess, eventually};
+use super::{Machine, ServerProcess, eventually, signal};
 use takeover::legs::{Memory, decode_memory};
 
 /// Bytes of one write.
@@ -99,9 +99,7 @@ impl Process {
     }
 
     pub fn signal(&self, name: &str) {
-        let pid = self.0.as_ref().expect("it runs").id().to_string();
-        let sent = Command::new("kill").args([name, &pid]).status();
-        assert!(sent.expect("kill runs").success());
+        signal(self.0.as_ref().expect("it runs").id(), name);
     }
 }
 

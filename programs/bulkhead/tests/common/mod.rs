@@ -238,9 +238,7 @@ impl ServerProcess {
     }
 
     pub fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args([name, &pid]).status();
-        assert!(sent.expect("kill runs").success());
+        signal(self.child.id(), name);
     }
 
     /// The exit code, when it ends by itself.
@@ -285,6 +283,27 @@ pub fn executable(path: &Path, text: &str) {
     std::fs::write(path, text).expect("written");
     let mode = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(path, mode).expect("permitted");
+}
+
+/// Sends a signal to a child of ours. One that stops it is delivered to each thread when that runs next: until then it may still answer.
+pub fn signal(child: u32, name: &str) {
+    let sent = Command::new("kill")
+        .args([name, &child.to_string()])
+        .status();
+    assert!(sent.expect("kill runs").success());
+    if name == "-STOP" {
+        eventually("each thread stands still", || {
+            let mut threads = std::fs::read_dir(format!("/proc/{child}/task")).expect("it runs");
+            threads.all(|thread| {
+                let stat =
+                    thread.and_then(|thread| std::fs::read_to_string(thread.path().join("stat")));
+                stat.is_ok_and(|stat| {
+                    stat.rsplit_once(") ")
+                        .is_some_and(|(_, rest)| rest.starts_with('T'))
+                })
+            })
+        });
+    }
 }
 
 /// Asks until `wanted` says yes; fails after a while.
