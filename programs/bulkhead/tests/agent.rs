@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Machine, eventually, executable};
+use common::{Machine, eventually, executable, freeze, signal};
 
 /// Exit codes of OCF 1.1.
 const OCF_SUCCESS: i32 = 0;
@@ -124,22 +124,6 @@ impl Drop for Head {
     }
 }
 
-fn signal(pid: &str, name: &str) {
-    let sent = Command::new("kill").args([name, pid]).status();
-    assert!(sent.expect("kill runs").success());
-}
-
-/// Stops a process, and returns when it has stopped: the signal alone may still be under way.
-fn freeze(pid: &str) {
-    signal(pid, "-STOP");
-    let stat = format!("/proc/{pid}/stat");
-    let deadline = Instant::now() + common::SERVER_WAIT;
-    while !std::fs::read_to_string(&stat).is_ok_and(|text| text.contains(") T ")) {
-        assert!(Instant::now() < deadline, "process {pid} does not stop");
-        std::thread::yield_now();
-    }
-}
-
 #[test]
 fn a_life_of_starts_monitors_and_stops() {
     let head = Head::new();
@@ -215,7 +199,7 @@ fn a_killed_server_is_not_running_and_is_started_again() {
 fn a_frozen_server_fails_the_monitor_in_time_and_is_killed_by_stop() {
     let head = Head::new();
     head.ok("start");
-    freeze(&head.server_pid());
+    freeze(head.server_pid());
     let asked = Instant::now();
     assert_eq!(head.agent("monitor"), OCF_ERR_GENERIC);
     assert!(asked.elapsed() < MONITOR_WAIT, "{:?}", asked.elapsed());
@@ -328,7 +312,7 @@ fn a_server_started_by_hand_is_known_watched_and_stopped() {
 
     // Nobody has seen this one before it stops to answer.
     let server = head.machine.serve("");
-    freeze(&server.child.id().to_string());
+    freeze(server.child.id());
     assert_eq!(head.agent("monitor"), OCF_ERR_GENERIC);
     head.ok("stop");
     assert_eq!(head.agent("monitor"), OCF_NOT_RUNNING);

@@ -73,8 +73,7 @@ impl Mounted {
     }
 
     fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        assert!(try_run("kill", &[name, &pid]).status.success());
+        common::signal(self.child.id(), name);
     }
 
     /// It was told to end, or unmounted.

@@ -28,7 +28,7 @@ fn a_killed_lender_is_dropped_and_comes_back_current_unless_it_fails_too_often()
     pair.a.await_current("b", true);
     pair.write(&mut client, 20);
     let mut hang = |pair: &mut Pair| {
-        pair.b.leg_server.signal("-STOP");
+        pair.b.leg_server.freeze();
         pair.write(&mut client, 1);
         pair.b.leg_server.signal("-CONT");
     };
@@ -181,7 +181,7 @@ fn a_hung_lender_is_dropped_within_the_deadline() {
     let (mut pair, server) = Pair::new(true);
     let mut client = pair.a.client();
     pair.write(&mut client, 20);
-    pair.b.leg_server.signal("-STOP");
+    pair.b.leg_server.freeze();
     let begun = Instant::now();
     pair.write(&mut client, 20);
     assert!(begun.elapsed() < PAUSE_MAX, "{:?}", begun.elapsed());
@@ -451,7 +451,7 @@ fn a_head_whose_server_stands_still_is_not_taken_for_stopped() {
     let (mut pair, server) = Pair::new(false);
     let mut client = pair.a.client();
     pair.write(&mut client, 20);
-    server.signal("-STOP");
+    server.freeze();
     let said = pair.b.refused("--previous-owner-is-stopped");
     assert!(said.contains("head a serves it"), "{said}");
     assert!(said.contains("power a off"), "{said}");
@@ -469,8 +469,8 @@ fn a_head_that_stood_still_does_not_go_on_with_what_it_knew() {
     let (mut pair, server) = Pair::new(false);
     let mut client = pair.a.client();
     pair.write(&mut client, 20);
-    server.signal("-STOP");
-    pair.a.leg_server.signal("-STOP");
+    server.freeze();
+    pair.a.leg_server.freeze();
     let next = pair.b.serve("--previous-owner-is-stopped");
     pair.write(&mut pair.b.client(), 20);
     next.kill();
@@ -500,7 +500,7 @@ fn a_head_that_is_heard_is_not_taken_for_stopped_though_its_leg_server_stands_st
     let (mut pair, server) = Pair::new(false);
     let mut client = pair.a.client();
     pair.write(&mut client, 5);
-    pair.a.leg_server.signal("-STOP");
+    pair.a.leg_server.freeze();
     let said = pair.b.refused("--previous-owner-is-stopped");
     assert!(said.contains("something of it was heard"), "{said}");
     pair.a.leg_server.signal("-CONT");

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::nbd::Nbd;
-use super::{Machine, ServerProcess, eventually, signal};
+use super::{Machine, ServerProcess, eventually, freeze, signal};
 use takeover::legs::{Memory, decode_memory};
 
 /// Bytes of one write.
@@ -100,6 +100,10 @@ impl Process {
 
     pub fn signal(&self, name: &str) {
         signal(self.0.as_ref().expect("it runs").id(), name);
+    }
+
+    pub fn freeze(&self) {
+        freeze(self.0.as_ref().expect("it runs").id());
     }
 }
 

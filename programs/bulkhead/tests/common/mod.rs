@@ -241,6 +241,10 @@ impl ServerProcess {
         signal(self.child.id(), name);
     }
 
+    pub fn freeze(&self) {
+        freeze(self.child.id());
+    }
+
     /// The exit code, when it ends by itself.
     pub fn wait(&mut self) -> i32 {
         let deadline = Instant::now() + SERVER_WAIT;
@@ -285,25 +289,25 @@ pub fn executable(path: &Path, text: &str) {
     std::fs::set_permissions(path, mode).expect("permitted");
 }
 
-/// Sends a signal to a child of ours. One that stops it is delivered to each thread when that runs next: until then it may still answer.
-pub fn signal(child: u32, name: &str) {
-    let sent = Command::new("kill")
-        .args([name, &child.to_string()])
-        .status();
+/// Sends a signal to a process.
+pub fn signal(pid: impl std::fmt::Display, name: &str) {
+    let sent = Command::new("kill").args([name, &pid.to_string()]).status();
     assert!(sent.expect("kill runs").success());
-    if name == "-STOP" {
-        eventually("each thread stands still", || {
-            let mut threads = std::fs::read_dir(format!("/proc/{child}/task")).expect("it runs");
-            threads.all(|thread| {
-                let stat =
-                    thread.and_then(|thread| std::fs::read_to_string(thread.path().join("stat")));
-                stat.is_ok_and(|stat| {
-                    stat.rsplit_once(") ")
-                        .is_some_and(|(_, rest)| rest.starts_with('T'))
-                })
-            })
-        });
-    }
+}
+
+/// Stops a process, and returns when it has stopped. The signal is delivered to each thread when that runs next: until then it may still
+/// answer.
+pub fn freeze(pid: impl std::fmt::Display) {
+    signal(&pid, "-STOP");
+    let stands_still = |thread: std::io::Result<std::fs::DirEntry>| {
+        let stat = thread.and_then(|thread| std::fs::read_to_string(thread.path().join("stat")));
+        let state = stat.as_ref().map(|stat| stat.rsplit_once(") "));
+        matches!(state, Ok(Some((_, rest))) if rest.starts_with('T'))
+    };
+    eventually("each thread stands still", || {
+        let mut threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+        threads.all(stands_still)
+    });
 }
 
 /// Asks until `wanted` says yes; fails after a while.
