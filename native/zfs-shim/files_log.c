@@ -85,10 +85,6 @@ complete_creation(itx_t *itx, const struct bh_changed *made, uint64_t slots)
 		((lr_setattr_t *)&itx->itx_lr)->lr_foid = made->object;
 		return;
 	}
-	if (itx->itx_lr.lrc_txtype == TX_ACL) {
-		((lr_acl_t *)&itx->itx_lr)->lr_foid = made->object;
-		return;
-	}
 	_lr_create_t *record = (_lr_create_t *)&itx->itx_lr;
 
 	record->lr_foid = made->object;

@@ -94,6 +94,12 @@ impl Entry {
     }
 }
 
+/// Whether an object of a kind can have such a list. One without an entry can none: a kernel refuses it, and its replay of a log ends there.
+pub fn is_possible(list: &[Entry], kind: Kind) -> bool {
+    let has_room = (1..=ENTRIES_MAX).contains(&list.len());
+    kind != Kind::Link && has_room && list.iter().all(Entry::is_sensible)
+}
+
 /// The list of a mode: what has to stand before all others, and what stands behind them.
 pub struct OfMode {
     /// Entries by which nobody gets what only those have who come later.

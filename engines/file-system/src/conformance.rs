@@ -796,7 +796,7 @@ fn lists(files: &dyn FileSystem) {
         flags: acl::flag::ONLY,
         ..named
     }];
-    for list in [&too_many[..], &senseless] {
+    for list in [&too_many[..], &senseless, &[]] {
         let refused = files.set_acl(&ROOT, file, list, None);
         assert_eq!(error(refused), Some(FileError::Invalid));
     }

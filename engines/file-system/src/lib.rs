@@ -385,8 +385,8 @@ pub trait FileSystem: Send + Sync {
         attributes: &SetAttributes,
         receipt: Option<&Receipt>,
     ) -> Done<Made>;
-    /// The same, with an access control list in the place of what its directory passes on, and with the permissions that follow from it: in one
-    /// transaction group. [`FileError::Invalid`] as for [`set_acl`](Self::set_acl).
+    /// The same, with an access control list in the place of what its directory passes on, and with the permissions that follow from it: after a
+    /// crash the object has the list, or is not there. [`FileError::Invalid`] as for [`set_acl`](Self::set_acl).
     fn make_with_acl(
         &self,
         who: &Identity,
@@ -479,8 +479,8 @@ pub trait FileSystem: Send + Sync {
         let known = self.attributes(node)?;
         Ok(acl::of_mode(known.mode, known.kind).list())
     }
-    /// Sets the access control list of an object, and with it the permissions that follow from it. [`FileError::Invalid`]: it has too many
-    /// entries, or some that make no sense.
+    /// Sets the access control list of an object, and with it the permissions that follow from it. [`FileError::Invalid`]: it has no entry, too
+    /// many, or some that make no sense.
     fn set_acl(
         &self,
         who: &Identity,

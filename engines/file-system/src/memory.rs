@@ -562,8 +562,7 @@ impl FileSystem for MemoryFileSystem {
     ) -> Done<Changed> {
         let mut state = self.lock();
         let attributes = state.get(node)?.attributes;
-        let is_sensible = list.iter().all(acl::Entry::is_sensible);
-        if list.len() > acl::ENTRIES_MAX || !is_sensible || attributes.kind == Kind::Link {
+        if !acl::is_possible(list, attributes.kind) {
             return Err(FileError::Invalid);
         }
         if who.uid != 0 && who.uid != attributes.uid {

@@ -1,6 +1,6 @@
 //! Changes: new objects, more names, attributes, contents.
 
-use file_system::acl::{ENTRIES_MAX, Entry};
+use file_system::acl::{Entry, is_possible};
 use file_system::rights::{check_set, mode_after, without_set_id};
 use file_system::{
     Attributes, Changed, Done, FileError, Guard, Identity, Kind, Made, Make, Node, Object, Receipt,
@@ -31,24 +31,27 @@ pub(crate) struct NewObject<'a> {
     pub link: Option<&'a [u8]>,
     /// The number that it has to have.
     pub claims: Option<u64>,
-    /// The list that it has to have, whatever its directory passes on. The record of its creation leaves it out, too.
+    /// The list that it has to have, whatever its directory passes on. It is in the record of its creation.
     pub list: Option<Vec<Entry>>,
     /// What the record of its creation leaves out.
     pub then: Option<Setting>,
 }
 
 impl NewObject<'_> {
-    /// What logs the creation, which has this first record: the last one has the receipt, for whoever replays all of them.
-    fn logged(&self, first: Record<'_>, receipt: Option<&Receipt>) -> Vec<Step<'static>> {
+    /// What logs the creation, whose record has the list: no crash comes between the two. The last record has the receipt, for whoever
+    /// replays all of them.
+    fn logged(&self, first: Creation<'_>, receipt: Option<&Receipt>) -> Vec<Step<'static>> {
         let list = self.list.as_deref().map(acl::encode_logged);
-        let list = list.as_deref().map(|list| Record::Acl { object: 0, list });
-        let rest = self.then.map(Record::Set).into_iter().chain(list);
-        let records: Vec<_> = std::iter::once(first).chain(rest).collect();
-        let last = records.len() - 1;
-        let records = records.iter().enumerate();
-        records
-            .map(|(at, record)| logged_with(record, true, receipt.filter(|_| at == last)))
-            .collect()
+        let first = Record::Create(Creation {
+            list: list.as_deref(),
+            ..first
+        });
+        let in_first = receipt.filter(|_| self.then.is_none());
+        let then = self.then.map(Record::Set);
+        let then = then.map(|record| logged_with(&record, true, receipt));
+        let mut steps = vec![logged_with(&first, true, in_first)];
+        steps.extend(then);
+        steps
     }
 }
 
@@ -186,7 +189,7 @@ impl<O: Objects> Zpl<O> {
             None => acl::trivial((stored.mode & 0o777) as u32, kind),
         };
         let set = with_entries(parent, 1, i64::from(kind == Kind::Directory));
-        let record = Record::Create(Creation {
+        let record = Creation {
             directory,
             object: new.claims.unwrap_or(0),
             slots: stored.slots,
@@ -199,7 +202,7 @@ impl<O: Objects> Zpl<O> {
             name,
             link: new.link,
             ..Creation::default()
-        });
+        };
         let mut steps = vec![
             Step::Make {
                 claims: new.claims,
@@ -382,7 +385,9 @@ impl<O: Objects> Zpl<O> {
         let _changing = self.locks.change(&[node.object]);
         let stored = self.live(node)?;
         let attributes = attributes_of(&stored)?;
-        check_list(&attributes, list)?;
+        if !self.is_replaying() {
+            check_list(&attributes, list)?;
+        }
         self.check_list_set(node.object, &attributes, who)?;
         self.check_kept(&stored)?;
         let mode = mode_with(list, &stored);
@@ -618,8 +623,7 @@ fn logged_mode(object: u64, mode: u64) -> Step<'static> {
 
 /// Whether an object may have a list.
 fn check_list(attributes: &Attributes, list: &[Entry]) -> Done {
-    let is_sensible = list.len() <= ENTRIES_MAX && list.iter().all(Entry::is_sensible);
-    match attributes.kind != Kind::Link && is_sensible {
+    match is_possible(list, attributes.kind) {
         true => Ok(()),
         false => Err(FileError::Invalid),
     }
@@ -795,4 +799,78 @@ pub(crate) fn fresh(
         stored.flags |= flag::PROJECT | flag::PROJECT_INHERITS;
     }
     stored
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::{decode, receipt_of};
+    use file_system::acl::{Who, right};
+
+    const RECEIPT: Receipt = Receipt {
+        place: [3; 20],
+        number: 7,
+        step: 2,
+        call: 5,
+    };
+
+    fn logged_of(mode: u64, then: Option<Setting>) -> Vec<(u64, Vec<u8>)> {
+        let list = vec![Entry {
+            allows: false,
+            flags: 0,
+            mask: right::READ,
+            who: Who::User(7),
+        }];
+        let new = NewObject {
+            stored: Stored::default(),
+            link: None,
+            claims: None,
+            list: Some(list),
+            then,
+        };
+        let first = Creation {
+            directory: 34,
+            object: 128,
+            slots: 1,
+            generation: 5,
+            mode,
+            name: b"name",
+            ..Creation::default()
+        };
+        let steps = new.logged(first, Some(&RECEIPT));
+        let records = steps.into_iter().map(|step| match step {
+            Step::Log { kind, body, .. } => (kind, body),
+            step => panic!("{step:?}"),
+        });
+        records.collect()
+    }
+
+    /// Between two records a crash would leave the object with what its directory passes on.
+    #[test]
+    fn an_object_and_its_list_are_one_record_which_has_the_receipt() {
+        for mode in [0o100_644, 0o040_755, 0o010_644] {
+            let records = logged_of(mode, None);
+            let [(kind, body)] = &records[..] else {
+                panic!("{records:?}");
+            };
+            let decoded = decode(*kind, body);
+            let Ok(Record::Create(created)) = decoded else {
+                panic!("{decoded:?}");
+            };
+            let list = created.list.and_then(acl::decode_logged);
+            assert_eq!(list.expect("a list").len(), 1);
+            assert_eq!((created.name, created.mode), (&b"name"[..], mode));
+            assert_eq!(receipt_of(*kind, body), Some(RECEIPT));
+        }
+    }
+
+    #[test]
+    fn the_last_record_of_a_creation_has_the_receipt() {
+        let records = logged_of(0o100_644, Some(Setting::default()));
+        let receipts: Vec<_> = records
+            .iter()
+            .map(|(kind, body)| receipt_of(*kind, body))
+            .collect();
+        assert_eq!(receipts, [None, Some(RECEIPT)]);
+    }
 }

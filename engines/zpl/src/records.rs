@@ -220,6 +220,7 @@ pub fn receipt_of(kind: u64, body: &[u8]) -> Option<Receipt> {
     let (words, names) = match kind {
         kind::CREATE | kind::MKDIR => (9, 1),
         kind::SYMLINK => (9, 2),
+        kind::CREATE_ACL | kind::MKDIR_ACL => (14, 1),
         kind::REMOVE | kind::RMDIR => (1, 1),
         kind::LINK | kind::SETSAXATTR => (2, 1),
         kind::RENAME => (2, 2),
@@ -229,22 +230,25 @@ pub fn receipt_of(kind: u64, body: &[u8]) -> Option<Receipt> {
     };
     let (numbers, rest) = body.split_at_checked(words * 8)?;
     let mut reader = Reader { rest };
-    for _ in 0..names {
-        reader.text()?;
-    }
-    // The word with the length of what follows.
-    let length = match kind {
-        kind::SETSAXATTR => Some(1),
+    let length = |word: usize| {
+        let length = numbers[word * 8..].first_chunk().copied()?;
+        usize::try_from(u64::from_ne_bytes(length)).ok()
+    };
+    // The word with the length of a list, which stands before names.
+    let list = match kind {
+        kind::CREATE_ACL | kind::MKDIR_ACL => Some(12),
         kind::ACL => Some(4),
         _ => None,
     };
-    if let Some(word) = length {
-        let length = numbers[word * 8..].first_chunk().copied()?;
-        let mut length = usize::try_from(u64::from_ne_bytes(length)).ok()?;
-        if kind == kind::ACL {
-            length = length.checked_next_multiple_of(8)?;
-        }
+    if let Some(word) = list {
+        let length = length(word)?.checked_next_multiple_of(8)?;
         reader.rest = reader.rest.get(length..)?;
+    }
+    for _ in 0..names {
+        reader.text()?;
+    }
+    if kind == kind::SETSAXATTR {
+        reader.rest = reader.rest.get(length(1)?..)?;
     }
     let found = reader.rest.strip_prefix(RECEIPT_MARK)?;
     // Those of an earlier release are shorter. Zeros may follow, to a multiple of eight bytes.

@@ -32,6 +32,10 @@ fn what_is_logged_is_understood_and_what_is_cut_is_not() {
         ..file
     }));
     back(&Record::Create(Creation {
+        list: Some(&[0; 36]),
+        ..file
+    }));
+    back(&Record::Create(Creation {
         mode: 0o120_777,
         link: Some(b"a/b"),
         ..file
@@ -175,6 +179,18 @@ fn a_receipt_stands_behind_the_rest() {
         Record::Create(Creation {
             mode: 0o040_755,
             link: None,
+            ..link
+        }),
+        Record::Create(Creation {
+            mode: 0o100_644,
+            link: None,
+            list: Some(&[0; 36]),
+            ..link
+        }),
+        Record::Create(Creation {
+            mode: 0o040_755,
+            link: None,
+            list: Some(&[0; 24]),
             ..link
         }),
         Record::Remove {

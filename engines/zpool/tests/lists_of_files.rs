@@ -140,6 +140,32 @@ fn make_with_lists(files: &dyn FileSystem, directory: Node) {
         let made = files.make_with_acl(&ROOT, directory, new, &wanted, list, Some(&RECEIPT));
         made.expect("a new object");
     }
+    // Without what a second record would say.
+    for (name, what) in ONE_RECORD {
+        let (none, receipt) = (SetAttributes::default(), receipt_of(what));
+        let new = (name, what);
+        let made = files.make_with_acl(&ROOT, directory, new, &none, &own_list(), Some(&receipt));
+        made.expect("a new object");
+    }
+}
+
+const ONE_RECORD: [(&[u8], Make<'_>); 3] = [
+    (b"own-file", Make::File),
+    (b"own-directory", Make::Directory),
+    (b"own-pipe", Make::Pipe),
+];
+
+/// Another one for each kind.
+fn receipt_of(what: Make<'_>) -> Receipt {
+    let place = match what {
+        Make::File => 4,
+        Make::Directory => 5,
+        _ => 6,
+    };
+    Receipt {
+        place: [place; 20],
+        ..RECEIPT
+    }
 }
 
 /// A path, and what is there: list and mode.
@@ -207,6 +233,13 @@ fn check_lists(files: &dyn FileSystem) {
     let own = files.attributes(look_up(files, &[b"shared", b"own"]));
     assert_eq!(own.expect("there").size, 5);
     assert_eq!(files.receipt(&RECEIPT.place), Some(RECEIPT));
+    for (name, what) in ONE_RECORD {
+        let node = look_up(files, &[b"shared", name]);
+        assert_eq!(files.acl(node), Ok(own_list()));
+        assert_eq!(files.attributes(node).expect("there").mode, 0o604);
+        let receipt = receipt_of(what);
+        assert_eq!(files.receipt(&receipt.place), Some(receipt));
+    }
 }
 
 #[test]
