@@ -341,7 +341,7 @@ fn receipts_of_attributes(files: &dyn FileSystem) {
     removed.expect("it is there");
     assert!(is_kept(5));
     if files.limits().has_acls {
-        let list = files.acl(node).expect("there is one");
+        let list = files.acl(&ROOT, node).expect("there is one");
         let set = files.set_acl(&ROOT, node, &list, Some(&receipt(6)));
         set.expect("root may");
         assert!(is_kept(6));
@@ -754,7 +754,7 @@ fn made_with_list(files: &dyn FileSystem, list: &[acl::Entry]) {
     let (node, attributes) = (made.object.node, made.object.attributes);
     assert_eq!((attributes.kind, attributes.mode), (Kind::File, 0o604));
     assert_eq!(files.attributes(node), Ok(attributes));
-    assert_eq!(files.acl(node).as_deref(), Ok(list));
+    assert_eq!(files.acl(&ROOT, node).as_deref(), Ok(list));
     assert_eq!(files.receipt(&receipt.place), Some(receipt));
 }
 
@@ -763,7 +763,7 @@ fn lists(files: &dyn FileSystem) {
     let made = files.make(&ROOT, files.root(), b"file", Make::File, &none, None);
     let file = made.expect("a new file").object.node;
     let of_mode = |mode| acl::of_mode(mode, Kind::File).list();
-    assert_eq!(files.acl(file), Ok(of_mode(0o644)));
+    assert_eq!(files.acl(&ROOT, file), Ok(of_mode(0o644)));
     if !files.limits().has_acls {
         assert_eq!(
             error(files.set_acl(&ROOT, file, &[], None)),
@@ -781,7 +781,7 @@ fn lists(files: &dyn FileSystem) {
     let changed = files.set_acl(&ROOT, file, &list, None).expect("root may");
     assert_eq!((changed.before.mode, changed.after.mode), (0o644, 0o604));
     assert!(changed.before.change != changed.after.change);
-    assert_eq!(files.acl(file), Ok(list.clone()));
+    assert_eq!(files.acl(&ROOT, file), Ok(list.clone()));
     assert_eq!(files.attributes(file), Ok(changed.after));
     made_with_list(files, &list);
     let stranger = Identity {
@@ -804,12 +804,12 @@ fn lists(files: &dyn FileSystem) {
     files
         .set_acl(&ROOT, file, &most, None)
         .expect("there is room");
-    assert_eq!(files.acl(file), Ok(most));
+    assert_eq!(files.acl(&ROOT, file), Ok(most));
     let mode = SetAttributes {
         mode: Some(0o640),
         ..SetAttributes::default()
     };
     let set = files.set_attributes(&ROOT, file, &mode, &Guard::default(), None);
     assert_eq!(set.expect("root may").after.mode, 0o640);
-    assert_eq!(files.acl(file), Ok(of_mode(0o640)));
+    assert_eq!(files.acl(&ROOT, file), Ok(of_mode(0o640)));
 }

@@ -292,15 +292,49 @@ impl Identity {
     }
 }
 
-/// What somebody may do with a node, in the words of `access(2)`.
+/// What somebody may do with a node. By a mode that is three things; a list tells more apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Permissions {
     /// Read it.
     pub read: bool,
-    /// Change it.
+    /// Change it; of a directory: enter what is none.
     pub write: bool,
+    /// Add to its end, as whoever may change it also may; of a directory: enter directories.
+    pub append: bool,
     /// Run it, or look names up in it.
     pub execute: bool,
+    /// Of a directory: take names away, as far as what they name does not say otherwise.
+    pub remove: bool,
+    /// Read and list its extended attributes.
+    pub read_extended: bool,
+    /// Set and take away its extended attributes.
+    pub write_extended: bool,
+}
+
+impl Permissions {
+    /// Those of the bits of a mode.
+    pub const fn of_mode(read: bool, write: bool, execute: bool) -> Self {
+        Self {
+            read,
+            write,
+            append: write,
+            execute,
+            remove: write,
+            read_extended: read,
+            write_extended: write,
+        }
+    }
+
+    /// What remains where nothing can be changed.
+    pub const fn fixed(self) -> Self {
+        Self {
+            write: false,
+            append: false,
+            remove: false,
+            write_extended: false,
+            ..self
+        }
+    }
 }
 
 /// A file system's space and files.
@@ -446,6 +480,13 @@ pub trait FileSystem: Send + Sync {
     fn read(&self, node: Node, offset: u64, into: &mut [u8]) -> Done<Read>;
     /// Writes all of `bytes`, or nothing.
     fn write(&self, node: Node, offset: u64, bytes: &[u8]) -> Done<Changed>;
+    /// The same, but only behind the end of the file, for whom may add to it alone: else [`FileError::Access`]. `repeats`: bytes before the end
+    /// may be given if they are there already, as by a client that writes whole pages. Only who may read them may find that out. A file
+    /// system without lists allows nobody to add alone.
+    fn append(&self, node: Node, offset: u64, bytes: &[u8], repeats: bool) -> Done<Changed> {
+        let _ = (node, offset, bytes, repeats);
+        Err(FileError::Unsupported)
+    }
     /// Makes durable all changes of names and attributes that were completed before, and the contents of `node`, of all files if
     /// it is `None`.
     fn commit(&self, node: Option<Node>) -> Done;
@@ -475,7 +516,8 @@ pub trait FileSystem: Send + Sync {
         Err(FileError::Unsupported)
     }
     /// The access control list of an object.
-    fn acl(&self, node: Node) -> Done<Vec<acl::Entry>> {
+    fn acl(&self, who: &Identity, node: Node) -> Done<Vec<acl::Entry>> {
+        let _ = who;
         let known = self.attributes(node)?;
         Ok(acl::of_mode(known.mode, known.kind).list())
     }

@@ -545,7 +545,7 @@ impl FileSystem for MemoryFileSystem {
         Ok(changed)
     }
 
-    fn acl(&self, node: Node) -> Done<Vec<acl::Entry>> {
+    fn acl(&self, _: &Identity, node: Node) -> Done<Vec<acl::Entry>> {
         let state = self.lock();
         let object = state.get(node)?;
         let known = object.attributes;

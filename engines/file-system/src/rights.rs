@@ -9,11 +9,7 @@ const STICKY: u32 = 0o1000;
 pub fn permitted(attributes: &Attributes, who: &Identity) -> Permissions {
     if who.uid == 0 {
         let runs = attributes.kind == Kind::Directory || attributes.mode & 0o111 != 0;
-        return Permissions {
-            read: true,
-            write: true,
-            execute: runs,
-        };
+        return Permissions::of_mode(true, true, runs);
     }
     let shift = if who.uid == attributes.uid {
         6
@@ -23,11 +19,7 @@ pub fn permitted(attributes: &Attributes, who: &Identity) -> Permissions {
         0
     };
     let bits = attributes.mode >> shift;
-    Permissions {
-        read: bits & 4 != 0,
-        write: bits & 2 != 0,
-        execute: bits & 1 != 0,
-    }
+    Permissions::of_mode(bits & 4 != 0, bits & 2 != 0, bits & 1 != 0)
 }
 
 /// Whether `who` may change attributes so. Truncation by the owner is allowed whatever the mode says: a client that has

@@ -117,21 +117,51 @@ pub fn decode_logged(bytes: &[u8]) -> Option<Vec<Entry>> {
     entries.collect()
 }
 
-/// What a list allows `who` with an object. What it does not mention is denied, and so is everything behind bytes that
-/// are no entry.
-pub fn permitted(list: &[u8], attributes: &Attributes, who: &Identity) -> Permissions {
-    let allowed = rights(list, attributes, who);
-    let may = |mask: u32| allowed & mask == mask;
-    Permissions {
-        read: may(right::READ),
-        write: may(right::WRITE | right::APPEND),
-        execute: may(right::EXECUTE),
+/// What a list says of the rights of somebody. Of each right the first entry that mentions it decides; what none mentions is in neither.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rights {
+    /// What is allowed: bits of [`right`].
+    pub allowed: u32,
+    /// What is denied.
+    pub denied: u32,
+}
+
+impl Rights {
+    /// Whether all of `mask` is allowed.
+    pub const fn may(self, mask: u32) -> bool {
+        self.allowed & mask == mask
+    }
+
+    /// Whether something of `mask` is denied.
+    pub const fn refuses(self, mask: u32) -> bool {
+        self.denied & mask != 0
+    }
+
+    /// What follows for an object, of whichever kind. Names go by the right to take them away or the one to enter files, unless
+    /// one of these is denied. Extended attributes go by the right to the contents, unless their own is denied.
+    pub const fn permissions(self) -> Permissions {
+        const REMOVES: u32 = right::DELETE_CHILD | right::WRITE;
+        Permissions {
+            read: self.may(right::READ),
+            write: self.may(right::WRITE),
+            append: self.may(right::APPEND),
+            execute: self.may(right::EXECUTE),
+            remove: self.allowed & REMOVES != 0 && !self.refuses(REMOVES),
+            read_extended: self.may(right::READ) && !self.refuses(right::READ_NAMED),
+            write_extended: self.may(right::WRITE) && !self.refuses(right::WRITE_NAMED),
+        }
     }
 }
 
+/// What a list allows `who` with an object. What it does not mention is not allowed, and neither is anything behind bytes that
+/// are no entry.
+pub fn permitted(list: &[u8], attributes: &Attributes, who: &Identity) -> Permissions {
+    rights(list, attributes, who).permissions()
+}
+
 /// The rights that a list gives `who`.
-pub fn rights(list: &[u8], attributes: &Attributes, who: &Identity) -> u32 {
-    let (mut allowed, mut decided) = (0, 0);
+pub fn rights(list: &[u8], attributes: &Attributes, who: &Identity) -> Rights {
+    let mut rights = Rights::default();
     let mut rest = list;
     while let Some((kind, flags, mask, named)) = next(&mut rest) {
         let applies = match flags & SPECIAL {
@@ -147,14 +177,14 @@ pub fn rights(list: &[u8], attributes: &Attributes, who: &Identity) -> u32 {
         if !applies || u32::from(flags) & flag::ONLY != 0 {
             continue;
         }
+        let new = mask & !(rights.allowed | rights.denied);
         match kind {
-            ALLOW => allowed |= mask & !decided,
-            DENY => {}
-            _ => continue,
+            ALLOW => rights.allowed |= new,
+            DENY => rights.denied |= new,
+            _ => {}
         }
-        decided |= mask;
     }
-    allowed
+    rights
 }
 
 /// The next entry: type, flags, mask, and whom it names.

@@ -2,7 +2,7 @@
 //! those of a kernel, because each replays what the other one logged.
 
 use file_system::acl::{Entry, Who, flag, mode_of, of_mode, right};
-use file_system::{Attributes, Done, FileError, Identity, Kind};
+use file_system::{Done, FileError, Kind};
 
 use crate::acl;
 use crate::convert::{attributes_of, failure, flag as of_object, kind_of};
@@ -115,24 +115,6 @@ impl<O: Objects> Zpl<O> {
     pub(crate) fn list(&self, object: u64) -> Done<Vec<Entry>> {
         let list = self.objects.text(object, Text::Acl, TEXT_BYTES_MAX);
         acl::decode(&list.map_err(failure)?).ok_or(FileError::Io)
-    }
-
-    /// Whether `who` may set the list of an object.
-    pub(crate) fn check_list_set(
-        &self,
-        object: u64,
-        attributes: &Attributes,
-        who: &Identity,
-    ) -> Done {
-        if who.uid == 0 || who.uid == attributes.uid {
-            return Ok(());
-        }
-        let list = self.objects.text(object, Text::Acl, TEXT_BYTES_MAX);
-        let rights = acl::rights(&list.map_err(failure)?, attributes, who);
-        match rights & right::WRITE_ACL {
-            0 => Err(FileError::NotPermitted),
-            _ => Ok(()),
-        }
     }
 
     /// The list of an object whose mode is set to that of `after`.

@@ -7,6 +7,7 @@ use file_system::{
     SetAttributes, SetTime, Time,
 };
 
+use crate::access::{Reach, Use};
 use crate::acl;
 use crate::acl_rules::{flags_with, mode_with};
 use crate::convert::{
@@ -153,7 +154,7 @@ impl<O: Objects> Zpl<O> {
         self.check_name(name)?;
         let _names = self.lock_names();
         let _changing = self.locks.change(&[directory.object]);
-        let parent = self.directory(who, directory, true)?;
+        let parent = self.directory(who, directory, Use::Enter(shape(&what).0))?;
         if self.entry(directory.object, name)?.is_some() {
             return Err(FileError::Exists);
         }
@@ -257,7 +258,7 @@ impl<O: Objects> Zpl<O> {
         if stored.links >= u64::from(LINKS_MAX) {
             return Err(FileError::TooManyLinks);
         }
-        let parent = self.directory(who, directory, true)?;
+        let parent = self.directory(who, directory, Use::Enter(Kind::File))?;
         if self.entry(directory.object, name)?.is_some() {
             return Err(FileError::Exists);
         }
@@ -315,7 +316,8 @@ impl<O: Objects> Zpl<O> {
         if guard.changed.is_some_and(|time| time != attributes.changed) {
             return Err(FileError::NotSame);
         }
-        check_set(&self.judged(node.object, &stored, who)?, who, changes)?;
+        self.judged(node.object, &stored, who)?
+            .check_set(who, changes)?;
         self.check_kept(&stored)?;
         if let Some(size) = changes.size {
             check_size(attributes.kind, size)?;
@@ -388,7 +390,8 @@ impl<O: Objects> Zpl<O> {
         if !self.is_replaying() {
             check_list(&attributes, list)?;
         }
-        self.check_list_set(node.object, &attributes, who)?;
+        self.judged(node.object, &stored, who)?
+            .check_list_set(who)?;
         self.check_kept(&stored)?;
         let mode = mode_with(list, &stored);
         let set = Stored {
@@ -469,13 +472,22 @@ impl<O: Objects> Zpl<O> {
         Some(end.min(limit))
     }
 
-    /// As [`FileSystem::write`](file_system::FileSystem::write).
-    pub(crate) fn write_contents(&self, node: Node, offset: u64, bytes: &[u8]) -> Done<Changed> {
+    /// As [`FileSystem::write`](file_system::FileSystem::write) and [`append`](file_system::FileSystem::append).
+    pub(crate) fn write_contents(
+        &self,
+        node: Node,
+        offset: u64,
+        bytes: &[u8],
+        reach: Reach,
+    ) -> Done<Changed> {
         let end = offset.checked_add(bytes.len() as u64);
         end.filter(|end| *end <= FILE_BYTES_MAX)
             .ok_or(FileError::TooLarge)?;
         let _changing = self.locks.change(&[node.object]);
         let first = self.file(node)?;
+        if let Reach::Behind { repeats } = reach {
+            self.check_behind(node, &first, (offset, bytes), repeats)?;
+        }
         self.check_flags(&first, flag::IMMUTABLE | flag::READ_ONLY)?;
         if offset < first.size {
             self.check_kept(&first)?;
@@ -498,6 +510,30 @@ impl<O: Objects> Zpl<O> {
             before: attributes_of(&first)?,
             after: attributes_of(&last)?,
         })
+    }
+
+    /// Whether bytes change nothing before the end of a file.
+    fn check_behind(
+        &self,
+        node: Node,
+        stored: &Stored,
+        (offset, bytes): (u64, &[u8]),
+        repeats: bool,
+    ) -> Done {
+        let before = stored.size.saturating_sub(offset).min(bytes.len() as u64) as usize;
+        if before == 0 {
+            return Ok(());
+        }
+        if !repeats {
+            return Err(FileError::Access);
+        }
+        let mut there = vec![0; before];
+        let read = self.objects.read(node.object, offset, &mut there);
+        read.map_err(failure)?;
+        match there == bytes[..before] {
+            true => Ok(()),
+            false => Err(FileError::Access),
+        }
     }
 
     /// Writes in one transaction. `range` is what the file gets of it: its end may be before that of the bytes.

@@ -79,7 +79,7 @@ impl<O: Objects> Zpl<O> {
         let full = with_prefix(name)?;
         let _reading = self.locks.read(node.object);
         let stored = self.live(node)?;
-        if !self.may(node.object, &stored, who)?.read {
+        if !self.may(node.object, &stored, who)?.read_extended {
             return Err(FileError::Access);
         }
         let list = self.attribute_list(node.object)?;
@@ -102,7 +102,7 @@ impl<O: Objects> Zpl<O> {
     pub(crate) fn list_extended(&self, who: &Identity, node: Node) -> Done<Vec<Vec<u8>>> {
         let _reading = self.locks.read(node.object);
         let stored = self.live(node)?;
-        if !self.may(node.object, &stored, who)?.read {
+        if !self.may(node.object, &stored, who)?.read_extended {
             return Err(FileError::Access);
         }
         let list = self.attribute_list(node.object)?;
@@ -145,7 +145,7 @@ impl<O: Objects> Zpl<O> {
             if !matches!(attributes_of(&stored)?.kind, Kind::File | Kind::Directory) {
                 return Err(FileError::NotPermitted);
             }
-            if !self.may(node.object, &stored, who)?.write {
+            if !self.may(node.object, &stored, who)?.write_extended {
                 return Err(FileError::Access);
             }
             let list = self.attribute_list(node.object)?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use file_system::rights::{check_directory, check_name, permitted};
+use file_system::rights::check_name;
 use file_system::{
     Attributes, COOKIE_LAST, Changed, Content, Done, FileError, FileSystem, FileSystemId, Guard,
     Identity, Kind, Limits, Made, Make, Node, Object, Permissions, Place, Read, Receipt, Removable,
@@ -13,6 +13,7 @@ use file_system::{
 
 use file_system::acl::Entry;
 
+use crate::access::{Judged, Reach, Use};
 use crate::acl;
 use crate::convert::{attributes_of, entry_object, failure, flag};
 use crate::later_writes::LaterWrites;
@@ -166,24 +167,20 @@ impl<O: Objects> Zpl<O> {
         })
     }
 
-    /// The attributes of an object, with the permissions that `who` has by its access control list. For decisions only.
-    pub(crate) fn judged(&self, object: u64, stored: &Stored, who: &Identity) -> Done<Attributes> {
+    /// An object as `who` sees it. A list that says the same as the mode is not read.
+    pub(crate) fn judged(&self, object: u64, stored: &Stored, who: &Identity) -> Done<Judged> {
         let attributes = attributes_of(stored)?;
         if stored.flags & flag::ACL_TRIVIAL != 0 || who.uid == 0 {
-            return Ok(attributes);
+            return Ok(Judged::by_mode(attributes));
         }
         let list = self.objects.text(object, Text::Acl, TEXT_BYTES_MAX);
-        let may = acl::permitted(&list.map_err(failure)?, &attributes, who);
-        let bits = u32::from(may.read) << 2 | u32::from(may.write) << 1 | u32::from(may.execute);
-        Ok(Attributes {
-            mode: attributes.mode & 0o7000 | bits << 6 | bits << 3 | bits,
-            ..attributes
-        })
+        let rights = acl::rights(&list.map_err(failure)?, &attributes, who);
+        Ok(Judged::by_list(attributes, rights))
     }
 
     /// What `who` may do with an object.
     pub(crate) fn may(&self, object: u64, stored: &Stored, who: &Identity) -> Done<Permissions> {
-        Ok(permitted(&self.judged(object, stored, who)?, who))
+        Ok(self.judged(object, stored, who)?.permissions(who))
     }
 
     /// Refuses what `payers` have no quota left for: bytes, and with `makes` also one more object.
@@ -208,17 +205,23 @@ impl<O: Objects> Zpl<O> {
         }
     }
 
-    /// A directory in which `who` may look names up, and change them if `writes`.
-    pub(crate) fn directory(&self, who: &Identity, node: Node, writes: bool) -> Done<Stored> {
+    /// A directory that `who` may use so.
+    pub(crate) fn directory(&self, who: &Identity, node: Node, what: Use) -> Done<Stored> {
         let stored = self.live(node)?;
-        check_directory(&self.judged(node.object, &stored, who)?, who, writes)?;
-        if writes && stored.links == 0 {
-            return Err(FileError::Stale);
-        }
-        if writes {
-            self.check_flags(&stored, flag::IMMUTABLE)?;
+        self.judged(node.object, &stored, who)?
+            .check_use(who, what)?;
+        if what != Use::LookUp {
+            self.check_entries(&stored)?;
         }
         Ok(stored)
+    }
+
+    /// Whether the names in a directory may change.
+    pub(crate) fn check_entries(&self, directory: &Stored) -> Done {
+        if directory.links == 0 {
+            return Err(FileError::Stale);
+        }
+        self.check_flags(directory, flag::IMMUTABLE)
     }
 
     /// Whether the bytes may be a name here.
@@ -308,7 +311,7 @@ impl<O: Objects> FileSystem for Zpl<O> {
     }
 
     fn look_up(&self, who: &Identity, directory: Node, name: &[u8]) -> Done<Object> {
-        self.directory(who, directory, false)?;
+        self.directory(who, directory, Use::LookUp)?;
         self.check_name(name)?;
         let object = self.entry(directory.object, name)?;
         match self.known(object.ok_or(FileError::NotFound)?) {
@@ -319,7 +322,7 @@ impl<O: Objects> FileSystem for Zpl<O> {
     }
 
     fn parent(&self, who: &Identity, directory: Node) -> Done<Node> {
-        let stored = self.directory(who, directory, false)?;
+        let stored = self.directory(who, directory, Use::LookUp)?;
         self.known(stored.parent).map(|object| object.node)
     }
 
@@ -405,11 +408,11 @@ impl<O: Objects> FileSystem for Zpl<O> {
         visit: &mut dyn FnMut(file_system::Entry<'_>) -> bool,
     ) -> Done<bool> {
         let stored = self.live(directory)?;
-        let attributes = self.judged(directory.object, &stored, who)?;
-        if attributes.kind != Kind::Directory {
+        let judged = self.judged(directory.object, &stored, who)?;
+        if judged.attributes.kind != Kind::Directory {
             return Err(FileError::NotDirectory);
         }
-        if !permitted(&attributes, who).read {
+        if !judged.permissions(who).read {
             return Err(FileError::Access);
         }
         let cursor = match cookie {
@@ -450,7 +453,11 @@ impl<O: Objects> FileSystem for Zpl<O> {
     }
 
     fn write(&self, node: Node, offset: u64, bytes: &[u8]) -> Done<Changed> {
-        self.write_contents(node, offset, bytes)
+        self.write_contents(node, offset, bytes, Reach::All)
+    }
+
+    fn append(&self, node: Node, offset: u64, bytes: &[u8], repeats: bool) -> Done<Changed> {
+        self.write_contents(node, offset, bytes, Reach::Behind { repeats })
     }
 
     fn commit(&self, node: Option<Node>) -> Done {
@@ -479,8 +486,10 @@ impl<O: Objects> FileSystem for Zpl<O> {
         self.punch(node, offset, length)
     }
 
-    fn acl(&self, node: Node) -> Done<Vec<Entry>> {
-        self.live(node)?;
+    fn acl(&self, who: &Identity, node: Node) -> Done<Vec<Entry>> {
+        let stored = self.live(node)?;
+        self.judged(node.object, &stored, who)?
+            .check_list_read(who)?;
         self.list(node.object)
     }
 

@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 pub mod acl;
 mod acl_rules;
 pub mod attribute_list;

@@ -1,8 +1,8 @@
 //! Names that go: removal and renaming, and what happens to objects without a name.
 
-use file_system::rights::{check_moved, check_sticky};
 use file_system::{Changed, Done, FileError, Identity, Kind, Node, Receipt, Removable, Renamed};
 
+use crate::access::Use;
 use crate::changes::{LARGE_BYTES, changed, logged, logged_with, with_entries};
 use crate::convert::{attributes_of, entry_object, entry_type, failure, flag, now_after};
 use crate::file_system::Zpl;
@@ -16,6 +16,7 @@ const DEPTH_MAX: usize = 1 << 16;
 struct Losing {
     object: u64,
     stored: Stored,
+    kind: Kind,
     is_directory: bool,
 }
 
@@ -73,8 +74,9 @@ impl<O: Objects> Zpl<O> {
             error => failure(error),
         })?;
         let attributes = attributes_of(&stored)?;
-        let directory = self.judged(directory, parent, who)?;
-        check_sticky(&directory, &attributes, who)?;
+        let judged = self.judged(object, &stored, who)?;
+        self.judged(directory, parent, who)?
+            .check_removal(&judged, who)?;
         // Whoever may only add names takes none away.
         self.check_flags(parent, flag::APPEND_ONLY)?;
         self.check_kept(&stored)?;
@@ -82,8 +84,19 @@ impl<O: Objects> Zpl<O> {
         Ok(Losing {
             object,
             stored,
+            kind: attributes.kind,
             is_directory: attributes.kind == Kind::Directory,
         })
+    }
+
+    /// What a name means that `who` wants to take away. Whoever may take none away does not learn whether it is there.
+    fn named(&self, who: &Identity, directory: Node, name: &[u8]) -> Done<u64> {
+        let parent = self.directory(who, directory, Use::LookUp)?;
+        match self.entry(directory.object, name)? {
+            Some(object) => Ok(object),
+            None if self.may(directory.object, &parent, who)?.remove => Err(FileError::NotFound),
+            None => Err(FileError::Access),
+        }
     }
 
     fn check_empty(&self, directory: u64) -> Done {
@@ -104,11 +117,10 @@ impl<O: Objects> Zpl<O> {
         self.check_name(name)?;
         let (told, gone) = {
             let _names = self.lock_names();
-            self.directory(who, directory, true)?;
-            let object = self.entry(directory.object, name)?;
-            let object = object.ok_or(FileError::NotFound)?;
+            let object = self.named(who, directory, name)?;
             let _changing = self.locks.change(&[directory.object, object]);
-            let parent = self.directory(who, directory, true)?;
+            let parent = self.directory(who, directory, Use::LookUp)?;
+            self.check_entries(&parent)?;
             let losing = self.losing(who, (directory.object, &parent), object)?;
             match (losing.is_directory, what) {
                 (true, Removable::NoDirectory) => return Err(FileError::IsDirectory),
@@ -219,25 +231,27 @@ impl<O: Objects> Zpl<O> {
 
     fn rename_locked(&self, who: &Identity, names: &Names<'_>) -> Done<(Renamed, Option<u64>)> {
         let (from, to) = (names.from, names.to);
-        self.directory(who, from.0, true)?;
-        self.directory(who, to.0, true)?;
-        let moving = self.entry(from.0.object, from.1)?;
-        let moving = moving.ok_or(FileError::NotFound)?;
+        let moving = self.named(who, from.0, from.1)?;
+        self.directory(who, to.0, Use::LookUp)?;
         let target = self.entry(to.0.object, to.1)?;
         let objects = [from.0.object, to.0.object, moving, target.unwrap_or(moving)];
         let _changing = self.locks.change(&objects);
         let parents = (
-            self.directory(who, from.0, true)?,
-            self.directory(who, to.0, true)?,
+            self.directory(who, from.0, Use::LookUp)?,
+            self.directory(who, to.0, Use::LookUp)?,
         );
+        self.check_entries(&parents.0)?;
         let mover = self.losing(who, (from.0.object, &parents.0), moving)?;
+        self.judged(to.0.object, &parents.1, who)?
+            .check_use(who, Use::Enter(mover.kind))?;
+        self.check_entries(&parents.1)?;
         if target == Some(moving) {
             let same = |stored| changed(stored, &Stored::default());
             let (from, to) = (same(&parents.0)?, same(&parents.1)?);
             return Ok((Renamed { from, to }, None));
         }
         if from.0 != to.0 {
-            check_moved(&self.judged(moving, &mover.stored, who)?, who)?;
+            self.judged(moving, &mover.stored, who)?.check_moved(who)?;
         }
         if mover.is_directory && self.is_within(to.0.object, moving)? {
             return Err(FileError::Invalid);

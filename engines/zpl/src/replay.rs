@@ -6,6 +6,7 @@ use file_system::{
     SetTime,
 };
 
+use crate::access::Use;
 use crate::acl;
 use crate::changes::{NewObject, fresh, logged, may_have_project};
 use crate::convert::{MODE_MASK, failure, flag, merged, now_after, time_of};
@@ -193,7 +194,7 @@ fn create<O: Objects>(
     }
     let _names = zpl.lock_names();
     let _changing = zpl.locks.change(&[new.directory]);
-    let parent = zpl.directory(&ROOT, directory, true)?;
+    let parent = zpl.directory(&ROOT, directory, Use::Enter(Kind::File))?;
     let new_object = replayed_object(new, &parent)?;
     let made = zpl.create((new.directory, &parent), new.name, &new_object, receipt)?;
     debug_assert_eq!(made.object.node.object, new.object);

@@ -626,7 +626,7 @@ fn perform(files: &dyn FileSystem, what: &str, words: &mut Words<'_>) -> Answer 
         }
         "entries" => {
             let node = found(files, &words.text()?)?;
-            let entries = files.acl(node).map_err(told)?;
+            let entries = files.acl(&ROOT, node).map_err(told)?;
             return Ok(entries.iter().map(word_of).collect::<Vec<_>>().join(" "));
         }
         "hold" => files.hold(found(files, &words.text()?)?).map_err(told)?,

@@ -8,7 +8,8 @@ use engine::dataset::{FileSystemSpec, Value};
 use engine::pool::{ImportOptions, SafeToOwn};
 use file_system::acl::{ENTRIES_MAX, Entry, Who, flag, of_mode, right};
 use file_system::{
-    FileError, FileSystem, Guard, Identity, Kind, Make, Node, Receipt, SetAttributes,
+    FileError, FileSystem, Guard, Identity, Kind, Make, Node, Receipt, Removable, SetAttributes,
+    SetExtended,
 };
 use support::{Parts, disks, engine, export, folder, isolated, mirror, part};
 use units::VolumeName;
@@ -211,9 +212,9 @@ fn check_lists(files: &dyn FileSystem) {
     for (path, list, mode) in expected {
         let node = look_up(files, path);
         assert!(
-            files.acl(node).as_ref() == Ok(&list),
+            files.acl(&ROOT, node).as_ref() == Ok(&list),
             "{:?}",
-            files.acl(node)
+            files.acl(&ROOT, node)
         );
         assert_eq!(files.attributes(node).expect("there").mode, mode);
     }
@@ -235,7 +236,7 @@ fn check_lists(files: &dyn FileSystem) {
     assert_eq!(files.receipt(&RECEIPT.place), Some(RECEIPT));
     for (name, what) in ONE_RECORD {
         let node = look_up(files, &[b"shared", name]);
-        assert_eq!(files.acl(node), Ok(own_list()));
+        assert_eq!(files.acl(&ROOT, node), Ok(own_list()));
         assert_eq!(files.attributes(node).expect("there").mode, 0o604);
         let receipt = receipt_of(what);
         assert_eq!(files.receipt(&receipt.place), Some(receipt));
@@ -322,7 +323,7 @@ fn what_a_mode_and_a_directory_do_to_lists_follows_the_settings() {
                 .expect("root may");
             let made = |name: &[u8]| {
                 let list = files
-                    .acl(make(files, directory, name, Make::File))
+                    .acl(&ROOT, make(files, directory, name, Make::File))
                     .expect("there");
                 list.iter()
                     .find(|entry| entry.who == all.who)
@@ -341,7 +342,7 @@ fn what_a_mode_and_a_directory_do_to_lists_follows_the_settings() {
             assert_eq!(made(b"not-run"), Some(right::ALL & !right::EXECUTE));
             let file = look_up(files, &[b"directory", b"all"]);
             let named = |node| {
-                let list = files.acl(node).expect("there");
+                let list = files.acl(&ROOT, node).expect("there");
                 list.iter()
                     .find(|entry| entry.who == all.who)
                     .map(|entry| entry.mask)
@@ -365,6 +366,241 @@ fn what_a_mode_and_a_directory_do_to_lists_follows_the_settings() {
             );
             files.set_acl(&ROOT, file, &list, None).expect("root may");
             assert!(files.set_acl(&ANN, file, &list, None).is_ok());
+            opened.close();
+            export(pool);
+        },
+    );
+}
+
+/// An entry that says something of a right, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Says {
+    Yes,
+    No,
+    Nothing,
+}
+
+const ALL_SAY: [Says; 3] = [Says::Yes, Says::No, Says::Nothing];
+
+/// A list of mode 755 or 644 that says something else of a right of Ann's.
+fn saying(kind: Kind, says: Says, mask: u32) -> Vec<Entry> {
+    let mode = match kind {
+        Kind::Directory => 0o755,
+        _ => 0o644,
+    };
+    let own = match says {
+        Says::Yes => vec![for_ann(true, 0, mask)],
+        Says::No => vec![for_ann(false, 0, mask)],
+        // It is no list of a mode all the same.
+        Says::Nothing => vec![for_ann(true, 0, right::SYNCHRONIZE)],
+    };
+    [own, of_mode(mode, kind).list()].concat()
+}
+
+fn made_with(files: &dyn FileSystem, at: Node, new: (&[u8], Make<'_>), list: &[Entry]) -> Node {
+    let none = SetAttributes::default();
+    let made = files.make_with_acl(&ROOT, at, new, &none, list, None);
+    made.expect("root may").object.node
+}
+
+/// Names that come and go in a directory with a list, for each thing that it says of each right.
+fn names_follow_lists(files: &dyn FileSystem) {
+    let none = SetAttributes::default();
+    let mut number = 0;
+    let mut directory = |says, mask| {
+        number += 1;
+        let name = format!("names-{number}").into_bytes();
+        let list = saying(Kind::Directory, says, mask);
+        made_with(files, files.root(), (&name, Make::Directory), &list)
+    };
+    let rights = [right::WRITE, right::APPEND, right::DELETE_CHILD];
+    for mask in rights {
+        for says in ALL_SAY {
+            let at = directory(says, mask);
+            let may = |needed: u32| match says == Says::Yes && needed & mask != 0 {
+                true => None,
+                false => Some(FileError::Access),
+            };
+            let make = |name: &[u8], what| {
+                files
+                    .make(&ANN, at, name, what, &none, None)
+                    .map(drop)
+                    .err()
+            };
+            assert_eq!(make(b"file", Make::File), may(right::WRITE));
+            assert_eq!(make(b"directory", Make::Directory), may(right::APPEND));
+            assert_eq!(make(b"link", Make::Link(b"to")), may(right::WRITE));
+            let own = directory(Says::Yes, right::ALL);
+            let source = made_with(files, own, (b"moved", Make::File), &own_list());
+            let linked = files.link(&ANN, source, at, b"linked", None).err();
+            assert_eq!(linked, may(right::WRITE));
+            let moved = files.rename(&ANN, (own, b"moved"), (at, b"moved"), None);
+            assert_eq!(
+                moved.map(drop).err(),
+                may(right::WRITE),
+                "{says:?} {mask:x}"
+            );
+            let list = saying(Kind::Directory, Says::Yes, right::ALL);
+            made_with(files, own, (b"below", Make::Directory), &list);
+            let moved = files.rename(&ANN, (own, b"below"), (at, b"below"), None);
+            assert_eq!(
+                moved.map(drop).err(),
+                may(right::APPEND),
+                "{says:?} {mask:x}"
+            );
+            make_plain(files, at, b"goes");
+            let gone = files.remove(&ANN, at, b"goes", Removable::Any, None).err();
+            assert_eq!(gone, may(right::WRITE | right::DELETE_CHILD));
+        }
+    }
+}
+
+fn make_plain(files: &dyn FileSystem, at: Node, name: &[u8]) -> Node {
+    make(files, at, name, Make::File)
+}
+
+/// What the object says of its own removal, in a directory that says something, and in one that Ann may not write.
+fn removals_follow_lists(files: &dyn FileSystem) {
+    let mut number = 0;
+    for of_directory in ALL_SAY {
+        for of_object in ALL_SAY {
+            number += 1;
+            let name = format!("removals-{number}").into_bytes();
+            let list = saying(Kind::Directory, of_directory, right::DELETE_CHILD);
+            let at = made_with(files, files.root(), (&name, Make::Directory), &list);
+            let may = match (of_object, of_directory) {
+                (Says::Yes, _) | (Says::Nothing, Says::Yes) => None,
+                _ => Some(FileError::Access),
+            };
+            for (name, what, kind) in [
+                (&b"file"[..], Make::File, Kind::File),
+                (b"directory", Make::Directory, Kind::Directory),
+            ] {
+                let list = saying(kind, of_object, right::DELETE);
+                made_with(files, at, (name, what), &list);
+                made_with(files, files.root(), (name, what), &list);
+                let gone = files.remove(&ANN, at, name, Removable::Any, None).err();
+                assert_eq!(gone, may, "{of_object:?} in {of_directory:?}");
+                // By a name that comes in its place, too.
+                let own = format!("own-{number}-{}", name.len()).into_bytes();
+                let all = saying(Kind::Directory, Says::Yes, right::ALL);
+                let own = made_with(files, files.root(), (&own, Make::Directory), &all);
+                let all = saying(kind, Says::Yes, right::ALL);
+                made_with(files, own, (b"new", what), &all);
+                if may.is_some() {
+                    let replaced = files.rename(&ANN, (own, b"new"), (at, name), None);
+                    assert_eq!(replaced.map(drop).err(), may);
+                }
+                let (root, any) = (files.root(), Removable::Any);
+                let gone = files.remove(&ANN, root, name, any, None).err();
+                let by_itself = match of_object {
+                    Says::Yes => None,
+                    _ => Some(FileError::Access),
+                };
+                assert_eq!(gone, by_itself, "the root is of mode 755");
+                if gone.is_some() {
+                    files
+                        .remove(&ROOT, root, name, any, None)
+                        .expect("root may");
+                }
+            }
+        }
+    }
+    let missing = files.remove(&ANN, files.root(), b"missing", Removable::Any, None);
+    assert_eq!(missing.err(), Some(FileError::Access));
+}
+
+/// Attributes, the list, and extended attributes of a file that says something of one right.
+fn attributes_follow_lists(files: &dyn FileSystem) {
+    let none = SetAttributes::default();
+    let mut number = 0;
+    let mut file = |says, mask| {
+        number += 1;
+        let name = format!("attributes-{number}").into_bytes();
+        let list = saying(Kind::File, says, mask);
+        made_with(files, files.root(), (&name, Make::File), &list)
+    };
+    let guard = Guard::default();
+    let set = |node, changes| {
+        files
+            .set_attributes(&ANN, node, &changes, &guard, None)
+            .err()
+    };
+    for says in ALL_SAY {
+        let may = |error| (says != Says::Yes).then_some(error);
+        let modified = Some(file_system::SetTime::To(file_system::Time::default()));
+        let timed = SetAttributes { modified, ..none };
+        let node = file(says, right::WRITE_ATTRIBUTES);
+        assert_eq!(set(node, timed), may(FileError::NotPermitted));
+        let (mode, size) = (Some(0o600), Some(0));
+        let node = file(says, right::WRITE_ACL);
+        let list = saying(Kind::File, says, right::WRITE_ACL);
+        let listed = files.set_acl(&ANN, node, &list, None).err();
+        assert_eq!(listed, may(FileError::NotPermitted));
+        let with_mode = SetAttributes { mode, ..none };
+        assert_eq!(set(node, with_mode), may(FileError::NotPermitted));
+        let node = file(says, right::WRITE);
+        let cut = SetAttributes { size, ..none };
+        assert_eq!(set(node, cut), may(FileError::Access));
+        let node = file(says, right::APPEND);
+        assert_eq!(set(node, cut), Some(FileError::Access), "it is no addition");
+        let node = file(says, right::WRITE_OWNER);
+        let taken = SetAttributes {
+            uid: Some(ANN.uid),
+            gid: Some(ANN.gid),
+            ..none
+        };
+        assert_eq!(set(node, taken), may(FileError::NotPermitted));
+        let (node, error) = (file(says, right::READ_ACL), FileError::Access);
+        // Everybody may, but whom an earlier entry denies it.
+        let denied = (says == Says::No).then_some(error);
+        assert_eq!(files.acl(&ANN, node).err(), denied);
+        let (node, how) = (file(says, right::READ_NAMED), SetExtended::Either);
+        assert_eq!(files.extended_names(&ANN, node).err(), denied);
+        let node = file(says, right::WRITE);
+        let written = files.set_extended(&ANN, node, b"name", b"value", how, None);
+        assert_eq!(written.err(), may(error));
+        let node = file(says, right::WRITE_NAMED);
+        let written = files.set_extended(&ANN, node, b"name", b"value", how, None);
+        assert_eq!(written.err(), Some(error), "mode 644");
+    }
+}
+
+fn additions_change_nothing_else(files: &dyn FileSystem) {
+    let node = make_plain(files, files.root(), b"added-to");
+    let append = |offset, bytes: &[u8], repeats| files.append(node, offset, bytes, repeats).err();
+    assert_eq!(append(0, b"one", false), None);
+    assert_eq!(append(3, b"two", false), None);
+    for (offset, bytes, repeats) in [
+        (0, &b"one"[..], false),
+        (5, b"oh", false),
+        (0, b"onetwo", false),
+        (0, b"One", true),
+        (5, b"Oh", true),
+    ] {
+        let refused = append(offset, bytes, repeats);
+        assert_eq!(refused, Some(FileError::Access), "{offset} {bytes:?}");
+    }
+    assert_eq!(append(0, b"onetwothree", true), None);
+    let mut there = [0; 16];
+    let read = files.read(node, 0, &mut there).expect("there");
+    assert_eq!(&there[..read.length], b"onetwothree");
+}
+
+#[test]
+fn every_operation_obeys_what_a_list_says_of_its_right() {
+    isolated(
+        "every_operation_obeys_what_a_list_says_of_its_right",
+        || {
+            let pool = new_pool(&[("acltype", "nfsv4"), ("aclmode", "passthrough")]);
+            let opened = open(&pool);
+            let files = &*opened.files();
+            names_follow_lists(files);
+            removals_follow_lists(files);
+            attributes_follow_lists(files);
+            additions_change_nothing_else(files);
+            let summary = opened.check(&mut |told| panic!("{told:?}"));
+            assert_eq!(summary.expect("checked").faults, 0);
             opened.close();
             export(pool);
         },

@@ -363,7 +363,7 @@ fn check_new(opened: &Opened) {
     assert_eq!(hidden.flags & (HIDDEN | SPARSE), HIDDEN);
     assert_eq!((hidden.crtime, hidden.mode), (CREATED, 0o100_640));
     assert_eq!(
-        files.acl(look_up(b"hidden")),
+        files.acl(&ROOT, look_up(b"hidden")),
         Ok(of_mode(0o640, Kind::File).list())
     );
     for (name, kind, of_project) in [
@@ -373,7 +373,7 @@ fn check_new(opened: &Opened) {
         (b"folder-with-both", Kind::Directory, Some(7)),
     ] {
         let node = look_up(name);
-        assert_eq!(files.acl(node), Ok(list_of_new(kind)), "{name:?}");
+        assert_eq!(files.acl(&ROOT, node), Ok(list_of_new(kind)), "{name:?}");
         let found = stored(opened, node);
         // What the list allows, not what the record says.
         assert_eq!(found.mode & 0o777, 0o750, "{name:?}");
@@ -416,7 +416,7 @@ fn check_old(opened: &Opened) {
         assert_ne!(found.flags & HAS_PROJECT, 0, "{name:?}");
         match name {
             b"plain" => assert_eq!((found.mode, found.size), (0o100_600, 5100)),
-            b"listed" => assert_eq!(files.acl(node), Ok(long_list())),
+            b"listed" => assert_eq!(files.acl(&ROOT, node), Ok(long_list())),
             b"extended" => {
                 let value = files.extended(&ROOT, node, b"long");
                 assert!(value == Ok(LONG_VALUE.to_vec()));

@@ -553,11 +553,7 @@ impl FileSystem for Nothing {
     }
 
     fn permissions(&self, _: &Identity, _: Node) -> Done<Permissions> {
-        Ok(Permissions {
-            read: true,
-            write: false,
-            execute: true,
-        })
+        Ok(Permissions::of_mode(true, false, true))
     }
 
     fn look_up(&self, _: &Identity, _: Node, name: &[u8]) -> Done<Object> {

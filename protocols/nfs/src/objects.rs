@@ -30,17 +30,76 @@ pub(crate) const fn rights_of(kind: Kind) -> u32 {
     }
 }
 
-/// Rights that somebody has.
-pub(crate) const fn rights_by(may: Permissions) -> u32 {
+/// Rights that somebody has to an object of a kind. What names in a directory mean may say more: a right to take them away.
+pub(crate) const fn rights_by(kind: Kind, may: Permissions) -> u32 {
     let mut granted = 0;
     if may.read {
         granted |= READ;
     }
-    if may.write {
-        granted |= MODIFY | EXTEND | DELETE;
-    }
     if may.execute {
         granted |= LOOKUP | EXECUTE;
     }
+    let (modifies, extends) = match kind {
+        Kind::Directory => (may.write && may.remove, may.write || may.append),
+        _ => (may.write, may.write || may.append),
+    };
+    // Names of a directory in which none can be looked up do not change.
+    let may_change = may.execute || !matches!(kind, Kind::Directory);
+    if modifies && may_change {
+        granted |= MODIFY;
+    }
+    if extends && may_change {
+        granted |= EXTEND;
+    }
+    if may.remove && may_change {
+        granted |= DELETE;
+    }
     granted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_list_allows_is_told_as_operations_then_do() {
+        let none = Permissions::default();
+        let enters = Permissions {
+            write: true,
+            execute: true,
+            ..none
+        };
+        let adds = Permissions {
+            append: true,
+            execute: true,
+            ..none
+        };
+        let removes = Permissions {
+            remove: true,
+            execute: true,
+            ..none
+        };
+        let all = Permissions::of_mode(true, true, true);
+        let not_searched = Permissions::of_mode(true, true, false);
+        for (may, of_file, of_directory) in [
+            (none, 0, 0),
+            (enters, MODIFY | EXTEND | EXECUTE, EXTEND | LOOKUP),
+            (adds, EXTEND | EXECUTE, EXTEND | LOOKUP),
+            (removes, EXECUTE, DELETE | LOOKUP),
+            (
+                all,
+                READ | MODIFY | EXTEND | EXECUTE,
+                READ | MODIFY | EXTEND | DELETE | LOOKUP,
+            ),
+            (not_searched, READ | MODIFY | EXTEND, READ),
+        ] {
+            for (kind, rights) in [(Kind::File, of_file), (Kind::Directory, of_directory)] {
+                assert_eq!(
+                    rights_by(kind, may) & rights_of(kind),
+                    rights,
+                    "{kind:?} {may:?}"
+                );
+            }
+        }
+    }
 }

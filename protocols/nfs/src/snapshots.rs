@@ -322,10 +322,7 @@ impl FileSystem for WithSnapshots {
                 self.in_snapshot(snapshot, |files| files.permissions(who, node))?
             }
         };
-        Ok(Permissions {
-            write: false,
-            ..may
-        })
+        Ok(may.fixed())
     }
 
     fn look_up(&self, who: &Identity, directory: Node, name: &[u8]) -> Done<Object> {
@@ -475,6 +472,11 @@ impl FileSystem for WithSnapshots {
         self.files.write(node, offset, bytes)
     }
 
+    fn append(&self, node: Node, offset: u64, bytes: &[u8], repeats: bool) -> Done<Changed> {
+        Self::check_live(node)?;
+        self.files.append(node, offset, bytes, repeats)
+    }
+
     fn commit(&self, node: Option<Node>) -> Done {
         match node {
             Some(node) if is_fixed(node) => self.attributes(node).map(drop),
@@ -502,13 +504,13 @@ impl FileSystem for WithSnapshots {
         self.files.clone_range(from, to, length)
     }
 
-    fn acl(&self, node: Node) -> Done<Vec<acl::Entry>> {
+    fn acl(&self, who: &Identity, node: Node) -> Done<Vec<acl::Entry>> {
         match Where::of(node) {
             Where::Control | Where::Directory => {
                 let known = self.own(node)?.attributes;
                 Ok(acl::of_mode(known.mode, known.kind).list())
             }
-            _ => self.on(node, |files, node| files.acl(node)),
+            _ => self.on(node, |files, node| files.acl(who, node)),
         }
     }
 

@@ -569,7 +569,7 @@ impl Call<'_> {
             return Err(Stat::FAILED.into());
         }
         let may = export.files.permissions(&who, place.node)?;
-        if !(may.read || may.write || attributes.uid == who.uid) {
+        if !(may.read || may.write || may.append || attributes.uid == who.uid) {
             return Err(Stat::FAILED.into());
         }
         self.used = export.used(Moved::default());

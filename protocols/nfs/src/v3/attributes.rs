@@ -157,9 +157,11 @@ impl Call<'_> {
         let asked = reader.u32()?;
         let attributes = at.files.attributes(at.node())?;
         let mut may = at.files.permissions(&at.who, at.node())?;
-        may.write &= at.may_change().is_ok();
+        if at.may_change().is_err() {
+            may = may.fixed();
+        }
         self.write_after(at.place, &attributes, out);
-        out.u32(asked & rights_of(attributes.kind) & rights_by(may));
+        out.u32(asked & rights_of(attributes.kind) & rights_by(attributes.kind, may));
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Contents of files. There are no opens: each call is checked by itself.
 
-use file_system::{Done, FileError, Kind};
+use file_system::{Done, FileError, Kind, Permissions};
 
 use super::{Answered, At, Call, HANDLE_BYTES_MAX, PAYLOAD_BYTES_MAX, Status};
 use crate::exports::Place;
@@ -41,8 +41,8 @@ impl Call<'_> {
         }
     }
 
-    /// Whether the caller may read or write a file: its owner always, who may have opened it before it lost the permission.
-    fn authorize(&self, at: &At, access: u32) -> Answered {
+    /// Whether the caller may read or write a file: its owner always, who may have opened it before it lost the permission. What it may do.
+    fn authorize(&self, at: &At, access: u32) -> Answered<Permissions> {
         self.check_regular(at)?;
         let may = at.files.permissions(&at.who, at.node())?;
         let allowed = match access {
@@ -50,10 +50,15 @@ impl Call<'_> {
             _ => may.write,
         };
         let is_owner = || Ok::<_, FileError>(at.files.attributes(at.node())?.uid == at.who.uid);
-        if !allowed && !is_owner()? {
+        let adds = access == WRITE && may.append;
+        let mut found = may;
+        if !allowed && is_owner()? {
+            found.write = true;
+        } else if !allowed && !adds {
             return Err(Status::ACCES.into());
         }
-        Ok(self.check_denials(at.place, access)?)
+        self.check_denials(at.place, access)?;
+        Ok(found)
     }
 
     /// Another client may have opened a file so that others must not use it, or may take such an open back.
@@ -90,16 +95,21 @@ impl Call<'_> {
         }
         let bytes = bytes.get(..count as usize).ok_or(Status::INVAL)?;
         at.may_change()?;
-        self.authorize(at, WRITE)?;
+        let may = self.authorize(at, WRITE)?;
         if bytes.is_empty() {
             out.boolean(false);
             self.write_now(at, out);
         } else {
-            let changed = at.files.write(at.node(), offset, bytes)?;
+            let changed = match may.write {
+                true => at.files.write(at.node(), offset, bytes)?,
+                // Whoever may read what is there may repeat it: clients write whole pages.
+                false => at.files.append(at.node(), offset, bytes, may.read)?,
+            };
             self.write_change(at.place, &changed, out);
         }
         let committed = match stability {
-            UNSTABLE => UNSTABLE,
+            // After a crash it could not be added again if it was there.
+            UNSTABLE if may.write => UNSTABLE,
             _ => {
                 at.commit(Some(at.node()))?;
                 FILE_SYNC

@@ -6,6 +6,7 @@ use file_system::memory::MemoryFileSystem;
 use file_system::{FileSystem, Handle};
 
 use super::{Memory, execute, mount, procedure};
+use crate::append_only::{AppendOnly, WHO};
 use crate::exports::{Exports, Shared, Source};
 use crate::hosts::Way;
 use crate::rpc::Credential;
@@ -32,11 +33,20 @@ impl Client {
 
     /// The same, where clients may take back what they had.
     fn after(earlier: Holders, share: &str) -> Self {
+        Self::over(earlier, share, |files| files)
+    }
+
+    /// The same, with its files as `seen` shows them.
+    fn over(
+        earlier: Holders,
+        share: &str,
+        seen: impl FnOnce(Arc<MemoryFileSystem>) -> Arc<dyn FileSystem>,
+    ) -> Self {
         let files = Arc::new(MemoryFileSystem::with_guid(5, 1 << 20));
         let shared = Shared {
             name: "tank/home".to_owned(),
             share: Share::parse(share).expect("a share").expect("not off"),
-            files: Arc::<MemoryFileSystem>::clone(&files),
+            files: seen(Arc::clone(&files)),
         };
         let presentation = Presentation {
             owner: b"tank".to_vec(),
@@ -182,6 +192,37 @@ fn a_path_leads_to_a_handle_for_those_who_may_use_it() {
     let stranger = Client::new("rw=192.0.2.1");
     assert_eq!(stranger.mount("/tank/home"), Err(2), "it does not see it");
     assert_eq!(stranger.send(5, &[], true), [0, 0, 0, 0]);
+}
+
+#[test]
+fn whoever_may_append_adds_to_the_end_and_changes_nothing_else() {
+    for reads in [false, true] {
+        let mut client = Client::over(Holders::default(), EVERYTHING, |files| {
+            Arc::new(AppendOnly { files, reads })
+        });
+        let home = client.mount("/tank/home").expect("it is shared");
+        let file = client.create(&home, "file");
+        client.uid = WHO;
+        let commits = client.files.commits();
+        let answer = client.call(procedure::WRITE, &write(&file, 0, 0, b"one"));
+        // FILE_SYNC: it cannot be added again after a crash.
+        let expected = [0, 0, 0, 3, 0, 0, 0, 2];
+        assert_eq!(
+            (&answer[..4], &answer[120..128]),
+            (&[0; 4][..], &expected[..])
+        );
+        assert!(client.files.commits() > commits);
+        let mut status =
+            |offset, bytes: &[u8]| client.status(procedure::WRITE, &write(&file, offset, 0, bytes));
+        assert_eq!(status(3, b"two"), 0);
+        assert_eq!(status(0, b"One"), 13);
+        assert_eq!(status(0, b"onetwothree"), if reads { 0 } else { 13 });
+        let mut access = Writer::new();
+        access.opaque(&file);
+        access.u32(0x4 | 0x8);
+        let answer = client.call(procedure::ACCESS, &access);
+        assert_eq!(answer[answer.len() - 4..], [0, 0, 0, 8]);
+    }
 }
 
 #[test]

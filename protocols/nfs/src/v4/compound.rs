@@ -945,7 +945,7 @@ impl Call<'_> {
             file_system::Statistics::default()
         };
         let list = match limits.has_acls && wanted.needs_list() {
-            true => files.acl(place.node)?,
+            true => files.acl(&self.who, place.node)?,
             false => Vec::new(),
         };
         use_it(&attributes::Source {

@@ -1,6 +1,6 @@
 //! Operations on the contents of files.
 
-use file_system::{Content, FileError, Node};
+use file_system::{Changed, Content, FileError, Node};
 
 use super::attributes::PAYLOAD_BYTES_MAX;
 use super::compound::Call;
@@ -28,16 +28,26 @@ type Ranges = ((Node, u64), (Node, u64), u64);
 impl Call<'_> {
     /// Whether the client may do with a file what `access` says, by its open, its lock or, with a special state id, by itself.
     pub(super) fn authorize(&self, node: Node, id: &StateId, access: u32) -> Result<(), Status> {
+        match self.only_appends(node, id, access)? {
+            true => Err(Status::ACCESS),
+            false => Ok(()),
+        }
+    }
+
+    /// The same; whether it may write only behind the end.
+    fn only_appends(&self, node: Node, id: &StateId, access: u32) -> Result<bool, Status> {
         let mut passes_denials = *id == StateId::BYPASS && access == READ;
         let is_special = *id == StateId::ANONYMOUS || *id == StateId::BYPASS;
+        let mut was_opened_so = false;
         if !is_special {
             let found = self.service.state().find(self.client, id)?;
             if found.file != self.file(node) {
                 return Err(Status::BAD_STATEID);
             }
             passes_denials = found.access & access == access;
+            was_opened_so = access == WRITE && found.only_appends;
             if self.minor > 0 && passes_denials {
-                return Ok(());
+                return Ok(was_opened_so);
             }
             // Without sessions anybody can say that an open is his. Clients read around what they write (RFC 7530, 9.1.6).
             if !passes_denials && (self.minor > 0 || access != READ) {
@@ -49,18 +59,26 @@ impl Call<'_> {
         let allowed = if access == READ {
             may.read || may.execute
         } else {
-            may.write
+            may.write || may.append
         };
         if !allowed && !is_owner {
             return Err(Status::ACCESS);
         }
+        let only_appends = was_opened_so || (access == WRITE && !may.write && !is_owner);
         if passes_denials {
-            return Ok(());
+            return Ok(only_appends);
         }
         let mut state = self.service.state();
         // A client may take back an open that denies it.
         state.check_grace(self.client, New::Open, self.caller.now_ms)?;
-        state.check_denied(self.file(node), access)
+        state.check_denied(self.file(node), access)?;
+        Ok(only_appends)
+    }
+
+    /// Writes behind the end of a file, for whom may not change what is there. Whoever may read that may repeat it: clients write whole pages.
+    fn append(&self, node: Node, offset: u64, bytes: &[u8]) -> Result<Changed, Status> {
+        let may = self.files().permissions(&self.who, node)?;
+        Ok(self.files().append(node, offset, bytes, may.read)?)
     }
 
     fn verifier(&self) -> [u8; 8] {
@@ -115,14 +133,22 @@ impl Call<'_> {
         if stability > FILE_SYNC {
             return Err(Status::BADXDR);
         }
-        self.of_file(node, self.authorize(node, &id, WRITE))?;
+        let only_appends = self.of_file(node, self.only_appends(node, &id, WRITE))?;
         match bytes.is_empty() {
             true => self.regular(node)?,
             false => {
-                let written = self.files().write(node, offset, bytes);
-                self.of_file(node, written.map_err(Status::from))?;
+                let written = match only_appends {
+                    true => self.append(node, offset, bytes),
+                    false => {
+                        let written = self.files().write(node, offset, bytes);
+                        written.map_err(Status::from)
+                    }
+                };
+                self.of_file(node, written)?;
             }
         }
+        // After a crash it could not be written again if it was there.
+        let stability = if only_appends { FILE_SYNC } else { stability };
         if stability != UNSTABLE {
             self.to_commit = Some(Some(node));
         }

@@ -221,17 +221,20 @@ impl Call<'_> {
         const LIST_EXTENDED: u32 = 0x100;
         let asked = reader.u32()?;
         let node = self.node()?;
-        let mut known = rights_of(self.kind(node)?);
+        let kind = self.kind(node)?;
+        let mut known = rights_of(kind);
         let mut may = self.files().permissions(&self.who, node)?;
-        may.write &= self.may_change().is_ok();
-        let mut granted = rights_by(may);
+        if self.may_change().is_err() {
+            may = may.fixed();
+        }
+        let mut granted = rights_by(kind, may);
         if self.minor >= 2 {
             known |= READ_EXTENDED | WRITE_EXTENDED | LIST_EXTENDED;
         }
-        if may.read {
+        if may.read_extended {
             granted |= READ_EXTENDED | LIST_EXTENDED;
         }
-        if may.write {
+        if may.write_extended {
             granted |= WRITE_EXTENDED;
         }
         out.u32(asked & known);
@@ -520,10 +523,18 @@ impl Call<'_> {
                     true => *listing.wanted,
                     false => listing.wanted.of_mount_points(),
                 };
-                if wanted != *listing.wanted && wanted.tells_errors() {
+                let start = out.len();
+                let tells = wanted.tells_errors();
+                if wanted != *listing.wanted && tells {
                     attributes::write_error(out, Status::WRONGSEC);
-                } else {
-                    self.write_attributes(place, &wanted, &attributes, out)?;
+                } else if let Err(status) = self.write_attributes(place, &wanted, &attributes, out)
+                {
+                    // Its list may be for others only.
+                    if !tells || status != Status::ACCESS {
+                        return Err(status);
+                    }
+                    out.truncate(start);
+                    attributes::write_error(out, status);
                 }
             }
             Err(FileError::Gone) => return Err(Status::GONE),

@@ -14,7 +14,7 @@ use super::compound::Call;
 use super::grace::{Had, New};
 use super::names::check_name;
 use super::numbers::Status;
-use super::opens::{Conflict, NoLock, READ, Span, StateId, WRITE};
+use super::opens::{APPENDS, Conflict, NoLock, READ, Span, StateId, WRITE};
 use super::turns::{Owner, Purpose};
 use super::without_sessions::Whose;
 use crate::xdr::{Reader, Writer};
@@ -157,7 +157,6 @@ impl Call<'_> {
         if access == 0 || access & !(READ | WRITE) != 0 || arguments.deny & !(READ | WRITE) != 0 {
             return Err(Status::INVAL);
         }
-        let mode = (access, arguments.deny);
         self.check_claim(&arguments)?;
         if access & WRITE != 0 || arguments.creation.is_some() {
             self.may_change()?;
@@ -169,9 +168,8 @@ impl Call<'_> {
             _ => Opened::existing(place),
         };
         self.regular(opened.node)?;
-        if !opened.is_new {
-            self.check_permissions(opened.node, access)?;
-        }
+        let appends = !opened.is_new && self.check_permissions(opened.node, access)?;
+        let mode = (access | if appends { APPENDS } else { 0 }, arguments.deny);
         let is_reclaim = matches!(arguments.claim, Claim::Reclaim);
         let id = match &self.resumed {
             Some(receipt) => self.id_of_earlier(receipt),
@@ -311,16 +309,18 @@ impl Call<'_> {
         files.is_some_and(|files| Arc::ptr_eq(files, &self.shared_files()))
     }
 
-    fn check_permissions(&self, node: Node, access: u32) -> Result<(), Status> {
+    /// Whether a file may be opened so, and for writing only to add to its end.
+    fn check_permissions(&self, node: Node, access: u32) -> Result<bool, Status> {
         let may = self.files().permissions(&self.who, node)?;
-        let is_owner = self.files().attributes(node)?.uid == self.who.uid;
+        if self.files().attributes(node)?.uid == self.who.uid {
+            return Ok(false);
+        }
         // What can be run can be read by the client that runs it.
         let reads = access & READ == 0 || may.read || may.execute;
         let writes = access & WRITE == 0 || may.write;
-        if is_owner || (reads && writes) {
-            Ok(())
-        } else {
-            Err(Status::ACCESS)
+        match reads && (writes || may.append) {
+            true => Ok(!writes),
+            false => Err(Status::ACCESS),
         }
     }
 

@@ -22,6 +22,8 @@ const LOCK_OWNERS_PER_FILE_MAX: usize = 8192;
 pub const READ: u32 = 1;
 /// `OPEN4_SHARE_ACCESS_WRITE`.
 pub const WRITE: u32 = 2;
+/// Beside [`WRITE`], and in no message: only behind the end of the file.
+pub const APPENDS: u32 = 4;
 
 /// `stateid4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +64,8 @@ pub(super) enum What {
     Open {
         access: u32,
         deny: u32,
+        /// Whether it was opened for writing by whom may write everywhere.
+        writes_all: bool,
         /// The pairs that it was opened with: a downgrade must end at one that their union can be.
         modes: HashSet<(u32, u32)>,
     },
@@ -339,6 +343,8 @@ pub struct Found {
     pub file: Handle,
     /// What it was opened for.
     pub access: u32,
+    /// Whether writing is adding to the end.
+    pub only_appends: bool,
 }
 
 impl State {
@@ -387,14 +393,17 @@ impl State {
             What::Open { .. } => number,
             What::Lock { open } => open,
         };
-        let access = match self.held.get(&open).map(|held| &held.what) {
-            Some(What::Open { access, .. }) => *access,
+        let (access, writes_all) = match self.held.get(&open).map(|held| &held.what) {
+            Some(What::Open {
+                access, writes_all, ..
+            }) => (*access, *writes_all),
             _ => return Err(Status::BAD_STATEID),
         };
         Ok(Found {
             number,
             file: held.file,
             access,
+            only_appends: access & WRITE != 0 && !writes_all,
         })
     }
 
@@ -481,7 +490,7 @@ impl State {
         self.check_count(&self.clients[&client])
     }
 
-    /// Opens a file, or adds to an open of the same owner. Whether the file is new here, so that the
+    /// Opens a file, or adds to an open of the same owner; for writing perhaps with [`APPENDS`]. Whether the file is new here, so that the
     /// file system has to hold it. [`check_share`](Self::check_share) came before.
     pub fn open(
         &mut self,
@@ -492,6 +501,8 @@ impl State {
         files: Arc<dyn FileSystem>,
     ) -> (StateId, bool) {
         self.has_taken(client, Had::open(mode.1 != 0));
+        let may_write_all = mode.0 & (WRITE | APPENDS) == WRITE;
+        let mode = (mode.0 & !APPENDS, mode.1);
         let key = (client, owner.to_vec());
         let state = self.files.entry(file).or_insert_with(|| FileState {
             files: Some(files),
@@ -506,9 +517,11 @@ impl State {
                 if let What::Open {
                     access,
                     deny,
+                    writes_all,
                     modes,
                 } = &mut held.what
                 {
+                    *writes_all |= may_write_all;
                     state.shares.count((*access, *deny), -1);
                     *access |= mode.0;
                     *deny |= mode.1;
@@ -526,6 +539,7 @@ impl State {
         let what = What::Open {
             access: mode.0,
             deny: mode.1,
+            writes_all: may_write_all,
             modes: HashSet::from([mode]),
         };
         self.hold(number, client, owner, file, what);
@@ -573,6 +587,7 @@ impl State {
         let What::Open {
             access,
             deny,
+            writes_all,
             modes,
         } = &mut held.what
         else {
@@ -594,6 +609,7 @@ impl State {
             state.shares.count(mode, 1);
         }
         (*access, *deny) = mode;
+        *writes_all &= mode.0 & WRITE != 0;
         modes.retain(|had| fits.contains(had));
         held.sequence += 1;
         Ok(self.id_of(number))

@@ -11,6 +11,7 @@ use crate::rpc::Credential;
 use crate::sharenfs::Share;
 use crate::xdr::{Reader, Writer};
 
+mod appending;
 mod counted;
 mod restarts;
 mod without_sessions;

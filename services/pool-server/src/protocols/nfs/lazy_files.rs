@@ -271,6 +271,10 @@ impl FileSystem for LazyFiles {
         self.files()?.write(node, offset, bytes)
     }
 
+    fn append(&self, node: Node, offset: u64, bytes: &[u8], repeats: bool) -> Done<Changed> {
+        self.files()?.append(node, offset, bytes, repeats)
+    }
+
     fn commit(&self, node: Option<Node>) -> Done {
         self.files()?.commit(node)
     }
@@ -291,8 +295,8 @@ impl FileSystem for LazyFiles {
         self.files()?.clone_range(from, to, length)
     }
 
-    fn acl(&self, node: Node) -> Done<Vec<acl::Entry>> {
-        self.files()?.acl(node)
+    fn acl(&self, who: &Identity, node: Node) -> Done<Vec<acl::Entry>> {
+        self.files()?.acl(who, node)
     }
 
     fn set_acl(&self, who: &Identity, node: Node, list: &[acl::Entry], receipt: Option<&Receipt>) -> Done<Changed> {

@@ -1,0 +1,127 @@
+//! Whoever may add to a file, and not write to it.
+
+use super::*;
+use crate::append_only::{AppendOnly, WHO};
+
+const ACCESS: u32 = 13;
+
+fn write_at(id: &[u8], offset: u64, bytes: &[u8]) -> Vec<u8> {
+    let mut write = Writer::new();
+    write.u32(38);
+    write.fixed(id);
+    write.u64(offset);
+    // UNSTABLE4.
+    write.u32(0);
+    write.opaque(bytes);
+    write.into_bytes()
+}
+
+/// A client of such a user, and of root, who has made `file`.
+fn clients(reads: bool) -> (Client, Client, Arc<MemoryFileSystem>) {
+    let (mut home, files) = shared("", 1, EVERYTHING);
+    home.files = Arc::new(AppendOnly {
+        files: Arc::clone(&files),
+        reads,
+    });
+    let service = service_of(vec![home]);
+    let mut root = Client::connect(&service, b"root", 0);
+    root.open(b"file", 3, 0).expect("it is free");
+    let mut user = Client::connect(&service, b"user", 0);
+    user.uid = WHO;
+    (root, user, files)
+}
+
+fn contents(files: &MemoryFileSystem) -> Vec<u8> {
+    let root = files.root();
+    let who = file_system::Identity {
+        uid: 0,
+        gid: 0,
+        groups: Vec::new(),
+    };
+    let node = files.look_up(&who, root, b"file").expect("there").node;
+    let mut bytes = [0; 64];
+    let read = files.read(node, 0, &mut bytes).expect("a file");
+    bytes[..read.length].to_vec()
+}
+
+#[test]
+fn an_open_of_who_may_append_adds_to_the_end_and_changes_nothing_else() {
+    let (_root, mut user, files) = clients(false);
+    let file = path(&[b"file"]);
+    assert_eq!(user.open(b"file", 3, 0), Err(ACCESS), "it is not read");
+    let id = user.open(b"file", 2, 0).expect("it may be added to");
+    let mut write = |offset, bytes: &[u8]| {
+        let write = write_at(&id, offset, bytes);
+        user.ask(&[&words(&[24]), &file, &write])
+    };
+    let commits = files.commits();
+    let answer = write(0, b"one");
+    // Three bytes, FILE_SYNC4 and the verifier: it cannot be added again after a crash.
+    assert_eq!(answer[..4], words(&[0]));
+    assert_eq!(answer[answer.len() - 16..][..8], words(&[3, 2]));
+    assert!(files.commits() > commits);
+    assert_eq!(write(3, b"two")[..4], words(&[0]));
+    for (offset, bytes) in [(0, &b"one"[..]), (2, b"E"), (0, b"onetwothree")] {
+        assert_eq!(write(offset, bytes)[..4], words(&[ACCESS]), "{offset}");
+    }
+    assert_eq!(contents(&files), b"onetwo");
+    // ALLOCATE (59) and DEALLOCATE (62), and SETATTR (34) of the size.
+    for operation in [59, 62] {
+        let range = [words(&[operation]), id.clone(), words(&[0, 0, 0, 1])].concat();
+        let answer = user.ask_by(2, &[&words(&[24]), &file, &range]);
+        assert_eq!(answer[..4], words(&[ACCESS]), "{operation}");
+    }
+    let cut = [words(&[34]), id.clone(), words(&[1, 1 << 4, 8, 0, 0])].concat();
+    assert_eq!(user.status(&[&words(&[24]), &file, &cut]), ACCESS);
+    // Without an open, too.
+    let special = write_at(&[0; 16], 6, b"three");
+    assert_eq!(user.status(&[&words(&[24]), &file, &special]), 0);
+    let special = write_at(&[0; 16], 0, b"One");
+    assert_eq!(user.status(&[&words(&[24]), &file, &special]), ACCESS);
+    assert_eq!(contents(&files), b"onetwothree");
+}
+
+/// As Linux does, which writes whole pages that it knows.
+#[test]
+fn whoever_may_read_writes_the_same_bytes_again() {
+    let (_root, mut user, files) = clients(true);
+    let file = path(&[b"file"]);
+    let id = user.open(b"file", 3, 0).expect("it may be added to");
+    let mut write = |offset, bytes: &[u8]| {
+        let write = write_at(&id, offset, bytes);
+        user.status(&[&words(&[24]), &file, &write])
+    };
+    assert_eq!(write(0, b"one"), 0);
+    assert_eq!(write(0, b"onetwo"), 0);
+    assert_eq!(write(0, b"onetwo"), 0);
+    assert_eq!(write(0, b"One"), ACCESS);
+    assert_eq!(contents(&files), b"onetwo");
+}
+
+/// An owner of an open that may write everywhere keeps that, until it opens the file anew.
+#[test]
+fn an_open_keeps_what_it_was_opened_with() {
+    let (mut root, _, files) = clients(false);
+    let file = path(&[b"file"]);
+    let id = root.open(b"file", 2, 0).expect("root may");
+    let write = write_at(&id, 0, b"one");
+    assert_eq!(root.status(&[&words(&[24]), &file, &write]), 0);
+    root.uid = WHO;
+    for bytes in [b"two", b"six"] {
+        let id = root.open(b"file", 2, 0).expect("it may be added to");
+        let write = write_at(&id, 0, bytes);
+        assert_eq!(root.status(&[&words(&[24]), &file, &write]), 0);
+    }
+    assert_eq!(contents(&files), b"six");
+}
+
+#[test]
+fn access_tells_that_a_file_may_be_added_to() {
+    const MODIFY_AND_EXTEND: u32 = 0x4 | 0x8;
+    let (_root, mut user, _) = clients(false);
+    let file = path(&[b"file"]);
+    let access = words(&[3, MODIFY_AND_EXTEND]);
+    let answer = user.ask(&[&words(&[24]), &file, &access]);
+    let expected = words(&[3, 0, MODIFY_AND_EXTEND, 0x8]);
+    assert_eq!(answer[answer.len() - 16..], expected);
+}
