@@ -53,6 +53,8 @@ POINTS = (
     # The other two of filebench's personalities: one thread, and blocks of 8 KiB of one file.
     Point("nfs-randomread", "read", 8 * KIBIBYTE, 1),
     Point("nfs-randomwrite", "rewrite", 8 * KIBIBYTE, 1),
+    # What Linux's client makes of the last one with ``directio``.
+    Point("nfs-randomwrite-durably", "rewrite-durably", 8 * KIBIBYTE, 1),
 )
 SMALL, LARGE = 64, 512
 """MiB of the file that is read or written."""
@@ -152,7 +154,7 @@ class Run:
     def _load(self, point: Point, server: Ganesha | Ours) -> tuple[int, float, float]:
         """Operations, seconds, and seconds of the server's CPU."""
         mebibytes = SMALL if point.small else LARGE
-        if point.load in ("read", "rewrite"):
+        if point.load in ("read", "rewrite", "rewrite-durably"):
             checked(self._words(server, "fill", 0, 0, FILL_SECONDS, mebibytes), FILL_SECONDS + SLACK_SECONDS)
             self._settle(server)
         before = server.cpu_seconds()
@@ -217,13 +219,13 @@ def main(scratch: Path, out: Path, only: str | None, seconds: float, repetitions
             server.kill()
     out.write_text(json.dumps([asdict(sample) for sample in run.samples], indent=1) + "\n")
     met = promised = 0
-    print(f"{'point':<18}{'operations/s':>14}{'ganesha':>10}{'ratio':>7}{'CPU us/op':>12}{'ganesha':>10}{'ratio':>7}")
+    print(f"{'point':<24}{'operations/s':>14}{'ganesha':>10}{'ratio':>7}{'CPU us/op':>12}{'ganesha':>10}{'ratio':>7}")
     for point in points:
         columns = ""
         for figure, width, digits in (("operations_per_second", 14, 0), ("cpu_us_per_operation", 12, 1)):
             ours, theirs = (run.median(name, point.name, figure) for name in (Ours.name, Ganesha.name))
             columns += f"{ours:>{width}.{digits}f}{theirs:>10.{digits}f}{run.ratio(point.name, figure):>7.2f}"
-        print(f"{point.name:<18}{columns}")
+        print(f"{point.name:<24}{columns}")
         if point.cpu_us_max:
             promised += 1
             met += run.median(Ours.name, point.name, "cpu_us_per_operation") <= point.cpu_us_max

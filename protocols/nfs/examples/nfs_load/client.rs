@@ -42,6 +42,10 @@ const STATEID_BYTES: usize = 16;
 const ATTRIBUTES: [u32; 3] = [2, 0x0010_011a, 0x00b0_a23a];
 const UNCHECKED: [u32; 2] = [1, 0];
 const HANDLE_BYTES_MAX: usize = 128;
+/// `UNSTABLE4`.
+const UNSTABLE: u32 = 0;
+/// `FILE_SYNC4`.
+const FILE_SYNC: u32 = 2;
 /// The state that the operation before has left.
 pub const CURRENT: [u8; STATEID_BYTES] = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
@@ -129,10 +133,19 @@ impl Compound {
 
     /// A write that a commit makes durable.
     pub fn write(&mut self, state: &[u8], at: u64, data: &[u8]) {
+        self.write_as(UNSTABLE, state, at, data);
+    }
+
+    /// A write that is durable when it is answered.
+    pub fn write_durably(&mut self, state: &[u8], at: u64, data: &[u8]) {
+        self.write_as(FILE_SYNC, state, at, data);
+    }
+
+    fn write_as(&mut self, stability: u32, state: &[u8], at: u64, data: &[u8]) {
         let out = self.add(WRITE);
         out.fixed(state);
         out.u64(at);
-        out.u32(0);
+        out.u32(stability);
         out.opaque(data);
     }
 

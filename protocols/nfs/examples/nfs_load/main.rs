@@ -2,8 +2,9 @@
 //!
 //! PATH is a file system, such as `tank/home`. `fill` writes its file `load`; `read` reads from random places of it, so many BYTES at once;
 //! `write` writes it from its start on, over and over, and ends with a commit; `rewrite` writes to random places of it, and ends with a commit;
-//! `create` makes empty files in a directory of its own. So many calls as DEPTH are under way at any time. The program prints how many
-//! operations were answered, and in how many seconds.
+//! `rewrite-durably` does so with writes that are durable when they are answered, which is what Linux's client makes of the single write of a
+//! program that opened the file with `O_DIRECT`; `create` makes empty files in a directory of its own. So many calls as DEPTH are under way at
+//! any time. The program prints how many operations were answered, and in how many seconds.
 //!
 //! LOAD may also be the name of a [personality], which has files, sizes and a depth of its own. The program says `filled` when its files
 //! are there, waits for a line, and after the load it waits for the end of its input before it removes the files.
@@ -22,6 +23,9 @@ type Done<T = ()> = Result<T, Failure>;
 
 const FILL_BYTES: usize = 1 << 20;
 const FILL_DEPTH: u32 = 4;
+
+/// Adds a write of these bytes: of a state, and where.
+type WriteCall = fn(&mut Compound, &[u8], u64, &[u8]);
 
 /// What is asked for.
 struct Load {
@@ -55,16 +59,16 @@ impl Load {
     /// Writes the file once, or until the time is over.
     fn write(&self, client: &mut Client, path: &str, once: bool) -> Done<u64> {
         let mut next = 0;
-        self.write_at(client, path, || {
+        self.write_at(client, path, Compound::write, || {
             let at = next;
             next = (next + self.bytes as u64) % self.file_bytes;
             (at, !(next == 0 && once))
         })
     }
 
-    fn rewrite(&self, client: &mut Client, path: &str) -> Done<u64> {
+    fn rewrite(&self, client: &mut Client, path: &str, write: WriteCall) -> Done<u64> {
         let mut place = self.places();
-        self.write_at(client, path, || (place(), true))
+        self.write_at(client, path, write, || (place(), true))
     }
 
     /// Writes where it is told, until the time is over or it is told that this is the last place.
@@ -72,6 +76,7 @@ impl Load {
         &self,
         client: &mut Client,
         path: &str,
+        write: WriteCall,
         mut place: impl FnMut() -> (u64, bool),
     ) -> Done<u64> {
         let folder = client.handle(path)?;
@@ -80,7 +85,7 @@ impl Load {
         let written = client.run(self.seconds, &mut |compound: &mut Compound| {
             let (at, goes_on) = place();
             compound.handle(&file);
-            compound.write(&state, at, &noise);
+            write(compound, &state, at, &noise);
             goes_on
         })?;
         let mut commit = Compound::default();
@@ -136,17 +141,22 @@ fn main() -> Done {
         return personality.perform(&mut client, path, load.seconds);
     }
     let started = Instant::now();
-    let operations = match &what[..] {
-        "fill" => {
-            load.bytes = FILL_BYTES;
-            load.write(&mut client, path, true)?
-        }
-        "read" => load.read(&mut client, path)?,
-        "write" => load.write(&mut client, path, false)?,
-        "rewrite" => load.rewrite(&mut client, path)?,
-        "create" => load.create(&mut client, path)?,
-        _ => return Err("a load is fill, read, write, rewrite, create or a personality".into()),
-    };
+    let operations =
+        match &what[..] {
+            "fill" => {
+                load.bytes = FILL_BYTES;
+                load.write(&mut client, path, true)?
+            }
+            "read" => load.read(&mut client, path)?,
+            "write" => load.write(&mut client, path, false)?,
+            "rewrite" => load.rewrite(&mut client, path, Compound::write)?,
+            "rewrite-durably" => load.rewrite(&mut client, path, Compound::write_durably)?,
+            "create" => load.create(&mut client, path)?,
+            _ => return Err(
+                "a load is fill, read, write, rewrite, rewrite-durably, create or a personality"
+                    .into(),
+            ),
+        };
     tell(operations, started)
 }
 
