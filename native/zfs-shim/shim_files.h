@@ -163,6 +163,7 @@ int bh_files_list(bh_files_t *files, uint64_t directory, uint64_t cursor, uint8_
     uint64_t *bytes, uint32_t *end);
 /* Entries of a directory, or of the list of unlinked objects. */
 int bh_files_count(bh_files_t *files, uint64_t directory, uint64_t *count);
+/* Writes all of `data` if it succeeds: zeros where the file has nothing. */
 int bh_files_read(bh_files_t *files, uint64_t object, uint64_t offset, uint8_t *data, uint64_t length);
 /* The next data, or hole, from `offset` on. ENXIO: there is none. */
 int bh_files_next(bh_files_t *files, uint64_t object, uint32_t hole, uint64_t *offset);

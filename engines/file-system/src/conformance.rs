@@ -432,10 +432,16 @@ fn directories(files: &dyn FileSystem) {
     assert_eq!(read, Err(FileError::NotDirectory));
 }
 
+/// Into memory, and behind what is there already: the same, whatever the place of the bytes held before.
 fn read(files: &dyn FileSystem, node: Node, offset: u64, length: usize) -> (Vec<u8>, bool) {
     let mut bytes = vec![0xee; length];
     let read = files.read(node, offset, &mut bytes).expect("a file");
     bytes.truncate(read.length);
+    let mut appended = vec![0xdd; 3 + length];
+    appended.truncate(3);
+    let again = files.read_onto(node, offset, length, &mut appended);
+    assert_eq!(again, Ok(read));
+    assert!(appended == [&[0xdd; 3][..], &bytes].concat());
     (bytes, read.is_end)
 }
 
@@ -467,6 +473,9 @@ fn contents(files: &dyn FileSystem) {
     );
     let mut byte = [0];
     assert_eq!(files.read(root, 0, &mut byte), Err(FileError::IsDirectory));
+    let mut before = vec![1];
+    let failed = files.read_onto(root, 0, 1, &mut before);
+    assert_eq!((failed, before), (Err(FileError::IsDirectory), vec![1]));
 }
 
 fn set_size(files: &dyn FileSystem, node: Node, size: u64) {

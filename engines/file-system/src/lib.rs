@@ -478,6 +478,21 @@ pub trait FileSystem: Send + Sync {
     ) -> Done<bool>;
     /// Bytes of a file. Fewer than `into` takes only at its end.
     fn read(&self, node: Node, offset: u64, into: &mut [u8]) -> Done<Read>;
+    /// The same, of at most `length_max` bytes, which are appended to `onto`: their place need not hold anything before. Nothing is appended by a read
+    /// that fails.
+    fn read_onto(
+        &self,
+        node: Node,
+        offset: u64,
+        length_max: usize,
+        onto: &mut Vec<u8>,
+    ) -> Done<Read> {
+        let start = onto.len();
+        onto.resize(start + length_max, 0);
+        let read = self.read(node, offset, &mut onto[start..]);
+        onto.truncate(start + read.as_ref().map_or(0, |read| read.length));
+        read
+    }
     /// Writes all of `bytes`, or nothing.
     fn write(&self, node: Node, offset: u64, bytes: &[u8]) -> Done<Changed>;
     /// The same, but only behind the end of the file, for whom may add to it alone: else [`FileError::Access`]. `repeats`: bytes before the end

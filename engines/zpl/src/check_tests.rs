@@ -148,6 +148,9 @@ impl Objects for Maps {
     fn read(&self, _: u64, _: u64, _: &mut [u8]) -> Result<(), ObjectError> {
         unreachable!("contents are the scrub's")
     }
+    fn read_onto(&self, _: u64, _: u64, _: usize, _: &mut Vec<u8>) -> Result<(), ObjectError> {
+        unreachable!("contents are the scrub's")
+    }
     fn record_size(&self) -> u64 {
         unreachable!("a check only reads")
     }

@@ -251,6 +251,17 @@ impl<O: Objects> Zpl<O> {
             _ => Err(FileError::WrongType),
         }
     }
+
+    /// What a read of a file gives. Whoever reads has its lock.
+    fn readable(&self, node: Node, offset: u64, length_max: usize) -> Done<Read> {
+        let size = self.file(node)?.size;
+        let end = offset.saturating_add(length_max as u64).min(size);
+        let length = end.saturating_sub(offset) as usize;
+        Ok(Read {
+            length,
+            is_end: offset.saturating_add(length as u64) >= size,
+        })
+    }
 }
 
 impl<O: Objects> FileSystem for Zpl<O> {
@@ -439,17 +450,31 @@ impl<O: Objects> FileSystem for Zpl<O> {
 
     fn read(&self, node: Node, offset: u64, into: &mut [u8]) -> Done<Read> {
         let _reading = self.locks.read(node.object);
-        let size = self.file(node)?.size;
-        let end = offset.saturating_add(into.len() as u64).min(size);
-        let length = end.saturating_sub(offset) as usize;
-        if length != 0 {
-            let read = self.objects.read(node.object, offset, &mut into[..length]);
+        let there = self.readable(node, offset, into.len())?;
+        if there.length != 0 {
+            let into = &mut into[..there.length];
+            let read = self.objects.read(node.object, offset, into);
             read.map_err(failure)?;
         }
-        Ok(Read {
-            length,
-            is_end: offset.saturating_add(length as u64) >= size,
-        })
+        Ok(there)
+    }
+
+    fn read_onto(
+        &self,
+        node: Node,
+        offset: u64,
+        length_max: usize,
+        onto: &mut Vec<u8>,
+    ) -> Done<Read> {
+        let _reading = self.locks.read(node.object);
+        let there = self.readable(node, offset, length_max)?;
+        if there.length != 0 {
+            let read = self
+                .objects
+                .read_onto(node.object, offset, there.length, onto);
+            read.map_err(failure)?;
+        }
+        Ok(there)
     }
 
     fn write(&self, node: Node, offset: u64, bytes: &[u8]) -> Done<Changed> {

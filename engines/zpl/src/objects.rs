@@ -355,6 +355,14 @@ pub trait Objects: Send + Sync {
     fn count(&self, directory: u64) -> Result<u64, ObjectError>;
     /// Contents. What was never written is zeros.
     fn read(&self, object: u64, offset: u64, into: &mut [u8]) -> Result<(), ObjectError>;
+    /// The same, of so many bytes, which are appended to `onto`. Nothing is appended by a read that fails.
+    fn read_onto(
+        &self,
+        object: u64,
+        offset: u64,
+        length: usize,
+        onto: &mut Vec<u8>,
+    ) -> Result<(), ObjectError>;
     /// The next data, or hole, from `offset` on.
     fn next(&self, object: u64, offset: u64, hole: bool) -> Result<Option<u64>, ObjectError>;
     /// Bytes used and available, objects used and available.

@@ -467,6 +467,18 @@ impl FileSystem for WithSnapshots {
         self.on(node, |files, node| files.read(node, offset, into))
     }
 
+    fn read_onto(
+        &self,
+        node: Node,
+        offset: u64,
+        length_max: usize,
+        onto: &mut Vec<u8>,
+    ) -> Done<Read> {
+        self.on(node, |files, node| {
+            files.read_onto(node, offset, length_max, onto)
+        })
+    }
+
     fn write(&self, node: Node, offset: u64, bytes: &[u8]) -> Done<Changed> {
         Self::check_live(node)?;
         self.files.write(node, offset, bytes)

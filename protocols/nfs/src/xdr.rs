@@ -168,28 +168,25 @@ impl Writer {
         self.fixed(bytes);
     }
 
-    /// Opaque data of at most `length_max` bytes that `fill` writes in place; it says how many.
+    /// Opaque data that `fill` appends, of at most `length_max` bytes; how many it has appended. Nothing is written where it fails.
     ///
     /// # Panics
-    /// If it says more than `length_max`.
+    /// If it appends more than `length_max`.
     pub fn opaque_with<E>(
         &mut self,
         length_max: usize,
-        fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+        fill: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<usize, E> {
         let at = self.bytes.len();
-        let start = at + 4;
-        self.bytes.resize(start + length_max, 0);
-        let length = match fill(&mut self.bytes[start..]) {
-            Ok(length) => length,
-            Err(error) => {
-                self.bytes.truncate(at);
-                return Err(error);
-            }
-        };
-        assert!(length <= length_max, "more was read than there is room for");
+        self.u32(0);
+        let start = self.bytes.len();
+        if let Err(error) = fill(&mut self.bytes) {
+            self.bytes.truncate(at);
+            return Err(error);
+        }
+        let length = self.bytes.len() - start;
+        assert!(length <= length_max, "more was read than was asked for");
         self.set_u32(at, length as u32);
-        self.bytes.truncate(start + length);
         self.bytes.resize(start + length + padding(length), 0);
         Ok(length)
     }
@@ -235,12 +232,15 @@ mod tests {
             let (mut copied, mut in_place) = (Writer::new(), Writer::new());
             copied.opaque(bytes);
             let filled = in_place.opaque_with(8, |place| {
-                place[..length].copy_from_slice(bytes);
-                Ok::<_, Malformed>(length)
+                place.extend_from_slice(bytes);
+                Ok::<_, Malformed>(())
             });
             assert_eq!(filled, Ok(length));
             assert_eq!(in_place.bytes(), copied.bytes());
-            let failed = in_place.opaque_with(8, |_| Err(Malformed));
+            let failed = in_place.opaque_with(8, |place| {
+                place.push(1);
+                Err(Malformed)
+            });
             assert_eq!(failed, Err(Malformed));
             assert_eq!(in_place.bytes(), copied.bytes());
         }

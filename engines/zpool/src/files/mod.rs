@@ -462,6 +462,23 @@ impl Objects for Files {
         })
     }
 
+    fn read_onto(
+        &self,
+        object: u64,
+        offset: u64,
+        length: usize,
+        onto: &mut Vec<u8>,
+    ) -> Result<(), ObjectError> {
+        let using = self.using()?;
+        onto.reserve(length);
+        let room = onto.spare_capacity_mut().as_mut_ptr().cast();
+        // SAFETY: open while `using` lives; there is room for `length` bytes.
+        checked(unsafe { sys::bh_files_read(using.raw(), object, offset, room, length as u64) })?;
+        // SAFETY: the library has written every byte of a read that succeeds, zeros where the file has none.
+        unsafe { onto.set_len(onto.len() + length) };
+        Ok(())
+    }
+
     fn next(&self, object: u64, offset: u64, hole: bool) -> Result<Option<u64>, ObjectError> {
         let using = self.using()?;
         let mut at = offset;

@@ -77,9 +77,11 @@ impl Call<'_> {
         out.boolean(false);
         let mut is_end = false;
         let length = out.opaque_with(count as usize, |bytes| {
-            let read = at.files.read(at.node(), offset, bytes)?;
+            let read = at
+                .files
+                .read_onto(at.node(), offset, count as usize, bytes)?;
             is_end = read.is_end;
-            Ok::<_, FileError>(read.length)
+            Ok::<_, FileError>(())
         })?;
         self.moved.read(length);
         out.set_u32(place, length as u32);

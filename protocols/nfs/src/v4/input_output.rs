@@ -114,9 +114,9 @@ impl Call<'_> {
     ) -> Result<(usize, bool), Status> {
         let mut is_end = false;
         let length = out.opaque_with(count, |bytes| {
-            let read = self.files().read(node, offset, bytes)?;
+            let read = self.files().read_onto(node, offset, count, bytes)?;
             is_end = read.is_end;
-            Ok::<_, FileError>(read.length)
+            Ok::<_, FileError>(())
         })?;
         Ok((length, is_end))
     }

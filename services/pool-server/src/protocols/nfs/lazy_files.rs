@@ -267,6 +267,10 @@ impl FileSystem for LazyFiles {
         self.files()?.read(node, offset, into)
     }
 
+    fn read_onto(&self, node: Node, offset: u64, length_max: usize, onto: &mut Vec<u8>) -> Done<Read> {
+        self.files()?.read_onto(node, offset, length_max, onto)
+    }
+
     fn write(&self, node: Node, offset: u64, bytes: &[u8]) -> Done<Changed> {
         self.files()?.write(node, offset, bytes)
     }
