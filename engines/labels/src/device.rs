@@ -24,11 +24,36 @@ const ALIGNMENT: usize = 4096;
 /// Smallest device that ZFS accepts.
 pub const DEVICE_BYTES_MIN: u64 = 64 << 20;
 
+/// What the bytes of a device can be read from.
+pub trait Source {
+    /// Fills `bytes` from `offset`, in bytes. Both are multiples of 4096, and so is the address.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be read, or the device ends before.
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> rustix::io::Result<()>;
+}
+
+impl Source for OwnedFd {
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> rustix::io::Result<()> {
+        let mut done = 0;
+        while done < bytes.len() {
+            match rustix::io::pread(self, &mut bytes[done..], offset + done as u64) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+}
+
 /// An open device whose labels are read past the cache of this machine: what another head has
 /// written since it was cached must be seen.
 #[derive(Debug)]
-pub struct Device {
-    fd: OwnedFd,
+pub struct Device<S = OwnedFd> {
+    source: S,
     size: u64,
 }
 
@@ -45,7 +70,14 @@ impl Device {
             fd = open(path, flags | OFlags::DIRECT, Mode::empty())?;
         }
         let size = seek(&fd, SeekFrom::End(0))?;
-        Ok((size >= DEVICE_BYTES_MIN).then_some(Self { fd, size }))
+        Ok(Self::of(fd, size))
+    }
+}
+
+impl<S: Source> Device<S> {
+    /// A device of `size` bytes; `None` if it is too small to carry labels.
+    pub fn of(source: S, size: u64) -> Option<Self> {
+        (size >= DEVICE_BYTES_MIN).then_some(Self { source, size })
     }
 
     /// What `parse` makes of the packed list in each of the labels. A part that cannot be read is what the other
@@ -115,15 +147,7 @@ impl Device {
         memory: &'a mut Aligned,
     ) -> rustix::io::Result<&'a [u8]> {
         let bytes = memory.bytes(length.next_multiple_of(ALIGNMENT));
-        let mut done = 0;
-        while done < bytes.len() {
-            match rustix::io::pread(&self.fd, &mut bytes[done..], offset + done as u64) {
-                Ok(0) => return Err(Errno::IO),
-                Ok(count) => done += count,
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
+        self.source.read(offset, bytes)?;
         Ok(&bytes[..length])
     }
 }

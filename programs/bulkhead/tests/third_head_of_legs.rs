@@ -11,6 +11,8 @@ use takeover::legs::{MemberId, Membership};
 
 /// Longest time that a client may wait when a leg is lost. The promise is 3 s; a busy machine gets more.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// Longer than a server may stand still without asking whose the pool is.
+const STANDSTILL: Duration = Duration::from_millis(1_500);
 const ADD: &str = "pool add-head tank c";
 
 /// Whether the record that the member of a head accepted names three heads.
@@ -62,6 +64,15 @@ fn a_third_head_joins(has_witness: bool) {
     eventually("the third head was told", || has_three(&third));
     assert!(pair.a.does(ADD).contains("c is a head of the pool"));
     attach(&mut pair, &third);
+    // Most labels are on other heads.
+    server.freeze();
+    std::thread::sleep(STANDSTILL);
+    server.signal("-CONT");
+    let mut client = pair.a.client();
+    let begun = Instant::now();
+    pair.write(&mut client, 5);
+    assert!(begun.elapsed() < PAUSE_MAX, "{:?}", begun.elapsed());
+    drop(client);
     // A witness has no vote any more, and nobody has to be fenced.
     pair.witness.kill();
     pair.b.leg_server.kill();

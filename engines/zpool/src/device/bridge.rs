@@ -5,6 +5,7 @@ use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,6 @@ use super::{
 struct OpenDevice {
     path: PathBuf,
     device: Arc<dyn Device>,
-    is_far: bool,
     in_flight: Arc<InFlight>,
 }
 
@@ -114,6 +114,27 @@ pub(crate) fn open_paths() -> Vec<PathBuf> {
         .collect()
 }
 
+/// The device at `path` that the library has open, if it is on another machine: only its driver can read from it.
+pub(super) fn open_far(path: &Path) -> Option<(Arc<dyn Device>, Arc<InFlight>)> {
+    let open = lock(&bridge().open);
+    let (device, in_flight) = of_path(&open, path)?;
+    let is_far = in_flight.is_far.load(Ordering::Acquire);
+    is_far.then_some((device.upgrade()?, in_flight))
+}
+
+/// Whether the device at `path` is a leg that the record of its pool leaves out.
+pub(crate) fn is_left_out(path: &Path) -> bool {
+    let open = lock(&bridge().open);
+    let found = of_path(&open, path);
+    found.is_some_and(|(_, in_flight)| in_flight.leg.as_ref().is_some_and(|leg| leg.is_excluded()))
+}
+
+/// What is known of the device at `path` that the library has open.
+fn of_path<'a>(open: &'a [Known], path: &Path) -> Option<(&'a Weak<dyn Device>, Arc<InFlight>)> {
+    let mut found = open.iter().filter(|known| known.path == path);
+    found.find_map(|known| Some((&known.device, known.in_flight.upgrade()?)))
+}
+
 /// How long a device may take for an I/O.
 pub(crate) fn timeout() -> Duration {
     bridge().timeout
@@ -175,9 +196,9 @@ impl Bridge {
         access: Access,
     ) -> Result<(OpenDevice, Shape), OpenFailure> {
         let open = |leg| {
-            let mut open = self.open_device(path, guid, access, leg)?;
+            let open = self.open_device(path, guid, access, leg)?;
             let shape = open.device.shape()?;
-            open.is_far = shape.far;
+            open.in_flight.is_far.store(shape.far, Ordering::Release);
             Ok((open, shape))
         };
         match legs::find(guid) {
@@ -211,7 +232,6 @@ impl Bridge {
         Ok(OpenDevice {
             path: path.to_owned(),
             device,
-            is_far: false,
             in_flight,
         })
     }
@@ -381,7 +401,7 @@ unsafe extern "C" fn unusable(vdev_guid: u64) {
 unsafe extern "C" fn is_far(device: *const c_void) -> u32 {
     // SAFETY: `device` came from `open` and was not closed.
     let open = unsafe { &*device.cast::<OpenDevice>() };
-    open.is_far.into()
+    open.in_flight.is_far.load(Ordering::Acquire).into()
 }
 
 unsafe extern "C" fn submit(

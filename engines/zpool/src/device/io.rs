@@ -181,6 +181,8 @@ pub(super) enum Flushes {
 pub(super) struct InFlight {
     /// It is a leg: the record of its pool is told of failures before the library.
     pub(super) leg: Option<Arc<Leg>>,
+    /// Its device is on another machine.
+    pub(super) is_far: AtomicBool,
     slots: Mutex<Slots>,
     /// I/O that the library got back at its deadline and the driver still has.
     overdue: AtomicUsize,

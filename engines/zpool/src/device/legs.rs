@@ -195,6 +195,11 @@ impl Leg {
         !self.is_out.load(Ordering::Acquire)
     }
 
+    /// Whether a durable record leaves it out, or nobody has admitted it.
+    pub(super) fn is_excluded(&self) -> bool {
+        matches!(*lock(&self.state), State::Excluded)
+    }
+
     pub(super) fn answer_within(&self) -> Duration {
         self.answer_within
     }

@@ -53,8 +53,12 @@ pub(crate) trait Owner: std::fmt::Debug + Send + Sync {
     fn disks(&self) -> Vec<PathBuf>;
     /// Whether what is written on a disk says that somebody else has the pool; why.
     fn contradiction(&self, found: &OwnerOnDisk) -> Option<String>;
-    /// Reads what is on a disk now, past every cache.
+    /// Reads what is on a disk now, past every cache; of another machine's disk by way of its head.
     fn read(&self, disk: &Path) -> Option<OwnerOnDisk>;
+    /// Whether a disk is of this machine.
+    fn is_here(&self, disk: &Path) -> bool;
+    /// Whether a durable record says that the pool goes on without a disk.
+    fn is_left_out(&self, disk: &Path) -> bool;
     /// Whether others may take this owner for dead, since no sign of life could be written for
     /// long; why. Never waits.
     fn silence(&self) -> Option<String>;
@@ -189,11 +193,15 @@ fn examine(owner: &Arc<dyn Owner>, disks: &[PathBuf], stopped_ms: u64, limit: Du
                 Err(_) => break,
             }
         }
-        let read = disks.len() - round.waiting.len();
-        if is_enough(read, disks.len()) {
+        // Nothing says that a disk which cannot be read for good is ever read: the others go on once the record says so.
+        let counts = |disk: &&PathBuf| !owner.is_left_out(disk);
+        let unread = round.waiting.iter().filter(counts).count();
+        let disks = disks.iter().filter(counts).count();
+        let read = disks.saturating_sub(unread);
+        if is_enough(read, disks) {
             tracing::warn!(
                 stopped_ms,
-                disks = disks.len(),
+                disks,
                 read,
                 "this process stood still; the pool is still its own"
             );
@@ -202,7 +210,7 @@ fn examine(owner: &Arc<dyn Owner>, disks: &[PathBuf], stopped_ms: u64, limit: Du
         if !std::mem::replace(&mut is_told, true) {
             tracing::error!(
                 stopped_ms,
-                disks = disks.len(),
+                disks,
                 read,
                 "this process stood still, and cannot read on its disks whether the pool is still its own: \
                  nothing is written or answered until it can"
@@ -323,7 +331,9 @@ fn read_one(turn: usize, reading: &Arc<AtomicBool>) {
     let mut disks: Vec<(Arc<dyn Owner>, PathBuf)> = Vec::new();
     for watched in &mut state().owners {
         watched.note_disks();
+        // The head that lends a disk answers for it, and reads stay at home.
         let of_owner = watched.disks.iter();
+        let of_owner = of_owner.filter(|disk| watched.owner.is_here(disk));
         disks.extend(of_owner.map(|disk| (Arc::clone(&watched.owner), disk.clone())));
     }
     let index = turn.checked_rem(disks.len());
@@ -360,6 +370,8 @@ mod tests {
         /// Held while a disk hangs.
         hang: Mutex<()>,
         hanging: Option<PathBuf>,
+        /// Disks that the record leaves out from the second reading on.
+        left_out: Vec<PathBuf>,
         asked: Mutex<Vec<PathBuf>>,
     }
 
@@ -391,6 +403,13 @@ mod tests {
                     newest_txg: 1,
                 }),
             }
+        }
+        fn is_here(&self, _: &Path) -> bool {
+            true
+        }
+        fn is_left_out(&self, disk: &Path) -> bool {
+            self.left_out.iter().any(|one| one == disk)
+                && self.asked.lock().expect("no panic").len() > self.left_out.len()
         }
         fn silence(&self) -> Option<String> {
             None
@@ -432,6 +451,20 @@ mod tests {
         let failing = pool.fails.lock().expect("no panic").clone();
         let read = failing.iter().filter(|(_, left)| *left == 0).count();
         assert!(is_enough(read, names.len()), "{failing:?}");
+    }
+
+    #[test]
+    fn disks_that_the_record_leaves_out_are_not_waited_for() {
+        let names = disks(&["a", "b", "c"]);
+        let never = |disk: &&PathBuf| **disk != *Path::new("a");
+        let out: Vec<PathBuf> = names.iter().filter(never).cloned().collect();
+        let pool = Arc::new(Pool {
+            fails: Mutex::new(out.iter().map(|disk| (disk.clone(), u32::MAX)).collect()),
+            left_out: out,
+            ..Pool::default()
+        });
+        let owner: Arc<dyn Owner> = pool;
+        examine(&owner, &names, 5_000, Duration::from_millis(10));
     }
 
     #[test]

@@ -2,13 +2,15 @@
 //! so that one that still hangs keeps nobody waiting but whoever asks.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use labels::Label;
 use rustix::io::Errno;
 
-use super::bridge::open_apart;
+use super::bridge::{open_apart, open_far};
+use super::legs::{Leg, LegFailure};
 use super::{Device, DeviceIo, IoKind, OpenFailure, ownership};
 
 /// Longest time for one answer. A healthy disk that sleeps takes longer to wake up, and is asked again.
@@ -62,6 +64,16 @@ pub(super) fn ask(
 ) -> Result<Vec<u8>, ProbeFailure> {
     // As before any other I/O: this process may have stood still, and the pool be another head's.
     ownership::attend();
+    ask_before_attending(device, kind, offset, data)
+}
+
+/// As [`ask`], by who finds out whose the pool is.
+fn ask_before_attending(
+    device: &dyn Device,
+    kind: IoKind,
+    offset: u64,
+    data: Vec<u8>,
+) -> Result<Vec<u8>, ProbeFailure> {
     let (sender, answer) = channel();
     device.submit(DeviceIo::on_memory(
         kind,
@@ -76,5 +88,57 @@ pub(super) fn ask(
         Ok(Ok(data)) => Ok(data),
         Ok(Err(errno)) => Err(ProbeFailure::Refuses(errno)),
         Err(_) => Err(ProbeFailure::Silent),
+    }
+}
+
+/// A device on another machine that the library has open, for who reads its labels.
+pub(crate) struct FarLabels {
+    device: Arc<dyn Device>,
+    leg: Option<Arc<Leg>>,
+}
+
+/// The labels of the device at `path`, if the library has it open and it is on another machine.
+pub(crate) fn far_labels(path: &Path) -> Option<labels::Device<FarLabels>> {
+    let (device, in_flight) = open_far(path)?;
+    let leg = in_flight.leg.clone();
+    let bytes = match device.shape() {
+        Ok(shape) => shape.bytes,
+        Err(failure) => {
+            fail(leg.as_ref(), LegFailure::Open(failure));
+            return None;
+        }
+    };
+    labels::Device::of(FarLabels { device, leg }, bytes)
+}
+
+/// Whether the library has the device at `path` open, and it is on another machine.
+pub(crate) fn is_open_far(path: &Path) -> bool {
+    open_far(path).is_some()
+}
+
+/// As for a request of the library, which makes none while labels are read.
+fn fail(leg: Option<&Arc<Leg>>, why: LegFailure) {
+    if let Some(leg) = leg {
+        leg.fail(why);
+    }
+}
+
+impl labels::Source for FarLabels {
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> rustix::io::Result<()> {
+        let memory = vec![0; bytes.len()];
+        match ask_before_attending(&*self.device, IoKind::Read, offset, memory) {
+            Ok(data) => {
+                bytes.copy_from_slice(&data);
+                Ok(())
+            }
+            Err(ProbeFailure::Refuses(errno)) => {
+                fail(self.leg.as_ref(), LegFailure::Error(errno));
+                Err(errno)
+            }
+            Err(_) => {
+                fail(self.leg.as_ref(), LegFailure::Silent);
+                Err(Errno::TIMEDOUT)
+            }
+        }
     }
 }

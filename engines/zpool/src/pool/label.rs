@@ -4,9 +4,9 @@
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use labels::{Detached, Device, Uberblock};
+use labels::{Detached, Device, Source, Uberblock};
 
-use crate::device::OwnerOnDisk;
+use crate::device::{self, OwnerOnDisk};
 use crate::nvlist::NvList;
 
 /// A label of a device.
@@ -84,9 +84,15 @@ pub(crate) fn newest_uberblocks(path: &Path) -> Option<(Uberblock, u64)> {
     Device::open(path).ok().flatten()?.newest_uberblocks()
 }
 
-/// What is written on the device at `path` about its pool's owner.
+/// What is written on the device at `path` about its pool's owner. One on another machine is asked by its driver.
 pub(crate) fn owner_on_disk(path: &Path) -> Option<OwnerOnDisk> {
-    let device = Device::open(path).ok().flatten()?;
+    match device::far_labels(path) {
+        Some(device) => owner_by(&device),
+        None => owner_by(&Device::open(path).ok().flatten()?),
+    }
+}
+
+fn owner_by<S: Source>(device: &Device<S>) -> Option<OwnerOnDisk> {
     let label = device.newest_label()?;
     Some(OwnerOnDisk {
         pool_guid: label.pool_guid,

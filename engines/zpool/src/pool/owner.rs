@@ -65,6 +65,14 @@ impl Owner for PoolOwner {
         label::owner_on_disk(disk)
     }
 
+    fn is_here(&self, disk: &Path) -> bool {
+        !device::is_open_far(disk)
+    }
+
+    fn is_left_out(&self, disk: &Path) -> bool {
+        device::is_left_out(disk)
+    }
+
     fn contradiction(&self, found: &OwnerOnDisk) -> Option<String> {
         // Asked after the disk was read: what is ours on it cannot be newer.
         let synced_txg = self.pool.health().map(|health| health.synced_txg);
