@@ -23,6 +23,8 @@ FAR_DISK_FAULTS = ("read=eio write=eio flush=eio", "write=eio", "flush=eio", "ha
 SLOW_FAULTS = ("delay=20", "delay=120")
 STUTTER_SECONDS = 0.25
 STUTTERS = 4
+STANDSTILL_SECONDS = 1.5
+"""After so long a server asks first whose the pool is."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,8 @@ def server_stopped(proof: LegsProof, choice: random.Random) -> None:
     """Only its own clients notice: no other head has a word that it is stopped."""
     with proof.stopped(proof.owner.server):
         proof.must_refuse(proof.choose_other(choice))
+        # It asks the other heads afterwards whose the pool is, if that was long.
+        proof.let_pass(choice.choice((0.0, STANDSTILL_SECONDS)))
     proof.writes_go_on()
 
 

@@ -17,9 +17,7 @@ mod lock;
 mod uberblock;
 
 pub use contents::{forget_other_contents, other_contents};
-pub use device::{
-    DEVICE_BYTES_MIN, Device, Source, may_write_root, newest_settled, root_written,
-};
+pub use device::{DEVICE_BYTES_MIN, Device, Source, may_write_root, newest_settled, root_written};
 pub use host::{HostId, NoHostId, host_name};
 pub use label::{Detached, Label, LabelState};
 pub use lock::LockLook;
