@@ -79,6 +79,20 @@ is_of_a_log(const zio_t *zio)
 }
 
 /*
+ * Whether no client waits for it, but a scrub, a resilver or a rebuild.  What leads to data is read into the cache, where
+ * a client may wait for the same read.
+ */
+static boolean_t
+is_of_a_copy(const zio_t *zio)
+{
+	const zio_t *logical = zio->io_logical;
+
+	if (zio->io_priority == ZIO_PRIORITY_REBUILD)
+		return (B_TRUE);
+	return (zio->io_priority == ZIO_PRIORITY_SCRUB && (logical == NULL || logical->io_bookmark.zb_level == 0));
+}
+
+/*
  * Whether a read of a volume asked for it, and nothing else does.  What follows takes the locks of its blocks and of the
  * cache, which nobody holds while he waits for an I/O: the library itself ends a read that the cache answers
  * on the thread that asked.
@@ -210,7 +224,7 @@ device_io_start(zio_t *zio)
 
 	switch (zio->io_type) {
 	case ZIO_TYPE_READ:
-		kind = BH_IO_READ;
+		kind = is_of_a_copy(zio) ? BH_IO_READ_OF_COPY : BH_IO_READ;
 		break;
 	case ZIO_TYPE_WRITE:
 		if (!is_of_a_log(zio))

@@ -81,6 +81,7 @@ struct bh_device_shape {
 #define	BH_IO_FLUSH_HERE	4	/* a flush that may be carried out inside submit() */
 #define	BH_IO_WRITE_HERE	5	/* a write that may be made durable inside submit() */
 #define	BH_IO_WRITE_OF_LOG	6	/* a write that is flushed as soon as it is done */
+#define	BH_IO_READ_OF_COPY	7	/* a read of a scrub, a resilver or a rebuild */
 
 /* Where the library may go on after a finished I/O. */
 #define	BH_GO_ON_ELSEWHERE	0	/* on a thread of its own */

@@ -25,6 +25,8 @@ const BYTES_MAX: u64 = 256 << 20;
 const LOOKS_PER_DEADLINE: u32 = 16;
 /// As many times its silence a leg has as deadline, at least: how often the clock is looked at follows from the shorter.
 const SILENCES_PER_DEADLINE: u32 = 4;
+/// A look at the clock that comes so much too late was stopped, with the whole process or machine.
+const STANDSTILL_MIN: Duration = Duration::from_secs(1);
 /// Received by one system call.
 const RECEIVE_BYTES: usize = 256 << 10;
 
@@ -485,10 +487,15 @@ impl Inner {
         loop {
             let is_overdue = {
                 let state = self.lock();
+                let began = Instant::now();
                 let waited = self.wake.wait_timeout(state, pause);
-                let (state, _) = waited.expect("no holder panics");
+                let (mut state, _) = waited.expect("no holder panics");
                 if matches!(state.link, Link::Failed(_)) {
                     return;
+                }
+                if began.elapsed() > pause + STANDSTILL_MIN {
+                    state.begin_times_anew();
+                    continue;
                 }
                 let is_overdue = state.is_overdue(self.settings.deadline);
                 if !is_overdue && !state.is_silent(self.settings.silence) {
@@ -564,6 +571,18 @@ impl State {
     }
 
     /// Whether something took longer than `deadline`: the oldest operation, or a connection that is to come.
+    /// This process stood still, and with it who receives answers: nothing is late yet.
+    fn begin_times_anew(&mut self) {
+        let now = Instant::now();
+        self.heard = now;
+        for pending in self.pending.values_mut() {
+            pending.submitted = now;
+        }
+        if let Link::Down { since } = &mut self.link {
+            *since = now;
+        }
+    }
+
     fn is_overdue(&self, deadline: Duration) -> bool {
         let oldest = self.pending.values().next();
         let is_late = oldest.is_some_and(|oldest| oldest.submitted.elapsed() >= deadline);

@@ -49,6 +49,8 @@ pub const BH_IO_FLUSH_HERE: u32 = 4;
 pub const BH_IO_WRITE_HERE: u32 = 5;
 /// A write that is flushed as soon as it is done.
 pub const BH_IO_WRITE_OF_LOG: u32 = 6;
+/// A read of a scrub, a resilver or a rebuild.
+pub const BH_IO_READ_OF_COPY: u32 = 7;
 /// The library goes on on a thread of its own.
 pub const BH_GO_ON_ELSEWHERE: u32 = 0;
 /// The library may go on on this thread, a driver's, if it cannot wait for another I/O.

@@ -15,6 +15,7 @@ use zpool_sys as sys;
 use super::file::{AccessOptions, FileDriver, open_locked};
 use super::io::{Flushes, InFlight};
 use super::lock::{Identity, LockedFile, identity_of};
+use super::pace::{self, Later};
 use super::{
     Access, Device, DeviceIo, DeviceOptions, Driver, IoKind, OpenFailure, Place, Shape, legs,
     ownership,
@@ -40,6 +41,8 @@ struct Bridge {
     driver: Arc<dyn Driver>,
     access: AccessOptions,
     timeout: Duration,
+    /// Reads of copies that wait until their devices have rested.
+    copies: Later<Request>,
     /// Open devices, and closed ones that still owe an answer.
     open: Mutex<Vec<Known>>,
     /// Why a path could not be opened when it was last tried: the library keeps a number only.
@@ -77,10 +80,12 @@ pub(crate) fn install(options: &DeviceOptions) -> std::io::Result<()> {
         Some(wrap) => wrap(files),
         None => files,
     };
+    let copies = Later::new(submit_now)?;
     let bridge = BRIDGE.get_or_init(|| Bridge {
         driver,
         access: options.access,
         timeout: options.timeout,
+        copies,
         open: Mutex::default(),
         failures: Mutex::default(),
     });
@@ -114,25 +119,70 @@ pub(crate) fn open_paths() -> Vec<PathBuf> {
         .collect()
 }
 
+/// A device that the library has open.
+#[derive(Clone)]
+pub(crate) struct OpenDisk {
+    pub(crate) path: PathBuf,
+    leg: Option<Arc<legs::Leg>>,
+    is_far: bool,
+}
+
+impl OpenDisk {
+    /// Whether it is on another machine.
+    pub(super) fn is_far(&self) -> bool {
+        self.is_far
+    }
+
+    /// Whether it is a leg that the record of its pool leaves out by now.
+    pub(super) fn is_left_out(&self) -> bool {
+        self.leg.as_ref().is_some_and(|leg| leg.is_excluded())
+    }
+
+    #[cfg(test)]
+    pub(super) fn near(path: PathBuf) -> Self {
+        Self {
+            path,
+            leg: None,
+            is_far: false,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn far(path: PathBuf, leg: Option<Arc<legs::Leg>>) -> Self {
+        Self {
+            path,
+            leg,
+            is_far: true,
+        }
+    }
+}
+
+/// The devices that the library has open now, of all pools.
+pub(crate) fn open_disks() -> Vec<OpenDisk> {
+    let open = lock(&bridge().open);
+    let disk = |known: &Known| {
+        let in_flight = known.in_flight.upgrade()?;
+        Some(OpenDisk {
+            path: known.path.clone(),
+            leg: in_flight.leg.clone(),
+            is_far: in_flight.is_far.load(Ordering::Acquire),
+        })
+    };
+    open.iter().filter_map(disk).collect()
+}
+
 /// The device at `path` that the library has open, if it is on another machine: only its driver can read from it.
 pub(super) fn open_far(path: &Path) -> Option<(Arc<dyn Device>, Arc<InFlight>)> {
     let open = lock(&bridge().open);
-    let (device, in_flight) = of_path(&open, path)?;
-    let is_far = in_flight.is_far.load(Ordering::Acquire);
-    is_far.then_some((device.upgrade()?, in_flight))
-}
-
-/// Whether the device at `path` is a leg that the record of its pool leaves out.
-pub(crate) fn is_left_out(path: &Path) -> bool {
-    let open = lock(&bridge().open);
-    let found = of_path(&open, path);
-    found.is_some_and(|(_, in_flight)| in_flight.leg.as_ref().is_some_and(|leg| leg.is_excluded()))
-}
-
-/// What is known of the device at `path` that the library has open.
-fn of_path<'a>(open: &'a [Known], path: &Path) -> Option<(&'a Weak<dyn Device>, Arc<InFlight>)> {
-    let mut found = open.iter().filter(|known| known.path == path);
-    found.find_map(|known| Some((&known.device, known.in_flight.upgrade()?)))
+    // The newest first: closed ones may still owe an answer.
+    let mut found = open.iter().rev().filter(|known| known.path == path);
+    found.find_map(|known| {
+        let in_flight = known.in_flight.upgrade()?;
+        if !in_flight.is_far.load(Ordering::Acquire) {
+            return None;
+        }
+        Some((known.device.upgrade()?, in_flight))
+    })
 }
 
 /// How long a device may take for an I/O.
@@ -411,12 +461,55 @@ unsafe extern "C" fn submit(
     offset: u64,
     length: u64,
 ) {
+    let request = Request {
+        device: device.cast::<OpenDevice>(),
+        io: NonNull::new(io).expect("the library hands out I/O, not NULL"),
+        kind,
+        offset,
+        length,
+    };
+    match kind {
+        sys::BH_IO_READ | sys::BH_IO_WRITE_OF_LOG | sys::BH_IO_WRITE_HERE => pace::client_asks(),
+        sys::BH_IO_READ_OF_COPY => {
+            // SAFETY: as in `submit_now`.
+            let open = unsafe { &*request.device };
+            if let Some(at) = open.in_flight.copies.begin() {
+                let later = bridge().copies.at(at, request);
+                return later.unwrap_or_else(submit_now);
+            }
+        }
+        _ => {}
+    }
+    submit_now(request);
+}
+
+/// What the library asks of an open device.
+struct Request {
+    device: *const OpenDevice,
+    io: NonNull<sys::bh_io>,
+    kind: u32,
+    offset: u64,
+    length: u64,
+}
+
+// SAFETY: the library lets any thread carry out an I/O, and closes no device before.
+unsafe impl Send for Request {}
+
+fn submit_now(request: Request) {
+    let Request {
+        device,
+        io,
+        kind,
+        offset,
+        length,
+    } = request;
     // SAFETY: `device` came from `open` and is not closed while I/O is outstanding.
-    let open = unsafe { &*device.cast::<OpenDevice>() };
+    let open = unsafe { &*device };
     let of_log = matches!(kind, sys::BH_IO_WRITE_OF_LOG | sys::BH_IO_WRITE_HERE);
     let here = matches!(kind, sys::BH_IO_FLUSH_HERE | sys::BH_IO_WRITE_HERE);
+    let of_copy = kind == sys::BH_IO_READ_OF_COPY;
     let kind = match kind {
-        sys::BH_IO_READ => IoKind::Read,
+        sys::BH_IO_READ | sys::BH_IO_READ_OF_COPY => IoKind::Read,
         sys::BH_IO_WRITE | sys::BH_IO_WRITE_HERE | sys::BH_IO_WRITE_OF_LOG => IoKind::Write,
         sys::BH_IO_FLUSH | sys::BH_IO_FLUSH_HERE => IoKind::Flush,
         _ => IoKind::Trim,
@@ -424,11 +517,11 @@ unsafe extern "C" fn submit(
     let length = if kind == IoKind::Flush { 0 } else { length };
     // Before its time begins to count: a request that is held back is not late.
     ownership::attend();
-    let io = NonNull::new(io).expect("the library hands out I/O, not NULL");
     // SAFETY: the library has just handed it out.
     let mut io = unsafe { DeviceIo::from_library(io, kind, offset, length, &open.in_flight) };
     io.submitter_may_wait = here;
     io.is_flushed_next = of_log;
+    io.is_of_copy = of_copy;
     if let Some(leg) = &open.in_flight.leg {
         if !leg.is_in_use() {
             return io.withhold();

@@ -11,6 +11,7 @@ use zpool_sys as sys;
 
 use super::legs::{Leg, LegFailure};
 use super::ownership;
+use super::pace::Pace;
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,6 +184,8 @@ pub(super) struct InFlight {
     pub(super) leg: Option<Arc<Leg>>,
     /// Its device is on another machine.
     pub(super) is_far: AtomicBool,
+    /// Of its reads for copies.
+    pub(super) copies: Pace,
     slots: Mutex<Slots>,
     /// I/O that the library got back at its deadline and the driver still has.
     overdue: AtomicUsize,
@@ -369,6 +372,8 @@ pub struct DeviceIo {
     pub(super) submitter_may_wait: bool,
     /// A write that is made durable as soon as it is done.
     pub(super) is_flushed_next: bool,
+    /// A read of a scrub, a resilver or a rebuild.
+    pub(super) is_of_copy: bool,
 }
 
 impl DeviceIo {
@@ -397,6 +402,7 @@ impl DeviceIo {
             root: 0,
             submitter_may_wait: false,
             is_flushed_next: false,
+            is_of_copy: false,
         }
     }
 
@@ -593,6 +599,14 @@ impl DeviceIo {
             ownership::lost("a disk is reserved by another head, and refused a write");
         }
         self.in_flight.remove(self.slot);
+        if self.is_of_copy && result.is_ok() {
+            self.in_flight.copies.ended(self.cell.submitted.elapsed());
+        }
+        // After a standstill who goes on waits for labels, and this thread may be the one that receives them.
+        let place = match ownership::is_attentive() {
+            true => place,
+            false => Place::Elsewhere,
+        };
         let requester = match (requester, &self.in_flight.leg) {
             (Some(Requester::Library(io)), Some(leg)) => {
                 return leg.complete(self.kind, self.root, io, result, place);

@@ -30,6 +30,7 @@ mod io;
 pub mod legs;
 mod lock;
 mod ownership;
+mod pace;
 mod page_cache;
 mod past_cache;
 mod probe;
@@ -45,13 +46,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use bridge::{Claim, claim, open_failure};
-pub(crate) use bridge::{install, is_left_out, is_there, open_paths, owing_flushes, timeout};
+pub(crate) use bridge::{
+    OpenDisk, install, is_there, open_disks, open_paths, owing_flushes, timeout,
+};
 pub use io::{DeviceIo, IoKind, Place};
 pub(crate) use lock::{Guarded, guard, unguard};
 pub use ownership::EXIT_OWNERSHIP_LOST;
 pub(crate) use ownership::{INATTENTION_MAX, Owner, attend, is_attentive, retire, watch};
 pub use probe::{ProbeFailure, probe};
-pub(crate) use probe::{far_labels, is_open_far};
+pub(crate) use probe::far_labels;
 pub use reservation::knows_reservations;
 pub use stamp::{STAMP_BYTES, device_bytes, read_stamps, write_labels, write_stamps};
 

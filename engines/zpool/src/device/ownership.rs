@@ -30,6 +30,7 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::OwnerOnDisk;
+use super::bridge::OpenDisk;
 
 /// Exit code of a process that lost its pool: as for one whose pool cannot serve.
 pub const EXIT_OWNERSHIP_LOST: i32 = 8;
@@ -49,16 +50,12 @@ const READING_PAUSE: Duration = Duration::from_millis(50);
 
 /// What a pool's owner knows of itself.
 pub(crate) trait Owner: std::fmt::Debug + Send + Sync {
-    /// The disks that are open, with their places.
-    fn disks(&self) -> Vec<PathBuf>;
+    /// The disks that are open.
+    fn disks(&self) -> Vec<OpenDisk>;
     /// Whether what is written on a disk says that somebody else has the pool; why.
     fn contradiction(&self, found: &OwnerOnDisk) -> Option<String>;
     /// Reads what is on a disk now, past every cache; of another machine's disk by way of its head.
     fn read(&self, disk: &Path) -> Option<OwnerOnDisk>;
-    /// Whether a disk is of this machine.
-    fn is_here(&self, disk: &Path) -> bool;
-    /// Whether a durable record says that the pool goes on without a disk.
-    fn is_left_out(&self, disk: &Path) -> bool;
     /// Whether others may take this owner for dead, since no sign of life could be written for
     /// long; why. Never waits.
     fn silence(&self) -> Option<String>;
@@ -72,7 +69,7 @@ struct State {
 /// they fail, are where the others may have written.
 struct Watched {
     owner: Arc<dyn Owner>,
-    disks: Vec<PathBuf>,
+    disks: Vec<OpenDisk>,
 }
 
 static STATE: Mutex<State> = Mutex::new(State { owners: Vec::new() });
@@ -170,13 +167,9 @@ const fn is_enough(read: usize, disks: usize) -> bool {
 /// Reads all disks at the same time, and ends the process if one belongs to somebody else. Returns when
 /// enough of them have told that none does, however long that takes: who has seen no label knows nothing.
 /// Disks have until `limit` before those that failed are asked again.
-fn examine(owner: &Arc<dyn Owner>, disks: &[PathBuf], stopped_ms: u64, limit: Duration) {
+fn examine(owner: &Arc<dyn Owner>, disks: &[OpenDisk], stopped_ms: u64, limit: Duration) {
     let (sender, receiver) = channel();
-    let mut round = Round {
-        owner,
-        waiting: disks.to_vec(),
-        asked: BTreeSet::new(),
-    };
+    let mut round = Round::new(owner, disks);
     let mut is_told = false;
     loop {
         // From disks that were late in the rounds before.
@@ -188,17 +181,16 @@ fn examine(owner: &Arc<dyn Owner>, disks: &[PathBuf], stopped_ms: u64, limit: Du
         let deadline = Instant::now() + limit;
         while round.asked.difference(&late).next().is_some() {
             let left = deadline.saturating_duration_since(Instant::now());
-            match receiver.recv_timeout(left) {
+            round.look();
+            match receiver.recv_timeout(left.min(LOOK_INTERVAL)) {
                 Ok(told) => round.take(told),
-                Err(_) => break,
+                Err(_) if Instant::now() >= deadline => break,
+                Err(_) => {}
             }
         }
-        // Nothing says that a disk which cannot be read for good is ever read: the others go on once the record says so.
-        let counts = |disk: &&PathBuf| !owner.is_left_out(disk);
-        let unread = round.waiting.iter().filter(counts).count();
-        let disks = disks.iter().filter(counts).count();
-        let read = disks.saturating_sub(unread);
-        if is_enough(read, disks) {
+        round.look();
+        let (read, disks) = round.counts(disks);
+        if round.knows_enough(read, disks) {
             tracing::warn!(
                 stopped_ms,
                 disks,
@@ -220,29 +212,61 @@ fn examine(owner: &Arc<dyn Owner>, disks: &[PathBuf], stopped_ms: u64, limit: Du
     }
 }
 
-/// A disk, and what is on it; none if it cannot be read.
-type Told = (PathBuf, Option<OwnerOnDisk>);
+/// A disk, what is on it, and when that was asked for; none if it cannot be read.
+struct Told {
+    disk: PathBuf,
+    found: Option<OwnerOnDisk>,
+    asked: u64,
+}
 
 /// Readings of labels that are repeated until enough of them succeed.
 struct Round<'a> {
     owner: &'a Arc<dyn Owner>,
+    all: &'a [OpenDisk],
     /// Disks that were not read yet.
-    waiting: Vec<PathBuf>,
+    waiting: Vec<OpenDisk>,
     /// Those that have not answered yet: a disk that hangs holds one thread, and no more.
     asked: BTreeSet<PathBuf>,
+    /// The last look at the clock. After another standstill all are asked again.
+    looked: u64,
+    /// What was asked for before says nothing.
+    since: u64,
 }
 
-impl Round<'_> {
+impl<'a> Round<'a> {
+    fn new(owner: &'a Arc<dyn Owner>, all: &'a [OpenDisk]) -> Self {
+        let now = now_ns();
+        Self {
+            owner,
+            all,
+            waiting: all.to_vec(),
+            asked: BTreeSet::new(),
+            looked: now,
+            since: now,
+        }
+    }
+
+    /// This process may stand still again.
+    fn look(&mut self) {
+        let now = now_ns();
+        let before = std::mem::replace(&mut self.looked, now);
+        if now.saturating_sub(before) > INATTENTION_MAX.as_nanos() as u64 {
+            self.since = now;
+            self.waiting = self.all.to_vec();
+        }
+    }
+
     fn ask(&mut self, sender: &Sender<Told>) {
         for disk in &self.waiting {
-            if !self.asked.insert(disk.clone()) {
+            if disk.is_left_out() || !self.asked.insert(disk.path.clone()) {
                 continue;
             }
-            let (owner, disk, sender) = (Arc::clone(self.owner), disk.clone(), sender.clone());
+            let (owner, disk, sender) = (Arc::clone(self.owner), disk.path.clone(), sender.clone());
             let place = disk.clone();
             let reads = move || {
+                let asked = now_ns();
                 let found = owner.read(&disk);
-                let _ = sender.send((disk, found));
+                let _ = sender.send(Told { disk, found, asked });
             };
             if let Err(error) = std::thread::Builder::new().spawn(reads) {
                 tracing::warn!(%error, "no thread to read a label");
@@ -251,12 +275,30 @@ impl Round<'_> {
         }
     }
 
-    fn take(&mut self, (disk, found): Told) {
-        self.asked.remove(&disk);
-        if let Some(found) = found {
-            end_if_contradicted(self.owner, &disk, &found);
-            self.waiting.retain(|one| *one != disk);
+    fn take(&mut self, told: Told) {
+        self.look();
+        self.asked.remove(&told.disk);
+        if let Some(found) = told.found {
+            end_if_contradicted(self.owner, &told.disk, &found);
+            if told.asked >= self.since {
+                self.waiting.retain(|one| one.path != told.disk);
+            }
         }
+    }
+
+    /// How many disks were read, of how many that the pool has not been made to go on without.
+    fn counts(&self, disks: &[OpenDisk]) -> (usize, usize) {
+        let count = |disks: &[OpenDisk]| disks.iter().filter(|disk| !disk.is_left_out()).count();
+        let all = count(disks);
+        (all.saturating_sub(count(&self.waiting)), all)
+    }
+
+    /// What this machine lends to nobody tells nothing of another owner, so each disk of another head is read, or left out by the
+    /// record, which only the owner changes.
+    fn knows_enough(&self, read: usize, disks: usize) -> bool {
+        let mut waiting = self.waiting.iter();
+        let is_missing = waiting.any(|disk| disk.is_far() && !disk.is_left_out());
+        !is_missing && is_enough(read, disks)
     }
 }
 
@@ -332,9 +374,8 @@ fn read_one(turn: usize, reading: &Arc<AtomicBool>) {
     for watched in &mut state().owners {
         watched.note_disks();
         // The head that lends a disk answers for it, and reads stay at home.
-        let of_owner = watched.disks.iter();
-        let of_owner = of_owner.filter(|disk| watched.owner.is_here(disk));
-        disks.extend(of_owner.map(|disk| (Arc::clone(&watched.owner), disk.clone())));
+        let here = watched.disks.iter().filter(|disk| !disk.is_far());
+        disks.extend(here.map(|disk| (Arc::clone(&watched.owner), disk.path.clone())));
     }
     let index = turn.checked_rem(disks.len());
     let done = Arc::clone(reading);
@@ -361,6 +402,7 @@ fn read_one(turn: usize, reading: &Arc<AtomicBool>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::legs::{self, LegFailure, Watcher};
 
     /// A pool on disks whose labels tell nothing against it, once they can be read.
     #[derive(Debug, Default)]
@@ -370,13 +412,11 @@ mod tests {
         /// Held while a disk hangs.
         hang: Mutex<()>,
         hanging: Option<PathBuf>,
-        /// Disks that the record leaves out from the second reading on.
-        left_out: Vec<PathBuf>,
         asked: Mutex<Vec<PathBuf>>,
     }
 
     impl Owner for Pool {
-        fn disks(&self) -> Vec<PathBuf> {
+        fn disks(&self) -> Vec<OpenDisk> {
             Vec::new()
         }
         fn contradiction(&self, _: &OwnerOnDisk) -> Option<String> {
@@ -404,20 +444,16 @@ mod tests {
                 }),
             }
         }
-        fn is_here(&self, _: &Path) -> bool {
-            true
-        }
-        fn is_left_out(&self, disk: &Path) -> bool {
-            self.left_out.iter().any(|one| one == disk)
-                && self.asked.lock().expect("no panic").len() > self.left_out.len()
-        }
         fn silence(&self) -> Option<String> {
             None
         }
     }
 
-    fn disks(names: &[&str]) -> Vec<PathBuf> {
-        names.iter().map(PathBuf::from).collect()
+    fn disks(names: &[&str]) -> Vec<OpenDisk> {
+        names
+            .iter()
+            .map(|name| OpenDisk::near(name.into()))
+            .collect()
     }
 
     #[test]
@@ -441,7 +477,8 @@ mod tests {
     fn who_can_read_no_label_after_a_standstill_waits_until_enough_can_be_read() {
         const ATTEMPTS: u32 = 3;
         let names = disks(&["a", "b", "c"]);
-        let fails = names.iter().map(|disk| (disk.clone(), ATTEMPTS)).collect();
+        let fails = names.iter().map(|disk| (disk.path.clone(), ATTEMPTS));
+        let fails = fails.collect();
         let pool = Arc::new(Pool {
             fails: Mutex::new(fails),
             ..Pool::default()
@@ -453,18 +490,51 @@ mod tests {
         assert!(is_enough(read, names.len()), "{failing:?}");
     }
 
+    struct Nobody;
+
+    impl Watcher for Nobody {
+        fn leg_failed(&self, _: u64, _: LegFailure, _: Option<u64>) {}
+    }
+
     #[test]
-    fn disks_that_the_record_leaves_out_are_not_waited_for() {
-        let names = disks(&["a", "b", "c"]);
-        let never = |disk: &&PathBuf| **disk != *Path::new("a");
-        let out: Vec<PathBuf> = names.iter().filter(never).cloned().collect();
-        let pool = Arc::new(Pool {
-            fails: Mutex::new(out.iter().map(|disk| (disk.clone(), u32::MAX)).collect()),
-            left_out: out,
-            ..Pool::default()
-        });
-        let owner: Arc<dyn Owner> = pool;
-        examine(&owner, &names, 5_000, Duration::from_millis(10));
+    fn each_leg_of_another_head_is_read_unless_the_record_leaves_it_out() {
+        const POOL: u64 = 4711;
+        const LEGS: [u64; 2] = [4712, 4713];
+        let watcher: Arc<dyn Watcher> = Arc::new(Nobody);
+        legs::put_on_record(POOL, LEGS, Duration::from_secs(1), &watcher);
+        LEGS.into_iter().for_each(legs::admit);
+        let far = LEGS.iter().zip(["b", "c"]);
+        let far = far.map(|(leg, name)| OpenDisk::far(name.into(), legs::find(*leg)));
+        let all: Vec<OpenDisk> = disks(&["a"]).into_iter().chain(far).collect();
+        let owner: Arc<dyn Owner> = Arc::new(Pool::default());
+        let mut round = Round::new(&owner, &all);
+        let knows = |round: &Round<'_>| {
+            let (read, disks) = round.counts(&all);
+            round.knows_enough(read, disks)
+        };
+        let read = |round: &mut Round<'_>, name: &str| {
+            let found = owner.read(Path::new(name));
+            round.take(Told {
+                disk: name.into(),
+                found,
+                asked: now_ns(),
+            });
+        };
+        assert!(!knows(&round));
+        read(&mut round, "a");
+        read(&mut round, "b");
+        assert!(!knows(&round), "two of three, and c is another head's");
+        legs::fail(LEGS[1], LegFailure::Silent);
+        assert!(!knows(&round), "the record may be another owner's by now");
+        legs::exclude(LEGS[1], 1);
+        assert!(knows(&round));
+        round.looked = 0;
+        round.look();
+        assert!(!knows(&round), "it stood still again");
+        read(&mut round, "b");
+        read(&mut round, "a");
+        assert!(knows(&round));
+        legs::forget(POOL);
     }
 
     #[test]

@@ -111,11 +111,6 @@ pub(crate) fn far_labels(path: &Path) -> Option<labels::Device<FarLabels>> {
     labels::Device::of(FarLabels { device, leg }, bytes)
 }
 
-/// Whether the library has the device at `path` open, and it is on another machine.
-pub(crate) fn is_open_far(path: &Path) -> bool {
-    open_far(path).is_some()
-}
-
 /// As for a request of the library, which makes none while labels are read.
 fn fail(leg: Option<&Arc<Leg>>, why: LegFailure) {
     if let Some(leg) = leg {

@@ -1,6 +1,6 @@
 //! What the owner of an open pool knows of itself, to be compared with what is on the disks.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use engine::capabilities::Health;
@@ -8,7 +8,7 @@ use engine::pool::{Candidate, Suspension};
 
 use super::Pool;
 use super::label;
-use crate::device::{self, Owner, OwnerOnDisk};
+use crate::device::{self, OpenDisk, Owner, OwnerOnDisk};
 
 /// The owner of one pool.
 #[derive(Debug)]
@@ -57,20 +57,12 @@ impl Pool {
 }
 
 impl Owner for PoolOwner {
-    fn disks(&self) -> Vec<PathBuf> {
-        device::open_paths()
+    fn disks(&self) -> Vec<OpenDisk> {
+        device::open_disks()
     }
 
     fn read(&self, disk: &Path) -> Option<OwnerOnDisk> {
         label::owner_on_disk(disk)
-    }
-
-    fn is_here(&self, disk: &Path) -> bool {
-        !device::is_open_far(disk)
-    }
-
-    fn is_left_out(&self, disk: &Path) -> bool {
-        device::is_left_out(disk)
     }
 
     fn contradiction(&self, found: &OwnerOnDisk) -> Option<String> {

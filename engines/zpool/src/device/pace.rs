@@ -1,0 +1,205 @@
+//! Reads of a copy, as resilvers and scrubs make them, leave time of a device to clients.
+//!
+//! The library asks a device for one such read after the other, so a device that does one thing at a time has always one of
+//! them in front of what a client asks for. While clients wait for reads or for the intent log, a device rests after each
+//! read of a copy for as long as that took: it serves clients half of the time at least, and the copy takes twice as long at
+//! most.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Clients count as waiting for so long after they asked.
+const CLIENTS_STAY: Duration = Duration::from_millis(100);
+/// Longest rest after a read: one that took longer waited for something else.
+const REST_MAX: Duration = Duration::from_millis(250);
+
+/// When clients asked a device last, in nanoseconds since [`epoch`].
+static ASKED: AtomicU64 = AtomicU64::new(0);
+
+fn epoch() -> Instant {
+    static EPOCH: OnceLock<Instant> = OnceLock::new();
+    *EPOCH.get_or_init(Instant::now)
+}
+
+fn nanoseconds(at: Instant) -> u64 {
+    at.saturating_duration_since(epoch()).as_nanos() as u64
+}
+
+/// A client waits for a device from now on.
+pub(super) fn client_asks() {
+    // Zero is never.
+    ASKED.store(nanoseconds(Instant::now()).max(1), Ordering::Relaxed);
+}
+
+fn clients_wait(now: Instant) -> bool {
+    let asked = ASKED.load(Ordering::Relaxed);
+    asked != 0 && nanoseconds(now).saturating_sub(asked) < CLIENTS_STAY.as_nanos() as u64
+}
+
+/// The reads of copies of one device.
+#[derive(Debug, Default)]
+pub(super) struct Pace(Mutex<Rest>);
+
+#[derive(Debug, Default)]
+struct Rest {
+    /// The device rests until then.
+    until: Option<Instant>,
+    /// How long the last read took.
+    took: Duration,
+}
+
+impl Pace {
+    /// From when on the device may be asked for the next read; `None` for at once.
+    pub(super) fn begin(&self) -> Option<Instant> {
+        let now = Instant::now();
+        self.begin_at(now, clients_wait(now))
+    }
+
+    fn begin_at(&self, now: Instant, clients_wait: bool) -> Option<Instant> {
+        if !clients_wait {
+            return None;
+        }
+        let mut rest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = rest.until.filter(|until| *until > now);
+        // Several that wait begin one after the other, each with its rest.
+        rest.until = Some(until.unwrap_or(now) + 2 * rest.took);
+        until
+    }
+
+    /// A read took so long.
+    pub(super) fn ended(&self, took: Duration) {
+        self.ended_at(Instant::now(), took);
+    }
+
+    fn ended_at(&self, now: Instant, took: Duration) {
+        let took = took.min(REST_MAX);
+        let mut rest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        rest.took = took;
+        rest.until = rest.until.max(Some(now + took));
+    }
+}
+
+/// Something to do at a time.
+struct Due<T> {
+    at: Instant,
+    what: T,
+}
+
+impl<T> PartialEq for Due<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+
+impl<T> Eq for Due<T> {}
+
+impl<T> PartialOrd for Due<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Due<T> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.at.cmp(&other.at)
+    }
+}
+
+/// Does things later, on a thread of its own.
+pub(super) struct Later<T>(Sender<Due<T>>);
+
+impl<T: Send + 'static> Later<T> {
+    /// `act` must not wait for long: it holds up what is due after it.
+    ///
+    /// # Errors
+    ///
+    /// No thread can be started.
+    pub(super) fn new(act: fn(T)) -> std::io::Result<Self> {
+        let (sender, receiver) = channel();
+        std::thread::Builder::new()
+            .name("device-copies".into())
+            .spawn(move || run(&receiver, act))?;
+        Ok(Self(sender))
+    }
+
+    /// Does `what` at `at`; gives it back if it is to be done now.
+    pub(super) fn at(&self, at: Instant, what: T) -> Result<(), T> {
+        self.0
+            .send(Due { at, what })
+            .map_err(|unsent| unsent.0.what)
+    }
+}
+
+fn run<T>(receiver: &Receiver<Due<T>>, act: fn(T)) {
+    // Bounded by what the library has in flight.
+    let mut waiting: BinaryHeap<Reverse<Due<T>>> = BinaryHeap::new();
+    loop {
+        let told = match waiting.peek() {
+            None => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(Reverse(next)) => {
+                receiver.recv_timeout(next.at.saturating_duration_since(Instant::now()))
+            }
+        };
+        match told {
+            Ok(due) => waiting.push(Reverse(due)),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        while waiting
+            .peek()
+            .is_some_and(|Reverse(next)| next.at <= Instant::now())
+        {
+            if let Some(Reverse(due)) = waiting.pop() {
+                act(due.what);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READ: Duration = Duration::from_millis(10);
+
+    #[test]
+    fn a_device_rests_between_reads_while_clients_wait_and_not_otherwise() {
+        let pace = Pace::default();
+        let now = Instant::now();
+        assert_eq!(pace.begin_at(now, true), None, "the first one");
+        pace.ended_at(now + READ, READ);
+        assert_eq!(pace.begin_at(now + READ, false), None, "nobody waits");
+        let second = pace.begin_at(now + READ, true);
+        assert_eq!(second, Some(now + 2 * READ));
+        let third = pace.begin_at(now + READ, true);
+        assert_eq!(third, Some(now + 4 * READ), "one after the other");
+        assert_eq!(pace.begin_at(now + 10 * READ, true), None, "it has rested");
+    }
+
+    #[test]
+    fn one_slow_read_does_not_stop_a_copy() {
+        let pace = Pace::default();
+        let now = Instant::now();
+        pace.ended_at(now, Duration::from_secs(20));
+        assert_eq!(pace.begin_at(now, true), Some(now + REST_MAX));
+    }
+
+    #[test]
+    fn what_is_due_first_is_done_first() {
+        static DONE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+        let later = Later::new(|number| DONE.lock().expect("no panic").push(number));
+        let later = later.expect("a thread");
+        let now = Instant::now();
+        for (number, wait) in [(2, 2 * READ), (1, READ), (0, Duration::ZERO)] {
+            assert_eq!(later.at(now + wait, number), Ok(()));
+        }
+        while DONE.lock().expect("no panic").len() < 3 {
+            std::thread::sleep(READ);
+        }
+        assert_eq!(*DONE.lock().expect("no panic"), [0, 1, 2]);
+    }
+}
