@@ -142,6 +142,13 @@ hold_clone(bh_change_t *change, uint32_t index)
 	return (error);
 }
 
+/* The attribute layer has 16 bits for a length, and copies what the list says of itself. */
+static boolean_t
+has_long_list(const struct bh_step *step)
+{
+	return (step->data != NULL && step->length > UINT16_MAX);
+}
+
 /* Tells the transaction what a step will change. */
 static int
 hold(bh_change_t *change, uint32_t index)
@@ -151,6 +158,8 @@ hold(bh_change_t *change, uint32_t index)
 
 	switch (step->kind) {
 	case BH_STEP_MAKE:
+		if (has_long_list(step))
+			return (ERANGE);
 		dmu_tx_hold_sa_create(tx, ZFS_SA_BASE_ATTR_SIZE +
 		    (int)step->length +
 		    (step->name == NULL ? 0 : (int)strlen(step->name)));
@@ -158,6 +167,8 @@ hold(bh_change_t *change, uint32_t index)
 			dmu_tx_hold_zap(tx, DMU_NEW_OBJECT, B_FALSE, NULL);
 		return (0);
 	case BH_STEP_SET:
+		if (has_long_list(step))
+			return (ERANGE);
 		return (hold_attributes(change, index));
 	case BH_STEP_ENTER:
 		dmu_tx_hold_zap(tx, step->object, B_TRUE, step->name);

@@ -1,6 +1,7 @@
 //! Replays the intent log: what was durable, and did not get into a transaction group before the crash. Each record
 //! becomes one change, which also notes how far the replay has come.
 
+use file_system::acl::{ENTRIES_MAX, Entry};
 use file_system::{
     Done, FileError, FileSystem, Guard, Identity, Kind, Node, Receipt, Removable, SetAttributes,
     SetTime,
@@ -113,7 +114,7 @@ fn replay<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>, receipt: Option<&Receip
         },
         Record::Acl { object, list } => match zpl.objects.stored(object) {
             Ok(stored) => {
-                let list = acl::decode_logged(list).ok_or(FileError::Invalid)?;
+                let list = logged_list(list)?;
                 zpl.set_list(&ROOT, of(object, &stored), &list, receipt)
                     .map(drop)
             }
@@ -176,6 +177,16 @@ fn node<O: Objects>(zpl: &Zpl<O>, object: u64) -> Done<Node> {
     Ok(of(object, &stored))
 }
 
+/// The list of a record. One without an entry is obeyed: earlier releases logged such lists. One of more entries than any system sets is
+/// none that was set, and may be longer than an object has room for.
+fn logged_list(bytes: &[u8]) -> Done<Vec<Entry>> {
+    let list = acl::decode_logged(bytes).ok_or(FileError::Invalid)?;
+    match list.len() > ENTRIES_MAX {
+        true => Err(FileError::Invalid),
+        false => Ok(list),
+    }
+}
+
 /// Makes an object; what has its name now is renamed to `renamed` before.
 fn create<O: Objects>(
     zpl: &Zpl<O>,
@@ -214,9 +225,7 @@ fn replayed_object<'a>(new: &Creation<'a>, parent: &Stored) -> Done<NewObject<'a
         stored = merged(&stored, &set);
         stored.has = stored.has.with(set.has);
     }
-    let list = new
-        .list
-        .map(|list| acl::decode_logged(list).ok_or(FileError::Invalid));
+    let list = new.list.map(logged_list);
     Ok(NewObject {
         stored,
         link: new.link,

@@ -10,9 +10,13 @@ use engine::capabilities::Datasets;
 use engine::dataset::{FileSystemSpec, Value};
 use engine::pool::{ImportOptions, SafeToOwn};
 use file_system::acl::{ENTRIES_MAX, Entry, Who, flag, of_mode, right};
-use file_system::{FileSystem, Identity, Kind, Make, Node, SetAttributes, SetExtended};
+use file_system::{
+    FileError, FileSystem, Guard, Identity, Kind, Make, Node, SetAttributes, SetExtended,
+};
 use support::accounting::{counts, objects};
-use support::{Parts, disks, export, folder, import, kill_oneself, mirror, options, part};
+use support::{
+    Parts, disks, export, folder, import, isolated, kill_oneself, mirror, options, part,
+};
 use units::VolumeName;
 use zpl::acl::encode_logged;
 use zpl::objects::{Has, ObjectError, Objects, Step, Stored};
@@ -30,6 +34,8 @@ const NAME: &str = "tank/files";
 /// Above all numbers that the test's own objects get.
 const FIRST_NEW: u64 = 900;
 const HIDDEN: u64 = 0x2_0000_0000;
+const PASSES_ON: u64 = 0x2;
+const HAS_TRIVIAL_LIST: u64 = 0x4;
 const SPARSE: u64 = 0x2000_0000_0000;
 const INHERITS: u64 = 0x4000_0000_0000;
 const HAS_PROJECT: u64 = 0x8000_0000_0000;
@@ -488,6 +494,127 @@ fn a_clone_of_blocks_that_the_file_does_not_have_is_refused() {
             export(pool);
         }
     }
+}
+
+/// Whether a log is refused that has a record with more entries than any system sets: one that sets them, or makes an object of such a mode.
+fn an_overlong_list_is_refused(test: &'static str, of_new: Option<u64>) {
+    match part().as_deref() {
+        None => {
+            let parts = Parts::of(test);
+            assert!(!parts.run("crash").success, "it kills itself");
+            parts.pass("look");
+        }
+        Some("crash") => {
+            let opened = open(&new_pool());
+            let files = opened.files();
+            let [plain, ..] = make_old(&*files);
+            files.commit(None).expect("durable");
+            let list = &encode_logged(&vec![denies(70_000); ENTRIES_MAX + 1]);
+            let object = plain.object;
+            log(
+                &opened,
+                &match of_new {
+                    None => Record::Acl { object, list },
+                    Some(mode) => Record::Create(Creation {
+                        directory: files.root().object,
+                        object: FIRST_NEW,
+                        slots: 1,
+                        mode,
+                        generation: 5,
+                        crtime: CREATED,
+                        name: b"overlong",
+                        list: Some(list),
+                        ..Creation::default()
+                    }),
+                },
+            );
+            files.commit(None).expect("durable");
+            kill_oneself()
+        }
+        Some(_) => {
+            let pool = import(engine());
+            let opened = pool.open_files((&name()).into(), false);
+            assert!(opened.is_err(), "nobody can have set it");
+            export(pool);
+        }
+    }
+}
+
+#[test]
+fn a_list_that_nobody_can_have_set_is_not_replayed() {
+    an_overlong_list_is_refused("a_list_that_nobody_can_have_set_is_not_replayed", None);
+}
+
+#[test]
+fn a_file_with_a_list_that_nobody_can_have_set_is_not_replayed() {
+    const TEST: &str = "a_file_with_a_list_that_nobody_can_have_set_is_not_replayed";
+    an_overlong_list_is_refused(TEST, Some(0o100_640));
+}
+
+#[test]
+fn a_directory_with_a_list_that_nobody_can_have_set_is_not_replayed() {
+    const TEST: &str = "a_directory_with_a_list_that_nobody_can_have_set_is_not_replayed";
+    an_overlong_list_is_refused(TEST, Some(0o040_750));
+}
+
+/// As much as an attribute holds, which another system may have written.
+fn longest_list() -> Vec<u8> {
+    let mut entry = denies(70_000);
+    entry.flags = flag::FILE | flag::DIRECTORY;
+    zpl::acl::encode(&[entry; 4095])
+}
+
+#[test]
+fn a_list_that_would_become_longer_than_an_attribute_is_refused() {
+    const TEST: &str = "a_list_that_would_become_longer_than_an_attribute_is_refused";
+    isolated(TEST, || {
+        let pool = mirror(engine(), &disks(&["a", "b"]));
+        let properties = ["aclmode", "aclinherit"]
+            .map(|name| (name.to_owned(), Value::Text("passthrough".to_owned())));
+        let spec = FileSystemSpec {
+            properties: properties.to_vec(),
+            ..FileSystemSpec::plain(name())
+        };
+        pool.create_file_system(&spec).expect("create");
+        let opened = open(&pool);
+        let files = opened.files();
+        let folder = make(&*files, b"folder", Make::Directory);
+        let set = |list: Vec<u8>| {
+            let flags = stored(&opened, folder).flags & !HAS_TRIVIAL_LIST | PASSES_ON;
+            let step = Step::Set {
+                object: folder.object,
+                stored: Stored {
+                    flags,
+                    has: Has::FLAGS,
+                    ..Stored::default()
+                },
+                acl: Some(list),
+            };
+            opened.objects().change(&[step], false)
+        };
+        let longest = longest_list();
+        set(longest.clone()).expect("there is room");
+        let longer = [longest, longest_list()[..16].to_vec()].concat();
+        assert!(matches!(set(longer), Err(ObjectError::TooLong)));
+        let new = |what| {
+            let none = SetAttributes::default();
+            files.make(&ROOT, folder, b"new", what, &none, None)
+        };
+        let too_long = Some(FileError::Io);
+        assert_eq!(new(Make::File).err(), too_long, "its mode is added");
+        assert_eq!(new(Make::Directory).err(), too_long);
+        let mode = SetAttributes {
+            mode: Some(0o705),
+            ..SetAttributes::default()
+        };
+        let set = files.set_attributes(&ROOT, folder, &mode, &Guard::default(), None);
+        assert_eq!(set.err(), too_long);
+        let list = files.acl(&ROOT, folder).expect("it is as it was");
+        assert_eq!(list.len(), 4095);
+        drop(files);
+        drop(opened);
+        export(pool);
+    });
 }
 
 /// Bytes that are stored as they are: no part of them comes twice.
