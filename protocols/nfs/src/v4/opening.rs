@@ -377,8 +377,8 @@ impl Call<'_> {
                         if (found.accessed, found.modified) != (accessed, modified) {
                             return Err(Status::EXIST);
                         }
+                        // Whoever has made it owns it. Others may have guessed its times.
                         Ok(Opened {
-                            is_new: true,
                             set: wanted.bitmap,
                             ..Opened::existing(node)
                         })

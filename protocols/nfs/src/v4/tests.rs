@@ -13,6 +13,7 @@ use crate::xdr::{Reader, Writer};
 
 mod appending;
 mod counted;
+mod exclusive;
 mod restarts;
 mod without_sessions;
 
