@@ -174,7 +174,10 @@ pub fn rights(list: &[u8], attributes: &Attributes, who: &Identity) -> Rights {
             }),
             _ => false,
         };
-        if !applies || u32::from(flags) & flag::ONLY != 0 {
+        // What is not passed on by a file is about the file, whatever its flags say.
+        let is_passed_on_only =
+            attributes.kind == Kind::Directory && u32::from(flags) & flag::ONLY != 0;
+        if !applies || is_passed_on_only {
             continue;
         }
         let new = mask & !(rights.allowed | rights.denied);
@@ -292,6 +295,26 @@ mod tests {
         assert!(permitted(&list, &attributes, &who(12)).read);
         let cut = &list[..20];
         assert!(!permitted(cut, &attributes, &who(12)).read);
+    }
+
+    #[test]
+    fn an_entry_to_pass_on_only_says_nothing_of_a_directory_and_is_obeyed_by_a_file() {
+        let who = Identity {
+            uid: 11,
+            gid: 99,
+            groups: Vec::new(),
+        };
+        for (kind, reads) in [(Kind::Directory, true), (Kind::File, false)] {
+            let mut list = encode(&[Entry {
+                allows: false,
+                flags: flag::FILE | flag::ONLY,
+                mask: right::READ,
+                who: Who::User(11),
+            }]);
+            list.extend(trivial(0o777, kind));
+            let attributes = attributes(0o777, kind);
+            assert_eq!(permitted(&list, &attributes, &who).read, reads, "{kind:?}");
+        }
     }
 
     #[test]
