@@ -668,6 +668,32 @@ fn set_ids(files: &dyn FileSystem) {
         0o6755,
         "of a directory it says the group of what is made there"
     );
+    set_group_id_of_directories(files);
+}
+
+/// It is passed on to what anybody makes, and set by nobody who is not in the group.
+fn set_group_id_of_directories(files: &dyn FileSystem) {
+    let make = |who: &Identity, at, mode| {
+        let what = Make::Directory;
+        let made = files.make(who, at, b"of-a-group", what, &with_mode(mode), None);
+        made.expect("everybody may").object
+    };
+    let above = make(&ROOT, files.root(), 0o2777).node;
+    let made = make(&user(10), above, 0o755);
+    let found = made.attributes;
+    assert_eq!((found.gid, found.mode), (ROOT.gid, 0o2755));
+    let guard = Guard::default();
+    let set = |who: &Identity, mode| {
+        let set = files.set_attributes(who, made.node, &with_mode(mode), &guard, None);
+        set.expect("it is the owner").after.mode
+    };
+    assert_eq!(set(&user(10), 0o2775), 0o775, "it is not in the group");
+    let member = Identity {
+        groups: vec![ROOT.gid],
+        ..user(10)
+    };
+    assert_eq!(set(&member, 0o2775), 0o2775);
+    assert_eq!(set(&ROOT, 0o2755), 0o2755);
 }
 
 fn sticky(files: &dyn FileSystem) {

@@ -620,6 +620,7 @@ impl FileSystem for MemoryFileSystem {
             return Err(FileError::Stale);
         }
         let (attributes, body) = new_object(who, directory, &parent, what);
+        let inherited = attributes.mode & 0o2000;
         let rest = SetAttributes {
             mode: Some(wanted.mode.unwrap_or(attributes.mode)),
             uid: wanted.uid.filter(|uid| *uid != who.uid),
@@ -631,6 +632,8 @@ impl FileSystem for MemoryFileSystem {
         let (object, directory) = state.changing(directory, |state| {
             let object = state.insert(directory, name, attributes, body);
             state.set(who, node_of(object), &rest)?;
+            // Also by somebody who is not in the group of the directory.
+            state.get_mut(node_of(object))?.attributes.mode |= inherited;
             Ok(object)
         })?;
         let object = state.known(object)?;

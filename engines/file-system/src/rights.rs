@@ -66,6 +66,10 @@ pub fn mode_after(attributes: &Attributes, who: &Identity, changes: &SetAttribut
     if changes.size.is_some() && changes.mode.is_none() {
         mode = without_set_id(mode);
     }
+    let is_foreign_group = who.uid != 0 && !who.is_in(gid);
+    if changes.mode.is_some() && is_foreign_group {
+        mode &= !0o2000;
+    }
     if attributes.kind == Kind::Directory {
         return mode;
     }
@@ -76,9 +80,6 @@ pub fn mode_after(attributes: &Attributes, who: &Identity, changes: &SetAttribut
     }
     if is_given {
         mode &= !0o6000;
-    }
-    if changes.mode.is_some() && !who.is_in(gid) {
-        mode &= !0o2000;
     }
     mode
 }

@@ -761,7 +761,6 @@ fn new_object<'a>(
         parent,
     );
     let rest = SetAttributes {
-        mode: wanted.mode.map(|mode| mode | inherited as u32),
         uid: wanted.uid.filter(|uid| *uid != who.uid),
         gid: wanted.gid.filter(|gid| u64::from(*gid) != first.gid),
         size: wanted.size.filter(|_| kind == Kind::File),
@@ -772,7 +771,9 @@ fn new_object<'a>(
     if let Some(size) = rest.size {
         check_size(kind, size)?;
     }
-    let (set, mut then) = setting(0, &first, &rest, mode_after(&attributes, who, &rest));
+    // Also by somebody who is not in the group of the directory.
+    let mode = mode_after(&attributes, who, &rest) | inherited as u32;
+    let (set, mut then) = setting(0, &first, &rest, mode);
     let mut stored = merged(&first, &set);
     stored.ctime = first.ctime;
     stored.flags = with_mode(first.flags, stored.mode);
