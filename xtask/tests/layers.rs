@@ -102,6 +102,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "certificates",
             "control",
+            "labels",
             "leg-memory",
             "legs-config",
             "lender",
@@ -129,6 +130,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "units",
             "labels",
+            "legs-config",
             "control",
             "rendering",
             "appliance",

@@ -3,8 +3,11 @@
 use std::path::Path;
 
 use crate::device::Device;
-use crate::list::{Value, entries};
+use crate::list::{Value, entries, nested};
 use crate::uberblock::Uberblock;
+
+/// Bytes of a device before and after what the pool writes to: labels, and room for a boot loader.
+const AROUND_BYTES: u64 = (4 << 20) + (512 << 10);
 
 /// `state` of a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -92,6 +95,29 @@ impl Label {
     }
 }
 
+/// The least bytes of a disk that stands beside this one in its mirror, or takes its place, as the packed list of a label says; `None` of a
+/// device that is none of a mirror.
+fn least_bytes(packed: &[u8]) -> Option<u64> {
+    let group = nested(packed, "vdev_tree")?;
+    // What the pool writes to is a multiple of this; the rest of the group's smallest disk is not in use.
+    let room = find_number(&group, "asize")?;
+    let shift = u32::try_from(find_number(&group, "metaslab_shift")?).ok()?;
+    let step = 1_u64.checked_shl(shift)?;
+    let is_raidz = find_number(&group, "nparity").is_some();
+    (!is_raidz).then_some(room - room % step + AROUND_BYTES)
+}
+
+/// As ZFS computes it of what the label at `path` says: bytes of the smallest disk that can be attached beside that one, or replace it. `None` if
+/// that cannot be known, or it is part of a raidz.
+///
+/// # Errors
+///
+/// The device cannot be opened.
+pub fn least_bytes_beside(path: &Path) -> rustix::io::Result<Option<u64>> {
+    let device = Device::open(path)?;
+    Ok(device.and_then(|device| device.lists(least_bytes).into_iter().min()))
+}
+
 /// A device that its pool has let go, or was about to let go: its label is written before the configuration of
 /// the pool without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +161,7 @@ fn find_number(entries: &[(&[u8], Value<'_>)], name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::list::tests::{a_number, a_text, packed};
+    use crate::list::tests::{a_list, a_number, a_text, packed};
 
     fn list(state: u64, txg: u64) -> Vec<u8> {
         packed(&[
@@ -163,6 +189,25 @@ mod tests {
             host_name: Some("left".to_owned()),
         };
         assert_eq!(Label::parse(&list(0, 77)), Some(expected));
+    }
+
+    /// The label's own numbers are not those of the group that it describes.
+    #[test]
+    fn the_smallest_disk_beside_a_leg_is_known_by_what_its_pool_writes_to() {
+        let of = |group: &[Vec<u8>]| {
+            let nested = a_list("vdev_tree", group);
+            least_bytes(&packed(&[a_number("asize", 1), nested]))
+        };
+        let (room, shift) = (
+            a_number("asize", (40 << 30) + 5),
+            a_number("metaslab_shift", 29),
+        );
+        let mirror = of(&[room.clone(), shift.clone()]);
+        assert_eq!(mirror, Some((40 << 30) + (4 << 20) + (512 << 10)));
+        assert_eq!(of(&[room.clone(), shift, a_number("nparity", 1)]), None);
+        assert_eq!(of(&[room.clone(), a_number("metaslab_shift", 64)]), None);
+        assert_eq!(of(&[room]), None);
+        assert_eq!(least_bytes(&list(0, 77)), None);
     }
 
     #[test]

@@ -12,6 +12,7 @@ const ENTRY_BYTES_MIN: usize = 20;
 /// Type numbers of entries.
 const TYPE_U64: u32 = 8;
 const TYPE_TEXT: u32 = 9;
+const TYPE_LIST: u32 = 19;
 
 /// A value of one of the types that labels are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,13 +26,47 @@ pub(crate) fn entries(packed: &[u8]) -> Option<Vec<(&[u8], Value<'_>)>> {
     if *packed.first()? != ENCODING_XDR {
         return None;
     }
-    let mut rest = packed.get(HEADER_BYTES + VERSION_BYTES..)?;
     let mut found = Vec::new();
+    walk(packed.get(HEADER_BYTES..)?, |name, value| {
+        if let Found::Value(value) = value {
+            found.push((name, value));
+        }
+    })?;
+    Some(found)
+}
+
+/// The entries of the list of that name in the outermost one; `None` if there is none, or it is not well formed.
+pub(crate) fn nested<'a>(packed: &'a [u8], name: &str) -> Option<Vec<(&'a [u8], Value<'a>)>> {
+    let mut list = None;
+    walk(packed.get(HEADER_BYTES..)?, |one, value| {
+        if let (Found::List(bytes), true) = (value, one == name.as_bytes()) {
+            list = Some(bytes);
+        }
+    })?;
+    let mut found = Vec::new();
+    walk(list?, |name, value| {
+        if let Found::Value(value) = value {
+            found.push((name, value));
+        }
+    })?;
+    Some(found)
+}
+
+/// What an entry has.
+enum Found<'a> {
+    Value(Value<'a>),
+    /// From its version on.
+    List(&'a [u8]),
+}
+
+/// Visits the entries of a list, which begins with its version.
+fn walk<'a>(list: &'a [u8], mut visit: impl FnMut(&'a [u8], Found<'a>)) -> Option<()> {
+    let mut rest = list.get(VERSION_BYTES..)?;
     loop {
         let mut entry = rest;
         let length = usize::try_from(number(&mut entry)?).ok()?;
         if length == 0 {
-            return Some(found);
+            return Some(());
         }
         if length < ENTRY_BYTES_MIN {
             return None;
@@ -41,11 +76,12 @@ pub(crate) fn entries(packed: &[u8]) -> Option<Vec<(&[u8], Value<'_>)>> {
         let name = text(&mut entry)?;
         let (kind, count) = (number(&mut entry)?, number(&mut entry)?);
         let value = match (kind, count) {
-            (TYPE_U64, 1) => Value::Number(u64::from_be_bytes(take(&mut entry)?)),
-            (TYPE_TEXT, 1) => Value::Text(text(&mut entry)?),
+            (TYPE_U64, 1) => Found::Value(Value::Number(u64::from_be_bytes(take(&mut entry)?))),
+            (TYPE_TEXT, 1) => Found::Value(Value::Text(text(&mut entry)?)),
+            (TYPE_LIST, 1) => Found::List(entry),
             _ => continue,
         };
-        found.push((name, value));
+        visit(name, value);
     }
 }
 
@@ -104,19 +140,28 @@ pub(crate) mod tests {
         [word(name), kind.to_vec(), word(value)].concat()
     }
 
+    pub(crate) fn a_list(name: &str, entries: &[Vec<u8>]) -> Vec<u8> {
+        let kind = [0, 0, 0, 19, 0, 0, 0, 1];
+        [
+            word(name),
+            kind.to_vec(),
+            packed(entries)[HEADER_BYTES..].to_vec(),
+        ]
+        .concat()
+    }
+
     #[test]
     fn numbers_and_texts_are_found_and_everything_else_is_skipped() {
         // A nested list, whose own entries are not those of the list around it.
-        let nested = [
-            word("vdev_tree"),
-            vec![0, 0, 0, 19, 0, 0, 0, 1],
-            packed(&[a_number("txg", 5)])[4..].to_vec(),
-        ]
-        .concat();
-        let bytes = packed(&[a_text("name", "tank"), nested, a_number("txg", 77)]);
+        let inner = a_list("vdev_tree", &[a_number("txg", 5)]);
+        let bytes = packed(&[a_text("name", "tank"), inner, a_number("txg", 77)]);
         let expected: [(&[u8], Value<'_>); 2] =
             [(b"name", Value::Text(b"tank")), (b"txg", Value::Number(77))];
         assert_eq!(entries(&bytes).as_deref(), Some(expected.as_slice()));
+        let expected: [(&[u8], Value<'_>); 1] = [(b"txg", Value::Number(5))];
+        let found = nested(&bytes, "vdev_tree");
+        assert_eq!(found.as_deref(), Some(expected.as_slice()));
+        assert_eq!(nested(&bytes, "other"), None);
     }
 
     #[test]

@@ -45,6 +45,18 @@ pub enum LegServerVerb {
     /// List who remembers each pool, by the record that this head accepted last: numbers, as in legs.toml
     #[command(after_help = "Example:\n  bulkhead leg-server members")]
     Members,
+    /// Print the legs.toml that the running leg-server has read: it reads another one when it is restarted
+    #[command(
+        after_help = "Example:\n  bulkhead leg-server configuration | diff - /etc/bulkhead/legs.toml"
+    )]
+    Configuration,
+    /// Say what disks of this head carry, and how long they are. Changes nothing
+    #[command(after_help = "Example:\n  bulkhead leg-server look /dev/disk/by-id/scsi-C")]
+    Look {
+        /// The disks
+        #[arg(required = true, value_name = "DISK")]
+        disks: Vec<PathBuf>,
+    },
     /// Have this head told anew of a pool whose file it lost. Until it is told it has no vote
     #[command(after_help = "Example:\n  bulkhead leg-server readmit 100 --forget")]
     Readmit(ReadmitArgs),

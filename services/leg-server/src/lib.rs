@@ -9,6 +9,7 @@
 pub mod arguments;
 mod identity;
 mod listen;
+mod look;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -73,6 +74,17 @@ pub fn run(command: &LegServerCommand, state_dir: &Path, out: Printer) -> Result
                 members.iter().map(ToString::to_string).collect()
             })
         }
+        Some(LegServerVerb::Configuration) => {
+            let read = leg_memory::configuration(&leg_memory::folder(state_dir));
+            match read {
+                Some(text) => out.text(&text),
+                None => Err(Failure::not_found(
+                    "no leg-server runs here, or one that does not say what it has read",
+                )
+                .advise("`systemctl restart bulkhead-leg-server` starts it")),
+            }
+        }
+        Some(LegServerVerb::Look { disks }) => look::run(disks, out),
         Some(LegServerVerb::Readmit(args)) => readmit(args, state_dir, out),
         None => serve(command, state_dir),
     }
@@ -171,12 +183,17 @@ fn serve(command: &LegServerCommand, state_dir: &Path) -> Result<(), Failure> {
         .with_ansi(false)
         .with_target(false)
         .try_init();
+    // Before it is understood: if it is replaced meanwhile, this process counts as one that has read the old one.
+    let text = std::fs::read_to_string(&command.config).unwrap_or_default();
     let file = Arc::new(identity::config(&command.config)?);
     let identity = identity::of(&file)?;
     let folder = leg_memory::folder(state_dir);
     std::fs::create_dir_all(&folder)
         .map_err(Failure::of(format!("make the folder {}", folder.display())))?;
     let _lock = lock(&folder)?;
+    if let Err(error) = leg_memory::note_configuration(&folder, &text) {
+        tracing::warn!(%error, "it cannot be noted which configuration was read");
+    }
     let boot = random()?;
     let lender = Arc::new(lend(&file, &identity, &folder)?);
     open_disks(&file, &lender);

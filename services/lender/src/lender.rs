@@ -380,7 +380,7 @@ impl Lender {
         Look {
             holder,
             enforced: gate.kept().enforced,
-            contents: contents(&path).replace(char::is_control, "?"),
+            contents: contents(&path),
         }
     }
 
@@ -702,8 +702,12 @@ fn newest_roots(path: &Path) -> Roots {
     })
 }
 
-/// What a disk carries, in words.
-fn contents(path: &Path) -> String {
+/// What a disk carries, in words, without control characters; empty if nothing is known of it.
+pub fn contents(path: &Path) -> String {
+    words_of(path).replace(char::is_control, "?")
+}
+
+fn words_of(path: &Path) -> String {
     let label = Label::read(path).ok().flatten();
     let other = || {
         let found = labels::other_contents(path).ok().flatten();

@@ -17,4 +17,4 @@ mod lender;
 
 pub use disk::{Disk, OpenError};
 pub use kept::KeptError;
-pub use lender::{ClaimError, Grant, LendError, Lender, Look, Settings};
+pub use lender::{ClaimError, Grant, LendError, Lender, Look, Settings, contents};

@@ -1,0 +1,88 @@
+//! `bulkhead leg-server look`: what disks of this machine carry, before a configuration names them.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use control::Failure;
+use labels::Label;
+use rendering::Printer;
+use serde::Serialize;
+
+/// A disk.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Seen {
+    path: PathBuf,
+    /// Where that leads: two names of one disk lead to one place.
+    place: PathBuf,
+    bytes: u64,
+    /// In words; empty if nothing is known of it.
+    carries: String,
+    /// The pool of its label.
+    pool: Option<String>,
+    /// The number that ZFS gave it there.
+    device: Option<u64>,
+    /// Bytes of the smallest disk that can stand beside it, or take its place.
+    least_bytes: Option<u64>,
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let carries = match self.carries.as_str() {
+            "" => "nothing that is known",
+            carries => carries,
+        };
+        let path = self.path.display();
+        writeln!(f, "{path}: {} bytes, carries {carries}", self.bytes)
+    }
+}
+
+pub(crate) fn run(disks: &[PathBuf], out: Printer) -> Result<(), Failure> {
+    // Of one that is not there nothing is said.
+    let seen: Vec<Seen> = disks.iter().filter_map(|disk| see(disk).ok()).collect();
+    out.either(&seen, || seen.iter().map(ToString::to_string).collect())
+}
+
+fn see(path: &Path) -> io::Result<Seen> {
+    let bytes = File::open(path)?.seek(SeekFrom::End(0))?;
+    let label = Label::read(path)?;
+    Ok(Seen {
+        path: path.to_owned(),
+        place: std::fs::canonicalize(path)?,
+        bytes,
+        carries: lender::contents(path),
+        pool: label.as_ref().map(|label| label.pool_name.clone()),
+        device: label.map(|label| label.guid),
+        least_bytes: labels::least_bytes_beside(path)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_names_of_one_disk_lead_to_one_place_and_a_missing_one_is_left_out() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (disk, other) = (folder.path().join("disk"), folder.path().join("other"));
+        File::create(&disk)
+            .and_then(|file| file.set_len(64 << 20))
+            .expect("made");
+        std::os::unix::fs::symlink(&disk, &other).expect("made");
+        let (one, two) = (see(&disk).expect("seen"), see(&other).expect("seen"));
+        assert_eq!(one.place, two.place);
+        assert_ne!(one.path, two.path);
+        assert_eq!((one.bytes, one.carries.as_str()), (64 << 20, ""));
+        assert!(see(&folder.path().join("none")).is_err());
+        // What somebody else would lose.
+        let gpt = [b"EFI PART".as_slice(), &[0; 504]].concat();
+        std::os::unix::fs::FileExt::write_all_at(
+            &File::options().write(true).open(&disk).expect("open"),
+            &gpt,
+            512,
+        )
+        .expect("written");
+        assert!(!see(&disk).expect("seen").carries.is_empty());
+    }
+}
