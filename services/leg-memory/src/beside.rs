@@ -9,9 +9,10 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -88,10 +89,12 @@ pub fn heard(folder: &Path, pool: u64, boot: u64) -> Option<Memory> {
     (u64::from_le_bytes(*said) == boot).then_some(memory)
 }
 
-/// Counts signs of the other head.
+/// Counts signs of the other head. One file is for all pools of the folder: it says of the head, and not of a pool, that it was heard.
 #[derive(Debug)]
 pub struct Signs {
-    file: File,
+    path: PathBuf,
+    /// Another one when somebody removed the file: who counts and who reads must not have two.
+    file: Mutex<File>,
     count: AtomicU64,
 }
 
@@ -102,41 +105,64 @@ impl Signs {
     ///
     /// The system fails.
     pub fn open(folder: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(folder.join("heard"))?;
-        let signs = Self {
-            file,
-            count: AtomicU64::new(0),
-        };
-        let count = signs.read();
-        signs.count.store(count, Ordering::Release);
-        if signs.file.metadata()?.len() == 0 {
+        let path = folder.join("heard");
+        let file = open_signs(&path)?;
+        let count = counted(&file);
+        if file.metadata()?.len() == 0 {
             // It has its place from now on, also when the disk is full later.
-            signs.file.write_all_at(&count.to_le_bytes(), 0)?;
+            file.write_all_at(&count.to_le_bytes(), 0)?;
         }
-        Ok(signs)
+        Ok(Self {
+            path,
+            file: Mutex::new(file),
+            count: AtomicU64::new(count),
+        })
+    }
+
+    /// The file that is there, which is made again if it was removed.
+    fn file(&self) -> io::Result<MutexGuard<'_, File>> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if file.metadata()?.nlink() == 0 {
+            *file = open_signs(&self.path)?;
+            self.count.fetch_max(counted(&file), Ordering::AcqRel);
+        }
+        Ok(file)
     }
 
     /// The other head was heard.
     pub fn note(&self) {
-        let count = self.count.fetch_add(1, Ordering::AcqRel) + 1;
         // Written to memory. If it fails nothing is known of the other head, and what it is told must not be wrong.
-        let written = self.file.write_all_at(&count.to_le_bytes(), 0);
+        let written = self.file().and_then(|file| {
+            let count = self.count.fetch_add(1, Ordering::AcqRel) + 1;
+            file.write_all_at(&count.to_le_bytes(), 0)
+        });
         written.expect("a file of eight bytes is written");
     }
 
     /// How often it was heard so far. What cannot be read counts as heard once more.
     pub fn read(&self) -> u64 {
-        let mut bytes = [0; 8];
-        match self.file.read_exact_at(&mut bytes, 0) {
-            Ok(()) => u64::from_le_bytes(bytes),
-            Err(_) => 0,
+        match self.file() {
+            Ok(file) => counted(&file),
+            Err(_) => self.count.fetch_add(1, Ordering::AcqRel) + 1,
         }
+    }
+}
+
+fn open_signs(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+}
+
+fn counted(file: &File) -> u64 {
+    let mut bytes = [0; 8];
+    match file.read_exact_at(&mut bytes, 0) {
+        Ok(()) => u64::from_le_bytes(bytes),
+        Err(_) => 0,
     }
 }
 
@@ -180,5 +206,32 @@ mod tests {
         let before = reader.read();
         Signs::open(folder.path()).expect("opened").note();
         assert_ne!(reader.read(), before);
+    }
+
+    /// A person cleans up, or takes an older copy of the folder: what is heard from then on is seen nevertheless.
+    #[test]
+    fn signs_are_seen_after_their_file_was_removed() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("heard");
+        let signs = Signs::open(folder.path()).expect("opened");
+        signs.note();
+        let old = Signs::open(folder.path()).expect("opened");
+        let before = old.read();
+        std::fs::remove_file(&path).expect("removed");
+        // One that starts now makes the file anew.
+        let new = Signs::open(folder.path()).expect("opened");
+        let (seen, known) = (new.read(), old.read());
+        assert_ne!(known, before, "it counts as heard");
+        signs.note();
+        assert_ne!(new.read(), seen);
+        assert_ne!(old.read(), known);
+        // Replaced, and not only removed.
+        let other = folder.path().join("copy");
+        std::fs::write(&other, 7_u64.to_le_bytes()).expect("written");
+        std::fs::rename(&other, &path).expect("replaced");
+        let seen = (new.read(), old.read());
+        signs.note();
+        assert_ne!(new.read(), seen.0);
+        assert_ne!(old.read(), seen.1);
     }
 }
