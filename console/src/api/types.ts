@@ -423,6 +423,13 @@ export interface components {
             unit: string;
         } | {
             /** @constant */
+            action: "await_legs";
+            /** @description The head whose disks are away next. */
+            head: components["schemas"]["HeadName"];
+            /** @description The pools. */
+            pools: components["schemas"]["PoolName"][];
+        } | {
+            /** @constant */
             action: "restart_unit";
             /** @description Where. */
             head: components["schemas"]["HeadName"];

@@ -244,6 +244,8 @@ function words(change: Change): string {
       return `add the head ${change.coming} to the record of ${change.pool}${where}, while it is served`;
     case "attach_leg":
       return `attach ${change.leg} to ${change.pool}${where}, while it is served`;
+    case "await_legs":
+      return `wait until the legs of ${change.pools.join(", ")} are current, as far as they can be, and the disks${where} can be away`;
     case "reload_corosync":
       return "have Corosync read its file again; nothing is interrupted";
     case "stop_unit":

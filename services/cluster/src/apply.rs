@@ -4,10 +4,15 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use appliance::plan::{AUTHKEY_BYTES, AUTHKEY_PATH, AuthkeySource, Change, Plan};
+use appliance::plan::{
+    AUTHKEY_BYTES, AUTHKEY_PATH, AuthkeySource, COROSYNC_CONF_PATH, COROSYNC_UNREAD_PATH, Change,
+    Plan,
+};
+use control::failure::chain;
 use units::HeadName;
 
 use crate::cib::{CibError, configure};
+use crate::leg_wait::{LegWait, LegsMissing, Wanted};
 use crate::machine::{Machine, MachineError, Machines, must, read_file, write_file};
 use crate::observe::pacemaker_runs;
 use crate::process::Invocation;
@@ -53,13 +58,40 @@ pub enum ApplyError {
     /// The configuration was not taken.
     #[error("configure Pacemaker")]
     Configure(#[source] CibError),
+    /// A leg-server is not restarted before legs of other heads are current.
+    #[error("{0}: its leg-server was not restarted")]
+    Legs(HeadName, #[source] LegsMissing),
+    /// Changes failed, and what does not need them was done.
+    #[error("{}{}", each(.failed), left_out(.skipped))]
+    Several {
+        /// Why each of them failed.
+        failed: Vec<ApplyError>,
+        /// What was not done because of that, in words.
+        skipped: Vec<String>,
+    },
+}
+
+fn each(failed: &[ApplyError]) -> String {
+    let failed: Vec<String> = failed.iter().map(|error| chain(error)).collect();
+    match failed.len() {
+        1 => failed.concat(),
+        count => format!("{count} changes failed: {}", failed.join("; ")),
+    }
+}
+
+fn left_out(skipped: &[String]) -> String {
+    match skipped.is_empty() {
+        true => String::new(),
+        false => format!("; not done because of that: {}", skipped.join("; ")),
+    }
 }
 
 /// Performs `plan`. `progress` hears of each change before it is made.
 ///
 /// # Errors
 ///
-/// The first change that fails; those before it are done, those after it are not.
+/// A change failed. If it is one of the record of a pool, what does not need it is done nevertheless. After any other one nothing more
+/// is done.
 pub fn apply(
     machines: &Machines,
     plan: &Plan,
@@ -71,38 +103,174 @@ pub fn apply(
             obstacle.what, obstacle.mend
         )));
     }
-    // One secret for all heads that get a new one.
-    let mut new_secret: Option<Vec<u8>> = None;
+    let is_reload = |change: &Change| matches!(change, Change::ReloadCorosync { .. });
+    let mut run = Run {
+        machines,
+        new_secret: None,
+        reloads: plan.changes.iter().any(is_reload),
+        legs: LegWait::default(),
+    };
+    let (mut failed, mut skipped): (Vec<(&Change, ApplyError)>, Vec<String>) = Default::default();
     for change in &plan.changes {
+        if failed.iter().any(|(other, _)| needs(change, other)) {
+            skipped.push(in_short(change));
+            continue;
+        }
         progress(change);
+        if let Err(error) = run.make(change) {
+            failed.push((change, error));
+            if !is_of_a_record(change) {
+                break;
+            }
+        }
+    }
+    let mut failed: Vec<ApplyError> = failed.into_iter().map(|(_, error)| error).collect();
+    match (failed.pop(), failed.is_empty() && skipped.is_empty()) {
+        (None, _) => Ok(()),
+        (Some(only), true) => Err(only),
+        (Some(last), false) => {
+            failed.push(last);
+            Err(ApplyError::Several { failed, skipped })
+        }
+    }
+}
+
+/// Whether other changes can be made when this one failed. A witness that goes has to be gone before the files are written.
+fn is_of_a_record(change: &Change) -> bool {
+    matches!(
+        change,
+        Change::AddHead { .. }
+            | Change::AttachLeg { .. }
+            | Change::SetWitness {
+                witness: Some(_),
+                ..
+            }
+    )
+}
+
+/// Whether `change` cannot be made because `failed`, which came before it, was not.
+fn needs(change: &Change, failed: &Change) -> bool {
+    match (failed, change) {
+        // A leg of a head that the record does not name.
+        (
+            Change::AddHead { pool, coming, .. },
+            Change::AttachLeg {
+                pool: other, leg, ..
+            },
+        ) => {
+            pool == other
+                && leg
+                    .split_once(':')
+                    .is_some_and(|(head, _)| head == coming.as_str())
+        }
+        // Pacemaker would start the pool where the record does not have it yet, or by votes that it does not have.
+        (
+            Change::AddHead { .. }
+            | Change::SetWitness {
+                witness: Some(_), ..
+            },
+            other,
+        ) => matches!(other, Change::ConfigurePacemaker { .. }),
+        _ => false,
+    }
+}
+
+/// The first line of a change in words.
+fn in_short(change: &Change) -> String {
+    let text = change.to_string();
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// What changes of one run share.
+struct Run<'a> {
+    machines: &'a Machines,
+    /// One secret for all heads that get a new one.
+    new_secret: Option<Vec<u8>>,
+    /// Corosync is told to read its file again.
+    reloads: bool,
+    legs: LegWait,
+}
+
+impl Run<'_> {
+    fn make(&mut self, change: &Change) -> Result<(), ApplyError> {
+        let machines = self.machines;
         match change {
             Change::WriteAuthkey { head, source } => {
                 let secret = match source {
                     AuthkeySource::Head(holder) => secret_of(machines, holder)?,
-                    AuthkeySource::New => match &new_secret {
+                    AuthkeySource::New => match &self.new_secret {
                         Some(secret) => secret.clone(),
-                        None => new_secret.insert(make_secret()?).clone(),
+                        None => self.new_secret.insert(make_secret()?).clone(),
                     },
                 };
-                write_secret(on(machines, head)?, &secret)
-                    .map_err(|source| failed(change, source))?;
+                write_secret(on(machines, head)?, &secret).map_err(|source| failed(change, source))
             }
             Change::ConfigurePacemaker { cib, .. } => {
                 configure(answering(machines)?, cib).map_err(ApplyError::Configure)?;
+                Ok(())
             }
-            simple => perform(machines, simple).map_err(|error| match error {
-                Performing::NoWay(head) => ApplyError::NoWay(head),
-                Performing::Failed(source) => failed(change, source),
-            })?,
+            Change::AwaitLegs {
+                head,
+                program,
+                groups,
+                time_limit,
+                stale_legs,
+                ..
+            } => {
+                let wanted = Wanted {
+                    head,
+                    program,
+                    pools: groups,
+                    time_limit: *time_limit,
+                    stale_legs: *stale_legs,
+                };
+                self.legs
+                    .before(machines, &wanted)
+                    .map_err(|source| ApplyError::Legs(head.clone(), source))
+            }
+            Change::WriteFile { head, path, .. }
+                if self.reloads && path == Path::new(COROSYNC_CONF_PATH) =>
+            {
+                // A run that is cut off before the reload leaves this, and the next one reloads.
+                mark(on(machines, head)?).map_err(|source| failed(change, source))?;
+                self.simple(change)
+            }
+            Change::ReloadCorosync { .. } => {
+                self.simple(change)?;
+                machines.values().try_for_each(|machine| {
+                    unmark(machine.as_ref()).map_err(|source| failed(change, source))
+                })
+            }
+            simple => self.simple(simple),
         }
     }
-    Ok(())
+
+    fn simple(&self, change: &Change) -> Result<(), ApplyError> {
+        perform(self.machines, change).map_err(|error| match error {
+            Performing::NoWay(head) => ApplyError::NoWay(head),
+            Performing::Failed(source) => failed(change, source),
+        })
+    }
+}
+
+/// Notes, for good, that a file of Corosync is written and not read.
+fn mark(machine: &dyn Machine) -> Result<(), MachineError> {
+    const SCRIPT: &str = "set -e; mkdir -p -m 755 \"$(dirname \"$1\")\"; : >\"$1\"; sync \"$1\" \"$(dirname \"$1\")\"";
+    shell(machine, &["-c", SCRIPT, "marking", COROSYNC_UNREAD_PATH])
+}
+
+fn unmark(machine: &dyn Machine) -> Result<(), MachineError> {
+    let arguments = ["-c", "rm -f \"$1\"", "unmark", COROSYNC_UNREAD_PATH];
+    shell(machine, &arguments)
+}
+
+fn shell(machine: &dyn Machine, arguments: &[&str]) -> Result<(), MachineError> {
+    must(machine, &Invocation::new("sh", arguments)).map(drop)
 }
 
 fn failed(change: &Change, source: MachineError) -> ApplyError {
-    let text = change.to_string();
     ApplyError::Change {
-        change: text.lines().next().unwrap_or_default().to_owned(),
+        change: in_short(change),
         source,
     }
 }
@@ -213,7 +381,10 @@ fn perform(machines: &Machines, change: &Change) -> Result<(), Performing> {
                 .map(|_| ())
                 .map_err(Performing::Failed)
         }
-        Change::WriteAuthkey { .. } | Change::ConfigurePacemaker { .. } => Ok(()),
+        // What a run does by itself.
+        Change::WriteAuthkey { .. }
+        | Change::ConfigurePacemaker { .. }
+        | Change::AwaitLegs { .. } => Ok(()),
     }
 }
 

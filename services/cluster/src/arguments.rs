@@ -64,7 +64,9 @@ const APPLY_EXAMPLES: &str = "Examples:
   bulkhead appliance apply appliance.toml --ssh
 
 Performs what `plan` prints, one change after the other; it may be repeated, also after it was cut
-off. Works on a running cluster.
+off. Works on a running cluster. Before it restarts a leg-server it waits until the legs of the pools
+are current. If the server of a pool refuses a change of its record, what does not need that is done
+nevertheless.
 
 Exit codes, besides the common ones:
   0   everything is as the file says
@@ -113,6 +115,9 @@ pub struct ApplyArgs {
     /// Take addresses away from pools even though clients came in by them: their sessions end
     #[arg(long)]
     pub in_use: bool,
+    /// Restart a leg-server also while a leg that was current before is not so again, as long as the pools can do without its disks
+    #[arg(long)]
+    pub stale_legs: bool,
     /// Tell each change on the standard error before it is made, also with --json
     #[arg(long)]
     pub progress: bool,

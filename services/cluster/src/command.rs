@@ -301,6 +301,8 @@ fn prepare(
         program,
         has_systemd: !args.without_systemd,
         in_use: apply.is_some_and(|args| args.in_use),
+        stale_legs: apply.is_some_and(|args| args.stale_legs),
+        ..Layout::default()
     };
     let desired = appliance::desired_state(&parsed.appliance, &text, &layout);
     Ok(Ok(Prepared {

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use appliance::plan::CERTIFICATE_PATH;
+use appliance::plan::{CERTIFICATE_PATH, LEG_UNIT};
+use appliance::render::LEGS_PATH;
 use appliance::xml::Element;
 
 use crate::machine::Machine;
@@ -38,6 +39,13 @@ struct FakeState {
     refuses_portals: bool,
     pools_remembered: BTreeSet<u64>,
     members: String,
+    /// What its leg-server has read.
+    legs_read: Option<String>,
+    /// What `pool status` prints, one after the other; the last one stays.
+    statuses: Vec<String>,
+    looks: String,
+    /// Verbs about pools that are refused, with a word that they have.
+    refused: Vec<(String, String)>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -84,6 +92,56 @@ impl FakeMachine {
         lock(&self.state).members = json.to_owned();
     }
 
+    /// What `bulkhead pool status POOL --json` prints there from now on, one answer after the other; the last one stays.
+    pub fn set_statuses(&self, json: &[String]) {
+        lock(&self.state).statuses = json.iter().rev().cloned().collect();
+    }
+
+    /// What `bulkhead leg-server look --json` prints there from now on.
+    pub fn set_looks(&self, json: &str) {
+        lock(&self.state).looks = json.to_owned();
+    }
+
+    /// The server of a pool refuses this verb where this word is among its words.
+    pub fn refuse(&self, verb: &str, word: &str) {
+        let mut state = lock(&self.state);
+        state.refused.push((verb.to_owned(), word.to_owned()));
+    }
+
+    /// Nothing is refused any more.
+    pub fn refuse_nothing(&self) {
+        lock(&self.state).refused.clear();
+    }
+
+    fn pool_status(&self) -> Output {
+        let mut state = lock(&self.state);
+        let next = match state.statuses.len() {
+            0 | 1 => state.statuses.last().cloned(),
+            _ => state.statuses.pop(),
+        };
+        next.map_or_else(|| answer(7, ""), |next| answer(0, next))
+    }
+
+    /// What the server of a pool is told.
+    fn by_server(&self, verb: &str, words: &[&str]) -> Output {
+        let is_refused = |(one, word): &(String, String)| one == verb && words.contains(&&**word);
+        if lock(&self.state).refused.iter().any(is_refused) {
+            return Output {
+                stderr: b"not now".to_vec(),
+                ..answer(5, "")
+            };
+        }
+        self.log(format!("{verb} {}", words.join(" ")));
+        answer(0, "")
+    }
+
+    /// Its leg-server starts.
+    fn read_legs(&self) {
+        let text = self.file(LEGS_PATH);
+        let text = text.map(|text| String::from_utf8_lossy(&text).into_owned());
+        lock(&self.state).legs_read = text;
+    }
+
     /// Clients are connected by each portal: none is taken away.
     pub fn set_portals_in_use(&self) {
         lock(&self.state).refuses_portals = true;
@@ -111,6 +169,9 @@ impl FakeMachine {
             ["enable", "--now", unit] => {
                 self.log(format!("start {unit}"));
                 lock(&self.state).units.insert((*unit).to_owned());
+                if *unit == LEG_UNIT {
+                    self.read_legs();
+                }
                 if *unit == "pacemaker.service" {
                     let mut cluster = lock(&self.cluster);
                     cluster.cib.get_or_insert_with(appliance::plan::empty_cib);
@@ -119,6 +180,7 @@ impl FakeMachine {
             }
             ["restart", unit] => {
                 self.log(format!("restart {unit}"));
+                self.read_legs();
                 answer(0, "")
             }
             ["disable", "--now", unit] => {
@@ -163,6 +225,16 @@ impl FakeMachine {
                 }
                 None => answer(0, ""),
             },
+            ["-c", _, "mark", path] => answer(self.file(path).is_none().into(), ""),
+            ["-c", _, "marking", path] => {
+                let file = (Vec::new(), "644".to_owned());
+                lock(&self.state).files.insert((*path).to_owned(), file);
+                answer(0, "")
+            }
+            ["-c", _, "unmark", path] => {
+                lock(&self.state).files.remove(*path);
+                answer(0, "")
+            }
             ["-c", _, "certificate", path] => answer(self.file(path).is_none().into(), ""),
             ["-c", _, "patch", length] => self.patch(length.parse().unwrap_or(0), input),
             _ => answer(127, ""),
@@ -228,14 +300,23 @@ impl Machine for FakeMachine {
                 none if none.is_empty() => answer(2, ""),
                 list => answer(0, list),
             },
-            (_, ["pool", "set-witness", words @ ..]) => {
-                self.log(format!("set-witness {}", words.join(" ")));
-                answer(0, "")
-            }
-            (_, ["pool", verb @ ("add-head" | "attach"), words @ ..]) => {
-                self.log(format!("{verb} {}", words.join(" ")));
-                answer(0, "")
-            }
+            (_, ["leg-server", "configuration"]) => match lock(&self.state).legs_read.clone() {
+                Some(text) => answer(0, text),
+                None => answer(7, ""),
+            },
+            (_, ["leg-server", "look", "--json", ..]) => match lock(&self.state).looks.clone() {
+                none if none.is_empty() => answer(2, ""),
+                looks => answer(0, looks),
+            },
+            (_, ["pool", "status", _, "--json"]) => self.pool_status(),
+            (
+                _,
+                [
+                    "pool",
+                    verb @ ("set-witness" | "add-head" | "attach"),
+                    words @ ..,
+                ],
+            ) => self.by_server(verb, words),
             (_, ["portal", "set", words @ ..]) => {
                 if lock(&self.state).refuses_portals && !words.contains(&"--in-use") {
                     return Ok(answer(5, ""));

@@ -1,12 +1,14 @@
 //! Looks at the heads: which files, services and configuration there are now.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use appliance::plan::{
-    AUTHKEY_PATH, Actual, CERTIFICATE_PATH, DesiredState, Fingerprint, HEAD_UNIT, HeadActual,
-    OnRecord, is_authkey,
+    AUTHKEY_PATH, Actual, CERTIFICATE_PATH, COROSYNC_UNREAD_PATH, DesiredState, DiskSeen,
+    Fingerprint, HEAD_UNIT, HeadActual, OnRecord, is_authkey,
 };
 use appliance::ports::Portals;
+use appliance::render::LEGS_PATH;
 use serde::Deserialize;
 use units::{HeadName, PoolName};
 
@@ -87,6 +89,8 @@ fn observe_head(
         portals: portals(machine, desired)?,
         remembered: remembered(machine, desired)?,
         on_record: on_record(machine, desired)?,
+        legs_read: legs_read(machine, desired)?,
+        is_reload_due: is_reload_due(machine)?,
         ..HeadActual::default()
     };
     for file in desired.files_of(name) {
@@ -95,6 +99,7 @@ fn observe_head(
             head.files.insert(file.path.clone(), (text, mode));
         }
     }
+    head.disks = disks(name, machine, desired, &head)?;
     let units: BTreeSet<&str> = desired
         .units
         .iter()
@@ -228,6 +233,84 @@ fn on_record(
         (pool, known)
     });
     Ok(lines.collect())
+}
+
+/// What its running leg-server has read. One of an earlier release does not say, and where none runs nobody does.
+fn legs_read(
+    machine: &dyn Machine,
+    desired: &DesiredState,
+) -> Result<Option<String>, MachineError> {
+    if desired.pools_of_legs.is_empty() {
+        return Ok(None);
+    }
+    let program = desired.program.to_string_lossy();
+    let invocation = Invocation::new(&program, &["leg-server", "configuration"]);
+    let output = machine.run(&invocation)?;
+    Ok((output.code == 0).then(|| output.text()))
+}
+
+/// Whether a run that was cut off wrote a file of Corosync there, and did not have it read.
+fn is_reload_due(machine: &dyn Machine) -> Result<bool, MachineError> {
+    let arguments = ["-c", "[ -e \"$1\" ]", "mark", COROSYNC_UNREAD_PATH];
+    let output = machine.run(&Invocation::new("sh", &arguments))?;
+    Ok(output.code == 0)
+}
+
+/// A disk in the answer to `bulkhead leg-server look --json`.
+#[derive(Deserialize)]
+struct DiskLine {
+    path: PathBuf,
+    place: PathBuf,
+    bytes: u64,
+    carries: String,
+    pool: Option<String>,
+    device: Option<u64>,
+    least_bytes: Option<u64>,
+}
+
+/// Its disks that the file of legs names which it has, or the one that it shall have. Those of a head with an earlier release cannot be seen.
+fn disks(
+    name: &HeadName,
+    machine: &dyn Machine,
+    desired: &DesiredState,
+    head: &HeadActual,
+) -> Result<BTreeMap<PathBuf, DiskSeen>, MachineError> {
+    let is_it = |path: &Path| path == Path::new(LEGS_PATH);
+    let wanted = desired.files_of(name).find(|file| is_it(&file.path));
+    let Some(wanted) = wanted else {
+        return Ok(BTreeMap::new());
+    };
+    let known = head.files.iter().find(|(path, _)| is_it(path));
+    let known = known.map(|(_, (text, _))| text.as_str());
+    let files = [Some(wanted.text.as_str()), known].into_iter().flatten();
+    let files = files.filter_map(|text| legs_config::parse(text).ok());
+    let paths: BTreeSet<String> = files
+        .flat_map(|file| {
+            let own = file.own_legs();
+            own.map(|leg| leg.path.to_string_lossy().into_owned())
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    let program = desired.program.to_string_lossy();
+    let mut words = vec!["leg-server", "look", "--json"];
+    words.extend(paths.iter().map(String::as_str));
+    let output = machine.run(&Invocation::new(&program, &words))?;
+    let lines: Vec<DiskLine> = match output.code {
+        0 => serde_json::from_slice(&output.stdout).unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    let seen = lines.into_iter().map(|line| {
+        let seen = DiskSeen {
+            place: line.place,
+            bytes: line.bytes,
+            carries: line.carries,
+            pool: line.pool,
+            device: line.device,
+            least_bytes: line.least_bytes,
+        };
+        (line.path, seen)
+    });
+    Ok(seen.collect())
 }
 
 /// The name of the cluster whose Corosync runs there.

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use appliance::plan::{Change, DesiredState, Plan, empty_cib, merged, plan};
 use appliance::{Layout, desired_state, parse};
@@ -318,6 +319,7 @@ fn a_witness_that_comes_to_a_pool_on_record_is_added_by_the_server_of_the_pool()
     pair.right.set_portals(
         r#"[{"pool": "tank", "protocol": "iscsi", "address": "10.77.1.100:3260", "group": 1, "clients": 0}]"#,
     );
+    pair.right.set_statuses(&[status("current", "current")]);
     pair.cluster.lock().expect("not poisoned").log.clear();
     apply_quietly(&pair, &desired_of(LEGS)).expect("everything can be done");
     let log = pair.cluster.lock().expect("not poisoned").log.clone();
@@ -360,6 +362,263 @@ fn a_third_head_and_its_legs_are_added_by_the_server_of_the_pool() {
             "right: attach tank left:/x middle:/z"
         ]
     );
+}
+
+/// A pool of legs that left serves, when all has been applied; and the same with another port.
+fn served() -> (Pair, DesiredState) {
+    let (pair, desired) = (pair(), desired_of(LEGS));
+    for head in [&pair.left, &pair.right] {
+        head.remember_pool(1);
+        head.set_members(
+            r#"[{"pool": 1, "heads": [1, 2], "witness": 3, "disks": [11, 12, 21, 22]}]"#,
+        );
+    }
+    apply_quietly(&pair, &desired).expect("everything can be done");
+    pair.left.set_portals(
+        r#"[{"pool": "tank", "protocol": "iscsi", "address": "10.77.1.100:3260", "group": 1, "clients": 0}]"#,
+    );
+    apply_quietly(&pair, &desired).expect("everything can be done");
+    pair.cluster.lock().expect("not poisoned").log.clear();
+    let text = LEGS.replace("[legs]\n", "[legs]\nlender_port = 7073\n");
+    let parsed = parse(&text).expect("well formed");
+    let layout = Layout {
+        legs_wait: Duration::from_millis(2500),
+        ..Layout::default()
+    };
+    let mut desired = desired_state(&parsed.appliance, &text, &layout);
+    // What the portals are is not asked here.
+    desired.portals.clear();
+    (pair, desired)
+}
+
+/// What `pool status` says of the legs of two mirrors, by the states on left and on right.
+fn status(left: &str, right: &str) -> String {
+    let leg = |disk: u64, head: &str, eui: &str, state: &str, group: u64| {
+        let path = format!("/dev/disk/by-id/nvme-eui.{eui}");
+        format!(
+            r#"{{"name": "{head}:{path}", "head": "{head}", "path": "{path}", "disk": {disk}, "group": {group}, "device": "/run/{disk}",
+                 "state": "{state}", "since_ms": 1767607872000}}"#
+        )
+    };
+    let legs = [
+        leg(11, "left", "0025385100000001", left, 0),
+        leg(21, "right", "0025385200000001", right, 0),
+        leg(12, "left", "0025385100000002", "current", 1),
+        leg(22, "right", "0025385200000002", "current", 1),
+    ];
+    format!(
+        r#"{{"health": "ONLINE", "legs": {{"epoch": 7, "writes_wait": false, "legs": [{}], "members": []}}}}"#,
+        legs.join(", ")
+    )
+}
+
+fn restarts(pair: &Pair) -> Vec<String> {
+    let log = pair.cluster.lock().expect("not poisoned").log.clone();
+    log.into_iter()
+        .filter(|line| line.contains("restart"))
+        .collect()
+}
+
+const LEFT_RESTART: &str = "left: restart bulkhead-leg-server.service";
+const RIGHT_RESTART: &str = "right: restart bulkhead-leg-server.service";
+
+#[test]
+fn a_leg_server_is_restarted_when_the_legs_are_current_again() {
+    let (pair, desired) = served();
+    let whole = status("current", "current");
+    // As the first one is restarted, a leg fails, and comes back.
+    pair.left.set_statuses(&[
+        whole.clone(),
+        status("failing", "current"),
+        status("stale", "current"),
+        status("copying", "current"),
+        whole,
+    ]);
+    apply_quietly(&pair, &desired).expect("it comes back");
+    assert_eq!(restarts(&pair), [LEFT_RESTART, RIGHT_RESTART]);
+}
+
+#[test]
+fn a_leg_server_is_not_restarted_as_long_as_a_leg_that_was_current_is_not_so_again() {
+    let (pair, desired) = served();
+    let statuses = [status("current", "current"), status("current", "copying")];
+    pair.left.set_statuses(&statuses);
+    let refused = apply_quietly(&pair, &desired).expect_err("it does not come back");
+    assert_eq!(restarts(&pair), [LEFT_RESTART]);
+    let ApplyError::Legs(head, why) = refused else {
+        panic!("{refused}");
+    };
+    assert_eq!(head.as_str(), "right");
+    let why = why.to_string();
+    for part in [
+        "leg right:/dev/disk/by-id/nvme-eui.0025385200000001 of pool tank is copying since 2026-01-05T10:11:12Z",
+        "--stale-legs",
+    ] {
+        assert!(why.contains(part), "{why}");
+    }
+    // The word is said: left has everything.
+    let desired = DesiredState {
+        stale_legs: true,
+        ..desired
+    };
+    apply_quietly(&pair, &desired).expect("the word was said");
+    assert_eq!(restarts(&pair), [LEFT_RESTART, RIGHT_RESTART]);
+}
+
+/// A leg that was stale before is not waited for, and one that the pool cannot do without is not taken away, whatever is said.
+#[test]
+fn the_only_current_leg_is_not_taken_away() {
+    let (pair, desired) = served();
+    pair.left.set_statuses(&[status("current", "stale")]);
+    apply_quietly(&pair, &desired).expect("left has everything, and serves");
+    assert_eq!(restarts(&pair), [LEFT_RESTART, RIGHT_RESTART]);
+    let (pair, desired) = served();
+    pair.left.set_statuses(&[status("stale", "current")]);
+    for stale_legs in [false, true] {
+        let desired = DesiredState {
+            stale_legs,
+            ..desired.clone()
+        };
+        let refused = apply_quietly(&pair, &desired).expect_err("it is the last one");
+        let ApplyError::Legs(_, why) = refused else {
+            panic!("{refused}");
+        };
+        let why = why.to_string();
+        for part in [
+            "pool tank, which left serves, cannot do without right:/dev/disk/by-id/nvme-eui.0025385200000001",
+            "left:/dev/disk/by-id/nvme-eui.0025385100000001 is stale since 2026-01-05T10:11:12Z",
+            "bulkhead pool move tank right",
+        ] {
+            assert!(why.contains(part), "{part}: {why}");
+        }
+        assert_eq!(restarts(&pair), [LEFT_RESTART]);
+    }
+    // It is moved there.
+    pair.left.set_statuses(&[]);
+    pair.right.set_statuses(&[status("stale", "current")]);
+    apply_quietly(&pair, &desired).expect("right keeps its own disks");
+    assert_eq!(restarts(&pair), [LEFT_RESTART, RIGHT_RESTART]);
+}
+
+/// Killed between a file and the restart of what reads it.
+#[test]
+fn a_run_that_was_cut_off_before_a_restart_or_a_reload_is_made_good_by_the_next_one() {
+    let (pair, desired) = served();
+    pair.left.set_statuses(&[status("current", "current")]);
+    let mut planned = plan_of(&pair, &desired);
+    let at = |planned: &Plan| {
+        let is_it = |change: &Change| matches!(change, Change::RestartUnit { .. });
+        planned.changes.iter().position(is_it)
+    };
+    planned.changes.truncate(at(&planned).expect("planned"));
+    apply(&pair.machines, &planned, &mut |_| {}).expect("the files are written");
+    assert!(restarts(&pair).is_empty());
+    apply_quietly(&pair, &desired).expect("the rest can be done");
+    assert_eq!(restarts(&pair), [LEFT_RESTART, RIGHT_RESTART]);
+    let second = plan_of(&pair, &desired);
+    assert!(second.is_empty(), "{second}");
+    let faster =
+        desired_of(&PAIR.replace("[quorum]", "[timeouts]\nprofile = \"fast\"\n\n[quorum]"));
+    let pair = crate::pair();
+    apply_quietly(&pair, &desired_of(PAIR)).expect("everything can be done");
+    let mut planned = plan_of(&pair, &faster);
+    let is_reload = |change: &Change| matches!(change, Change::ReloadCorosync { .. });
+    let at = planned.changes.iter().position(is_reload);
+    planned.changes.remove(at.expect("planned"));
+    // As a run that was killed there: it had said that it would reload.
+    let reload = Change::ReloadCorosync {
+        head: "nobody".parse().expect("a name"),
+    };
+    planned.changes.push(reload);
+    apply(&pair.machines, &planned, &mut |_| {}).expect_err("there is no such head");
+    let rest = plan_of(&pair, &faster);
+    assert!(rest.changes.iter().any(is_reload), "{rest}");
+    apply_quietly(&pair, &faster).expect("the rest can be done");
+    assert!(plan_of(&pair, &faster).is_empty());
+}
+
+#[test]
+fn what_does_not_need_a_change_that_failed_is_done_nevertheless() {
+    let pair = pair();
+    let head = || "right".parse().expect("a name");
+    let program = || PathBuf::from("/usr/bin/bulkhead");
+    let add = |pool: &str| Change::AddHead {
+        head: head(),
+        program: program(),
+        pool: pool.parse().expect("a name"),
+        coming: "middle".to_owned(),
+    };
+    let attach = |pool: &str, leg: &str| Change::AttachLeg {
+        head: head(),
+        program: program(),
+        pool: pool.parse().expect("a name"),
+        beside: "left:/x".to_owned(),
+        leg: leg.to_owned(),
+    };
+    let start = Change::StartUnit {
+        head: head(),
+        unit: "bulkhead-head.service".to_owned(),
+    };
+    let pacemaker = Change::ConfigurePacemaker {
+        cib: Box::new(desired_of(PAIR).cib),
+        changes: Vec::new(),
+    };
+    let changes = vec![
+        add("tank"),
+        add("vault"),
+        pacemaker,
+        start,
+        attach("tank", "middle:/z"),
+        attach("tank", "right:/y"),
+        attach("vault", "middle:/w"),
+        attach("vault", "middle:/v"),
+    ];
+    let plan = Plan {
+        changes,
+        ..Plan::default()
+    };
+    pair.right.refuse("add-head", "tank");
+    pair.right.refuse("attach", "middle:/w");
+    let mut told = Vec::new();
+    let refused = apply(&pair.machines, &plan, &mut |change| {
+        told.push(change.to_string());
+    });
+    assert_eq!(
+        pair.cluster.lock().expect("not poisoned").log,
+        [
+            "right: add-head vault middle",
+            "right: start bulkhead-head.service",
+            "right: attach tank left:/x right:/y",
+            "right: attach vault left:/x middle:/v",
+        ]
+    );
+    assert_eq!(told.len(), 6, "{told:?}");
+    let said = refused.expect_err("two failed").to_string();
+    for part in [
+        "2 changes failed: right: add the head middle to the record of tank",
+        "right: attach middle:/w to vault",
+        "ended with 5: not now",
+        "not done because of that: configure Pacemaker; right: attach middle:/z to tank",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    // What comes after any other change that failed is not done.
+    pair.cluster.lock().expect("not poisoned").log.clear();
+    let gone = Change::SetWitness {
+        head: head(),
+        program: program(),
+        pool: "tank".parse().expect("a name"),
+        witness: None,
+    };
+    pair.right.refuse_nothing();
+    pair.right.refuse("set-witness", "--none");
+    let plan = Plan {
+        changes: vec![gone, add("vault")],
+        ..Plan::default()
+    };
+    let refused = apply(&pair.machines, &plan, &mut |_| {}).expect_err("refused");
+    assert!(matches!(refused, ApplyError::Change { .. }), "{refused}");
+    assert!(pair.cluster.lock().expect("not poisoned").log.is_empty());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Pools of legs that do not exist yet: Pacemaker must not look for them, and a person makes them. Of those that exist: who remembers them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use units::{HeadName, PoolName};
 
-use super::{Actual, Change, DesiredState, HeadActual, Obstacle, OnRecord};
+use super::{Actual, Change, DesiredState, HeadActual, Obstacle, OnRecord, disks};
 use crate::file::{Appliance, Pool};
 use crate::render::{Cib, LEGS_PATH, address_id, pool_id};
 use crate::xml::Element;
@@ -99,15 +99,39 @@ pub(super) struct Witnesses {
     pub(super) attach: Vec<Change>,
 }
 
-/// Compares the members that pools have on record with those that the file names.
-pub(super) fn witnesses(desired: &DesiredState, actual: &Actual) -> Witnesses {
-    let mut found = Witnesses::default();
-    let wanted = desired.heads.iter().find_map(|(head, _)| {
+/// The file of legs that heads shall have, as the first of them has it.
+fn wanted(desired: &DesiredState) -> Option<LegsFile> {
+    desired.heads.iter().find_map(|(head, _)| {
         let mut files = desired.files_of(head);
         let file = files.find(|file| file.path == Path::new(LEGS_PATH))?;
         legs_config::parse(&file.text).ok()
-    });
-    let Some(wanted) = wanted else {
+    })
+}
+
+/// What has to be before the disks of `head` are away for a moment; none where no pool with legs is served.
+pub(super) fn awaited(desired: &DesiredState, actual: &Actual, head: &HeadName) -> Option<Change> {
+    let is_served = |pool: &PoolName| {
+        let mut heads = actual.heads.values();
+        heads.any(|known| known.portals.contains_key(pool))
+    };
+    let pools = wanted(desired)?.pools.into_iter();
+    let served = pools.filter(|(name, _)| is_served(name));
+    let groups: BTreeMap<PoolName, Vec<Group>> =
+        served.map(|(name, pool)| (name, pool.groups)).collect();
+    (!groups.is_empty()).then(|| Change::AwaitLegs {
+        head: head.clone(),
+        program: desired.program.clone(),
+        pools: groups.keys().cloned().collect(),
+        groups,
+        time_limit: desired.legs_wait,
+        stale_legs: desired.stale_legs,
+    })
+}
+
+/// Compares the members that pools have on record with those that the file names.
+pub(super) fn witnesses(desired: &DesiredState, actual: &Actual) -> Witnesses {
+    let mut found = Witnesses::default();
+    let Some(wanted) = wanted(desired) else {
         return found;
     };
     for (pool, entry) in &wanted.pools {
@@ -150,6 +174,10 @@ impl Witnesses {
             files.find_map(|file| regrouped(pool, number, record.as_ref(), &file, wanted));
         if regrouped.is_some() {
             return self.obstacles.extend(regrouped);
+        }
+        let risks = disks::obstacles(actual, before, record.as_ref(), (pool, &wanted.pools[pool]));
+        if !risks.is_empty() {
+            return self.obstacles.extend(risks);
         }
         let record = record.filter(|record| !record.heads.is_empty());
         let numbers = |kind| {

@@ -3,20 +3,24 @@
 //! the configuration of Pacemaker in one step. Pure; the crate `cluster` looks and acts.
 
 mod cib;
+mod disks;
 mod legs;
+mod shown;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use legs_config::Group;
 use schemars::JsonSchema;
 use serde::Serialize;
 use similar::{ChangeTag, TextDiff};
 use units::{HeadName, PoolName};
 
 pub use cib::{CibChange, ValueChange, cib_changes, empty_cib, merged};
+pub use disks::DiskSeen;
 pub use legs::PoolToMake;
 
 use crate::file::{Appliance, QuorumRule};
@@ -35,7 +39,14 @@ pub struct Layout {
     pub has_systemd: bool,
     /// Clients that came in by an address that a pool loses need not leave first.
     pub in_use: bool,
+    /// Leg-servers are restarted also while a leg that was current is not so again.
+    pub stale_legs: bool,
+    /// How long that may take otherwise.
+    pub legs_wait: Duration,
 }
+
+/// A leg whose leg-server was restarted has what it missed by then, if nothing is wrong with it.
+const LEGS_WAIT: Duration = Duration::from_secs(300);
 
 impl Default for Layout {
     fn default() -> Self {
@@ -43,6 +54,8 @@ impl Default for Layout {
             program: PathBuf::from("/usr/bin/bulkhead"),
             has_systemd: true,
             in_use: false,
+            stale_legs: false,
+            legs_wait: LEGS_WAIT,
         }
     }
 }
@@ -51,6 +64,8 @@ impl Default for Layout {
 pub const APPLIANCE_PATH: &str = "/etc/bulkhead/appliance.toml";
 /// Corosync's configuration.
 pub const COROSYNC_CONF_PATH: &str = "/etc/corosync/corosync.conf";
+/// There as long as a file of Corosync was written and Corosync was not told to read it.
+pub const COROSYNC_UNREAD_PATH: &str = "/var/lib/bulkhead/corosync-unread";
 /// The secret that heads prove their membership with.
 pub const AUTHKEY_PATH: &str = "/etc/corosync/authkey";
 /// The unit of the API and the console, where the packages are installed.
@@ -98,6 +113,10 @@ pub struct DesiredState {
     pub portals: BTreeMap<PoolName, Portals>,
     /// Clients that came in by an address that a pool loses need not leave first.
     pub in_use: bool,
+    /// Leg-servers are restarted also while a leg that was current is not so again.
+    pub stale_legs: bool,
+    /// How long that may take otherwise.
+    pub legs_wait: Duration,
     /// The configuration of Pacemaker.
     pub cib: Cib,
     /// Pools of legs. A person makes each; Pacemaker is told of it when a head remembers it.
@@ -155,6 +174,12 @@ pub struct HeadActual {
     pub remembered: BTreeSet<u64>,
     /// Who remembers each of them, by the record that it accepted. None of a head with an earlier release.
     pub on_record: BTreeMap<u64, OnRecord>,
+    /// What its running leg-server has read; none if none runs, or one of an earlier release.
+    pub legs_read: Option<String>,
+    /// Its disks, by their paths in the file of legs that it has and in the one that it shall have.
+    pub disks: BTreeMap<PathBuf, DiskSeen>,
+    /// A file of Corosync was written there, and nobody had Corosync read it since.
+    pub is_reload_due: bool,
 }
 
 /// The members of a pool of legs, by numbers.
@@ -284,6 +309,26 @@ pub enum Change {
         /// Which.
         unit: String,
     },
+    /// Wait until the legs of pools that were current, or being copied to, are current, and until the pools can do without the disks of a
+    /// head whose leg-server is restarted next.
+    AwaitLegs {
+        /// The head whose disks are away next.
+        head: HeadName,
+        /// The program that tells the states of legs.
+        #[serde(skip)]
+        program: PathBuf,
+        /// The pools.
+        pools: Vec<PoolName>,
+        /// Their groups.
+        #[serde(skip)]
+        groups: BTreeMap<PoolName, Vec<Group>>,
+        /// How long it may take.
+        #[serde(skip)]
+        time_limit: Duration,
+        /// Only wait until the pools can do without the disks.
+        #[serde(skip)]
+        stale_legs: bool,
+    },
     /// Have a unit that runs read its new file: it ends and starts again.
     RestartUnit {
         /// Where.
@@ -404,6 +449,8 @@ pub fn desired_state(appliance: &Appliance, text: &str, layout: &Layout) -> Desi
         certificate_names: certificate_names(appliance),
         portals: portals(appliance),
         in_use: layout.in_use,
+        stale_legs: layout.stale_legs,
+        legs_wait: layout.legs_wait,
         cib: render::cib(appliance),
         pools_of_legs: legs::pools(appliance),
     }
@@ -471,6 +518,7 @@ pub fn plan(desired: &DesiredState, actual: &Actual) -> Plan {
         let known = actual.heads.get(head);
         known.is_some_and(|known| known.running_cluster.is_some())
     });
+    has_new_conf |= actual.heads.values().any(|known| known.is_reload_due);
     if let Some((head, _)) = running.filter(|_| has_new_conf) {
         changes.push(Change::ReloadCorosync { head: head.clone() });
     }
@@ -665,7 +713,10 @@ fn unit_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
                 });
             }
         }
-        changes.extend(restart(desired, head, known));
+        if let Some(restart) = restart(desired, head, known) {
+            changes.extend(legs::awaited(desired, actual, head));
+            changes.push(restart);
+        }
         changes.extend(
             desired
                 .units
@@ -676,13 +727,15 @@ fn unit_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     changes
 }
 
-/// Restarts the unit that reads `legs.toml`, where it runs with another one.
+/// Restarts the unit that reads `legs.toml`, where it runs with another one: the file is new, or was written by a run that was cut off.
 fn restart(desired: &DesiredState, head: &HeadName, known: &HeadActual) -> Option<Change> {
     let reads = |file: &&File| file.path == Path::new(render::LEGS_PATH);
     let file = desired.files_of(head).find(reads)?;
     let runs = desired.units.contains(&LEG_UNIT) && known.units_active.contains(LEG_UNIT);
-    file_change(head, file, Some(known)).filter(|_| runs)?;
-    Some(Change::RestartUnit {
+    let read = known.legs_read.as_ref();
+    let is_new = file_change(head, file, Some(known)).is_some();
+    let is_other = is_new || read.is_some_and(|read| *read != file.text);
+    (runs && is_other).then(|| Change::RestartUnit {
         head: head.clone(),
         unit: LEG_UNIT.to_owned(),
     })
@@ -720,128 +773,4 @@ fn optional_unit_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change>
         })
     });
     installed.collect()
-}
-
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::WriteFile {
-                head,
-                path,
-                text,
-                mode,
-                is_new,
-                lines,
-            } => {
-                write!(f, "{head}: write {}", path.display())?;
-                if *is_new {
-                    write!(f, " (new, {} lines)", text.lines().count())?;
-                } else if lines.is_empty() {
-                    write!(f, " (only its mode changes, to {mode:04o})")?;
-                }
-                for line in lines {
-                    write!(f, "\n    {line}")?;
-                }
-                Ok(())
-            }
-            Self::WriteAuthkey { head, source } => {
-                let source = match source {
-                    AuthkeySource::New => "a new secret".to_owned(),
-                    AuthkeySource::Head(head) => format!("the secret of {head}"),
-                };
-                write!(f, "{head}: write {source} to {AUTHKEY_PATH} (not shown)")
-            }
-            Self::SetPortals {
-                head,
-                pool,
-                new,
-                gone,
-                ..
-            } => {
-                write!(
-                    f,
-                    "{head}: have the server of {pool} listen elsewhere, without a restart"
-                )?;
-                for (sign, portals) in [("-", gone), ("+", new)] {
-                    for option in portals.words().chunks(2) {
-                        write!(f, "\n    {sign}{}", option.join(" "))?;
-                    }
-                }
-                Ok(())
-            }
-            Self::SetWitness {
-                head,
-                pool,
-                witness: Some(witness),
-                ..
-            } => write!(
-                f,
-                "{head}: add {witness} to the record of {pool} while it is served, with both heads agreeing"
-            ),
-            Self::SetWitness { head, pool, .. } => write!(
-                f,
-                "{head}: remove the witness from the record of {pool} while it is served, with both heads agreeing"
-            ),
-            Self::AddHead {
-                head, pool, coming, ..
-            } => write!(
-                f,
-                "{head}: add the head {coming} to the record of {pool} while it is served, with both heads agreeing"
-            ),
-            Self::AttachLeg {
-                head, pool, leg, ..
-            } => write!(
-                f,
-                "{head}: attach {leg} to {pool}, to which everything is copied while it is served"
-            ),
-            Self::ReloadCorosync { head } => {
-                write!(
-                    f,
-                    "{head}: have every Corosync read its configuration again"
-                )
-            }
-            Self::StopUnit { head, unit } => write!(f, "{head}: stop and disable {unit}"),
-            Self::RestartUnit { head, unit } => {
-                write!(f, "{head}: restart {unit}, which reads its new file")
-            }
-            Self::StartUnit { head, unit } => write!(f, "{head}: enable and start {unit}"),
-            Self::MakeCertificate { head, names, .. } => {
-                let names = names.join(", ");
-                write!(
-                    f,
-                    "{head}: make a certificate for its API and console ({names})"
-                )
-            }
-            Self::ConfigurePacemaker { changes, .. } => {
-                f.write_str("configure Pacemaker")?;
-                for change in changes {
-                    for line in change.to_string().lines() {
-                        write!(f, "\n    {line}")?;
-                    }
-                }
-                Ok(())
-            }
-        }
-    }
-}
-
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Obstacle { what, mend } in &self.obstacles {
-            writeln!(f, "in the way: {what}\n  mend: {mend}")?;
-        }
-        for change in &self.changes {
-            writeln!(f, "{change}")?;
-        }
-        if !self.pools_to_make.is_empty() {
-            writeln!(f, "then, by hand, and apply again afterwards:")?;
-        }
-        for pool in &self.pools_to_make {
-            writeln!(f, "{pool}")?;
-        }
-        if self.is_empty() {
-            writeln!(f, "everything is as the file says")?;
-        }
-        Ok(())
-    }
 }

@@ -1,5 +1,7 @@
 //! Plans for heads in every state: bare, running, behind the file, edited by hand.
 
+mod legs;
+
 use super::*;
 use crate::parse::parse;
 
@@ -81,7 +83,13 @@ fn perform(desired: &DesiredState, actual: &mut Actual, changes: &[Change]) {
                 };
                 actual.heads.get_mut(head).expect("a known head").authkey = key;
             }
-            Change::ReloadCorosync { .. } | Change::RestartUnit { .. } => {}
+            Change::ReloadCorosync { .. } => {
+                for known in actual.heads.values_mut() {
+                    known.is_reload_due = false;
+                }
+            }
+            Change::AwaitLegs { .. } => {}
+            Change::RestartUnit { head, .. } => read_legs(actual, head),
             Change::AttachLeg { leg, .. } => {
                 let mut files = desired.files_of(&desired.heads[0].0);
                 let file = files.find(|file| file.path == Path::new(crate::render::LEGS_PATH));
@@ -128,6 +136,10 @@ fn perform(desired: &DesiredState, actual: &mut Actual, changes: &[Change]) {
                 let known = actual.heads.get_mut(head).expect("a known head");
                 known.units_enabled.insert(unit.clone());
                 known.units_active.insert(unit.clone());
+                if unit == LEG_UNIT {
+                    read_legs(actual, head);
+                }
+                let known = actual.heads.get_mut(head).expect("a known head");
                 if unit == "corosync.service" {
                     known.running_cluster = Some(desired.cluster_name.clone());
                 }
@@ -143,6 +155,13 @@ fn perform(desired: &DesiredState, actual: &mut Actual, changes: &[Change]) {
             }
         }
     }
+}
+
+/// Its leg-server starts.
+fn read_legs(actual: &mut Actual, head: &HeadName) {
+    let known = actual.heads.get_mut(head).expect("a known head");
+    let file = known.files.get(Path::new(render::LEGS_PATH));
+    known.legs_read = file.map(|(text, _)| text.clone());
 }
 
 fn applied(text: &str) -> (DesiredState, Actual) {
@@ -187,7 +206,10 @@ fn bare_heads_get_files_first_then_services_then_the_configuration_then_consoles
         }
         Change::MakeCertificate { .. } => 5,
         Change::StartUnit { unit, .. } if unit == HEAD_UNIT => 5,
-        Change::StopUnit { .. } | Change::StartUnit { .. } | Change::RestartUnit { .. } => 3,
+        Change::StopUnit { .. }
+        | Change::StartUnit { .. }
+        | Change::AwaitLegs { .. }
+        | Change::RestartUnit { .. } => 3,
         Change::ConfigurePacemaker { .. } => 4,
     };
     let ranks: Vec<u32> = plan.changes.iter().map(rank).collect();
@@ -703,6 +725,9 @@ fn a_third_head_is_added_after_the_files_are_read_and_gets_a_leg_of_each_mirror(
         }
     }
     let other = desired_of(&three.replace("0025385200000001", "0025385200000009"));
+    let right = actual.heads.get_mut(&head("right")).expect("a head");
+    let path = "/dev/disk/by-id/nvme-eui.0025385200000009";
+    right.disks.insert(path.into(), DiskSeen::default());
     let more = plan(&other, &actual).obstacles;
     assert!(
         more[0].what.contains("more of pool tank that is new"),

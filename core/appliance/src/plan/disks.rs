@@ -1,0 +1,169 @@
+//! Looks at disks before a file names them: one that takes the place of a leg, and one that joins a group.
+
+use std::path::PathBuf;
+
+use legs_config::{Group, Leg, LegsFile, Pool};
+use units::PoolName;
+
+use super::{Actual, HeadActual, Obstacle, OnRecord};
+
+/// A disk as its head sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiskSeen {
+    /// Where its path leads: two names of one disk lead to one place.
+    pub place: PathBuf,
+    /// How long it is.
+    pub bytes: u64,
+    /// What it carries, in words; empty if nothing is known of it.
+    pub carries: String,
+    /// The pool that its label names.
+    pub pool: Option<String>,
+    /// The number that ZFS gave it there.
+    pub device: Option<u64>,
+    /// Bytes of the smallest disk that can stand beside it, or take its place. None of a raidz.
+    pub least_bytes: Option<u64>,
+}
+
+/// What is in the way of the disks that the file names for a pool on record. `before`: the file that a head has now.
+pub(super) fn obstacles(
+    actual: &Actual,
+    before: impl Fn(&HeadActual) -> Option<LegsFile>,
+    record: Option<&OnRecord>,
+    (name, wanted): (&PoolName, &Pool),
+) -> Vec<Obstacle> {
+    let files = actual
+        .heads
+        .iter()
+        .filter_map(|(head, known)| Some((head.as_str(), before(known)?)));
+    let files: Vec<(&str, LegsFile)> = files.collect();
+    let look = Look {
+        actual,
+        name,
+        wanted,
+    };
+    let on_record = record.and_then(|record| record.disks.as_ref());
+    let mut found = Vec::new();
+    for group in &wanted.groups {
+        for leg in &group.legs {
+            let own = files.iter().find(|(head, _)| *head == leg.head);
+            let old = own.and_then(|(_, file)| {
+                let pool = file.pools.values().find(|one| one.guid == wanted.guid)?;
+                let mut legs = pool.groups.iter().flat_map(|group| &group.legs);
+                legs.find(|one| one.disk == leg.disk && one.head == leg.head)
+            });
+            let is_named = on_record.map_or(old.is_some(), |disks| disks.contains(&leg.disk));
+            found.extend(match (is_named, old) {
+                (true, Some(old)) if old.path != leg.path => look.moved(group, leg, old),
+                // It is there, or its head has lost its file, and then nothing says where it was.
+                (true, _) => None,
+                (false, _) => look.room(group, leg, on_record.is_some()),
+            });
+        }
+    }
+    found
+}
+
+struct Look<'a> {
+    actual: &'a Actual,
+    name: &'a PoolName,
+    wanted: &'a Pool,
+}
+
+impl Look<'_> {
+    fn seen(&self, head: &str, path: &std::path::Path) -> Option<&DiskSeen> {
+        let mut heads = self.actual.heads.iter();
+        let (_, known) = heads.find(|(name, _)| name.as_str() == head)?;
+        known.disks.get(path)
+    }
+
+    /// Another path for a leg on record: the same disk, or one that nothing is lost of.
+    fn moved(&self, group: &Group, leg: &Leg, old: &Leg) -> Option<Obstacle> {
+        let (name, told) = (self.name, called(leg));
+        let was = old.path.display();
+        let Some(new) = self.seen(&leg.head, &leg.path) else {
+            return Some(Obstacle {
+                what: format!(
+                    "the file names {told} in the place of {was}, a leg of pool {name} on record, and what lies there cannot be seen"
+                ),
+                mend: format!(
+                    "see that the disk is there, and that {} has this release of bulkhead (`bulkhead leg-server look {}` there); or write {was} again",
+                    leg.head,
+                    leg.path.display()
+                ),
+            });
+        };
+        if self.is_same(leg, old, new) {
+            return None;
+        }
+        if new.carries.is_empty() {
+            return self.room(group, leg, true);
+        }
+        Some(Obstacle {
+            what: format!(
+                "the file names {told} in the place of {was}, a leg of pool {name} on record, and that disk carries {}: all of it may be overwritten",
+                new.carries
+            ),
+            mend: format!(
+                "write {was} again, if that is the leg. A disk that shall take its place is made empty first (`wipefs -a {}` on {}, when nothing on it is \
+                 wanted), then applied, and then named to `bulkhead pool replace` (the guide, Pools without shared disks, \"Replace a disk\")",
+                leg.path.display(),
+                leg.head
+            ),
+        })
+    }
+
+    /// Whether it is the disk that the old path led to, by another name.
+    fn is_same(&self, leg: &Leg, old: &Leg, new: &DiskSeen) -> bool {
+        let known = self.seen(&leg.head, &old.path);
+        if known.is_some_and(|known| known.place == new.place) {
+            return true;
+        }
+        let is_of_pool = new.pool.as_deref() == Some(self.name.as_str()) && new.device.is_some();
+        if !is_of_pool {
+            return false;
+        }
+        match known.filter(|known| known.device.is_some()) {
+            // Both are there, so they are two disks.
+            Some(_) => false,
+            // The old name leads nowhere: it is this one, unless it is another leg of the pool.
+            None => {
+                let legs = self.wanted.groups.iter().flat_map(|group| &group.legs);
+                let mut others = legs.filter(|one| one.head == leg.head && one.disk != leg.disk);
+                !others.any(|one| {
+                    let seen = self.seen(&one.head, &one.path);
+                    seen.is_some_and(|seen| seen.device == new.device)
+                })
+            }
+        }
+    }
+
+    /// Whether a disk that joins a group, or takes a place in it, is large enough.
+    fn room(&self, group: &Group, leg: &Leg, is_checked: bool) -> Option<Obstacle> {
+        let new = self.seen(&leg.head, &leg.path).filter(|_| is_checked)?;
+        let others = group.legs.iter().filter(|one| one.disk != leg.disk);
+        let others = others.filter_map(|one| Some((one, self.seen(&one.head, &one.path)?)));
+        let others = others.filter(|(_, seen)| seen.pool.as_deref() == Some(self.name.as_str()));
+        let (beside, seen) = others
+            .filter(|(_, seen)| seen.least_bytes.is_some())
+            .max_by_key(|(_, seen)| seen.least_bytes)?;
+        let least = seen.least_bytes.filter(|least| new.bytes < *least)?;
+        Some(Obstacle {
+            what: format!(
+                "{} has {} bytes, which is too small for its group of pool {}: {} has {}, and {least} are needed",
+                called(leg),
+                new.bytes,
+                self.name,
+                called(beside),
+                seen.bytes
+            ),
+            mend: format!(
+                "name a disk or a partition of at least {least} bytes in its place; it need not be of the same size. A leg that the record does not name \
+                 yet can also be left out of the group: its head may serve the pool without a disk of its own"
+            ),
+        })
+    }
+}
+
+fn called(leg: &Leg) -> String {
+    format!("{}:{}", leg.head, leg.path.display())
+}

@@ -1,0 +1,242 @@
+//! Plans for pools of legs: what a run that was cut off left, and disks that are looked at before a file names them.
+
+use super::*;
+
+const LEFT: &str = "/dev/disk/by-id/nvme-eui.0025385100000001";
+const OTHER: &str = "/dev/disk/by-id/nvme-eui.0025385100000009";
+
+fn is_restart(change: &Change) -> bool {
+    matches!(change, Change::RestartUnit { unit, .. } if unit == LEG_UNIT)
+}
+
+/// The file is as it shall be, and the process goes by the one before.
+#[test]
+fn a_run_that_was_cut_off_before_a_restart_is_followed_by_one_that_restarts() {
+    let (_, mut actual) = applied(LEGS);
+    let port = LEGS.replace("[legs]\n", "[legs]\nlender_port = 7073\n");
+    let desired = desired_of(&port);
+    let changes = plan(&desired, &actual).changes;
+    let cut = changes.iter().position(is_restart).expect("restarted");
+    perform(&desired, &mut actual, &changes[..cut]);
+    let rest = plan(&desired, &actual).changes;
+    assert_eq!(rest, changes[cut..]);
+    // After the first of both.
+    perform(&desired, &mut actual, &rest[..1]);
+    assert_eq!(plan(&desired, &actual).changes, rest[1..]);
+    perform(&desired, &mut actual, &rest[1..]);
+    assert!(plan(&desired, &actual).is_empty());
+    // One that does not say what it has read is not restarted for that.
+    for known in actual.heads.values_mut() {
+        known.legs_read = None;
+    }
+    assert!(plan(&desired, &actual).is_empty());
+    // One that does not run is started only.
+    let right = actual.heads.get_mut(&head("right")).expect("a head");
+    right.units_active.remove(LEG_UNIT);
+    let started = plan(&desired, &actual).changes;
+    assert!(
+        matches!(&started[..], [Change::StartUnit { .. }]),
+        "{started:?}"
+    );
+}
+
+#[test]
+fn a_file_of_corosync_that_nobody_had_it_read_is_read_by_the_next_run() {
+    let (desired, mut actual) = applied(PAIR);
+    let right = actual.heads.get_mut(&head("right")).expect("a head");
+    right.is_reload_due = true;
+    let changes = plan(&desired, &actual).changes;
+    let reload = Change::ReloadCorosync { head: head("left") };
+    assert_eq!(changes, [reload]);
+    perform(&desired, &mut actual, &changes);
+    assert!(plan(&desired, &actual).is_empty());
+}
+
+#[test]
+fn before_each_restart_the_legs_of_pools_that_are_served_are_awaited() {
+    let (_, mut actual) = applied(LEGS);
+    let port = LEGS.replace("[legs]\n", "[legs]\nlender_port = 7073\n");
+    let desired = desired_of(&port);
+    let awaits = |change: &Change| matches!(change, Change::AwaitLegs { .. });
+    let idle = plan(&desired, &actual).changes;
+    assert!(!idle.iter().any(awaits), "nobody has it open: {idle:?}");
+    on_record(&mut actual, Some(3));
+    actual.heads.get_mut(&head("left")).expect("a head").portals = desired.portals.clone();
+    let planned = plan(&desired, &actual);
+    let changes = &planned.changes;
+    let restarts: Vec<usize> = (0..changes.len())
+        .filter(|at| is_restart(&changes[*at]))
+        .collect();
+    assert_eq!(restarts.len(), 2);
+    for at in restarts {
+        assert!(awaits(&changes[at - 1]), "{planned}");
+    }
+    let told = planned.to_string();
+    let line = "right: wait until the legs of tank are current, as far as they can be, and the disks of right can be away";
+    assert!(told.contains(line), "{told}");
+}
+
+/// Both heads remember the pool, with these disks; left has the disk that the example names.
+fn with_disks(actual: &mut Actual) {
+    on_record(actual, Some(3));
+    for known in actual.heads.values_mut() {
+        if let Some(record) = known.on_record.get_mut(&1) {
+            record.disks = Some([11, 12, 21, 22].into());
+        }
+    }
+    sees(
+        actual,
+        "left",
+        LEFT,
+        DiskSeen {
+            place: "/dev/a".into(),
+            pool: Some("tank".to_owned()),
+            device: Some(5),
+            carries: "pool tank, which was not exported".to_owned(),
+            bytes: 1000,
+            least_bytes: Some(900),
+        },
+    );
+}
+
+fn sees(actual: &mut Actual, name: &str, path: &str, seen: DiskSeen) {
+    let known = actual.heads.get_mut(&head(name)).expect("a head");
+    known.disks.insert(path.into(), seen);
+}
+
+#[test]
+fn another_path_of_a_leg_on_record_is_taken_for_the_same_disk_and_for_an_empty_one_only() {
+    let (_, mut actual) = applied(LEGS);
+    with_disks(&mut actual);
+    assert!(LEGS.contains(LEFT));
+    let desired = desired_of(&LEGS.replace(LEFT, OTHER));
+    let told = |actual: &Actual| -> Vec<Obstacle> { plan(&desired, actual).obstacles };
+    let unseen = told(&actual);
+    assert!(unseen[0].what.contains("cannot be seen"), "{unseen:?}");
+    let ours = actual.heads[&head("left")].disks[Path::new(LEFT)].clone();
+    // Another name of the same disk; then the old name is gone.
+    sees(&mut actual, "left", OTHER, ours.clone());
+    assert_eq!(told(&actual), []);
+    let left = |actual: &mut Actual| {
+        let known = actual.heads.get_mut(&head("left")).expect("a head");
+        known.disks.remove(Path::new(LEFT));
+    };
+    let mut gone = actual.clone();
+    left(&mut gone);
+    assert_eq!(told(&gone), []);
+    // That is another leg of the pool.
+    let second = "/dev/disk/by-id/nvme-eui.0025385100000002";
+    sees(&mut gone, "left", second, ours.clone());
+    assert!(told(&gone)[0].what.contains("carries pool tank"));
+    // Two disks of the pool.
+    let twin = DiskSeen {
+        place: "/dev/b".into(),
+        ..ours.clone()
+    };
+    sees(&mut actual, "left", OTHER, twin);
+    assert!(told(&actual)[0].what.contains("carries pool tank"));
+    let foreign = DiskSeen {
+        place: "/dev/b".into(),
+        carries: "an XFS file system".to_owned(),
+        bytes: 1000,
+        ..DiskSeen::default()
+    };
+    sees(&mut actual, "left", OTHER, foreign.clone());
+    let refused = told(&actual);
+    let what = format!(
+        "the file names left:{OTHER} in the place of {LEFT}, a leg of pool tank on record, and that disk carries an XFS file system: all of it may be \
+         overwritten"
+    );
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert_eq!(refused[0].what, what);
+    for part in ["wipefs -a", "bulkhead pool replace"] {
+        assert!(refused[0].mend.contains(part), "{refused:?}");
+    }
+    let empty = DiskSeen {
+        carries: String::new(),
+        ..foreign
+    };
+    sees(&mut actual, "left", OTHER, empty.clone());
+    assert_eq!(told(&actual), []);
+    // It would take the place of a leg whose twin on right needs more.
+    let right = "/dev/disk/by-id/nvme-eui.0025385200000001";
+    assert!(LEGS.contains(right));
+    let large = DiskSeen {
+        bytes: 2000,
+        least_bytes: Some(1900),
+        ..ours
+    };
+    sees(&mut actual, "right", right, large);
+    assert!(
+        told(&actual)[0]
+            .what
+            .contains("1000 bytes, which is too small")
+    );
+    // The record does not name it: the server looks at it when it is attached.
+    for known in actual.heads.values_mut() {
+        if let Some(record) = known.on_record.get_mut(&1) {
+            record.disks = Some([12, 21, 22].into());
+        }
+    }
+    sees(
+        &mut actual,
+        "left",
+        OTHER,
+        DiskSeen {
+            bytes: 3000,
+            carries: "an XFS file system".to_owned(),
+            ..empty
+        },
+    );
+    assert_eq!(told(&actual), []);
+}
+
+#[test]
+fn a_third_head_whose_disk_is_too_small_is_refused_before_anything_is_changed() {
+    let (two, three) = with_and_without_a_third_head();
+    let (_, mut actual) = applied(&two);
+    with_disks(&mut actual);
+    for known in actual.heads.values_mut() {
+        known.on_record.get_mut(&1).expect("on record").witness = None;
+    }
+    let desired = desired_of(&three);
+    let served = actual.heads.get_mut(&head("left")).expect("a head");
+    served.portals = desired.portals.clone();
+    let middle = bare(&desired).heads.remove(&head("middle"));
+    actual.heads.insert(head("middle"), middle.expect("a head"));
+    let path = "/dev/disk/by-id/nvme-eui.0025385300000001";
+    let seen = |bytes| DiskSeen {
+        bytes,
+        ..DiskSeen::default()
+    };
+    sees(&mut actual, "middle", path, seen(899));
+    let refused = plan(&desired, &actual);
+    assert_eq!(refused.obstacles.len(), 1, "{refused}");
+    assert!(refused.changes.is_empty(), "{refused}");
+    let what = format!(
+        "middle:{path} has 899 bytes, which is too small for its group of pool tank: left:{LEFT} has 1000, and 900 are needed"
+    );
+    assert_eq!(refused.obstacles[0].what, what);
+    sees(&mut actual, "middle", path, seen(900));
+    let planned = plan(&desired, &actual);
+    assert!(planned.obstacles.is_empty(), "{planned}");
+    // The head is on record already, and its disk cannot be attached: another path is a way out.
+    let others: Vec<Change> = planned
+        .changes
+        .into_iter()
+        .filter(|one| !matches!(one, Change::AttachLeg { .. }))
+        .collect();
+    perform(&desired, &mut actual, &others);
+    sees(&mut actual, "middle", path, seen(899));
+    assert_eq!(plan(&desired, &actual).obstacles[0].what, what);
+    let larger = "/dev/disk/by-id/nvme-eui.0025385300000009";
+    let desired = desired_of(&three.replace(path, larger));
+    sees(&mut actual, "middle", larger, seen(1000));
+    let planned = plan(&desired, &actual);
+    assert!(planned.obstacles.is_empty(), "{planned}");
+    let attached = planned
+        .changes
+        .iter()
+        .any(|one| matches!(one, Change::AttachLeg { leg, .. } if leg.ends_with(larger)));
+    assert!(attached, "{planned}");
+}

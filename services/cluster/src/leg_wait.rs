@@ -1,0 +1,193 @@
+//! Waits before the leg-server of a head is restarted: its disks are away from the pools of other heads then, until those have brought them up
+//! to date.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use control::calendar::utc;
+use control::legs::{LegState, LegView, LegsView};
+use legs_config::Group;
+use serde::Deserialize;
+use units::{HeadName, PoolName};
+
+use crate::machine::Machines;
+use crate::process::Invocation;
+
+/// How long the server of a pool may take to tell the state of its legs.
+const STATUS_TIME_LIMIT: Duration = Duration::from_secs(10);
+/// Time between two questions. There is no event to wait for on another machine.
+const POLL: Duration = Duration::from_millis(500);
+
+/// Why a leg-server was not restarted.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}; {mend}")]
+pub struct LegsMissing {
+    /// What is not as it has to be.
+    why: String,
+    /// What to do.
+    mend: String,
+}
+
+/// What has to be before a restart.
+pub(crate) struct Wanted<'a> {
+    /// Whose leg-server is restarted.
+    pub(crate) head: &'a HeadName,
+    /// The program that tells the states of legs.
+    pub(crate) program: &'a Path,
+    /// The pools with their groups.
+    pub(crate) pools: &'a BTreeMap<PoolName, Vec<Group>>,
+    /// How long it may take.
+    pub(crate) time_limit: Duration,
+    /// A leg that was current need not be so again.
+    pub(crate) stale_legs: bool,
+}
+
+/// What one run has seen of legs.
+#[derive(Default)]
+pub(crate) struct LegWait {
+    /// Disks of each pool that are current again before the next restart.
+    expected: BTreeMap<PoolName, BTreeSet<u64>>,
+}
+
+/// A part of the answer to `bulkhead pool status POOL --json`.
+#[derive(Deserialize)]
+struct Status {
+    legs: Option<LegsView>,
+}
+
+impl LegWait {
+    /// Waits until the head's leg-server can be restarted.
+    ///
+    /// # Errors
+    ///
+    /// It cannot, for so long.
+    pub(crate) fn before(
+        &mut self,
+        machines: &Machines,
+        wanted: &Wanted<'_>,
+    ) -> Result<(), LegsMissing> {
+        let deadline = Instant::now() + wanted.time_limit;
+        for (pool, groups) in wanted.pools {
+            loop {
+                let why = match ask(machines, wanted.program, pool) {
+                    Some((server, view)) => {
+                        let expected = self.expected.entry(pool.clone());
+                        let expected = expected.or_insert_with(|| to_be_awaited(&view, groups));
+                        missing((pool, groups), (&server, &view), expected, wanted)
+                    }
+                    None => Some(unserved(pool)),
+                };
+                let Some(why) = why else {
+                    break;
+                };
+                if Instant::now() >= deadline {
+                    return Err(why);
+                }
+                std::thread::sleep(POLL);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the pool is served, and what that server says of its legs.
+fn ask(machines: &Machines, program: &Path, pool: &PoolName) -> Option<(HeadName, LegsView)> {
+    let program = program.to_string_lossy();
+    let invocation = Invocation::new(&program, &["pool", "status", pool.as_str(), "--json"]);
+    let invocation = invocation.within(STATUS_TIME_LIMIT);
+    machines.iter().find_map(|(head, machine)| {
+        let output = machine.run(&invocation).ok()?;
+        let status: Status = match output.code {
+            0 => serde_json::from_slice(&output.stdout).ok()?,
+            _ => return None,
+        };
+        Some((head.clone(), status.legs?))
+    })
+}
+
+fn unserved(pool: &PoolName) -> LegsMissing {
+    LegsMissing {
+        why: format!(
+            "no head serves pool {pool} any more, so nobody says which of its legs are current"
+        ),
+        mend: "see to the pool (`crm_mon -1`), and apply again".to_owned(),
+    }
+}
+
+/// Legs that are there, and those to which a copy goes on. Others come back when somebody sees to them, and one whose path changes is to be
+/// replaced.
+fn to_be_awaited(view: &LegsView, groups: &[Group]) -> BTreeSet<u64> {
+    let legs = || groups.iter().flat_map(|group| &group.legs);
+    let is_kept = |leg: &&LegView| {
+        let mut legs = legs();
+        legs.any(|one| one.disk == leg.disk && one.path.as_os_str() == leg.path.as_str())
+    };
+    let is_awaited = |leg: &&LegView| match leg.state {
+        LegState::Current | LegState::Failing | LegState::Copying => true,
+        LegState::Stale | LegState::Faulted | LegState::Divergent => false,
+    };
+    let legs = view.legs.iter().filter(is_awaited).filter(is_kept);
+    legs.map(|leg| leg.disk).collect()
+}
+
+/// What is missing before the disks of the head can be away.
+fn missing(
+    (pool, groups): (&PoolName, &[Group]),
+    (server, view): (&HeadName, &LegsView),
+    expected: &BTreeSet<u64>,
+    wanted: &Wanted<'_>,
+) -> Option<LegsMissing> {
+    let (head, current) = (wanted.head, LegState::Current);
+    let is_out = |leg: &&LegView| expected.contains(&leg.disk) && leg.state != current;
+    let mut awaited = view.legs.iter().filter(|_| !wanted.stale_legs);
+    if let Some(leg) = awaited.find(is_out) {
+        return Some(LegsMissing {
+            why: format!("leg {} of pool {pool} is {}", leg.name, since(leg)),
+            mend: format!(
+                "see `bulkhead pool status {pool}` on {server}, and apply again when it is current; --stale-legs restarts the leg-server of {head} \
+                 nevertheless"
+            ),
+        });
+    }
+    let is_of = |group: &Group, disk: u64| group.legs.iter().any(|leg| leg.disk == disk);
+    groups.iter().find_map(|group| {
+        let legs: Vec<&LegView> = view
+            .legs
+            .iter()
+            .filter(|leg| is_of(group, leg.disk))
+            .collect();
+        // The server keeps the disks of its own head.
+        let stays = |leg: &&&LegView| {
+            leg.state == current && (server == head || leg.head != head.as_str())
+        };
+        if legs.iter().filter(stays).count() >= group.needed || legs.is_empty() {
+            return None;
+        }
+        let others = legs.iter().filter(|leg| leg.state != current);
+        let others: Vec<String> = others
+            .map(|leg| format!("{} is {}", leg.name, since(leg)))
+            .collect();
+        let away = legs.iter().find(|leg| leg.head == head.as_str());
+        let leg = away.map_or("a leg", |leg| leg.name.as_str());
+        let because = match others.is_empty() {
+            true => "the group has no other one".to_owned(),
+            false => others.join(", "),
+        };
+        Some(LegsMissing {
+            why: format!("pool {pool}, which {server} serves, cannot do without {leg}: {because}"),
+            mend: format!(
+                "apply again when the others are current, or move the pool to {head} first (`bulkhead pool move {pool} {head}`): it keeps the disks of its \
+                 own head"
+            ),
+        })
+    })
+}
+
+/// The state of a leg, and since when.
+fn since(leg: &LegView) -> String {
+    match leg.since_ms {
+        Some(ms) => format!("{} since {}", leg.state, utc(ms / 1000)),
+        None => leg.state.to_string(),
+    }
+}
