@@ -2220,6 +2220,11 @@ export interface components {
         PoolLegMember: {
             /** @description Whether it answers the pool's owner. */
             answers: boolean;
+            /**
+             * @description Whether it is about to be no member any more: the other head has not agreed to that yet.
+             * @default false
+             */
+            is_leaving?: boolean;
             /** @description Whether it only remembers. */
             is_witness: boolean;
             /** @description Its name. */

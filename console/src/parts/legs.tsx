@@ -28,7 +28,7 @@ export function LegsCard({ legs }: { legs: PoolLegs }) {
         {others.map((member) => (
           <section class="legs-head" key={member.name} aria-label={`Member ${member.name}`}>
             <h3>{member.name} <Member member={member} /></h3>
-            <p class="muted">{member.is_witness ? "The witness remembers which legs are current, and has no disk." : "It remembers which legs are current."}</p>
+            <p class="muted">{role(member)}</p>
           </section>
         ))}
       </div>
@@ -36,10 +36,16 @@ export function LegsCard({ legs }: { legs: PoolLegs }) {
   );
 }
 
+function role(member: PoolLegMember): string {
+  if (member.is_leaving) return "The witness is to be none any more. It has a vote until the other head has agreed.";
+  return member.is_witness ? "The witness remembers which legs are current, and has no disk." : "It remembers which legs are current.";
+}
+
 function Member({ member }: { member: PoolLegMember | undefined }) {
   if (!member) return null;
   return (
     <>
+      {member.is_leaving && <State word="leaving" />}
       <State word={member.answers ? "answers" : "silent"} />
       {member.why && <span class="legs-why">{member.why}</span>}
     </>

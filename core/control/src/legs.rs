@@ -127,6 +127,9 @@ pub struct LegMemberView {
     pub name: String,
     /// Whether it only remembers.
     pub is_witness: bool,
+    /// Whether it is about to be no member any more: the other head has not agreed to that yet.
+    #[serde(default)]
+    pub is_leaving: bool,
     /// Whether it answers the pool's owner.
     pub answers: bool,
     /// Why not.

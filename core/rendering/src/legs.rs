@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use control::calendar::utc;
-use control::legs::{LegState, LegView, LegsView};
+use control::legs::{LegMemberView, LegState, LegView, LegsView};
 use control::words::bytes;
 
 use crate::table::Table;
@@ -13,7 +13,7 @@ pub fn legs(view: &LegsView) -> String {
     let mut text = String::new();
     let named = |answers: bool| {
         let members = view.members.iter().filter(|one| one.answers == answers);
-        let names: Vec<&str> = members.map(|one| one.name.as_str()).collect();
+        let names: Vec<String> = members.map(called).collect();
         names.join(", ")
     };
     let silent = match named(false) {
@@ -46,6 +46,14 @@ pub fn legs(view: &LegsView) -> String {
     text
 }
 
+/// A member by its name. The witness that goes still has a vote.
+fn called(member: &LegMemberView) -> String {
+    match member.is_leaving {
+        true => format!("{} (leaving)", member.name),
+        false => member.name.clone(),
+    }
+}
+
 /// How long the copy takes, or until when nothing is copied.
 fn time_left(leg: &LegView) -> String {
     match (leg.remaining_s, leg.tried_again_ms) {
@@ -66,9 +74,28 @@ fn left(leg: &LegView) -> String {
 
 #[cfg(test)]
 mod tests {
-    use control::legs::LegMemberView;
-
     use super::*;
+
+    #[test]
+    fn a_witness_that_leaves_is_told_as_one() {
+        let member = |name: &str, is_leaving, answers| LegMemberView {
+            name: name.to_owned(),
+            is_leaving,
+            answers,
+            ..LegMemberView::default()
+        };
+        let line = |answers| {
+            let members = vec![member("a", false, true), member("w", true, answers)];
+            let view = LegsView {
+                members,
+                ..LegsView::default()
+            };
+            legs(&view).lines().next().map(str::to_owned)
+        };
+        let told = |words: &str| Some(format!("record:   epoch 0, remembered by {words}"));
+        assert_eq!(line(true), told("a, w (leaving)"));
+        assert_eq!(line(false), told("a; silent: w (leaving)"));
+    }
 
     #[test]
     fn a_copy_shows_how_far_it_is_and_a_silent_member_its_name() {

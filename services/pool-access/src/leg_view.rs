@@ -39,6 +39,7 @@ pub fn view(
         LegMemberView {
             name: file.name(number),
             is_witness: remembering.witness() == Some(number),
+            is_leaving: remembering.leaving() == Some(number),
             answers: why.is_none(),
             why,
         }
@@ -144,6 +145,15 @@ mod tests {
         let names = members.iter().map(|one| (&*one.name, one.is_witness));
         let names: Vec<_> = names.collect();
         assert_eq!(names, [("a", false), ("b", false), ("member 3", true)]);
+        assert!(!members[2].is_leaving);
+        let record = others.record.as_mut().expect("a record");
+        record.members = Some(Membership::WitnessLeaves { heads, witness });
+        let leaving: Vec<bool> = look(&others)
+            .members
+            .iter()
+            .map(|one| one.is_leaving)
+            .collect();
+        assert_eq!(leaving, [false, false, true]);
         let states = |shown: &Shown| -> Vec<&str> {
             look(shown)
                 .legs

@@ -267,7 +267,7 @@ mod tests {
             name: "witness".into(),
             is_witness: true,
             answers: true,
-            why: None,
+            ..LegMemberView::default()
         };
         LegsView {
             legs: vec![leg(11, "a", LegState::Current), leg(22, "b", state)],

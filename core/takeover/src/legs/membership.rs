@@ -65,6 +65,14 @@ impl Membership {
         }
     }
 
+    /// The one that is to be none any more.
+    pub fn leaving(&self) -> Option<MemberId> {
+        match self {
+            Self::WitnessLeaves { witness, .. } => Some(*witness),
+            _ => None,
+        }
+    }
+
     /// Who is a member by `next` and none yet.
     pub(super) fn coming(&self, next: &Self) -> Option<MemberId> {
         let present = self.members();
