@@ -114,7 +114,7 @@ mod tests {
                 name: "witness".into(),
                 is_witness: true,
                 answers: false,
-                why: None,
+                ..LegMemberView::default()
             }],
             ..LegsView::default()
         });
