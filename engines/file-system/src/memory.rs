@@ -547,8 +547,7 @@ impl FileSystem for MemoryFileSystem {
 
     fn acl(&self, _: &Identity, node: Node) -> Done<Vec<acl::Entry>> {
         let state = self.lock();
-        let object = state.get(node)?;
-        let known = object.attributes;
+        let (object, known) = (state.get(node)?, state.get(node)?.attributes);
         let of_mode = || acl::of_mode(known.mode, known.kind).list();
         Ok(object.acl.clone().unwrap_or_else(of_mode))
     }
@@ -620,7 +619,6 @@ impl FileSystem for MemoryFileSystem {
             return Err(FileError::Stale);
         }
         let (attributes, body) = new_object(who, directory, &parent, what);
-        let inherited = attributes.mode & 0o2000;
         let rest = SetAttributes {
             mode: Some(wanted.mode.unwrap_or(attributes.mode)),
             uid: wanted.uid.filter(|uid| *uid != who.uid),
@@ -633,7 +631,7 @@ impl FileSystem for MemoryFileSystem {
             let object = state.insert(directory, name, attributes, body);
             state.set(who, node_of(object), &rest)?;
             // Also by somebody who is not in the group of the directory.
-            state.get_mut(node_of(object))?.attributes.mode |= inherited;
+            state.get_mut(node_of(object))?.attributes.mode |= attributes.mode & 0o2000;
             Ok(object)
         })?;
         let object = state.known(object)?;
