@@ -105,9 +105,9 @@ pub fn check_sticky(directory: &Attributes, object: &Attributes, who: &Identity)
     Ok(())
 }
 
-/// Whether an object may get another directory: of a directory that changes where `..` leads.
-pub fn check_moved(object: &Attributes, who: &Identity) -> Done {
-    match object.kind == Kind::Directory && !permitted(object, who).write {
+/// Whether an object of a kind may get another directory by whom it allows so much: of a directory that changes where `..` leads.
+pub fn check_moved(kind: Kind, may: Permissions) -> Done {
+    match kind == Kind::Directory && !may.write {
         true => Err(FileError::Access),
         false => Ok(()),
     }

@@ -99,10 +99,7 @@ impl Judged {
 
     /// Whether `who` may move it to another directory: of a directory that changes where `..` leads.
     pub(crate) fn check_moved(&self, who: &Identity) -> Done {
-        match self.attributes.kind == Kind::Directory && !self.permissions(who).write {
-            true => Err(FileError::Access),
-            false => Ok(()),
-        }
+        rights::check_moved(self.attributes.kind, self.permissions(who))
     }
 
     /// Whether `who` may read its list.

@@ -8,8 +8,6 @@
 #![forbid(unsafe_code)]
 
 pub mod activity;
-#[cfg(test)]
-mod append_only;
 pub mod exports;
 pub mod hosts;
 mod listing;

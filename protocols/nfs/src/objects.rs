@@ -39,19 +39,18 @@ pub(crate) const fn rights_by(kind: Kind, may: Permissions) -> u32 {
     if may.execute {
         granted |= LOOKUP | EXECUTE;
     }
-    let (modifies, extends) = match kind {
-        Kind::Directory => (may.write && may.remove, may.write || may.append),
-        _ => (may.write, may.write || may.append),
-    };
+    let is_directory = matches!(kind, Kind::Directory);
     // Names of a directory in which none can be looked up do not change.
-    let may_change = may.execute || !matches!(kind, Kind::Directory);
-    if modifies && may_change {
+    if is_directory && !may.execute {
+        return granted;
+    }
+    if may.write && (may.remove || !is_directory) {
         granted |= MODIFY;
     }
-    if extends && may_change {
+    if may.write || may.append {
         granted |= EXTEND;
     }
-    if may.remove && may_change {
+    if may.remove {
         granted |= DELETE;
     }
     granted

@@ -6,7 +6,6 @@ use file_system::memory::MemoryFileSystem;
 use file_system::{FileSystem, Handle};
 
 use super::{Memory, execute, mount, procedure};
-use crate::append_only::{AppendOnly, WHO};
 use crate::exports::{Exports, Shared, Source};
 use crate::hosts::Way;
 use crate::rpc::Credential;
@@ -15,6 +14,8 @@ use crate::v4::{Caller, Had, Holders, HostShare, NoRecord, Presentation, Service
 use crate::xdr::{Reader, Writer};
 
 const EVERYTHING: &str = "rw=127.0.0.1,no_root_squash";
+/// Who may append.
+const WHO: u32 = 1000;
 
 struct Client {
     service: Service,
@@ -33,20 +34,11 @@ impl Client {
 
     /// The same, where clients may take back what they had.
     fn after(earlier: Holders, share: &str) -> Self {
-        Self::over(earlier, share, |files| files)
-    }
-
-    /// The same, with its files as `seen` shows them.
-    fn over(
-        earlier: Holders,
-        share: &str,
-        seen: impl FnOnce(Arc<MemoryFileSystem>) -> Arc<dyn FileSystem>,
-    ) -> Self {
         let files = Arc::new(MemoryFileSystem::with_guid(5, 1 << 20));
         let shared = Shared {
             name: "tank/home".to_owned(),
             share: Share::parse(share).expect("a share").expect("not off"),
-            files: seen(Arc::clone(&files)),
+            files: Arc::<MemoryFileSystem>::clone(&files),
         };
         let presentation = Presentation {
             owner: b"tank".to_vec(),
@@ -197,9 +189,8 @@ fn a_path_leads_to_a_handle_for_those_who_may_use_it() {
 #[test]
 fn whoever_may_append_adds_to_the_end_and_changes_nothing_else() {
     for reads in [false, true] {
-        let mut client = Client::over(Holders::default(), EVERYTHING, |files| {
-            Arc::new(AppendOnly { files, reads })
-        });
+        let mut client = Client::new(EVERYTHING);
+        client.files.let_append(WHO, reads);
         let home = client.mount("/tank/home").expect("it is shared");
         let file = client.create(&home, "file");
         client.uid = WHO;

@@ -1,9 +1,10 @@
 //! Whoever may add to a file, and not write to it.
 
 use super::*;
-use crate::append_only::{AppendOnly, WHO};
 
 const ACCESS: u32 = 13;
+/// Who may append.
+const WHO: u32 = 1000;
 
 fn write_at(id: &[u8], offset: u64, bytes: &[u8]) -> Vec<u8> {
     let mut write = Writer::new();
@@ -18,11 +19,8 @@ fn write_at(id: &[u8], offset: u64, bytes: &[u8]) -> Vec<u8> {
 
 /// A client of such a user, and of root, who has made `file`.
 fn clients(reads: bool) -> (Client, Client, Arc<MemoryFileSystem>) {
-    let (mut home, files) = shared("", 1, EVERYTHING);
-    home.files = Arc::new(AppendOnly {
-        files: Arc::clone(&files),
-        reads,
-    });
+    let (home, files) = shared("", 1, EVERYTHING);
+    files.let_append(WHO, reads);
     let service = service_of(vec![home]);
     let mut root = Client::connect(&service, b"root", 0);
     root.open(b"file", 3, 0).expect("it is free");
