@@ -23,28 +23,30 @@ pub(crate) enum Value<'a> {
 
 /// The entries of the outermost list in `packed`; `None` if it is not well formed.
 pub(crate) fn entries(packed: &[u8]) -> Option<Vec<(&[u8], Value<'_>)>> {
-    if *packed.first()? != ENCODING_XDR {
-        return None;
-    }
-    let mut found = Vec::new();
-    walk(packed.get(HEADER_BYTES..)?, |name, value| {
-        if let Found::Value(value) = value {
-            found.push((name, value));
-        }
-    })?;
-    Some(found)
+    values(outermost(packed)?)
 }
 
 /// The entries of the list of that name in the outermost one; `None` if there is none, or it is not well formed.
 pub(crate) fn nested<'a>(packed: &'a [u8], name: &str) -> Option<Vec<(&'a [u8], Value<'a>)>> {
     let mut list = None;
-    walk(packed.get(HEADER_BYTES..)?, |one, value| {
+    walk(outermost(packed)?, |one, value| {
         if let (Found::List(bytes), true) = (value, one == name.as_bytes()) {
             list = Some(bytes);
         }
     })?;
+    values(list?)
+}
+
+/// The outermost list, from its version on.
+fn outermost(packed: &[u8]) -> Option<&[u8]> {
+    let (header, list) = packed.split_at_checked(HEADER_BYTES)?;
+    (header[0] == ENCODING_XDR).then_some(list)
+}
+
+/// The entries of a list that begins with its version.
+fn values(list: &[u8]) -> Option<Vec<(&[u8], Value<'_>)>> {
     let mut found = Vec::new();
-    walk(list?, |name, value| {
+    walk(list, |name, value| {
         if let Found::Value(value) = value {
             found.push((name, value));
         }
