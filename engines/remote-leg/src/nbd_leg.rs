@@ -570,7 +570,6 @@ impl State {
         is_late && matches!(self.link, Link::Up(..)) && self.heard.elapsed() >= silence
     }
 
-    /// Whether something took longer than `deadline`: the oldest operation, or a connection that is to come.
     /// This process stood still, and with it who receives answers: nothing is late yet.
     fn begin_times_anew(&mut self) {
         let now = Instant::now();
@@ -583,6 +582,7 @@ impl State {
         }
     }
 
+    /// Whether something took longer than `deadline`: the oldest operation, or a connection that is to come.
     fn is_overdue(&self, deadline: Duration) -> bool {
         let oldest = self.pending.values().next();
         let is_late = oldest.is_some_and(|oldest| oldest.submitted.elapsed() >= deadline);
