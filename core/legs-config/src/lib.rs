@@ -128,11 +128,20 @@ fn from_text<'de, D: Deserializer<'de>>(text: D) -> Result<Fingerprint, D::Error
 ///
 /// It cannot be read, or cannot be meant as it stands.
 pub fn read(path: &Path) -> Result<LegsFile, ConfigError> {
+    parse(&text(path)?)
+}
+
+/// The text of the file at `path`.
+///
+/// # Errors
+///
+/// It cannot be read, or is too long.
+pub fn text(path: &Path) -> Result<String, ConfigError> {
     let failed = |error| ConfigError::Read(path.to_owned(), error);
     if std::fs::metadata(path).map_err(failed)?.len() > FILE_BYTES_MAX {
         return Err(ConfigError::TooLong(path.to_owned()));
     }
-    parse(&std::fs::read_to_string(path).map_err(failed)?)
+    std::fs::read_to_string(path).map_err(failed)
 }
 
 /// The file with these contents, checked.

@@ -1,7 +1,6 @@
 //! What the process that remembers has read of its configuration: another process sees whether that is what the file says now.
 //!
-//! * `configuration`: the number of the process, then the text.
-//! * `configuration.before`: the same of a process before, with another text.
+//! The file `configuration` has the number of the process, then the text.
 
 use std::fs::File;
 use std::io;
@@ -16,10 +15,6 @@ fn path(folder: &Path) -> PathBuf {
     folder.join("configuration")
 }
 
-fn path_before(folder: &Path) -> PathBuf {
-    folder.join("configuration.before")
-}
-
 /// This process, which has locked the folder, goes by the configuration `text`.
 ///
 /// # Errors
@@ -27,10 +22,6 @@ fn path_before(folder: &Path) -> PathBuf {
 /// The system fails. Then nobody knows what this process has read.
 pub fn note_configuration(folder: &Path, text: &str) -> io::Result<()> {
     let path = path(folder);
-    match read(&path) {
-        Some((_, known)) if known != text => std::fs::rename(&path, path_before(folder))?,
-        _ => {}
-    }
     let new = path.with_extension("new");
     // It need not outlive the process.
     std::fs::write(&new, format!("{}\n{text}", std::process::id()))?;
@@ -39,24 +30,13 @@ pub fn note_configuration(folder: &Path, text: &str) -> io::Result<()> {
 
 /// What the running process that remembers has read; none if none runs, or it is one that does not say.
 pub fn configuration(folder: &Path) -> Option<String> {
-    let (process, text) = read(&path(folder))?;
+    let noted = std::fs::read_to_string(path(folder)).ok()?;
+    let (process, text) = noted.split_once('\n')?;
+    let process: u32 = process.parse().ok()?;
     let lock = File::open(folder.join(LOCK)).ok()?;
     let is_free = flock(&lock, FlockOperation::NonBlockingLockShared).is_ok();
     let is_there = Path::new("/proc").join(process.to_string()).exists();
-    (!is_free && is_there).then_some(text)
-}
-
-/// What processes that remember have read last: the newest configuration, and another one before it.
-pub fn configurations(folder: &Path) -> Vec<String> {
-    let paths = [path(folder), path_before(folder)];
-    let found = paths.iter().filter_map(|path| read(path));
-    found.map(|(_, text)| text).collect()
-}
-
-fn read(path: &Path) -> Option<(u32, String)> {
-    let noted = std::fs::read_to_string(path).ok()?;
-    let (process, text) = noted.split_once('\n')?;
-    Some((process.parse().ok()?, text.to_owned()))
+    (!is_free && is_there).then(|| text.to_owned())
 }
 
 #[cfg(test)]
@@ -72,11 +52,8 @@ mod tests {
         assert_eq!(configuration(folder), None, "an earlier release");
         note_configuration(folder, "me = 1\n").expect("noted");
         assert_eq!(configuration(folder).as_deref(), Some("me = 1\n"));
-        // The same one again is not the one before.
-        for text in ["me = 1\n", "me = 2\n", "me = 2\n"] {
-            note_configuration(folder, text).expect("noted");
-        }
-        assert_eq!(configurations(folder), ["me = 2\n", "me = 1\n"]);
+        note_configuration(folder, "me = 2\n").expect("noted");
+        assert_eq!(configuration(folder).as_deref(), Some("me = 2\n"));
         drop(lock);
         assert_eq!(configuration(folder), None, "it ended");
         let lock = crate::lock_file(&folder.join(LOCK)).expect("free");

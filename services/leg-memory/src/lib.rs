@@ -12,7 +12,7 @@ mod fence;
 mod pulse;
 
 pub use beside::{Signs, folder, forget_heard, heard, is_locked, is_owned, note_heard, own};
-pub use configuration::{configuration, configurations, note_configuration};
+pub use configuration::{configuration, note_configuration};
 pub use fence::{
     FenceWish, confirm_fence, forget_fence, is_fence_confirmed, wish_for_fence, wished_fence,
 };

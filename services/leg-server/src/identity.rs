@@ -13,8 +13,9 @@ const CERTIFICATE: &str = "cert.pem";
 const KEY: &str = "key.pem";
 
 /// The configuration, checked.
-pub(crate) fn config(path: &Path) -> Result<LegsFile, Failure> {
-    legs_config::read(path).map_err(|error| {
+pub(crate) fn config(path: &Path) -> Result<(LegsFile, String), Failure> {
+    let parsed = legs_config::text(path).and_then(|text| Ok((legs_config::parse(&text)?, text)));
+    parsed.map_err(|error| {
         let failure = Failure::from_chain(FailureKind::Usage, &error);
         failure.advise(format!(
             "see to {}; its format is in docs/formats/legs-config.md",

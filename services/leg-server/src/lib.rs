@@ -142,7 +142,7 @@ fn remembering(folder: &Path) -> io::Result<Vec<Remembering>> {
 }
 
 fn readmit(args: &ReadmitArgs, state_dir: &Path, out: Printer) -> Result<(), Failure> {
-    let file = identity::config(&args.config)?;
+    let (file, _) = identity::config(&args.config)?;
     if matches!(
         file.membership(),
         Membership::TwoHeads(_) | Membership::OneHead(_)
@@ -183,9 +183,8 @@ fn serve(command: &LegServerCommand, state_dir: &Path) -> Result<(), Failure> {
         .with_ansi(false)
         .with_target(false)
         .try_init();
-    // Before it is understood: if it is replaced meanwhile, this process counts as one that has read the old one.
-    let text = std::fs::read_to_string(&command.config).unwrap_or_default();
-    let file = Arc::new(identity::config(&command.config)?);
+    let (file, text) = identity::config(&command.config)?;
+    let file = Arc::new(file);
     let identity = identity::of(&file)?;
     let folder = leg_memory::folder(state_dir);
     std::fs::create_dir_all(&folder)
