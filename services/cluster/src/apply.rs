@@ -255,17 +255,12 @@ impl Run<'_> {
 
 /// Notes, for good, that a file of Corosync is written and not read.
 fn mark(machine: &dyn Machine) -> Result<(), MachineError> {
-    const SCRIPT: &str = "set -e; mkdir -p -m 755 \"$(dirname \"$1\")\"; : >\"$1\"; sync \"$1\" \"$(dirname \"$1\")\"";
-    shell(machine, &["-c", SCRIPT, "marking", COROSYNC_UNREAD_PATH])
+    write_file(machine, Path::new(COROSYNC_UNREAD_PATH), b"", 0o644)
 }
 
 fn unmark(machine: &dyn Machine) -> Result<(), MachineError> {
     let arguments = ["-c", "rm -f \"$1\"", "unmark", COROSYNC_UNREAD_PATH];
-    shell(machine, &arguments)
-}
-
-fn shell(machine: &dyn Machine, arguments: &[&str]) -> Result<(), MachineError> {
-    must(machine, &Invocation::new("sh", arguments)).map(drop)
+    must(machine, &Invocation::new("sh", &arguments)).map(drop)
 }
 
 fn failed(change: &Change, source: MachineError) -> ApplyError {

@@ -226,11 +226,6 @@ impl FakeMachine {
                 None => answer(0, ""),
             },
             ["-c", _, "mark", path] => answer(self.file(path).is_none().into(), ""),
-            ["-c", _, "marking", path] => {
-                let file = (Vec::new(), "644".to_owned());
-                lock(&self.state).files.insert((*path).to_owned(), file);
-                answer(0, "")
-            }
             ["-c", _, "unmark", path] => {
                 lock(&self.state).files.remove(*path);
                 answer(0, "")

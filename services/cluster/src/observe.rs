@@ -260,12 +260,8 @@ fn is_reload_due(machine: &dyn Machine) -> Result<bool, MachineError> {
 #[derive(Deserialize)]
 struct DiskLine {
     path: PathBuf,
-    place: PathBuf,
-    bytes: u64,
-    carries: String,
-    pool: Option<String>,
-    device: Option<u64>,
-    least_bytes: Option<u64>,
+    #[serde(flatten)]
+    seen: DiskSeen,
 }
 
 /// Its disks that the file of legs names which it has, or the one that it shall have. Those of a head with an earlier release cannot be seen.
@@ -299,18 +295,10 @@ fn disks(
         0 => serde_json::from_slice(&output.stdout).unwrap_or_default(),
         _ => Vec::new(),
     };
-    let seen = lines.into_iter().map(|line| {
-        let seen = DiskSeen {
-            place: line.place,
-            bytes: line.bytes,
-            carries: line.carries,
-            pool: line.pool,
-            device: line.device,
-            least_bytes: line.least_bytes,
-        };
-        (line.path, seen)
-    });
-    Ok(seen.collect())
+    Ok(lines
+        .into_iter()
+        .map(|line| (line.path, line.seen))
+        .collect())
 }
 
 /// The name of the cluster whose Corosync runs there.

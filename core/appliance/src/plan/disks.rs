@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 
-use legs_config::{Group, Leg, LegsFile, Pool};
+use legs_config::{Group, Leg, Pool};
+use serde::Deserialize;
 use units::PoolName;
 
-use super::{Actual, HeadActual, Obstacle, OnRecord};
+use super::legs::Files;
+use super::{Actual, Obstacle, OnRecord};
 
 /// A disk as its head sees it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct DiskSeen {
     /// Where its path leads: two names of one disk lead to one place.
     pub place: PathBuf,
@@ -24,18 +26,13 @@ pub struct DiskSeen {
     pub least_bytes: Option<u64>,
 }
 
-/// What is in the way of the disks that the file names for a pool on record. `before`: the file that a head has now.
+/// What is in the way of the disks that the file names for a pool on record.
 pub(super) fn obstacles(
     actual: &Actual,
-    before: impl Fn(&HeadActual) -> Option<LegsFile>,
+    files: &Files<'_>,
     record: Option<&OnRecord>,
     (name, wanted): (&PoolName, &Pool),
 ) -> Vec<Obstacle> {
-    let files = actual
-        .heads
-        .iter()
-        .filter_map(|(head, known)| Some((head.as_str(), before(known)?)));
-    let files: Vec<(&str, LegsFile)> = files.collect();
     let look = Look {
         actual,
         name,
@@ -45,7 +42,7 @@ pub(super) fn obstacles(
     let mut found = Vec::new();
     for group in &wanted.groups {
         for leg in &group.legs {
-            let own = files.iter().find(|(head, _)| *head == leg.head);
+            let own = files.iter().find(|(head, _)| head.as_str() == leg.head);
             let old = own.and_then(|(_, file)| {
                 let pool = file.pools.values().find(|one| one.guid == wanted.guid)?;
                 let mut legs = pool.groups.iter().flat_map(|group| &group.legs);

@@ -134,24 +134,40 @@ pub(super) fn witnesses(desired: &DesiredState, actual: &Actual) -> Witnesses {
     let Some(wanted) = wanted(desired) else {
         return found;
     };
+    let heads = actual.heads.iter();
+    let files: Files<'_> = heads
+        .filter_map(|(head, known)| {
+            let (text, _) = known.files.get(Path::new(LEGS_PATH))?;
+            Some((head, legs_config::parse(text).ok()?))
+        })
+        .collect();
     for (pool, entry) in &wanted.pools {
-        let knows = |known: &&HeadActual| {
-            let before = before(known);
-            let mut pools = before.iter().flat_map(|file| file.pools.values());
-            known.remembered.contains(&entry.guid) && pools.any(|one| one.guid == entry.guid)
-        };
-        let heads: Vec<&HeadActual> = actual.heads.values().filter(knows).collect();
+        let heads = files.iter().filter_map(|(head, file)| {
+            let known = &actual.heads[*head];
+            let mut pools = file.pools.values();
+            let has =
+                known.remembered.contains(&entry.guid) && pools.any(|one| one.guid == entry.guid);
+            has.then_some((known, file))
+        });
+        let heads: Vec<Knowing<'_>> = heads.collect();
         if !heads.is_empty() {
-            found.of_pool(desired, actual, (pool, entry.guid), &heads, &wanted);
+            found.of_pool(
+                desired,
+                actual,
+                (pool, entry.guid),
+                (&heads, &files),
+                &wanted,
+            );
         }
     }
     found
 }
 
-fn before(known: &HeadActual) -> Option<LegsFile> {
-    let (text, _) = known.files.get(Path::new(LEGS_PATH))?;
-    legs_config::parse(text).ok()
-}
+/// The files of legs that heads have now.
+pub(super) type Files<'a> = BTreeMap<&'a HeadName, LegsFile>;
+
+/// A head that remembers a pool, and has a file that names it.
+type Knowing<'a> = (&'a HeadActual, &'a LegsFile);
 
 impl Witnesses {
     fn of_pool(
@@ -159,7 +175,7 @@ impl Witnesses {
         desired: &DesiredState,
         actual: &Actual,
         (pool, number): (&PoolName, u64),
-        knowing: &[&HeadActual],
+        (knowing, files): (&[Knowing<'_>], &Files<'_>),
         wanted: &LegsFile,
     ) {
         let mut serving = actual.heads.iter();
@@ -168,14 +184,14 @@ impl Witnesses {
         let mut others = knowing.iter().copied();
         let record = serving
             .and_then(|(_, known)| on_record(&known))
-            .or_else(|| others.find_map(|known| on_record(&known)));
-        let mut files = knowing.iter().filter_map(|known| before(known));
+            .or_else(|| others.find_map(|(known, _)| on_record(&known)));
+        let mut known = knowing.iter();
         let regrouped =
-            files.find_map(|file| regrouped(pool, number, record.as_ref(), &file, wanted));
+            known.find_map(|(_, file)| regrouped(pool, number, record.as_ref(), file, wanted));
         if regrouped.is_some() {
             return self.obstacles.extend(regrouped);
         }
-        let risks = disks::obstacles(actual, before, record.as_ref(), (pool, &wanted.pools[pool]));
+        let risks = disks::obstacles(actual, files, record.as_ref(), (pool, &wanted.pools[pool]));
         if !risks.is_empty() {
             return self.obstacles.extend(risks);
         }
@@ -202,10 +218,10 @@ impl Witnesses {
             let mut coming = members.filter(|(_, one)| !record.heads.contains(&one.number));
             let coming = coming.next().map(|(name, _)| name.clone());
             let coming = coming.unwrap_or_default();
-            let Some((head, known)) = serving else {
+            let Some((head, _)) = serving else {
                 return self.obstacles.push(unserved(pool, "heads change"));
             };
-            let misfit = misfit((pool, &coming), &record, before(known).as_ref(), wanted);
+            let misfit = misfit((pool, &coming), &record, files.get(head), wanted);
             self.obstacles.extend(misfit);
             return self.come.push(Change::AddHead {
                 head: head.clone(),
@@ -357,10 +373,10 @@ fn unattached(
 }
 
 /// The file names other members than a head goes by. Heads that went by different members could both open the pool.
-fn other_members(pool: &PoolName, knowing: &[&HeadActual], wanted: &LegsFile) -> Option<Obstacle> {
+fn other_members(pool: &PoolName, knowing: &[Knowing<'_>], wanted: &LegsFile) -> Option<Obstacle> {
     let new = members(wanted);
-    let mut files = knowing.iter().filter_map(|known| before(known));
-    let old = files.find_map(|file| Some(members(&file)).filter(|old| *old != new))?;
+    let mut old = knowing.iter().map(|(_, file)| members(file));
+    let old = old.find(|old| *old != new)?;
     Some(Obstacle {
         what: format!(
             "pool {pool} is on record with the members {}, and the file names {}",
