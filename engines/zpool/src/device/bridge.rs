@@ -110,15 +110,6 @@ pub fn open_failure(path: &Path) -> Option<OpenFailure> {
     lock(&BRIDGE.get()?.failures).get(path).cloned()
 }
 
-/// The devices that the library has open now, of all pools.
-pub(crate) fn open_paths() -> Vec<PathBuf> {
-    let open = lock(&bridge().open);
-    open.iter()
-        .filter(|known| known.in_flight.strong_count() != 0)
-        .map(|known| known.path.clone())
-        .collect()
-}
-
 /// A device that the library has open.
 #[derive(Clone)]
 pub(crate) struct OpenDisk {

@@ -602,10 +602,11 @@ impl DeviceIo {
         if self.is_of_copy && result.is_ok() {
             self.in_flight.copies.ended(self.cell.submitted.elapsed());
         }
-        // After a standstill who goes on waits for labels, and this thread may be the one that receives them.
-        let place = match ownership::is_attentive() {
-            true => place,
-            false => Place::Elsewhere,
+        // After a standstill who goes on waits for labels, and the thread of another machine's device is the one that receives them.
+        let is_far = self.in_flight.is_far.load(Ordering::Acquire);
+        let place = match is_far && !ownership::is_attentive() {
+            true => Place::Elsewhere,
+            false => place,
         };
         let requester = match (requester, &self.in_flight.leg) {
             (Some(Requester::Library(io)), Some(leg)) => {

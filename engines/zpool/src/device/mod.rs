@@ -46,9 +46,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use bridge::{Claim, claim, open_failure};
-pub(crate) use bridge::{
-    OpenDisk, install, is_there, open_disks, open_paths, owing_flushes, timeout,
-};
+pub(crate) use bridge::{OpenDisk, install, is_there, open_disks, owing_flushes, timeout};
 pub use io::{DeviceIo, IoKind, Place};
 pub(crate) use lock::{Guarded, guard, unguard};
 pub use ownership::EXIT_OWNERSHIP_LOST;

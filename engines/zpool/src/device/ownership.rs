@@ -189,7 +189,7 @@ fn examine(owner: &Arc<dyn Owner>, disks: &[OpenDisk], stopped_ms: u64, limit: D
             }
         }
         round.look();
-        let (read, disks) = round.counts(disks);
+        let (read, disks) = round.counts();
         if round.knows_enough(read, disks) {
             tracing::warn!(
                 stopped_ms,
@@ -287,14 +287,14 @@ impl<'a> Round<'a> {
     }
 
     /// How many disks were read, of how many that the pool has not been made to go on without.
-    fn counts(&self, disks: &[OpenDisk]) -> (usize, usize) {
+    fn counts(&self) -> (usize, usize) {
         let count = |disks: &[OpenDisk]| disks.iter().filter(|disk| !disk.is_left_out()).count();
-        let all = count(disks);
+        let all = count(self.all);
         (all.saturating_sub(count(&self.waiting)), all)
     }
 
-    /// What this machine lends to nobody tells nothing of another owner, so each disk of another head is read, or left out by the
-    /// record, which only the owner changes.
+    /// Another owner cannot write to a disk of this machine as long as this process has it. So each disk of another head is read, or left out
+    /// by the record, which only the owner changes.
     fn knows_enough(&self, read: usize, disks: usize) -> bool {
         let mut waiting = self.waiting.iter();
         let is_missing = waiting.any(|disk| disk.is_far() && !disk.is_left_out());
@@ -509,7 +509,7 @@ mod tests {
         let owner: Arc<dyn Owner> = Arc::new(Pool::default());
         let mut round = Round::new(&owner, &all);
         let knows = |round: &Round<'_>| {
-            let (read, disks) = round.counts(&all);
+            let (read, disks) = round.counts();
             round.knows_enough(read, disks)
         };
         let read = |round: &mut Round<'_>, name: &str| {

@@ -5,11 +5,10 @@
 //! read of a copy for as long as that took: it serves clients half of the time at least, and the copy takes twice as long at
 //! most.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Clients count as waiting for so long after they asked.
@@ -17,27 +16,24 @@ const CLIENTS_STAY: Duration = Duration::from_millis(100);
 /// Longest rest after a read: one that took longer waited for something else.
 const REST_MAX: Duration = Duration::from_millis(250);
 
-/// When clients asked a device last, in nanoseconds since [`epoch`].
-static ASKED: AtomicU64 = AtomicU64::new(0);
+/// A client asked a device since the last read of a copy began.
+static ASKED: AtomicBool = AtomicBool::new(false);
+/// When that was found last.
+static WAITING_SINCE: Mutex<Option<Instant>> = Mutex::new(None);
 
-fn epoch() -> Instant {
-    static EPOCH: OnceLock<Instant> = OnceLock::new();
-    *EPOCH.get_or_init(Instant::now)
-}
-
-fn nanoseconds(at: Instant) -> u64 {
-    at.saturating_duration_since(epoch()).as_nanos() as u64
-}
-
-/// A client waits for a device from now on.
+/// A client waits for a device from now on. On the way of each request: no clock.
 pub(super) fn client_asks() {
-    // Zero is never.
-    ASKED.store(nanoseconds(Instant::now()).max(1), Ordering::Relaxed);
+    if !ASKED.load(Ordering::Relaxed) {
+        ASKED.store(true, Ordering::Relaxed);
+    }
 }
 
 fn clients_wait(now: Instant) -> bool {
-    let asked = ASKED.load(Ordering::Relaxed);
-    asked != 0 && nanoseconds(now).saturating_sub(asked) < CLIENTS_STAY.as_nanos() as u64
+    let mut since = WAITING_SINCE.lock().unwrap_or_else(PoisonError::into_inner);
+    if ASKED.swap(false, Ordering::Relaxed) {
+        *since = Some(now);
+    }
+    since.is_some_and(|since| now.saturating_duration_since(since) < CLIENTS_STAY)
 }
 
 /// The reads of copies of one device.
@@ -83,34 +79,8 @@ impl Pace {
     }
 }
 
-/// Something to do at a time.
-struct Due<T> {
-    at: Instant,
-    what: T,
-}
-
-impl<T> PartialEq for Due<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.at == other.at
-    }
-}
-
-impl<T> Eq for Due<T> {}
-
-impl<T> PartialOrd for Due<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T> Ord for Due<T> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.at.cmp(&other.at)
-    }
-}
-
 /// Does things later, on a thread of its own.
-pub(super) struct Later<T>(Sender<Due<T>>);
+pub(super) struct Later<T>(Sender<(Instant, T)>);
 
 impl<T: Send + 'static> Later<T> {
     /// `act` must not wait for long: it holds up what is due after it.
@@ -128,34 +98,32 @@ impl<T: Send + 'static> Later<T> {
 
     /// Does `what` at `at`; gives it back if it is to be done now.
     pub(super) fn at(&self, at: Instant, what: T) -> Result<(), T> {
-        self.0
-            .send(Due { at, what })
-            .map_err(|unsent| unsent.0.what)
+        self.0.send((at, what)).map_err(|unsent| unsent.0.1)
     }
 }
 
-fn run<T>(receiver: &Receiver<Due<T>>, act: fn(T)) {
-    // Bounded by what the library has in flight.
-    let mut waiting: BinaryHeap<Reverse<Due<T>>> = BinaryHeap::new();
-    loop {
-        let told = match waiting.peek() {
+fn run<T>(receiver: &Receiver<(Instant, T)>, act: fn(T)) {
+    // By the time when it is due, and a number for those of one time. Bounded by what the library has in flight.
+    let mut waiting: BTreeMap<(Instant, u64), T> = BTreeMap::new();
+    for number in 0.. {
+        let told = match waiting.first_key_value() {
             None => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(Reverse(next)) => {
-                receiver.recv_timeout(next.at.saturating_duration_since(Instant::now()))
+            Some(((at, _), _)) => {
+                receiver.recv_timeout(at.saturating_duration_since(Instant::now()))
             }
         };
         match told {
-            Ok(due) => waiting.push(Reverse(due)),
+            Ok((at, what)) => {
+                waiting.insert((at, number), what);
+            }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        while waiting
-            .peek()
-            .is_some_and(|Reverse(next)| next.at <= Instant::now())
+        while let Some(next) = waiting
+            .first_entry()
+            .filter(|next| next.key().0 <= Instant::now())
         {
-            if let Some(Reverse(due)) = waiting.pop() {
-                act(due.what);
-            }
+            act(next.remove());
         }
     }
 }

@@ -149,14 +149,6 @@ fn node_of(stored: &Stored) -> sys::bh_node {
     }
 }
 
-/// The length of an attribute has 16 bits. A list of another system may grow beyond that by what a mode adds to it.
-fn checked_list(acl: &[u8]) -> Result<&[u8], ObjectError> {
-    match acl.len() > usize::from(u16::MAX) {
-        true => Err(ObjectError::TooLong),
-        false => Ok(acl),
-    }
-}
-
 /// What the steps of a change point to, for as long as the change takes.
 #[derive(Default)]
 struct Pointed {
@@ -204,7 +196,7 @@ impl Pointed {
                 acl,
                 link,
             } => {
-                give(checked_list(acl)?);
+                give(acl);
                 raw.value = zpl::acl::count(acl);
                 raw.kind = sys::BH_STEP_MAKE;
                 raw.object = claims.unwrap_or(0);
@@ -219,7 +211,7 @@ impl Pointed {
                 acl,
             } => {
                 if let Some(acl) = acl {
-                    give(checked_list(acl)?);
+                    give(acl);
                     raw.value = zpl::acl::count(acl);
                 }
                 raw.kind = sys::BH_STEP_SET;

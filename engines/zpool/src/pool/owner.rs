@@ -33,10 +33,10 @@ impl Pool {
     /// Watches from now on whether the pool is still ours: another head could take it while this
     /// process stands still.
     pub(super) fn watch_ownership(&self, candidate: &Candidate) -> Option<Arc<dyn Owner>> {
-        let newest = device::open_paths();
+        let newest = device::open_disks();
         let newest = newest
             .iter()
-            .filter_map(|disk| label::newest_uberblock(disk));
+            .filter_map(|disk| label::newest_uberblock(&disk.path));
         let owner: Arc<dyn Owner> = Arc::new(PoolOwner {
             pool: self.alias(),
             known: Known {
