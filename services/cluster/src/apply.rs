@@ -163,14 +163,14 @@ fn needs(change: &Change, failed: &Change) -> bool {
                     .split_once(':')
                     .is_some_and(|(head, _)| head == coming.as_str())
         }
-        // Pacemaker would start the pool where the record does not have it yet, or by votes that it does not have.
+        // The pool would be started where the record does not have it yet, or by votes that it does not have.
         (
             Change::AddHead { .. }
             | Change::SetWitness {
                 witness: Some(_), ..
             },
             other,
-        ) => matches!(other, Change::ConfigurePacemaker { .. }),
+        ) => other.is_of_cluster(),
         _ => false,
     }
 }

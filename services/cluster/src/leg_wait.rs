@@ -68,26 +68,30 @@ impl LegWait {
         wanted: &Wanted<'_>,
     ) -> Result<(), LegsMissing> {
         let deadline = Instant::now() + wanted.time_limit;
-        for (pool, groups) in wanted.pools {
-            loop {
-                let why = match ask(machines, wanted.program, pool) {
-                    Some((server, view)) => {
-                        let expected = self.expected.entry(pool.clone());
-                        let expected = expected.or_insert_with(|| to_be_awaited(&view, groups));
-                        missing((pool, groups), (&server, &view), expected, wanted)
-                    }
-                    None => Some(unserved(pool)),
-                };
-                let Some(why) = why else {
-                    break;
-                };
-                if Instant::now() >= deadline {
-                    return Err(why);
-                }
-                std::thread::sleep(POLL);
+        loop {
+            // Of one look at all pools: a leg can fail while another one is awaited.
+            let pools = wanted.pools.iter();
+            let mut missing = pools.filter_map(|pool| self.missing(machines, pool, wanted));
+            match missing.next() {
+                None => return Ok(()),
+                Some(why) if Instant::now() >= deadline => return Err(why),
+                Some(_) => std::thread::sleep(POLL),
             }
         }
-        Ok(())
+    }
+
+    fn missing(
+        &mut self,
+        machines: &Machines,
+        (pool, groups): (&PoolName, &Vec<Group>),
+        wanted: &Wanted<'_>,
+    ) -> Option<LegsMissing> {
+        let Some((server, view)) = ask(machines, wanted.program, pool) else {
+            return Some(unserved(pool));
+        };
+        let expected = self.expected.entry(pool.clone());
+        let expected = expected.or_insert_with(|| to_be_awaited(&view, groups));
+        missing((pool, groups), (&server, &view), expected, wanted)
     }
 }
 

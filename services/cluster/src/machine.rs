@@ -241,10 +241,10 @@ pub fn write_file(
     mode: u32,
 ) -> Result<(), MachineError> {
     const SCRIPT: &str = "set -e; umask 077; mkdir -p -m 755 \"$(dirname \"$1\")\"; \
-        trap 'rm -f \"$1.new\"' EXIT; cat >\"$1.new\"; \
-        [ \"$(wc -c <\"$1.new\")\" -eq \"$3\" ] || { echo 'the file arrived in part' >&2; exit 1; }; \
-        chmod \"$2\" \"$1.new\"; \
-        sync \"$1.new\"; mv -f \"$1.new\" \"$1\"; sync \"$(dirname \"$1\")\"";
+        new=$(mktemp \"$1.new.XXXXXX\"); trap 'rm -f \"$new\"' EXIT; cat >\"$new\"; \
+        [ \"$(wc -c <\"$new\")\" -eq \"$3\" ] || { echo 'the file arrived in part' >&2; exit 1; }; \
+        chmod \"$2\" \"$new\"; \
+        sync \"$new\"; mv -f \"$new\" \"$1\"; sync \"$(dirname \"$1\")\"";
     let (mode, length) = (format!("{mode:o}"), bytes.len().to_string());
     let path = path.to_string_lossy();
     let invocation = Invocation::new("sh", &["-c", SCRIPT, "write", &path, &mode, &length]);

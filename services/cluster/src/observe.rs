@@ -9,7 +9,9 @@ use appliance::plan::{
 };
 use appliance::ports::Portals;
 use appliance::render::LEGS_PATH;
+use control::failure::FailureKind;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use units::{HeadName, PoolName};
 
 use crate::cib::{CibError, read_cib};
@@ -161,10 +163,8 @@ fn portals(
 ) -> Result<BTreeMap<PoolName, Portals>, MachineError> {
     let program = desired.program.to_string_lossy();
     let output = machine.run(&Invocation::new(&program, &["portal", "list", "--json"]))?;
-    let lines: Vec<PortalLine> = match output.code {
-        0 => serde_json::from_slice(&output.stdout).unwrap_or_default(),
-        _ => Vec::new(),
-    };
+    // Those that answered are told also where another one did not.
+    let lines: Vec<PortalLine> = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let mut found: BTreeMap<PoolName, Portals> = BTreeMap::new();
     for line in lines {
         let portals = found.entry(line.pool).or_default();
@@ -182,14 +182,30 @@ fn remembered(
         return Ok(BTreeSet::new());
     }
     let program = desired.program.to_string_lossy();
-    let output = machine.run(&Invocation::new(
-        &program,
-        &["leg-server", "pools", "--json"],
-    ))?;
-    Ok(match output.code {
-        0 => serde_json::from_slice(&output.stdout).unwrap_or_default(),
-        _ => BTreeSet::new(),
-    })
+    let words = ["leg-server", "pools", "--json"];
+    remembering(machine, &Invocation::new(&program, &words))
+}
+
+/// What it prints of pools that it remembers. An earlier release, or none, does not know the command and tells nothing; what is there and
+/// cannot be read is not nothing.
+fn remembering<T: DeserializeOwned + Default>(
+    machine: &dyn Machine,
+    invocation: &Invocation,
+) -> Result<T, MachineError> {
+    let output = machine.run(invocation)?;
+    let failed = |complaint| MachineError::Failed {
+        program: format!("{} {}", invocation.program, invocation.arguments.join(" ")),
+        code: output.code,
+        complaint,
+    };
+    match output.code {
+        0 => serde_json::from_slice(&output.stdout)
+            .map_err(|error| failed(format!("its answer is not understood: {error}"))),
+        code if code == i32::from(FailureKind::Failed.exit_code()) => {
+            Err(failed(output.complaint()))
+        }
+        _ => Ok(T::default()),
+    }
 }
 
 /// A pool in the answer to `bulkhead leg-server members --json`.
@@ -210,14 +226,8 @@ fn on_record(
         return Ok(BTreeMap::new());
     }
     let program = desired.program.to_string_lossy();
-    let output = machine.run(&Invocation::new(
-        &program,
-        &["leg-server", "members", "--json"],
-    ))?;
-    let lines: Vec<MembersLine> = match output.code {
-        0 => serde_json::from_slice(&output.stdout).unwrap_or_default(),
-        _ => Vec::new(),
-    };
+    let words = ["leg-server", "members", "--json"];
+    let lines: Vec<MembersLine> = remembering(machine, &Invocation::new(&program, &words))?;
     let lines = lines.into_iter().map(|line| {
         let MembersLine {
             pool,

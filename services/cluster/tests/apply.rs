@@ -171,8 +171,10 @@ fn a_changed_file_on_a_running_pair_restarts_nothing() {
         log,
         [
             "left: write /etc/bulkhead/appliance.toml",
-            "left: write /etc/corosync/corosync.conf",
             "right: write /etc/bulkhead/appliance.toml",
+            "left: write /var/lib/bulkhead/corosync-unread",
+            "left: write /etc/corosync/corosync.conf",
+            "right: write /var/lib/bulkhead/corosync-unread",
             "right: write /etc/corosync/corosync.conf",
             "left: reload",
             "left: configure",

@@ -626,7 +626,10 @@ impl<S: Side> Decider<S> {
     fn note(&mut self, event: &Event) {
         match event {
             Event::Imported => self.common.show(|shown| shown.stage = Stage::Open),
-            Event::LegFailed { disk, .. } | Event::ReturnFailed(disk, _) => {
+            // One whose connection ended may be resumed; until then nobody knows whether it is there.
+            Event::LegFailed { disk, .. }
+            | Event::LinkLost { disk, .. }
+            | Event::ReturnFailed(disk, _) => {
                 let disk = *disk;
                 self.common.show(|shown| {
                     shown.copying.remove(&disk);
@@ -731,6 +734,9 @@ impl<S: Side> Decider<S> {
                 self.reporter.send(Input::Event(event));
             }
             Action::Resume(disk, _) => {
+                self.common.show(|shown| {
+                    shown.awaited.remove(&disk);
+                });
                 let side = Arc::clone(&self.side);
                 in_background("leg-resume", move || {
                     if let Err(why) = side.resume(disk) {

@@ -1,6 +1,6 @@
 //! Compares what should be with what is, and says what to change, in an order that is safe on
-//! a running cluster: files on every head, then one reload, then services head by head, then
-//! the configuration of Pacemaker in one step. Pure; the crate `cluster` looks and acts.
+//! a running cluster: files, then leg-servers head by head, then what pools have on record, then who belongs to the cluster and
+//! votes, then the configuration of Pacemaker in one step. Pure; the crate `cluster` looks and acts.
 
 mod cib;
 mod disks;
@@ -68,6 +68,8 @@ pub const COROSYNC_CONF_PATH: &str = "/etc/corosync/corosync.conf";
 pub const COROSYNC_UNREAD_PATH: &str = "/var/lib/bulkhead/corosync-unread";
 /// The secret that heads prove their membership with.
 pub const AUTHKEY_PATH: &str = "/etc/corosync/authkey";
+/// The unit of Pacemaker.
+const PACEMAKER_UNIT: &str = "pacemaker.service";
 /// The unit of the API and the console, where the packages are installed.
 pub const HEAD_UNIT: &str = "bulkhead-head.service";
 /// The unit that lends a head's disks to the others and remembers which disks hold everything.
@@ -356,6 +358,20 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// Whether it changes who belongs to the cluster, who votes, or what Pacemaker does.
+    pub fn is_of_cluster(&self) -> bool {
+        match self {
+            Self::WriteFile { path, .. } => Reader::of(path) == Reader::Corosync,
+            Self::StopUnit { unit, .. } | Self::StartUnit { unit, .. } => {
+                ![LEG_UNIT, HEAD_UNIT].contains(&unit.as_str())
+            }
+            Self::ReloadCorosync { .. } | Self::ConfigurePacemaker { .. } => true,
+            _ => false,
+        }
+    }
+}
+
 /// Why nothing can be done as long as the cluster runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Obstacle {
@@ -413,7 +429,7 @@ pub fn desired_state(appliance: &Appliance, text: &str, layout: &Layout) -> Desi
     );
     let has_witness =
         matches!(&appliance.quorum, Some(quorum) if quorum.rule == QuorumRule::Witness);
-    let mut units = vec!["corosync.service", "pacemaker.service"];
+    let mut units = vec!["corosync.service", PACEMAKER_UNIT];
     let mut units_unwanted = Vec::new();
     let mut units_optional = vec![HEAD_UNIT];
     if has_witness {
@@ -506,34 +522,28 @@ pub fn plan(desired: &DesiredState, actual: &Actual) -> Plan {
     let mut changes = portal_changes(desired, actual);
     changes.extend(witnesses.go);
     changes.extend(authkey_changes(desired, actual));
-    let mut has_new_conf = false;
-    for (head, _) in &desired.heads {
-        for file in desired.files_of(head) {
-            let change = file_change(head, file, actual.heads.get(head));
-            has_new_conf |= change.is_some() && file.path == Path::new(COROSYNC_CONF_PATH);
-            changes.extend(change);
-        }
-    }
-    let running = desired.heads.iter().find(|(head, _)| {
-        let known = actual.heads.get(head);
-        known.is_some_and(|known| known.running_cluster.is_some())
-    });
-    has_new_conf |= actual.heads.values().any(|known| known.is_reload_due);
-    if let Some((head, _)) = running.filter(|_| has_new_conf) {
-        changes.push(Change::ReloadCorosync { head: head.clone() });
-    }
-    changes.extend(unit_changes(desired, actual));
+    changes.extend(file_changes(desired, actual, Reader::Agents));
+    changes.extend(leg_changes(desired, actual));
+    // The cluster is as it was until the pools have it on record: no head is a member that cannot have them, and no witness votes
+    // that does not remember them.
     changes.extend(witnesses.come);
+    changes.extend(member_changes(desired, actual));
     let before = actual.cib.clone().unwrap_or_else(empty_cib);
     let pools_to_make = legs::to_make(desired, actual, &before);
     let cib = legs::without(&desired.cib, &pools_to_make);
     let cib_changes = cib_changes(&before, &merged(&before, &cib));
+    let mut last = vec![start_everywhere(desired, actual, PACEMAKER_UNIT)];
     if !cib_changes.is_empty() {
-        changes.push(Change::ConfigurePacemaker {
+        let configured = Change::ConfigurePacemaker {
             cib: Box::new(cib),
             changes: cib_changes,
-        });
+        };
+        // A head that comes to a running cluster can be powered off, and no pool starts there that must not, before it is a member.
+        let place = usize::from(actual.cib.is_none());
+        last.insert(place, vec![configured]);
     }
+    changes.extend(last.into_iter().flatten());
+    changes.extend(no_leg_changes(desired, actual));
     changes.extend(optional_unit_changes(desired, actual));
     // Last, since a disk may be refused.
     changes.extend(witnesses.attach);
@@ -638,13 +648,9 @@ fn members(actual: &Actual) -> Vec<&str> {
 
 /// All heads get the secret of a running head, else of the first that has one, else a new one.
 fn authkey_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
-    let known = || {
-        desired
-            .heads
-            .iter()
-            .filter_map(|(head, _)| Some((head, actual.heads.get(head)?)))
-    };
-    let holders: Vec<_> = known().filter(|(_, one)| one.authkey.is_some()).collect();
+    let holders: Vec<_> = known(desired, actual)
+        .filter(|(_, one)| one.authkey.is_some())
+        .collect();
     let running = holders
         .iter()
         .find(|(_, one)| one.running_cluster.is_some());
@@ -654,7 +660,7 @@ fn authkey_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
         None => AuthkeySource::New,
     };
     let right = holder.and_then(|(_, one)| one.authkey.as_ref());
-    known()
+    known(desired, actual)
         .filter(|(_, one)| right.is_none() || one.authkey.as_ref() != right)
         .map(|(head, _)| Change::WriteAuthkey {
             head: head.clone(),
@@ -699,32 +705,110 @@ fn changed_lines(old: &str, new: &str) -> Vec<String> {
     changed.collect()
 }
 
-fn unit_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
+/// Who reads a file of a head.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    /// Agents and commands, each time that they run.
+    Agents,
+    /// The leg-server, when it starts.
+    LegServer,
+    /// Corosync and what votes for the witness.
+    Corosync,
+}
+
+impl Reader {
+    fn of(path: &Path) -> Self {
+        let is = |other: &str| path == Path::new(other);
+        match () {
+            () if is(render::LEGS_PATH) => Self::LegServer,
+            () if is(COROSYNC_CONF_PATH) || is(QDEVICE_DEFAULTS_PATH) => Self::Corosync,
+            () => Self::Agents,
+        }
+    }
+}
+
+/// Heads that answer, in the order of their numbers.
+fn known<'a>(
+    desired: &'a DesiredState,
+    actual: &'a Actual,
+) -> impl Iterator<Item = (&'a HeadName, &'a HeadActual)> {
+    let heads = desired.heads.iter();
+    heads.filter_map(|(head, _)| Some((head, actual.heads.get(head)?)))
+}
+
+fn file_changes(desired: &DesiredState, actual: &Actual, reader: Reader) -> Vec<Change> {
+    let changes = known(desired, actual).flat_map(|(head, known)| {
+        let files = desired.files_of(head);
+        let files = files.filter(move |file| Reader::of(&file.path) == reader);
+        files.filter_map(move |file| file_change(head, file, Some(known)))
+    });
+    changes.collect()
+}
+
+/// Head by head: a leg-server reads its new file as soon as that is there. Until then another head that dies can be taken over from.
+fn leg_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     let mut changes = Vec::new();
-    for (head, _) in &desired.heads {
-        let Some(known) = actual.heads.get(head) else {
-            continue;
-        };
-        for unit in &desired.units_unwanted {
-            if known.units_active.contains(*unit) || known.units_enabled.contains(*unit) {
-                changes.push(Change::StopUnit {
-                    head: head.clone(),
-                    unit: (*unit).to_owned(),
-                });
-            }
-        }
-        if let Some(restart) = restart(desired, head, known) {
+    for (head, known) in known(desired, actual) {
+        let files = desired.files_of(head);
+        let files = files.filter(|file| Reader::of(&file.path) == Reader::LegServer);
+        let files = files.filter_map(|file| file_change(head, file, Some(known)));
+        let restart = restart(desired, head, known);
+        if restart.is_some() {
             changes.extend(legs::awaited(desired, actual, head));
-            changes.push(restart);
         }
-        changes.extend(
-            desired
-                .units
-                .iter()
-                .filter_map(|unit| start(head, known, unit)),
-        );
+        changes.extend(files);
+        changes.extend(restart);
+        if desired.units.contains(&LEG_UNIT) {
+            changes.extend(start(head, known, LEG_UNIT));
+        }
     }
     changes
+}
+
+/// Heads that lend no disks any more; after Pacemaker has left the pools of those disks.
+fn no_leg_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
+    let is_unwanted = desired.units_unwanted.contains(&LEG_UNIT);
+    let heads = known(desired, actual).filter(|_| is_unwanted);
+    heads
+        .filter_map(|(head, known)| stop(head, known, LEG_UNIT))
+        .collect()
+}
+
+/// Who belongs to the cluster and who votes: files, then one reload, then at once what has to run for the votes of the new file.
+fn member_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
+    let mut changes = file_changes(desired, actual, Reader::Corosync);
+    let is_conf = |change: &Change| matches!(change, Change::WriteFile { path, .. } if path == Path::new(COROSYNC_CONF_PATH));
+    let heads = actual.heads.values();
+    let is_due = changes.iter().any(is_conf) || heads.into_iter().any(|known| known.is_reload_due);
+    let running = known(desired, actual).find(|(_, known)| known.running_cluster.is_some());
+    if let Some((head, _)) = running.filter(|_| is_due) {
+        changes.push(Change::ReloadCorosync { head: head.clone() });
+    }
+    for (head, known) in known(desired, actual) {
+        let unwanted = desired.units_unwanted.iter();
+        let unwanted = unwanted.filter(|unit| **unit != LEG_UNIT);
+        changes.extend(unwanted.filter_map(|unit| stop(head, known, unit)));
+        let units = desired.units.iter();
+        let units = units.filter(|unit| ![LEG_UNIT, PACEMAKER_UNIT].contains(unit));
+        changes.extend(units.filter_map(|unit| start(head, known, unit)));
+    }
+    changes
+}
+
+fn start_everywhere(desired: &DesiredState, actual: &Actual, unit: &str) -> Vec<Change> {
+    let is_wanted = desired.units.contains(&unit);
+    let heads = known(desired, actual).filter(|_| is_wanted);
+    heads
+        .filter_map(|(head, known)| start(head, known, unit))
+        .collect()
+}
+
+fn stop(head: &HeadName, known: &HeadActual, unit: &str) -> Option<Change> {
+    let is_there = known.units_active.contains(unit) || known.units_enabled.contains(unit);
+    is_there.then(|| Change::StopUnit {
+        head: head.clone(),
+        unit: unit.to_owned(),
+    })
 }
 
 /// Restarts the unit that reads `legs.toml`, where it runs with another one: the file is new, or was written by a run that was cut off.
@@ -753,9 +837,7 @@ fn start(head: &HeadName, known: &HeadActual, unit: &str) -> Option<Change> {
 /// The consoles come when everything that they show is there, each with a certificate: without one it would
 /// listen on its own machine only, and the other heads could not ask it.
 fn optional_unit_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
-    let heads = desired.heads.iter();
-    let known = heads.filter_map(|(head, _)| Some((head, actual.heads.get(head)?)));
-    let installed = known.flat_map(|(head, known)| {
+    let installed = known(desired, actual).flat_map(|(head, known)| {
         let units = desired.units_optional.iter();
         let units = units.filter(|unit| known.units_installed.contains(**unit));
         units.flat_map(move |unit| {

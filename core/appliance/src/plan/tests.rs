@@ -708,22 +708,16 @@ fn with_and_without_a_third_head() -> (String, String) {
 
 #[test]
 fn a_third_head_is_added_after_the_files_are_read_and_gets_a_leg_of_each_mirror() {
-    let (two, three) = with_and_without_a_third_head();
-    let (_, mut actual) = applied(&two);
-    on_record(&mut actual, None);
-    let desired = desired_of(&three);
-    let served = actual.heads.get_mut(&head("left")).expect("a head");
-    served.portals = desired.portals.clone();
-    let middle = bare(&desired).heads.remove(&head("middle"));
-    let middle = middle.expect("a head");
-    actual.heads.insert(head("middle"), middle);
-    let early = plan(&desired, &actual).obstacles;
-    assert!(early[0].what.contains("earlier release"), "{early:?}");
-    for known in actual.heads.values_mut() {
+    let (_, three) = with_and_without_a_third_head();
+    let (desired, mut actual) = before_a_third_head();
+    let mut earlier = actual.clone();
+    for known in earlier.heads.values_mut() {
         if let Some(record) = known.on_record.get_mut(&1) {
-            record.disks = Some([11, 12, 21, 22].into());
+            record.disks = None;
         }
     }
+    let early = plan(&desired, &earlier).obstacles;
+    assert!(early[0].what.contains("earlier release"), "{early:?}");
     let other = desired_of(&three.replace("0025385200000001", "0025385200000009"));
     let right = actual.heads.get_mut(&head("right")).expect("a head");
     let path = "/dev/disk/by-id/nvme-eui.0025385200000009";
@@ -766,6 +760,56 @@ fn a_third_head_is_added_after_the_files_are_read_and_gets_a_leg_of_each_mirror(
     assert_eq!(plan(&desired, &actual).changes, attach, "they failed");
     perform(&desired, &mut actual, &attach);
     assert!(plan(&desired, &actual).is_empty());
+}
+
+/// A pair whose servers run, and the machine that comes.
+fn before_a_third_head() -> (DesiredState, Actual) {
+    let (two, three) = with_and_without_a_third_head();
+    let (_, mut actual) = applied(&two);
+    on_record(&mut actual, None);
+    let desired = desired_of(&three);
+    let served = actual.heads.get_mut(&head("left")).expect("a head");
+    served.portals = desired.portals.clone();
+    for known in actual.heads.values_mut() {
+        let record = known.on_record.get_mut(&1).expect("on record");
+        record.disks = Some([11, 12, 21, 22].into());
+    }
+    let middle = bare(&desired).heads.remove(&head("middle"));
+    let middle = middle.expect("a head");
+    actual.heads.insert(head("middle"), middle);
+    (desired, actual)
+}
+
+/// A run is cut off after each change: the next one completes it, and meanwhile a head can be lost.
+#[test]
+fn a_head_that_comes_is_a_member_when_its_pools_are_on_record_and_it_can_be_powered_off() {
+    let (desired, before) = before_a_third_head();
+    let all = plan(&desired, &before).changes;
+    let path = Path::new(render::LEGS_PATH);
+    for count in 0..=all.len() {
+        let mut actual = before.clone();
+        perform(&desired, &mut actual, &all[..count]);
+        let rest = plan(&desired, &actual);
+        assert!(rest.obstacles.is_empty(), "after {count}: {rest}");
+        let unread = |known: &&HeadActual| {
+            let file = known.files.get(path).map(|(text, _)| text);
+            file.is_some() && file != known.legs_read.as_ref()
+        };
+        let unread = actual.heads.values().filter(unread).count();
+        assert!(unread <= 1, "after {count}: {unread} have a file not read");
+        let middle = &actual.heads[&head("middle")];
+        let is_on_record = middle.on_record.contains_key(&1);
+        let cib = actual.cib.as_ref().expect("configured").to_string();
+        let is_fenced = cib.contains("fence-middle");
+        let conf = &actual.heads[&head("left")].files[Path::new(COROSYNC_CONF_PATH)].0;
+        assert!(!conf.contains("middle") || is_on_record, "after {count}");
+        assert!(
+            !middle.units_active.contains(PACEMAKER_UNIT) || is_fenced,
+            "after {count}"
+        );
+        perform(&desired, &mut actual, &rest.changes);
+        assert!(plan(&desired, &actual).is_empty(), "after {count}");
+    }
 }
 
 /// A head that read it would open the pool by other rules than the one that serves it.

@@ -68,8 +68,10 @@ fn before_each_restart_the_legs_of_pools_that_are_served_are_awaited() {
         .filter(|at| is_restart(&changes[*at]))
         .collect();
     assert_eq!(restarts.len(), 2);
+    let writes = |change: &Change| matches!(change, Change::WriteFile { path, .. } if path == Path::new(render::LEGS_PATH));
     for at in restarts {
-        assert!(awaits(&changes[at - 1]), "{planned}");
+        let is_right = awaits(&changes[at - 2]) && writes(&changes[at - 1]);
+        assert!(is_right, "{planned}");
     }
     let told = planned.to_string();
     let line = "right: wait until the legs of tank are current, as far as they can be, and the disks of right can be away";
