@@ -20,7 +20,7 @@ use engine::pool::{ImportOptions, SafeToOwn, ScrubCommand};
 use engine::volume::OpenOptions;
 use legs::{BeforeAction, Failure, Inbox, Legs, Members, Options, one_head};
 use pool_access::engines::legs::{Watched, ZfsSide};
-use support::{Parts, disks, export, folder, mirror, options, part, tank, wait_until};
+use support::{Parts, disks, folder, mirror, options, part, tank, wait_until};
 use takeover::legs::{Action, DiskId};
 use units::{ByteCount, VolumeName};
 use zpool::device::faults::{Fault, Faults};
@@ -145,6 +145,11 @@ fn leg(name: &str) -> DiskId {
     let (_, disks) = known();
     let found = disks.iter().find(|(_, path)| **path == place(name));
     *found.expect("a leg").0
+}
+
+/// As the product does: a leg that comes back at this moment uses the pool.
+fn export(pool: Pool) {
+    pool_access::open::export(Box::new(pool)).expect("export");
 }
 
 /// Makes a pool with a record of its two legs.
