@@ -39,6 +39,11 @@ macro_rules! drills {
                 matches!(self, Self::ClockJump | Self::ClockJumpBack)
             }
 
+            /// Whether each round has a lab of its own: what is done is not undone.
+            pub const fn has_own_labs(self) -> bool {
+                matches!(self, Self::ThirdHeadJoins)
+            }
+
             /// Whether it is about disks that belong to heads, and about what remembers which of them hold everything.
             pub const fn is_of_legs(self) -> bool {
                 matches!(
@@ -55,6 +60,7 @@ macro_rules! drills {
                         | Self::PowerInTurn
                         | Self::PowerLostDuringReturn
                         | Self::PartitionFenceDead
+                        | Self::ThirdHeadJoins
                 )
             }
 
@@ -153,6 +159,8 @@ drills! {
         Unbounded Anywhere Allowed;
     PartitionFenceDead "partition-fence-dead": "legs: two heads do not hear each other, and cannot power each other off",
         Unbounded Anywhere Allowed;
+    ThirdHeadJoins "third-head-joins": "legs: a third head is added to two that serve; then the power of the serving head is pulled, and later that of the third one",
+        Crash Elsewhere Allowed;
 }
 
 impl fmt::Display for Drill {

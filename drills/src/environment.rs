@@ -344,20 +344,36 @@ impl Environment {
         }
     }
 
-    /// Where the logs of all heads end now.
-    pub fn log_ends(&self) -> LogEnds {
-        let ends = self.logs().map(|(head, path)| {
+    /// Where the logs of all heads end now, also of machines that are none yet.
+    ///
+    /// # Errors
+    ///
+    /// The lab does not answer.
+    pub fn log_ends(&self) -> Result<LogEnds, DrillError> {
+        let heads = self.lab.head_machines()?.into_iter();
+        let logs = heads.flat_map(|head| {
+            let path = |path| self.lab.file_of(&head, path);
+            LOGS.map(|log| (head.clone(), path(log)))
+        });
+        let ends = logs.map(|(head, path)| {
             let end = std::fs::metadata(&path).map_or(0, |meta| meta.len());
             ((head, path), end)
         });
-        LogEnds(ends.collect())
+        Ok(LogEnds(ends.collect()))
     }
 
-    fn logs(&self) -> impl Iterator<Item = (HeadName, PathBuf)> {
-        self.lab
-            .heads()
-            .into_iter()
-            .flat_map(|head| LOGS.map(|path| (head.clone(), self.lab.file_of(&head, path))))
+    /// The heads were set up by another file, on them: what belongs to them is watched from now on.
+    ///
+    /// # Errors
+    ///
+    /// The file is not understood, or a disk is not there.
+    pub fn has_been_set_up(&mut self, text: &str) -> Result<(), DrillError> {
+        self.lab.has_been_set_up(text)?;
+        let watch = Watch::start(&self.files());
+        let watch = watch.map_err(DrillError::io("watch the pool's disks"))?;
+        watch.follow(&self.watch);
+        self.watch = watch;
+        Ok(())
     }
 
     /// What the logs of `heads` tell since `ends`, as steps after `fault`, and whom they say to be

@@ -2,6 +2,7 @@
 
 use cluster::{HandOverError, MachineError};
 use lab::LabError;
+use units::HeadName;
 
 /// Why drills cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +21,16 @@ pub enum DrillError {
         /// Why it failed.
         #[source]
         source: MachineError,
+    },
+    /// A step of the guide was refused.
+    #[error("{step} on {head}: {words}")]
+    Refused {
+        /// The command.
+        step: String,
+        /// Where.
+        head: HeadName,
+        /// What it said.
+        words: String,
     },
     /// A hand-over was refused.
     #[error("move the pool")]

@@ -14,9 +14,11 @@ use crate::disks;
 use crate::environment::Environment;
 use crate::error::DrillError;
 use crate::file;
+use crate::joining;
 use crate::legs;
 use crate::memory;
 use crate::moment::Moment;
+use crate::round::Act;
 use crate::watch::owners_now;
 
 /// How long heads stay without power when all lost it.
@@ -44,6 +46,8 @@ pub struct Fault {
     pub lender: Option<HeadName>,
     /// What was not as it should be meanwhile.
     pub complaints: Vec<String>,
+    /// What was done before.
+    pub acts: Vec<Act>,
 }
 
 impl Fault {
@@ -56,6 +60,7 @@ impl Fault {
             victim: None,
             lender: None,
             complaints: Vec::new(),
+            acts: Vec::new(),
         }
     }
 
@@ -218,6 +223,7 @@ pub fn strike(
         Drill::FileChanges => file::change(environment),
         Drill::ClockJump => clock::jump(environment, head, JUMP_S),
         Drill::ClockJumpBack => clock::jump(environment, head, -JUMP_S),
+        Drill::ThirdHeadJoins => joining::strike(environment, head, rng),
         _ => legs::strike(drill, environment, head, rng),
     }
 }
@@ -377,7 +383,7 @@ fn cut_network(
     Ok(fault)
 }
 
-fn hand_over(
+pub(crate) fn hand_over(
     environment: &Environment,
     from: &HeadName,
     to: &HeadName,

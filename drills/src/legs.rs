@@ -14,13 +14,14 @@ use crate::environment::Environment;
 use crate::error::DrillError;
 use crate::faults::{Fault, other_head, reach_fence_devices};
 use crate::moment::Moment;
+use crate::third;
 
 /// How much later a slow leg answers, in milliseconds.
 const SLOW_LEG_MS: u32 = 100;
 /// What lends a head's disks, as pkill(1) finds it.
 const LEG_SERVER: &str = "[l]eg-server --config";
 /// What the witness runs: what remembers, and what votes.
-const WITNESS_PROGRAMS: [&str; 2] = ["[b]ulkhead-witness serve", "[c]orosync-qnetd"];
+pub(crate) const WITNESS_PROGRAMS: [&str; 2] = ["[b]ulkhead-witness serve", "[c]orosync-qnetd"];
 /// How long until it is on record that a leg was lost.
 const FALL_BEHIND_WITHIN: Duration = Duration::from_secs(30);
 /// How long clients write what a leg lacks.
@@ -70,6 +71,7 @@ pub fn impossible(drill: Drill, appliance: &Appliance, pool: &PoolName) -> Optio
         {
             Some("heads reach each other's disks by networks of clients")
         }
+        Drill::ThirdHeadJoins => third::impossible(appliance),
         Drill::WitnessLost | Drill::WitnessHung if appliance.witness.is_none() => {
             Some("no witness remembers")
         }
@@ -246,7 +248,7 @@ fn mend(environment: &Environment, lender: &HeadName) -> Result<(), DrillError> 
     Ok(environment.lab.mend(lender, &networks(environment))?)
 }
 
-fn signal(
+pub(crate) fn signal(
     environment: &Environment,
     who: &Who,
     signal: &str,
@@ -567,7 +569,12 @@ mod tests {
         let witness = appliance(include_str!("../../examples/legs-two-heads-witness.toml"));
         assert_eq!(impossible(&witness), []);
         let three = appliance(include_str!("../../examples/legs-three-heads.toml"));
-        assert_eq!(impossible(&three), [Drill::WitnessLost, Drill::WitnessHung]);
+        let none = [
+            Drill::WitnessLost,
+            Drill::WitnessHung,
+            Drill::ThirdHeadJoins,
+        ];
+        assert_eq!(impossible(&three), none);
         let two = appliance(include_str!("../../examples/legs-two-heads.toml"));
         let alone = [Drill::LegHung, Drill::WitnessLost, Drill::WitnessHung];
         assert_eq!(impossible(&two), alone);

@@ -3,7 +3,8 @@
 //!
 //! `catalogue` names the drills, `faults` makes them, `run` does them round by round in a `environment`. What the
 //! clients tell becomes a `seen`, logs become a `timeline`, `watch` looks for double imports; `promise`
-//! judges, `report` sums up. The last five know no lab. `arguments` and `command` are `bulkhead drill`. `beside` are the other pools, with clients of their own.
+//! judges, `report` sums up. The last five know no lab. `joining` is a drill of several acts, in a lab of its own for each round;
+//! `third` writes its files. `arguments` and `command` are `bulkhead drill`. `beside` are the other pools, with clients of their own.
 
 #![forbid(unsafe_code)]
 
@@ -21,6 +22,7 @@ mod extra_volumes;
 mod faults;
 mod file;
 mod health;
+mod joining;
 mod kinds;
 mod legs;
 mod memory;
@@ -29,6 +31,7 @@ mod promise;
 mod report;
 mod round;
 mod run;
+mod third;
 mod timeline;
 mod watch;
 

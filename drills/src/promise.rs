@@ -262,6 +262,7 @@ pub fn judge_round(round: &Round, expectation: &Expectation, promise: Promise) -
         }
         _ => {}
     }
+    judge_acts(round, expectation, promise, &mut broken);
     if let Some(example) = round.errors.first() {
         broken.push(Broken::Errors {
             count: round.errors.len(),
@@ -293,6 +294,30 @@ pub fn judge_round(round: &Round, expectation: &Expectation, promise: Promise) -
         complaint: complaint.clone(),
     }));
     broken
+}
+
+fn judge_acts(
+    round: &Round,
+    expectation: &Expectation,
+    promise: Promise,
+    broken: &mut Vec<Broken>,
+) {
+    for act in &round.acts {
+        let expectation = Expectation {
+            kind: act.kind,
+            ..*expectation
+        };
+        let why = match (act.pause_s, promise.bounds(&expectation)) {
+            (None, _) => "no I/O again".to_owned(),
+            (Some(pause_s), Some(Bounds { worst_s, .. })) if pause_s > worst_s => {
+                Broken::Worst { pause_s, worst_s }.to_string()
+            }
+            _ => continue,
+        };
+        broken.push(Broken::Other {
+            complaint: format!("{}: {why}", act.what),
+        });
+    }
 }
 
 fn judge_place(round: &Round, expectation: &Expectation, broken: &mut Vec<Broken>) {
@@ -385,6 +410,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::round::Act;
 
     const TAKEOVER: Expectation = Expectation {
         kind: Kind::Crash,
@@ -468,6 +494,24 @@ mod tests {
         };
         let json = serde_json::to_string(&beside).expect("JSON");
         assert!(json.contains(r#""broken":{"what":"not-fenced"}"#), "{json}");
+    }
+
+    #[test]
+    fn each_act_of_a_drill_has_its_own_promise() {
+        let act = |kind, pause_s| {
+            let what = "the pool is moved".to_owned();
+            let act = Act {
+                what,
+                kind,
+                pause_s,
+            };
+            let broken = judged(|round| round.acts.push(act), &TAKEOVER);
+            broken.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert!(act(Kind::Crash, Some(2.9)).is_empty());
+        let slow = "the pool is moved: a pause of 2.90 s; at most 1.0 s are promised";
+        assert_eq!(act(Kind::Move, Some(2.9)), [slow]);
+        assert_eq!(act(Kind::Hidden, None), ["the pool is moved: no I/O again"]);
     }
 
     #[test]

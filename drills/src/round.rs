@@ -6,7 +6,19 @@ use serde::Serialize;
 use units::{HeadName, PoolName};
 
 use crate::beside::BesideRound;
+use crate::promise::Kind;
 use crate::timeline::Mark;
+
+/// One act of a drill that has several.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Act {
+    /// What was done.
+    pub what: String,
+    /// Which promise counts.
+    pub kind: Kind,
+    /// The longest pause, in seconds; none when I/O did not come back.
+    pub pause_s: Option<f64>,
+}
 
 /// One fault and what came of it.
 #[derive(Clone, Debug, Serialize)]
@@ -29,6 +41,8 @@ pub struct Round {
     pub waited_s: f64,
     /// The slowest request, in seconds.
     pub slowest_s: f64,
+    /// What was done besides the fault, before it or after it, with the longest pause that an initiator saw then.
+    pub acts: Vec<Act>,
     /// Errors that an application saw.
     pub errors: Vec<String>,
     /// Acknowledged writes that are not there, or contents that nobody wrote.
@@ -64,6 +78,7 @@ impl Round {
             pauses_s: BTreeMap::new(),
             waited_s: 0.0,
             slowest_s: 0.0,
+            acts: Vec::new(),
             errors: Vec::new(),
             violations: Vec::new(),
             not_verified: None,

@@ -14,10 +14,12 @@ use crate::client_events::ClientEvents;
 use crate::environment::{Environment, LogEnds, serving_head};
 use crate::error::DrillError;
 use crate::faults::{Fault, possible, prepare, strike, undo};
+use crate::joining;
 use crate::moment::Moment;
 use crate::promise::{Kind, Promise};
 use crate::report::{DrillReport, JudgedRound, Report};
 use crate::round::Round;
+use crate::third;
 use crate::timeline::{Mark, Step, merge};
 
 /// The fault comes at a random moment after the environment has settled, between these.
@@ -76,66 +78,144 @@ pub enum Progress<'a> {
 ///
 /// The lab does not come up, or does not come to rest. A broken promise is no error.
 pub fn run(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Report, DrillError> {
+    let parsed = appliance::parse(&options.lab.file_text);
+    let parsed = parsed.map_err(|finding| LabError::File(finding.to_string()))?;
+    let appliance = parsed.appliance;
     // Before the lab comes up for nothing. A file with mistakes is refused with all of them there.
-    if let Ok(parsed) = appliance::parse(&options.lab.file_text) {
-        choose_pool(&parsed.appliance, options.pool.as_ref())?;
-    }
-    let mut lab = options.lab.clone();
-    lab.has_clocks |= options.drills.iter().any(|drill| drill.sets_clock());
-    let lab = Lab::up(&lab, &mut |line: &str| tell(Progress::Lab(line)))?;
-    let lab = Ending(Some(lab));
-    let appliance = lab.get().appliance().clone();
-    let pool = choose_pool(&appliance, options.pool.as_ref())?;
-    let promise = promise(&appliance, options.budget_s);
+    choose_pool(&appliance, options.pool.as_ref())?;
     let mut report = Report {
         appliance: appliance.name.clone(),
         profile: format!("{:?}", appliance.timeouts.profile).to_lowercase(),
-        promise,
+        promise: promise(&appliance, options.budget_s),
         load: options.load,
         clients: options.clients,
         more_volumes: options.more_volumes,
         seed: options.seed,
         drills: Vec::new(),
     };
-    let mut environment = Environment::begin(
-        lab.get().clone(),
-        pool.clone(),
-        options.clients,
-        options.more_volumes,
-        options.seed,
-    )?;
-    for drill in &options.drills {
-        if let Err(impossible) = possible(*drill, &appliance, &pool) {
+    let drills = options.drills.iter().copied();
+    let (own, shared): (Vec<Drill>, Vec<Drill>) = drills.partition(|drill| drill.has_own_labs());
+    if !shared.is_empty() {
+        in_one_lab(options, &shared, &mut report, tell)?;
+    }
+    for drill in own {
+        let told = in_own_labs(options, drill, &appliance, report.promise, tell)?;
+        report.drills.push(told);
+    }
+    Ok(report)
+}
+
+/// Drills that leave the lab as it was.
+fn in_one_lab(
+    options: &Options,
+    drills: &[Drill],
+    report: &mut Report,
+    tell: &mut dyn FnMut(Progress<'_>),
+) -> Result<(), DrillError> {
+    let mut lab = options.lab.clone();
+    lab.has_clocks |= drills.iter().any(|drill| drill.sets_clock());
+    let (lab, mut environment) = begin(options, &lab, options.seed, tell)?;
+    let promise = report.promise;
+    for drill in drills {
+        let possible = possible(*drill, environment.lab.appliance(), &environment.pool);
+        if let Err(impossible) = possible {
             tell(Progress::Skipped(*drill, &impossible.0));
-            report
-                .drills
-                .push(DrillReport::skipped(*drill, promise, impossible.0));
+            let skipped = DrillReport::skipped(*drill, promise, impossible.0);
+            report.drills.push(skipped);
             continue;
         }
         let mut rounds = Vec::new();
         for number in 0..options.rounds {
             let seed = options.seed.wrapping_add(number.into());
-            let round = one_round(&mut environment, *drill, seed, options.load);
-            let judged = round.map(|round| JudgedRound::new(round, &drill.expectation(), promise));
-            if let Ok(judged) = &judged {
-                tell(Progress::Round(judged));
-            }
-            if judged
-                .as_ref()
-                .map_or(true, |judged| !judged.broken.is_empty())
-            {
-                keep_logs(lab.get(), options, *drill, seed, tell);
-            }
-            let judged = judged?;
-            rounds.push(judged);
+            let environment = &mut environment;
+            rounds.push(judged(options, environment, *drill, seed, promise, tell)?);
         }
         report
             .drills
             .push(DrillReport::new(*drill, promise, rounds));
     }
     drop(environment);
-    lab.end()?;
-    Ok(report)
+    Ok(lab.end()?)
+}
+
+/// A drill that changes the lab for good.
+fn in_own_labs(
+    options: &Options,
+    drill: Drill,
+    appliance: &appliance::Appliance,
+    promise: Promise,
+    tell: &mut dyn FnMut(Progress<'_>),
+) -> Result<DrillReport, DrillError> {
+    let pool = choose_pool(appliance, options.pool.as_ref())?;
+    if let Err(impossible) = possible(drill, appliance, &pool) {
+        tell(Progress::Skipped(drill, &impossible.0));
+        return Ok(DrillReport::skipped(drill, promise, impossible.0));
+    }
+    let two = third::fitted(appliance, options.lab.arc_bytes_max);
+    let lab = UpOptions {
+        file_text: third::machines(&two)?,
+        applied_text: Some(third::text_of(&two)?),
+        has_ssh: true,
+        ..options.lab.clone()
+    };
+    let mut rounds = Vec::new();
+    for number in 0..options.rounds {
+        let seed = options.seed.wrapping_add(number.into());
+        let (lab, mut environment) = match begin(options, &lab, seed, tell) {
+            Err(DrillError::Lab(LabError::Missing(missing))) if options.drills.len() > 1 => {
+                let missing = missing.join("; ");
+                tell(Progress::Skipped(drill, &missing));
+                return Ok(DrillReport::skipped(drill, promise, missing));
+            }
+            begun => begun?,
+        };
+        let round = judged(options, &mut environment, drill, seed, promise, tell)?;
+        rounds.push(round);
+        drop(environment);
+        lab.end()?;
+    }
+    Ok(DrillReport::new(drill, promise, rounds))
+}
+
+/// Brings a lab up, and puts clients to work in it.
+fn begin(
+    options: &Options,
+    lab: &UpOptions,
+    seed: u64,
+    tell: &mut dyn FnMut(Progress<'_>),
+) -> Result<(Ending, Environment), DrillError> {
+    let lab = Lab::up(lab, &mut |line: &str| tell(Progress::Lab(line)))?;
+    let lab = Ending(Some(lab));
+    let pool = choose_pool(lab.get().appliance(), options.pool.as_ref())?;
+    let environment = Environment::begin(
+        lab.get().clone(),
+        pool,
+        options.clients,
+        options.more_volumes,
+        seed,
+    )?;
+    Ok((lab, environment))
+}
+
+/// One round and the verdict on it.
+fn judged(
+    options: &Options,
+    environment: &mut Environment,
+    drill: Drill,
+    seed: u64,
+    promise: Promise,
+    tell: &mut dyn FnMut(Progress<'_>),
+) -> Result<JudgedRound, DrillError> {
+    let round = one_round(environment, drill, seed, options.load);
+    let judged = round.map(|round| JudgedRound::new(round, &drill.expectation(), promise));
+    if let Ok(judged) = &judged {
+        tell(Progress::Round(judged));
+    }
+    let is_kept = |judged: &JudgedRound| judged.broken.is_empty();
+    if !judged.as_ref().is_ok_and(is_kept) {
+        keep_logs(&environment.lab, options, drill, seed, tell);
+    }
+    judged
 }
 
 /// Keeps what tells why a round was broken: the lab is gone when somebody reads of it.
@@ -255,7 +335,7 @@ fn one_round(
     }
     environment.client.seen.begin_round();
     let beside_before = begin_beside(environment)?;
-    let ends = environment.log_ends();
+    let ends = environment.log_ends()?;
     let mut round = Round::new(drill.name(), seed, head.clone());
 
     let mut fault = strike(drill, environment, &head, &mut rng)?;
@@ -266,6 +346,11 @@ fn one_round(
     undo(drill, environment, &mut fault)?;
     verify(environment, &mut round)?;
     collect(environment, drill, &mut round, &fault, &ends, came_back);
+    if drill == Drill::ThirdHeadJoins {
+        joining::lose_third(environment, &mut round)?;
+        verify(environment, &mut round)?;
+        collect_seen(environment, &mut round);
+    }
     round.beside = end_beside(environment, beside_before, &fault)?;
     Ok(round)
 }
@@ -384,14 +469,8 @@ fn collect(
             .map(|(name, pause)| (name.clone(), pause.seconds))
             .collect();
     }
-    round.slowest_s = seen.slowest_s;
-    round.errors.clone_from(&seen.errors);
-    round.violations.clone_from(&seen.violations);
-    round.refused_logins = seen.refused_logins;
-    if let Some((_, counts)) = &seen.verified {
-        round.acknowledged = counts.values().map(|one| one.acknowledged).sum();
-        round.repeated = counts.values().map(|one| one.repeated).sum();
-    }
+    collect_seen(environment, round);
+    round.acts.clone_from(&fault.acts);
     round.double_imports = environment.watch.findings();
     round.complaints.clone_from(&fault.complaints);
     let mut heads = environment.lab.heads();
@@ -408,6 +487,19 @@ fn collect(
     });
     marks.extend(first_io);
     round.timeline = merge(marks);
+}
+
+/// Puts into the round what clients have told since it began.
+fn collect_seen(environment: &Environment, round: &mut Round) {
+    let seen = &environment.client.seen;
+    round.slowest_s = seen.slowest_s;
+    round.errors.clone_from(&seen.errors);
+    round.violations.clone_from(&seen.violations);
+    round.refused_logins = seen.refused_logins;
+    if let Some((_, counts)) = &seen.verified {
+        round.acknowledged = counts.values().map(|one| one.acknowledged).sum();
+        round.repeated = counts.values().map(|one| one.repeated).sum();
+    }
 }
 
 /// A process for each processor that does nothing, all the time.

@@ -62,6 +62,13 @@ impl Watch {
         })
     }
 
+    /// Takes what another one found that this one follows.
+    pub fn follow(&self, other: &Self) {
+        let before = other.findings();
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.extend(before);
+    }
+
     /// What was found since the last call.
     pub fn findings(&self) -> Vec<String> {
         std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner))

@@ -136,7 +136,8 @@ fn is_somebodys(appliance: &Appliance, address: IpAddr) -> bool {
     own_addresses(appliance).contains(&address)
 }
 
-fn used_addresses(appliance: &Appliance) -> BTreeSet<IpAddr> {
+/// Addresses that somebody has.
+pub fn used_addresses(appliance: &Appliance) -> BTreeSet<IpAddr> {
     let mut used = own_addresses(appliance);
     let witness = appliance.quorum.as_ref().and_then(|q| q.witness.as_ref());
     used.extend(witness.iter().flat_map(|witness| &witness.reach));
@@ -160,6 +161,18 @@ fn free_address(subnet: Subnet, used: &BTreeSet<IpAddr>) -> Option<IpAddr> {
     (0..=last.min(u128::from(ADDRESSES_TRIED_MAX)))
         .map(|back| nth(last - back))
         .find(|address| !used.contains(address) && !subnet.reserves(*address))
+}
+
+/// A free address in the subnet of `beside`. It is used from then on.
+pub fn free_beside(
+    appliance: &Appliance,
+    beside: IpAddr,
+    used: &mut BTreeSet<IpAddr>,
+) -> Option<IpAddr> {
+    let network = appliance.network_of(beside)?;
+    let free = free_address(subnet_of(appliance, network, beside)?, used)?;
+    used.insert(free);
+    Some(free)
 }
 
 /// What hangs on which outlet.
@@ -231,6 +244,11 @@ mod tests {
         assert_eq!(free_address(subnet, &used), Some(address("10.0.0.1")));
         used.insert(address("10.0.0.1"));
         assert_eq!(free_address(subnet, &used), None);
+        let appliance = witness();
+        let mut used = used_addresses(&appliance);
+        let mut beside = || free_beside(&appliance, address("10.77.9.11"), &mut used);
+        assert_eq!(beside(), Some(address("10.77.9.254")));
+        assert_eq!(beside(), Some(address("10.77.9.253")));
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl Lab {
         let first = first.ok_or_else(|| LabError::Dead(name.to_owned()))?;
         let lab = Self {
             name: name.to_owned(),
-            appliance: setup.appliance().map_err(LabError::io(read()))?,
+            appliance: setup.applied().map_err(LabError::io(read()))?,
             folder,
             first,
         };
@@ -123,12 +123,12 @@ impl Lab {
         &self.folder
     }
 
-    /// What it is a lab of, without fence devices that are not imitated.
+    /// What its heads are set up as, without fence devices that are not imitated.
     pub fn appliance(&self) -> &Appliance {
         &self.appliance
     }
 
-    /// The text of its appliance file.
+    /// The text of the appliance file that its heads are set up by.
     ///
     /// # Errors
     ///
@@ -136,7 +136,32 @@ impl Lab {
     pub fn file_text(&self) -> Result<String, LabError> {
         let read = format!("read the setup of the lab {}", self.name);
         let setup = Setup::load(&self.folder).map_err(LabError::io(read))?;
-        Ok(setup.file_text)
+        Ok(setup.applied_text().to_owned())
+    }
+
+    /// Somebody has set the heads up by another file, on them: the lab is one of that from now on. Its machines stay those of
+    /// its first file.
+    ///
+    /// # Errors
+    ///
+    /// The file is not understood, or cannot be kept.
+    pub fn has_been_set_up(&mut self, text: &str) -> Result<(), LabError> {
+        let keep = || format!("keep the setup of the lab {}", self.name);
+        let mut setup = Setup::load(&self.folder).map_err(LabError::io(keep()))?;
+        setup.applied_text = Some(text.to_owned());
+        let appliance = setup.applied().map_err(LabError::io(keep()))?;
+        setup.save(&self.folder).map_err(LabError::io(keep()))?;
+        self.appliance = appliance;
+        Ok(())
+    }
+
+    /// All machines that can be heads, also those that the appliance has not got yet.
+    ///
+    /// # Errors
+    ///
+    /// The lab does not answer.
+    pub fn head_machines(&self) -> Result<Vec<HeadName>, LabError> {
+        Ok(self.state()?.heads.into_keys().collect())
     }
 
     /// Its heads, by name.

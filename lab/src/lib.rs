@@ -36,6 +36,7 @@ mod wire;
 
 pub use console::CONSOLE_USER;
 pub use error::LabError;
+pub use fabric::{free_beside, used_addresses};
 pub use handle::{Lab, Who};
 pub use memory::MemoryGroup;
 pub use needs::missing;

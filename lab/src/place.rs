@@ -185,8 +185,11 @@ pub fn imitated(mut appliance: Appliance) -> (Appliance, Vec<String>) {
 pub struct Setup {
     /// The lab's name.
     pub name: String,
-    /// The appliance file, byte by byte.
+    /// The appliance file that names all machines, byte by byte.
     pub file_text: String,
+    /// What the heads are set up by, if that is not the whole file: other heads are as on the day of their installation.
+    #[serde(default)]
+    pub applied_text: Option<String>,
     /// Passwords made for this lab, by the file that holds them on the heads.
     pub secrets: BTreeMap<PathBuf, String>,
     /// Keys made for this lab, where disks belong to heads.
@@ -223,16 +226,34 @@ impl Setup {
         replace(&folder.setup(), &serde_json::to_vec_pretty(self)?)
     }
 
-    /// The appliance, as far as it is imitated.
+    /// All machines there are, as far as they are imitated.
     ///
     /// # Errors
     ///
     /// The text is not what was checked at the beginning.
     pub fn appliance(&self) -> io::Result<Appliance> {
-        match appliance::parse(&self.file_text) {
-            Ok(parsed) => Ok(imitated(parsed.appliance).0),
-            Err(finding) => Err(io::Error::other(finding.what)),
-        }
+        understood(&self.file_text)
+    }
+
+    /// The text that the heads are set up by.
+    pub fn applied_text(&self) -> &str {
+        self.applied_text.as_ref().unwrap_or(&self.file_text)
+    }
+
+    /// The appliance that the heads are set up as.
+    ///
+    /// # Errors
+    ///
+    /// As [`Setup::appliance`].
+    pub fn applied(&self) -> io::Result<Appliance> {
+        understood(self.applied_text())
+    }
+}
+
+fn understood(text: &str) -> io::Result<Appliance> {
+    match appliance::parse(text) {
+        Ok(parsed) => Ok(imitated(parsed.appliance).0),
+        Err(finding) => Err(io::Error::other(finding.what)),
     }
 }
 

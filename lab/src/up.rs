@@ -49,6 +49,10 @@ pub struct UpOptions {
     pub has_console: bool,
     /// Whether the heads stay as they were installed: with consoles and ssh, without an appliance.
     pub is_bare: bool,
+    /// Whether root of a head reaches the others by ssh also where there are no consoles.
+    pub has_ssh: bool,
+    /// What the heads are set up by, where that is not the whole file. Heads that it does not name stay as they were installed.
+    pub applied_text: Option<String>,
     /// How long until all pools must be served.
     pub time_limit: Duration,
     /// Whether what came up of a lab that failed stays, to be looked at.
@@ -69,6 +73,8 @@ impl UpOptions {
             creates_pools: true,
             has_console: true,
             is_bare: false,
+            has_ssh: false,
+            applied_text: None,
             time_limit: Duration::from_secs(180),
             keeps_failed: false,
         }
@@ -95,8 +101,14 @@ impl Lab {
     /// This machine or the file does not allow it; or it did not work, and then nothing is left, unless the
     /// options say so.
     pub fn up(options: &UpOptions, progress: &mut dyn FnMut(&str)) -> Result<Self, LabError> {
-        let appliance = understood(&options.file_text, progress)?;
-        let missing = needs::missing(&appliance, options.is_bare);
+        let appliance = match &options.applied_text {
+            None => understood(&options.file_text, progress)?,
+            Some(text) => {
+                understood(text, progress)?;
+                machines_of(&options.file_text)?
+            }
+        };
+        let missing = needs::missing(&appliance, options.is_bare || options.has_ssh);
         if !missing.is_empty() {
             return Err(LabError::Missing(missing));
         }
@@ -110,6 +122,10 @@ impl Lab {
         let keys = Keys::make(&appliance)?;
         let options = &UpOptions {
             file_text: keys.own_text(&options.file_text),
+            applied_text: options
+                .applied_text
+                .as_ref()
+                .map(|text| keys.own_text(text)),
             ..options.clone()
         };
         let up = begin(&folder, lock, options, (&appliance, keys), progress)
@@ -133,7 +149,8 @@ impl Lab {
                 self.create_pool(name, pool)?;
             }
         }
-        let desired = desired_of(self.appliance(), &options.file_text);
+        let text = options.applied_text.as_ref().unwrap_or(&options.file_text);
+        let desired = desired_of(self.appliance(), text);
         if options.creates_pools && self.appliance().has_legs() {
             self.create_pools_of_legs(&desired, progress)?;
         }
@@ -352,6 +369,16 @@ fn understood(text: &str, progress: &mut dyn FnMut(&str)) -> Result<Appliance, L
     for sentence in &left_out {
         progress(sentence);
     }
+    possible(appliance)
+}
+
+/// All machines of a file that is none of an appliance: not all of them belong to it at a time.
+fn machines_of(text: &str) -> Result<Appliance, LabError> {
+    let parsed = appliance::parse(text).map_err(|finding| LabError::File(finding.to_string()))?;
+    possible(imitated(parsed.appliance).0)
+}
+
+fn possible(appliance: Appliance) -> Result<Appliance, LabError> {
     let impossible = needs::impossible(&appliance);
     match impossible.is_empty() {
         true => Ok(appliance),
@@ -423,12 +450,13 @@ fn begin(
     let setup = Setup {
         name: options.name.clone().unwrap_or(appliance.name.clone()),
         file_text: options.file_text.clone(),
+        applied_text: options.applied_text.clone(),
         secrets: secrets(appliance)?,
         keys,
         arc_bytes_max: options.arc_bytes_max.get(),
         has_clocks: options.has_clocks,
         has_console: options.has_console || options.is_bare,
-        has_ssh: options.is_bare || options.has_console && needs::has_ssh(),
+        has_ssh: options.is_bare || options.has_ssh || options.has_console && needs::has_ssh(),
     };
     if options.has_clocks {
         clock::write_library(folder).map_err(LabError::io(failed()))?;
