@@ -218,6 +218,31 @@ fn pacemaker_fences_before_it_takes_over_and_brings_addresses_up_last() {
     assert!(!summary(&said).contains("pool-tank"), "{said}");
 }
 
+/// On a busy head Pacemaker starts one after the other: clients do not wait for fence devices of the third head.
+#[test]
+fn of_three_heads_a_pool_comes_before_fence_devices_of_the_head_that_was_lost() {
+    if !is_installed("crm_simulate") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (start, running, graph) = (file("start.xml"), file("running.xml"), file("graph.xml"));
+    fs::write(&start, cib_of("legs-three-heads")).expect("the file can be written");
+    let heads = ["-u", "left", "-u", "middle", "-u", "right"];
+    let up = ["-x", &start, "-S", "-q", "true", "-O", &running];
+    let (ok, said) = run("crm_simulate", &[&up[..], &heads[..]].concat());
+    assert!(ok, "{said}");
+    let lost = ["-x", &running, "-S", "-f", "left", "-G", &graph];
+    let (ok, said) = run("crm_simulate", &lost);
+    assert!(ok, "{said}");
+    let graph = fs::read_to_string(&graph).expect("a graph");
+    let at = |operation: &str| graph.find(operation);
+    let (pool, device) = (at("pool-tank_start_0"), at("-bmc_start_0"));
+    assert!(pool.is_some() && device.is_some(), "{said}");
+    assert!(pool < device, "{graph}");
+    assert!(at("address-10.77.1.100_start_0") < device, "{graph}");
+}
+
 /// What the scheduler decided, without the steps.
 fn summary(said: &str) -> &str {
     let from = said.find("Transition Summary").expect("a summary");

@@ -24,6 +24,9 @@ const STICKINESS: i32 = 1_000;
 /// more. So one failure counts for three at most, and must not move the pool.
 const FAILURES_MAX: u32 = 6;
 const FAILURES_FORGOTTEN_S: u32 = 600;
+/// Pools and their addresses come before fence devices, which have none: Pacemaker starts what is on the head that was lost in the order of
+/// priorities, and on a head with much to do one after the other. With three heads that is up to three devices of the other survivor.
+const PRIORITY: (&str, &str) = ("priority", "10");
 /// Adding and removing an address.
 const ADDRESS_TIMEOUT_S: u32 = 20;
 const ADDRESS_MONITOR_S: u32 = 10;
@@ -478,6 +481,7 @@ fn pool_primitive(id: &str, name: &PoolName, times: &Timeouts) -> Primitive {
         meta: pairs([
             ("migration-threshold", FAILURES_MAX.to_string()),
             ("failure-timeout", seconds(FAILURES_FORGOTTEN_S)),
+            (PRIORITY.0, PRIORITY.1.to_owned()),
         ]),
         operations: vec![
             operation("start", 0, times.pool_start_s),
@@ -541,7 +545,7 @@ fn address_primitive(appliance: &Appliance, pool: &Pool, address: &PoolAddress) 
         provider: Some("bulkhead"),
         kind: "address".to_owned(),
         parameters: values,
-        meta: BTreeMap::new(),
+        meta: pairs([(PRIORITY.0, PRIORITY.1.to_owned())]),
         operations: vec![
             operation("start", 0),
             operation("stop", 0),
