@@ -187,7 +187,8 @@ impl Outbound {
             if self.throttled.load(Ordering::SeqCst) {
                 self.waker.wake();
             }
-            if blocked {
+            // What was queued meanwhile may be lent: it has to be copied, too.
+            if blocked && !state.queue.iter().any(Answer::is_borrowing) {
                 return Flushed::Blocked;
             }
         }

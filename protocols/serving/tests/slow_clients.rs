@@ -4,11 +4,11 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use block_device::ReadLoan;
-use serving::{Answer, Flushed, Link, OutboundLimits, Payload, Stream, Turn, Waker};
+use serving::{Answer, Flushed, Link, Outbound, OutboundLimits, Payload, Stream, Turn, Waker};
 
 /// A loan that counts how many of its kind are alive.
 struct Counted {
@@ -69,6 +69,46 @@ fn a_client_that_never_reads_holds_no_loan_and_is_dropped() {
     let deadline = Instant::now() + Duration::from_secs(30);
     assert_eq!(link.turn(Some(deadline)).unwrap(), Turn::Stalled);
     assert!(link.bytes().is_empty());
+}
+
+/// A loan while which is sent another one is queued.
+struct Followed {
+    first: Counted,
+    outbound: Arc<Outbound>,
+    is_followed: AtomicBool,
+}
+
+impl ReadLoan for Followed {
+    fn byte_count(&self) -> usize {
+        self.first.byte_count()
+    }
+    fn append_parts<'a>(&'a self, parts: &mut Vec<&'a [u8]>) {
+        self.first.append_parts(parts);
+        if !self.is_followed.swap(true, Ordering::SeqCst) {
+            let payload = Counted::lend(vec![8; 1000], &self.first.alive);
+            self.outbound.push(Answer::with_payload(b"head", payload));
+            assert_eq!(self.outbound.flush_now(), Flushed::Elsewhere);
+        }
+    }
+}
+
+#[test]
+fn a_loan_that_is_queued_while_the_socket_fills_up_is_given_back() {
+    let (link, _client) = link_to_client(Duration::from_secs(30));
+    let alive = Arc::new(AtomicUsize::new(1));
+    let followed = Followed {
+        first: Counted {
+            bytes: vec![7; 4 << 20],
+            alive: Arc::clone(&alive),
+        },
+        outbound: Arc::clone(link.outbound()),
+        is_followed: AtomicBool::new(false),
+    };
+    let payload = Payload::Loan(Box::new(followed));
+    link.outbound().push(Answer::with_payload(b"head", payload));
+    link.flush();
+    assert_eq!(alive.load(Ordering::SeqCst), 0);
+    assert!(link.outbound().queued_bytes() > 1000);
 }
 
 #[test]
