@@ -331,6 +331,79 @@ bh_files_read(bh_files_t *files, uint64_t object, uint64_t offset, uint8_t *data
 	    DMU_READ_PREFETCH));
 }
 
+struct bh_files_loan {
+	bh_files_t *bfl_files;
+	dmu_buf_t **bfl_blocks;
+	int bfl_count;
+	bh_part_t bfl_parts[];
+};
+
+/* Of each block what is asked for. */
+static void
+list_parts(bh_files_loan_t *loan, uint64_t offset, uint64_t length)
+{
+	for (int i = 0; i < loan->bfl_count; i++) {
+		const dmu_buf_t *block = loan->bfl_blocks[i];
+		uint64_t within = offset - block->db_offset;
+		uint64_t bytes = MIN(block->db_size - within, length);
+		loan->bfl_parts[i].bp_data = (uint8_t *)block->db_data + within;
+		loan->bfl_parts[i].bp_length = bytes;
+		offset += bytes;
+		length -= bytes;
+	}
+	VERIFY0(length);
+}
+
+int
+bh_files_lend(bh_files_t *files, uint64_t object, uint64_t offset,
+    uint64_t length, bh_files_loan_t **out)
+{
+	dmu_buf_t **blocks = NULL;
+	dnode_t *dn;
+	int count = 0;
+
+	if (length == 0 || length > BH_LOAN_BYTES_MAX)
+		return (EINVAL);
+	int error = dnode_hold(files->bf_os, object, FTAG, &dn);
+	if (error != 0)
+		return (error);
+	/* Behind a single block, which may have any size, there are only zeros. */
+	if (dn->dn_maxblkid == 0 && offset + length > dn->dn_datablksz)
+		error = ENOTSUP;
+	else
+		error = dmu_buf_hold_array_by_dnode(dn, offset, length, B_TRUE,
+		    files, &count, &blocks, DMU_READ_PREFETCH);
+	dnode_rele(dn, FTAG);
+	if (error != 0)
+		return (error);
+	bh_files_loan_t *loan = malloc(sizeof (*loan) +
+	    count * sizeof (bh_part_t));
+	if (loan == NULL) {
+		dmu_buf_rele_array(blocks, count, files);
+		return (ENOMEM);
+	}
+	loan->bfl_files = files;
+	loan->bfl_blocks = blocks;
+	loan->bfl_count = count;
+	list_parts(loan, offset, length);
+	*out = loan;
+	return (0);
+}
+
+const bh_part_t *
+bh_files_loan_parts(const bh_files_loan_t *loan, uint64_t *count)
+{
+	*count = loan->bfl_count;
+	return (loan->bfl_parts);
+}
+
+void
+bh_files_loan_release(bh_files_loan_t *loan)
+{
+	dmu_buf_rele_array(loan->bfl_blocks, loan->bfl_count, loan->bfl_files);
+	free(loan);
+}
+
 int
 bh_files_next(bh_files_t *files, uint64_t object, uint32_t hole,
     uint64_t *offset)

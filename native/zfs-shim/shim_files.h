@@ -12,7 +12,10 @@
 
 #include <stdint.h>
 
+#include "shim_volume.h"
+
 typedef struct bh_files bh_files_t;
+typedef struct bh_files_loan bh_files_loan_t;
 
 /* What is known of a file system when it is opened. */
 struct bh_files_facts {
@@ -165,6 +168,14 @@ int bh_files_list(bh_files_t *files, uint64_t directory, uint64_t cursor, uint8_
 int bh_files_count(bh_files_t *files, uint64_t directory, uint64_t *count);
 /* Writes all of `data` if it succeeds: zeros where the file has nothing. */
 int bh_files_read(bh_files_t *files, uint64_t object, uint64_t offset, uint8_t *data, uint64_t length);
+/*
+ * The same without a copy: pins the blocks. Whoever changes the object waits until bh_files_loan_release(), which any thread
+ * may call. ENOTSUP: what is asked for is not all in blocks.
+ */
+int bh_files_lend(bh_files_t *files, uint64_t object, uint64_t offset, uint64_t length, bh_files_loan_t **out);
+/* What is pinned, in order: `length` bytes. */
+const bh_part_t *bh_files_loan_parts(const bh_files_loan_t *loan, uint64_t *count);
+void bh_files_loan_release(bh_files_loan_t *loan);
 /* The next data, or hole, from `offset` on. ENXIO: there is none. */
 int bh_files_next(bh_files_t *files, uint64_t object, uint32_t hole, uint64_t *offset);
 /* The object behind `*object`, of whatever kind; ENOENT if there is none. */

@@ -10,12 +10,12 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("protocols", &[]),
     ("block-device", &["units"]),
-    ("file-system", &[]),
+    ("file-system", &["block-device"]),
     ("storage-faults", &["units", "block-device"]),
     ("send-stream", &[]),
     ("labels", &[]),
     ("zpool-sys", &[]),
-    ("zpl", &["file-system"]),
+    ("zpl", &["block-device", "file-system"]),
     (
         "engine",
         &[

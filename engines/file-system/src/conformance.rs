@@ -432,7 +432,7 @@ fn directories(files: &dyn FileSystem) {
     assert_eq!(read, Err(FileError::NotDirectory));
 }
 
-/// Into memory, and behind what is there already: the same, whatever the place of the bytes held before.
+/// Into memory, behind what is there already, and lent: the same, whatever the place of the bytes held before.
 fn read(files: &dyn FileSystem, node: Node, offset: u64, length: usize) -> (Vec<u8>, bool) {
     let mut bytes = vec![0xee; length];
     let read = files.read(node, offset, &mut bytes).expect("a file");
@@ -441,6 +441,18 @@ fn read(files: &dyn FileSystem, node: Node, offset: u64, length: usize) -> (Vec<
     appended.truncate(3);
     let again = files.read_onto(node, offset, length, &mut appended);
     assert_eq!(again, Ok(read));
+    assert!(appended == [&[0xdd; 3][..], &bytes].concat());
+    appended.truncate(3);
+    let (again, lent) = files
+        .read_or_lend(node, offset, length, &mut appended)
+        .expect("a file");
+    assert_eq!(again, read);
+    if let Some(lent) = lent {
+        let mut parts = vec![&appended[..]];
+        lent.append_parts(&mut parts);
+        assert_eq!((appended.len(), lent.byte_count()), (3, read.length));
+        appended = parts.concat();
+    }
     assert!(appended == [&[0xdd; 3][..], &bytes].concat());
     (bytes, read.is_end)
 }
@@ -475,7 +487,15 @@ fn contents(files: &dyn FileSystem) {
     assert_eq!(files.read(root, 0, &mut byte), Err(FileError::IsDirectory));
     let mut before = vec![1];
     let failed = files.read_onto(root, 0, 1, &mut before);
-    assert_eq!((failed, before), (Err(FileError::IsDirectory), vec![1]));
+    assert_eq!(
+        (failed, &before[..]),
+        (Err(FileError::IsDirectory), &[1][..])
+    );
+    let failed = files.read_or_lend(root, 0, 1 << 20, &mut before);
+    assert_eq!(
+        (error(failed), before),
+        (Some(FileError::IsDirectory), vec![1])
+    );
 }
 
 fn set_size(files: &dyn FileSystem, node: Node, size: u64) {

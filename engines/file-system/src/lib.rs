@@ -34,6 +34,8 @@ mod snapshots;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use block_device::ReadLoan;
+
 pub use error::FileError;
 pub use handle::{BadHandle, FileSystemId, Handle, Node};
 pub use receipt::{Place, Receipt};
@@ -492,6 +494,17 @@ pub trait FileSystem: Send + Sync {
         let read = self.read(node, offset, &mut onto[start..]);
         onto.truncate(start + read.as_ref().map_or(0, |read| read.length));
         read
+    }
+    /// The same, but what is long may be lent instead of appended: then `onto` stays as it is. Changes of the file, and of others, wait until the loan is
+    /// dropped, by whichever thread. Whoever has one must not call the file system before that, nor wait for anybody.
+    fn read_or_lend(
+        &self,
+        node: Node,
+        offset: u64,
+        length_max: usize,
+        onto: &mut Vec<u8>,
+    ) -> Done<(Read, Option<Box<dyn ReadLoan>>)> {
+        Ok((self.read_onto(node, offset, length_max, onto)?, None))
     }
     /// Writes all of `bytes`, or nothing.
     fn write(&self, node: Node, offset: u64, bytes: &[u8]) -> Done<Changed>;

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use block_device::ReadLoan;
 use file_system::rights::check_name;
 use file_system::{
     Attributes, COOKIE_LAST, Changed, Content, Done, FileError, FileSystem, FileSystemId, Guard,
@@ -17,7 +18,7 @@ use crate::access::{Judged, Reach, Use};
 use crate::acl;
 use crate::convert::{attributes_of, entry_object, failure, flag};
 use crate::later_writes::LaterWrites;
-use crate::locks::ObjectLocks;
+use crate::locks::{Lending, ObjectLocks};
 use crate::objects::{Facts, ObjectError, Objects, Outcome, Step, Stored, Text};
 use crate::path::path;
 use crate::quotas::{Payers, Quotas};
@@ -29,6 +30,8 @@ pub const NAME_BYTES_MAX: usize = 255;
 pub const LINKS_MAX: u32 = i32::MAX as u32;
 /// Bytes that one transaction writes.
 pub const WRITE_BYTES_MAX: usize = 1 << 20;
+/// Fewer bytes of contents are sooner copied than lent.
+const LENT_BYTES_MIN: usize = 16 << 10;
 /// Bytes of a write that the intent log does not split.
 const ATOMIC_WRITE_BYTES: u32 = 4096;
 /// Bytes of a file.
@@ -47,7 +50,7 @@ pub struct Zpl<O> {
     /// Whoever changes names has it. It comes before the objects' locks.
     names: Mutex<()>,
     receipts: Mutex<Receipts>,
-    pub(crate) locks: ObjectLocks,
+    pub(crate) locks: Arc<ObjectLocks>,
     /// The log is replayed: what it says was allowed.
     replaying: AtomicBool,
     later_writes: Mutex<LaterWrites>,
@@ -70,7 +73,7 @@ impl<O: Objects> Zpl<O> {
             quotas,
             names: Mutex::new(()),
             receipts: Mutex::new(receipts),
-            locks: ObjectLocks::new(),
+            locks: Arc::new(ObjectLocks::new()),
             replaying: AtomicBool::new(false),
             later_writes: Mutex::default(),
             holds: Mutex::new(HashMap::new()),
@@ -261,6 +264,22 @@ impl<O: Objects> Zpl<O> {
             length,
             is_end: offset.saturating_add(length as u64) >= size,
         })
+    }
+}
+
+/// Contents that nobody changes until this is dropped.
+struct Lent {
+    contents: Box<dyn ReadLoan>,
+    _lending: Lending,
+}
+
+impl ReadLoan for Lent {
+    fn byte_count(&self) -> usize {
+        self.contents.byte_count()
+    }
+
+    fn append_parts<'a>(&'a self, parts: &mut Vec<&'a [u8]>) {
+        self.contents.append_parts(parts);
     }
 }
 
@@ -475,6 +494,31 @@ impl<O: Objects> FileSystem for Zpl<O> {
             read.map_err(failure)?;
         }
         Ok(there)
+    }
+
+    fn read_or_lend(
+        &self,
+        node: Node,
+        offset: u64,
+        length_max: usize,
+        onto: &mut Vec<u8>,
+    ) -> Done<(Read, Option<Box<dyn ReadLoan>>)> {
+        let reading = self.locks.read(node.object);
+        let there = self.readable(node, offset, length_max)?;
+        if there.length >= LENT_BYTES_MIN {
+            let lent = self.objects.lend(node.object, offset, there.length);
+            if let Some(contents) = lent.map_err(failure)? {
+                let _lending = self.locks.lend(node.object, &reading);
+                return Ok((there, Some(Box::new(Lent { contents, _lending }))));
+            }
+        }
+        if there.length != 0 {
+            let read = self
+                .objects
+                .read_onto(node.object, offset, there.length, onto);
+            read.map_err(failure)?;
+        }
+        Ok((there, None))
     }
 
     fn write(&self, node: Node, offset: u64, bytes: &[u8]) -> Done<Changed> {

@@ -1,13 +1,32 @@
 //! Locks of objects: a change of one waits for those who read its contents, and no object waits for another.
+//!
+//! Contents can be lent, too: a change waits until they are given back, by whichever thread. Whoever has them must not change
+//! or read an object before that.
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{
+    Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 
 /// Objects share so many locks.
 const SHARDS: usize = 256;
 
 /// See the module.
 pub struct ObjectLocks {
-    shards: Box<[RwLock<()>]>,
+    shards: Box<[Shard]>,
+}
+
+#[derive(Default)]
+struct Shard {
+    lock: RwLock<()>,
+    /// Loans of contents. There are no more of them while `lock` is held for a change.
+    lent: Mutex<u32>,
+    given_back: Condvar,
+}
+
+/// Keeps an object from being changed while its contents are lent.
+pub struct Lending {
+    locks: Arc<ObjectLocks>,
+    shard: usize,
 }
 
 /// Keeps several objects from others.
@@ -18,7 +37,7 @@ pub struct Changing<'a> {
 impl ObjectLocks {
     pub fn new() -> Self {
         Self {
-            shards: (0..SHARDS).map(|_| RwLock::new(())).collect(),
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
         }
     }
 
@@ -29,8 +48,18 @@ impl ObjectLocks {
 
     /// For reading contents.
     pub fn read(&self, object: u64) -> RwLockReadGuard<'_, ()> {
-        let lock = &self.shards[Self::shard(object)];
-        lock.read().unwrap_or_else(PoisonError::into_inner)
+        let shard = &self.shards[Self::shard(object)];
+        shard.lock.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For lending contents, by whom has the lock for reading them.
+    pub fn lend(self: &Arc<Self>, object: u64, _reading: &RwLockReadGuard<'_, ()>) -> Lending {
+        let shard = Self::shard(object);
+        *self.shards[shard].lent() += 1;
+        Lending {
+            locks: Arc::clone(self),
+            shard,
+        }
     }
 
     /// For changing all of `objects`.
@@ -40,11 +69,62 @@ impl ObjectLocks {
         shards.sort_unstable();
         shards.dedup();
         let lock = |shard: usize| {
-            let lock = &self.shards[shard];
-            lock.write().unwrap_or_else(PoisonError::into_inner)
+            let shard = &self.shards[shard];
+            let held = shard.lock.write().unwrap_or_else(PoisonError::into_inner);
+            shard.wait_for_loans();
+            held
         };
         Changing {
             _held: shards.into_iter().map(lock).collect(),
         }
+    }
+}
+
+impl Shard {
+    fn lent(&self) -> MutexGuard<'_, u32> {
+        self.lent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_for_loans(&self) {
+        let waited = self.given_back.wait_while(self.lent(), |lent| *lent > 0);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Drop for Lending {
+    fn drop(&mut self) {
+        let shard = &self.locks.shards[self.shard];
+        let mut lent = shard.lent();
+        *lent -= 1;
+        if *lent == 0 {
+            shard.given_back.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn a_change_waits_for_all_that_is_lent() {
+        let locks = Arc::new(ObjectLocks::new());
+        let lending = [7, 7].map(|object| locks.lend(object, &locks.read(object)));
+        drop(locks.change(&[8]));
+        let is_changed = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let _changing = locks.change(&[7, 8]);
+                is_changed.store(true, Ordering::SeqCst);
+            });
+            for one in lending {
+                assert!(!is_changed.load(Ordering::SeqCst));
+                drop(one);
+            }
+        });
+        assert!(is_changed.load(Ordering::SeqCst));
+        drop(locks.change(&[7]));
     }
 }

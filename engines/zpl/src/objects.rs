@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use block_device::ReadLoan;
+
 /// Why the pool did not do something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
@@ -363,6 +365,16 @@ pub trait Objects: Send + Sync {
         length: usize,
         onto: &mut Vec<u8>,
     ) -> Result<(), ObjectError>;
+    /// The same without a copy, if there is a way. Whoever changes the object waits until this is dropped, by whichever thread.
+    fn lend(
+        &self,
+        object: u64,
+        offset: u64,
+        length: usize,
+    ) -> Result<Option<Box<dyn ReadLoan>>, ObjectError> {
+        let _ = (object, offset, length);
+        Ok(None)
+    }
     /// The next data, or hole, from `offset` on.
     fn next(&self, object: u64, offset: u64, hole: bool) -> Result<Option<u64>, ObjectError>;
     /// Bytes used and available, objects used and available.

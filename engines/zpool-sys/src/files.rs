@@ -2,9 +2,17 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+use crate::bh_part;
+
 /// An open file system.
 #[repr(C)]
 pub struct bh_files {
+    _opaque: [u8; 0],
+}
+
+/// Blocks of a file that are pinned for reading.
+#[repr(C)]
+pub struct bh_files_loan {
     _opaque: [u8; 0],
 }
 
@@ -214,6 +222,15 @@ unsafe extern "C" {
         data: *mut u8,
         length: u64,
     ) -> c_int;
+    pub fn bh_files_lend(
+        files: *mut bh_files,
+        object: u64,
+        offset: u64,
+        length: u64,
+        out: *mut *mut bh_files_loan,
+    ) -> c_int;
+    pub fn bh_files_loan_parts(loan: *const bh_files_loan, count: *mut u64) -> *const bh_part;
+    pub fn bh_files_loan_release(loan: *mut bh_files_loan);
     pub fn bh_files_next(files: *mut bh_files, object: u64, hole: u32, offset: *mut u64) -> c_int;
     pub fn bh_files_next_object(files: *mut bh_files, object: *mut u64) -> c_int;
     pub fn bh_files_space(

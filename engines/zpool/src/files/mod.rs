@@ -2,13 +2,16 @@
 //!
 //! All state is in the shim and the library; a [`Gate`] keeps the file system open while any call uses it.
 
+mod lent;
 mod open;
 mod snapshots;
 
 use std::ffi::{CString, c_void};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use block_device::ReadLoan;
 use engine::gate::Gate;
 use rustix::io::Errno;
 use zpl::objects::{
@@ -19,6 +22,7 @@ use zpool_sys as sys;
 
 use crate::device;
 
+use lent::Lent;
 pub use open::FileSystem;
 
 /// Bytes of entries that one call of the library gives.
@@ -30,20 +34,25 @@ const ACLTYPE_LISTS: u64 = 2;
 
 /// The objects of an open file system.
 pub struct Files {
-    raw: NonNull<sys::bh_files>,
-    gate: Gate,
+    open: Arc<Open>,
     facts: Facts,
     refused_for_space: AtomicU64,
 }
 
+/// An open file system, for as long as it or something that it lent is used.
+struct Open {
+    raw: NonNull<sys::bh_files>,
+    gate: Gate,
+}
+
 // SAFETY: the shim's functions may be called from any thread, several at a time; `raw` is used only between
 // `gate.enter` and `gate.leave`, and closed after the gate has closed.
-unsafe impl Send for Files {}
+unsafe impl Send for Open {}
 // SAFETY: as above.
-unsafe impl Sync for Files {}
+unsafe impl Sync for Open {}
 
 /// A use of the file system during one call.
-struct Using<'a>(&'a Files);
+struct Using<'a>(&'a Open);
 
 impl Using<'_> {
     fn raw(&self) -> *mut sys::bh_files {
@@ -345,8 +354,8 @@ impl Files {
     fn using(&self) -> Result<Using<'_>, ObjectError> {
         // After a standstill: what is cached may be another head's by now.
         device::attend();
-        match self.gate.enter() {
-            Ok(()) => Ok(Using(self)),
+        match self.open.gate.enter() {
+            Ok(()) => Ok(Using(&self.open)),
             Err(_) => Err(ObjectError::Closed),
         }
     }
@@ -356,12 +365,9 @@ impl Files {
         self.refused_for_space.load(Ordering::Relaxed)
     }
 
-    /// Waits for calls to end, writes everything to disk and lets go of the file system.
+    /// Waits for calls and loans to end, writes everything to disk and lets go of the file system.
     pub(crate) fn close(&self) {
-        if self.gate.close() {
-            // SAFETY: the gate has closed: no call uses `raw`, and none will.
-            unsafe { sys::bh_files_close(self.raw.as_ptr()) };
-        }
+        self.open.close();
     }
 
     fn visiting(
@@ -382,7 +388,16 @@ impl Files {
     }
 }
 
-impl Drop for Files {
+impl Open {
+    fn close(&self) {
+        if self.gate.close() {
+            // SAFETY: the gate has closed: no call or loan uses `raw`, and none will.
+            unsafe { sys::bh_files_close(self.raw.as_ptr()) };
+        }
+    }
+}
+
+impl Drop for Open {
     fn drop(&mut self) {
         self.close();
     }
@@ -477,6 +492,29 @@ impl Objects for Files {
         // SAFETY: the library has written every byte of a read that succeeds, zeros where the file has none.
         unsafe { onto.set_len(onto.len() + length) };
         Ok(())
+    }
+
+    fn lend(
+        &self,
+        object: u64,
+        offset: u64,
+        length: usize,
+    ) -> Result<Option<Box<dyn ReadLoan>>, ObjectError> {
+        let using = self.using()?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: open while `using` lives, which the loan then takes over.
+        let code =
+            unsafe { sys::bh_files_lend(using.raw(), object, offset, length as u64, &mut raw) };
+        if code == Errno::NOTSUP.raw_os_error() {
+            return Ok(None);
+        }
+        checked(code)?;
+        std::mem::forget(using);
+        Ok(Some(Box::new(Lent {
+            open: Arc::clone(&self.open),
+            raw: NonNull::new(raw).expect("set when the call succeeds"),
+            length,
+        })))
     }
 
     fn next(&self, object: u64, offset: u64, hole: bool) -> Result<Option<u64>, ObjectError> {

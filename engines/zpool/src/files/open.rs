@@ -17,7 +17,7 @@ use zpl::{OpenError, Zpl};
 use zpool_sys as sys;
 
 use super::snapshots::Shown;
-use super::{Files, facts_of};
+use super::{Files, Open, facts_of};
 use crate::error::SystemError;
 use crate::pool::{Pool, c_text};
 use crate::snapshots::{KeptClosed, OpenSnapshots};
@@ -48,9 +48,12 @@ pub(super) fn open_files(name: &str, read_only: bool) -> Result<Files, DatasetEr
         }
         DatasetError::common(DOING, name, cause)
     })?;
-    Ok(Files {
+    let open = Open {
         raw: std::ptr::NonNull::new(raw).expect("set when the call succeeds"),
         gate: Gate::default(),
+    };
+    Ok(Files {
+        open: Arc::new(open),
         facts: facts_of(&facts, name.contains('@')),
         refused_for_space: AtomicU64::default(),
     })
