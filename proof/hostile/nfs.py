@@ -40,13 +40,15 @@ LINKS = 200
 NAMES = 3_000
 NEVER_READING = 16
 READS_UNREAD = 64
+AT_THE_SAME_FILE = 4
+BEHIND_EACH_OTHER = 16
 AT_ONCE = 64
 """Operations in a compound, and calls in a row."""
 
 ILLEGAL_COUNTS = (65, 5_000, 0xFFFFFFFF)
 LOOKUP_PARENT, READ_LINK, RESTOREFH = 16, 27, 31
 SETCLIENTID, SETCLIENTID_CONFIRM = 35, 36
-READDIR_3, READDIRPLUS_3 = 16, 17
+READ_3, WRITE_3, READDIR_3, READDIRPLUS_3 = 6, 7, 16, 17
 READ_LOCK, WRITE_LOCK = 1, 2
 MOUNT_PROGRAM = 100_005
 
@@ -444,6 +446,7 @@ def huge_listings(place: NfsPlace) -> str:
 
 def slow_readers(place: NfsPlace) -> str:
     """Clients that ask for far more than they read."""
+    files = []
     with contextlib.ExitStack() as stack:
         for number in range(NEVER_READING):
             attacker = stack.enter_context(Attacker(place, b"slow-%d" % number, receive_buffer=4096))
@@ -451,13 +454,44 @@ def slow_readers(place: NfsPlace) -> str:
             file = [*nfs.lookups(folder), attacker.open(b"file", b"owner")]
             attacker.ask([*file, (nfs.WRITE, nfs.CURRENT + u64(0) + u32(0) + opaque(bytes(1 << 20)))])
             attacker.socket.setblocking(False)
-            read = [*nfs.lookups((*folder, b"file")), (nfs.READ, nfs.ANONYMOUS + u64(0) + u32(1 << 20))]
+            files.append((*folder, b"file"))
+            read = [*nfs.lookups(files[-1]), (nfs.READ, nfs.ANONYMOUS + u64(0) + u32(1 << 20))]
             with contextlib.suppress(BlockingIOError, ConnectionError):
                 for _ in range(READS_UNREAD):
                     attacker.send(attacker.in_session(read))
+        # Whoever changes such a file does not wait for its readers.
+        writer = stack.enter_context(Attacker(place, b"writer"))
+        for path in files:
+            status, _ = writer.ask([*nfs.lookups(path), (nfs.WRITE, nfs.ANONYMOUS + u64(0) + u32(0) + opaque(bytes(1 << 20)))])
+            _expect(status == nfs.OK, f"WRITE was answered with {status}")
         # The harm is done while the others are served: the caller measures them and the memory.
         time.sleep(HOLD_SECONDS)
     return f"{NEVER_READING} clients, {READS_UNREAD} MiB asked for by each"
+
+
+def writes_behind_reads(place: NfsPlace) -> str:
+    """Long reads of one file with writes of it behind them, by several connections that take the answers late."""
+    with contextlib.ExitStack() as stack:
+        attackers = [stack.enter_context(Attacker(place, b"behind-%d" % number)) for number in range(AT_THE_SAME_FILE)]
+        walk = nfs.lookups(attackers[0].folder())
+        written = (nfs.WRITE, nfs.CURRENT + u64(0) + u32(0) + opaque(bytes(1 << 20)))
+        status, reader = attackers[0].ask([*walk, attackers[0].open(b"file", b"owner"), written])
+        _expect(status == nfs.OK, f"WRITE was answered with {status}")
+        status, reader = attackers[0].ask([*walk, (nfs.LOOKUP, opaque(b"file")), (nfs.GETFH, b"")])
+        _expect(status == nfs.OK, f"GETFH was answered with {status}")
+        reader.fixed(8 * len(walk) + 8 + 8)
+        handle = opaque(reader.opaque())
+        for _ in range(BEHIND_EACH_OTHER):
+            for attacker in attackers:
+                attacker.send(handle + u64(0) + u32(1 << 20), version=3, procedure=READ_3)
+                attacker.send(handle + u64(0) + u32(4096, 0) + opaque(bytes(4096)), version=3, procedure=WRITE_3)
+        time.sleep(HOLD_SECONDS)
+        for attacker in attackers:
+            for _ in range(2 * BEHIND_EACH_OTHER):
+                started = time.monotonic()
+                _expect(attacker.result().u32() == 0, "a call has failed")
+                _expect(time.monotonic() - started < CALL_SECONDS_MAX, "a call takes too long")
+    return f"{AT_THE_SAME_FILE} clients, {2 * BEHIND_EACH_OTHER} calls of each answered"
 
 
 ATTACKS = (
@@ -472,6 +506,7 @@ ATTACKS = (
     ("NFS links in rings", symlink_bombs),
     ("NFS listings of 4 GiB", huge_listings),
     ("NFS clients that never read", slow_readers),
+    ("NFS writes behind reads", writes_behind_reads),
 )
 
 __all__ = ["ATTACKS", "NfsPlace"]

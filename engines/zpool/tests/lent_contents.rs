@@ -71,6 +71,12 @@ fn bytes_of(lent: &dyn ReadLoan) -> Vec<u8> {
     parts.concat()
 }
 
+/// For whoever started this process.
+fn say(what: &str) {
+    use std::io::Write;
+    writeln!(std::io::stdout(), "{what}").expect("somebody reads");
+}
+
 /// Short and long ones as often.
 fn some_length(random: &mut fastrand::Rng) -> usize {
     let bits = random.u32(1..21);
@@ -101,7 +107,7 @@ fn what_is_lent_is_what_would_be_copied() {
     isolated("what_is_lent_is_what_would_be_copied", || {
         let pool = new_pool();
         let mut random = fastrand::Rng::with_seed(fastrand::u64(..));
-        println!("seed {}", random.get_seed());
+        say(&format!("seed {}", random.get_seed()));
         for record_bytes in [512, 4 << 10, 128 << 10, 1 << 20] {
             let opened = open(&pool, &format!("tank/of{record_bytes}"), record_bytes);
             let files = opened.files();

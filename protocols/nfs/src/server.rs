@@ -613,7 +613,10 @@ impl Shared {
         let accept = |out: &mut Writer, how| {
             rpc::write_accepted(out, call.transaction, checksum.as_deref(), how);
         };
-        let mut out = Writer::with_capacity(ANSWER_BYTES);
+        // What is encrypted or signed has to be in one piece.
+        let is_plain = caller.from.transport == Transport::Plain
+            && matches!(caller.from.security, Security::System | Security::Kerberos);
+        let mut out = Writer::with_capacity(ANSWER_BYTES).lending(is_plain && door == Door::Files);
         let mut export = None;
         match accepts(call, door) {
             Accepted::Success => {
@@ -635,18 +638,15 @@ impl Shared {
                     }
                     Err(Unanswered::TooWeak) => {
                         let why = BadAuthentication::TooWeak;
-                        let bytes = rpc::bad_authentication(call.transaction, why);
-                        return Ok(Answered { bytes, export });
+                        let out = rpc::bad_authentication(call.transaction, why).into();
+                        return Ok(Answered { out, export });
                     }
                     Err(Unanswered::Gone) => return Err(End::Gone),
                 }
             }
             refused => accept(&mut out, refused),
         }
-        Ok(Answered {
-            bytes: out.into_bytes(),
-            export,
-        })
+        Ok(Answered { out, export })
     }
 
     /// Appends the result of a call that is accepted.
@@ -705,7 +705,7 @@ impl Shared {
             now_ms: self.now_ms(),
         };
         let answered = self.answer(Instant::now(), &call, reader.rest(), &caller, door, None);
-        Some(answered.ok()?.bytes)
+        Some(answered.ok()?.out.into_bytes())
     }
 
     fn now_ms(&self) -> u64 {
@@ -734,18 +734,22 @@ impl Source {
     }
 }
 
-/// An answer, without its mark.
+/// An answer, without its mark. What is lent is sent at once: changes of the file wait for that.
 struct Answered {
-    bytes: Vec<u8>,
+    out: Writer,
     export: Option<Arc<str>>,
 }
 
 impl Answered {
     fn into_answer(self, reservation: Option<Reservation>) -> Answer {
-        let mark = rpc::record_mark(self.bytes.len());
+        let mark = rpc::record_mark(self.out.len());
+        let payload = match self.out.into_pieces() {
+            Ok(pieces) => Payload::Loan(Box::new(pieces)),
+            Err(bytes) => Payload::Bytes(bytes),
+        };
         Answer {
             reservation,
-            ..Answer::with_payload(&mark, Payload::Bytes(self.bytes))
+            ..Answer::with_payload(&mark, payload)
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use block_device::ReadLoan;
 use file_system::rights::check_name;
 use file_system::{
     Attributes, COOKIE_LAST, Changed, Content, Done, Entry, FileError, FileSystem, FileSystemId,
@@ -476,6 +477,18 @@ impl FileSystem for WithSnapshots {
     ) -> Done<Read> {
         self.on(node, |files, node| {
             files.read_onto(node, offset, length_max, onto)
+        })
+    }
+
+    fn read_or_lend(
+        &self,
+        node: Node,
+        offset: u64,
+        length_max: usize,
+        onto: &mut Vec<u8>,
+    ) -> Done<(Read, Option<Box<dyn ReadLoan>>)> {
+        self.on(node, |files, node| {
+            files.read_or_lend(node, offset, length_max, onto)
         })
     }
 

@@ -1,6 +1,8 @@
 //! External Data Representation (RFC 4506): a reader that never reads beyond its input, and a writer.
 //! Lengths that a peer states are compared with what is there before anything is kept.
 
+use block_device::ReadLoan;
+
 /// What a peer sent is not what the protocol's description says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed XDR")]
@@ -9,6 +11,10 @@ pub struct Malformed;
 /// Bytes up to the next multiple of four.
 const fn padding(length: usize) -> usize {
     (4 - length % 4) % 4
+}
+
+const fn padded(length: usize) -> usize {
+    length + padding(length)
 }
 
 /// Takes items from the front of some bytes.
@@ -88,9 +94,49 @@ impl<'a> Reader<'a> {
 }
 
 /// Appends items.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Writer {
     bytes: Vec<u8>,
+    /// What is written last may be lent.
+    lends: bool,
+    /// Comes behind the bytes, padded. Whatever is written behind it has it copied first.
+    lent: Option<Box<dyn ReadLoan>>,
+}
+
+/// What was written, in pieces: bytes, contents of a file that are lent, and their padding.
+pub struct Pieces {
+    bytes: Vec<u8>,
+    lent: Box<dyn ReadLoan>,
+}
+
+impl Pieces {
+    /// All of it, copied.
+    fn copy(&self) -> Vec<u8> {
+        let mut parts = Vec::new();
+        self.append_parts(&mut parts);
+        parts.concat()
+    }
+}
+
+impl ReadLoan for Pieces {
+    fn byte_count(&self) -> usize {
+        self.bytes.len() + padded(self.lent.byte_count())
+    }
+
+    fn append_parts<'a>(&'a self, parts: &mut Vec<&'a [u8]>) {
+        parts.push(&self.bytes);
+        self.lent.append_parts(parts);
+        parts.push(&[0; 3][..padding(self.lent.byte_count())]);
+    }
+}
+
+impl From<Vec<u8>> for Writer {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self {
+            bytes,
+            ..Self::default()
+        }
+    }
 }
 
 impl Writer {
@@ -103,47 +149,87 @@ impl Writer {
     pub fn with_capacity(bytes: usize) -> Self {
         Self {
             bytes: Vec::with_capacity(bytes),
+            ..Self::default()
         }
+    }
+
+    /// The same. `lends`: contents of a file need not be copied, as they are sent at once.
+    pub fn lending(self, lends: bool) -> Self {
+        Self { lends, ..self }
     }
 
     /// Bytes written.
     pub fn len(&self) -> usize {
-        self.bytes.len()
+        let lent = self.lent.as_ref().map_or(0, |lent| lent.byte_count());
+        self.bytes.len() + padded(lent)
     }
 
     /// Whether nothing is written.
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.len() == 0
     }
 
     /// What is written.
+    ///
+    /// # Panics
+    /// If some of it is lent.
     pub fn bytes(&self) -> &[u8] {
+        assert!(!self.is_lent(), "it is not all here");
         &self.bytes
     }
 
-    /// What was written.
-    pub fn into_bytes(self) -> Vec<u8> {
+    /// What was written, copied if it was lent.
+    pub fn into_bytes(mut self) -> Vec<u8> {
+        self.own();
         self.bytes
+    }
+
+    /// Whether the last of it is lent.
+    pub fn is_lent(&self) -> bool {
+        self.lent.is_some()
+    }
+
+    /// What was written: in pieces if the last of it is lent.
+    pub fn into_pieces(self) -> Result<Pieces, Vec<u8>> {
+        match self.lent {
+            Some(lent) => Ok(Pieces {
+                bytes: self.bytes,
+                lent,
+            }),
+            None => Err(self.bytes),
+        }
+    }
+
+    /// What is written; copies what is lent, and gives it back.
+    pub fn own(&mut self) -> &mut Vec<u8> {
+        if let Some(lent) = self.lent.take() {
+            let bytes = std::mem::take(&mut self.bytes);
+            self.bytes = Pieces { bytes, lent }.copy();
+        }
+        &mut self.bytes
     }
 
     /// Takes back what was written after the first `length` bytes.
     pub fn truncate(&mut self, length: usize) {
-        self.bytes.truncate(length);
+        if length <= self.bytes.len() {
+            self.lent = None;
+        }
+        self.own().truncate(length);
     }
 
     /// An unsigned integer.
     pub fn u32(&mut self, value: u32) {
-        self.bytes.extend_from_slice(&value.to_be_bytes());
+        self.own().extend_from_slice(&value.to_be_bytes());
     }
 
     /// An unsigned hyper integer.
     pub fn u64(&mut self, value: u64) {
-        self.bytes.extend_from_slice(&value.to_be_bytes());
+        self.own().extend_from_slice(&value.to_be_bytes());
     }
 
     /// A hyper integer.
     pub fn i64(&mut self, value: i64) {
-        self.bytes.extend_from_slice(&value.to_be_bytes());
+        self.own().extend_from_slice(&value.to_be_bytes());
     }
 
     /// A boolean.
@@ -153,9 +239,9 @@ impl Writer {
 
     /// Bytes whose length the peer knows, padded.
     pub fn fixed(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-        let padded = self.bytes.len() + padding(bytes.len());
-        self.bytes.resize(padded, 0);
+        let own = self.own();
+        own.extend_from_slice(bytes);
+        own.resize(own.len() + padding(bytes.len()), 0);
     }
 
     /// Opaque data or a string: its length, its bytes, padded.
@@ -177,23 +263,42 @@ impl Writer {
         length_max: usize,
         fill: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<usize, E> {
-        let at = self.bytes.len();
+        self.opaque_or_lent(length_max, |place, _| fill(place).map(|()| None))
+    }
+
+    /// The same; if `fill` is told that it may, it can lend the data instead of appending it.
+    ///
+    /// # Panics
+    /// As above.
+    pub fn opaque_or_lent<E>(
+        &mut self,
+        length_max: usize,
+        fill: impl FnOnce(&mut Vec<u8>, bool) -> Result<Option<Box<dyn ReadLoan>>, E>,
+    ) -> Result<usize, E> {
+        let at = self.own().len();
         self.u32(0);
         let start = self.bytes.len();
-        if let Err(error) = fill(&mut self.bytes) {
-            self.bytes.truncate(at);
-            return Err(error);
-        }
-        let length = self.bytes.len() - start;
+        let lent = match fill(&mut self.bytes, self.lends) {
+            Ok(lent) => lent,
+            Err(error) => {
+                self.bytes.truncate(at);
+                return Err(error);
+            }
+        };
+        let own = self.bytes.len() - start;
+        let length = lent.as_ref().map_or(own, |lent| lent.byte_count());
         assert!(length <= length_max, "more was read than was asked for");
         self.set_u32(at, length as u32);
-        self.bytes.resize(start + length + padding(length), 0);
+        match lent {
+            Some(_) => self.lent = lent,
+            None => self.bytes.resize(start + padded(length), 0),
+        }
         Ok(length)
     }
 
     /// Bytes that are XDR already.
     pub fn append(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+        self.own().extend_from_slice(bytes);
     }
 
     /// Changes the unsigned hyper integer at `position`, which was written before.
@@ -243,6 +348,56 @@ mod tests {
             });
             assert_eq!(failed, Err(Malformed));
             assert_eq!(in_place.bytes(), copied.bytes());
+        }
+    }
+
+    /// In parts of three bytes.
+    struct Lent(&'static [u8]);
+
+    impl ReadLoan for Lent {
+        fn byte_count(&self) -> usize {
+            self.0.len()
+        }
+        fn append_parts<'a>(&'a self, parts: &mut Vec<&'a [u8]>) {
+            parts.extend(self.0.chunks(3));
+        }
+    }
+
+    #[test]
+    fn data_that_is_lent_is_like_any_other_whatever_follows() {
+        for length in 0..9 {
+            let bytes = &b"12345678"[..length];
+            let lend = || {
+                let mut lent = Writer::with_capacity(8).lending(true);
+                lent.u32(7);
+                let written = lent.opaque_or_lent(8, |_, lends| {
+                    assert!(lends);
+                    Ok::<_, Malformed>(Some(Box::new(Lent(bytes)) as Box<dyn ReadLoan>))
+                });
+                assert_eq!((written, lent.is_lent()), (Ok(length), true));
+                lent.set_u32(0, 8);
+                lent
+            };
+            let mut copied = Writer::new();
+            copied.u32(8);
+            copied.opaque(bytes);
+            let mut lent = lend();
+            assert_eq!(lent.len(), copied.len());
+            assert_eq!(lent.own(), copied.bytes());
+            let pieces = lend().into_pieces().expect("it is lent");
+            assert_eq!(pieces.byte_count(), copied.len());
+            assert_eq!(pieces.copy(), copied.bytes());
+            // All or nothing of it is taken back.
+            let mut lent = lend();
+            lent.truncate(4);
+            assert_eq!(
+                (lent.is_lent(), lent.bytes()),
+                (false, &copied.bytes()[..4])
+            );
+            let mut lent = lend();
+            lent.u64(9);
+            copied.u64(9);
+            assert_eq!(lent.into_bytes(), copied.bytes());
         }
     }
 

@@ -317,7 +317,7 @@ impl Session<'_> {
         }
     }
 
-    fn push(&mut self, answered: Answered) -> Result<(), End> {
+    fn push(&mut self, mut answered: Answered) -> Result<(), End> {
         if let Some(export) = &answered.export {
             if self.export != *export {
                 self.export = Arc::clone(export);
@@ -326,12 +326,25 @@ impl Session<'_> {
                 }
             }
         }
-        let bytes = answered.bytes.len();
+        let bytes = answered.out.len();
+        let budget = &self.shared.budget;
         let reservation = match bytes {
-            LARGE_ANSWER_BYTES.. => Some(self.pay(&self.shared.budget, bytes).ok_or(End::Stalled)?),
+            LARGE_ANSWER_BYTES.. => match budget.try_reserve(bytes as u64) {
+                None => {
+                    // Whoever wants to change what is lent must not wait as long.
+                    answered.out.own();
+                    Some(self.pay(budget, bytes).ok_or(End::Stalled)?)
+                }
+                paid => paid,
+            },
             _ => None,
         };
+        let is_lent = answered.out.is_lent();
         self.link.outbound().push(answered.into_answer(reservation));
+        if is_lent {
+            // The next call may be one that changes the file.
+            self.link.flush();
+        }
         Ok(())
     }
 
@@ -524,7 +537,7 @@ impl Executed {
     fn without_call(bytes: Vec<u8>, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
         Self {
             answered: Some(Answered {
-                bytes,
+                out: bytes.into(),
                 export: None,
             }),
             is_call: false,

@@ -76,12 +76,14 @@ impl Call<'_> {
         out.u32(0);
         out.boolean(false);
         let mut is_end = false;
-        let length = out.opaque_with(count as usize, |bytes| {
-            let read = at
-                .files
-                .read_onto(at.node(), offset, count as usize, bytes)?;
+        let (files, node, count) = (&at.files, at.node(), count as usize);
+        let length = out.opaque_or_lent(count, |bytes, lends| {
+            let (read, lent) = match lends {
+                true => files.read_or_lend(node, offset, count, bytes)?,
+                false => (files.read_onto(node, offset, count, bytes)?, None),
+            };
             is_end = read.is_end;
-            Ok::<_, FileError>(())
+            Ok::<_, FileError>(lent)
         })?;
         self.moved.read(length);
         out.set_u32(place, length as u32);

@@ -10,6 +10,7 @@ use file_system::{
     Attributes, Changed, Done, FileError, FileSystem, Handle, Identity, Kind, Node, Receipt,
 };
 
+use super::answer::Answer;
 use super::attributes::{self, Bitmap};
 use super::grace::{ClientRecord, Remembered};
 use super::kinds::{
@@ -19,7 +20,8 @@ use super::kinds::{
 use super::numbers::{Status, op};
 use super::opens::StateId;
 use super::state::{
-    Channel, MESSAGE_BYTES_MAX, OPERATIONS_MAX, Sequence, Sequenced, State, fingerprint_of,
+    Channel, MESSAGE_BYTES_MAX, OPERATIONS_MAX, Released, Sequence, Sequenced, State,
+    fingerprint_of,
 };
 use super::waiting::{Changes, changes_of};
 use super::without_sessions::Taken;
@@ -286,6 +288,10 @@ impl Service {
     /// Lets go of files that nobody has open any more.
     pub(crate) fn release(&self) {
         let released = self.state().take_released();
+        Self::let_go(released);
+    }
+
+    fn let_go(released: Vec<Released>) {
         for (files, file) in released {
             files.release(snapshots::node_of(file).unwrap_or(file.node));
         }
@@ -359,11 +365,16 @@ impl Service {
         let is_small = answer.count <= 1;
         answer.end(status);
         if let Some((sequence, _)) = &call.sequence {
-            let bytes = &answer.writer.bytes()[answer.start..];
-            let kept = (sequence.cache_this || is_small).then_some(bytes);
+            let is_kept = sequence.cache_this || is_small;
+            let kept = is_kept.then(|| &answer.writer.own()[answer.start..]);
             self.state().answered(sequence, kept);
         }
-        self.release();
+        let released = self.state().take_released();
+        if !released.is_empty() {
+            // A file that goes waits for what is lent.
+            answer.writer.own();
+            Self::let_go(released);
+        }
         self.grant(caller.now_ms);
         call.moved.has_failed = status == Status::IO;
         match (status, call.entered) {
@@ -371,47 +382,6 @@ impl Service {
             (_, 0) => Ok(Used::default()),
             (_, entered) => Ok(call.exports.export(entered).used(call.moved)),
         }
-    }
-}
-
-/// The answer of a compound, as it grows.
-struct Answer<'a> {
-    writer: &'a mut Writer,
-    start: usize,
-    count_at: usize,
-    count: u32,
-}
-
-impl<'a> Answer<'a> {
-    fn new(tag: &[u8], writer: &'a mut Writer) -> Self {
-        let start = writer.len();
-        writer.u32(0);
-        writer.opaque(tag);
-        let count_at = writer.len();
-        writer.u32(0);
-        Self {
-            writer,
-            start,
-            count_at,
-            count: 0,
-        }
-    }
-
-    fn fail(&mut self, operation: u32, status: Status) {
-        self.writer.u32(operation);
-        self.writer.u32(status.0);
-        self.count += 1;
-    }
-
-    fn end(&mut self, status: Status) {
-        self.writer.set_u32(self.start, status.0);
-        self.writer.set_u32(self.count_at, self.count);
-    }
-
-    /// The answer that was given before.
-    fn repeat(&mut self, bytes: &[u8]) {
-        self.writer.truncate(self.start);
-        self.writer.append(bytes);
     }
 }
 
@@ -494,7 +464,7 @@ impl Call<'_> {
                     .and_then(|()| self.check_room_for(operation, body))
                     .and_then(|()| self.execute(operation, reader, answer.writer))
                     .and_then(|()| self.commit_changes())
-                    .and_then(|()| self.keep_holders(operation))
+                    .and_then(|()| self.keep_holders(operation, answer.writer))
                     .err()
                     .unwrap_or(Status::OK)
             } else {
@@ -517,7 +487,7 @@ impl Call<'_> {
                 // It was closed meanwhile, and the pool is still ours. Whoever asks again hears what became of it.
                 status = Status::DELAY;
             }
-            self.end_turn(operation, status, &answer.writer.bytes()[body..]);
+            self.end_turn(operation, status, answer.writer, body);
             answer.writer.set_u32(start + 4, status.0);
             if status != Status::OK {
                 return (status, None);
@@ -545,9 +515,11 @@ impl Call<'_> {
     }
 
     /// Others do not wait for what flocks of new clients have kept.
-    fn keep_holders(&self, operation: u32) -> Result<(), Status> {
+    fn keep_holders(&self, operation: u32, out: &mut Writer) -> Result<(), Status> {
         let now_ms = self.caller.now_ms;
         if gives_or_takes(operation) || self.service.state().grace_ends(now_ms) {
+            // This waits for the disks, and whoever changes what is lent must not.
+            out.own();
             return self.service.keep_holders(now_ms);
         }
         Ok(())

@@ -93,7 +93,16 @@ impl Call<'_> {
         let at = out.len();
         out.boolean(false);
         let count = count.min(PAYLOAD_BYTES_MAX) as usize;
-        let (length, is_end) = self.of_file(node, self.read_into(node, offset, count, out))?;
+        let mut is_end = false;
+        let length = out.opaque_or_lent(count, |bytes, lends| {
+            let (read, lent) = match lends {
+                true => self.files().read_or_lend(node, offset, count, bytes)?,
+                false => (self.files().read_onto(node, offset, count, bytes)?, None),
+            };
+            is_end = read.is_end;
+            Ok::<_, FileError>(lent)
+        });
+        let length = self.of_file(node, length.map_err(Status::from))?;
         self.moved.read(length);
         out.set_u32(at, is_end.into());
         Ok(())
@@ -102,23 +111,6 @@ impl Call<'_> {
     /// A failure in the words for what is no file, if it is none. It is looked at only then: each look takes a tenth of a small read.
     fn of_file<T>(&self, node: Node, outcome: Result<T, Status>) -> Result<T, Status> {
         outcome.map_err(|status| self.regular(node).err().unwrap_or(status))
-    }
-
-    /// Reads from a file into the answer, as opaque data: how many bytes, and whether the file ends there.
-    fn read_into(
-        &self,
-        node: Node,
-        offset: u64,
-        count: usize,
-        out: &mut Writer,
-    ) -> Result<(usize, bool), Status> {
-        let mut is_end = false;
-        let length = out.opaque_with(count, |bytes| {
-            let read = self.files().read_onto(node, offset, count, bytes)?;
-            is_end = read.is_end;
-            Ok::<_, FileError>(())
-        })?;
-        Ok((length, is_end))
     }
 
     pub(super) fn write(
@@ -266,7 +258,10 @@ impl Call<'_> {
                 out.u64(at);
                 let room = self.room(out.len()).saturating_sub(SEGMENT_BYTES);
                 let count = room.min((hole - at) as usize);
-                let (length, _) = self.read_into(node, at, count, out)?;
+                // Nothing is lent: the file is asked where the next segment is.
+                let length = out.opaque_with(count, |bytes| {
+                    self.files().read_onto(node, at, count, bytes).map(drop)
+                })?;
                 if length == 0 {
                     out.truncate(before);
                     break;

@@ -1,5 +1,6 @@
 //! NFS 4.0, 4.1 and 4.2 (RFC 7530, RFC 8881, RFC 7862), without sockets and clock: the arguments of a compound in, its result out.
 
+mod answer;
 mod attributes;
 mod compound;
 mod extended;

@@ -195,7 +195,13 @@ impl Call<'_> {
     }
 
     /// An operation was answered: with its turn, if it was one.
-    pub(super) fn end_turn(&mut self, operation: u32, status: Status, body: &[u8]) {
+    pub(super) fn end_turn(
+        &mut self,
+        operation: u32,
+        status: Status,
+        out: &mut Writer,
+        body: usize,
+    ) {
         let Some(taken) = self.taken.take() else {
             return;
         };
@@ -204,7 +210,7 @@ impl Call<'_> {
             .filter(|_| operation == op::OPEN && status == Status::OK);
         let answered = Answered {
             status,
-            body: body.to_vec(),
+            body: out.own()[body..].to_vec(),
             file: opened.map(|place| self.exports.handle(place)),
         };
         let mut state = self.service.state();

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use ::nfs::snapshots::WithSnapshots;
+use block_device::ReadLoan;
 use engine::OpenFileSystem;
 use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef};
 use file_system::{
@@ -269,6 +270,10 @@ impl FileSystem for LazyFiles {
 
     fn read_onto(&self, node: Node, offset: u64, length_max: usize, onto: &mut Vec<u8>) -> Done<Read> {
         self.files()?.read_onto(node, offset, length_max, onto)
+    }
+
+    fn read_or_lend(&self, node: Node, offset: u64, length_max: usize, onto: &mut Vec<u8>) -> Done<(Read, Option<Box<dyn ReadLoan>>)> {
+        self.files()?.read_or_lend(node, offset, length_max, onto)
     }
 
     fn write(&self, node: Node, offset: u64, bytes: &[u8]) -> Done<Changed> {
