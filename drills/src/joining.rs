@@ -9,13 +9,14 @@ use cluster::process::Invocation;
 use lab::{Power, Who};
 use units::HeadName;
 
-use crate::environment::Environment;
+use crate::environment::{Environment, LogEnds};
 use crate::error::DrillError;
 use crate::faults::{Fault, hand_over};
 use crate::legs::{WITNESS_PROGRAMS, signal};
 use crate::moment::Moment;
 use crate::promise::Kind;
 use crate::round::{Act, Round};
+use crate::run::has_passed;
 use crate::third;
 
 /// The appliance file on a head.
@@ -80,6 +81,8 @@ fn add(environment: &mut Environment, typist: &HeadName) -> Result<Vec<String>, 
         .map_err(DrillError::step("write the file of three heads"))?;
     guide(environment, typist, "check", &[0, WARNINGS])?;
     guide(environment, typist, "plan", &[DIFFERENCE])?;
+    // From before the first change on it is seen whether a server opens the third machine's disks.
+    environment.has_been_set_up(&text)?;
     for number in 1.. {
         match guide(environment, typist, "apply", &[0]) {
             Ok(()) => break,
@@ -87,7 +90,6 @@ fn add(environment: &mut Environment, typist: &HeadName) -> Result<Vec<String>, 
             Err(error) => complaints.push(error.to_string()),
         }
     }
-    environment.has_been_set_up(&text)?;
     if let Err(error) = guide(environment, typist, "plan", &[0]) {
         complaints.push(error.to_string());
     }
@@ -145,18 +147,20 @@ pub fn lose_third(environment: &mut Environment, round: &mut Round) -> Result<()
     let third = third::name();
     let serves = environment.settle()?;
     if serves != third {
+        let ends = environment.log_ends()?;
         let begun = hand_over(environment, &serves, &third)?.at;
         environment.settle()?;
+        blame_fencing(environment, round, &ends, begun, None);
         let what = format!("the pool is moved from {serves} to {third}");
         let moved = act(environment, what, Kind::Move, begun);
         note(round, moved);
     }
-    let begun = Moment::now();
+    let (begun, ends) = (Moment::now(), environment.log_ends()?);
     environment.lab.power(&third, Power::Off)?;
     let is_over = |environment: &Environment| {
-        let seen = &environment.client.seen;
         let serving = environment.serving().ok().flatten();
-        serving.is_some_and(|head| head != third) && seen.all_answered_since(begun)
+        let is_elsewhere = serving.is_some_and(|head| head != third);
+        is_elsewhere && has_passed(&environment.client.seen, begun)
     };
     let is_back = environment.wait_until(RETURN_LIMIT, is_over)?;
     let mut lost = act(
@@ -168,8 +172,23 @@ pub fn lose_third(environment: &mut Environment, round: &mut Round) -> Result<()
     lost.pause_s = lost.pause_s.filter(|_| is_back);
     note(round, lost);
     environment.settle()?;
+    blame_fencing(environment, round, &ends, begun, Some(&third));
     round.double_imports.extend(environment.watch.findings());
     Ok(())
+}
+
+/// Nobody is powered off but `lost`.
+fn blame_fencing(
+    environment: &Environment,
+    round: &mut Round,
+    ends: &LogEnds,
+    begun: Moment,
+    lost: Option<&HeadName>,
+) {
+    let (_, fenced) = environment.told_since(ends, &environment.lab.heads(), begun);
+    let others = fenced.iter().filter(|one| Some(*one) != lost);
+    let complaints = others.map(|one| format!("{one} was powered off without need"));
+    round.complaints.extend(complaints);
 }
 
 /// What clients saw since it was begun.

@@ -416,7 +416,7 @@ fn wait(environment: &mut Environment, drill: Drill, fault: &Fault) -> Result<bo
 }
 
 /// Whether every initiator has been through a pause that began with the fault.
-fn has_passed(seen: &ClientEvents, fault: Moment) -> bool {
+pub(crate) fn has_passed(seen: &ClientEvents, fault: Moment) -> bool {
     let begun = Moment(fault.0 + BEGINS_WITHIN_S);
     let passed = |initiator: &String| {
         let mut gaps = seen.gaps.iter();

@@ -71,8 +71,9 @@ impl LegWait {
         loop {
             // Of one look at all pools: a leg can fail while another one is awaited.
             let pools = wanted.pools.iter();
-            let mut missing = pools.filter_map(|pool| self.missing(machines, pool, wanted));
-            match missing.next() {
+            let missing = pools.filter_map(|pool| self.missing(machines, pool, wanted));
+            let missing: Vec<LegsMissing> = missing.collect();
+            match missing.into_iter().next() {
                 None => return Ok(()),
                 Some(why) if Instant::now() >= deadline => return Err(why),
                 Some(_) => std::thread::sleep(POLL),

@@ -734,12 +734,13 @@ impl<S: Side> Decider<S> {
                 self.reporter.send(Input::Event(event));
             }
             Action::Resume(disk, _) => {
-                self.common.show(|shown| {
-                    shown.awaited.remove(&disk);
-                });
-                let side = Arc::clone(&self.side);
-                in_background("leg-resume", move || {
-                    if let Err(why) = side.resume(disk) {
+                let (side, common) = (Arc::clone(&self.side), Arc::clone(&self.common));
+                in_background("leg-resume", move || match side.resume(disk) {
+                    Ok(()) => common.show(|shown| {
+                        shown.awaited.remove(&disk);
+                    }),
+                    // It fails soon, and that is put on record.
+                    Err(why) => {
                         let disk = side.name(disk);
                         tracing::warn!(disk, why, "a leg cannot be resumed");
                     }

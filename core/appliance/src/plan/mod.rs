@@ -765,10 +765,12 @@ fn leg_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     changes
 }
 
-/// Heads that lend no disks any more; after Pacemaker has left the pools of those disks.
+/// Heads that lend no disks any more; not before the pools that leave the file have ended: by the next run.
 fn no_leg_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     let is_unwanted = desired.units_unwanted.contains(&LEG_UNIT);
-    let heads = known(desired, actual).filter(|_| is_unwanted);
+    let mut served = actual.heads.values().flat_map(|known| known.portals.keys());
+    let is_served = served.any(|pool| !desired.portals.contains_key(pool));
+    let heads = known(desired, actual).filter(|_| is_unwanted && !is_served);
     heads
         .filter_map(|(head, known)| stop(head, known, LEG_UNIT))
         .collect()

@@ -879,9 +879,15 @@ fn a_head_that_lends_nothing_any_more_stops_lending() {
         &LEGS[end..]
     );
     let desired = desired_of(&text);
-    let changes = plan(&desired, &actual).changes;
     let stops =
         |change: &Change| matches!(change, Change::StopUnit { unit, .. } if unit == LEG_UNIT);
+    let mut serves = actual.clone();
+    let other: PoolName = "other".parse().expect("a name");
+    let left = serves.heads.get_mut(&head("left")).expect("a head");
+    left.portals.insert(other, Portals::default());
+    let early = plan(&desired, &serves).changes;
+    assert!(!early.iter().any(stops), "its server runs: {early:?}");
+    let changes = plan(&desired, &actual).changes;
     assert!(changes.iter().any(stops), "{changes:?}");
     perform(&desired, &mut actual, &changes);
     assert!(plan(&desired, &actual).is_empty());

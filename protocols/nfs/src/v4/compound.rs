@@ -375,7 +375,9 @@ impl Service {
             answer.writer.own();
             Self::let_go(released);
         }
-        self.grant(caller.now_ms);
+        self.grant_after(caller.now_ms, || {
+            answer.writer.own();
+        });
         call.moved.has_failed = status == Status::IO;
         match (status, call.entered) {
             (Status::GONE, _) => Err(Unanswered::Gone),

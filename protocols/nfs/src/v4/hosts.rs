@@ -698,10 +698,16 @@ impl Service {
 
     /// Gives hosts that wait what became free.
     pub(crate) fn grant(&self, now_ms: u64) {
+        self.grant_after(now_ms, || ());
+    }
+
+    /// The same. `before` gives back what the caller has lent: a file may go here, and that waits for it.
+    pub(crate) fn grant_after(&self, now_ms: u64, mut before: impl FnMut()) {
         loop {
             let Some(asked) = self.state().next_to_grant(now_ms) else {
                 return;
             };
+            before();
             let exports = self.exports();
             // Where it is closed for a while, the host asks again.
             let Some(files) = exports.files_of(asked.file.file_system) else {
