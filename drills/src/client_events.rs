@@ -7,6 +7,9 @@ use serde::Deserialize;
 
 use crate::moment::Moment;
 
+/// A pause belongs to a fault when it begins at most so long after it, in seconds.
+const BEGINS_WITHIN_S: f64 = 0.15;
+
 /// One line of a client.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
@@ -213,6 +216,16 @@ impl ClientEvents {
     /// Whether every initiator has had an answer after `moment`.
     pub fn all_answered_since(&self, moment: Moment) -> bool {
         !self.last_answer.is_empty() && self.last_answer.values().all(|last| *last > moment)
+    }
+
+    /// Whether every initiator has been through a pause that began with the fault.
+    pub fn has_passed(&self, fault: Moment) -> bool {
+        let begun = Moment(fault.0 + BEGINS_WITHIN_S);
+        let passed = |initiator: &String| {
+            let mut gaps = self.gaps.iter();
+            gaps.any(|(whose, from, to)| whose == initiator && *from <= begun && *to > begun)
+        };
+        !self.last_answer.is_empty() && self.last_answer.keys().all(passed)
     }
 
     /// The longest silence of each initiator that ended after `fault`, or lasts still.

@@ -16,7 +16,6 @@ use crate::legs::{WITNESS_PROGRAMS, signal};
 use crate::moment::Moment;
 use crate::promise::Kind;
 use crate::round::{Act, Round};
-use crate::run::has_passed;
 use crate::third;
 
 /// The appliance file on a head.
@@ -160,7 +159,7 @@ pub fn lose_third(environment: &mut Environment, round: &mut Round) -> Result<()
     let is_over = |environment: &Environment| {
         let serving = environment.serving().ok().flatten();
         let is_elsewhere = serving.is_some_and(|head| head != third);
-        is_elsewhere && has_passed(&environment.client.seen, begun)
+        is_elsewhere && environment.client.seen.has_passed(begun)
     };
     let is_back = environment.wait_until(RETURN_LIMIT, is_over)?;
     let mut lost = act(

@@ -30,8 +30,6 @@ const RETURN_LIMIT: Duration = Duration::from_secs(180);
 const HIDDEN_WATCH: Duration = Duration::from_secs(8);
 /// How long reading everything back may take.
 const VERIFY_LIMIT: Duration = Duration::from_secs(120);
-/// A pause belongs to a fault when it begins at most so long after it, in seconds.
-const BEGINS_WITHIN_S: f64 = 0.15;
 /// How long the cluster may take to say who serves the pool after I/O came back.
 const SERVED_LIMIT: Duration = Duration::from_secs(30);
 /// How long busy processors are let run before the fault.
@@ -394,7 +392,7 @@ fn wait(environment: &mut Environment, drill: Drill, fault: &Fault) -> Result<bo
     let since = fault.acted_at;
     match drill.expectation().kind {
         Kind::Crash | Kind::CutOff => {
-            let is_over = |seen: &ClientEvents| has_passed(seen, fault.at);
+            let is_over = |seen: &ClientEvents| seen.has_passed(fault.at);
             if environment.client.listen_until(HIDDEN_WATCH, is_over)? {
                 return Ok(true);
             }
@@ -413,16 +411,6 @@ fn wait(environment: &mut Environment, drill: Drill, fault: &Fault) -> Result<bo
     environment
         .client
         .listen_until(RETURN_LIMIT, |seen| seen.all_answered_since(since))
-}
-
-/// Whether every initiator has been through a pause that began with the fault.
-pub(crate) fn has_passed(seen: &ClientEvents, fault: Moment) -> bool {
-    let begun = Moment(fault.0 + BEGINS_WITHIN_S);
-    let passed = |initiator: &String| {
-        let mut gaps = seen.gaps.iter();
-        gaps.any(|(whose, from, to)| whose == initiator && *from <= begun && *to > begun)
-    };
-    !seen.last_answer.is_empty() && seen.last_answer.keys().all(passed)
 }
 
 fn wait_served(environment: &mut Environment) -> Result<Option<HeadName>, DrillError> {
@@ -565,7 +553,7 @@ mod tests {
         let fault = Moment(10.0);
         let mut gap = |whose: &str, from, to| {
             seen.gaps.push((whose.to_owned(), Moment(from), Moment(to)));
-            has_passed(&seen, fault)
+            seen.has_passed(fault)
         };
         assert!(!gap("iscsi", 9.99, 11.0));
         assert!(

@@ -55,6 +55,7 @@ const KNOWN: &[(&str, &[&str])] = &[
             "extra_volumes",
             "faults",
             "file",
+            "joining",
             "legs",
             "memory",
             "promise",
