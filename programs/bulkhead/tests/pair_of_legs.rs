@@ -617,6 +617,8 @@ fn writes_go_on_when_the_other_head_was_fenced_since_it_was_missed() {
         let status = pair.a.machine.ok("pool status tank").out;
         status.contains("writes wait until it is on record")
     });
+    // It could be resumed first.
+    eventually("the head is missed", || wanted.exists());
     let wish = std::fs::read_to_string(&wanted).expect("it is missed");
     let (number, head) = wish.trim_end().split_once(' ').expect("both");
     assert_eq!(head, "b");
