@@ -255,6 +255,17 @@ impl<O: Objects> Zpl<O> {
         }
     }
 
+    /// Appends contents that are there. Whoever reads has the lock.
+    fn append_contents(&self, object: u64, offset: u64, length: usize, onto: &mut Vec<u8>) -> Done {
+        match length {
+            0 => Ok(()),
+            _ => self
+                .objects
+                .read_onto(object, offset, length, onto)
+                .map_err(failure),
+        }
+    }
+
     /// What a read of a file gives. Whoever reads has its lock.
     fn readable(&self, node: Node, offset: u64, length_max: usize) -> Done<Read> {
         let size = self.file(node)?.size;
@@ -487,12 +498,7 @@ impl<O: Objects> FileSystem for Zpl<O> {
     ) -> Done<Read> {
         let _reading = self.locks.read(node.object);
         let there = self.readable(node, offset, length_max)?;
-        if there.length != 0 {
-            let read = self
-                .objects
-                .read_onto(node.object, offset, there.length, onto);
-            read.map_err(failure)?;
-        }
+        self.append_contents(node.object, offset, there.length, onto)?;
         Ok(there)
     }
 
@@ -512,12 +518,7 @@ impl<O: Objects> FileSystem for Zpl<O> {
                 return Ok((there, Some(Box::new(Lent { contents, _lending }))));
             }
         }
-        if there.length != 0 {
-            let read = self
-                .objects
-                .read_onto(node.object, offset, there.length, onto);
-            read.map_err(failure)?;
-        }
+        self.append_contents(node.object, offset, there.length, onto)?;
         Ok((there, None))
     }
 

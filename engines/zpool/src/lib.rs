@@ -20,6 +20,7 @@ pub mod files;
 pub mod keys;
 mod library;
 mod nvlist;
+mod parts;
 pub mod pool;
 mod runtime;
 mod seam;

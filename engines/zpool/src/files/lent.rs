@@ -7,6 +7,7 @@ use block_device::ReadLoan;
 use zpool_sys as sys;
 
 use super::Open;
+use crate::parts;
 
 /// Pinned blocks. `zpl` lets nobody change the file until this is dropped.
 pub(super) struct Lent {
@@ -28,12 +29,7 @@ impl ReadLoan for Lent {
         // SAFETY: `raw` is live until Drop, and its parts with it; nobody writes to them while the file is kept from changes.
         unsafe {
             let first = sys::bh_files_loan_parts(self.raw.as_ptr(), &mut count);
-            let raw = std::slice::from_raw_parts(first, count as usize);
-            parts.extend(
-                raw.iter().map(|p| {
-                    std::slice::from_raw_parts(p.bp_data.cast_const(), p.bp_length as usize)
-                }),
-            );
+            parts::append(first, count, parts);
         }
     }
 }

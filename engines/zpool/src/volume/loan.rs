@@ -7,6 +7,7 @@ use block_device::{Commit, DeviceError, ErrorKind, Extent, ReadLoan, WaitMode, W
 use zpool_sys as sys;
 
 use super::{Shared, device_error, wait_flag, with_permit};
+use crate::parts;
 
 /// Pinned blocks: the range is locked for reading until this is dropped.
 pub(super) struct Read {
@@ -29,12 +30,7 @@ impl ReadLoan for Read {
         // range is locked for reading.
         unsafe {
             let first = sys::bh_read_parts(self.raw.as_ptr(), &mut count);
-            let raw = std::slice::from_raw_parts(first, count as usize);
-            parts.extend(
-                raw.iter().map(|p| {
-                    std::slice::from_raw_parts(p.bp_data.cast_const(), p.bp_length as usize)
-                }),
-            );
+            parts::append(first, count, parts);
         }
     }
 }
