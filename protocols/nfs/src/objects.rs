@@ -1,7 +1,9 @@
 //! What both versions say of objects in the same way: kinds as numbers (RFC 1813, 2.5; RFC 8881, 3.2), and rights
-//! (ACCESS: RFC 1813, 3.3.4; RFC 8881, 18.1).
+//! (ACCESS: RFC 1813, 3.3.4; RFC 8881, 18.1), and contents as opaque data.
 
-use file_system::{Kind, Permissions};
+use file_system::{Done, FileSystem, Kind, Node, Permissions, Read};
+
+use crate::xdr::Writer;
 
 const READ: u32 = 0x01;
 const LOOKUP: u32 = 0x02;
@@ -54,6 +56,24 @@ pub(crate) const fn rights_by(kind: Kind, may: Permissions) -> u32 {
         granted |= DELETE;
     }
     granted
+}
+
+/// Reads at most `count` bytes of a file from `offset` on into an answer, as opaque data: lent where the answer may lend.
+pub(crate) fn read_into(
+    files: &dyn FileSystem,
+    (node, offset, count): (Node, u64, usize),
+    out: &mut Writer,
+) -> Done<Read> {
+    let mut is_end = false;
+    let length = out.opaque_or_lent(count, |bytes, lends| {
+        let (read, lent) = match lends {
+            true => files.read_or_lend(node, offset, count, bytes)?,
+            false => (files.read_onto(node, offset, count, bytes)?, None),
+        };
+        is_end = read.is_end;
+        Done::Ok(lent)
+    })?;
+    Ok(Read { length, is_end })
 }
 
 #[cfg(test)]

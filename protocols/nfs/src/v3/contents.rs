@@ -4,6 +4,7 @@ use file_system::{Done, FileError, Kind, Permissions};
 
 use super::{Answered, At, Call, HANDLE_BYTES_MAX, PAYLOAD_BYTES_MAX, Status};
 use crate::exports::Place;
+use crate::objects;
 use crate::xdr::{Malformed, Reader, Writer};
 
 /// `UNSTABLE`.
@@ -75,19 +76,10 @@ impl Call<'_> {
         let place = out.len();
         out.u32(0);
         out.boolean(false);
-        let mut is_end = false;
-        let (files, node, count) = (&at.files, at.node(), count as usize);
-        let length = out.opaque_or_lent(count, |bytes, lends| {
-            let (read, lent) = match lends {
-                true => files.read_or_lend(node, offset, count, bytes)?,
-                false => (files.read_onto(node, offset, count, bytes)?, None),
-            };
-            is_end = read.is_end;
-            Ok::<_, FileError>(lent)
-        })?;
-        self.moved.read(length);
-        out.set_u32(place, length as u32);
-        out.set_u32(place + 4, is_end.into());
+        let read = objects::read_into(&*at.files, (at.node(), offset, count as usize), out)?;
+        self.moved.read(read.length);
+        out.set_u32(place, read.length as u32);
+        out.set_u32(place + 4, read.is_end.into());
         Ok(())
     }
 

@@ -20,8 +20,7 @@ use super::kinds::{
 use super::numbers::{Status, op};
 use super::opens::StateId;
 use super::state::{
-    Channel, MESSAGE_BYTES_MAX, OPERATIONS_MAX, Released, Sequence, Sequenced, State,
-    fingerprint_of,
+    Channel, MESSAGE_BYTES_MAX, OPERATIONS_MAX, Sequence, Sequenced, State, fingerprint_of,
 };
 use super::waiting::{Changes, changes_of};
 use super::without_sessions::Taken;
@@ -287,12 +286,14 @@ impl Service {
 
     /// Lets go of files that nobody has open any more.
     pub(crate) fn release(&self) {
-        let released = self.state().take_released();
-        Self::let_go(released);
+        self.release_after(|| ());
     }
 
-    fn let_go(released: Vec<Released>) {
+    /// The same. `before` gives back what the caller has lent: a file that goes waits for it.
+    pub(super) fn release_after(&self, mut before: impl FnMut()) {
+        let released = self.state().take_released();
         for (files, file) in released {
+            before();
             files.release(snapshots::node_of(file).unwrap_or(file.node));
         }
     }
@@ -369,15 +370,11 @@ impl Service {
             let kept = is_kept.then(|| &answer.writer.own()[answer.start..]);
             self.state().answered(sequence, kept);
         }
-        let released = self.state().take_released();
-        if !released.is_empty() {
-            // A file that goes waits for what is lent.
+        let mut own = || {
             answer.writer.own();
-            Self::let_go(released);
-        }
-        self.grant_after(caller.now_ms, || {
-            answer.writer.own();
-        });
+        };
+        self.release_after(&mut own);
+        self.grant_after(caller.now_ms, own);
         call.moved.has_failed = status == Status::IO;
         match (status, call.entered) {
             (Status::GONE, _) => Err(Unanswered::Gone),

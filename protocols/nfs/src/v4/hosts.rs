@@ -701,7 +701,7 @@ impl Service {
         self.grant_after(now_ms, || ());
     }
 
-    /// The same. `before` gives back what the caller has lent: a file may go here, and that waits for it.
+    /// The same. `before`: as for [`Self::release_after`]; a file may go here, too.
     pub(crate) fn grant_after(&self, now_ms: u64, mut before: impl FnMut()) {
         loop {
             let Some(asked) = self.state().next_to_grant(now_ms) else {

@@ -7,6 +7,7 @@ use super::compound::Call;
 use super::grace::New;
 use super::numbers::Status;
 use super::opens::{READ, StateId, WRITE};
+use crate::objects;
 use crate::xdr::{Reader, Writer};
 
 /// Bytes that one `COPY` copies before it answers. The client asks for the rest.
@@ -93,18 +94,10 @@ impl Call<'_> {
         let at = out.len();
         out.boolean(false);
         let count = count.min(PAYLOAD_BYTES_MAX) as usize;
-        let mut is_end = false;
-        let length = out.opaque_or_lent(count, |bytes, lends| {
-            let (read, lent) = match lends {
-                true => self.files().read_or_lend(node, offset, count, bytes)?,
-                false => (self.files().read_onto(node, offset, count, bytes)?, None),
-            };
-            is_end = read.is_end;
-            Ok::<_, FileError>(lent)
-        });
-        let length = self.of_file(node, length.map_err(Status::from))?;
-        self.moved.read(length);
-        out.set_u32(at, is_end.into());
+        let read = objects::read_into(self.files(), (node, offset, count), out);
+        let read = self.of_file(node, read.map_err(Status::from))?;
+        self.moved.read(read.length);
+        out.set_u32(at, read.is_end.into());
         Ok(())
     }
 
