@@ -737,21 +737,27 @@ fn known<'a>(
 }
 
 fn file_changes(desired: &DesiredState, actual: &Actual, reader: Reader) -> Vec<Change> {
-    let changes = known(desired, actual).flat_map(|(head, known)| {
-        let files = desired.files_of(head);
-        let files = files.filter(move |file| Reader::of(&file.path) == reader);
-        files.filter_map(move |file| file_change(head, file, Some(known)))
-    });
-    changes.collect()
+    let heads = known(desired, actual);
+    heads
+        .flat_map(|head| file_changes_of(desired, head, reader))
+        .collect()
+}
+
+fn file_changes_of<'a>(
+    desired: &'a DesiredState,
+    (head, known): (&'a HeadName, &'a HeadActual),
+    reader: Reader,
+) -> impl Iterator<Item = Change> + 'a {
+    let files = desired.files_of(head);
+    let files = files.filter(move |file| Reader::of(&file.path) == reader);
+    files.filter_map(move |file| file_change(head, file, Some(known)))
 }
 
 /// Head by head: a leg-server reads its new file as soon as that is there. Until then another head that dies can be taken over from.
 fn leg_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     let mut changes = Vec::new();
     for (head, known) in known(desired, actual) {
-        let files = desired.files_of(head);
-        let files = files.filter(|file| Reader::of(&file.path) == Reader::LegServer);
-        let files = files.filter_map(|file| file_change(head, file, Some(known)));
+        let files = file_changes_of(desired, (head, known), Reader::LegServer);
         let restart = restart(desired, head, known);
         if restart.is_some() {
             changes.extend(legs::awaited(desired, actual, head));
@@ -780,8 +786,8 @@ fn no_leg_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
 fn member_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     let mut changes = file_changes(desired, actual, Reader::Corosync);
     let is_conf = |change: &Change| matches!(change, Change::WriteFile { path, .. } if path == Path::new(COROSYNC_CONF_PATH));
-    let heads = actual.heads.values();
-    let is_due = changes.iter().any(is_conf) || heads.into_iter().any(|known| known.is_reload_due);
+    let mut heads = actual.heads.values();
+    let is_due = changes.iter().any(is_conf) || heads.any(|known| known.is_reload_due);
     let running = known(desired, actual).find(|(_, known)| known.running_cluster.is_some());
     if let Some((head, _)) = running.filter(|_| is_due) {
         changes.push(Change::ReloadCorosync { head: head.clone() });
