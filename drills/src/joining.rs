@@ -154,7 +154,8 @@ pub fn lose_third(environment: &mut Environment, round: &mut Round) -> Result<()
         let moved = act(environment, what, Kind::Move, begun);
         note(round, moved);
     }
-    let (begun, ends) = (Moment::now(), environment.log_ends()?);
+    let ends = environment.log_ends()?;
+    let begun = Moment::now();
     environment.lab.power(&third, Power::Off)?;
     let is_over = |environment: &Environment| {
         let serving = environment.serving().ok().flatten();
