@@ -415,15 +415,36 @@ impl<O: Objects> Zpl<O> {
         Ok(())
     }
 
-    /// Frees an object without a name. A failure is told: the next open tries again.
+    /// Frees an object without a name that nobody holds. A failure is told: the next open tries again.
+    ///
+    /// Who takes the last name and who gives up the last hold may both come here. The second one finds nothing, or what was made
+    /// with that number since, and leaves it.
     pub(crate) fn purge_told(&self, object: u64) {
-        if let Err(error) = self.purge(object) {
+        let is_free = |stored: &Stored| stored.links == 0 && !self.is_held(object);
+        if let Err(error) = self.purge_if(object, is_free) {
             tracing::warn!(object, %error, "a removed file still takes space; the next open of the file system frees it");
         }
     }
 
-    /// Frees an object of the list of unlinked ones, and what it alone has: its extended attributes.
-    pub(crate) fn purge(&self, object: u64) -> Result<(), ObjectError> {
+    fn purge_if(&self, object: u64, is_free: impl Fn(&Stored) -> bool) -> Result<(), ObjectError> {
+        let mut waiting = Vec::new();
+        {
+            let _changing = self.locks.change(&[object]);
+            let stored = match self.objects.stored(object) {
+                Err(ObjectError::Missing) => return Ok(()),
+                found => found?,
+            };
+            if !is_free(&stored) {
+                return Ok(());
+            }
+            self.empty(object, &stored, &mut waiting)?;
+            self.free_object(object, &stored, &mut waiting)?;
+        }
+        waiting.iter().try_for_each(|inside| self.purge(*inside))
+    }
+
+    /// Frees an object of the list of unlinked ones, and what it alone has: its extended attributes. Nobody else does so meanwhile.
+    fn purge(&self, object: u64) -> Result<(), ObjectError> {
         let mut waiting = vec![object];
         while let Some(object) = waiting.pop() {
             let _changing = self.locks.change(&[object]);

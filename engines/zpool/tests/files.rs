@@ -367,6 +367,39 @@ fn an_unlinked_file_that_was_held_is_freed_after_a_crash() {
     }
 }
 
+/// One gives up the last hold of a file while another one removes its last name: whoever is later frees it, once.
+#[test]
+fn a_file_is_freed_once_when_its_last_name_and_its_last_hold_go_together() {
+    const TEST: &str = "a_file_is_freed_once_when_its_last_name_and_its_last_hold_go_together";
+    match part().as_deref() {
+        None => Parts::of(TEST).pass("race"),
+        Some(_) => {
+            let pool = new_pool();
+            let name = create(&pool, "tank/files");
+            let opened = open(&pool, &name);
+            let files = opened.files();
+            let together = std::sync::Barrier::new(2);
+            for _ in 0..300 {
+                let held = make(&*files, files.root(), b"held", Make::File);
+                files.hold(held).expect("it is there");
+                std::thread::scope(|scope| {
+                    scope.spawn(|| {
+                        together.wait();
+                        files.release(held);
+                    });
+                    together.wait();
+                    let removed = files.remove(&ROOT, files.root(), b"held", Removable::Any, None);
+                    removed.expect("it is there");
+                });
+                assert!(files.attributes(held).is_err(), "it is gone");
+            }
+            drop(files);
+            drop(opened);
+            export(pool);
+        }
+    }
+}
+
 /// What the stock `zdb` says about all objects of `dataset`.
 fn objects(parts: &Parts, dataset: &str) -> String {
     let output = Command::new("/usr/sbin/zdb")
