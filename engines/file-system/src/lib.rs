@@ -179,6 +179,14 @@ pub enum Make<'a> {
     Pipe,
 }
 
+impl Make<'_> {
+    /// Whether `who` may make such an object at all. Devices are for root, as in Linux (`CAP_MKNOD`): who is not root at the server
+    /// would otherwise have the devices of every machine that mounts the file system.
+    pub const fn is_allowed_to(&self, who: &Identity) -> bool {
+        !matches!(self, Self::BlockDevice(..) | Self::CharacterDevice(..)) || who.uid == 0
+    }
+}
+
 /// A node and what is known of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Object {

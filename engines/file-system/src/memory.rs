@@ -265,6 +265,9 @@ impl FileSystem for MemoryFileSystem {
         if parent.links == 0 {
             return Err(FileError::Stale);
         }
+        if !what.is_allowed_to(who) {
+            return Err(FileError::NotPermitted);
+        }
         let (attributes, body) = new_object(who, directory, &parent, what);
         let rest = SetAttributes {
             mode: Some(wanted.mode.unwrap_or(attributes.mode)),

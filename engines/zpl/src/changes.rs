@@ -158,6 +158,9 @@ impl<O: Objects> Zpl<O> {
         if self.entry(directory.object, name)?.is_some() {
             return Err(FileError::Exists);
         }
+        if !what.is_allowed_to(who) && !self.is_replaying() {
+            return Err(FileError::NotPermitted);
+        }
         let mut new = new_object(who, directory.object, &parent, &what, wanted)?;
         if let Some(list) = list {
             check_list(&attributes_of(&new.stored)?, list)?;
