@@ -75,6 +75,7 @@ SILLY = "a client whose server does not say that it keeps a file that is open an
 KNOWN: Mapping[str, Mapping[str, str]] = {
     "3": {"unlink::open_file_not_freed": SILLY, "utimensat::y2038": "a time of version 3 has 32 bits"},
     "4.0": {"unlink::open_file_not_freed": SILLY},
+    "4.2": {"unlink::open_file_not_freed": SILLY},
 }
 """By version: tests of pjdfstest that fail on ours, and why. A failure that is not here fails the run, and so does one of these that passes."""
 

@@ -365,16 +365,18 @@ impl Service {
         }
         let is_small = answer.count <= 1;
         answer.end(status);
+        // The client keeps its lease while its call is under way, and files that go may take long.
+        self.release_after(&mut || {
+            answer.writer.own();
+        });
         if let Some((sequence, _)) = &call.sequence {
             let is_kept = sequence.cache_this || is_small;
             let kept = is_kept.then(|| &answer.writer.own()[answer.start..]);
             self.state().answered(sequence, kept);
         }
-        let mut own = || {
+        self.grant_after(caller.now_ms, || {
             answer.writer.own();
-        };
-        self.release_after(&mut own);
-        self.grant_after(caller.now_ms, own);
+        });
         call.moved.has_failed = status == Status::IO;
         match (status, call.entered) {
             (Status::GONE, _) => Err(Unanswered::Gone),

@@ -29,8 +29,6 @@ const DELEGATION_WISHES: u32 = 0x3_ff00;
 const MUST_CONFIRM: u32 = 0x2;
 /// `OPEN4_RESULT_LOCKTYPE_POSIX`.
 const LOCKS_LIKE_POSIX: u32 = 0x4;
-/// `OPEN4_RESULT_PRESERVE_UNLINKED`, from NFS 4.1 on.
-const PRESERVES_UNLINKED: u32 = 0x8;
 /// What `CLOSE` answers in place of a state (RFC 8881, 8.2.3).
 const CLOSED: StateId = StateId {
     sequence: u32::MAX,
@@ -235,9 +233,12 @@ impl Call<'_> {
     }
 
     /// What is said of an open. An owner of NFS 4.0 that is not known has to confirm it, unless it takes back what it had.
+    ///
+    /// `OPEN4_RESULT_PRESERVE_UNLINKED` is not: it promises that a file without a name outlives this server (RFC 8881, 18.16.3), and the
+    /// next one frees it. Without that word clients give an open file another name before they remove it.
     fn open_flags(&self, owner: &[u8], is_reclaim: bool) -> u32 {
         if self.minor > 0 {
-            return LOCKS_LIKE_POSIX | PRESERVES_UNLINKED;
+            return LOCKS_LIKE_POSIX;
         }
         let mut state = self.service.state();
         if is_reclaim {
