@@ -481,8 +481,9 @@ impl Founding {
     /// What the lenders see of these disks.
     fn looks(&self, disks: Vec<(DiskId, MemberId)>) -> Result<Vec<Looked>, Failure> {
         let mut seen = Vec::new();
-        let understand = |_, message| match message {
-            Message::Looked(looked) => {
+        let heads: BTreeMap<_, _> = disks.iter().copied().collect();
+        let understand = |from: MemberId, message| match message {
+            Message::Looked(looked) if heads.get(&looked.disk) == Some(&from) => {
                 let disk = looked.disk;
                 seen.push(looked);
                 Ok(Some(disk))
@@ -566,11 +567,12 @@ impl Founding {
         let mut incarnations = BTreeMap::new();
         let session = self.session();
         let mut refused = None;
-        let understand = |_, message| {
+        let heads: BTreeMap<_, _> = self.disks().into_iter().collect();
+        let understand = |from: MemberId, message| {
             let Message::Lent(lent) = message else {
                 return Ok(None);
             };
-            if lent.answer.session() != session {
+            if lent.answer.session() != session || heads.get(&lent.disk) != Some(&from) {
                 return Ok(None);
             }
             match lent.answer {
@@ -639,7 +641,9 @@ impl Founding {
     fn stamp(&self) -> Result<(), Failure> {
         let session = self.session();
         let begin = |disk| LenderRequest::Begin(session, self.incarnations[&disk]);
-        let understand = |_, message| match message {
+        let heads: BTreeMap<_, _> = self.disks().into_iter().collect();
+        let understand = |from: MemberId, message| match message {
+            Message::Lent(lent) if heads.get(&lent.disk) != Some(&from) => Ok(None),
             Message::Lent(lent) if lent.answer == LenderAnswer::Begun(session) => {
                 Ok(Some(lent.disk))
             }

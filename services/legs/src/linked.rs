@@ -616,9 +616,9 @@ impl Linked {
     }
 
     /// A lender answered; whether that is what it was asked last.
-    pub(crate) fn lent(&mut self, disk: DiskId, answer: LenderAnswer) -> bool {
+    pub(crate) fn lent(&mut self, from: MemberId, disk: DiskId, answer: LenderAnswer) -> bool {
         let asked = self.claims.get(&disk).map(|one| session_of(one.what));
-        let is_it = asked == Some(answer.session());
+        let is_it = asked == Some(answer.session()) && self.lenders.get(&disk) == Some(&from);
         if is_it {
             self.claims.remove(&disk);
         }
@@ -664,7 +664,8 @@ impl Linked {
                 true => self.is_lost_for(*head, RESUME_WAIT, now),
                 false => self.is_unreachable(*head, now),
             };
-            head.is_some_and(is_gone)
+            // Nobody lends what the configuration does not name.
+            head.is_none_or(is_gone)
         };
         let refused: Vec<DiskId> = self.claims.keys().copied().filter(hopeless).collect();
         let refused = refused.into_iter().filter_map(|disk| {

@@ -480,7 +480,7 @@ impl<S: Side> Decider<S> {
             }
             Message::Lent(lent) => {
                 let is_elsewhere = linked.is_elsewhere(lent.disk);
-                if !linked.lent(lent.disk, lent.answer) {
+                if !linked.lent(from, lent.disk, lent.answer) {
                     return Ok(Goes::On);
                 }
                 if let (LenderAnswer::Admitted(session, seen), true) = (lent.answer, is_elsewhere) {
