@@ -162,8 +162,7 @@ impl<O: Objects> Zpl<O> {
         };
         steps.push(logged_with(&record, false, receipt));
         self.change_once(steps, true, receipt)?;
-        let is_gone = is_last && !self.is_held(losing.object);
-        Ok((changed(parent, &set)?, is_gone.then_some(losing.object)))
+        Ok((changed(parent, &set)?, is_last.then_some(losing.object)))
     }
 
     /// Whether `directory` is `ancestor` or lies in it.
@@ -355,7 +354,7 @@ impl<O: Objects> Zpl<O> {
             from: changed(&parents.0, &set_from)?,
             to: changed(&parents.1, &set_to)?,
         };
-        Ok((renamed, freed.filter(|object| !self.is_held(*object))))
+        Ok((renamed, freed))
     }
 
     /// Lets two names change places. Only a log asks for it.
@@ -420,25 +419,22 @@ impl<O: Objects> Zpl<O> {
     /// Who takes the last name and who gives up the last hold may both come here. The second one finds nothing, or what was made
     /// with that number since, and leaves it.
     pub(crate) fn purge_told(&self, object: u64) {
-        let is_free = |stored: &Stored| stored.links == 0 && !self.is_held(object);
-        if let Err(error) = self.purge_if(object, is_free) {
+        if let Err(error) = self.purge_unheld(object) {
             tracing::warn!(object, %error, "a removed file still takes space; the next open of the file system frees it");
         }
     }
 
-    fn purge_if(&self, object: u64, is_free: impl Fn(&Stored) -> bool) -> Result<(), ObjectError> {
+    fn purge_unheld(&self, object: u64) -> Result<(), ObjectError> {
         let mut waiting = Vec::new();
         {
             let _changing = self.locks.change(&[object]);
-            let stored = match self.objects.stored(object) {
-                Err(ObjectError::Missing) => return Ok(()),
-                found => found?,
-            };
-            if !is_free(&stored) {
-                return Ok(());
+            match self.objects.stored(object) {
+                Ok(stored) if stored.links == 0 && !self.is_held(object) => {
+                    self.free_object(object, &stored, &mut waiting)?;
+                }
+                Ok(_) | Err(ObjectError::Missing) => return Ok(()),
+                Err(error) => return Err(error),
             }
-            self.empty(object, &stored, &mut waiting)?;
-            self.free_object(object, &stored, &mut waiting)?;
         }
         waiting.iter().try_for_each(|inside| self.purge(*inside))
     }
@@ -452,11 +448,7 @@ impl<O: Objects> Zpl<O> {
                 Err(ObjectError::Missing) => {
                     self.objects.change(&[Step::Forget { object }], true)?;
                 }
-                found => {
-                    let stored = found?;
-                    self.empty(object, &stored, &mut waiting)?;
-                    self.free_object(object, &stored, &mut waiting)?;
-                }
+                found => self.free_object(object, &found?, &mut waiting)?,
             }
         }
         Ok(())
@@ -512,6 +504,7 @@ impl<O: Objects> Zpl<O> {
         stored: &Stored,
         waiting: &mut Vec<u64>,
     ) -> Result<(), ObjectError> {
+        self.empty(object, stored, waiting)?;
         let mut steps = vec![Step::Forget { object }, Step::Free { object }];
         let extended = stored.extended;
         let has_extended = stored.has.has(Has::EXTENDED) && extended != 0;

@@ -379,7 +379,8 @@ fn a_file_is_freed_once_when_its_last_name_and_its_last_hold_go_together() {
             let opened = open(&pool, &name);
             let files = opened.files();
             let together = std::sync::Barrier::new(2);
-            for _ in 0..300 {
+            // Without care one round in some thousand frees it twice.
+            for _ in 0..5_000 {
                 let held = make(&*files, files.root(), b"held", Make::File);
                 files.hold(held).expect("it is there");
                 std::thread::scope(|scope| {
