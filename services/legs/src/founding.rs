@@ -264,11 +264,25 @@ impl Founding {
                 Ok(_) | Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return Err(failed("the connections ended")),
             };
-            if let Some(key) = understand(heard.from, heard.envelope.message)? {
+            let (from, message) = (heard.from, heard.envelope.message);
+            if !self.may_say(from, &message) {
+                continue;
+            }
+            if let Some(key) = understand(from, message)? {
                 open.remove(&key);
             }
         }
         Ok(())
+    }
+
+    /// Whether that member may say so: of a disk only its head speaks.
+    fn may_say(&self, from: MemberId, message: &Message) -> bool {
+        let disk = match message {
+            Message::Looked(looked) => looked.disk,
+            Message::Lent(lent) => lent.disk,
+            _ => return true,
+        };
+        self.disks().contains(&(disk, from))
     }
 
     fn unreached(&self, members: &BTreeSet<MemberId>) -> String {
@@ -481,9 +495,8 @@ impl Founding {
     /// What the lenders see of these disks.
     fn looks(&self, disks: Vec<(DiskId, MemberId)>) -> Result<Vec<Looked>, Failure> {
         let mut seen = Vec::new();
-        let heads: BTreeMap<_, _> = disks.iter().copied().collect();
-        let understand = |from: MemberId, message| match message {
-            Message::Looked(looked) if heads.get(&looked.disk) == Some(&from) => {
+        let understand = |_, message| match message {
+            Message::Looked(looked) => {
                 let disk = looked.disk;
                 seen.push(looked);
                 Ok(Some(disk))
@@ -567,12 +580,11 @@ impl Founding {
         let mut incarnations = BTreeMap::new();
         let session = self.session();
         let mut refused = None;
-        let heads: BTreeMap<_, _> = self.disks().into_iter().collect();
-        let understand = |from: MemberId, message| {
+        let understand = |_, message| {
             let Message::Lent(lent) = message else {
                 return Ok(None);
             };
-            if lent.answer.session() != session || heads.get(&lent.disk) != Some(&from) {
+            if lent.answer.session() != session {
                 return Ok(None);
             }
             match lent.answer {
@@ -641,9 +653,7 @@ impl Founding {
     fn stamp(&self) -> Result<(), Failure> {
         let session = self.session();
         let begin = |disk| LenderRequest::Begin(session, self.incarnations[&disk]);
-        let heads: BTreeMap<_, _> = self.disks().into_iter().collect();
-        let understand = |from: MemberId, message| match message {
-            Message::Lent(lent) if heads.get(&lent.disk) != Some(&from) => Ok(None),
+        let understand = |_, message| match message {
             Message::Lent(lent) if lent.answer == LenderAnswer::Begun(session) => {
                 Ok(Some(lent.disk))
             }
