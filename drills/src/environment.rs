@@ -233,12 +233,19 @@ impl Environment {
         }
     }
 
+    /// Switches a head on that is off, and its outlets. Those of a head that is on stay as they are while the cluster is busy: it may be
+    /// about to switch the others off, and would take the head for one without power.
+    pub fn switch_on(&self, head: &HeadName) -> Result<(), DrillError> {
+        let fencing = self.lab.appliance().heads[head].fencing.iter();
+        for outlet in fencing.flat_map(|fencing| &fencing.outlets) {
+            self.lab.outlet(&outlet.pdu, &outlet.outlet, true)?;
+        }
+        Ok(self.lab.power(head, Power::On)?)
+    }
+
     /// The head that serves the pool when all is well; else what is not.
     fn unwell(&mut self) -> Result<Result<HeadName, String>, DrillError> {
         let state = self.lab.state()?;
-        for (pdu, outlet) in &state.outlets_off {
-            self.lab.outlet(pdu, outlet, true)?;
-        }
         for (head, state) in state.heads {
             if state.frozen {
                 self.lab.thaw(&head)?;
@@ -247,12 +254,15 @@ impl Environment {
                 self.lab.mend(&head, &[])?;
             }
             if !state.powered {
-                self.lab.power(&head, Power::On)?;
+                self.switch_on(&head)?;
                 return Ok(Err(format!("{head} is booting")));
             }
         }
         if let Some(why) = self.busy()? {
             return Ok(Err(why));
+        }
+        for (pdu, outlet) in &state.outlets_off {
+            self.lab.outlet(pdu, outlet, true)?;
         }
         let mut serving: BTreeSet<Option<HeadName>> = BTreeSet::new();
         for head in self.lab.heads() {

@@ -528,20 +528,14 @@ fn switch_on(environment: &mut Environment, fault: &mut Fault) -> Result<(), Dri
     Ok(())
 }
 
-/// Switches on what is off; whether nothing was. An outlet of a head that is on stays off: the cluster may be about to switch off
-/// its other ones, and would take the head for one without power.
+/// Switches on what is off; whether nothing was.
 fn switch_on_heads(environment: &mut Environment, fault: &mut Fault) -> Result<bool, DrillError> {
     let state = environment.lab.state()?;
     let off = state.heads.into_iter().filter(|(_, one)| !one.powered);
     let off: Vec<HeadName> = off.map(|(head, _)| head).collect();
-    let heads = &environment.lab.appliance().heads;
-    let fencing = off.iter().filter_map(|head| heads[head].fencing.as_ref());
-    for outlet in fencing.flat_map(|fencing| &fencing.outlets) {
-        environment.lab.outlet(&outlet.pdu, &outlet.outlet, true)?;
-    }
     for head in &off {
         // One that the cluster switches off at this moment is switched on when it is looked at next.
-        if environment.lab.power(head, Power::On).is_ok() {
+        if environment.switch_on(head).is_ok() {
             let words = format!("; {head}, which is off, is switched on");
             fault.words.push_str(&words);
             fault.acted_at = Moment::now();
