@@ -73,6 +73,16 @@ pub struct Founding {
     names: Box<dyn Names>,
 }
 
+/// The disk that a question or an answer is about.
+fn disk_of(message: &Message) -> Option<DiskId> {
+    match message {
+        Message::LookAt(disk) | Message::AskLender(disk, _) => Some(*disk),
+        Message::Looked(looked) => Some(looked.disk),
+        Message::Lent(lent) => Some(lent.disk),
+        _ => None,
+    }
+}
+
 fn failed(why: impl Into<String>) -> Failure {
     Failure::Side(why.into())
 }
@@ -265,7 +275,11 @@ impl Founding {
                 Err(RecvTimeoutError::Disconnected) => return Err(failed("the connections ended")),
             };
             let (from, message) = (heard.from, heard.envelope.message);
-            if !self.may_say(from, &message) {
+            // Of a disk only the one speaks that was asked about it.
+            let is_asked = |(member, asked): &(MemberId, Message)| {
+                *member == from && disk_of(asked) == disk_of(&message)
+            };
+            if disk_of(&message).is_some() && !questions.values().any(is_asked) {
                 continue;
             }
             if let Some(key) = understand(from, message)? {
@@ -273,16 +287,6 @@ impl Founding {
             }
         }
         Ok(())
-    }
-
-    /// Whether that member may say so: of a disk only its head speaks.
-    fn may_say(&self, from: MemberId, message: &Message) -> bool {
-        let disk = match message {
-            Message::Looked(looked) => looked.disk,
-            Message::Lent(lent) => lent.disk,
-            _ => return true,
-        };
-        self.disks().contains(&(disk, from))
     }
 
     fn unreached(&self, members: &BTreeSet<MemberId>) -> String {
