@@ -43,7 +43,7 @@ class FilesTally(Tally):
     commits: int = 0
     starts_killed: int = 0
     in_part: int = 0
-    """Long writes of which the beginning was there."""
+    """Long writes of which the beginning was there, after a kernel."""
     later: int = 0
     """Changes that were found though nobody had committed them."""
     lost: int = 0
@@ -54,7 +54,7 @@ class FilesTally(Tally):
         return not self.lost and not self.complaints
 
     def summary(self) -> str:
-        return f"{self.commits} commits, {self.later} later changes found, {self.in_part} writes in part, {self.starts_killed} starts killed, {self.audits} audits, {super().summary()}"
+        return f"{self.commits} commits, {self.later} later changes found, {self.starts_killed} starts killed, {self.audits} audits, {super().summary()}"
 
     def verdict(self) -> str:
         return f"crash of files: {self.rounds} rounds, {self.changes} changes, {self.lost} lost"
@@ -76,6 +76,8 @@ class Lane:
     refused: list[str] = field(default_factory=list)
     sync: float = SYNC
     """Share of commands that end a transaction group."""
+    by_kernel = False
+    """Whether a kernel writes or replays the log."""
 
     @property
     def dataset(self) -> str:
@@ -117,7 +119,7 @@ class Lane:
 
     def judge(self, found: Tree, read: Read, tally: FilesTally) -> list[str]:
         """Compares what is there with each state that may be, from the last durable one on."""
-        judge = Judge(self.durable, self.since, found, read)
+        judge = Judge(self.durable, self.since, found, read, self.by_kernel)
         model, place, complaints = judge.place()
         if model:
             self.durable = model

@@ -1,8 +1,8 @@
 """Whether what is found after a crash is what some number of the changes had led to.
 
 Of names and attributes that is the whole question. Contents are looser, here as in a kernel: the intent log fetches the bytes of a write when
-it is committed, so that a record may carry what a later write has put there; it splits long writes, so that of the last one the beginning may
-be there; it has zeros of what was cut by then; and it leaves out the bytes of files that are gone by then.
+it is committed, so that a record may carry what a later write has put there; it has zeros of what was cut by then; and it leaves out the bytes
+of files that are gone by then. It splits long writes, too: we leave the last one out if its end is missing, and a kernel does not.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from proof.files.model import UNTOLD, Change, Model, Object, differences, fits
 from proof.files.program import Entry, Tree
 
 ATOMIC_BYTES = 4096
-"""A write of so many bytes is there whole or not at all (``engines/zpl``); the log may split a longer one."""
+"""A write of so many bytes is there whole or not at all also if a kernel has replayed the log."""
 CELL = 16
 SHOWN = 8
 
@@ -25,8 +25,9 @@ Read = Callable[[str, int], bytes]
 class Judge:
     """Of one file system after one crash."""
 
-    def __init__(self, durable: Model, since: Sequence[Change], found: Tree, read: Read):
-        """``durable`` is what is certain; some of the changes ``since`` may have happened."""
+    def __init__(self, durable: Model, since: Sequence[Change], found: Tree, read: Read, by_kernel: bool = False):
+        """``durable`` is what is certain; some of the changes ``since`` may have happened. ``by_kernel``: a kernel wrote or replayed the log."""
+        self._by_kernel = by_kernel
         self._durable, self._since, self._found, self._read = durable, since, found, read
         self._contents: dict[int, list[tuple[int, bytes]]] = {}
         """What files hold after a change, by their numbers in the model."""
@@ -90,8 +91,8 @@ class Judge:
         return replace(expected, contents=found.contents)
 
     def _is_torn(self, model: Model, number: int, file: int) -> bool:
-        """Whether the next change is a long write to the file."""
-        if number == len(self._since):
+        """Whether the next change is a write to the file that may be there in part."""
+        if not self._by_kernel or number == len(self._since):
             return False
         what, *words = self._since[number].words
         return what == "write" and int(words[2]) > ATOMIC_BYTES and model.find(bytes(words[0])) == file

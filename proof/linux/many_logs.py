@@ -106,6 +106,8 @@ class KernelChanges(LoggedChanges):
 class LoggedLane(Lane):
     """A file system and its log."""
 
+    by_kernel = True
+
     def __init__(self, number: int, rng: random.Random):
         super().__init__(number, f"{KINDS[number % len(KINDS)][0]}/n{number}", Model(tells_access=False), sync=0.0)
         self.rng = rng

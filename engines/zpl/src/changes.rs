@@ -563,6 +563,7 @@ impl<O: Objects> Zpl<O> {
             object,
             offset: range.0,
             length: range.1,
+            end: range.0 + range.1,
             bytes: Bytes::Here(b""),
         };
         let end = set.size.max(offset + bytes.len() as u64);
@@ -579,10 +580,11 @@ impl<O: Objects> Zpl<O> {
                 acl: None,
             },
         ];
+        steps.push(logged_as(&record, false, stored.generation));
+        // After the write: a log may end within that, and nothing of it is replayed then.
         if set.mode != stored.mode {
             steps.push(logged_mode(object, set.mode));
         }
-        steps.push(logged_as(&record, false, stored.generation));
         self.objects.change(&steps, false).map_err(failure)?;
         Ok(set)
     }

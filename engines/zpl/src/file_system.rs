@@ -32,8 +32,8 @@ pub const LINKS_MAX: u32 = i32::MAX as u32;
 pub const WRITE_BYTES_MAX: usize = 1 << 20;
 /// Fewer bytes of contents are sooner copied than lent.
 const LENT_BYTES_MIN: usize = 16 << 10;
-/// Bytes of a write that the intent log does not split.
-const ATOMIC_WRITE_BYTES: u32 = 4096;
+/// Bytes of a write that is there whole or not at all: the log has one record for each transaction, and a replay leaves out the beginning of one.
+const ATOMIC_WRITE_BYTES: u32 = WRITE_BYTES_MAX as u32;
 /// Bytes of a file.
 pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 /// Bytes of an access control list, and of where a link leads.

@@ -32,6 +32,7 @@ mod receipts;
 pub mod records;
 mod removal;
 mod replay;
+mod unfinished_write;
 
 pub use file_system::Zpl;
 pub use open::OpenError;

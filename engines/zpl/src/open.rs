@@ -3,12 +3,11 @@
 use file_system::Node;
 
 use crate::file_system::Zpl;
-use crate::later_writes::LaterWrites;
 use crate::objects::{Facts, ObjectError, Objects};
 use crate::quotas::Quotas;
 use crate::receipts::Receipts;
 use crate::records::{BadRecord, decode};
-use crate::replay;
+use crate::replay::{self, Survey};
 
 /// The only version of the format that is served: attributes in the form that every ZFS writes since 2010.
 const VERSION: u64 = 5;
@@ -87,11 +86,11 @@ fn check(facts: &Facts) -> Result<(), OpenError> {
 }
 
 /// Looks through all of the log for what cannot be replayed.
-fn check_log(objects: &impl Objects) -> Result<LaterWrites, OpenError> {
+fn check_log(objects: &impl Objects) -> Result<Survey, OpenError> {
     let mut bad = None;
-    let mut later = LaterWrites::default();
+    let mut survey = Survey::default();
     let walked = objects.walk_log(&mut |kind, body| {
-        let decoded = decode(kind, body).map(|record| later.see(&record));
+        let decoded = decode(kind, body).map(|record| survey.see(&record));
         decoded.map_err(|error| {
             bad = Some(error);
             ObjectError::Io(0)
@@ -99,7 +98,7 @@ fn check_log(objects: &impl Objects) -> Result<LaterWrites, OpenError> {
     });
     match bad {
         Some(bad) => Err(OpenError::Record(bad)),
-        None => Ok(walked.map(|()| later)?),
+        None => Ok(walked.map(|()| survey)?),
     }
 }
 
@@ -108,12 +107,12 @@ impl<O: Objects> Zpl<O> {
     pub fn open(objects: O) -> Result<Self, OpenError> {
         let facts = objects.facts();
         check(&facts)?;
-        let mut later = LaterWrites::default();
+        let mut survey = Survey::default();
         if facts.log_waits {
             if facts.is_fixed {
                 return Err(OpenError::LogWaits);
             }
-            later = check_log(&objects)?;
+            survey = check_log(&objects)?;
         }
         let root = objects.stored(facts.root)?;
         let root = Node {
@@ -127,7 +126,7 @@ impl<O: Objects> Zpl<O> {
         // still to be removed.
         if !facts.is_read_only || facts.log_waits {
             zpl.drain()?;
-            replay::run(&zpl, later)?;
+            replay::run(&zpl, survey)?;
         }
         Ok(zpl)
     }

@@ -145,6 +145,8 @@ pub enum Record<'a> {
         object: u64,
         offset: u64,
         length: u64,
+        /// Where the write ends. The library cuts the records of long ones.
+        end: u64,
         bytes: Bytes<'a>,
     },
     /// A write whose bytes are those of an earlier record for the same block. Only the end of the file may be a new one.
@@ -460,7 +462,8 @@ fn clone<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
 
 fn write<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
     let (object, offset, length) = range(reader)?;
-    let _unused = reader.number()?;
+    // Unused by kernels, which log 0.
+    let end = reader.number()?.max(offset + length);
     let (pointer, bytes) = reader.rest.split_at_checked(POINTER_BYTES)?;
     let bytes = match pointer.iter().all(|byte| *byte == 0) {
         true if bytes.is_empty() => Bytes::Here(bytes),
@@ -471,6 +474,7 @@ fn write<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
         object,
         offset,
         length,
+        end,
         bytes,
     })
 }
@@ -689,9 +693,10 @@ impl Record<'_> {
                 object,
                 offset,
                 length,
+                end,
                 ..
             } => {
-                let writer = empty.numbers(&[*object, *offset, *length, 0]);
+                let writer = empty.numbers(&[*object, *offset, *length, *end]);
                 (kind::WRITE, writer.numbers(&[0; POINTER_BYTES / 8]))
             }
             Self::WriteAgain {

@@ -130,6 +130,7 @@ fn a_write_has_its_bytes_in_the_record_or_in_a_block() {
         object: 128,
         offset: 10,
         length: 3,
+        end: 13,
         bytes: Bytes::Here(b""),
     };
     let (kind, mut body) = record.encode();

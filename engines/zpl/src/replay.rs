@@ -16,6 +16,7 @@ use crate::later_writes::LaterWrites;
 use crate::objects::{Has, ObjectError, Objects, Step, Stored};
 use crate::options::Options;
 use crate::records::{Bytes, Creation, POINTER_BYTES, Record, Setting, decode, receipt_of, set};
+use crate::unfinished_write::UnfinishedWrite;
 
 const ROOT: Identity = Identity {
     uid: 0,
@@ -23,22 +24,40 @@ const ROOT: Identity = Identity {
     groups: Vec::new(),
 };
 
+/// What a replay has to know of a log before its first record.
+#[derive(Default)]
+pub struct Survey {
+    later: LaterWrites,
+    unfinished: UnfinishedWrite,
+}
+
+impl Survey {
+    /// Takes the next record of the log.
+    pub fn see(&mut self, record: &Record<'_>) {
+        self.later.see(record);
+        self.unfinished.see(record);
+    }
+}
+
 /// Replays all of the log. One that has nothing to replay only begins anew.
-pub fn run<O: Objects>(zpl: &Zpl<O>, later: LaterWrites) -> Result<(), ObjectError> {
-    *zpl.lock_later_writes() = later;
+pub fn run<O: Objects>(zpl: &Zpl<O>, survey: Survey) -> Result<(), ObjectError> {
+    *zpl.lock_later_writes() = survey.later;
     zpl.set_replaying(true);
-    let replayed = run_all(zpl);
+    let replayed = run_all(zpl, survey.unfinished);
     zpl.set_replaying(false);
     *zpl.lock_later_writes() = LaterWrites::default();
     replayed
 }
 
-fn run_all<O: Objects>(zpl: &Zpl<O>) -> Result<(), ObjectError> {
+fn run_all<O: Objects>(zpl: &Zpl<O>, mut unfinished: UnfinishedWrite) -> Result<(), ObjectError> {
     zpl.objects.replay_log(&mut |kind, body| {
         let record = decode(kind, body).map_err(|error| {
             tracing::error!(%error, "the intent log cannot be replayed");
             ObjectError::Io(0)
         })?;
+        if unfinished.leaves_out(&record) {
+            return Ok(());
+        }
         let receipt = receipt_of(kind, body);
         replay(zpl, &record, receipt.as_ref()).map_err(|error| {
             tracing::error!(kind, %error, "a record of the intent log cannot be replayed");
@@ -125,6 +144,7 @@ fn replay<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>, receipt: Option<&Receip
             offset,
             length,
             bytes,
+            ..
         } => match zpl.objects.stored(object) {
             Ok(stored) => write(zpl, object, &stored, (offset, length), bytes),
             error => skip(error),

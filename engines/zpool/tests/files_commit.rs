@@ -9,9 +9,12 @@ use std::sync::{Arc, Mutex, mpsc};
 use engine::capabilities::{Datasets, FileSystems, Ownership};
 use engine::pool::{GroupKind, PoolSpec};
 use file_system::{FileSystem, Identity, Make, Node, SetAttributes};
-use support::{export, isolated, options, sized_disks, tank};
+use support::{
+    Parts, disks, export, folder, import, isolated, kill_oneself, options, part, sized_disks, tank,
+};
 use units::{ByteCount, VolumeName};
 use volume_support::watch_devices;
+use zpool::device::faults::{Fault, Faults};
 use zpool::device::{DeviceIo, IoKind};
 use zpool::{Engine, Pool};
 
@@ -23,17 +26,22 @@ const MANY: u64 = 96;
 const MUCH: u64 = 40;
 /// Pieces that come while such a commit waits.
 const MEANWHILE: u64 = 24;
+/// A write whose record takes several blocks of the log, over the beginning of one of half its length.
+const LONG: usize = 600_000;
+/// Writes and flushes after which the power fails during its commit: none, some blocks of the log, all.
+const STEPS: std::ops::Range<u64> = 0..10;
 /// Labels, and what a transaction group writes besides data.
 const BESIDES: u64 = 6 << 20;
 
+const ROOT: Identity = Identity {
+    uid: 0,
+    gid: 0,
+    groups: Vec::new(),
+};
+
 fn make(files: &dyn FileSystem, name: &[u8]) -> Node {
-    let root = Identity {
-        uid: 0,
-        gid: 0,
-        groups: Vec::new(),
-    };
     let none = SetAttributes::default();
-    let made = files.make(&root, files.root(), name, Make::File, &none, None);
+    let made = files.make(&ROOT, files.root(), name, Make::File, &none, None);
     made.expect("a new file").object.node
 }
 
@@ -155,4 +163,79 @@ fn a_commit_of_much_does_not_write_what_comes_meanwhile() {
             });
         },
     );
+}
+
+/// The power fails after so many writes to the disk: the second write is in the log in part, or all of it.
+fn is_cut_off(after: u64) -> ! {
+    let (mut options, faults) = (options(), Faults::new());
+    options.txg_timeout_s = 60;
+    options.devices.wrap = Some(faults.wrap());
+    let engine = Engine::start(options).expect("the engine starts");
+    let spec = PoolSpec::new(tank(), GroupKind::Stripe, disks(&["disk"]));
+    let pool = Pool::create(engine, &spec).expect("create");
+    pool.complete_root().expect("complete");
+    let opened = pool.open_file_system((&tank()).into(), false);
+    let opened = opened.expect("open");
+    let files = opened.files();
+    let node = make(&*files, b"file");
+    files.write(node, 0, &[1; LONG / 2]).expect("written");
+    files.commit(None).expect("commit");
+    pool.sync().expect("sync");
+    files.write(node, 0, &[2; LONG]).expect("written");
+    let kill = Fault {
+        kill_after: Some(after),
+        ..Fault::default()
+    };
+    faults.set(&folder().join("disk"), kill);
+    files.commit(Some(node)).expect("commit");
+    kill_oneself()
+}
+
+/// Whether the file has the second write, all of it or nothing.
+fn has_all_or_nothing() -> bool {
+    let pool = import(support::engine());
+    let opened = pool.open_file_system((&tank()).into(), false);
+    let opened = opened.expect("open");
+    let files = opened.files();
+    let found = files.look_up(&ROOT, files.root(), b"file").expect("there");
+    let mut bytes = vec![0; 2 * LONG];
+    let read = files.read(found.node, 0, &mut bytes).expect("readable");
+    let count = |value| bytes.iter().filter(|byte| **byte == value).count();
+    let shown = (read.length, count(1), count(2));
+    drop((files, opened));
+    export(pool);
+    assert!(
+        [(LONG / 2, LONG / 2, 0), (LONG, 0, LONG)].contains(&shown),
+        "{shown:?}"
+    );
+    shown.2 == LONG
+}
+
+#[test]
+fn a_long_write_that_the_log_ends_within_is_left_out() {
+    match part().as_deref() {
+        None => {
+            let mut outcomes = Vec::new();
+            for steps in STEPS {
+                let parts = Parts::of("a_long_write_that_the_log_ends_within_is_left_out");
+                let killed = parts.run(&format!("kill {steps}"));
+                let output = &killed.output;
+                assert!(!killed.success && !output.contains("panicked"), "{output}");
+                parts.pass("look");
+                outcomes.push(parts.folder().join("is-there").exists());
+            }
+            assert!(outcomes.is_sorted(), "{outcomes:?}");
+            let whole = outcomes.iter().filter(|is_there| **is_there).count();
+            assert!(whole > 0 && outcomes.len() - whole > 3, "{outcomes:?}");
+        }
+        Some("look") => {
+            if has_all_or_nothing() {
+                std::fs::write(folder().join("is-there"), "").expect("written");
+            }
+        }
+        Some(words) => {
+            let steps = words.strip_prefix("kill ").expect("a part");
+            is_cut_off(steps.parse().expect("a number"))
+        }
+    }
 }

@@ -243,6 +243,7 @@ fn log_ended(opened: &Opened) {
         object,
         offset: RECORD_SIZE,
         length: BLOCK.len() as u64,
+        end: RECORD_SIZE + BLOCK.len() as u64,
         bytes: Bytes::Here(&BLOCK),
     };
     log(opened, &first);
@@ -256,6 +257,7 @@ fn log_overwritten(opened: &Opened) {
         object,
         offset: 0,
         length: BLOCK.len() as u64,
+        end: BLOCK.len() as u64,
         bytes: Bytes::Here(&BLOCK),
     };
     let hole = |offset, length| Record::Truncate {

@@ -1,0 +1,113 @@
+//! The write that a log ends within.
+//!
+//! The library cuts the record of a long write anywhere to fill the blocks of the log. If the last of them did not get to the disks, the
+//! log ends with the beginning of a write that nobody was told to be durable. Applications take a page for atomic, so it is left out.
+
+use crate::records::Record;
+
+/// A write of which not all was seen yet.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    object: u64,
+    /// Where the next record has to go on.
+    next: u64,
+    end: u64,
+    /// How many records of writes came before its first one.
+    first: usize,
+}
+
+/// Looks for it in a log, then tells a replay where it begins.
+#[derive(Debug, Default)]
+pub(crate) struct UnfinishedWrite {
+    begun: Option<Begun>,
+    seen: usize,
+    passed: usize,
+}
+
+impl UnfinishedWrite {
+    /// Takes the next record of the log.
+    pub(crate) fn see(&mut self, record: &Record<'_>) {
+        let Record::Write {
+            object,
+            offset,
+            length,
+            end,
+            ..
+        } = *record
+        else {
+            self.begun = None;
+            return;
+        };
+        let goes_on =
+            |begun: &Begun| (begun.object, begun.next, begun.end) == (object, offset, end);
+        let first = self
+            .begun
+            .filter(goes_on)
+            .map_or(self.seen, |begun| begun.first);
+        let next = offset + length;
+        self.begun = (next < end).then_some(Begun {
+            object,
+            next,
+            end,
+            first,
+        });
+        self.seen += 1;
+    }
+
+    /// Whether the next record that is replayed is of that write. A replay may pass over records of files that are gone: it then leaves
+    /// nothing out.
+    pub(crate) fn leaves_out(&mut self, record: &Record<'_>) -> bool {
+        if !matches!(record, Record::Write { .. }) {
+            return false;
+        }
+        self.passed += 1;
+        self.begun.is_some_and(|begun| self.passed > begun.first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::Bytes;
+
+    const NONE: [usize; 0] = [];
+
+    fn part(offset: u64, length: u64, end: u64) -> Record<'static> {
+        Record::Write {
+            object: 5,
+            offset,
+            length,
+            end,
+            bytes: Bytes::Here(b""),
+        }
+    }
+
+    /// Which records of a log are left out.
+    fn left_out(log: &[Record<'_>]) -> Vec<usize> {
+        let mut unfinished = UnfinishedWrite::default();
+        log.iter().for_each(|record| unfinished.see(record));
+        let numbered = log.iter().enumerate();
+        let left = numbered.filter(|(_, record)| unfinished.leaves_out(record));
+        left.map(|(number, _)| number).collect()
+    }
+
+    #[test]
+    fn only_the_last_write_is_left_out_and_only_if_its_end_is_missing() {
+        let whole = [part(0, 10, 40), part(10, 20, 40), part(30, 10, 40)];
+        assert_eq!(left_out(&whole), NONE);
+        assert_eq!(left_out(&whole[..2]), [0, 1]);
+        let cut = Record::Truncate {
+            object: 5,
+            offset: 0,
+            length: 0,
+        };
+        let twice = [&whole[..], &[cut], &whole[..1]].concat();
+        assert_eq!(left_out(&twice), [4]);
+        // What is known of it comes after it: the file was removed meanwhile.
+        assert_eq!(left_out(&[whole[0], cut]), NONE);
+        assert_eq!(left_out(&[whole[0], part(0, 40, 40)]), NONE);
+        // The rest of another write of the same range.
+        assert_eq!(left_out(&[whole[2], whole[0]]), [1]);
+        assert_eq!(left_out(&[]), NONE);
+    }
+}
