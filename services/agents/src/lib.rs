@@ -25,7 +25,9 @@ use appliance::Appliance;
 use appliance::ports::Portals;
 use appliance::render::{LEGS_PATH, address_prefix, common_interface};
 use cluster::Steps;
-use cluster::agent::{Address, Exit, Pacemaker, PoolProgram, Remains, ServerProcess, Surroundings};
+use cluster::agent::{
+    Address, Exit, FenceWish, Pacemaker, PoolProgram, Remains, ServerProcess, Surroundings,
+};
 use cluster::machine::Local;
 use control::request::{PoolRequest, ServerRequest};
 use control::{FailureKind, PoolLock, Request};
@@ -300,11 +302,15 @@ impl PoolProgram for Program<'_> {
         ask::listener_pid(&self.socket(pool), limit)
     }
 
-    fn wished_fence(&self, pool: &PoolName) -> Option<(u64, String)> {
+    fn wished_fence(&self, pool: &PoolName) -> Option<FenceWish> {
         let number = self.pool(pool).ok()?.number?;
         let folder = leg_memory::folder(&self.settings.state_dir);
         let wish = leg_memory::wished_fence(&folder, number.into())?;
-        Some((wish.number, wish.head))
+        Some(FenceWish {
+            number: wish.number,
+            head: wish.head,
+            is_missed: wish.is_missed,
+        })
     }
 
     fn confirm_fence(&self, pool: &PoolName, number: u64) -> Result<(), String> {

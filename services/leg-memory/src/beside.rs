@@ -4,9 +4,10 @@
 //! * `POOL.heard`: two heads: what the other head answered to this start of the process that remembers.
 //! * `pulse`: whether the process that remembers runs all the time ([`Pulse`](crate::Pulse)).
 //! * `POOL.fence-wanted`, `POOL.fence-confirmed`: two heads: see [`FenceWish`](crate::FenceWish).
-//! * `heard`: counts what came from the other head. It is written before anything is answered, so who reads it after it was told of a
+//! * `heard`: counts what came from the other head, and its processes ([`Signs`](crate::Signs)). It is written before anything is answered, so who reads it after it was told of a
 //!   vote of its own member knows of everything that was heard before the vote.
 
+use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -16,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use takeover::legs::{Memory, RECORD_BYTES_MAX, decode_memory, encode_memory};
+use takeover::legs::{MemberId, Memory, RECORD_BYTES_MAX, decode_memory, encode_memory};
 
 /// The folder in which a head remembers the records of its pools, below its state directory.
 pub fn folder(state: &Path) -> PathBuf {
@@ -89,6 +90,36 @@ pub fn heard(folder: &Path, pool: u64, boot: u64) -> Option<Memory> {
     (u64::from_le_bytes(*said) == boot).then_some(memory)
 }
 
+/// Processes of other heads that are remembered.
+const PROCESSES_MAX: usize = 32;
+
+/// Processes of other heads that were heard. One that is off, and is started again, speaks by new ones.
+#[derive(Debug, Default)]
+pub struct Processes(VecDeque<(MemberId, u64)>);
+
+impl Processes {
+    /// Something came from a process of a head, which has the random number `boot`. Whether that is a new one.
+    pub fn hear(&mut self, head: MemberId, boot: u64) -> bool {
+        let is_new = !self.0.contains(&(head, boot));
+        if is_new {
+            self.0.push_back((head, boot));
+        }
+        if self.0.len() > PROCESSES_MAX {
+            self.0.pop_front();
+        }
+        is_new
+    }
+}
+
+/// What one sign adds to the count, and what one of a new process adds.
+const SIGN: u64 = 1;
+const NEW_PROCESS: u64 = 1 << 40;
+
+/// Whether a new process was heard between two counts of [`Signs`].
+pub fn is_of_new_process(before: u64, now: u64) -> bool {
+    before / NEW_PROCESS != now / NEW_PROCESS
+}
+
 /// Counts signs of the other head. One file is for all pools of the folder: it says of the head, and not of a pool, that it was heard.
 #[derive(Debug)]
 pub struct Signs {
@@ -129,21 +160,25 @@ impl Signs {
         Ok(file)
     }
 
-    /// The other head was heard.
-    pub fn note(&self) {
+    /// The other head was heard, by a new process or by one that was heard before.
+    pub fn note(&self, is_new_process: bool) {
+        let more = match is_new_process {
+            true => NEW_PROCESS,
+            false => SIGN,
+        };
         // Written to memory. If it fails nothing is known of the other head, and what it is told must not be wrong.
         let written = self.file().and_then(|file| {
-            let count = self.count.fetch_add(1, Ordering::AcqRel) + 1;
+            let count = self.count.fetch_add(more, Ordering::AcqRel) + more;
             file.write_all_at(&count.to_le_bytes(), 0)
         });
         written.expect("a file of eight bytes is written");
     }
 
-    /// How often it was heard so far. What cannot be read counts as heard once more.
+    /// A number that is another one whenever it was heard. What cannot be read counts as a new process.
     pub fn read(&self) -> u64 {
         match self.file() {
             Ok(file) => counted(&file),
-            Err(_) => self.count.fetch_add(1, Ordering::AcqRel) + 1,
+            Err(_) => self.count.fetch_add(NEW_PROCESS, Ordering::AcqRel) + NEW_PROCESS,
         }
     }
 }
@@ -201,11 +236,31 @@ mod tests {
         let signs = Signs::open(folder.path()).expect("opened");
         let reader = Signs::open(folder.path()).expect("opened");
         let before = reader.read();
-        signs.note();
+        signs.note(false);
         assert_ne!(reader.read(), before);
         let before = reader.read();
-        Signs::open(folder.path()).expect("opened").note();
+        Signs::open(folder.path()).expect("opened").note(false);
         assert_ne!(reader.read(), before);
+    }
+
+    #[test]
+    fn a_sign_of_a_new_process_is_told_from_others() {
+        let folder = tempfile::tempdir().expect("folder");
+        let signs = Signs::open(folder.path()).expect("opened");
+        let mut processes = Processes::default();
+        let mut seen = signs.read();
+        let mut hear = |boot| {
+            signs.note(processes.hear(MemberId(2), boot));
+            let before = std::mem::replace(&mut seen, signs.read());
+            assert_ne!(seen, before);
+            is_of_new_process(before, seen)
+        };
+        assert_eq!(
+            [5, 5, 6, 5, 6, 7].map(&mut hear),
+            [true, false, true, false, false, true]
+        );
+        // Those that are not remembered any more count as new ones.
+        assert!((8..8 + PROCESSES_MAX as u64).all(&mut hear) && hear(5));
     }
 
     /// A person cleans up, or takes an older copy of the folder: what is heard from then on is seen nevertheless.
@@ -214,7 +269,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("heard");
         let signs = Signs::open(folder.path()).expect("opened");
-        signs.note();
+        signs.note(false);
         let old = Signs::open(folder.path()).expect("opened");
         let before = old.read();
         std::fs::remove_file(&path).expect("removed");
@@ -222,7 +277,7 @@ mod tests {
         let new = Signs::open(folder.path()).expect("opened");
         let (seen, known) = (new.read(), old.read());
         assert_ne!(known, before, "it counts as heard");
-        signs.note();
+        signs.note(false);
         assert_ne!(new.read(), seen);
         assert_ne!(old.read(), known);
         // Replaced, and not only removed.
@@ -230,7 +285,7 @@ mod tests {
         std::fs::write(&other, 7_u64.to_le_bytes()).expect("written");
         std::fs::rename(&other, &path).expect("replaced");
         let seen = (new.read(), old.read());
-        signs.note();
+        signs.note(false);
         assert_ne!(new.read(), seen.0);
         assert_ne!(old.read(), seen.1);
     }

@@ -1,9 +1,12 @@
 //! What a pool server with two heads and no witness, and who knows of fences on its machine, tell each other by files. The server may not
 //! ask the cluster itself: it has no rights for that.
 //!
-//! * `POOL.fence-wanted`: nothing is heard of the other head, and its fence would be a vote. A number that stands for this wish, and the
-//!   name of the head.
-//! * `POOL.fence-confirmed`: the number of the wish. The head was fenced after the wish was there.
+//! * `POOL.fence-wanted`: the fence of the other head would be a vote. A number that stands for this wish, the name of the head, and `missed`
+//!   if nothing is heard of it.
+//! * `POOL.fence-confirmed`: the number of the wish. The head was not fenced when the wish was looked at, and was later.
+//!
+//! The wish is there as long as the head is heard, because a fence may be done before anybody misses it. Another one takes its place when the
+//! head is heard by a process that was not heard before: so everything that was heard came before a fence that makes the wish come true.
 //!
 //! Neither outlives its use: a wish of an earlier process has another number.
 
@@ -21,6 +24,8 @@ pub struct FenceWish {
     pub number: u64,
     /// Whose fence.
     pub head: String,
+    /// Nothing is heard of the head.
+    pub is_missed: bool,
 }
 
 fn path(folder: &Path, pool: u64, what: &str) -> PathBuf {
@@ -48,21 +53,27 @@ fn get(path: &Path) -> Option<String> {
 ///
 /// The system fails. Nobody hears of the wish then.
 pub fn wish_for_fence(folder: &Path, pool: u64, wish: &FenceWish) -> io::Result<()> {
-    let text = format!("{:016x} {}\n", wish.number, wish.head);
+    let missed = if wish.is_missed { " missed" } else { "" };
+    let text = format!("{:016x} {}{missed}\n", wish.number, wish.head);
     put(&path(folder, pool, "wanted"), &text)
 }
 
 /// The wish that stands.
 pub fn wished_fence(folder: &Path, pool: u64) -> Option<FenceWish> {
     let text = get(&path(folder, pool, "wanted"))?;
-    let (number, head) = text.trim_end().split_once(' ')?;
+    let (number, rest) = text.trim_end().split_once(' ')?;
+    let (head, is_missed) = match rest.strip_suffix(" missed") {
+        Some(head) => (head, true),
+        None => (rest, false),
+    };
     Some(FenceWish {
         number: u64::from_str_radix(number, 16).ok()?,
         head: head.to_owned(),
+        is_missed,
     })
 }
 
-/// Says that the head was fenced since the wish of that number was noted.
+/// Says that the wish of that number came true.
 ///
 /// # Errors
 ///
@@ -104,12 +115,15 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let place = folder.path();
         assert_eq!(wished_fence(place, 7), None);
-        let wish = FenceWish {
-            number: 5,
-            head: "left".to_owned(),
-        };
-        wish_for_fence(place, 7, &wish).expect("noted");
-        assert_eq!(wished_fence(place, 7), Some(wish));
+        for is_missed in [false, true] {
+            let wish = FenceWish {
+                number: 5,
+                head: "left".to_owned(),
+                is_missed,
+            };
+            wish_for_fence(place, 7, &wish).expect("noted");
+            assert_eq!(wished_fence(place, 7), Some(wish));
+        }
         assert!(!is_fence_confirmed(place, 7, 5));
         confirm_fence(place, 7, 5).expect("said");
         assert!(is_fence_confirmed(place, 7, 5));

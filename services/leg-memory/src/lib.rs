@@ -11,7 +11,10 @@ mod configuration;
 mod fence;
 mod pulse;
 
-pub use beside::{Signs, folder, forget_heard, heard, is_locked, is_owned, note_heard, own};
+pub use beside::{
+    Processes, Signs, folder, forget_heard, heard, is_locked, is_of_new_process, is_owned,
+    note_heard, own,
+};
 pub use configuration::{configuration, note_configuration};
 pub use fence::{
     FenceWish, confirm_fence, forget_fence, is_fence_confirmed, wish_for_fence, wished_fence,

@@ -366,9 +366,9 @@ fn answer(
         }
         _ => None,
     };
-    let heard = move |from: MemberId, _: &members::Envelope| {
+    let heard = move |from: MemberId, envelope: &members::Envelope| {
         if from != me {
-            listener.note(from);
+            listener.note(from, envelope.boot);
         }
     };
     Server::with_lender(member, identity, friends.collect(), heard, lend)

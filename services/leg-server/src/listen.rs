@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use certificates::Identity;
-use leg_memory::{Awake, Heart, Signs};
+use leg_memory::{Awake, Heart, Processes, Signs};
 use legs_config::LegsFile;
 use members::{Heard, Links, Member, Message, Peer};
 use takeover::legs::{Answer, MemberId, Membership, Memory, Request, Tag};
@@ -24,6 +24,7 @@ const AGAIN_MAX: usize = 16;
 /// Notes signs of heads that share a pool with this one.
 pub(crate) struct Listener {
     signs: Signs,
+    processes: Mutex<Processes>,
     member: Arc<Member>,
     configured: Membership,
     pools: Vec<u64>,
@@ -41,6 +42,7 @@ impl Listener {
         let configured = file.membership();
         let listener = Arc::new(Self {
             signs: Signs::open(folder)?,
+            processes: Mutex::default(),
             member: Arc::clone(member),
             configured: configured.clone(),
             pools: file.pools.values().map(|pool| pool.guid).collect(),
@@ -72,7 +74,7 @@ impl Listener {
         let hear = {
             let (ear, listener) = (Arc::clone(&ear), Arc::clone(&listener));
             move |heard: Heard| {
-                listener.note(heard.from);
+                listener.note(heard.from, heard.envelope.boot);
                 ear.hear(heard);
             }
         };
@@ -83,13 +85,15 @@ impl Listener {
     }
 
     /// Something came from a member. A head that is configured, and that no record names yet, says nothing of the other one.
-    pub(crate) fn note(&self, from: MemberId) {
+    pub(crate) fn note(&self, from: MemberId, boot: u64) {
         let is_head = |pool: &u64| {
             let members = self.member.membership(*pool, &self.configured);
             members.is_none_or(|members| members.heads().contains(&from))
         };
         if self.pools.iter().any(is_head) {
-            self.signs.note();
+            // Noted before another thread may call the process one that is known.
+            let mut processes = self.processes.lock().expect("no holder panics");
+            self.signs.note(processes.hear(from, boot));
         }
     }
 }

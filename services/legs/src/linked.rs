@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use certificates::Identity;
-use leg_memory::{Awake, FenceWish, Pulse, Signs, StoreError};
+use leg_memory::{Awake, FenceWish, Processes, Pulse, Signs, StoreError, is_of_new_process};
 use members::{LinkState, Links, Message, Peer, Silence};
 use takeover::legs::{
     Answer, Ballot, Config, DiskId, LegGroup, LenderAnswer, LenderRequest, MemberId, Memory,
@@ -40,9 +40,18 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// What the others' configurations say of the pool is asked again after so long.
 const CONFIGURATION_AGAIN: Duration = Duration::from_secs(10);
 
-/// Two heads alone: one that was heard, and then not for so long, is missed: its fence would be a vote. While it lives, it is heard many
-/// times in that time.
-const MISSED: Duration = Duration::from_millis(1500);
+/// Two heads alone: one that was heard, and then not for so long, is missed. While it lives, it is heard many times in that time.
+const MISSED: Duration = Duration::from_secs(1);
+
+/// Two heads alone: the fence of the other one would be a vote.
+struct Wish {
+    number: u64,
+    /// How many connections to the head there were. What is said on a later one may be heard by a process that is not heard itself.
+    connections: u64,
+    is_missed: bool,
+    /// The head was fenced, after all that was heard of it.
+    is_true: bool,
+}
 
 /// Kinds of requests: a later one of a kind takes the place of an earlier one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -137,8 +146,9 @@ pub(crate) struct Linked {
     began: Instant,
     /// When this process, or the member of this head, went on after a freeze.
     thawed: Option<Instant>,
-    /// Two heads alone: the number of the wish for the other one's fence, and whether it has come true.
-    wish: Option<(u64, bool)>,
+    /// Processes of other heads that were heard.
+    processes: Processes,
+    wish: Option<Wish>,
     /// Two heads alone: whether the member of this head runs all the time.
     pulse: Option<Pulse>,
     awake: Awake,
@@ -217,6 +227,7 @@ impl Linked {
             heard: BTreeMap::new(),
             began: now,
             thawed: None,
+            processes: Processes::default(),
             wish: None,
             pulse,
             awake: Awake::new(),
@@ -285,17 +296,27 @@ impl Linked {
     /// Whether another head was heard by the member of this head since this was asked last.
     pub(crate) fn was_other_heard(&mut self) -> bool {
         let seen = self.signs.read();
-        let was_heard = std::mem::replace(&mut self.signs_seen, seen) != seen;
-        if let (Some(other), true) = (self.other, was_heard) {
-            self.note_heard(other);
+        let before = std::mem::replace(&mut self.signs_seen, seen);
+        if let (Some(other), true) = (self.other, before != seen) {
+            self.note_sign(other, is_of_new_process(before, seen));
         }
-        was_heard
+        before != seen
     }
 
-    /// Something came from another member.
-    pub(crate) fn note_heard(&mut self, from: MemberId) {
+    /// Something came from a process of another member, which has the number `boot`.
+    pub(crate) fn note_heard(&mut self, from: MemberId, boot: u64) {
+        let is_new = self.processes.hear(from, boot);
+        self.note_sign(from, is_new);
+    }
+
+    /// A fence that was done before a new process of the head was heard is no vote. Neither is one after which an old process speaks.
+    fn note_sign(&mut self, from: MemberId, is_new_process: bool) {
         self.heard.insert(from, Instant::now());
-        if self.other == Some(from) {
+        let is_confirmed = |wish: &Wish| {
+            wish.is_missed && leg_memory::is_fence_confirmed(&self.folder, self.pool, wish.number)
+        };
+        let is_over = is_new_process || self.wish.as_ref().is_some_and(is_confirmed);
+        if self.other == Some(from) && is_over {
             self.forget_wish();
         }
     }
@@ -319,42 +340,60 @@ impl Linked {
         }
     }
 
-    /// Two heads alone, in a tenure: wishes for the fence of the other one when that is missed. Whether the wish has just come true.
+    /// Two heads alone, in a tenure: wishes for the fence of the other one. Whether the wish has just come true.
     ///
     /// Only of one that was heard since this process began, or went on after a freeze: another one may have taken this head for one
     /// that is off, and its fence would be no vote.
     pub(crate) fn look_for_fence(&mut self, name: &str, now: Instant) -> bool {
         let heard = self.other.and_then(|other| self.heard.get(&other).copied());
-        let is_missed = heard.is_some_and(|heard| {
-            self.thawed.is_none_or(|thawed| thawed < heard)
-                && now.saturating_duration_since(heard) >= MISSED
-        });
-        if !is_missed {
+        let heard = heard.filter(|heard| self.thawed.is_none_or(|thawed| thawed < *heard));
+        let Some(heard) = heard else {
             return false;
+        };
+        let is_missed = now.saturating_duration_since(heard) >= MISSED;
+        if self.is_connected_anew() {
+            self.forget_wish();
         }
-        match &mut self.wish {
-            Some((_, true)) => false,
-            Some((number, is_true)) => {
-                *is_true = leg_memory::is_fence_confirmed(&self.folder, self.pool, *number);
-                *is_true
+        let number = match &mut self.wish {
+            Some(wish) if wish.is_true => return false,
+            Some(wish) if wish.is_missed == is_missed => {
+                wish.is_true = is_missed
+                    && leg_memory::is_fence_confirmed(&self.folder, self.pool, wish.number);
+                return wish.is_true;
             }
-            None => {
-                let wish = FenceWish {
-                    number: random(),
-                    head: name.to_owned(),
-                };
-                self.wish = Some((wish.number, false));
-                if let Err(error) = leg_memory::wish_for_fence(&self.folder, self.pool, &wish) {
-                    tracing::warn!(%error, "nobody learns that a fence of the other head is waited for");
-                }
-                false
-            }
+            Some(wish) => wish.number,
+            None => random(),
+        };
+        self.wish = Some(Wish {
+            number,
+            connections: self.connections(),
+            is_missed,
+            is_true: false,
+        });
+        let wish = FenceWish {
+            number,
+            head: name.to_owned(),
+            is_missed,
+        };
+        if let Err(error) = leg_memory::wish_for_fence(&self.folder, self.pool, &wish) {
+            tracing::warn!(%error, "nobody learns that a fence of the other head is waited for");
         }
+        false
     }
 
-    /// Whether the other head was fenced since it was missed.
+    fn connections(&self) -> u64 {
+        self.other.map_or(0, |other| self.links.connections(other))
+    }
+
+    fn is_connected_anew(&self) -> bool {
+        let wish = self.wish.as_ref();
+        wish.is_some_and(|wish| wish.connections != self.connections())
+    }
+
+    /// Whether the other head was fenced after all that was heard of it, and said to it.
     pub(crate) fn is_fenced(&self, head: MemberId) -> bool {
-        self.other == Some(head) && self.wish.is_some_and(|(_, is_true)| is_true)
+        let is_true = self.wish.as_ref().is_some_and(|wish| wish.is_true);
+        self.other == Some(head) && is_true && !self.is_connected_anew()
     }
 
     /// What the other head said to the member of this head, whose process has the number `boot`.

@@ -444,7 +444,7 @@ impl<S: Side> Decider<S> {
             message,
         } = envelope;
         if let Some(linked) = self.asking.linked() {
-            linked.note_heard(from);
+            linked.note_heard(from, boot);
         }
         if from != self.config.me && self.on_event(Event::Heard(from))? == Goes::ToItsEnd {
             return Ok(Goes::ToItsEnd);

@@ -58,13 +58,16 @@ type Stream = TlsStream<TcpStream>;
 /// Told of what came. Called on a thread of the connections, and must not wait.
 type Hear = dyn Fn(Heard) + Send + Sync;
 
+/// How each connection is, and how many there were to that member.
+type States = BTreeMap<MemberId, (LinkState, u64)>;
+
 /// What the task of a connection knows.
 struct Link {
     me: MemberId,
     boot: u64,
     peer: Peer,
     connector: TlsConnector,
-    states: Arc<Mutex<BTreeMap<MemberId, LinkState>>>,
+    states: Arc<Mutex<States>>,
     hear: Arc<Hear>,
 }
 
@@ -73,7 +76,7 @@ pub struct Links {
     me: MemberId,
     boot: u64,
     queues: BTreeMap<MemberId, (Peer, mpsc::Sender<Envelope>)>,
-    states: Arc<Mutex<BTreeMap<MemberId, LinkState>>>,
+    states: Arc<Mutex<States>>,
     hear: Arc<Hear>,
     runtime: Handle,
     /// Each connection has one, so that the end of all of them is noticed.
@@ -175,14 +178,28 @@ impl Links {
             boot,
             message,
         };
-        let is_connected = matches!(states(&self.states).get(&to), Some(LinkState::Connected(_)));
+        let is_connected = matches!(
+            states(&self.states).get(&to),
+            Some((LinkState::Connected(_), _))
+        );
         let queue = self.queues.get(&to).filter(|_| is_connected);
         queue.is_some_and(|(_, queue)| queue.try_send(envelope).is_ok())
     }
 
     /// How each connection is.
     pub fn states(&self) -> BTreeMap<MemberId, LinkState> {
-        states(&self.states).clone()
+        let states = states(&self.states);
+        let each = states
+            .iter()
+            .map(|(member, (state, _))| (*member, state.clone()));
+        each.collect()
+    }
+
+    /// How many connections to a member there were so far. One is counted before anything is said on it.
+    pub fn connections(&self, member: MemberId) -> u64 {
+        states(&self.states)
+            .get(&member)
+            .map_or(0, |(_, number)| *number)
     }
 }
 
@@ -197,9 +214,7 @@ impl Drop for Links {
     }
 }
 
-fn states(
-    states: &Mutex<BTreeMap<MemberId, LinkState>>,
-) -> MutexGuard<'_, BTreeMap<MemberId, LinkState>> {
+fn states(states: &Mutex<States>) -> MutexGuard<'_, States> {
     states.lock().expect("no holder panics")
 }
 
@@ -248,7 +263,11 @@ impl Link {
 
     fn note(&self, state: LinkState) {
         let member = self.peer.member;
-        let before = states(&self.states).insert(member, state.clone());
+        let mut states = states(&self.states);
+        let (before, number) = states.remove(&member).unzip();
+        let more = u64::from(matches!(state, LinkState::Connected(_)));
+        states.insert(member, (state.clone(), number.unwrap_or(0) + more));
+        drop(states);
         if before.as_ref() != Some(&state) {
             tracing::info!(member = member.0, ?state, "connection to a member");
         }

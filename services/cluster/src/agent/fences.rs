@@ -1,4 +1,4 @@
-//! Tells a pool's server that another head was fenced since the server missed it: with two heads that remember, and nobody else, the
+//! Tells a pool's server that another head was fenced after all that the server heard of it: with two heads that remember, and nobody else, the
 //! fence stands in for the vote of that head, and writes wait until then.
 
 use std::time::{Duration, Instant};
@@ -8,15 +8,29 @@ use units::PoolName;
 
 use super::{ClusterView, PoolProgram};
 
-/// Pause between two questions to the cluster.
+/// Pause between two questions to the cluster while the head is missed.
 const INTERVAL: Duration = Duration::from_millis(500);
+/// The same while it is heard and counts as fenced: it has just been started.
+const SELDOM: Duration = Duration::from_secs(2);
+
+/// A fence that would be a vote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FenceWish {
+    /// Stands for this wish. A process of the head that is heard later makes it another one.
+    pub number: u64,
+    /// Whose fence.
+    pub head: String,
+    /// Nothing is heard of the head.
+    pub is_missed: bool,
+}
 
 /// What was seen of a wish.
 #[derive(Debug, Default)]
 pub(super) struct Fences {
     wish: Option<u64>,
-    /// The head was not fenced when this was looked at first. One that was may have been started and heard the server since.
+    /// The head was not fenced when this was looked at. As long as it is, it may have been started and heard since.
     may_come_true: bool,
+    is_told: bool,
     looked: Option<Instant>,
 }
 
@@ -28,27 +42,35 @@ impl Fences {
         program: &dyn PoolProgram,
         cluster: &dyn ClusterView,
     ) {
-        let Some((number, head)) = program.wished_fence(pool) else {
+        let Some(wish) = program.wished_fence(pool) else {
             return;
         };
-        let is_new = self.wish != Some(number);
-        let is_due = self.looked.is_none_or(|at| at.elapsed() >= INTERVAL);
-        if !is_new && (!is_due || !self.may_come_true) {
+        if self.wish != Some(wish.number) {
+            *self = Self {
+                wish: Some(wish.number),
+                ..Self::default()
+            };
+        }
+        let pause = match (wish.is_missed, self.may_come_true) {
+            (true, _) => INTERVAL,
+            (false, false) => SELDOM,
+            (false, true) => return,
+        };
+        if self.is_told || self.looked.is_some_and(|at| at.elapsed() < pause) {
             return;
         }
-        let is_fenced = cluster.peer(&head, pool) == Peer::Fenced;
+        let peer = cluster.peer(&wish.head, pool);
         self.looked = Some(Instant::now());
-        self.wish = Some(number);
-        if is_new {
-            self.may_come_true = !is_fenced;
-            return;
-        }
-        if is_fenced {
-            self.may_come_true = false;
-            tracing::info!(%pool, head, "the other head was fenced: the pool's server is told");
-            if let Err(why) = program.confirm_fence(pool, number) {
-                tracing::error!(%pool, why, "the pool's server cannot be told of the fence, so writes wait");
+        match peer {
+            Peer::Member | Peer::Stopped | Peer::Lost => self.may_come_true = true,
+            Peer::Fenced if self.may_come_true && wish.is_missed => {
+                self.is_told = true;
+                tracing::info!(%pool, wish.head, "the other head was fenced: the pool's server is told");
+                if let Err(why) = program.confirm_fence(pool, wish.number) {
+                    tracing::error!(%pool, why, "the pool's server cannot be told of the fence, so writes wait");
+                }
             }
+            Peer::Fenced | Peer::Unknown => {}
         }
     }
 }
@@ -66,7 +88,7 @@ mod tests {
 
     #[derive(Default)]
     struct World {
-        wish: Cell<Option<u64>>,
+        wish: RefCell<Option<FenceWish>>,
         confirmed: RefCell<Vec<u64>>,
         peer: Cell<Option<Peer>>,
     }
@@ -79,8 +101,8 @@ mod tests {
     }
 
     impl PoolProgram for World {
-        fn wished_fence(&self, _: &PoolName) -> Option<(u64, String)> {
-            Some((self.wish.get()?, "right".to_owned()))
+        fn wished_fence(&self, _: &PoolName) -> Option<FenceWish> {
+            self.wish.borrow().clone()
         }
         fn confirm_fence(&self, _: &PoolName, number: u64) -> Result<(), String> {
             self.confirmed.borrow_mut().push(number);
@@ -109,30 +131,68 @@ mod tests {
         }
     }
 
-    /// Whether the wish is confirmed when the cluster says these of the head, one after the other.
-    fn is_confirmed(said: &[Peer]) -> bool {
+    const NUMBER: u64 = 7;
+
+    fn wish(number: u64, is_missed: bool) -> FenceWish {
+        FenceWish {
+            number,
+            head: "right".to_owned(),
+            is_missed,
+        }
+    }
+
+    /// Whether the wish is confirmed when there are these wishes and the cluster says these of the head, one after the other.
+    fn is_confirmed(said: &[(FenceWish, Peer)]) -> bool {
         let pool = "tank".parse().expect("a name");
         let world = World::default();
         let mut fences = Fences::default();
         fences.look(&pool, &world, &world);
-        world.wish.set(Some(7));
-        for peer in said {
+        for (wish, peer) in said {
+            world.wish.replace(Some(wish.clone()));
             world.peer.set(Some(*peer));
             fences.looked = None;
             fences.look(&pool, &world, &world);
         }
         let confirmed = world.confirmed.into_inner();
-        assert!(matches!(confirmed[..], [] | [7]), "{confirmed:?}");
+        assert!(matches!(confirmed[..], [] | [NUMBER]), "{confirmed:?}");
         !confirmed.is_empty()
     }
 
     #[test]
     fn a_fence_counts_that_came_after_the_wish_and_no_earlier_one() {
         use Peer::{Fenced, Lost, Member, Stopped, Unknown};
+        let is_confirmed = |said: &[Peer]| {
+            let missed = said.iter().map(|peer| (wish(NUMBER, true), *peer));
+            is_confirmed(&missed.collect::<Vec<_>>())
+        };
         assert!(is_confirmed(&[Lost, Lost, Fenced, Fenced]));
         assert!(is_confirmed(&[Member, Fenced]));
+        assert!(
+            is_confirmed(&[Fenced, Lost, Fenced]),
+            "it was started, and fenced again"
+        );
         assert!(!is_confirmed(&[Fenced, Fenced]), "it may have been back");
-        assert!(!is_confirmed(&[Fenced, Lost, Fenced]), "the same");
+        assert!(!is_confirmed(&[Unknown, Fenced]), "the same");
         assert!(!is_confirmed(&[Lost, Member, Stopped, Unknown]));
+    }
+
+    #[test]
+    fn a_fence_counts_that_was_done_before_the_head_was_missed_and_not_before_it_was_heard_anew() {
+        use Peer::{Fenced, Member};
+        let (heard, missed) = (wish(NUMBER, false), wish(NUMBER, true));
+        let anew = wish(NUMBER + 1, true);
+        let came_true = [(heard.clone(), Member), (missed.clone(), Fenced)];
+        assert!(is_confirmed(&came_true));
+        let started = [
+            (heard.clone(), Fenced),
+            (heard.clone(), Member),
+            (missed, Fenced),
+        ];
+        assert!(is_confirmed(&started));
+        assert!(!is_confirmed(&[
+            (heard.clone(), Member),
+            (heard.clone(), Fenced)
+        ]));
+        assert!(!is_confirmed(&[(heard, Member), (anew, Fenced)]));
     }
 }

@@ -25,6 +25,7 @@ use crate::machine::Machine;
 
 pub use address::{Address, run_address};
 pub use carried::Carried;
+pub use fences::FenceWish;
 pub use meta::META_DATA;
 pub use pacemaker::{ClusterView, Pacemaker};
 pub use process::{CLAIMED_LINE, ServerProcess, StartError, Word, started_ticks};
@@ -89,13 +90,13 @@ pub trait PoolProgram {
         let _ = (resource, step);
     }
 
-    /// The head whose fence the server of `pool` waits for, and a number that stands for this wish.
-    fn wished_fence(&self, pool: &PoolName) -> Option<(u64, String)> {
+    /// The fence that the server of `pool` would take for a vote.
+    fn wished_fence(&self, pool: &PoolName) -> Option<FenceWish> {
         let _ = pool;
         None
     }
 
-    /// Tells the server that the head was fenced since the wish of this number.
+    /// Tells the server that the wish of this number came true.
     ///
     /// # Errors
     ///
