@@ -4,6 +4,7 @@
  * What can be refused comes first in it: the entries of directories. After them nothing fails.
  */
 #include "files_impl.h"
+#include "volume_impl.h"
 
 #include <sys/dsl_dataset.h>
 #include <sys/dsl_pool.h>
@@ -547,36 +548,55 @@ perform_all(bh_change_t *change)
 	return (0);
 }
 
+/* Enters a transaction for all steps. After a failure nothing is held. */
+static int
+begin(bh_change_t *change, boolean_t is_free)
+{
+	int error = 0;
+
+	change->bc_tx = dmu_tx_create(change->bc_files->bf_os);
+	if (is_free)
+		dmu_tx_mark_netfree(change->bc_tx);
+	for (uint32_t i = 0; i < change->bc_count && error == 0; i++)
+		error = hold(change, i);
+	if (error == 0)
+		error = dmu_tx_assign(change->bc_tx, DMU_TX_WAIT);
+	if (error != 0) {
+		dmu_tx_abort(change->bc_tx);
+		let_go(change);
+	}
+	return (error);
+}
+
 int
 bh_files_change(bh_files_t *files, const struct bh_step *steps, uint32_t count,
     uint32_t flags, struct bh_changed *out)
 {
 	bh_change_t change = { .bc_files = files, .bc_steps = steps,
 	    .bc_count = count };
-	int error = 0;
 
 	if (bh_files_refuses_changes(files))
 		return (EROFS);
 	if (count == 0 || count > BH_STEPS_MAX)
 		return (EINVAL);
 	bh_files_log_open(files);
-	change.bc_tx = dmu_tx_create(files->bf_os);
-	if (flags & BH_CHANGE_FREES)
-		dmu_tx_mark_netfree(change.bc_tx);
-	for (uint32_t i = 0; i < count && error == 0; i++)
-		error = hold(&change, i);
-	if (error == 0)
-		error = dmu_tx_assign(change.bc_tx, DMU_TX_WAIT);
-	if (error != 0) {
-		dmu_tx_abort(change.bc_tx);
-		let_go(&change);
-		return (error);
+	int error = begin(&change, (flags & BH_CHANGE_FREES) != 0);
+	/* What is replayed was acknowledged, so it is written even if others have filled the pool since. */
+	boolean_t kept_back = bh_is_refused_for_space(error) && files->bf_replays;
+	if (kept_back) {
+		bh_kept_back_enter(dmu_objset_pool(files->bf_os));
+		memset(change.bc_held, 0, sizeof (change.bc_held));
+		error = begin(&change, B_TRUE);
 	}
-	change.bc_made.group = dmu_tx_get_txg(change.bc_tx);
-	error = perform_all(&change);
-	let_go(&change);
-	dmu_tx_commit(change.bc_tx);
-	*out = change.bc_made;
+	if (error == 0) {
+		change.bc_made.group = dmu_tx_get_txg(change.bc_tx);
+		error = perform_all(&change);
+		let_go(&change);
+		dmu_tx_commit(change.bc_tx);
+		*out = change.bc_made;
+	}
+	if (kept_back)
+		bh_kept_back_leave();
 	if (error == 0 && files->bf_os->os_sync == ZFS_SYNC_ALWAYS)
 		error = bh_files_commit(files);
 	return (error);

@@ -72,11 +72,23 @@ wait_for_less_dirty_data(dsl_pool_t *dp)
 		txg_wait_synced(dp, spa_last_synced_txg(dp->dp_spa) + 1);
 }
 
+void
+bh_kept_back_enter(dsl_pool_t *dp)
+{
+	VERIFY0(pthread_mutex_lock(&one_at_a_time));
+	wait_for_less_dirty_data(dp);
+}
+
+void
+bh_kept_back_leave(void)
+{
+	VERIFY0(pthread_mutex_unlock(&one_at_a_time));
+}
+
 int
 bh_kept_back_begin(bh_volume_t *volume, uint64_t offset, uint64_t length, dmu_tx_t **out)
 {
-	VERIFY0(pthread_mutex_lock(&one_at_a_time));
-	wait_for_less_dirty_data(dmu_objset_pool(volume->bv_os));
+	bh_kept_back_enter(dmu_objset_pool(volume->bv_os));
 
 	dmu_tx_t *tx = dmu_tx_create(volume->bv_os);
 	dmu_tx_hold_write_by_dnode(tx, volume->bv_dnode, offset, (int)length);
@@ -84,7 +96,7 @@ bh_kept_back_begin(bh_volume_t *volume, uint64_t offset, uint64_t length, dmu_tx
 	int error = dmu_tx_assign(tx, DMU_TX_WAIT);
 	if (error != 0) {
 		dmu_tx_abort(tx);
-		VERIFY0(pthread_mutex_unlock(&one_at_a_time));
+		bh_kept_back_leave();
 		return (error);
 	}
 	bh_note_dirty(volume, dmu_tx_get_txg(tx));
@@ -97,5 +109,5 @@ bh_kept_back_commit(dmu_tx_t *tx, boolean_t kept_back)
 {
 	dmu_tx_commit(tx);
 	if (kept_back)
-		VERIFY0(pthread_mutex_unlock(&one_at_a_time));
+		bh_kept_back_leave();
 }

@@ -108,6 +108,9 @@ boolean_t bh_is_reserved_whole(const bh_volume_t *volume);
 int bh_kept_back_begin(bh_volume_t *volume, uint64_t offset, uint64_t length,
     dmu_tx_t **out);
 void bh_kept_back_commit(dmu_tx_t *tx, boolean_t kept_back);
+/* The same for any change: enter, a transaction marked as one that frees (dmu_tx_mark_netfree()), its commit, leave. */
+void bh_kept_back_enter(dsl_pool_t *dp);
+void bh_kept_back_leave(void);
 
 /* volume.c */
 void bh_note_dirty(bh_volume_t *volume, uint64_t txg);

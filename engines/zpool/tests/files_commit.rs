@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use engine::capabilities::{Datasets, FileSystems, Ownership};
 use engine::pool::{GroupKind, PoolSpec};
-use file_system::{FileSystem, Identity, Make, Node, SetAttributes};
+use file_system::{FileError, FileSystem, Identity, Make, Node, SetAttributes};
 use support::{
     Parts, disks, export, folder, import, isolated, kill_oneself, options, part, sized_disks, tank,
 };
@@ -30,6 +30,10 @@ const MEANWHILE: u64 = 24;
 const LONG: usize = 600_000;
 /// Writes and flushes after which the power fails during its commit: none, some blocks of the log, all.
 const STEPS: std::ops::Range<u64> = 0..10;
+/// A pool that is filled in a moment, the pieces in which it is filled, and how many are in a log only.
+const SMALL_POOL: u64 = 128 << 20;
+const FILLING_PIECE: usize = 128 << 10;
+const LOGGED_PIECES: u64 = 64;
 /// Labels, and what a transaction group writes besides data.
 const BESIDES: u64 = 6 << 20;
 
@@ -236,6 +240,94 @@ fn a_long_write_that_the_log_ends_within_is_left_out() {
         Some(words) => {
             let steps = words.strip_prefix("kill ").expect("a part");
             is_cut_off(steps.parse().expect("a number"))
+        }
+    }
+}
+
+fn piece(number: u64) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(number);
+    std::iter::repeat_with(|| random.u8(..))
+        .take(FILLING_PIECE)
+        .collect()
+}
+
+/// Writes pieces to a new file until there is no space, but at most so many. Each is committed by itself, so that the log has it.
+fn fill(files: &dyn FileSystem, pieces_max: u64) -> Node {
+    let node = make(files, b"file");
+    for number in 0..pieces_max {
+        match files.write(node, number * FILLING_PIECE as u64, &piece(number)) {
+            Ok(_) => files.commit(Some(node)).expect("commit"),
+            Err(FileError::NoSpace) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    node
+}
+
+/// Others fill the pool before it is opened, such as one whose key comes late.
+#[test]
+fn what_was_committed_is_replayed_into_a_pool_that_is_full() {
+    let name = |name: &str| -> VolumeName { name.parse().expect("a name") };
+    let first = name("tank/first");
+    match part().as_deref() {
+        None => {
+            let parts = Parts::of("what_was_committed_is_replayed_into_a_pool_that_is_full");
+            let killed = parts.run("write");
+            let output = &killed.output;
+            assert!(!killed.success && !output.contains("panicked"), "{output}");
+            parts.pass("look");
+            parts.zdb_is_content(tank().as_str());
+        }
+        Some("write") => {
+            let mut options = options();
+            options.txg_timeout_s = 60;
+            let engine = Engine::start(options).expect("the engine starts");
+            let disk = sized_disks(&["disk"], SMALL_POOL);
+            let spec = PoolSpec::new(tank(), GroupKind::Stripe, disk);
+            let pool = Pool::create(engine, &spec).expect("create");
+            pool.complete_root().expect("complete");
+            for below in ["tank/first/below", "tank/second/below"] {
+                pool.create_parents(&name(below)).expect("create");
+            }
+            let opened = pool.open_file_system((&first).into(), false);
+            let opened = opened.expect("open");
+            let files = opened.files();
+            files.commit(None).expect("commit");
+            pool.sync().expect("sync");
+            fill(&*files, LOGGED_PIECES);
+            kill_oneself()
+        }
+        Some(_) => {
+            let pool = import(support::engine());
+            let second = name("tank/second");
+            let opened = pool.open_file_system((&second).into(), false);
+            let opened = opened.expect("open");
+            let files = opened.files();
+            let node = fill(&*files, u64::MAX);
+            // What is not written yet is counted several times.
+            let mut size = files.attributes(node).expect("a file").size;
+            loop {
+                pool.sync().expect("sync");
+                match files.write(node, size, &piece(size)[..4096]) {
+                    Ok(_) => size += 4096,
+                    Err(FileError::NoSpace) => break,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            drop(files);
+            drop(opened);
+            let opened = pool.open_file_system((&first).into(), false);
+            let opened = opened.expect("its log is replayed");
+            let files = opened.files();
+            let found = files.look_up(&ROOT, files.root(), b"file").expect("there");
+            for number in 0..LOGGED_PIECES {
+                let mut bytes = vec![0; FILLING_PIECE];
+                let at = number * FILLING_PIECE as u64;
+                files.read(found.node, at, &mut bytes).expect("readable");
+                assert_eq!(bytes, piece(number), "piece {number}");
+            }
+            drop((files, opened));
+            export(pool);
         }
     }
 }
