@@ -34,6 +34,8 @@ const ADDRESS_MONITOR_S: u32 = 10;
 /// own updates of the CIB are under way sleeps for a whole second; the loss of a head makes about
 /// ten updates, done after 35 ms, or 45 to 75 on a busy machine. Every takeover waits for it.
 const TRANSITION_DELAY_MS: u32 = 80;
+/// The same where a witness votes: it is asked for 0.3 s after the loss of a head, and the updates wait meanwhile.
+const TRANSITION_DELAY_WITNESS_MS: u32 = 400;
 /// What Pacemaker may do on one head at a time: a pool and its addresses, for more pools than heads
 /// of this kind have.
 const NODE_ACTION_LIMIT: u32 = 64;
@@ -286,6 +288,11 @@ fn delay_s_max(appliance: &Appliance) -> u32 {
 fn properties(appliance: &Appliance, times: &Timeouts) -> BTreeMap<String, String> {
     let has_peers = appliance.heads.len() > 1;
     let fence_s = times.fence_s.saturating_add(delay_s_max(appliance));
+    let quorum = appliance.quorum.as_ref();
+    let transition_delay_ms = match quorum.is_some_and(|quorum| quorum.witness.is_some()) {
+        true => TRANSITION_DELAY_WITNESS_MS,
+        false => TRANSITION_DELAY_MS,
+    };
     pairs([
         ("stonith-enabled", has_peers.to_string()),
         // Off, not reboot: a head that comes back by itself may be ill in the same way again.
@@ -297,7 +304,7 @@ fn properties(appliance: &Appliance, times: &Timeouts) -> BTreeMap<String, Strin
         ("start-failure-is-fatal", "false".to_owned()),
         // Time that the first head waits for others at start; the default is 20 s.
         ("dc-deadtime", "2s".to_owned()),
-        ("transition-delay", millis(TRANSITION_DELAY_MS)),
+        ("transition-delay", millis(transition_delay_ms)),
         // On a busy head the cluster would otherwise do one thing at a time, such as bringing up
         // addresses one after the other; it is needed most when a head is busy.
         ("load-threshold", "100000%".to_owned()),
