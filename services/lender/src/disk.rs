@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use rustix::fs::{
-    FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat, fallocate, flock,
-    fstat, ioctl_blkpbszget, ioctl_blksszget, open, seek,
+    FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, fallocate, flock, fstat,
+    ioctl_blkpbszget, ioctl_blksszget, open, seek,
 };
 use rustix::io::Errno;
 use units::Extent;
@@ -47,17 +47,6 @@ pub struct Disk {
     /// Shared by writes of whole blocks; alone for one that has to read what is around it.
     edges: RwLock<()>,
     flushes: Flushes,
-    /// The file behind the path when it was opened.
-    identity: Identity,
-    /// Something that was asked of it failed.
-    has_failed: AtomicBool,
-}
-
-/// Device number and number of a file, and which device it stands for.
-type Identity = (u64, u64, u64);
-
-fn identity(stat: &Stat) -> Identity {
-    (stat.st_dev, stat.st_ino, stat.st_rdev)
 }
 
 /// What a flush has to do, and whether one may be believed.
@@ -135,8 +124,8 @@ impl Disk {
         let fd = open(path, flags | OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
         let fd = fd.map_err(taken)?;
         flock(&fd, FlockOperation::NonBlockingLockExclusive).map_err(taken)?;
-        let stat = fstat(&fd).map_err(system)?;
-        let is_block_device = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
+        let is_block_device =
+            FileType::from_raw_mode(fstat(&fd).map_err(system)?.st_mode) == FileType::BlockDevice;
         let (logical_block, physical_block) = match is_block_device {
             true => (
                 ioctl_blksszget(&fd).map_err(system)?,
@@ -153,23 +142,7 @@ impl Disk {
             physical_block,
             edges: RwLock::default(),
             flushes: Flushes::new(),
-            identity: identity(&stat),
-            has_failed: AtomicBool::new(false),
         })
-    }
-
-    /// Whether it failed, or another one is in its place now. Opened anew it may be well.
-    pub(crate) fn is_worn(&self) -> bool {
-        let now = rustix::fs::stat(&self.path);
-        let is_another = now.is_ok_and(|now| identity(&now) != self.identity);
-        self.has_failed.load(Ordering::Acquire) || is_another
-    }
-
-    fn note<T>(&self, done: Result<T, Errno>) -> Result<T, Errno> {
-        if done.is_err() {
-            self.has_failed.store(true, Ordering::Release);
-        }
-        done
     }
 
     /// Where it is.
@@ -187,10 +160,6 @@ impl Disk {
 
     /// Reads `extent`, which lies inside.
     pub(crate) fn read(&self, extent: Extent) -> Result<(Aligned, usize), Errno> {
-        self.note(self.read_around(extent))
-    }
-
-    fn read_around(&self, extent: Extent) -> Result<(Aligned, usize), Errno> {
         let whole = self.whole(extent);
         let mut memory = Aligned::new(whole.length as usize);
         let mut done = 0;
@@ -223,7 +192,7 @@ impl Disk {
             })
         };
         self.flushes.note_written();
-        self.note(written)
+        written
     }
 
     fn write_whole(&self, offset: u64, data: &[u8]) -> Result<(), Errno> {
@@ -252,7 +221,7 @@ impl Disk {
             self.flushes.note_written();
             match zeroed {
                 Err(Errno::OPNOTSUPP | Errno::NODEV | Errno::INVAL) => {}
-                decided => return self.note(decided),
+                decided => return decided,
             }
         }
         let mut at = extent.offset;
@@ -265,15 +234,9 @@ impl Disk {
         Ok(())
     }
 
-    #[cfg(test)]
-    pub(crate) fn fail(&self) {
-        let failed = self.note(self.flushes.flush(|| Err(Errno::IO)));
-        assert!(failed.is_err());
-    }
-
     /// Makes all that was written durable. After one that failed none succeeds, until the disk is opened anew.
     pub(crate) fn flush(&self) -> Result<(), Errno> {
-        self.note(self.flushes.flush(|| rustix::fs::fdatasync(&self.fd)))
+        self.flushes.flush(|| rustix::fs::fdatasync(&self.fd))
     }
 
     /// Whether a flush has nothing to do.

@@ -508,14 +508,9 @@ impl Lender {
         if gate.refuses(session) {
             return Ok(None);
         }
-        let gate = match opens {
-            true => self.renew(id, gate, &kept)?,
-            false => gate,
-        };
         let is_opened = opens && self.take(id, until)?.1;
         let claim = {
             let mut file = kept.lock().expect("no holder panics");
-            self.is_current(id, &gate)?;
             let (claim, write) = gate.claim(session);
             let written = file.keep(write, || gate.kept());
             written.map_err(|error| ClaimError::Kept(id.0, error))?;
@@ -531,56 +526,6 @@ impl Lender {
         self.cut(id)?;
         match claim.wait(until) {
             true => Ok(Some(claim)),
-            false => Err(ClaimError::Busy(id.0)),
-        }
-    }
-
-    /// A disk that failed, or that another one stands in the place of, is closed; whoever claims it opens it anew, and finds it in use until its I/O
-    /// has ended. What it was given and has not flushed may be lost, as by a restart of this lender: so all sessions end, and its
-    /// incarnation is another one.
-    fn renew(
-        &self,
-        id: DiskId,
-        gate: Arc<Gate>,
-        kept: &Mutex<KeptFile>,
-    ) -> Result<Arc<Gate>, ClaimError> {
-        let disk = self.disks().get(&id).and_then(|lent| lent.disk.clone());
-        let Some(worn) = disk.filter(|disk| disk.is_worn()) else {
-            return Ok(gate);
-        };
-        let mut incarnation = [0; 8];
-        getrandom::fill(&mut incarnation).map_err(ClaimError::Secret)?;
-        // Nobody decides by the old gate after this.
-        let _deciding = kept.lock().expect("no holder panics");
-        let mut disks = self.disks();
-        let lent = disks.get_mut(&id).ok_or(ClaimError::NotLent(id.0))?;
-        if !lent
-            .disk
-            .as_ref()
-            .is_some_and(|now| Arc::ptr_eq(now, &worn))
-        {
-            return Err(ClaimError::Busy(id.0));
-        }
-        tracing::warn!(disk = id.0, path = %worn.path().display(), "it failed, or was replaced: it is opened anew");
-        lent.gate = Gate::new(lent.gate.kept(), u64::from_ne_bytes(incarnation));
-        lent.disk = None;
-        let gate = Arc::clone(&lent.gate);
-        let session = lent.session.take().map(|(_, device)| device);
-        let ended = [session, lent.look.take()];
-        let published = self.publish(&disks);
-        for device in ended.iter().flatten() {
-            self.server.drop_sessions_of(device);
-        }
-        published.map_err(|error| ClaimError::Serve(id.0, error))?;
-        Ok(gate)
-    }
-
-    /// What is decided by a gate counts only as long as the disk was not opened anew.
-    fn is_current(&self, id: DiskId, gate: &Arc<Gate>) -> Result<(), ClaimError> {
-        let disks = self.disks();
-        let lent = disks.get(&id).ok_or(ClaimError::NotLent(id.0))?;
-        match Arc::ptr_eq(&lent.gate, gate) {
-            true => Ok(()),
             false => Err(ClaimError::Busy(id.0)),
         }
     }
@@ -664,7 +609,6 @@ impl Lender {
             (Arc::clone(&lent.gate), Arc::clone(&lent.kept))
         };
         let mut file = kept.lock().expect("no holder panics");
-        self.is_current(id, &gate)?;
         let reply = gate.begin(session, incarnation);
         let written = file.keep(reply.write, || gate.kept());
         written.map_err(|error| ClaimError::Kept(id.0, error))?;
@@ -870,50 +814,6 @@ mod tests {
         let denial = grant.and_then(|grant| grant.denial);
         let expected = Denial::Tenure(session(3).ballot, Some(MemberId(2)));
         assert_eq!(denial, Some(expected));
-    }
-
-    /// Plugged in again, or replaced by a new one.
-    #[test]
-    fn a_disk_that_failed_or_was_replaced_is_opened_anew_when_it_is_claimed() {
-        let folder = tempfile::tempdir().expect("folder");
-        let lender = lender(folder.path());
-        let id = DiskId(5);
-        let path = disk(folder.path(), "disk");
-        lender.lend(id, &path).expect("lent");
-        let open = || lender.disks().get(&id).and_then(|lent| lent.disk.clone());
-        let claim = |epoch, is_own| {
-            let claim = LenderRequest::Claim(session(epoch));
-            match lender.answer(id, claim, MemberId(2), is_own)?.answer {
-                LenderAnswer::Admitted(_, observed) => Some(observed.incarnation),
-                _ => None,
-            }
-        };
-        let first = open().map(|disk| Arc::as_ptr(&disk));
-        assert_eq!(claim(1, false), Some(1));
-        assert_eq!(open().map(|disk| Arc::as_ptr(&disk)), first, "it is well");
-        let begun = lender.begin(id, session(1), 1).expect("an answer");
-        assert_eq!(begun, LenderAnswer::Begun(session(1)));
-        open().expect("open").fail();
-        assert_eq!(claim(0, false), None, "refused, and nothing was changed");
-        assert!(open().expect("open").is_worn());
-        let second = claim(1, false).expect("admitted");
-        assert_ne!(second, 1);
-        open().expect("open").flush().expect("flushed");
-        let begun = lender.begin(id, session(1), 1).expect("an answer");
-        assert_eq!(
-            begun,
-            LenderAnswer::Refused(session(1)),
-            "of the start before"
-        );
-
-        std::fs::rename(&path, folder.path().join("old")).expect("renamed");
-        disk(folder.path(), "disk");
-        assert!(claim(2, false).is_some_and(|third| third != second));
-        assert!(!open().expect("open").is_worn());
-        assert_eq!(claim(1, false), None, "what it refuses is known as before");
-        open().expect("open").fail();
-        assert!(claim(3, true).is_some());
-        assert!(open().is_none(), "a process of this machine has it");
     }
 
     #[test]
