@@ -68,6 +68,7 @@ fn run_all<O: Objects>(zpl: &Zpl<O>, mut unfinished: UnfinishedWrite) -> Result<
             }
         })?;
         zpl.lock_later_writes().pass(&record);
+        unfinished.pass(&record);
         Ok(())
     })
 }

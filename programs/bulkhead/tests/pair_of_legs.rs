@@ -603,7 +603,14 @@ fn writes_go_on_when_the_other_head_was_fenced_since_it_was_missed() {
     pair.write(&mut client, 10);
     let wanted = pair.a.machine.path("state/legs/77.fence-wanted");
     let confirmed = pair.a.machine.path("state/legs/77.fence-confirmed");
-    assert!(!wanted.exists(), "nobody is missed");
+    let wish = || {
+        let text = std::fs::read_to_string(&wanted).ok()?;
+        let (number, rest) = text.trim_end().split_once(' ')?;
+        Some((number.to_owned(), rest.to_owned()))
+    };
+    eventually("its fence would be a vote", || {
+        wish().is_some_and(|(_, rest)| rest == "b")
+    });
     // That of another wish says nothing.
     std::fs::write(&confirmed, format!("{:016x}\n", 1)).expect("written");
     pair.b.leg_server.kill();
@@ -618,10 +625,10 @@ fn writes_go_on_when_the_other_head_was_fenced_since_it_was_missed() {
         status.contains("writes wait until it is on record")
     });
     // It could be resumed first.
-    eventually("the head is missed", || wanted.exists());
-    let wish = std::fs::read_to_string(&wanted).expect("it is missed");
-    let (number, head) = wish.trim_end().split_once(' ').expect("both");
-    assert_eq!(head, "b");
+    eventually("the head is missed", || {
+        wish().is_some_and(|(_, rest)| rest == "b missed")
+    });
+    let (number, _) = wish().expect("it is missed");
     assert!(!waiting.is_finished(), "it is on one leg");
     std::fs::write(&confirmed, format!("{number}\n")).expect("written");
     waiting.join().expect("no panic").expect("it goes on");
@@ -629,7 +636,9 @@ fn writes_go_on_when_the_other_head_was_fenced_since_it_was_missed() {
     assert!(!pair.a.is_current("b"));
     pair.b.start_leg_server();
     pair.a.await_current("b", true);
-    assert!(!wanted.exists() && !confirmed.exists(), "it is heard");
+    assert!(!confirmed.exists(), "it is heard");
+    let (next, rest) = wish().expect("its next fence would be one");
+    assert!(next != number && rest == "b", "{next} {rest}");
     pair.check(&mut client);
     drop(client);
     assert_eq!(server.stop(), 0);

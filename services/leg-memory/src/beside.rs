@@ -115,9 +115,9 @@ impl Processes {
 const SIGN: u64 = 1;
 const NEW_PROCESS: u64 = 1 << 40;
 
-/// Whether a new process was heard between two counts of [`Signs`].
+/// Whether a new process may have been heard between two counts of [`Signs`]. An earlier release does not count processes.
 pub fn is_of_new_process(before: u64, now: u64) -> bool {
-    before / NEW_PROCESS != now / NEW_PROCESS
+    now < NEW_PROCESS || before / NEW_PROCESS != now / NEW_PROCESS
 }
 
 /// Counts signs of the other head. One file is for all pools of the folder: it says of the head, and not of a pool, that it was heard.
@@ -259,6 +259,7 @@ mod tests {
             [5, 5, 6, 5, 6, 7].map(&mut hear),
             [true, false, true, false, false, true]
         );
+        assert!(is_of_new_process(5, 6), "by an earlier release");
         // Those that are not remembered any more count as new ones.
         assert!((8..8 + PROCESSES_MAX as u64).all(&mut hear) && hear(5));
     }

@@ -354,19 +354,19 @@ impl Linked {
         if self.is_connected_anew() {
             self.forget_wish();
         }
-        let number = match &mut self.wish {
+        let (number, connections) = match &mut self.wish {
             Some(wish) if wish.is_true => return false,
             Some(wish) if wish.is_missed == is_missed => {
                 wish.is_true = is_missed
                     && leg_memory::is_fence_confirmed(&self.folder, self.pool, wish.number);
                 return wish.is_true;
             }
-            Some(wish) => wish.number,
-            None => random(),
+            Some(wish) => (wish.number, wish.connections),
+            None => (random(), self.connections()),
         };
         self.wish = Some(Wish {
             number,
-            connections: self.connections(),
+            connections,
             is_missed,
             is_true: false,
         });

@@ -138,6 +138,8 @@ struct Lent {
     /// For anybody who only reads.
     look: Option<SharedDevice>,
     session: Option<(String, SharedDevice)>,
+    /// The session that was admitted last, and the name of its export: one that claims again while its first answer is on the way gets the same.
+    named: Option<(Session, String)>,
     /// Who was admitted last, since the start of this lender.
     holder: Option<MemberId>,
 }
@@ -318,6 +320,7 @@ impl Lender {
             kept: Arc::new(Mutex::new(file)),
             look: None,
             session: None,
+            named: None,
             holder: None,
         };
         if let Some(disk) = disk {
@@ -633,9 +636,14 @@ impl Lender {
     fn open(&self, id: DiskId, session: Session) -> Result<String, ClaimError> {
         let mut secret = [0; SECRET_BYTES];
         getrandom::fill(&mut secret).map_err(ClaimError::Secret)?;
-        let name = format!("{}/{}", id.0, units::hex::encode(&secret));
         let mut disks = self.disks();
         let lent = disks.get_mut(&id).ok_or(ClaimError::NotLent(id.0))?;
+        let known = lent.named.take().filter(|(named, _)| *named == session);
+        let name = known.map_or_else(
+            || format!("{}/{}", id.0, units::hex::encode(&secret)),
+            |(_, name)| name,
+        );
+        lent.named = Some((session, name.clone()));
         let Some(disk) = &lent.disk else {
             return Err(ClaimError::Busy(id.0));
         };

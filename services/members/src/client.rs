@@ -148,7 +148,10 @@ impl Links {
             .client(peer.fingerprint)
             .map_err(io::Error::other)?;
         self.queues.insert(peer.member, (peer.clone(), queue));
-        states(&self.states).remove(&peer.member);
+        // Their number goes on.
+        if let Some((state, _)) = states(&self.states).get_mut(&peer.member) {
+            *state = LinkState::Lost("it is another machine now".to_owned());
+        }
         let link = Link {
             me: self.me,
             boot: self.boot,

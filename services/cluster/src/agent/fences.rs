@@ -30,6 +30,8 @@ pub(super) struct Fences {
     wish: Option<u64>,
     /// The head was not fenced when this was looked at. As long as it is, it may have been started and heard since.
     may_come_true: bool,
+    /// It was fenced, so only a sign that it is back makes it one that is not.
+    was_fenced: bool,
     is_told: bool,
     looked: Option<Instant>,
 }
@@ -62,7 +64,8 @@ impl Fences {
         let peer = cluster.peer(&wish.head, pool);
         self.looked = Some(Instant::now());
         match peer {
-            Peer::Member | Peer::Stopped | Peer::Lost => self.may_come_true = true,
+            Peer::Member | Peer::Stopped => self.may_come_true = true,
+            Peer::Lost => self.may_come_true |= !self.was_fenced,
             Peer::Fenced if self.may_come_true && wish.is_missed => {
                 self.is_told = true;
                 tracing::info!(%pool, wish.head, "the other head was fenced: the pool's server is told");
@@ -70,7 +73,8 @@ impl Fences {
                     tracing::error!(%pool, why, "the pool's server cannot be told of the fence, so writes wait");
                 }
             }
-            Peer::Fenced | Peer::Unknown => {}
+            Peer::Fenced => self.was_fenced = true,
+            Peer::Unknown => {}
         }
     }
 }
@@ -168,9 +172,10 @@ mod tests {
         assert!(is_confirmed(&[Lost, Lost, Fenced, Fenced]));
         assert!(is_confirmed(&[Member, Fenced]));
         assert!(
-            is_confirmed(&[Fenced, Lost, Fenced]),
+            is_confirmed(&[Fenced, Member, Fenced]),
             "it was started, and fenced again"
         );
+        assert!(!is_confirmed(&[Fenced, Lost, Fenced]), "the same fence");
         assert!(!is_confirmed(&[Fenced, Fenced]), "it may have been back");
         assert!(!is_confirmed(&[Unknown, Fenced]), "the same");
         assert!(!is_confirmed(&[Lost, Member, Stopped, Unknown]));

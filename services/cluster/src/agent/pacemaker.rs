@@ -55,13 +55,16 @@ impl Pacemaker<'_> {
         let (state, has_been_fenced) = std::thread::scope(|scope| {
             let history = scope.spawn(|| self.has_been_fenced(head));
             let state = self.node_state(head);
-            (state, history.join().unwrap_or(false))
+            (state, history.join().ok().flatten())
         });
-        state.map(|state| Records {
-            is_seen: is_seen(&state),
+        let state = state?;
+        let is_seen = is_seen(&state);
+        Some(Records {
+            is_seen,
             is_down: is_down(&state),
             has_operations: find(&state, &|one| one.name == OPERATIONS).is_some(),
-            has_been_fenced,
+            // Of one that is seen this says nothing. One that is not may have been fenced if that is not known.
+            has_been_fenced: has_been_fenced.or(is_seen.then_some(false))?,
             has_stopped: has_stopped(&state, pool),
         })
     }
@@ -77,16 +80,17 @@ impl Pacemaker<'_> {
         Element::parse(&output.text()).ok()
     }
 
-    /// Whether a power-off of `head` ended well, at whatever time.
-    fn has_been_fenced(&self, head: &HeadName) -> bool {
+    /// Whether a power-off of `head` ended well, at whatever time; nothing if Pacemaker does not say it.
+    fn has_been_fenced(&self, head: &HeadName) -> Option<bool> {
         let arguments = ["--history", head.as_str(), "--output-as", "xml"];
-        let Ok(output) = self
-            .machine
-            .run(&Invocation::new("stonith_admin", &arguments))
-        else {
-            return false;
-        };
-        Element::parse(&output.text()).is_ok_and(|history| has_fence(&history, head))
+        let invocation = Invocation::new("stonith_admin", &arguments);
+        let output = self.machine.run(&invocation).ok()?;
+        if output.code != 0 {
+            tracing::warn!(%head, complaint = output.complaint(), "Pacemaker does not say whether it was fenced");
+            return None;
+        }
+        let history = Element::parse(&output.text()).ok()?;
+        Some(has_fence(&history, head))
     }
 }
 
@@ -313,7 +317,9 @@ mod tests {
             assert_eq!(peer(&state(MEMBER, &last), ""), expected, "{last}");
         }
         // Its word from before it was lost is not its word now.
-        assert_eq!(peer(&state(LOST, &op("stop", "0", "0")), ""), Peer::Lost);
+        let lost = state(LOST, &op("stop", "0", "0"));
+        assert_eq!(peer(&lost, &history(&[])), Peer::Lost);
+        assert_eq!(peer(&lost, ""), Peer::Unknown, "it may have been fenced");
     }
 
     #[test]
