@@ -98,11 +98,7 @@ fn add(environment: &mut Environment, typist: &HeadName) -> Result<Vec<String>, 
 
 /// Afterwards it is removed, says the guide.
 fn stop_witness(environment: &Environment, two: &Appliance) -> Result<(), DrillError> {
-    let votes = two
-        .quorum
-        .as_ref()
-        .is_some_and(|quorum| quorum.witness.is_some());
-    let ends = [two.witness.is_some(), votes];
+    let ends = [two.witness.is_some(), two.has_voting_witness()];
     let ends = WITNESS_PROGRAMS.into_iter().zip(ends);
     for (program, _) in ends.filter(|(_, ends)| *ends) {
         // One that is killed is started again by its machine.

@@ -264,8 +264,7 @@ pub(crate) fn signal(
 fn signal_witness(environment: &Environment, word: &str) -> Result<(), DrillError> {
     signal(environment, &Who::Witness, word, WITNESS_PROGRAMS[0])?;
     // It does not run where the heads vote without it.
-    let votes = environment.lab.appliance().quorum.as_ref();
-    match votes.is_some_and(|quorum| quorum.witness.is_some()) {
+    match environment.lab.appliance().has_voting_witness() {
         true => signal(environment, &Who::Witness, word, WITNESS_PROGRAMS[1]),
         false => Ok(()),
     }

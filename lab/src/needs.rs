@@ -122,8 +122,7 @@ fn devices(appliance: &Appliance) -> Vec<(String, String)> {
         add("snmpd", "snmpd");
         add("snmpset", "snmp");
     }
-    let quorum = appliance.quorum.as_ref();
-    if quorum.is_some_and(|quorum| quorum.witness.is_some()) {
+    if appliance.has_voting_witness() {
         add("corosync-qnetd", "corosync-qnetd");
         add("certutil", "libnss3-tools");
     }

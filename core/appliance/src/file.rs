@@ -662,6 +662,12 @@ impl Appliance {
         heads
     }
 
+    /// Whether the votes of heads are counted with those of a witness (`quorum.witness`).
+    pub fn has_voting_witness(&self) -> bool {
+        let quorum = self.quorum.as_ref();
+        quorum.is_some_and(|quorum| quorum.witness.is_some())
+    }
+
     /// Whether any pool has disks that belong to heads.
     pub fn has_legs(&self) -> bool {
         self.pools.values().any(Pool::has_legs)

@@ -824,6 +824,25 @@ mod tests {
         assert_eq!(denial, Some(expected));
     }
 
+    /// Its first answer was on the way: both name the same export.
+    #[test]
+    fn a_session_that_claims_again_gets_the_export_that_it_has() {
+        let folder = tempfile::tempdir().expect("folder");
+        let lender = lender(folder.path());
+        let id = DiskId(5);
+        let path = disk(folder.path(), "disk");
+        lender.lend(id, &path).expect("lent");
+        let export = |epoch| {
+            let claim = LenderRequest::Claim(session(epoch));
+            let grant = lender.answer(id, claim, MemberId(2), false);
+            grant.and_then(|grant| grant.export)
+        };
+        let (first, again, next) = (export(1), export(1), export(2));
+        assert!(first.is_some() && first == again);
+        assert!(next.is_some() && next != first);
+        assert_eq!(export(1), None, "refused");
+    }
+
     #[test]
     fn a_disk_that_hangs_while_it_is_opened_does_not_hold_the_others() {
         let folder = tempfile::tempdir().expect("folder");

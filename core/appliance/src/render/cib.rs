@@ -288,8 +288,7 @@ fn delay_s_max(appliance: &Appliance) -> u32 {
 fn properties(appliance: &Appliance, times: &Timeouts) -> BTreeMap<String, String> {
     let has_peers = appliance.heads.len() > 1;
     let fence_s = times.fence_s.saturating_add(delay_s_max(appliance));
-    let quorum = appliance.quorum.as_ref();
-    let transition_delay_ms = match quorum.is_some_and(|quorum| quorum.witness.is_some()) {
+    let transition_delay_ms = match appliance.has_voting_witness() {
         true => TRANSITION_DELAY_WITNESS_MS,
         false => TRANSITION_DELAY_MS,
     };

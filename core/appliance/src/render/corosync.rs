@@ -205,12 +205,11 @@ fn device(witness: &Witness, times: &Timeouts) -> Section {
 
 /// The text of `/etc/default/corosync-qdevice`; none without a witness.
 pub fn qdevice_defaults(appliance: &Appliance) -> Option<String> {
-    let quorum = appliance.quorum.as_ref()?;
-    quorum.witness.as_ref()?;
-    Some(format!(
+    let text = format!(
         "{}\nCOROSYNC_QDEVICE_OPTIONS=\"-S net_heartbeat_interval_min={WITNESS_HEARTBEAT_MS_MIN} \
          -S net_min_connect_timeout={WITNESS_HEARTBEAT_MS_MIN} \
          -S heuristics_min_timeout={HEURISTICS_MS_MIN}\"\n",
         super::GENERATED,
-    ))
+    );
+    appliance.has_voting_witness().then_some(text)
 }
