@@ -13,8 +13,8 @@ pub enum Label {
         by_this_host: bool,
         /// The owner's host name, where the label has one.
         host_name: Option<String>,
-        /// The pool has `multihost=on`: its owner leaves traces on the devices while it lives, and an
-        /// import waits for them.
+        /// Whoever opens the pool finds out by itself whether its owner lives: the pool has `multihost=on`, so the owner leaves traces
+        /// on the devices and an import waits for them; or it is one of legs, whose members know.
         is_watched: bool,
     },
 }

@@ -9,6 +9,7 @@
 
 mod ask;
 mod disks;
+mod record;
 mod release;
 mod words;
 
@@ -354,9 +355,7 @@ impl PoolProgram for Program<'_> {
         if !found.has_legs() {
             return Ok(found.disks);
         }
-        let own = labels::host_name().parse();
-        let own: HeadName = own.map_err(|error| format!("the name of this machine: {error}"))?;
-        Ok(self.appliance()?.disks_on(&own, &found))
+        Ok(self.appliance()?.disks_on(&own_name()?, &found))
     }
 
     fn await_release(&self, pool: &PoolName, remains: Remains<'_>) -> Result<(), String> {
@@ -383,6 +382,14 @@ impl PoolProgram for Program<'_> {
     }
 
     fn read_label(&self, pool: &PoolName) -> Result<Label, String> {
+        let described = self.pool(pool)?;
+        if described.has_legs() {
+            let folder = leg_memory::folder(&self.settings.state_dir);
+            let number = described.number.map(u64::from);
+            let record = number.and_then(|number| leg_memory::last_record(&folder, number));
+            let own = own_name()?;
+            return Ok(record::owner(self.appliance()?, &own, record.as_ref()));
+        }
         let all = self.disks(pool)?;
         let disks = disks::readable(&all);
         let found = disks::find(pool, &disks)?;
@@ -435,8 +442,7 @@ impl PoolProgram for Program<'_> {
             .arg(&self.settings.state_dir)
             .stderr(log)
             .current_dir("/");
-        // The record says which legs are needed, not what is there.
-        for disk in late.iter().filter(|_| !pool.has_legs()) {
+        for disk in &late {
             command.arg("--late-device").arg(disk);
         }
         if let Some(folder) = self.rehearsal.leg_faults {
@@ -500,6 +506,12 @@ impl PoolProgram for Program<'_> {
     }
 }
 
+/// The name of this machine, by which the appliance file knows it.
+fn own_name() -> Result<HeadName, String> {
+    let own = labels::host_name().parse();
+    own.map_err(|error| format!("the name of this machine: {error}"))
+}
+
 fn has_only_agents(program: &Path) -> bool {
     program.file_name() == Some(OsStr::new(AGENT_PROGRAM))
 }
@@ -536,7 +548,7 @@ pub fn server_arguments(pool: &appliance::Pool, disks: &[PathBuf], grant: &Grant
     if pool.has_legs() {
         add("legs", LEGS_PATH.to_owned());
     }
-    for disk in disks.iter().filter(|_| !pool.has_legs()) {
+    for disk in disks {
         add("search", joinable(disk));
     }
     for (_, protocol, tls) in pool.all_tls() {
@@ -649,14 +661,13 @@ mod tests {
         let text = include_str!("../../../examples/legs-two-heads-witness.toml");
         let appliance = appliance::parse(text).expect("well formed").appliance;
         let pool = &appliance.pools[&"tank".parse::<PoolName>().expect("a name")];
-        let disks = [PathBuf::from("/dev/disk/by-id/x")];
         for (label, peer, said) in [
             (Label::Exported, Peer::Unknown, None),
             (in_use(true), Peer::Unknown, None),
             (in_use(false), Peer::Fenced, Some("--fenced-owner")),
             (in_use(false), Peer::Stopped, Some("--stopped-owner")),
         ] {
-            let words = server_arguments(pool, &disks, &grant(label, peer));
+            let words = server_arguments(pool, &[], &grant(label, peer));
             let has = |word: &str| words.iter().any(|one| one == word);
             assert!(
                 words.windows(2).any(|two| two == ["--legs", LEGS_PATH]),

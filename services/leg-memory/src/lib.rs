@@ -30,7 +30,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use takeover::legs::{
-    Answer, DecodeError, MemberId, Memory, RECORD_BYTES_MAX, Request, decode_memory, encode_memory,
+    Answer, DecodeError, MemberId, Memory, RECORD_BYTES_MAX, Record, Request, decode_memory,
+    encode_memory,
 };
 
 /// A process that was killed has ended by then.
@@ -181,14 +182,7 @@ impl Store {
             return Err(Cause::Missing);
         }
         let lock = lock(path)?;
-        let mut bytes = Vec::new();
-        let most = RECORD_BYTES_MAX as u64 + 1;
-        File::open(path)?.take(most).read_to_end(&mut bytes)?;
-        let memory = decode_memory(&bytes)?;
-        match &memory.accepted {
-            Some(record) if record.pool != pool => return Err(Cause::OtherPool(record.pool)),
-            _ => {}
-        }
+        let memory = read_memory(path, pool)?;
         let folder = File::open(folder)?;
         // A writer that was killed may have renamed it and not made that durable: what is answered from now on must be.
         folder.sync_all()?;
@@ -248,6 +242,23 @@ impl Store {
     }
 }
 
+fn read_memory(path: &Path, pool: u64) -> Result<Memory, Cause> {
+    let mut bytes = Vec::new();
+    let most = RECORD_BYTES_MAX as u64 + 1;
+    File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    let memory = decode_memory(&bytes)?;
+    match &memory.accepted {
+        Some(record) if record.pool != pool => Err(Cause::OtherPool(record.pool)),
+        _ => Ok(memory),
+    }
+}
+
+/// The newest record that the member on this machine remembers of `pool`, also while that runs. The pool may have a newer one, so this
+/// tells only whom to ask first.
+pub fn last_record(folder: &Path, pool: u64) -> Option<Record> {
+    read_memory(&path_of(folder, pool), pool).ok()?.accepted
+}
+
 fn beside(path: &Path, what: &str) -> PathBuf {
     path.with_extension(format!("legs.{what}"))
 }
@@ -303,7 +314,7 @@ pub fn lock_file(path: &Path) -> std::io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use takeover::legs::{Ballot, DiskId, Record};
+    use takeover::legs::{Ballot, DiskId};
 
     const POOL: u64 = 77;
     const ME: MemberId = MemberId(3);

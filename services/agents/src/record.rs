@@ -1,0 +1,82 @@
+//! Who had a pool of legs last, as far as this head knows. Its disks do not say: they may be stale or dead, or this head has none of
+//! the pool's. This only tells whom the cluster is asked about: that the pool is free, the server finds out from the members itself.
+
+use appliance::Appliance;
+use takeover::Label;
+use takeover::legs::Record;
+use units::HeadName;
+
+/// By the newest record that this head remembers. Of two heads it is always the other one: a head that was away may remember itself.
+pub fn owner(appliance: &Appliance, own: &HeadName, record: Option<&Record>) -> Label {
+    let in_use = |head: Option<&HeadName>| Label::InUse {
+        by_this_host: head == Some(own),
+        host_name: head.map(HeadName::to_string),
+        // Members promise nothing while an owner is there, so no proof is needed.
+        is_watched: true,
+    };
+    if record.is_some_and(|record| record.owner.is_none()) {
+        return Label::Exported;
+    }
+    let mut others = appliance.heads.keys().filter(|name| *name != own);
+    if let (Some(other), None) = (others.next(), others.next()) {
+        return in_use(Some(other));
+    }
+    let owner = record.and_then(|record| record.owner);
+    let heads = appliance.heads.iter();
+    let mut named =
+        heads.filter(|(_, head)| owner.is_some_and(|one| one.0 == u64::from(head.number)));
+    in_use(named.next().map(|(name, _)| name))
+}
+
+#[cfg(test)]
+mod tests {
+    use takeover::legs::{Ballot, DiskId, MemberId};
+    use takeover::{Evidence, Peer, judge};
+
+    use super::*;
+
+    const TWO: &str = include_str!("../../../examples/legs-two-heads.toml");
+    const THREE: &str = include_str!("../../../examples/legs-three-heads.toml");
+
+    /// Whom `left` asks the cluster about; none if about nobody. Whatever the record says, it may start a server.
+    fn asked(text: &str, record: Option<Option<u64>>) -> Option<String> {
+        let appliance = appliance::parse(text).expect("well formed").appliance;
+        let record = record.map(|owner| Record {
+            owner: owner.map(MemberId),
+            ..Record::new(7, Ballot::default(), [DiskId(1)])
+        });
+        let own = "left".parse().expect("a name");
+        let label = owner(&appliance, &own, record.as_ref());
+        let evidence = Evidence {
+            pool: "tank".parse().expect("a name"),
+            label: label.clone(),
+            owner: Peer::Lost,
+        };
+        judge(&evidence).expect("a grant");
+        match label {
+            Label::InUse {
+                by_this_host: false,
+                host_name,
+                ..
+            } => host_name,
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn the_cluster_is_asked_about_who_had_the_pool_last() {
+        let name = |name: &str| Some(name.to_owned());
+        assert_eq!(asked(THREE, Some(Some(2))), name("right"));
+        assert_eq!(asked(THREE, Some(Some(1))), None);
+        assert_eq!(asked(THREE, Some(Some(99))), None);
+        for unknown in [None, Some(None)] {
+            assert_eq!(asked(THREE, unknown), None);
+        }
+        // A head that was away remembers its own tenure.
+        for owner in [1, 2] {
+            assert_eq!(asked(TWO, Some(Some(owner))), name("right"));
+        }
+        assert_eq!(asked(TWO, None), name("right"));
+        assert_eq!(asked(TWO, Some(None)), None);
+    }
+}
