@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use units::NetworkName;
 
 use crate::file::{Appliance, QuorumRule, Witness};
-use crate::timeouts::Timeouts;
+use crate::timeouts::{TOKEN_COEFFICIENT_MS, Timeouts};
 
 /// How long a head waits for the witness while a membership forms, in milliseconds: Corosync's
 /// default is 30 s, in which nothing could be taken over.
@@ -108,6 +108,9 @@ fn totem(appliance: &Appliance, times: &Timeouts) -> Section {
         .set("token", times.token_ms)
         .set("consensus", times.consensus_ms)
         .set("seqno_unchanged_const", IDLE_ROTATIONS);
+    if appliance.heads.len() > 2 {
+        totem = totem.set("token_coefficient", TOKEN_COEFFICIENT_MS);
+    }
     let networks = appliance.heartbeat_networks();
     // With one link there is nothing to spread over. With several, "passive" would notice the
     // loss of the one in use later than the token expires.
