@@ -71,6 +71,33 @@ fn a_disk_of_the_other_head_that_died_is_replaced() {
     assert_eq!(server.stop(), 0);
 }
 
+/// The other head's disk is plugged in again, or a copy of it is: the leg-server opens it anew, and is not restarted.
+#[test]
+fn a_disk_of_the_other_head_that_was_plugged_in_again_gets_what_it_missed() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    let (path, old) = (pair.b.machine.path("b"), pair.b.machine.path("old"));
+    std::fs::rename(&path, &old).expect("renamed");
+    std::fs::copy(&old, &path).expect("copied");
+    pair.write(&mut client, 20);
+    pair.b.leg_server.freeze();
+    pair.a.await_current("b", false);
+    pair.write(&mut client, 4);
+    pair.b.leg_server.signal("-CONT");
+    pair.a.await_current("b", true);
+    pair.write(&mut client, 4);
+    scrub(&pair.a);
+    drop(client);
+    server.kill();
+    pair.a.leg_server.kill();
+    let server = pair.b.serve("--previous-owner-is-stopped");
+    pair.check(&mut pair.b.client());
+    scrub(&pair.b);
+    assert_eq!(server.stop(), 0);
+    std::fs::remove_file(old).expect("nobody has it");
+}
+
 /// A disk of the head that serves is exchanged while it is in use.
 #[test]
 fn a_disk_of_the_head_that_serves_is_exchanged_while_it_is_current() {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use takeover::legs::{DiskId, Record};
+use takeover::legs::{DiskId, Record, process_of};
 
 /// Pause between the failure of a leg and the first question; each is twice the one before.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
@@ -103,7 +103,9 @@ impl Returns {
 
     /// Its lender, which has this incarnation, admitted a session to the disk.
     pub(crate) fn admitted(&mut self, disk: DiskId, incarnation: u64) {
-        self.lenders.entry(disk).or_default().admitted = Some(incarnation);
+        // A disk that the lender opened anew failed by itself.
+        let process = process_of(incarnation);
+        self.lenders.entry(disk).or_default().admitted = Some(process);
     }
 
     /// What the disk lacks is being copied to it.
@@ -219,14 +221,30 @@ mod tests {
         let mut now = Instant::now();
         returns.admitted(DISK, 0);
         returns.is_back(DISK, now);
-        for incarnation in 1..=2 * RETURNS_MAX as u64 {
+        for process in 1..=2 * RETURNS_MAX as u64 {
             while returns.due(&record, now, |_| true).is_empty() {
                 now += PAUSE_MIN;
             }
-            returns.admitted(DISK, incarnation);
+            returns.admitted(DISK, process << 32);
             comes_back_and_fails(&mut returns, now);
-            assert!(returns.held(&record, now).is_empty(), "{incarnation}");
+            assert!(returns.held(&record, now).is_empty(), "{process}");
         }
+    }
+
+    #[test]
+    fn a_disk_that_its_lender_opens_anew_each_time_is_put_off() {
+        let (mut returns, record) = (Returns::default(), degraded());
+        let mut now = Instant::now();
+        returns.admitted(DISK, 0);
+        returns.is_back(DISK, now);
+        for opening in 1..=RETURNS_MAX as u64 {
+            while returns.due(&record, now, |_| true).is_empty() {
+                now += PAUSE_MIN;
+            }
+            returns.admitted(DISK, opening);
+            comes_back_and_fails(&mut returns, now);
+        }
+        assert!(!returns.held(&record, now).is_empty());
     }
 
     /// The disk came back as often as it may, ten seconds apart, and failed each time.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use rustix::fs::{
-    FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, fallocate, flock, fstat,
-    ioctl_blkpbszget, ioctl_blksszget, open, seek,
+    FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat, fallocate, flock,
+    fstat, ioctl_blkpbszget, ioctl_blksszget, open, seek,
 };
 use rustix::io::Errno;
 use units::Extent;
@@ -47,6 +47,20 @@ pub struct Disk {
     /// Shared by writes of whole blocks; alone for one that has to read what is around it.
     edges: RwLock<()>,
     flushes: Flushes,
+    /// What was behind the path when it was opened.
+    identity: Identity,
+    /// A change failed, or it is gone.
+    has_failed: AtomicBool,
+}
+
+/// Number of a block device, or file system and number of a file.
+type Identity = (u64, u64);
+
+fn identity(stat: &Stat) -> Identity {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::BlockDevice => (stat.st_rdev, 0),
+        _ => (stat.st_dev, stat.st_ino),
+    }
 }
 
 /// What a flush has to do, and whether one may be believed.
@@ -124,8 +138,8 @@ impl Disk {
         let fd = open(path, flags | OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
         let fd = fd.map_err(taken)?;
         flock(&fd, FlockOperation::NonBlockingLockExclusive).map_err(taken)?;
-        let is_block_device =
-            FileType::from_raw_mode(fstat(&fd).map_err(system)?.st_mode) == FileType::BlockDevice;
+        let stat = fstat(&fd).map_err(system)?;
+        let is_block_device = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
         let (logical_block, physical_block) = match is_block_device {
             true => (
                 ioctl_blksszget(&fd).map_err(system)?,
@@ -142,7 +156,31 @@ impl Disk {
             physical_block,
             edges: RwLock::default(),
             flushes: Flushes::new(),
+            identity: identity(&stat),
+            has_failed: AtomicBool::new(false),
         })
+    }
+
+    /// Whether a change of it failed, it is gone, or another one is in its place. Opened anew it may be well.
+    pub(crate) fn is_worn(&self) -> bool {
+        let now = rustix::fs::stat(&self.path);
+        let is_another = now.is_ok_and(|now| identity(&now) != self.identity);
+        self.has_failed.load(Ordering::Acquire) || is_another
+    }
+
+    /// A block that cannot be read says nothing of the others.
+    fn note_read<T>(&self, done: Result<T, Errno>) -> Result<T, Errno> {
+        match done {
+            Err(Errno::NXIO | Errno::NODEV) => self.note_change(done),
+            done => done,
+        }
+    }
+
+    fn note_change<T>(&self, done: Result<T, Errno>) -> Result<T, Errno> {
+        if done.is_err() {
+            self.has_failed.store(true, Ordering::Release);
+        }
+        done
     }
 
     /// Where it is.
@@ -160,6 +198,10 @@ impl Disk {
 
     /// Reads `extent`, which lies inside.
     pub(crate) fn read(&self, extent: Extent) -> Result<(Aligned, usize), Errno> {
+        self.note_read(self.read_around(extent))
+    }
+
+    fn read_around(&self, extent: Extent) -> Result<(Aligned, usize), Errno> {
         let whole = self.whole(extent);
         let mut memory = Aligned::new(whole.length as usize);
         let mut done = 0;
@@ -192,7 +234,7 @@ impl Disk {
             })
         };
         self.flushes.note_written();
-        written
+        self.note_change(written)
     }
 
     fn write_whole(&self, offset: u64, data: &[u8]) -> Result<(), Errno> {
@@ -221,7 +263,7 @@ impl Disk {
             self.flushes.note_written();
             match zeroed {
                 Err(Errno::OPNOTSUPP | Errno::NODEV | Errno::INVAL) => {}
-                decided => return decided,
+                decided => return self.note_change(decided),
             }
         }
         let mut at = extent.offset;
@@ -236,7 +278,13 @@ impl Disk {
 
     /// Makes all that was written durable. After one that failed none succeeds, until the disk is opened anew.
     pub(crate) fn flush(&self) -> Result<(), Errno> {
-        self.flushes.flush(|| rustix::fs::fdatasync(&self.fd))
+        self.note_change(self.flushes.flush(|| rustix::fs::fdatasync(&self.fd)))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn fail(&self) {
+        let failed = self.note_change(self.flushes.flush(|| Err(Errno::IO)));
+        assert!(failed.is_err());
     }
 
     /// Whether a flush has nothing to do.

@@ -9,7 +9,6 @@ use takeover::legs::{
 
 /// What decides about one disk.
 pub(crate) struct Gate {
-    incarnation: u64,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -36,7 +35,6 @@ pub(crate) struct Passage<'a>(&'a Gate);
 impl Gate {
     pub(crate) fn new(kept: Kept, incarnation: u64) -> Arc<Self> {
         Arc::new(Self {
-            incarnation,
             state: Mutex::new(State {
                 model: Model::start(kept, incarnation),
                 in_flight: 0,
@@ -54,7 +52,7 @@ impl Gate {
     /// Begins I/O of `session`; none if it may not.
     pub(crate) fn enter(&self, session: Session) -> Option<Passage<'_>> {
         let mut state = self.lock();
-        if !state.model.takes(session, self.incarnation) {
+        if !state.model.takes(session, state.model.incarnation()) {
             return None;
         }
         state.model.io_begins();
@@ -129,6 +127,11 @@ impl Claim {
             let waited = self.gate.changed.wait_timeout(state, left);
             state = waited.expect("no holder panics").0;
         }
+    }
+
+    /// After [`wait`](Self::wait): the disk is closed, to be opened anew.
+    pub(crate) fn reopens(&self) {
+        self.gate.lock().model.reopened();
     }
 
     /// Admits the session, if none is newer. `roots`: read after [`wait`](Self::wait).

@@ -447,7 +447,7 @@ impl Lender {
         let Some(claim) = self.begin_claim(id, session, true, until)? else {
             return Ok(self.refused(id, session));
         };
-        let (disk, _) = self.take(id, until)?;
+        let disk = self.take_well(id, &claim, until)?;
         // Nothing is written meanwhile.
         let answer = claim.admit(newest_roots(disk.path()));
         let export = match answer {
@@ -570,6 +570,26 @@ impl Lender {
             }
             std::thread::sleep(DISK_PAUSE);
         }
+    }
+
+    /// The disk, open, for a claim that has waited. One that failed, or that another one stands in the place of, is opened anew: it may be
+    /// plugged in again, and its flushes fail until then. What it was given and has not flushed may be lost, so the incarnation is another one.
+    fn take_well(
+        &self,
+        id: DiskId,
+        claim: &Claim,
+        until: Instant,
+    ) -> Result<Arc<Disk>, ClaimError> {
+        let (disk, _) = self.take(id, until)?;
+        if !disk.is_worn() {
+            return Ok(disk);
+        }
+        let path = disk.path().display();
+        tracing::warn!(disk = id.0, %path, "it failed, or was replaced: it is opened anew");
+        drop(disk);
+        claim.reopens();
+        self.let_go(id, until)?;
+        Ok(self.take(id, until)?.0)
     }
 
     /// Closes the disk. Connections that look at it end first.
@@ -841,6 +861,75 @@ mod tests {
         assert!(first.is_some() && first == again);
         assert!(next.is_some() && next != first);
         assert_eq!(export(1), None, "refused");
+    }
+
+    /// Plugged in again, or replaced by a new one.
+    #[test]
+    fn a_disk_that_failed_or_was_replaced_is_opened_anew_when_it_is_claimed() {
+        let folder = tempfile::tempdir().expect("folder");
+        let lender = lender(folder.path());
+        let id = DiskId(5);
+        let path = disk(folder.path(), "disk");
+        lender.lend(id, &path).expect("lent");
+        let open = || lender.disks().get(&id).and_then(|lent| lent.disk.clone());
+        let claim = |epoch, is_own| {
+            let claim = LenderRequest::Claim(session(epoch));
+            match lender.answer(id, claim, MemberId(2), is_own)?.answer {
+                LenderAnswer::Admitted(_, observed) => Some(observed.incarnation),
+                _ => None,
+            }
+        };
+        assert_eq!((claim(1, false), claim(1, false)), (Some(1), Some(1)));
+        let begun = |session, incarnation| {
+            let answer = lender.begin(id, session, incarnation).expect("an answer");
+            answer == LenderAnswer::Begun(session)
+        };
+        assert!(begun(session(1), 1));
+        open().expect("open").fail();
+        assert_eq!(claim(0, false), None, "refused, and nothing was changed");
+        assert!(open().expect("open").is_worn());
+        let second = claim(1, false).expect("admitted");
+        assert_ne!(second, 1);
+        open().expect("open").flush().expect("flushed");
+        assert!(!begun(session(1), 1), "of the opening before");
+        assert!(begun(session(1), second));
+
+        std::fs::rename(&path, folder.path().join("old")).expect("renamed");
+        let gone = claim(2, false);
+        assert_eq!(gone, Some(second), "the path may be away for a moment only");
+        disk(folder.path(), "disk");
+        assert!(claim(3, false).is_some_and(|third| third != second));
+        assert!(!open().expect("open").is_worn());
+        assert_eq!(claim(1, false), None, "what it refuses is known as before");
+
+        open().expect("open").fail();
+        std::fs::remove_file(&path).expect("removed");
+        assert_eq!(claim(4, false), None, "there is none");
+        disk(folder.path(), "disk");
+        assert!(claim(4, false).is_some());
+        open().expect("open").fail();
+        assert!(claim(5, true).is_some());
+        assert!(open().is_none(), "a process of this machine has it");
+    }
+
+    /// Somebody reads from the disk that failed, and it hangs.
+    #[test]
+    fn a_disk_that_failed_is_not_opened_anew_while_anything_is_under_way() {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut lender = lender(folder.path());
+        lender.settings.drain_wait = Duration::from_millis(50);
+        let id = DiskId(5);
+        lender.lend(id, &disk(folder.path(), "disk")).expect("lent");
+        let claim = |epoch| {
+            let claim = LenderRequest::Claim(session(epoch));
+            is_admitted(lender.answer(id, claim, MemberId(2), false).as_ref())
+        };
+        assert!(claim(1));
+        let hangs = lender.disks().get(&id).and_then(|lent| lent.disk.clone());
+        hangs.as_ref().expect("open").fail();
+        assert!(!claim(2) && !claim(3));
+        drop(hangs);
+        assert!(claim(3));
     }
 
     #[test]

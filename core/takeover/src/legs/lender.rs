@@ -50,12 +50,20 @@ impl LenderAnswer {
 /// What is seen of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Observed {
-    /// The start of the lender.
+    /// The start of the lender ([`process_of`]), and which opening of the disk this is.
     pub incarnation: u64,
     /// The stamp.
     pub mark: Session,
     /// The newest roots on it.
     pub roots: Roots,
+}
+
+/// Bits of an incarnation that count the openings of a disk, from a random number on.
+const OPENING_BITS: u32 = 16;
+
+/// What the incarnations of one start of a lender have in common.
+pub fn process_of(incarnation: u64) -> u64 {
+    incarnation >> OPENING_BITS
 }
 
 /// Why a lender admits no session, for people: the decision does not depend on it.
@@ -120,6 +128,18 @@ impl Lender {
             next: None,
             in_flight: 0,
         }
+    }
+
+    /// Its start.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    /// The disk was closed and opened anew, and what was not flushed may be lost: as if the lender had started anew and been asked again by
+    /// the session that waits.
+    pub fn reopened(&mut self) {
+        self.incarnation = self.incarnation.wrapping_add(1);
+        self.admitted = None;
     }
 
     /// What is on stable storage.
@@ -252,6 +272,22 @@ mod tests {
         lender.io_ended();
         assert!(lender.admit(Roots::default()).is_some());
         assert!(lender.takes(session(2, 1), 1));
+    }
+
+    /// The disk failed, and its session claims it again.
+    #[test]
+    fn a_disk_that_is_opened_anew_admits_who_waits_and_is_of_another_incarnation() {
+        let mut lender = Lender::start(Kept::default(), 1);
+        lender.handle(LenderRequest::Claim(session(1, 1)), Roots::default());
+        lender.io_begins();
+        lender.handle(LenderRequest::Claim(session(1, 1)), Roots::default());
+        lender.reopened();
+        lender.io_ended();
+        let Some(LenderAnswer::Admitted(_, observed)) = lender.admit(Roots::default()) else {
+            panic!("it waited");
+        };
+        assert_eq!(observed.incarnation, 2);
+        assert!(!lender.takes(session(1, 1), 1) && lender.takes(session(1, 1), 2));
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub use encoding::{
     encode_memory,
 };
 pub use lender::{
-    Denial, Holder, Kept, Lender, LenderAnswer, LenderReply, LenderRequest, Observed,
+    Denial, Holder, Kept, Lender, LenderAnswer, LenderReply, LenderRequest, Observed, process_of,
 };
 pub use member::{Answer, Memory, Reply, Request, Tag};
 pub use membership::{Config, LegGroup, Membership, StandIn};
