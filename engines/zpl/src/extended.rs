@@ -7,9 +7,9 @@ use crate::attribute_list::{LIST_BYTES_MAX, VALUE_BYTES_MAX, decode, encode};
 use crate::changes::{changed, logged, logged_with};
 use crate::convert::{attributes_of, failure, now_after};
 use crate::file_system::Zpl;
+use crate::freeing::without_name;
 use crate::objects::{Has, ObjectError, Objects, Step, Stored, Text};
 use crate::records::{Record, append_receipt};
-use crate::removal::without_name;
 
 /// Attributes of users are the only ones that protocols know.
 const PREFIX: &[u8] = b"user.";

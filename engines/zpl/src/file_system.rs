@@ -1,8 +1,7 @@
 //! A file system: looking, and what the changes share. The changes are in [`crate::changes`] and [`crate::removal`].
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use block_device::ReadLoan;
 use file_system::rights::check_name;
@@ -17,6 +16,7 @@ use file_system::acl::Entry;
 use crate::access::{Judged, Reach, Use};
 use crate::acl;
 use crate::convert::{attributes_of, entry_object, failure, flag};
+use crate::holds::{Holds, ToFree};
 use crate::later_writes::LaterWrites;
 use crate::locks::{Lending, ObjectLocks};
 use crate::objects::{Facts, ObjectError, Objects, Outcome, Step, Stored, Text};
@@ -54,8 +54,10 @@ pub struct Zpl<O> {
     /// The log is replayed: what it says was allowed.
     replaying: AtomicBool,
     later_writes: Mutex<LaterWrites>,
-    /// Objects that are kept when they lose their last name, and how often.
-    holds: Mutex<HashMap<u64, u32>>,
+    holds: Mutex<Holds>,
+    pub(crate) to_free: Mutex<ToFree>,
+    /// Sees to it that somebody frees what waits.
+    pub(crate) begins_to_free: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl<O: Objects> Zpl<O> {
@@ -76,7 +78,9 @@ impl<O: Objects> Zpl<O> {
             locks: Arc::new(ObjectLocks::new()),
             replaying: AtomicBool::new(false),
             later_writes: Mutex::default(),
-            holds: Mutex::new(HashMap::new()),
+            holds: Mutex::default(),
+            to_free: Mutex::default(),
+            begins_to_free: OnceLock::new(),
         }
     }
 
@@ -113,12 +117,12 @@ impl<O: Objects> Zpl<O> {
         changed.map_err(failure)
     }
 
-    fn lock_holds(&self) -> MutexGuard<'_, HashMap<u64, u32>> {
+    pub(crate) fn lock_holds(&self) -> MutexGuard<'_, Holds> {
         self.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn is_held(&self, object: u64) -> bool {
-        self.lock_holds().contains_key(&object)
+    fn is_held(&self, object: u64) -> bool {
+        self.lock_holds().count(object) > 0
     }
 
     /// The objects that it was made of.
@@ -531,8 +535,10 @@ impl<O: Objects> FileSystem for Zpl<O> {
     }
 
     fn commit(&self, node: Option<Node>) -> Done {
-        if let Some(node) = node {
-            self.live(node)?;
+        match node.map(|node| self.live(node)) {
+            // It is written when it is closed.
+            None | Some(Ok(_) | Err(FileError::Gone)) => {}
+            Some(Err(error)) => return Err(error),
         }
         self.objects.commit().map_err(failure)
     }
@@ -612,12 +618,14 @@ impl<O: Objects> FileSystem for Zpl<O> {
     }
 
     fn hold(&self, node: Node) -> Done {
-        *self.lock_holds().entry(node.object).or_default() += 1;
+        if !self.lock_holds().hold(node.object) {
+            return Err(FileError::Stale);
+        }
         // Whoever took its last name before does not know of the hold, and removes it.
         let found = self.objects.stored(node.object).map_err(failure);
         let is_there = found.is_ok_and(|stored| {
             stored.generation == node.generation
-                && (stored.links != 0 || self.lock_holds().get(&node.object) > Some(&1))
+                && (stored.links != 0 || self.lock_holds().count(node.object) > 1)
         });
         if !is_there {
             self.release(node);
@@ -627,16 +635,8 @@ impl<O: Objects> FileSystem for Zpl<O> {
     }
 
     fn release(&self, node: Node) {
-        {
-            let mut holds = self.lock_holds();
-            let Some(count) = holds.get_mut(&node.object) else {
-                return;
-            };
-            *count -= 1;
-            if *count != 0 {
-                return;
-            }
-            holds.remove(&node.object);
+        if !self.lock_holds().release(node.object) {
+            return;
         }
         let is_unlinked = self.objects.stored(node.object);
         if is_unlinked.is_ok_and(|stored| stored.links == 0) {

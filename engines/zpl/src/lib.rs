@@ -20,6 +20,8 @@ pub mod check;
 mod convert;
 mod extended;
 mod file_system;
+mod freeing;
+mod holds;
 mod later_writes;
 mod locks;
 pub mod objects;

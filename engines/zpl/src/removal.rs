@@ -3,8 +3,8 @@
 use file_system::{Changed, Done, FileError, Identity, Kind, Node, Receipt, Removable, Renamed};
 
 use crate::access::Use;
-use crate::changes::{LARGE_BYTES, changed, logged, logged_with, with_entries};
-use crate::convert::{attributes_of, entry_object, entry_type, failure, flag, now_after};
+use crate::changes::{changed, logged, logged_with, with_entries};
+use crate::convert::{attributes_of, entry_type, failure, flag, now_after};
 use crate::file_system::Zpl;
 use crate::objects::{Has, ObjectError, Objects, Step, Stored};
 use crate::records::Record;
@@ -412,137 +412,5 @@ impl<O: Objects> Zpl<O> {
         steps.push(logged(&Record::Exchange { from, to }));
         self.objects.change(&steps, false).map_err(failure)?;
         Ok(())
-    }
-
-    /// Frees an object without a name that nobody holds. A failure is told: the next open tries again.
-    ///
-    /// Who takes the last name and who gives up the last hold may both come here. The second one finds nothing, or what was made
-    /// with that number since, and leaves it.
-    pub(crate) fn purge_told(&self, object: u64) {
-        if let Err(error) = self.purge_unheld(object) {
-            tracing::warn!(object, %error, "a removed file still takes space; the next open of the file system frees it");
-        }
-    }
-
-    fn purge_unheld(&self, object: u64) -> Result<(), ObjectError> {
-        let mut waiting = Vec::new();
-        {
-            let _changing = self.locks.change(&[object]);
-            match self.objects.stored(object) {
-                Ok(stored) if stored.links == 0 && !self.is_held(object) => {
-                    self.free_object(object, &stored, &mut waiting)?;
-                }
-                Ok(_) | Err(ObjectError::Missing) => return Ok(()),
-                Err(error) => return Err(error),
-            }
-        }
-        waiting.iter().try_for_each(|inside| self.purge(*inside))
-    }
-
-    /// Frees an object of the list of unlinked ones, and what it alone has: its extended attributes. Nobody else does so meanwhile.
-    fn purge(&self, object: u64) -> Result<(), ObjectError> {
-        let mut waiting = vec![object];
-        while let Some(object) = waiting.pop() {
-            let _changing = self.locks.change(&[object]);
-            match self.objects.stored(object) {
-                Err(ObjectError::Missing) => {
-                    self.objects.change(&[Step::Forget { object }], true)?;
-                }
-                found => self.free_object(object, &found?, &mut waiting)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// A directory that goes is empty, but for one of extended attributes: these have no other name.
-    fn empty(
-        &self,
-        object: u64,
-        stored: &Stored,
-        waiting: &mut Vec<u64>,
-    ) -> Result<(), ObjectError> {
-        if attributes_of(stored).is_ok_and(|known| known.kind != Kind::Directory) {
-            // A short one is freed as a whole.
-            return match stored.size > LARGE_BYTES {
-                true => self.objects.free(object, 0, None),
-                false => Ok(()),
-            };
-        }
-        let mut inside = Vec::new();
-        self.objects.list(object, 0, &mut |entry| {
-            inside.push((entry.name.to_vec(), entry_object(entry.value)));
-            true
-        })?;
-        for (name, object_inside) in inside {
-            let leave = Step::Leave {
-                directory: object,
-                name: &name,
-            };
-            match self.objects.stored(object_inside) {
-                Ok(_) => {
-                    let steps = [
-                        leave,
-                        without_name(object_inside),
-                        Step::Unlink {
-                            object: object_inside,
-                        },
-                    ];
-                    self.objects.change(&steps, true)?;
-                    waiting.push(object_inside);
-                }
-                Err(_) => {
-                    self.objects.change(&[leave], true)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn free_object(
-        &self,
-        object: u64,
-        stored: &Stored,
-        waiting: &mut Vec<u64>,
-    ) -> Result<(), ObjectError> {
-        self.empty(object, stored, waiting)?;
-        let mut steps = vec![Step::Forget { object }, Step::Free { object }];
-        let extended = stored.extended;
-        let has_extended = stored.has.has(Has::EXTENDED) && extended != 0;
-        if has_extended && self.objects.stored(extended).is_ok() {
-            steps.extend([without_name(extended), Step::Unlink { object: extended }]);
-            waiting.push(extended);
-        }
-        self.objects.change(&steps, true)?;
-        Ok(())
-    }
-
-    /// Frees what lost its last name before the last crash.
-    pub(crate) fn drain(&self) -> Result<(), ObjectError> {
-        let mut waiting = Vec::new();
-        let list = self.facts().unlinked;
-        self.objects.list(list, 0, &mut |entry| {
-            waiting.push(entry.value);
-            true
-        })?;
-        for object in &waiting {
-            self.purge(*object)?;
-        }
-        // A record of the log may make an object with the number of one that was just freed.
-        match waiting.is_empty() {
-            true => Ok(()),
-            false => self.objects.settle(),
-        }
-    }
-}
-
-pub(crate) fn without_name(object: u64) -> Step<'static> {
-    Step::Set {
-        object,
-        stored: Stored {
-            links: 0,
-            has: Has::LINKS,
-            ..Stored::default()
-        },
-        acl: None,
     }
 }

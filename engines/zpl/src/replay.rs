@@ -118,7 +118,7 @@ fn replay<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>, receipt: Option<&Receip
             object,
             name,
             value,
-        } => match zpl.objects.stored(object) {
+        } => match there(zpl, object) {
             Ok(_) => zpl.replay_extended(object, (name, value), receipt),
             error => skip(error),
         },
@@ -128,11 +128,11 @@ fn replay<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>, receipt: Option<&Receip
             length,
             pointers,
             ..
-        } => match zpl.objects.stored(object) {
+        } => match there(zpl, object) {
             Ok(stored) => clone(zpl, record, object, &stored, (offset, length, pointers)),
             error => skip(error),
         },
-        Record::Acl { object, list } => match zpl.objects.stored(object) {
+        Record::Acl { object, list } => match there(zpl, object) {
             Ok(stored) => {
                 let list = logged_list(list)?;
                 zpl.set_list(&ROOT, of(object, &stored), &list, receipt)
@@ -146,7 +146,7 @@ fn replay<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>, receipt: Option<&Receip
             length,
             bytes,
             ..
-        } => match zpl.objects.stored(object) {
+        } => match there(zpl, object) {
             Ok(stored) => write(zpl, object, &stored, (offset, length), bytes),
             error => skip(error),
         },
@@ -154,7 +154,7 @@ fn replay<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>, receipt: Option<&Receip
             object,
             offset,
             length,
-        } => match zpl.objects.stored(object) {
+        } => match there(zpl, object) {
             Ok(stored) => grow(zpl, record, object, stored.size, offset + length),
             error => skip(error),
         },
@@ -162,11 +162,11 @@ fn replay<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>, receipt: Option<&Receip
             object,
             offset,
             length,
-        } => match zpl.objects.stored(object) {
+        } => match there(zpl, object) {
             Ok(stored) => truncate(zpl, of(object, &stored), stored.size, offset, length),
             error => skip(error),
         },
-        Record::Set(set) => match zpl.objects.stored(set.object) {
+        Record::Set(set) => match there(zpl, set.object) {
             Ok(stored) => {
                 set_optional(zpl, &set, &stored)?;
                 let node = of(set.object, &stored);
@@ -175,6 +175,14 @@ fn replay<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>, receipt: Option<&Receip
             }
             error => skip(error),
         },
+    }
+}
+
+/// What a record is about. A large file that lost its last name is gone, although its space is freed later.
+fn there<O: Objects>(zpl: &Zpl<O>, object: u64) -> Result<Stored, ObjectError> {
+    match zpl.is_going(object) {
+        true => Err(ObjectError::Missing),
+        false => zpl.objects.stored(object),
     }
 }
 
@@ -215,6 +223,7 @@ fn create<O: Objects>(
     renamed: Option<(u64, &[u8])>,
     receipt: Option<&Receipt>,
 ) -> Done {
+    zpl.make_way(new.object).map_err(failure)?;
     let directory = node(zpl, new.directory)?;
     if let Some(to) = renamed {
         // A crash in between has renamed it already, and noted nothing.

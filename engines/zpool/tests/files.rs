@@ -3,6 +3,7 @@
 mod support;
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use engine::OpenFileSystem;
 use engine::capabilities::{Datasets, FileSystems, Ownership, Properties};
@@ -15,6 +16,9 @@ use file_system::{
 use support::{Parts, disks, export, isolated, options, part, tank};
 use units::VolumeName;
 use zpool::{Engine, Pool};
+
+/// More than is freed at once.
+const LARGE: u64 = 20 << 20;
 
 const ROOT: Identity = Identity {
     uid: 0,
@@ -361,6 +365,95 @@ fn an_unlinked_file_that_was_held_is_freed_after_a_crash() {
             let opened = open(&pool, &name);
             let statistics = opened.files().statistics().expect("space");
             assert!(statistics.bytes_total > statistics.bytes_free);
+            drop(opened);
+            export(pool);
+        }
+    }
+}
+
+/// Waits until all contents of files are freed, but for so many bytes.
+fn await_freed(pool: &Pool, files: &dyn FileSystem) {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        pool.sync().expect("sync");
+        let space = files.statistics().expect("space");
+        if space.bytes_total - space.bytes_free < LARGE {
+            return;
+        }
+        assert!(Instant::now() < until, "{space:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn make_large(files: &dyn FileSystem, name: &[u8]) -> Node {
+    let node = make(files, files.root(), name, Make::File);
+    let mut random = fastrand::Rng::with_seed(7);
+    let piece: Vec<u8> = std::iter::repeat_with(|| random.u8(..))
+        .take(1 << 20)
+        .collect();
+    for at in (0..2 * LARGE).step_by(piece.len()) {
+        files.write(node, at, &piece).expect("room");
+    }
+    node
+}
+
+/// Nobody waits for that: neither who removes it nor who opens the file system after a crash.
+#[test]
+fn a_large_file_is_freed_by_a_thread_of_its_own() {
+    const TEST: &str = "a_large_file_is_freed_by_a_thread_of_its_own";
+    let remove = |files: &dyn FileSystem| {
+        let removed = files.remove(&ROOT, files.root(), b"large", Removable::Any, None);
+        removed.expect("it is there");
+    };
+    match part().as_deref() {
+        None => {
+            let parts = Parts::of(TEST);
+            assert!(!parts.run("crash").success, "it kills itself");
+            parts.pass("look");
+            let queue = objects(&parts, "tank/files");
+            let queue = queue.split("ZFS delete queue").nth(1).expect("the list");
+            assert!(queue.contains("0 entries"), "{queue}");
+        }
+        Some("crash") => {
+            let pool = new_pool();
+            let opened = open(&pool, &create(&pool, "tank/files"));
+            let files = opened.files();
+            let held = make_large(&*files, b"large");
+            files.hold(held).expect("it is there");
+            remove(&*files);
+            pool.sync().expect("in a transaction group");
+            // The log is about a file that is gone by then.
+            files.write(held, 0, &[1; 100]).expect("it is held");
+            let cut = SetAttributes {
+                size: Some(LARGE + 1),
+                ..SetAttributes::default()
+            };
+            let set = files.set_attributes(&ROOT, held, &cut, &Guard::default(), None);
+            set.expect("it is held");
+            files.commit(None).expect("commit");
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
+                .expect("kill");
+        }
+        Some(_) => {
+            let pool = import();
+            let name: VolumeName = "tank/files".parse().expect("a name");
+            let opened = open(&pool, &name);
+            let files = opened.files();
+            await_freed(&pool, &*files);
+            let node = make_large(&*files, b"large");
+            pool.sync().expect("sync");
+            files.hold(node).expect("it is there");
+            remove(&*files);
+            files.release(node);
+            assert_eq!(files.attributes(node), Err(FileError::Stale));
+            assert_eq!(files.hold(node), Err(FileError::Stale));
+            await_freed(&pool, &*files);
+            make_large(&*files, b"large");
+            remove(&*files);
+            // What is not freed when it is closed, is by the next one.
+            drop((files, opened));
+            let opened = open(&pool, &name);
+            await_freed(&pool, &*opened.files());
             drop(opened);
             export(pool);
         }

@@ -1,8 +1,8 @@
 //! Opening a file system of a pool.
 
 use std::ffi::{CStr, c_char, c_void};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 
 use engine::OpenFileSystem;
 use engine::capabilities::FileSystems;
@@ -51,6 +51,8 @@ pub(super) fn open_files(name: &str, read_only: bool) -> Result<Files, DatasetEr
     let open = Open {
         raw: std::ptr::NonNull::new(raw).expect("set when the call succeeds"),
         gate: Gate::default(),
+        is_written: Mutex::default(),
+        written: Condvar::new(),
     };
     Ok(Files {
         open: Arc::new(open),
@@ -156,10 +158,11 @@ impl Pool {
             .contains('@')
             .then(|| self.snapshots.keep_closed([&name]));
         let files = open_files(&name, read_only)?;
-        let zpl = Zpl::open(files).map_err(|error| refused(&name, &error))?;
+        let zpl = Arc::new(Zpl::open(files).map_err(|error| refused(&name, &error))?);
+        zpl.free_beside();
         Ok(FileSystem {
             name,
-            zpl: Arc::new(zpl),
+            zpl,
             snapshots: Arc::clone(&self.snapshots),
             is_closed: AtomicBool::default(),
             _kept_closed: kept_closed,

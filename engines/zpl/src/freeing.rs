@@ -1,0 +1,271 @@
+//! What happens to objects that have lost their last name: they are freed when nobody holds them, and what a crash left of them by the
+//! next open.
+//!
+//! Freeing a large file takes long. Nobody waits for that: a thread beside does it, in pieces, so that the file system can be closed
+//! meanwhile.
+
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use file_system::Kind;
+
+use crate::changes::LARGE_BYTES;
+use crate::convert::{attributes_of, entry_object};
+use crate::file_system::Zpl;
+use crate::holds::ToFree;
+use crate::objects::{Has, ObjectError, Objects, Step, Stored};
+
+/// Contents that are freed at once, in bytes, and so many pieces of a file at most: one of which most is holes has large pieces.
+const PIECE_BYTES_MIN: u64 = 1 << 30;
+const PIECES_MAX: u64 = 4096;
+
+fn is_large(stored: &Stored) -> bool {
+    stored.size > LARGE_BYTES && is_no_directory(stored)
+}
+
+fn is_no_directory(stored: &Stored) -> bool {
+    attributes_of(stored).is_ok_and(|known| known.kind != Kind::Directory)
+}
+
+impl<O: Objects> Zpl<O> {
+    /// Frees an object without a name that nobody holds. A failure is told: the next open tries again.
+    ///
+    /// Who takes the last name and who gives up the last hold may both come here. The second one finds nothing, or what was made
+    /// with that number since, and leaves it.
+    pub(crate) fn purge_told(&self, object: u64) {
+        if let Err(error) = self.purge_unheld(object) {
+            self.tell(object, &error);
+        }
+    }
+
+    fn tell(&self, object: u64, error: &ObjectError) {
+        self.lock_holds().going.remove(&object);
+        if !matches!(error, ObjectError::Closed) {
+            tracing::warn!(object, %error, "a removed file still takes space; the next open of the file system frees it");
+        }
+    }
+
+    fn purge_unheld(&self, object: u64) -> Result<(), ObjectError> {
+        let is_large = {
+            let _changing = self.locks.change(&[object]);
+            match self.objects.stored(object) {
+                Ok(stored) if stored.links == 0 && self.lock_holds().goes(object) => {
+                    is_large(&stored)
+                }
+                Ok(_) | Err(ObjectError::Missing) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        };
+        match is_large {
+            true => self.purge_later(object),
+            false => self.purge(object)?,
+        }
+        Ok(())
+    }
+
+    fn lock_to_free(&self) -> MutexGuard<'_, ToFree> {
+        self.to_free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn purge_later(&self, object: u64) {
+        self.lock_to_free().waiting.push_back(object);
+        match self.begins_to_free.get() {
+            Some(begin) => begin(),
+            // It waits until all of the log is replayed.
+            None if self.is_replaying() => {}
+            None => self.free_waiting(),
+        }
+    }
+
+    /// Frees the large files that wait. Returns when there are no more, when somebody else frees them, or when the file system is closed.
+    pub fn free_waiting(&self) {
+        if std::mem::replace(&mut self.lock_to_free().is_running, true) {
+            return;
+        }
+        loop {
+            let object = {
+                let mut to_free = self.lock_to_free();
+                let next = to_free.waiting.pop_front();
+                to_free.is_running = next.is_some();
+                next
+            };
+            let Some(object) = object else { return };
+            if let Err(error) = self.purge(object) {
+                self.tell(object, &error);
+            }
+        }
+    }
+
+    /// Has threads of their own free large files from now on, also those that a crash left.
+    pub fn free_beside(self: &Arc<Self>)
+    where
+        O: Send + Sync + 'static,
+    {
+        let weak = Arc::downgrade(self);
+        let begin = move || {
+            let Some(zpl) = weak.upgrade() else { return };
+            let is_needed = {
+                let to_free = zpl.lock_to_free();
+                !to_free.is_running && !to_free.waiting.is_empty()
+            };
+            if is_needed {
+                let thread = std::thread::Builder::new().name("free".into());
+                if let Err(error) = thread.spawn(move || zpl.free_waiting()) {
+                    tracing::warn!(%error, "no thread to free a large file: the next removal of one tries again");
+                }
+            }
+        };
+        self.begins_to_free.get_or_init(|| Box::new(begin))();
+    }
+
+    /// Frees an object of the list of unlinked ones, and what it alone has: its extended attributes. Nobody else does so meanwhile.
+    fn purge(&self, object: u64) -> Result<(), ObjectError> {
+        let mut waiting = vec![object];
+        while let Some(object) = waiting.pop() {
+            let found = self.objects.stored(object);
+            match &found {
+                Ok(stored) if is_large(stored) => self.free_contents(object, stored.size)?,
+                _ => {}
+            }
+            let _changing = self.locks.change(&[object]);
+            match found {
+                Err(ObjectError::Missing) => {
+                    self.objects.change(&[Step::Forget { object }], true)?;
+                }
+                found => self.free_object(object, &found?, &mut waiting)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A directory that goes is empty, but for one of extended attributes: these have no other name.
+    fn empty(
+        &self,
+        object: u64,
+        stored: &Stored,
+        waiting: &mut Vec<u64>,
+    ) -> Result<(), ObjectError> {
+        if is_no_directory(stored) {
+            return Ok(());
+        }
+        let mut inside = Vec::new();
+        self.objects.list(object, 0, &mut |entry| {
+            inside.push((entry.name.to_vec(), entry_object(entry.value)));
+            true
+        })?;
+        for (name, object_inside) in inside {
+            let leave = Step::Leave {
+                directory: object,
+                name: &name,
+            };
+            match self.objects.stored(object_inside) {
+                Ok(_) => {
+                    let steps = [
+                        leave,
+                        without_name(object_inside),
+                        Step::Unlink {
+                            object: object_inside,
+                        },
+                    ];
+                    self.objects.change(&steps, true)?;
+                    waiting.push(object_inside);
+                }
+                Err(_) => {
+                    self.objects.change(&[leave], true)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn free_object(
+        &self,
+        object: u64,
+        stored: &Stored,
+        waiting: &mut Vec<u64>,
+    ) -> Result<(), ObjectError> {
+        self.empty(object, stored, waiting)?;
+        let mut steps = vec![Step::Forget { object }, Step::Free { object }];
+        let extended = stored.extended;
+        let has_extended = stored.has.has(Has::EXTENDED) && extended != 0;
+        if has_extended && self.objects.stored(extended).is_ok() {
+            steps.extend([without_name(extended), Step::Unlink { object: extended }]);
+            waiting.push(extended);
+        }
+        // Its number may be another object's in a moment.
+        self.lock_holds().going.remove(&object);
+        self.objects.change(&steps, true)?;
+        Ok(())
+    }
+
+    /// Frees the contents of a large file that is going. Nobody can use them, so no lock is held meanwhile.
+    fn free_contents(&self, object: u64, size: u64) -> Result<(), ObjectError> {
+        let piece = (size / PIECES_MAX).max(PIECE_BYTES_MIN);
+        let mut at = size - size % piece;
+        self.objects.free(object, at, None)?;
+        while at > 0 {
+            at -= piece;
+            self.objects.free(object, at, Some(piece))?;
+        }
+        Ok(())
+    }
+
+    /// Frees what lost its last name before the last crash. Large files wait until the file system is open.
+    pub(crate) fn drain(&self) -> Result<(), ObjectError> {
+        let mut found = Vec::new();
+        let list = self.facts().unlinked;
+        self.objects.list(list, 0, &mut |entry| {
+            found.push(entry.value);
+            true
+        })?;
+        let mut are_freed = false;
+        for object in found {
+            match self.objects.stored(object) {
+                // A later open finds it again.
+                Ok(stored) if is_large(&stored) && self.facts().is_read_only => {}
+                Ok(stored) if is_large(&stored) => {
+                    if self.lock_holds().goes(object) {
+                        self.lock_to_free().waiting.push_back(object);
+                    }
+                }
+                _ => {
+                    self.purge(object)?;
+                    are_freed = true;
+                }
+            }
+        }
+        // A record of the log may make an object with the number of one that was just freed.
+        match are_freed {
+            true => self.objects.settle(),
+            false => Ok(()),
+        }
+    }
+
+    /// In a replay: frees an object that waits, because the log makes another one with its number.
+    pub(crate) fn make_way(&self, object: u64) -> Result<(), ObjectError> {
+        match self.is_going(object) {
+            true => {
+                self.lock_to_free().waiting.retain(|one| *one != object);
+                self.purge(object)?;
+                self.objects.settle()
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Whether an object is being freed, or waits for that.
+    pub(crate) fn is_going(&self, object: u64) -> bool {
+        self.lock_holds().going.contains(&object)
+    }
+}
+
+pub(crate) fn without_name(object: u64) -> Step<'static> {
+    Step::Set {
+        object,
+        stored: Stored {
+            links: 0,
+            has: Has::LINKS,
+            ..Stored::default()
+        },
+        acl: None,
+    }
+}
