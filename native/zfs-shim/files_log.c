@@ -37,9 +37,9 @@ check_recorded(bh_files_t *files, dmu_buf_t *bonus, uint64_t generation)
 }
 
 /*
- * Called by the log while a commit collects records: fetches what a record's bytes are now. Those of a file that is
- * gone are not needed: the record that says so follows. Those that were cut are zeros: without the record the size would be
- * missing if the power goes before the next one. The lock keeps the block from being exchanged
+ * Called by the log while a commit collects records: fetches what a record's bytes are now. The record that says that a file is gone may
+ * be in a later commit, so the log waits for the transaction group of such bytes (EIO). Those that were cut are zeros: without the
+ * record the size would be missing if the power goes before the next one. The lock keeps the block from being exchanged
  * for a larger one.
  */
 static int
@@ -53,7 +53,7 @@ get_data(void *arg, uint64_t generation, lr_write_t *record, char *data,
 	VERIFY3P(data, !=, NULL);
 	int error = bh_files_bonus(files, record->lr_foid, &bonus);
 	if (error != 0)
-		return (error);
+		return (EIO);
 	rw_enter(&files->bf_attributes, RW_READER);
 	error = check_recorded(files, bonus, generation);
 	if (error == 0)
@@ -61,7 +61,7 @@ get_data(void *arg, uint64_t generation, lr_write_t *record, char *data,
 		    record->lr_length, data, DMU_READ_NO_PREFETCH);
 	rw_exit(&files->bf_attributes);
 	dmu_buf_rele(bonus, files);
-	return (error);
+	return (error == 0 ? 0 : EIO);
 }
 
 /* The log, opened by whoever needs it first. */

@@ -5,6 +5,7 @@ mod volume_support;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use engine::capabilities::{Datasets, FileSystems, Ownership};
 use engine::pool::{GroupKind, PoolSpec};
@@ -326,6 +327,64 @@ fn what_was_committed_is_replayed_into_a_pool_that_is_full() {
                 files.read(found.node, at, &mut bytes).expect("readable");
                 assert_eq!(bytes, piece(number), "piece {number}");
             }
+            drop((files, opened));
+            export(pool);
+        }
+    }
+}
+
+/// The file system is closed between a change and its commit, as when it is read only from now on. The change is answered only when it is
+/// on the disks.
+#[test]
+fn a_commit_waits_for_who_closes_the_file_system() {
+    match part().as_deref() {
+        None => {
+            let parts = Parts::of("a_commit_waits_for_who_closes_the_file_system");
+            let killed = parts.run("write");
+            let output = &killed.output;
+            assert!(!killed.success && !output.contains("panicked"), "{output}");
+            parts.pass("look");
+        }
+        Some("write") => {
+            let mut options = options();
+            options.txg_timeout_s = 60;
+            let is_written = Arc::new(AtomicBool::new(false));
+            let seen = Arc::clone(&is_written);
+            watch_devices(&mut options, move |io: &DeviceIo| {
+                if io.kind() == IoKind::Write && io.length() == FILLING_PIECE {
+                    std::thread::sleep(Duration::from_millis(300));
+                    seen.store(true, Ordering::Release);
+                }
+            });
+            let engine = Engine::start(options).expect("the engine starts");
+            let spec = PoolSpec::new(tank(), GroupKind::Stripe, disks(&["disk"]));
+            let pool = Pool::create(engine, &spec).expect("create");
+            pool.complete_root().expect("complete");
+            let opened = pool.open_file_system((&tank()).into(), false);
+            let opened = opened.expect("open");
+            let files = opened.files();
+            let node = make(&*files, b"file");
+            files.write(node, 0, &piece(1)).expect("written");
+            std::thread::scope(|scope| {
+                scope.spawn(|| opened.close());
+                while files.statistics().is_ok() {
+                    std::thread::yield_now();
+                }
+                assert_eq!(files.commit(Some(node)), Ok(()));
+                assert!(is_written.load(Ordering::Acquire), "it waits");
+                assert_eq!(files.commit(None), Ok(()));
+                kill_oneself()
+            });
+        }
+        Some(_) => {
+            let pool = import(support::engine());
+            let opened = pool.open_file_system((&tank()).into(), false);
+            let opened = opened.expect("open");
+            let files = opened.files();
+            let found = files.look_up(&ROOT, files.root(), b"file").expect("there");
+            let mut bytes = vec![0; FILLING_PIECE];
+            files.read(found.node, 0, &mut bytes).expect("readable");
+            assert_eq!(bytes, piece(1));
             drop((files, opened));
             export(pool);
         }

@@ -8,8 +8,8 @@ mod snapshots;
 
 use std::ffi::{CString, c_void};
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 
 use block_device::ReadLoan;
 use engine::gate::Gate;
@@ -43,6 +43,9 @@ pub struct Files {
 struct Open {
     raw: NonNull<sys::bh_files>,
     gate: Gate,
+    /// It was closed, so all that was changed is on the disks.
+    is_written: Mutex<bool>,
+    written: Condvar,
 }
 
 // SAFETY: the shim's functions may be called from any thread, several at a time; `raw` is used only between
@@ -393,7 +396,16 @@ impl Open {
         if self.gate.close() {
             // SAFETY: the gate has closed: no call or loan uses `raw`, and none will.
             unsafe { sys::bh_files_close(self.raw.as_ptr()) };
+            *self.is_written.lock().expect("no holder panics") = true;
+            self.written.notify_all();
         }
+    }
+
+    /// Waits for whoever closes it.
+    fn await_written(&self) {
+        let is_written = self.is_written.lock().expect("no holder panics");
+        let waited = self.written.wait_while(is_written, |done| !*done);
+        drop(waited.expect("no holder panics"));
     }
 }
 
@@ -615,7 +627,15 @@ impl Objects for Files {
     }
 
     fn commit(&self) -> Result<(), ObjectError> {
-        let using = self.using()?;
+        let using = match self.using() {
+            // What was changed before is written by who closes it.
+            Err(ObjectError::Closed) => {
+                self.open.await_written();
+                device::attend();
+                return Ok(());
+            }
+            using => using?,
+        };
         // SAFETY: open while `using` lives.
         checked(unsafe { sys::bh_files_commit(using.raw()) })
     }
