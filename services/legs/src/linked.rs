@@ -25,6 +25,8 @@ use crate::{Configured, Failure, Input, Reporter, random};
 const UNREACHABLE_WAIT: Duration = Duration::from_secs(1);
 /// The same of the head that owned the pool and is said to be stopped. If it is back already, its legs return later.
 const STOPPED_WAIT: Duration = Duration::from_millis(200);
+/// The same of a head that was fenced.
+const FENCED_WAIT: Duration = Duration::from_millis(100);
 /// The same of a lender whose leg is in use, and whose connection ended: writes wait meanwhile. A lender that started anew has lost
 /// the leg in any case, so this is for networks that fail for a moment.
 const RESUME_WAIT: Duration = Duration::from_millis(600);
@@ -735,7 +737,11 @@ impl Linked {
             true => self.proof,
             false => Proof::None,
         };
-        let patience = proof.patience(member, is_vote, STOPPED_WAIT);
+        let short = match proof {
+            Proof::Fenced(_) => FENCED_WAIT,
+            _ => STOPPED_WAIT,
+        };
+        let patience = proof.patience(member, is_vote, short);
         let patience = patience.unwrap_or(UNREACHABLE_WAIT);
         self.is_lost_for(member, patience, now)
     }
@@ -778,6 +784,12 @@ impl Linked {
         let is_over = |member: &MemberId| is_lost(member) || self.silent.contains_key(member);
         let is_known = self.has_own && !self.lost.contains_key(&self.me);
         is_known && self.claims.is_empty() && asked.all(is_over)
+    }
+
+    /// Whether nobody else owes an answer than a head that was fenced, which is not asked once more.
+    pub(crate) fn misses_only_fenced(&self) -> bool {
+        let is_fenced = |member: &MemberId| self.proof == Proof::Fenced(*member);
+        self.questions.keys().all(|(member, _)| is_fenced(member))
     }
 
     /// The member of this head cannot be reached, and was given its time.

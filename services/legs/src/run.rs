@@ -130,6 +130,7 @@ impl Legs {
             opening: None,
             has_named: false,
             deadline: Instant::now() + DEADLINE,
+            heard_all: None,
             reopens: 0,
             incarnation: random(),
             before_action: options.before_action,
@@ -210,6 +211,8 @@ struct Decider<S> {
     has_named: bool,
     /// When what is waited for has had its time.
     deadline: Instant,
+    /// Nothing more is to be expected in this step of the opening, which is decided then.
+    heard_all: Option<(u32, Instant)>,
     reopens: u32,
     was_told_what_was_heard: bool,
     told_of_wait: Option<Instant>,
@@ -275,8 +278,14 @@ impl<S: Side> Decider<S> {
             let unheard = linked.unheard();
             let refused = linked.tick(now, !is_opening);
             let is_alone = is_opening && linked.is_alone(now);
-            if is_opening && linked.has_heard_all(now) {
-                self.deadline = self.deadline.min(now + HEARD_ALL_PAUSE);
+            let step = self.owner.opening_step();
+            self.heard_all = self.heard_all.filter(|(of, _)| is_opening && *of == step);
+            if is_opening && self.heard_all.is_none() && linked.has_heard_all(now) {
+                let pause = match linked.misses_only_fenced() {
+                    true => Duration::ZERO,
+                    false => HEARD_ALL_PAUSE,
+                };
+                self.heard_all = Some((step, now + pause));
             }
             if self.common.shown().unheard != unheard {
                 self.common.show(|shown| shown.unheard = unheard);
@@ -302,9 +311,13 @@ impl<S: Side> Decider<S> {
                 }
             }
         }
-        if now < self.deadline {
+        let step = self.owner.opening_step();
+        let heard_all = self.heard_all.filter(|(of, _)| *of == step);
+        let heard_all = heard_all.map(|(_, due)| due);
+        if now < heard_all.map_or(self.deadline, |due| due.min(self.deadline)) {
             return Ok(Goes::On);
         }
+        self.heard_all = None;
         self.deadline = now + DEADLINE;
         self.on_event(Event::Deadline)
     }

@@ -228,6 +228,18 @@ impl Owner {
         matches!(self.phase, Phase::Tenure(_))
     }
 
+    /// Which step of an opening it takes. What is waited for in one says nothing of the next.
+    pub fn opening_step(&self) -> u32 {
+        match self.phase {
+            Phase::Idle => 0,
+            Phase::Reading(_) => 1,
+            Phase::Fencing(_) => 2,
+            Phase::Claiming(_) => 3,
+            Phase::Admitting(_) => 4,
+            Phase::Tenure(_) => 5,
+        }
+    }
+
     /// Whether nothing is under way.
     pub fn is_idle(&self) -> bool {
         matches!(self.phase, Phase::Idle)

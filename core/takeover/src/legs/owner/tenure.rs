@@ -36,7 +36,11 @@ enum LegState {
     /// Holds everything, as far as is known.
     Current,
     /// The connection ended; the lender is asked whether it is the same incarnation.
-    Resuming { flushed: Option<u64> },
+    Resuming {
+        flushed: Option<u64>,
+        /// A time has ended since that began.
+        is_late: bool,
+    },
     /// Failed. Its errors are withheld until a record without it is committed.
     Failing(Lack),
     /// Back: the lender is asked.
@@ -447,7 +451,18 @@ impl Tenure {
         for (disk, state) in legs {
             match state {
                 LegState::Admitted if self.stage == Stage::Stamping => self.fail(step, disk, None),
-                LegState::Resuming { flushed } => self.fail(step, disk, flushed),
+                // This may be the end of a time that began before it.
+                LegState::Resuming {
+                    flushed,
+                    is_late: false,
+                } => {
+                    let state = LegState::Resuming {
+                        flushed,
+                        is_late: true,
+                    };
+                    self.legs.entry(disk).and_modify(|leg| leg.state = state);
+                }
+                LegState::Resuming { flushed, .. } => self.fail(step, disk, flushed),
                 LegState::Claiming { .. } | LegState::Stamping { .. } => self.forget(disk),
                 _ => {}
             }

@@ -16,7 +16,10 @@ impl Tenure {
             return self.fail(step, disk, flushed);
         }
         leg.number += 1;
-        leg.state = LegState::Resuming { flushed };
+        leg.state = LegState::Resuming {
+            flushed,
+            is_late: false,
+        };
         let number = leg.number;
         let request = LenderRequest::Claim(self.session(number));
         step.out.push(Action::AskLender(disk, request));
@@ -112,7 +115,7 @@ impl Tenure {
         let state = leg.state;
         match answer {
             LenderAnswer::Admitted(session, seen) if session == expected => match state {
-                LegState::Resuming { flushed } => self.resume(step, disk, flushed, seen),
+                LegState::Resuming { flushed, .. } => self.resume(step, disk, flushed, seen),
                 LegState::Claiming { pool_group } => {
                     self.judge_return(step, disk, pool_group, seen)
                 }
@@ -124,7 +127,7 @@ impl Tenure {
                 _ => {}
             },
             LenderAnswer::Refused(session) if session == expected => match state {
-                LegState::Resuming { flushed } => self.fail(step, disk, flushed),
+                LegState::Resuming { flushed, .. } => self.fail(step, disk, flushed),
                 LegState::Admitted => self.fail(step, disk, None),
                 LegState::Claiming { .. } | LegState::Stamping { .. } => self.forget(disk),
                 _ => {}
