@@ -115,6 +115,8 @@ bh_files_close(bh_files_t *files)
 {
 	if (files->bf_log != NULL) {
 		bh_wait_until_written(dmu_objset_pool(files->bf_os));
+		/* Commits that wait for this are answered. */
+		bh_given_up_await(files->bf_os->os_spa);
 		bh_log_close(files->bf_log);
 	}
 	bh_files_forget_settings(files);

@@ -4,6 +4,7 @@
 //! Freeing a large file takes long. Nobody waits for that: a thread beside does it, in pieces, so that the file system can be closed
 //! meanwhile.
 
+use std::ops::Range;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use file_system::Kind;
@@ -22,8 +23,22 @@ fn is_large(stored: &Stored) -> bool {
     stored.size > LARGE_BYTES && is_no_directory(stored)
 }
 
+/// Whether it has a directory of extended attributes.
+fn has_extended(stored: &Stored) -> bool {
+    stored.has.has(Has::EXTENDED) && stored.extended != 0
+}
+
 fn is_no_directory(stored: &Stored) -> bool {
     attributes_of(stored).is_ok_and(|known| known.kind != Kind::Directory)
+}
+
+/// An object that is being freed by whoever has this.
+struct Going<'a, O: Objects>(&'a Zpl<O>, u64);
+
+impl<O: Objects> Drop for Going<'_, O> {
+    fn drop(&mut self) {
+        self.0.lock_holds().going.remove(&self.1);
+    }
 }
 
 impl<O: Objects> Zpl<O> {
@@ -33,12 +48,11 @@ impl<O: Objects> Zpl<O> {
     /// with that number since, and leaves it.
     pub(crate) fn purge_told(&self, object: u64) {
         if let Err(error) = self.purge_unheld(object) {
-            self.tell(object, &error);
+            Self::tell(object, &error);
         }
     }
 
-    fn tell(&self, object: u64, error: &ObjectError) {
-        self.lock_holds().going.remove(&object);
+    fn tell(object: u64, error: &ObjectError) {
         if !matches!(error, ObjectError::Closed) {
             tracing::warn!(object, %error, "a removed file still takes space; the next open of the file system frees it");
         }
@@ -90,7 +104,7 @@ impl<O: Objects> Zpl<O> {
             };
             let Some(object) = object else { return };
             if let Err(error) = self.purge(object) {
-                self.tell(object, &error);
+                Self::tell(object, &error);
             }
         }
     }
@@ -119,6 +133,8 @@ impl<O: Objects> Zpl<O> {
 
     /// Frees an object of the list of unlinked ones, and what it alone has: its extended attributes. Nobody else does so meanwhile.
     fn purge(&self, object: u64) -> Result<(), ObjectError> {
+        // Until its number may be another object's, or this has failed.
+        let mut going = Some(Going(self, object));
         let mut waiting = vec![object];
         while let Some(object) = waiting.pop() {
             let found = self.objects.stored(object);
@@ -131,7 +147,7 @@ impl<O: Objects> Zpl<O> {
                 Err(ObjectError::Missing) => {
                     self.objects.change(&[Step::Forget { object }], true)?;
                 }
-                found => self.free_object(object, &found?, &mut waiting)?,
+                found => self.free_object(object, &found?, &mut waiting, &mut going)?,
             }
         }
         Ok(())
@@ -182,31 +198,32 @@ impl<O: Objects> Zpl<O> {
         object: u64,
         stored: &Stored,
         waiting: &mut Vec<u64>,
+        going: &mut Option<Going<'_, O>>,
     ) -> Result<(), ObjectError> {
         self.empty(object, stored, waiting)?;
         let mut steps = vec![Step::Forget { object }, Step::Free { object }];
         let extended = stored.extended;
-        let has_extended = stored.has.has(Has::EXTENDED) && extended != 0;
-        if has_extended && self.objects.stored(extended).is_ok() {
+        if has_extended(stored) && self.objects.stored(extended).is_ok() {
             steps.extend([without_name(extended), Step::Unlink { object: extended }]);
             waiting.push(extended);
         }
-        // Its number may be another object's in a moment.
-        self.lock_holds().going.remove(&object);
+        drop(going.take());
         self.objects.change(&steps, true)?;
         Ok(())
     }
 
     /// Frees the contents of a large file that is going. Nobody can use them, so no lock is held meanwhile.
     fn free_contents(&self, object: u64, size: u64) -> Result<(), ObjectError> {
+        // In whole blocks.
         let piece = (size / PIECES_MAX).max(PIECE_BYTES_MIN);
+        let piece = piece.next_power_of_two();
         let mut at = size - size % piece;
-        self.objects.free(object, at, None)?;
         while at > 0 {
-            at -= piece;
             self.objects.free(object, at, Some(piece))?;
+            at -= piece;
         }
-        Ok(())
+        // The library knows by this that nothing is left.
+        self.objects.free(object, 0, None)
     }
 
     /// Frees what lost its last name before the last crash. Large files wait until the file system is open.
@@ -220,10 +237,11 @@ impl<O: Objects> Zpl<O> {
         let mut are_freed = false;
         for object in found {
             match self.objects.stored(object) {
-                // A later open finds it again.
-                Ok(stored) if is_large(&stored) && self.facts().is_read_only => {}
-                Ok(stored) if is_large(&stored) => {
-                    if self.lock_holds().goes(object) {
+                // What it alone has would be in the way of a log that makes something with that number.
+                Ok(stored) if is_large(&stored) && !has_extended(&stored) => {
+                    let goes = self.lock_holds().goes(object);
+                    // A later open finds it again.
+                    if goes && !self.facts().is_read_only {
                         self.lock_to_free().waiting.push_back(object);
                     }
                 }
@@ -240,16 +258,14 @@ impl<O: Objects> Zpl<O> {
         }
     }
 
-    /// In a replay: frees an object that waits, because the log makes another one with its number.
-    pub(crate) fn make_way(&self, object: u64) -> Result<(), ObjectError> {
-        match self.is_going(object) {
-            true => {
-                self.lock_to_free().waiting.retain(|one| *one != object);
-                self.purge(object)?;
-                self.objects.settle()
-            }
-            false => Ok(()),
+    /// In a replay: frees objects that wait, because the log makes another one with their numbers.
+    pub(crate) fn make_way(&self, numbers: Range<u64>) -> Result<(), ObjectError> {
+        for object in numbers.filter(|number| self.is_going(*number)) {
+            self.lock_to_free().waiting.retain(|one| *one != object);
+            self.purge(object)?;
+            self.objects.settle()?;
         }
+        Ok(())
     }
 
     /// Whether an object is being freed, or waits for that.

@@ -223,7 +223,7 @@ fn create<O: Objects>(
     renamed: Option<(u64, &[u8])>,
     receipt: Option<&Receipt>,
 ) -> Done {
-    zpl.make_way(new.object).map_err(failure)?;
+    make_way(zpl, new)?;
     let directory = node(zpl, new.directory)?;
     if let Some(to) = renamed {
         // A crash in between has renamed it already, and noted nothing.
@@ -240,6 +240,11 @@ fn create<O: Objects>(
     let made = zpl.create((new.directory, &parent), new.name, &new_object, receipt)?;
     debug_assert_eq!(made.object.node.object, new.object);
     Ok(())
+}
+
+fn make_way<O: Objects>(zpl: &Zpl<O>, new: &Creation<'_>) -> Done {
+    let numbers = new.object..new.object.saturating_add(new.slots.max(1));
+    zpl.make_way(numbers).map_err(failure)
 }
 
 fn replayed_object<'a>(new: &Creation<'a>, parent: &Stored) -> Done<NewObject<'a>> {
@@ -288,6 +293,7 @@ fn optional(options: &Options, stored: &Stored) -> Stored {
 
 /// The directory of an object's extended attributes, which has no name.
 fn make_extended<O: Objects>(zpl: &Zpl<O>, new: &Creation<'_>) -> Done {
+    make_way(zpl, new)?;
     let _changing = zpl.locks.change(&[new.directory]);
     let owner = zpl.objects.stored(new.directory).map_err(failure)?;
     let mut made = replayed_object(new, &owner)?.stored;
