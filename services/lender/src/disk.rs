@@ -161,11 +161,15 @@ impl Disk {
         })
     }
 
-    /// Whether a change of it failed, it is gone, or another one is in its place. Opened anew it may be well.
-    pub(crate) fn is_worn(&self) -> bool {
+    /// Whether a change of it failed, or it is gone. Opened anew it may be well.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Acquire)
+    }
+
+    /// Whether another one is in its place now.
+    pub(crate) fn is_replaced(&self) -> bool {
         let now = rustix::fs::stat(&self.path);
-        let is_another = now.is_ok_and(|now| identity(&now) != self.identity);
-        self.has_failed.load(Ordering::Acquire) || is_another
+        now.is_ok_and(|now| identity(&now) != self.identity)
     }
 
     /// A block that cannot be read says nothing of the others.

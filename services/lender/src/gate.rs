@@ -27,6 +27,8 @@ struct State {
 pub(crate) struct Claim {
     gate: Arc<Gate>,
     session: Session,
+    /// Another tenure had the disk before.
+    is_new_tenure: bool,
 }
 
 /// I/O that has begun. Dropped, it has ended.
@@ -85,7 +87,12 @@ impl Gate {
         // An older one waits for nothing any more.
         self.changed.notify_all();
         let gate = Arc::clone(self);
-        (Some(Claim { gate, session }), write)
+        let claim = Claim {
+            gate,
+            session,
+            is_new_tenure: write.is_some(),
+        };
+        (Some(claim), write)
     }
 
     /// The session begins to write, so its stamp is to be kept.
@@ -127,6 +134,11 @@ impl Claim {
             let waited = self.gate.changed.wait_timeout(state, left);
             state = waited.expect("no holder panics").0;
         }
+    }
+
+    /// Whether it is of another tenure than the claim before.
+    pub(crate) fn is_of_new_tenure(&self) -> bool {
+        self.is_new_tenure
     }
 
     /// After [`wait`](Self::wait): the disk is closed, to be opened anew.

@@ -581,7 +581,12 @@ impl Lender {
         until: Instant,
     ) -> Result<Arc<Disk>, ClaimError> {
         let (disk, _) = self.take(id, until)?;
-        if !disk.is_worn() {
+        // A new tenure has nothing to compare what is on another disk with, so it goes on with this one.
+        let is_worn = match claim.is_of_new_tenure() {
+            true => disk.has_failed() && !disk.is_replaced(),
+            false => disk.has_failed() || disk.is_replaced(),
+        };
+        if !is_worn {
             return Ok(disk);
         }
         let path = disk.path().display();
@@ -887,7 +892,6 @@ mod tests {
         assert!(begun(session(1), 1));
         open().expect("open").fail();
         assert_eq!(claim(0, false), None, "refused, and nothing was changed");
-        assert!(open().expect("open").is_worn());
         let second = claim(1, false).expect("admitted");
         assert_ne!(second, 1);
         open().expect("open").flush().expect("flushed");
@@ -898,8 +902,11 @@ mod tests {
         let gone = claim(2, false);
         assert_eq!(gone, Some(second), "the path may be away for a moment only");
         disk(folder.path(), "disk");
+        let next = claim(3, false);
+        assert_eq!(next, Some(second), "a new tenure goes on with what it had");
+        assert!(open().expect("open").is_replaced());
         assert!(claim(3, false).is_some_and(|third| third != second));
-        assert!(!open().expect("open").is_worn());
+        assert!(!open().expect("open").is_replaced());
         assert_eq!(claim(1, false), None, "what it refuses is known as before");
 
         open().expect("open").fail();
