@@ -6,7 +6,8 @@ use takeover::Label;
 use takeover::legs::Record;
 use units::HeadName;
 
-/// By the newest record that this head remembers. Of two heads it is always the other one: a head that was away may remember itself.
+/// By the newest record that this head remembers. Of two heads alone it is always the other one, whose vote a fence stands in for: a head
+/// that was away may remember itself, and an export that nobody else knows of is no vote.
 pub fn owner(appliance: &Appliance, own: &HeadName, record: Option<&Record>) -> Label {
     let in_use = |head: Option<&HeadName>| Label::InUse {
         by_this_host: head == Some(own),
@@ -14,18 +15,23 @@ pub fn owner(appliance: &Appliance, own: &HeadName, record: Option<&Record>) -> 
         // Members promise nothing while an owner is there, so no proof is needed.
         is_watched: true,
     };
-    if record.is_some_and(|record| record.owner.is_none()) {
-        return Label::Exported;
-    }
     let mut others = appliance.heads.keys().filter(|name| *name != own);
-    if let (Some(other), None) = (others.next(), others.next()) {
-        return in_use(Some(other));
+    let other = match (others.next(), others.next()) {
+        (Some(other), None) => Some(other),
+        _ => None,
+    };
+    let is_exported = record.is_some_and(|record| record.owner.is_none());
+    match other {
+        Some(other) if appliance.witness.is_none() || !is_exported => in_use(Some(other)),
+        _ if is_exported => Label::Exported,
+        _ => {
+            let owner = record.and_then(|record| record.owner);
+            let number = |head: &appliance::Head| u64::from(head.number);
+            let mut heads = appliance.heads.iter();
+            let named = heads.find(|(_, head)| owner.is_some_and(|one| one.0 == number(head)));
+            in_use(named.map(|(name, _)| name))
+        }
     }
-    let owner = record.and_then(|record| record.owner);
-    let heads = appliance.heads.iter();
-    let mut named =
-        heads.filter(|(_, head)| owner.is_some_and(|one| one.0 == u64::from(head.number)));
-    in_use(named.next().map(|(name, _)| name))
 }
 
 #[cfg(test)]
@@ -36,6 +42,7 @@ mod tests {
     use super::*;
 
     const TWO: &str = include_str!("../../../examples/legs-two-heads.toml");
+    const WITNESS: &str = include_str!("../../../examples/legs-two-heads-witness.toml");
     const THREE: &str = include_str!("../../../examples/legs-three-heads.toml");
 
     /// Whom `left` asks the cluster about; none if about nobody. Whatever the record says, it may start a server.
@@ -72,11 +79,11 @@ mod tests {
         for unknown in [None, Some(None)] {
             assert_eq!(asked(THREE, unknown), None);
         }
-        // A head that was away remembers its own tenure.
-        for owner in [1, 2] {
-            assert_eq!(asked(TWO, Some(Some(owner))), name("right"));
+        for remembered in [None, Some(Some(1)), Some(Some(2))] {
+            assert_eq!(asked(TWO, remembered), name("right"));
+            assert_eq!(asked(WITNESS, remembered), name("right"));
         }
-        assert_eq!(asked(TWO, None), name("right"));
-        assert_eq!(asked(TWO, Some(None)), None);
+        assert_eq!(asked(TWO, Some(None)), name("right"));
+        assert_eq!(asked(WITNESS, Some(None)), None);
     }
 }
