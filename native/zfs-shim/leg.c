@@ -106,7 +106,7 @@ bh_io_read_elsewhere(struct bh_io *io)
 }
 
 int32_t
-bh_pool_leg_lacks(const char *name, uint64_t guid, uint64_t since)
+bh_pool_leg_lacks(const char *name, uint64_t guid, uint64_t since, uint32_t waits)
 {
 	spa_t *spa;
 	int error = spa_open(name, &spa, FTAG);
@@ -116,7 +116,8 @@ bh_pool_leg_lacks(const char *name, uint64_t guid, uint64_t since)
 	/* A leg is not opened before it is on record that it was given up. */
 	bh_given_up_await(spa);
 	bh_note_missing(spa, guid, MAX(since, TXG_INITIAL));
-	txg_wait_synced(spa_get_dsl(spa), 0);
+	if (waits)
+		txg_wait_synced(spa_get_dsl(spa), 0);
 	spa_close(spa, FTAG);
 	return (0);
 }

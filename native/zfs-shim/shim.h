@@ -267,7 +267,7 @@ const char *bh_feature_name(uint32_t index);
  *
  * The device is missing what was written since a transaction group; that is on disk on return.
  */
-int32_t bh_pool_leg_lacks(const char *name, uint64_t guid, uint64_t since);
+int32_t bh_pool_leg_lacks(const char *name, uint64_t guid, uint64_t since, uint32_t waits);
 /* A transaction group more is on all devices on return, and they were flushed. */
 int32_t bh_pool_write_group(const char *name);
 /*

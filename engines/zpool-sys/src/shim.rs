@@ -158,7 +158,7 @@ unsafe extern "C" {
     pub fn bh_leg_excluded(pool_guid: u64, guid: u64, since: u64);
     pub fn bh_io_is_binding(io: *mut bh_io) -> u32;
     pub fn bh_io_read_elsewhere(io: *mut bh_io);
-    pub fn bh_pool_leg_lacks(name: *const c_char, guid: u64, since: u64) -> i32;
+    pub fn bh_pool_leg_lacks(name: *const c_char, guid: u64, since: u64, waits: u32) -> i32;
     pub fn bh_pool_write_group(name: *const c_char) -> i32;
     pub fn bh_pool_leg_progress(
         name: *const c_char,

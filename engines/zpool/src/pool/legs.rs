@@ -47,15 +47,16 @@ pub fn newest_roots(path: &Path) -> Option<NewestRoots> {
     })
 }
 
-/// Notes in the pool that the leg lacks what was written since the group `since`; on disk on return.
+/// Notes in the pool that the leg lacks what was written since the group `since`. On disk on return if `waits`, else with the group that is
+/// open now.
 ///
 /// # Errors
 ///
 /// The pool is not open.
-pub fn note_lacking(pool: &PoolName, leg: u64, since: u64) -> Result<(), PoolError> {
+pub fn note_lacking(pool: &PoolName, leg: u64, since: u64, waits: bool) -> Result<(), PoolError> {
     let name = c_text(pool.as_str());
     // SAFETY: the library runs; the name lives for the call.
-    let code = unsafe { sys::bh_pool_leg_lacks(name.as_ptr(), leg, since) };
+    let code = unsafe { sys::bh_pool_leg_lacks(name.as_ptr(), leg, since, waits.into()) };
     checked("note what a leg lacks", pool, code)
 }
 

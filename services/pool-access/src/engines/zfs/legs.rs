@@ -313,7 +313,7 @@ impl Side for Watched {
         }
         let lacking = lacking.iter().filter(|(disk, _)| side.is_known(**disk));
         let noted = lacking.into_iter().try_for_each(|(disk, since)| {
-            pool_legs::note_lacking(&side.pool, side.leg(*disk), *since)
+            pool_legs::note_lacking(&side.pool, side.leg(*disk), *since, false)
         });
         noted
             .and_then(|()| pool_legs::write_group(&side.pool))
@@ -363,7 +363,7 @@ impl Side for Watched {
         if since == 0 {
             side.label_anew(disk)?;
         }
-        pool_legs::note_lacking(&side.pool, side.leg(disk), since).map_err(text)?;
+        pool_legs::note_lacking(&side.pool, side.leg(disk), since, true).map_err(text)?;
         barrier::admit(side.leg(disk));
         pool_legs::bring_back(&side.pool, side.leg(disk)).map_err(text)?;
         let whole_at = side.await_whole(disk)?;
