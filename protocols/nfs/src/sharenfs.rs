@@ -307,7 +307,12 @@ impl Parsed {
             ("ro", Some(hosts)) => self.hosts(hosts, Access::ReadOnly)?,
             ("sec", Some(text)) => set(&mut self.securities, securities(text)?, option)?,
             ("xprtsec", Some(text)) => set(&mut self.transports, transports(text)?, option)?,
+            // All of them are squashed, and root with them.
+            ("root_squash", None) if self.squash == Some(Squash::Everybody) => {}
             ("root_squash", None) => set(&mut self.squash, Squash::Root, option)?,
+            ("all_squash", None) if self.squash == Some(Squash::Root) => {
+                self.squash = Some(Squash::Everybody);
+            }
             ("no_root_squash", None) => set(&mut self.squash, Squash::Nobody, option)?,
             ("all_squash", None) => set(&mut self.squash, Squash::Everybody, option)?,
             ("anonuid", Some(text)) => set(&mut self.anonymous_uid, number(name, text)?, option)?,
@@ -581,6 +586,11 @@ mod tests {
                 matches!(parsed, Err(ShareError::BadNetwork { .. })),
                 "{host}: {parsed:?}"
             );
+        }
+        for both in ["root_squash,all_squash", "all_squash,root_squash"] {
+            let both = Share::parse(&format!("rw=10.0.0.1,{both}"));
+            let all = Share::parse("rw=10.0.0.1,all_squash");
+            assert_eq!(both.expect("good"), all.expect("good"));
         }
         let twice = Share::parse("rw=10.0.0.1,root_squash,no_root_squash");
         assert!(matches!(twice, Err(ShareError::Twice { .. })), "{twice:?}");

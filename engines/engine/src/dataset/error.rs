@@ -35,7 +35,7 @@ pub enum DatasetErrorKind {
         why: String,
     },
     /// In use by this process.
-    #[error("it is in use: close it first")]
+    #[error("it is in use, or shared: close it, or end its share, first")]
     Busy,
     /// Snapshots or children would go too.
     #[error("it has {what}: remove them first, or destroy recursively")]
@@ -110,7 +110,9 @@ pub enum DatasetErrorKind {
     #[error("a name would become longer than 255 characters, or nested too deeply")]
     NameTooLong,
     /// The encryption key is not loaded.
-    #[error("its encryption key is not loaded: `bulkhead volume key load` loads it")]
+    #[error(
+        "its encryption key is not loaded: load it by `bulkhead volume key load` or `bulkhead filesystem key load` and its name, a passphrase with --prompt"
+    )]
     KeyMissing,
     /// The key that was given is another one.
     #[error("that is not its key")]

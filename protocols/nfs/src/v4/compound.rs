@@ -169,6 +169,8 @@ pub struct Service {
     pub(super) book: Mutex<Book>,
     /// What is to be said to hosts.
     pub(crate) outbox: Outbox,
+    /// Space that silent clients kept is freed until then.
+    pub(super) space_comes_ms: AtomicU64,
 }
 
 struct Kept(Remembered);
@@ -195,6 +197,7 @@ impl Service {
             kept: Mutex::new(Kept(earlier)),
             kept_version: AtomicU64::new(0),
             book: Mutex::default(),
+            space_comes_ms: AtomicU64::new(0),
             outbox: Outbox::default(),
         }
     }
@@ -487,6 +490,17 @@ impl Call<'_> {
             if status == Status::GONE && !Arc::ptr_eq(&self.exports, &self.service.exports()) {
                 // It was closed meanwhile, and the pool is still ours. Whoever asks again hears what became of it.
                 status = Status::DELAY;
+            }
+            if matches!(status, Status::NOSPC | Status::DQUOT) {
+                let mut gives_back = || {
+                    answer.writer.own();
+                };
+                let is_coming = self
+                    .service
+                    .takes_space_from_silent(self.caller.now_ms, &mut gives_back);
+                if is_coming {
+                    status = Status::DELAY;
+                }
             }
             self.end_turn(operation, status, answer.writer, body);
             answer.writer.set_u32(start + 4, status.0);

@@ -680,6 +680,27 @@ fn a_person_sees_what_a_client_has_and_takes_it_away() {
     other.open(b"file", 1, 0).expect("nobody has it");
 }
 
+/// A removed file takes space as long as somebody has it open.
+#[test]
+fn silent_clients_lose_what_they_have_when_there_is_no_space() {
+    let (home, _files) = shared("", 5, EVERYTHING);
+    let service = service_of(vec![home]);
+    let mut client = Client::connect(&service, b"one", 0);
+    client.open(b"file", 2, 1).expect("it is free");
+    let mut asked = 0;
+    assert!(!service.takes_space_from_silent(1, || asked += 1));
+    let late = 10_000_000;
+    assert!(service.takes_space_from_silent(late, || asked += 1));
+    assert_eq!(asked, 1, "what is lent is given back");
+    assert!(
+        service.takes_space_from_silent(late + 1000, || asked += 1),
+        "it takes time"
+    );
+    assert!(!service.takes_space_from_silent(late + 60_000, || asked += 1));
+    let mut other = Client::connect(&service, b"two", 0);
+    other.open(b"file", 1, 0).expect("nobody has it");
+}
+
 #[test]
 fn what_is_shared_no_more_is_closed() {
     let (home, files) = shared("", 5, EVERYTHING);

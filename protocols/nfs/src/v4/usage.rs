@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use file_system::{FileSystemId, Handle};
 
@@ -15,6 +16,8 @@ use crate::activity::Activity;
 /// Files that are told one by one, and opens, locks and waiting clients of one of them.
 const FILES_MAX: usize = 500;
 const PER_FILE_MAX: usize = 50;
+/// So long clients are told to ask again after space was taken from others: freeing it takes a few transaction groups.
+const SPACE_COMES_MS: u64 = 6000;
 /// Names that are looked at to find the paths of all files.
 const PATH_NAMES_MAX: u64 = 1 << 20;
 
@@ -186,6 +189,19 @@ impl Service {
             }
         }
         usage
+    }
+
+    /// There is no space. Clients that are silent for longer than their leases lose what they have: removed files that they have open take
+    /// space. Whether there may be space soon. `before`: as in [`release_after`](Self::release_after).
+    pub(super) fn takes_space_from_silent(&self, now_ms: u64, before: impl FnMut()) -> bool {
+        let is_anybody = self.state().forget_silent(now_ms);
+        if is_anybody {
+            self.release_after(before);
+            self.grant(now_ms);
+            self.space_comes_ms
+                .fetch_max(now_ms + SPACE_COMES_MS, Ordering::Relaxed);
+        }
+        now_ms < self.space_comes_ms.load(Ordering::Relaxed)
     }
 
     /// Takes away what a client has, as if its lease were over; whether there is such a client. What it had others may take when this
