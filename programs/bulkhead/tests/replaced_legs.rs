@@ -71,6 +71,27 @@ fn a_disk_of_the_other_head_that_died_is_replaced() {
     assert_eq!(server.stop(), 0);
 }
 
+/// While the pool is closed a new disk takes the place of the other head's, and nobody is told.
+#[test]
+fn a_blank_disk_in_the_place_of_a_current_leg_does_not_keep_the_pool_closed() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+    pair.b.leg_server.kill();
+    std::fs::remove_file(pair.b.machine.path("b")).expect("removed");
+    pair.b.machine.add_disk("b", DISK_BYTES);
+    pair.b.start_leg_server();
+    let server = pair.a.serve("");
+    let mut client = pair.a.client();
+    pair.check(&mut client);
+    pair.write(&mut client, 4);
+    pair.a.await_current("b", false);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}
+
 /// The other head's disk is plugged in again, or a copy of it is: the leg-server opens it anew, and is not restarted.
 #[test]
 fn a_disk_of_the_other_head_that_was_plugged_in_again_gets_what_it_missed() {

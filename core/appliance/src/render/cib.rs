@@ -24,6 +24,8 @@ const STICKINESS: i32 = 1_000;
 /// more. So one failure counts for three at most, and must not move the pool.
 const FAILURES_MAX: u32 = 6;
 const FAILURES_FORGOTTEN_S: u32 = 600;
+/// The same of a pool of legs: a head whose leg is stale cannot start it, and can as soon as the leg has what it missed.
+const REFUSALS_FORGOTTEN_S: u32 = 60;
 /// Pools and their addresses come before fence devices, which have none: Pacemaker starts what is on the head that was lost in the order of
 /// priorities, and on a head with much to do one after the other. With three heads that is up to three devices of the other survivor.
 const PRIORITY: (&str, &str) = ("priority", "10");
@@ -452,7 +454,12 @@ fn machine_device(
 
 fn add_pool(cib: &mut Cib, appliance: &Appliance, name: &PoolName, pool: &Pool, times: &Timeouts) {
     let id = pool_id(name);
-    cib.primitives.push(pool_primitive(&id, name, times));
+    let forgotten_s = match pool.has_legs() {
+        true => REFUSALS_FORGOTTEN_S,
+        false => FAILURES_FORGOTTEN_S,
+    };
+    cib.primitives
+        .push(pool_primitive(&id, name, times, forgotten_s));
     place_pool(cib, appliance, &id, pool);
     for address in &pool.addresses {
         let primitive = address_primitive(appliance, pool, address);
@@ -472,7 +479,7 @@ fn add_pool(cib: &mut Cib, appliance: &Appliance, name: &PoolName, pool: &Pool, 
     }
 }
 
-fn pool_primitive(id: &str, name: &PoolName, times: &Timeouts) -> Primitive {
+fn pool_primitive(id: &str, name: &PoolName, times: &Timeouts, forgotten_s: u32) -> Primitive {
     let operation = |name, interval_s, timeout_s| Operation {
         name,
         interval_s,
@@ -486,7 +493,7 @@ fn pool_primitive(id: &str, name: &PoolName, times: &Timeouts) -> Primitive {
         parameters: pairs([("pool", name.to_string())]),
         meta: pairs([
             ("migration-threshold", FAILURES_MAX.to_string()),
-            ("failure-timeout", seconds(FAILURES_FORGOTTEN_S)),
+            ("failure-timeout", seconds(forgotten_s)),
             (PRIORITY.0, PRIORITY.1.to_owned()),
         ]),
         operations: vec![

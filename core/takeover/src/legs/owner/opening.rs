@@ -5,7 +5,7 @@ use super::{Action, Actions, Fence, Owner, Phase};
 use crate::legs::lender::{LenderAnswer, LenderRequest, Observed};
 use crate::legs::member::{Memory, Request, Tag};
 use crate::legs::membership::{Config, LegGroup, StandIn};
-use crate::legs::record::{Ballot, DiskId, Lack, MemberId, Record, Session, Version};
+use crate::legs::record::{Ballot, DiskId, Lack, MemberId, Record, Roots, Session, Version};
 use crate::legs::refusal::{Newer, Refusal};
 use crate::legs::rules::{Rule, holds};
 use std::collections::{BTreeMap, BTreeSet};
@@ -480,6 +480,11 @@ impl Claiming {
     }
 }
 
+/// Whether roots are missing that every disk of its group has.
+fn is_far(seen: &Observed, lack: Lack) -> bool {
+    seen.roots.newest + 1 < lack.since
+}
+
 impl Admitting {
     #[cfg(test)]
     pub(super) fn ballot(&self) -> Ballot {
@@ -518,8 +523,13 @@ impl Admitting {
         for disk in self.base.current_disks() {
             let marks = self.base.marks(disk);
             let is_known = |seen: &Observed| marks.is_some_and(|marks| marks.know(seen.mark));
+            let lack = self.lack_of(config, disk);
             match self.admitted.get(&disk) {
-                None => record.drop_disk(disk, self.lack_of(config, disk)),
+                None => record.drop_disk(disk, lack),
+                // A new disk in its place. What was acknowledged is on the others.
+                Some(seen) if seen.roots == Roots::default() && is_far(seen, lack) => {
+                    record.drop_disk(disk, lack);
+                }
                 Some(seen) if is_known(seen) || !holds(Rule::ForeignHistoryIsDivergent) => {
                     record.current.insert(disk, seen.mark);
                 }
@@ -541,10 +551,9 @@ impl Admitting {
             .admitted
             .iter()
             .filter(|(disk, _)| record.current.contains_key(disk));
-        let is_far = |(disk, seen): (&DiskId, &Observed)| {
-            seen.roots.newest + 1 < self.lack_of(config, *disk).since
-        };
-        if open.clone().any(is_far) && holds(Rule::ForeignHistoryIsDivergent) {
+        let is_other =
+            |(disk, seen): (&DiskId, &Observed)| is_far(seen, self.lack_of(config, *disk));
+        if open.clone().any(is_other) && holds(Rule::ForeignHistoryIsDivergent) {
             return Err(Refusal::Diverged(open.map(|(disk, _)| *disk).collect()));
         }
         record.ballot = self.ballot;
