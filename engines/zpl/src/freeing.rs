@@ -19,8 +19,14 @@ use crate::objects::{Has, ObjectError, Objects, Step, Stored};
 const PIECE_BYTES_MIN: u64 = 1 << 30;
 const PIECES_MAX: u64 = 4096;
 
-fn is_large(stored: &Stored) -> bool {
+/// Whether its contents are too many to be freed by one change.
+fn is_long(stored: &Stored) -> bool {
     stored.size > LARGE_BYTES && is_no_directory(stored)
+}
+
+/// Whether freeing it takes so long that nobody should wait.
+fn is_large(stored: &Stored) -> bool {
+    stored.size > PIECE_BYTES_MIN && is_no_directory(stored)
 }
 
 /// Whether it has a directory of extended attributes.
@@ -139,7 +145,7 @@ impl<O: Objects> Zpl<O> {
         while let Some(object) = waiting.pop() {
             let found = self.objects.stored(object);
             match &found {
-                Ok(stored) if is_large(stored) => self.free_contents(object, stored.size)?,
+                Ok(stored) if is_long(stored) => self.free_contents(object, stored.size)?,
                 _ => {}
             }
             let _changing = self.locks.change(&[object]);

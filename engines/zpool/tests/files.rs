@@ -17,8 +17,9 @@ use support::{Parts, disks, export, isolated, options, part, tank};
 use units::VolumeName;
 use zpool::{Engine, Pool};
 
-/// More than is freed at once.
+/// Less than is written to a file that is freed beside, and its size.
 const LARGE: u64 = 20 << 20;
+const LARGE_SIZE: u64 = (3 << 30) + 5;
 
 const ROOT: Identity = Identity {
     uid: 0,
@@ -394,7 +395,17 @@ fn make_large(files: &dyn FileSystem, name: &[u8]) -> Node {
     for at in (0..2 * LARGE).step_by(piece.len()) {
         files.write(node, at, &piece).expect("room");
     }
+    set_size(files, node, LARGE_SIZE);
     node
+}
+
+fn set_size(files: &dyn FileSystem, node: Node, size: u64) {
+    let size = SetAttributes {
+        size: Some(size),
+        ..SetAttributes::default()
+    };
+    let set = files.set_attributes(&ROOT, node, &size, &Guard::default(), None);
+    set.expect("it is there");
 }
 
 /// Nobody waits for that: neither who removes it nor who opens the file system after a crash.
@@ -424,12 +435,7 @@ fn a_large_file_is_freed_by_a_thread_of_its_own() {
             pool.sync().expect("in a transaction group");
             // The log is about a file that is gone by then.
             files.write(held, 0, &[1; 100]).expect("it is held");
-            let cut = SetAttributes {
-                size: Some(LARGE + 1),
-                ..SetAttributes::default()
-            };
-            let set = files.set_attributes(&ROOT, held, &cut, &Guard::default(), None);
-            set.expect("it is held");
+            set_size(&*files, held, LARGE_SIZE - 1);
             files.commit(None).expect("commit");
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
                 .expect("kill");
