@@ -2,8 +2,8 @@
 //! itself.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, MutexGuard};
+use std::time::{Duration, Instant};
 
 use control::answer::{Answer, Done};
 use control::{Failure, FailureKind};
@@ -19,6 +19,9 @@ use crate::leg_view::remembering;
 
 /// So long a person waits. A change that the other head does not accept is taken back before.
 const CHANGE_WAIT: Duration = Duration::from_secs(45);
+/// So long a person waits for a look at the file to end, and the pause between two attempts.
+const LOOK_WAIT: Duration = Duration::from_secs(2);
+const LOOK_PAUSE: Duration = Duration::from_millis(10);
 
 impl LegsOfPool {
     /// Has others remember the record of the open pool.
@@ -28,15 +31,27 @@ impl LegsOfPool {
     ) -> impl Fn(MemberWord<'_>) -> Result<Answer, Failure> + Send + Sync + 'static {
         let this = Arc::clone(self);
         let (viewer, reporter) = (legs.viewer(), legs.reporter());
-        move |word| match this.is_changing.try_lock() {
-            Ok(_lock) => match word {
+        move |word| match this.lock_changes() {
+            Some(_lock) => match word {
                 MemberWord::Witness(witness) => this.set_witness(&viewer, &reporter, witness),
                 MemberWord::Head(head) => this.add_head(&viewer, &reporter, head),
             },
-            Err(_) => Err(Failure::new(
+            None => Err(Failure::new(
                 FailureKind::Busy,
                 "the members of the pool are being changed by another command",
             )),
+        }
+    }
+
+    /// Whoever looks whether the file follows has it for a moment.
+    fn lock_changes(&self) -> Option<MutexGuard<'_, ()>> {
+        let until = Instant::now() + LOOK_WAIT;
+        loop {
+            match self.is_changing.try_lock() {
+                Ok(lock) => return Some(lock),
+                Err(_) if Instant::now() >= until => return None,
+                Err(_) => std::thread::sleep(LOOK_PAUSE),
+            }
         }
     }
 
