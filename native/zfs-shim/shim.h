@@ -265,7 +265,8 @@ const char *bh_feature_name(uint32_t index);
 /*
  * ------------------------------------------------------------------ legs of an open pool (leg.c)
  *
- * The device is missing what was written since a transaction group; that is on disk on return.
+ * The device is missing what was written since a transaction group. That is on disk on return if `waits`, else with the group that is
+ * open now.
  */
 int32_t bh_pool_leg_lacks(const char *name, uint64_t guid, uint64_t since, uint32_t waits);
 /* A transaction group more is on all devices on return, and they were flushed. */

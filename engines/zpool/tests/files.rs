@@ -333,19 +333,22 @@ fn import() -> Pool {
     Pool::import(engine, candidate, proof, &options).expect("import")
 }
 
+/// The part `crash` of a test dies with a file without a name, and the part `look` opens the file system again.
+fn leaves_nothing_to_free(test: &'static str) {
+    let parts = Parts::of(test);
+    assert!(!parts.run("crash").success, "it kills itself");
+    parts.pass("look");
+    let queue = objects(&parts, "tank/files");
+    let queue = queue.split("ZFS delete queue").nth(1).expect("the list");
+    assert!(queue.contains("0 entries"), "{queue}");
+}
+
 /// A file that is held loses its last name, and the process dies.
 #[test]
 fn an_unlinked_file_that_was_held_is_freed_after_a_crash() {
     const TEST: &str = "an_unlinked_file_that_was_held_is_freed_after_a_crash";
     match part().as_deref() {
-        None => {
-            let parts = Parts::of(TEST);
-            assert!(!parts.run("crash").success, "it kills itself");
-            parts.pass("look");
-            let queue = objects(&parts, "tank/files");
-            let queue = queue.split("ZFS delete queue").nth(1).expect("the list");
-            assert!(queue.contains("0 entries"), "{queue}");
-        }
+        None => leaves_nothing_to_free(TEST),
         Some("crash") => {
             let pool = new_pool();
             let name = create(&pool, "tank/files");
@@ -417,14 +420,7 @@ fn a_large_file_is_freed_by_a_thread_of_its_own() {
         removed.expect("it is there");
     };
     match part().as_deref() {
-        None => {
-            let parts = Parts::of(TEST);
-            assert!(!parts.run("crash").success, "it kills itself");
-            parts.pass("look");
-            let queue = objects(&parts, "tank/files");
-            let queue = queue.split("ZFS delete queue").nth(1).expect("the list");
-            assert!(queue.contains("0 entries"), "{queue}");
-        }
+        None => leaves_nothing_to_free(TEST),
         Some("crash") => {
             let pool = new_pool();
             let opened = open(&pool, &create(&pool, "tank/files"));

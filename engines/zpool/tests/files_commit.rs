@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use engine::OpenFileSystem;
 use engine::capabilities::{Datasets, FileSystems, Ownership};
 use engine::pool::{GroupKind, PoolSpec};
 use file_system::{FileError, FileSystem, Identity, Make, Node, SetAttributes};
@@ -17,7 +18,7 @@ use units::{ByteCount, VolumeName};
 use volume_support::watch_devices;
 use zpool::device::faults::{Fault, Faults};
 use zpool::device::{DeviceIo, IoKind};
-use zpool::{Engine, Pool};
+use zpool::{Engine, EngineOptions, Pool};
 
 const PIECE: u64 = 1 << 20;
 /// Pieces that a commit finds: few enough for the log, and too many for it.
@@ -170,17 +171,22 @@ fn a_commit_of_much_does_not_write_what_comes_meanwhile() {
     );
 }
 
-/// The power fails after so many writes to the disk: the second write is in the log in part, or all of it.
-fn is_cut_off(after: u64) -> ! {
-    let (mut options, faults) = (options(), Faults::new());
-    options.txg_timeout_s = 60;
-    options.devices.wrap = Some(faults.wrap());
+/// A new pool, and the file system that has its name.
+fn new_files(options: EngineOptions) -> (Pool, Box<dyn OpenFileSystem>) {
     let engine = Engine::start(options).expect("the engine starts");
     let spec = PoolSpec::new(tank(), GroupKind::Stripe, disks(&["disk"]));
     let pool = Pool::create(engine, &spec).expect("create");
     pool.complete_root().expect("complete");
     let opened = pool.open_file_system((&tank()).into(), false);
-    let opened = opened.expect("open");
+    (pool, opened.expect("open"))
+}
+
+/// The power fails after so many writes to the disk: the second write is in the log in part, or all of it.
+fn is_cut_off(after: u64) -> ! {
+    let (mut options, faults) = (options(), Faults::new());
+    options.txg_timeout_s = 60;
+    options.devices.wrap = Some(faults.wrap());
+    let (pool, opened) = new_files(options);
     let files = opened.files();
     let node = make(&*files, b"file");
     files.write(node, 0, &[1; LONG / 2]).expect("written");
@@ -356,12 +362,7 @@ fn a_commit_waits_for_who_closes_the_file_system() {
                     seen.store(true, Ordering::Release);
                 }
             });
-            let engine = Engine::start(options).expect("the engine starts");
-            let spec = PoolSpec::new(tank(), GroupKind::Stripe, disks(&["disk"]));
-            let pool = Pool::create(engine, &spec).expect("create");
-            pool.complete_root().expect("complete");
-            let opened = pool.open_file_system((&tank()).into(), false);
-            let opened = opened.expect("open");
+            let (_pool, opened) = new_files(options);
             let files = opened.files();
             let node = make(&*files, b"file");
             files.write(node, 0, &piece(1)).expect("written");

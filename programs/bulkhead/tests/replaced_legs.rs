@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::eventually;
 use common::legs::Pair;
+use common::{ServerProcess, eventually};
 use serde_json::Value;
 
 /// As large as the disks that heads begin with.
@@ -23,6 +23,16 @@ fn scrub(head: &common::legs::Head) {
     let status = head.machine.ok("pool status tank --json").json();
     assert_eq!(status["scan"]["errors"], 0, "{status}");
     assert_eq!(status["scan"]["repaired"], 0, "{status}");
+}
+
+/// The head that serves is lost, and the other one takes over.
+fn the_other_head_has_all(pair: &mut Pair, server: ServerProcess) {
+    server.kill();
+    pair.a.leg_server.kill();
+    let server = pair.b.serve("--previous-owner-is-stopped");
+    pair.check(&mut pair.b.client());
+    scrub(&pair.b);
+    assert_eq!(server.stop(), 0);
 }
 
 /// The other head's disk dies for good. Another one takes its place, gets everything, and carries the pool alone. The one that went
@@ -63,12 +73,7 @@ fn a_disk_of_the_other_head_that_died_is_replaced() {
     );
     scrub(&pair.a);
     drop(client);
-    server.kill();
-    pair.a.leg_server.kill();
-    let server = pair.b.serve("--previous-owner-is-stopped");
-    pair.check(&mut pair.b.client());
-    scrub(&pair.b);
-    assert_eq!(server.stop(), 0);
+    the_other_head_has_all(&mut pair, server);
 }
 
 /// While the pool is closed a new disk takes the place of the other head's, and nobody is told.
@@ -110,12 +115,7 @@ fn a_disk_of_the_other_head_that_was_plugged_in_again_gets_what_it_missed() {
     pair.write(&mut client, 4);
     scrub(&pair.a);
     drop(client);
-    server.kill();
-    pair.a.leg_server.kill();
-    let server = pair.b.serve("--previous-owner-is-stopped");
-    pair.check(&mut pair.b.client());
-    scrub(&pair.b);
-    assert_eq!(server.stop(), 0);
+    the_other_head_has_all(&mut pair, server);
     std::fs::remove_file(old).expect("nobody has it");
 }
 
