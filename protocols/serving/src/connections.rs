@@ -442,6 +442,8 @@ struct Live {
 impl Drop for Live {
     fn drop(&mut self) {
         self.connection.standing.end();
+        self.connection.stream.shutdown_send();
+        self.connection.stream.discard_input();
         self.connection.stream.shutdown();
         self.connections.remove(&self.connection);
     }
@@ -450,6 +452,32 @@ impl Drop for Live {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
+    use std::net::Shutdown;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_client_whose_last_words_are_not_read_sees_the_end_and_no_error() {
+        let (mut client, server) = UnixStream::pair().unwrap();
+        client.write_all(b"goodbye").unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        let stream = Stream::unix(server.into()).unwrap();
+        let connections = Connections::new(ConnectionLimits::default());
+        let peer = Peer::Unix { uid: 0, pid: 1 };
+        let (told, tells) = std::sync::mpsc::channel();
+        let serve = move |connection: Arc<Connection>| {
+            let _ = told.send(Arc::downgrade(&connection.stream));
+        };
+        connections.start("test", stream, peer, Arc::new(serve));
+        let stream = tells.recv().expect("served");
+        let begun = Instant::now();
+        // The error is there from the close on.
+        while stream.strong_count() > 0 {
+            assert!(begun.elapsed() < std::time::Duration::from_secs(60));
+            std::thread::yield_now();
+        }
+        assert_eq!(client.read(&mut [0; 8]).unwrap(), 0);
+    }
 
     #[test]
     fn a_network_is_an_ipv4_address_or_64_bits_of_an_ipv6_one() {

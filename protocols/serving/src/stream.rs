@@ -18,6 +18,8 @@ const BRIEF_WAIT: Duration = Duration::from_millis(20);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 3;
+/// Most input that is taken from a connection that ends: more than a socket's buffer holds by default.
+const DISCARDED_BYTES_MAX: usize = 16 << 20;
 /// Congestion control of connections that stay on this machine. The kernel always has this one, which sends
 /// at once. One that paces (BBR, where the machine prefers it) sets a timer for every piece that it sends,
 /// which costs as much as a copy of the data (in a virtual machine an exit to the host), and nothing lies in between that could
@@ -151,6 +153,18 @@ impl Stream {
         let events = PollFlags::RDHUP;
         let mut socket = [PollFd::from_borrowed_fd(self.socket.as_fd(), events)];
         poll(&mut socket, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+
+    /// Takes what was received until now and not read, without waiting. A socket that is closed with unread input
+    /// is reset: the peer sees an error in place of the end, and may lose the answers that it had not read.
+    pub fn discard_input(&self) {
+        let mut bytes = [0; 16 << 10];
+        for _ in 0..DISCARDED_BYTES_MAX / bytes.len() {
+            match rustix::net::recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
+                Ok((1.., _)) => {}
+                Ok(_) | Err(_) => return,
+            }
+        }
     }
 
     /// Tells the peer that nothing more will be sent.
