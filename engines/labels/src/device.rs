@@ -133,6 +133,23 @@ impl<S: Source> Device<S> {
         Some((newest, before.unwrap_or_default()))
     }
 
+    /// Whether somebody emptied it by `wipefs -a`: that erases the marks of uberblocks until fewer than four are left, and leaves the lists of
+    /// names and values as they were. A device of a pool has one in each label from the beginning. One that cannot be read is not empty.
+    pub fn is_wiped(&self) -> bool {
+        let mut memory = Aligned::new(RING_BYTES);
+        let mut marks = 0;
+        for start in self.starts() {
+            let Ok(bytes) = self.read(start + RING_OFFSET, RING_BYTES, &mut memory) else {
+                return false;
+            };
+            let found = bytes
+                .chunks_exact(Uberblock::DISTANCE_MIN)
+                .filter(|chunk| Uberblock::is_marked(chunk));
+            marks += found.count();
+        }
+        marks < self.starts().len()
+    }
+
     /// Where its labels begin.
     fn starts(&self) -> [u64; 4] {
         let end = self.size - self.size % LABEL_BYTES;

@@ -57,7 +57,12 @@ pub struct Label {
     pub host_id: Option<u32>,
     /// Name of that host.
     pub host_name: Option<String>,
+    /// Number of the record of its legs (`bulkhead:record`), if its pool has one.
+    pub record: Option<u64>,
 }
+
+/// The name of that number in a label.
+const RECORD: &str = "bulkhead:record";
 
 impl Label {
     /// Reads a packed list; `None` if it is not one of a device that belongs to something.
@@ -78,6 +83,7 @@ impl Label {
             txg: number("txg").unwrap_or(0),
             host_id: number("hostid").map(|id| id as u32),
             host_name: text("hostname"),
+            record: number(RECORD),
         };
         let is_member = !matches!(state, LabelState::Spare | LabelState::Cache);
         // A device being added carries a label of transaction group 0 until it is in.
@@ -92,6 +98,16 @@ impl Label {
     /// The device cannot be opened.
     pub fn read(path: &Path) -> rustix::io::Result<Option<Self>> {
         Ok(Device::open(path)?.and_then(|device| device.newest_label()))
+    }
+
+    /// The same; `None` also if `wipefs -a` was said of it, which leaves labels that no pool is found by.
+    ///
+    /// # Errors
+    ///
+    /// The device cannot be opened.
+    pub fn read_unless_wiped(path: &Path) -> rustix::io::Result<Option<Self>> {
+        let device = Device::open(path)?.filter(|device| !device.is_wiped());
+        Ok(device.and_then(|device| device.newest_label()))
     }
 }
 
@@ -173,6 +189,7 @@ mod tests {
             a_number("top_guid", 13),
             a_number("hostid", 0x00ab_cdef),
             a_text("hostname", "left"),
+            a_number("bulkhead:record", 14),
         ])
     }
 
@@ -187,6 +204,7 @@ mod tests {
             txg: 77,
             host_id: Some(0x00ab_cdef),
             host_name: Some("left".to_owned()),
+            record: Some(14),
         };
         assert_eq!(Label::parse(&list(0, 77)), Some(expected));
     }
@@ -239,6 +257,17 @@ mod tests {
         }
         let found = Label::read(&path).expect("it opens").expect("a label");
         assert_eq!((found.txg, found.state), (9, LabelState::Exported));
+        // What wipefs leaves: three uberblocks in the first label. A spare has one in each.
+        for (slots, is_there) in [([0, 0, 0, 1], false), ([0, 1, 2, 3], true)] {
+            for (slot, start) in slots.into_iter().zip(starts) {
+                use std::os::unix::fs::FileExt;
+                let at = if is_there { start } else { slot * 1024 };
+                file.write_all_at(&0x00ba_b10c_u64.to_le_bytes(), at + (128 << 10))
+                    .expect("written");
+            }
+            let found = Label::read_unless_wiped(&path).expect("it opens");
+            assert_eq!(found.is_some(), is_there);
+        }
         assert!(Label::read(&folder.path().join("none")).is_err());
     }
 }

@@ -19,6 +19,12 @@ impl Uberblock {
     const MAGIC: u64 = 0x00ba_b10c;
     const MULTIHOST_MAGIC: u64 = 0xa11c_ea11;
 
+    /// Whether these bytes begin as one does, of either byte order.
+    pub(crate) fn is_marked(bytes: &[u8]) -> bool {
+        let mark = bytes.first_chunk().map(|mark| u64::from_le_bytes(*mark));
+        mark.is_some_and(|mark| mark == Self::MAGIC || mark.swap_bytes() == Self::MAGIC)
+    }
+
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let number = |index: usize, swapped: bool| -> Option<u64> {
             let bytes = bytes.get(index * 8..index * 8 + 8)?.try_into().ok()?;

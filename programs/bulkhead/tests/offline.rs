@@ -226,7 +226,12 @@ fn a_group_that_survives_less_is_refused_without_a_word_for_it() {
     machine.ok("pool add tank spare e");
     machine.ok("pool remove tank e");
     machine.refused("pool add tank e --mismatched", 5, "--overwrite-old-labels");
-    machine.ok("pool add tank e --mismatched --overwrite-old-labels");
+    let wiped = std::process::Command::new("wipefs")
+        .arg("-qa")
+        .arg(machine.path("e"))
+        .status();
+    assert!(wiped.expect("it runs").success());
+    machine.ok("pool add tank e --mismatched");
 }
 
 /// Names by path have colons; nothing but what was remembered says where the disks are.

@@ -146,6 +146,7 @@ mod tests {
             txg,
             host_id: Some(7),
             host_name: Some("left".to_owned()),
+            record: None,
         };
         let newest = Uberblock {
             txg: newest.0,

@@ -221,6 +221,7 @@ mod tests {
             txg: 1,
             host_id: Some(host),
             host_name: None,
+            record: None,
         };
         let ours = label("tank", 7, LabelState::Active);
         let theirs = label("tank", 8, LabelState::Active);

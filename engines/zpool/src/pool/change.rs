@@ -95,7 +95,7 @@ fn check_new_device(path: &Path, overwriter: Overwriter) -> Result<(), PoolError
             needed: "at least 64M".to_owned(),
         });
     }
-    let label = Label::read(path).map_err(failed)?;
+    let label = Label::read_unless_wiped(path).map_err(failed)?;
     let label = label.filter(|label| !matches!(label.state, LabelState::Destroyed));
     let Some(label) = label else {
         let path = path.to_owned();
