@@ -93,8 +93,19 @@ fn a_blank_disk_in_the_place_of_a_current_leg_does_not_keep_the_pool_closed() {
     pair.check(&mut client);
     pair.write(&mut client, 4);
     pair.a.await_current("b", false);
+    // Nothing is copied to it before a person says so.
+    let advice = format!("`bulkhead pool replace tank {}`", pair.b.leg("b"));
+    eventually("what to do is told", || {
+        let status = pair.a.machine.ok("pool status tank --json").json();
+        let told = status["advice"].to_string();
+        told.contains("it is another device, or has lost its label") && told.contains(&advice)
+    });
+    pair.a
+        .machine
+        .ok(advice.trim_matches('`').trim_start_matches("bulkhead "));
+    pair.a.await_all_current();
     drop(client);
-    assert_eq!(server.stop(), 0);
+    the_other_head_has_all(&mut pair, server);
 }
 
 /// The other head's disk is plugged in again, or a copy of it is: the leg-server opens it anew, and is not restarted.
@@ -233,8 +244,6 @@ fn a_disk_that_does_not_fit_or_carries_something_is_refused() {
     let disk = disk.expect("there");
     disk.set_len(DISK_BYTES).expect("longer");
     std::os::unix::fs::FileExt::write_all_at(&disk, b"XFSB", 0).expect("written");
-    pair.b.leg_server.kill();
-    pair.b.start_leg_server();
     refused(&pair, "--overwrite-old-labels");
     pair.a
         .machine

@@ -6,7 +6,7 @@ use std::io::{self, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use control::Failure;
-use labels::Label;
+use labels::{Label, LabelState};
 use rendering::Printer;
 use serde::Serialize;
 
@@ -23,6 +23,11 @@ struct Seen {
     pool: Option<String>,
     /// The number that ZFS gave it there.
     device: Option<u64>,
+    /// The number that ZFS gave that pool, and the transaction group of the label.
+    pool_guid: Option<u64>,
+    txg: Option<u64>,
+    /// The number of the record of its legs that its label names; none of a pool that was destroyed.
+    record: Option<u64>,
     /// Bytes of the smallest disk that can stand beside it, or take its place.
     least_bytes: Option<u64>,
 }
@@ -46,14 +51,19 @@ pub(crate) fn run(disks: &[PathBuf], out: Printer) -> Result<(), Failure> {
 
 fn see(path: &Path) -> io::Result<Seen> {
     let bytes = File::open(path)?.seek(SeekFrom::End(0))?;
-    let label = Label::read(path)?;
+    let label = Label::read_unless_wiped(path)?;
     Ok(Seen {
         path: path.to_owned(),
         place: std::fs::canonicalize(path)?,
         bytes,
         carries: lender::contents(path),
         pool: label.as_ref().map(|label| label.pool_name.clone()),
-        device: label.map(|label| label.guid),
+        device: label.as_ref().map(|label| label.guid),
+        pool_guid: label.as_ref().map(|label| label.pool_guid),
+        txg: label.as_ref().map(|label| label.txg),
+        record: label
+            .filter(|label| label.state != LabelState::Destroyed)
+            .and_then(|label| label.record),
         least_bytes: labels::least_bytes_beside(path)?,
     })
 }

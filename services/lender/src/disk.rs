@@ -172,6 +172,13 @@ impl Disk {
         now.is_ok_and(|now| identity(&now) != self.identity)
     }
 
+    /// Whether it has another size than when it was opened.
+    pub(crate) fn is_resized(&self) -> bool {
+        let now = seek(&self.fd, SeekFrom::End(0));
+        // One that was pulled has none.
+        now.is_ok_and(|now| now > 0 && now - now % u64::from(self.logical_block) != self.size)
+    }
+
     /// A block that cannot be read says nothing of the others.
     fn note_read<T>(&self, done: Result<T, Errno>) -> Result<T, Errno> {
         match done {

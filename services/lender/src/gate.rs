@@ -31,6 +31,9 @@ pub(crate) struct Claim {
     is_new_tenure: bool,
 }
 
+/// A disk is opened anew without a claim. Dropped, it has been.
+pub(crate) struct Reopening(Arc<Gate>);
+
 /// I/O that has begun. Dropped, it has ended.
 pub(crate) struct Passage<'a>(&'a Gate);
 
@@ -106,6 +109,18 @@ impl Gate {
         self.lock().model.denial(session)
     }
 
+    /// The disk is closed, to be opened anew, if it has no I/O and nobody waits for it. Claims wait until that is done.
+    pub(crate) fn reopens(self: &Arc<Self>) -> Option<Reopening> {
+        let mut state = self.lock();
+        if state.in_flight > 0 || state.claims > 0 {
+            return None;
+        }
+        state.model.reopened();
+        state.model.io_begins();
+        state.claims += 1;
+        Some(Reopening(Arc::clone(self)))
+    }
+
     /// What is to be on stable storage.
     pub(crate) fn kept(&self) -> Kept {
         self.lock().model.kept()
@@ -161,13 +176,26 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
-    fn drop(&mut self) {
-        let mut state = self.gate.lock();
+impl Gate {
+    /// A claim, or what counts as one, is over.
+    fn claim_ends(&self) {
+        let mut state = self.lock();
         state.claims -= 1;
         state.model.io_ended();
         drop(state);
-        self.gate.changed.notify_all();
+        self.changed.notify_all();
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.gate.claim_ends();
+    }
+}
+
+impl Drop for Reopening {
+    fn drop(&mut self) {
+        self.0.claim_ends();
     }
 }
 

@@ -7,18 +7,22 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use block_device::SharedDevice;
-use labels::{Device, Label, LabelState};
+use labels::Device;
 use nbd::{Access, ApplyError, DesiredExport, DesiredState, NbdServer, ServerLimits};
 use rustls::ServerConfig;
 use serving::{ConnectionLimits, ListenAddress};
 use takeover::legs::{
-    Ballot, Denial, DiskId, Holder, LenderAnswer, LenderRequest, MemberId, Roots, Session,
+    Ballot, Denial, DiskId, LenderAnswer, LenderRequest, MemberId, Roots, Session,
 };
 
 use crate::device::{LentDevice, Right};
 use crate::disk::{Disk, OpenError};
 use crate::gate::{Claim, Gate};
 use crate::kept::{KeptError, KeptFile};
+
+mod look;
+
+pub use look::{Look, contents};
 
 /// Disks that one machine lends.
 const DISKS_MAX: usize = 1024;
@@ -30,8 +34,6 @@ const PAYLOAD_BYTES_MAX: u64 = 256 << 20;
 const WORKERS_MAX: usize = 64;
 /// Bytes of a session's secret.
 const SECRET_BYTES: usize = 16;
-/// Of a pool's name on a disk, so much is told.
-const NAME_CHARS_MAX: usize = 48;
 /// Pause between two attempts to open a disk that another process has, or to see that this one has let it go.
 const DISK_PAUSE: Duration = Duration::from_millis(10);
 
@@ -106,17 +108,6 @@ pub struct Grant {
     pub export: Option<String>,
     /// Why a session was refused.
     pub denial: Option<Denial>,
-}
-
-/// What is seen of a disk by who only looks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
-    /// Who has it.
-    pub holder: Holder,
-    /// The greatest tenure that claimed it.
-    pub enforced: Ballot,
-    /// What it carries, in words, without control characters; empty if nothing is known of it.
-    pub contents: String,
 }
 
 impl fmt::Debug for Grant {
@@ -347,44 +338,6 @@ impl Lender {
             lent.holder = Some(by);
         }
         Some(granted)
-    }
-
-    /// Looks at a disk. Changes nothing.
-    pub fn look(&self, id: DiskId) -> Look {
-        let nothing = |holder| Look {
-            holder,
-            enforced: Ballot::default(),
-            contents: String::new(),
-        };
-        if self.withheld().contains_key(&id) {
-            return nothing(Holder::Unknown);
-        }
-        let (path, is_open, session, gate) = {
-            let disks = self.disks();
-            let Some(lent) = disks.get(&id) else {
-                return nothing(Holder::NotLent);
-            };
-            let name = lent.session.as_ref().map(|(name, _)| name.clone());
-            let session = name.map(|name| (name, lent.holder));
-            let gate = Arc::clone(&lent.gate);
-            (lent.path.clone(), lent.disk.is_some(), session, gate)
-        };
-        // One without a connection may be that of a head that has stopped.
-        let is_used = |name: &String| self.server.sessions().iter().any(|one| one.export == *name);
-        let holder = match session.filter(|(name, _)| is_used(name)) {
-            Some((_, by)) => Holder::Session(by),
-            None if is_open => Holder::Nobody,
-            None => match (self.opens)(&path) {
-                Ok(_) => Holder::Nobody,
-                Err(OpenError::InUse(_)) => Holder::Process,
-                Err(_) => Holder::Unopened,
-            },
-        };
-        Look {
-            holder,
-            enforced: gate.kept().enforced,
-            contents: contents(&path),
-        }
     }
 
     fn grant(&self, id: DiskId, request: LenderRequest, is_own: bool) -> Option<Grant> {
@@ -735,35 +688,12 @@ fn newest_roots(path: &Path) -> Roots {
     })
 }
 
-/// What a disk carries, in words, without control characters; empty if nothing is known of it.
-pub fn contents(path: &Path) -> String {
-    words_of(path).replace(char::is_control, "?")
-}
-
-fn words_of(path: &Path) -> String {
-    let label = Label::read(path).ok().flatten();
-    let other = || {
-        let found = labels::other_contents(path).ok().flatten();
-        found.unwrap_or_default().to_owned()
-    };
-    let Some(label) = label else {
-        return other();
-    };
-    // It comes from the disk.
-    let name: String = label.pool_name.chars().take(NAME_CHARS_MAX).collect();
-    match label.state {
-        LabelState::Active => format!("pool {name}, which was not exported"),
-        LabelState::Exported => format!("the exported pool {name}"),
-        LabelState::Spare => "a spare of a pool".to_owned(),
-        LabelState::Cache => "a cache of a pool".to_owned(),
-        LabelState::Destroyed => other(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::mpsc::channel;
+
+    use takeover::legs::Holder;
 
     fn lender(folder: &Path) -> Lender {
         let settings = Settings {
@@ -917,6 +847,51 @@ mod tests {
         open().expect("open").fail();
         assert!(claim(5, true).is_some());
         assert!(open().is_none(), "a process of this machine has it");
+    }
+
+    /// Whoever founds a pool or replaces a disk goes by its size.
+    #[test]
+    fn a_disk_that_another_one_stands_in_the_place_of_is_looked_at_anew_unless_it_is_used() {
+        let folder = tempfile::tempdir().expect("folder");
+        let lender = lender(folder.path());
+        let id = DiskId(5);
+        let path = disk(folder.path(), "disk");
+        lender.lend(id, &path).expect("lent");
+        let size = || {
+            let disks = lender.disks();
+            disks[&id].disk.as_ref().map(|disk| disk.size)
+        };
+        let was = size().expect("open");
+        let cut = |bytes| {
+            let file = std::fs::OpenOptions::new().write(true).open(&path);
+            file.and_then(|file| file.set_len(bytes)).expect("sized");
+        };
+        cut(was / 2);
+        assert_eq!(lender.look(id).holder, Holder::Nobody);
+        assert_eq!(size(), Some(was / 2));
+        std::fs::rename(&path, folder.path().join("old")).expect("renamed");
+        disk(folder.path(), "disk");
+        lender.look(id);
+        assert_eq!(size(), Some(was));
+        let incarnation = || match lender.claim(id, session(3)).expect("claimed").answer {
+            LenderAnswer::Admitted(_, observed) => observed.incarnation,
+            answer => panic!("{answer:?}"),
+        };
+        let before = incarnation();
+        lender.look(id);
+        assert_eq!(incarnation(), before, "it is what it was");
+        cut(was / 4);
+        lender.look(id);
+        assert_ne!(incarnation(), before, "whoever had it learns that");
+        // A claim that waits keeps it as it is.
+        cut(was);
+        let gate = Arc::clone(&lender.disks()[&id].gate);
+        let (waits, _) = gate.claim(session(4));
+        lender.look(id);
+        assert_eq!(size(), Some(was / 4));
+        drop(waits);
+        lender.look(id);
+        assert_eq!(size(), Some(was));
     }
 
     /// Somebody reads from the disk that failed, and it hangs.

@@ -380,6 +380,29 @@ fn who_looks_at_a_disk_sees_a_session_that_uses_it() {
 }
 
 #[test]
+fn who_looks_does_not_end_a_session_of_a_disk_that_another_one_stands_in_the_place_of() {
+    let world = World::new();
+    let leg = world.leg(session(1, 1));
+    leg.write(0, 7).expect("written");
+    std::fs::rename(world.path(), world.folder.path().join("old")).expect("renamed");
+    let file = std::fs::File::create(world.path()).expect("file");
+    file.set_len(BYTES / 2).expect("sized");
+    world.lender().look(DISK);
+    leg.write(0, 8).expect("written");
+    assert_eq!(leg.read(0), 8);
+    drop(leg);
+    let begun = Instant::now();
+    while world.lender().look(DISK).holder != Holder::Nobody {
+        assert!(begun.elapsed() < WAIT, "the session does not end");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    world.lender().look(DISK);
+    let leg = world.leg(session(2, 1));
+    assert_eq!(leg.leg.bytes(), BYTES / 2);
+    assert_ne!(leg.leg.identity().incarnation, 1);
+}
+
+#[test]
 fn older_tenures_and_replaced_sessions_are_refused_also_after_a_restart() {
     let mut world = World::new();
     world.leg(session(5, 2));
