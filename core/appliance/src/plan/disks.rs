@@ -22,6 +22,12 @@ pub struct DiskSeen {
     pub pool: Option<String>,
     /// The number that ZFS gave it there.
     pub device: Option<u64>,
+    /// The number that ZFS gave that pool. None of a head with an earlier release.
+    pub pool_guid: Option<u64>,
+    /// The transaction group of the label.
+    pub txg: Option<u64>,
+    /// The number of the record of its legs that its label names.
+    pub record: Option<u64>,
     /// Bytes of the smallest disk that can stand beside it, or take its place. None of a raidz.
     pub least_bytes: Option<u64>,
 }

@@ -142,6 +142,10 @@ pub(super) fn witnesses(desired: &DesiredState, actual: &Actual) -> Witnesses {
         })
         .collect();
     for (pool, entry) in &wanted.pools {
+        if let Some(renumbered) = renumbered(pool, entry, actual, &files) {
+            found.obstacles.push(renumbered);
+            continue;
+        }
         let heads = files.iter().filter_map(|(head, file)| {
             let known = &actual.heads[*head];
             let mut pools = file.pools.values();
@@ -273,6 +277,72 @@ fn unserved(pool: &PoolName, what: &str) -> Obstacle {
         what: format!("no head serves pool {pool}, and its {what} only while it is served"),
         mend: "have it served, with both heads there, and plan again".to_owned(),
     }
+}
+
+/// The file gives a pool another number, or another name, than the labels of its legs have. Nobody would know the legs by the new one.
+fn renumbered(
+    pool: &PoolName,
+    wanted: &legs_config::Pool,
+    actual: &Actual,
+    files: &Files<'_>,
+) -> Option<Obstacle> {
+    let number = wanted.guid;
+    let labelled = labelled(actual);
+    let pools = files.values().flat_map(|file| &file.pools);
+    let known = pools.map(|(name, one)| (name, one.guid));
+    let mut on_record = known.filter(|(_, known)| labelled.contains(known));
+    let other = on_record.find(|(name, known)| (*name == pool) != (*known == number));
+    let (what, word) = match other {
+        Some((name, known)) if name == pool => (
+            format!(
+                "pool {pool} is on record with the number {known}, and the file gives it {number}"
+            ),
+            format!("number = {known}"),
+        ),
+        Some((name, _)) => (
+            format!(
+                "the pool of the number {number} is {name} on record, and the file calls it {pool}"
+            ),
+            format!("[pools.{name}]"),
+        ),
+        None => {
+            let legs = wanted.groups.iter().flat_map(|group| &group.legs);
+            let (leg, known) = legs.into_iter().find_map(|leg| {
+                let mut heads = actual.heads.iter();
+                let (_, head) = heads.find(|(name, _)| name.as_str() == leg.head)?;
+                let known = head.disks.get(&leg.path)?.record?;
+                (known != number && labelled.contains(&known)).then_some((leg, known))
+            })?;
+            (
+                format!(
+                    "{}:{} is a leg of the pool of the number {known} on record, and the file gives it to pool {pool} of the number {number}",
+                    leg.head,
+                    leg.path.display()
+                ),
+                format!("number = {known}"),
+            )
+        }
+    };
+    Some(Obstacle {
+        what,
+        mend: format!(
+            "write `{word}` again: heads and witness remember by the number which legs are current, and the legs carry the name. A new pool gets \
+             a name and a number that none had. A disk that is no leg any more is emptied first (`wipefs -a` on its head)"
+        ),
+    })
+}
+
+/// Numbers of records that labels of disks name. A pool that goes on without its record, or was destroyed, has newer labels that name none.
+fn labelled(actual: &Actual) -> BTreeSet<u64> {
+    let disks = || actual.heads.values().flat_map(|head| head.disks.values());
+    let named = disks().filter_map(|disk| Some((disk, disk.record?)));
+    let is_newest = |(disk, number): &(&super::DiskSeen, u64)| {
+        !disks().any(|other| {
+            let is_of_pool = other.pool_guid == disk.pool_guid && other.txg > disk.txg;
+            is_of_pool && other.record != Some(*number)
+        })
+    };
+    named.filter(is_newest).map(|(_, number)| number).collect()
 }
 
 /// The file groups the disks of a pool otherwise than a head that remembers it: what counts as readable would be another set of disks.

@@ -97,8 +97,58 @@ fn with_disks(actual: &mut Actual) {
             carries: "pool tank, which was not exported".to_owned(),
             bytes: 1000,
             least_bytes: Some(900),
+            pool_guid: Some(4),
+            txg: Some(50),
+            record: Some(1),
         },
     );
+}
+
+/// Nobody would know the legs by another number; a pool that goes on without its record gets one.
+#[test]
+fn a_pool_whose_legs_name_their_record_keeps_its_number_and_its_name() {
+    let (_, mut actual) = applied(LEGS);
+    with_disks(&mut actual);
+    let (before, pool) = LEGS.split_once("[pools.tank]").expect("a pool");
+    let pool = pool.replacen("number = 1", "number = 7", 1);
+    let renumbered = format!("{before}[pools.tank]{pool}");
+    let both = format!("{before}[pools.data]{pool}");
+    let renamed = LEGS.replace("pools.tank", "pools.data");
+    let leg = format!(
+        "left:{LEFT} is a leg of the pool of the number 1 on record, and the file gives it to pool data of the number 7"
+    );
+    for (text, what, mend) in [
+        (
+            &renumbered,
+            "pool tank is on record with the number 1, and the file gives it 7",
+            "`number = 1`",
+        ),
+        (
+            &renamed,
+            "the pool of the number 1 is tank on record, and the file calls it data",
+            "`[pools.tank]`",
+        ),
+        (&both, &*leg, "`number = 1`"),
+    ] {
+        let told = plan(&desired_of(text), &actual).obstacles;
+        assert_eq!(told[0].what, what, "{told:?}");
+        assert!(told[0].mend.contains(mend), "{told:?}");
+    }
+    // It goes on without its record, and a disk that it had on the other head was away.
+    let away = DiskSeen {
+        place: "/dev/z".into(),
+        txg: Some(40),
+        ..actual.heads[&head("left")].disks[Path::new(LEFT)].clone()
+    };
+    let right = "/dev/disk/by-id/nvme-eui.0025385200000001";
+    assert!(LEGS.contains(right));
+    sees(&mut actual, "right", right, away);
+    assert_eq!(plan(&desired_of(&renumbered), &actual).obstacles.len(), 1);
+    let left = actual.heads.get_mut(&head("left")).expect("a head");
+    let disk = left.disks.get_mut(Path::new(LEFT)).expect("seen");
+    (disk.record, disk.txg) = (None, Some(60));
+    let told = plan(&desired_of(&renumbered), &actual).obstacles;
+    assert_eq!(told, [], "it goes on without its record");
 }
 
 fn sees(actual: &mut Actual, name: &str, path: &str, seen: DiskSeen) {
