@@ -106,7 +106,7 @@ pub enum ConfigError {
     #[error("{} has more than {FILE_BYTES_MAX} bytes", .0.display())]
     TooLong(PathBuf),
     /// It is no such file.
-    #[error("{0}")]
+    #[error(transparent)]
     Form(#[from] toml::de::Error),
     /// What it says cannot be.
     #[error("{}", .0.join("; "))]

@@ -58,6 +58,7 @@ impl MemoryEngine {
         let leg = |leaf: &Leaf| Leg {
             guid: leaf.guid,
             path: leaf.path.clone(),
+            labelled: leaf.path.clone(),
             is_present: present.contains(&leaf.path),
             is_marked: leaf.trouble != Trouble::None,
         };

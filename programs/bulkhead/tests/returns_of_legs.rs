@@ -84,3 +84,27 @@ fn an_older_image_of_a_stale_leg_is_copied_in_full() {
     scrub(&pair.b);
     assert_eq!(server.stop(), 0);
 }
+
+/// The record counts copies by the groups of the file, and the library has the disks where their labels say.
+#[test]
+fn two_disks_of_a_head_with_each_others_number_keep_the_pool_closed() {
+    let (mut pair, server) = Pair::with_groups(2, true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+    pair.cross_disks_of_b();
+    // With both legs of each group, and with those of the head alone whose disks are crossed.
+    let said = pair.a.refused("");
+    assert!(said.contains("is another disk of pool tank"), "{said}");
+    pair.a.leg_server.kill();
+    let said = pair.b.refused("--previous-owner-is-stopped");
+    assert!(said.contains("is another disk of pool tank"), "{said}");
+    pair.a.start_leg_server();
+    pair.cross_disks_of_b();
+    let server = pair.a.serve("");
+    pair.a.await_all_current();
+    pair.check(&mut pair.a.client());
+    scrub(&pair.a);
+    assert_eq!(server.stop(), 0);
+}

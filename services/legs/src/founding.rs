@@ -293,7 +293,7 @@ impl Founding {
         let states = self.links.states();
         let each = members.iter().map(|member| {
             let why = match states.get(member) {
-                Some(LinkState::Lost(why)) => why,
+                Some(LinkState::Lost(why) | LinkState::Stranger(why)) => why,
                 Some(LinkState::Connected(_)) => "it is connected",
                 None => "there is no connection",
             };

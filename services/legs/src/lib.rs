@@ -27,7 +27,7 @@ pub use linked::Network;
 pub use proof::Proof;
 pub use run::{BeforeAction, Failure, Legs, Options, create};
 pub use survey::survey;
-pub use told::{Shown, Stage};
+pub use told::{Shown, Stage, Unheard};
 pub use viewer::Viewer;
 
 use std::collections::{BTreeMap, BTreeSet};

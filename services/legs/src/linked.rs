@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::told::Unheard;
 use certificates::Identity;
 use leg_memory::{Awake, FenceWish, Processes, Pulse, Signs, StoreError, is_of_new_process};
 use members::{LinkState, Links, Message, Peer, Silence};
@@ -687,7 +688,7 @@ impl Linked {
                         self.ask_for_configuration(member);
                     }
                 }
-                LinkState::Lost(_) => {
+                LinkState::Lost(_) | LinkState::Stranger(_) => {
                     self.lost.entry(member).or_insert(now);
                 }
             }
@@ -799,22 +800,23 @@ impl Linked {
     }
 
     /// Members that do not answer, each with the reason.
-    pub(crate) fn unheard(&self) -> BTreeMap<MemberId, String> {
+    pub(crate) fn unheard(&self) -> BTreeMap<MemberId, Unheard> {
         let states = self.links.states();
         let lost = self.lost.keys().map(|member| {
             let why = match states.get(member) {
-                Some(LinkState::Lost(why)) => why.clone(),
-                _ if self.links.has(*member) => "no connection yet".to_owned(),
-                _ => "the configuration does not name it".to_owned(),
+                Some(LinkState::Lost(why)) => Unheard::Lost(why.clone()),
+                Some(LinkState::Stranger(why)) => Unheard::Stranger(why.clone()),
+                _ if self.links.has(*member) => Unheard::Lost("no connection yet".to_owned()),
+                _ => Unheard::Unnamed,
             };
             (*member, why)
         });
         let silent = self
             .silent
             .iter()
-            .map(|(member, why)| (*member, why.meaning().to_owned()));
+            .map(|(member, why)| (*member, Unheard::Silent(*why)));
         let unheard = silent.chain(lost);
-        let is_member = |one: &(MemberId, String)| self.members.contains(&one.0);
+        let is_member = |one: &(MemberId, Unheard)| self.members.contains(&one.0);
         unheard.filter(is_member).collect()
     }
 }

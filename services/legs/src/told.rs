@@ -1,8 +1,10 @@
 //! What is told of a pool with legs: how far it is, its record, and why it is not opened.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::SystemTime;
 
+use members::Silence;
 use takeover::legs::{Config, Denial, DiskId, MemberId, Newer, Record, Refusal};
 
 use crate::Side;
@@ -40,11 +42,34 @@ pub struct Shown {
     /// The leg that failed and that no other one can stand in for.
     pub last: Option<DiskId>,
     /// Members that do not answer, each with the reason.
-    pub unheard: BTreeMap<MemberId, String>,
+    pub unheard: BTreeMap<MemberId, Unheard>,
     /// Heads whose leg-servers have read a configuration that says something else of the pool.
     pub differing: BTreeSet<MemberId>,
     /// So many changes of members were taken back.
     pub changes_taken_back: u64,
+}
+
+/// Why a member does not answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unheard {
+    /// It can be reached, and says nothing of the pool.
+    Silent(Silence),
+    /// It cannot be reached, for that reason.
+    Lost(String),
+    /// Somebody answers at its address, and one side does not know the other's certificate.
+    Stranger(String),
+    /// The configuration does not name it.
+    Unnamed,
+}
+
+impl fmt::Display for Unheard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Silent(why) => f.write_str(why.meaning()),
+            Self::Lost(why) | Self::Stranger(why) => f.write_str(why),
+            Self::Unnamed => f.write_str("the configuration does not name it"),
+        }
+    }
 }
 
 /// Why a pool is not opened, and what to do. `objection`: why what was said of the owner before does not count, or why a member was not

@@ -50,6 +50,8 @@ pub enum LinkState {
     Connected(SocketAddr),
     /// It does not, and why.
     Lost(String),
+    /// Somebody answers there, and one side does not know the other's certificate: which one.
+    Stranger(String),
 }
 
 /// A connection on which both sides have said who they are.
@@ -230,21 +232,21 @@ impl Link {
                     while waiting.try_recv().is_ok() {}
                     self.note(LinkState::Connected(address));
                     let end = self.converse(stream, &mut waiting).await;
-                    format!("{address}: {end}")
+                    LinkState::Lost(format!("{address}: {end}"))
                 }
                 Ok(_) => return,
-                Err(why) => why,
+                Err(lost) => lost,
             };
             if waiting.is_closed() {
                 return;
             }
-            self.note(LinkState::Lost(why));
+            self.note(why);
             tokio::time::sleep(RECONNECT_PAUSE).await;
         }
     }
 
     /// The first way that leads to the member. The later ones begin a little later each.
-    async fn connect_somewhere(self: &Arc<Self>) -> Result<(SocketAddr, Stream), String> {
+    async fn connect_somewhere(self: &Arc<Self>) -> Result<(SocketAddr, Stream), LinkState> {
         let mut attempts = JoinSet::new();
         for (index, address) in self.peer.addresses.iter().copied().enumerate() {
             let (link, pause) = (Arc::clone(self), NEXT_ADDRESS_AFTER * index as u32);
@@ -254,14 +256,21 @@ impl Link {
             });
         }
         let mut failed = BTreeMap::new();
+        let mut is_stranger = false;
         while let Some(attempt) = attempts.join_next().await {
             match attempt.expect("no attempt panics") {
                 (address, Ok(stream)) => return Ok((address, stream)),
-                (address, Err(end)) => failed.insert(address, format!("{address}: {end}")),
-            };
+                (address, Err(end)) => {
+                    is_stranger |= end.is_of_identity();
+                    failed.insert(address, format!("{address}: {end}"));
+                }
+            }
         }
         let whys: Vec<String> = failed.into_values().collect();
-        Err(whys.join("; "))
+        Err(match is_stranger {
+            true => LinkState::Stranger(whys.join("; ")),
+            false => LinkState::Lost(whys.join("; ")),
+        })
     }
 
     fn note(&self, state: LinkState) {

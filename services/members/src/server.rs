@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use certificates::{Fingerprint, Identity};
 use takeover::legs::MemberId;
@@ -25,6 +25,9 @@ use crate::wire::{Envelope, Message};
 /// Pause after the system has refused to accept: it may be out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
+/// The same end of connections from one address is in the log this often.
+const SAME_END_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Another member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Friend {
@@ -45,6 +48,24 @@ struct Guests {
     /// Those that have not shown who they are, the oldest first.
     strangers: VecDeque<Guest>,
     members: BTreeMap<MemberId, VecDeque<Guest>>,
+    told: Told,
+}
+
+/// Ends of connections that the log has, by where they came from.
+#[derive(Default)]
+struct Told(BTreeMap<(IpAddr, String), Instant>);
+
+impl Told {
+    /// Whether that is new, or the last line about it is old enough.
+    fn insert(&mut self, from: IpAddr, why: String, now: Instant) -> bool {
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < SAME_END_INTERVAL;
+        self.0.retain(|_, at| is_recent(*at));
+        let is_known = self.0.contains_key(&(from, why.clone()));
+        if !is_known && self.0.len() < HANDSHAKES_MAX {
+            self.0.insert((from, why), now);
+        }
+        !is_known
+    }
 }
 
 impl Guests {
@@ -183,13 +204,28 @@ impl Server {
         // Under the lock, so that the task finds itself among the guests.
         let task = tokio::spawn(async move {
             if let Err(end) = server.converse(stream, peer).await {
-                tracing::info!(%peer, %end, "a connection of a member ended");
+                server.note_end(peer, &end);
             }
         });
         guests.strangers.push_back(Guest {
             from: peer.ip(),
             task: task.abort_handle(),
         });
+    }
+
+    /// Whoever is refused tries again several times in a second.
+    fn note_end(&self, peer: SocketAddr, end: &End) {
+        let why = end.to_string();
+        // Of a member that was connected each end is told.
+        let is_of_member = matches!(end, End::Closed | End::Silence | End::Stalled);
+        let told = || {
+            let told = &mut self.guests().told;
+            told.insert(peer.ip(), why.clone(), Instant::now())
+        };
+        match is_of_member || told() {
+            true => tracing::info!(%peer, why, "a connection of a member ended"),
+            false => tracing::debug!(%peer, why, "a connection of a member ended, as before"),
+        }
     }
 
     async fn converse(&self, stream: TcpStream, peer: SocketAddr) -> Result<(), End> {
@@ -292,5 +328,27 @@ impl Server {
                 let _ = answers.send(answer).await;
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_end_is_told_once_in_a_minute() {
+        let mut told = Told::default();
+        let begun = Instant::now();
+        let from = IpAddr::from([10, 0, 0, 7]);
+        let mut tell = |why: &str, second| {
+            told.insert(from, why.to_owned(), begun + Duration::from_secs(second))
+        };
+        assert!(tell("unknown", 0));
+        assert!(!tell("unknown", 1));
+        assert!(tell("closed", 2), "another one");
+        assert!(!tell("unknown", 3));
+        assert!(!tell("closed", 61));
+        assert!(tell("unknown", 61));
+        assert!(tell("closed", 62));
     }
 }

@@ -35,14 +35,24 @@ pub(crate) enum End {
     )]
     OtherCertificate(OtherCertificate),
     #[error(
-        "it does not know this head's certificate: write the fingerprint that `bulkhead leg-server fingerprint` prints here into its \
-         configuration, and start it anew"
+        "the other side does not know the certificate of this machine: write its fingerprint (`bulkhead leg-server fingerprint` on a head, \
+         `bulkhead-witness identity` on a witness) into the configuration there, and start it anew"
     )]
     Unknown,
     #[error(transparent)]
     Wire(#[from] WireError),
     #[error("the connection broke: {0}")]
     Io(io::Error),
+}
+
+impl End {
+    /// Whether one side does not know the other.
+    pub(crate) fn is_of_identity(&self) -> bool {
+        matches!(
+            self,
+            Self::OtherMember { .. } | Self::Stranger | Self::OtherCertificate(_) | Self::Unknown
+        )
+    }
 }
 
 impl From<io::Error> for End {

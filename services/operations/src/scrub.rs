@@ -13,7 +13,7 @@ use engine::pool::{PoolError, PoolErrorKind, ScanKind, ScanState, ScanStatus, Sc
 use super::documents::{All, Documents, document_failure};
 use super::events::News;
 use super::schedule::now_s;
-use super::status::scan;
+use super::status::{scan, word_of};
 use super::{Context, failures};
 
 /// Pause between two looks at a scan that is waited for.
@@ -46,6 +46,9 @@ pub fn perform(
         }
         _ => Some(ScanState::Paused),
     };
+    if wait && action == ScrubAction::Start {
+        await_resilver(context, progress)?;
+    }
     let begun = match state == Some(ScanState::Paused) {
         true => command_scrub(context.pool, command, format!("pool {name} {what}"))?,
         false => Done::already(format!("no scrub of pool {name} is paused")),
@@ -55,6 +58,12 @@ pub fn perform(
         return Ok(begun);
     }
     let scan = wait_for_scan(context, progress)?;
+    if scan.function == word_of(ScanKind::Resilver) {
+        let message = format!(
+            "a device of pool {name} came back, and its resilver took the place of the scrub"
+        );
+        return Err(Failure::new(FailureKind::Busy, message).advise("say it again"));
+    }
     if scan.errors > 0 {
         let message = format!(
             "the scrub of pool {name} found {} blocks that cannot be repaired",
@@ -67,6 +76,21 @@ pub fn perform(
         "{} of pool {name} {}: {} bytes repaired, no errors left",
         scan.function, scan.state, scan.repaired
     )))
+}
+
+/// Waits until no resilver runs: ZFS begins no scrub before.
+fn await_resilver(context: &Context<'_>, progress: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    loop {
+        let status = context.pool.status().map_err(failures::pool)?;
+        let running = |scan: &&ScanStatus| {
+            scan.kind == ScanKind::Resilver && scan.state == ScanState::Running
+        };
+        if status.scan.as_ref().filter(running).is_none() {
+            return Ok(());
+        }
+        progress("the scrub begins when the resilver has ended");
+        wait_for_scan(context, progress)?;
+    }
 }
 
 fn command_scrub(pool: &dyn Pool, command: ScrubCommand, done: String) -> Result<Answer, Failure> {

@@ -235,13 +235,17 @@ fn device(status: DeviceStatus) -> DeviceView {
     }
 }
 
-/// A scan in the API's words.
-pub fn scan(status: &ScanStatus) -> ScanView {
-    let function = match status.kind {
+/// What a scan is called.
+pub fn word_of(kind: ScanKind) -> &'static str {
+    match kind {
         ScanKind::Scrub => "scrub",
         ScanKind::Resilver => "resilver",
         ScanKind::ErrorScrub => "error scrub",
-    };
+    }
+}
+
+/// A scan in the API's words.
+pub fn scan(status: &ScanStatus) -> ScanView {
     let state = match status.state {
         ScanState::Running => "running",
         ScanState::Paused => "paused",
@@ -249,7 +253,7 @@ pub fn scan(status: &ScanStatus) -> ScanView {
         ScanState::Canceled => "canceled",
     };
     ScanView {
-        function: function.to_owned(),
+        function: word_of(status.kind).to_owned(),
         state: state.to_owned(),
         started: status.started_s,
         ended: status.ended_s,

@@ -35,7 +35,7 @@ pub fn view(
     };
     let remembering = remembering(file, shown);
     let members = remembering.members().into_iter().map(|number| {
-        let why = shown.unheard.get(&number).cloned();
+        let why = shown.unheard.get(&number).map(ToString::to_string);
         LegMemberView {
             name: file.name(number),
             is_witness: remembering.witness() == Some(number),
@@ -109,7 +109,7 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use std::time::Duration;
 
-    use legs::Stage;
+    use legs::{Stage, Unheard};
     use takeover::legs::{Ballot, Record};
 
     use super::*;
@@ -131,7 +131,10 @@ mod tests {
             held: BTreeMap::new(),
             troubles: BTreeMap::new(),
             last: None,
-            unheard: BTreeMap::from([(MemberId(2), "connection refused".to_owned())]),
+            unheard: BTreeMap::from([(
+                MemberId(2),
+                Unheard::Lost("connection refused".to_owned()),
+            )]),
             differing: BTreeSet::new(),
             changes_taken_back: 0,
         };

@@ -5,10 +5,11 @@ use std::time::SystemTime;
 
 use control::calendar::utc;
 use control::{Advice, Failure, FailureKind, Severity};
-use legs::{Shown, Stage};
+use legs::{Shown, Stage, Unheard};
 use legs_config::{Group, Kind, LegsFile, Pool};
+use members::Silence;
 use operations::LegWord;
-use takeover::legs::{Config, DiskId, Membership, Record};
+use takeover::legs::{Config, DiskId, MemberId, Membership, Record};
 use units::PoolName;
 
 use crate::leg_view;
@@ -262,8 +263,8 @@ fn faulted(pool: &PoolName, leg: &str, until: SystemTime) -> Advice {
 fn of_trouble(pool: &PoolName, leg: &str, path: &Path) -> String {
     let head = leg.split(':').next().unwrap_or_default();
     format!(
-        "see to its disk: it is tried again by itself. Another disk takes its place when {} of each head names that: \
-         `bulkhead pool replace {pool} {leg} {head}:PATH`",
+        "see to its disk: it is tried again by itself. If a new disk is at its path, say `bulkhead pool replace {pool} {leg}`: everything is copied to \
+         it. One at another path takes its place when {} of each head names that: `bulkhead pool replace {pool} {leg} {head}:PATH`",
         path.display()
     )
 }
@@ -385,15 +386,53 @@ pub fn advice((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
     }
     for (member, why) in &shown.unheard {
         let why = format!("member {} does not answer: {why}", file.name(*member));
-        let what = match file.member(*member).map(|member| member.kind) {
-            Some(Kind::Witness) => "start bulkhead-witness there, and see to the network",
-            _ => "start bulkhead-leg-server there, and see to the network",
-        };
+        let what = of_unheard((file, path), pool, *member, &shown.unheard[member]);
         advice.push(Advice::new(Severity::Warning, what, why));
     }
     advice.extend(of_members((file, path), pool, shown));
     advice.extend(unattached(file, pool, shown));
     advice
+}
+
+/// What to do about a member that does not answer.
+fn of_unheard(
+    (file, path): (&LegsFile, &Path),
+    pool: &PoolName,
+    member: MemberId,
+    why: &Unheard,
+) -> String {
+    let path = path.display();
+    let is_witness = file.member(member).map(|member| member.kind) == Some(Kind::Witness);
+    let (unit, readmit) = match is_witness {
+        true => ("bulkhead-witness", "bulkhead-witness readmit"),
+        false => ("bulkhead-leg-server", "bulkhead leg-server readmit"),
+    };
+    let number = file.pools.get(pool).map_or(0, |pool| pool.guid);
+    match why {
+        Unheard::Lost(_) => format!("start {unit} there, and see to the network"),
+        Unheard::Stranger(_) if is_witness => format!(
+            "compare addresses, numbers and fingerprints: that of the witness (`bulkhead-witness identity` there) stands in {path} of each head, and that of each \
+             head (`bulkhead leg-server fingerprint`) in the options of the witness"
+        ),
+        Unheard::Stranger(_) => format!(
+            "compare addresses, numbers and fingerprints: that of each head (`bulkhead leg-server fingerprint` there) stands in {path} of each other head"
+        ),
+        Unheard::Unnamed => format!("write it into {path} of each head again"),
+        Unheard::Silent(Silence::Unkept) => {
+            "make room on its disk, or see to it: it answers again by itself".to_owned()
+        }
+        Unheard::Silent(Silence::Missing | Silence::Damaged) => {
+            format!("see that its disk is sound, then say there: `{readmit} {number} --forget`")
+        }
+        Unheard::Silent(Silence::Unknown) => format!(
+            "wait, if it was added just now. If it remembered the pool before, see that its folder is mounted, and is the one that it had. Only when that \
+             one is gone for good, say there: `{readmit} {number} --forget --replaced`"
+        ),
+        Unheard::Silent(Silence::Lost) => "see that all other members answer".to_owned(),
+        Unheard::Silent(Silence::Members) => {
+            "install the same release of bulkhead on all members".to_owned()
+        }
+    }
 }
 
 /// The record and the configuration name different members, or a witness is about to be none.
@@ -453,7 +492,7 @@ mod tests {
     use crate::across::tests::two_heads;
     use std::collections::{BTreeMap, BTreeSet};
     use std::time::Duration;
-    use takeover::legs::{Ballot, Lack, MemberId};
+    use takeover::legs::{Ballot, Lack};
 
     const LACK: Lack = Lack {
         since: 30,
@@ -472,7 +511,7 @@ mod tests {
         let mut shown = shown(record);
         shown
             .unheard
-            .insert(MemberId(2), "connection refused".to_owned());
+            .insert(MemberId(2), Unheard::Lost("connection refused".to_owned()));
         let told: Vec<String> = advice((&file, Path::new("/legs")), &tank(), &shown)
             .iter()
             .map(ToString::to_string)
@@ -480,6 +519,25 @@ mod tests {
         assert_eq!(told.len(), 2, "{told:?}");
         assert!(told[0].contains("b:/y lacks what was written since transaction group 30"));
         assert!(told[1].contains("member b does not answer: connection refused"));
+        assert!(told[1].contains("start bulkhead-leg-server there"));
+        for (why, what) in [
+            (Unheard::Stranger("who".to_owned()), "compare addresses"),
+            (Unheard::Unnamed, "write it into /legs"),
+            (Unheard::Silent(Silence::Unkept), "make room"),
+            (
+                Unheard::Silent(Silence::Missing),
+                "leg-server readmit 123 --forget`",
+            ),
+            (
+                Unheard::Silent(Silence::Unknown),
+                "readmit 123 --forget --replaced`",
+            ),
+            (Unheard::Silent(Silence::Lost), "all other members"),
+        ] {
+            shown.unheard.insert(MemberId(2), why);
+            let told = advice((&file, Path::new("/legs")), &tank(), &shown);
+            assert!(told[1].to_string().contains(what), "{what}: {}", told[1]);
+        }
     }
 
     /// An open pool with that record, whose members are named.

@@ -213,6 +213,7 @@ mod tests {
         Leg {
             guid: 1,
             path: path.into(),
+            labelled: path.into(),
             is_present: true,
             is_marked: false,
         }

@@ -200,13 +200,20 @@ pub(crate) fn of_leg(
     leg: &str,
     path: &Path,
 ) -> Result<PathBuf, Failure> {
-    let file = legs_config::read(path).ok();
-    let found = file.as_ref().and_then(|file| {
-        let groups = file.pools.get(pool)?.groups.iter();
-        let mut disks = groups.flat_map(|group| &group.legs).map(|leg| leg.disk);
-        disks.find(|disk| file.disk_name(DiskId(*disk)) == leg)
-    });
-    match found {
+    let file = legs_config::read(path).map_err(|error| {
+        let why = Failure::from_chain(FailureKind::NotFound, &error).message;
+        let message =
+            format!("{leg} is the name of a leg, and the file of legs is not there: {why}");
+        Failure::not_found(message).advise(format!(
+            "say what `bulkhead pool status {pool}` calls it in the pool"
+        ))
+    })?;
+    let groups = file.pools.get(pool).into_iter();
+    let legs = groups
+        .flat_map(|pool| &pool.groups)
+        .flat_map(|group| &group.legs);
+    let mut disks = legs.map(|leg| leg.disk);
+    match disks.find(|disk| file.disk_name(DiskId(*disk)) == leg) {
         Some(disk) => {
             let folder = common.settings.run_dir.join("legs").join(pool.as_str());
             std::path::absolute(folder.join(disk.to_string()))
@@ -278,9 +285,12 @@ mod tests {
         let failure = of_legs(&tank, &path).expect("it is named there");
         let advice = failure.advice.expect("what to do");
         assert!(advice.contains("pool-server tank --legs"), "{advice}");
+        let common = crate::common::tests::in_folder(folder.path());
+        let none = folder.path().join("none.toml");
+        let said = of_leg(&common, &tank, "b:/y", &none).expect_err("there is none");
+        assert!(said.message.contains("none.toml"), "{}", said.message);
         let other: PoolName = "bank".parse().expect("a name");
         assert!(of_legs(&other, &path).is_none());
-        let common = crate::common::tests::in_folder(folder.path());
         let place = of_leg(&common, &tank, "b:/y", &path).expect("it is named there");
         assert_eq!(place, folder.path().join("run/legs/tank/22"));
         let said = of_leg(&common, &tank, "b:/z", &path).expect_err("it is not");

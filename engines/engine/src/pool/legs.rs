@@ -31,6 +31,8 @@ pub struct Leg {
     pub guid: u64,
     /// Where it is, or was when the label was written.
     pub path: PathBuf,
+    /// Where it was when the label was written.
+    pub labelled: PathBuf,
     /// Whether it was found.
     pub is_present: bool,
     /// Whether the newest label of its group names it as failed, offline, removed or absent.
@@ -315,6 +317,7 @@ mod tests {
         Leg {
             guid,
             path: PathBuf::from(format!("/{guid}")),
+            labelled: PathBuf::new(),
             is_present: letter.eq_ignore_ascii_case(&'p'),
             is_marked: letter.is_ascii_uppercase(),
         }

@@ -17,6 +17,8 @@ use super::{Device, DeviceIo, IoKind, OpenFailure, ownership};
 const ANSWER_WAIT: Duration = Duration::from_secs(2);
 /// Where in the first label its list of names and values begins, and its length.
 const LIST: (u64, usize) = (16 << 10, 112 << 10);
+/// Bytes of one of the four labels.
+const LABEL_BYTES: u64 = 256 << 10;
 /// The part of a label in front of the list, which the library's own probe writes as well: its contents are put there again.
 const PAD: (u64, usize) = (8 << 10, 8 << 10);
 
@@ -53,6 +55,35 @@ pub fn probe(path: &Path, pool_guid: u64, guid: u64) -> Result<(), ProbeFailure>
     let pad = ask(&*device, IoKind::Read, PAD.0, vec![0; PAD.1])?;
     ask(&*device, IoKind::Write, PAD.0, pad)?;
     ask(&*device, IoKind::Flush, 0, Vec::new()).map(drop)
+}
+
+/// Whether one of the labels of the device at `path` is that of the device `guid` of the pool `pool_guid`. Changes nothing.
+///
+/// # Errors
+///
+/// It cannot be opened, or does not answer.
+pub fn is_labelled(path: &Path, pool_guid: u64, guid: u64) -> Result<bool, ProbeFailure> {
+    let device = open_apart(path, guid)?;
+    let bytes = device.shape()?.bytes;
+    let end = bytes - bytes % LABEL_BYTES;
+    let starts = [0, 1, 2, 3].map(|number| match number {
+        0 | 1 => number * LABEL_BYTES,
+        _ => end.saturating_sub((4 - number) * LABEL_BYTES),
+    });
+    for start in starts {
+        match ask(&*device, IoKind::Read, start + LIST.0, vec![0; LIST.1]) {
+            Ok(list) => {
+                let label = Label::parse(&list);
+                if label.is_some_and(|one| (one.pool_guid, one.guid) == (pool_guid, guid)) {
+                    return Ok(true);
+                }
+            }
+            // One that cannot be read is what the others are for.
+            Err(ProbeFailure::Refuses(_)) => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(false)
 }
 
 /// Asks a device for one thing, and waits for it.

@@ -344,9 +344,11 @@ fn legs_below(vdev: NvRef<'_>, places: &Places<'_>, marks: &Marks<'_>, depth: us
         return Vec::new();
     };
     let place = places.get(&guid);
+    let labelled = PathBuf::from(path);
     vec![Leg {
         guid,
-        path: place.map_or_else(|| PathBuf::from(path), |place| place.to_path_buf()),
+        path: place.map_or_else(|| labelled.clone(), |place| place.to_path_buf()),
+        labelled,
         is_present: place.is_some(),
         is_marked: marks.are_on(guid, vdev),
     }]

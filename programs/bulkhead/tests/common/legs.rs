@@ -693,6 +693,20 @@ impl Pair {
         self.b.reconfigure(|text| text.replace(&old, &new));
     }
 
+    /// The configurations of both heads name the first two disks of `b` at each other's number, and the leg-servers have read that.
+    pub fn cross_disks_of_b(&mut self) {
+        let [one, other] = [0, 1].map(|group| {
+            let path = self.b.machine.path(&disk_name("b", group));
+            format!("path = {path:?}")
+        });
+        let cross = |text: &str| {
+            let text = text.replace(&one, "path = \u{0}").replace(&other, &one);
+            text.replace("path = \u{0}", &other)
+        };
+        self.a.reconfigure(cross);
+        self.b.reconfigure(cross);
+    }
+
     /// From the next start of a server on, `a` reaches the disk of `b` by this way.
     pub fn way_to_b(&self) -> Way {
         let direct = format!("{}:7072", self.b.address);

@@ -392,6 +392,46 @@ impl AcrossSide {
     }
 }
 
+impl AcrossSide {
+    /// Two disks of a head that change their places in `legs.toml` would be taken for each other: the record counts copies by the
+    /// groups of the file, and the library has them where its labels say. Of a leg that is not there the labels of its mirror tell where
+    /// it was.
+    fn refuse_crossed(&self, candidate: &Candidate) -> Result<(), String> {
+        let file = self.across.file();
+        let configured = &file.pools[&self.across.pool].groups;
+        let group_of = |disk: &DiskId| {
+            let mut groups = configured.iter();
+            groups.position(|group| group.legs.iter().any(|leg| leg.disk == disk.0))
+        };
+        let mut labelled: BTreeMap<usize, usize> = BTreeMap::new();
+        for (number, group) in candidate.legs.groups.iter().enumerate() {
+            for leg in group.members.iter().flatten() {
+                let Some(disk) = self.across.remotes.at(&leg.path) else {
+                    continue;
+                };
+                let Some(named) = group_of(&disk) else {
+                    continue;
+                };
+                let was = self.across.remotes.at(&leg.labelled);
+                let is_itself = was.is_none_or(|was| was == disk);
+                let is_alone = labelled
+                    .iter()
+                    .all(|(one, of)| (*one == named) == (*of == number));
+                if !is_itself || !is_alone {
+                    return Err(format!(
+                        "{} is another disk of pool {} by its label than by legs.toml: two disks have each other's number there, or each other's \
+                         path. Write each at its place again. Nothing was written to them",
+                        self.name(disk),
+                        self.across.pool
+                    ));
+                }
+                labelled.insert(named, number);
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Side for AcrossSide {
     fn look(&self, disk: DiskId) -> Result<Seen, String> {
         let path = self.across.own_path(disk).ok_or("it is on another head")?;
@@ -427,6 +467,7 @@ impl Side for AcrossSide {
         let laid_out = across.lay_out(|disk| current.contains(&disk));
         laid_out.map_err(|error| format!("give legs their names: {error}"))?;
         let candidate = across.found()?;
+        self.refuse_crossed(&candidate)?;
         let devices = candidate.devices.iter();
         let legs = devices.filter_map(|one| Some((across.remotes.at(&one.path)?, one.guid)));
         self.zfs.0.numbers().are(Given {

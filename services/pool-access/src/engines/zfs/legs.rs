@@ -11,7 +11,10 @@ use engine::pool::legs::Record;
 use takeover::legs::{Completeness, DiskId, Kept, Notice, Roots, decode_kept, encode_kept};
 use units::PoolName;
 use zpool::device::legs::{self as barrier, LegFailure, Watcher};
-use zpool::device::{STAMP_BYTES, device_bytes, probe, read_stamps, write_labels, write_stamps};
+use zpool::device::{
+    ProbeFailure, STAMP_BYTES, device_bytes, is_labelled, probe, read_stamps, write_labels,
+    write_stamps,
+};
 use zpool::pool::legs as pool_legs;
 
 /// Between two looks at a leg that is copied to, and at one that may come back.
@@ -201,6 +204,14 @@ impl ZfsSide {
         })
     }
 
+    /// A disk that shall get what it missed carries the label of that leg, as far as can be seen.
+    fn is_it(&self, disk: DiskId) -> Result<(), String> {
+        match is_labelled(&self.path(disk)?, self.pool_number(), self.leg(disk)) {
+            Ok(false) => Err(ProbeFailure::Another.to_string()),
+            Ok(true) | Err(_) => Ok(()),
+        }
+    }
+
     /// The least bytes of a disk that takes the place of that one, or stands beside it.
     pub(super) fn least_bytes(&self, disk: DiskId) -> Result<u64, String> {
         let label = pool_legs::label(&self.pool, self.leg(disk), 0);
@@ -360,8 +371,10 @@ impl Side for Watched {
     fn resilver(&self, disk: DiskId, since: u64, beyond: u64) -> Result<Completeness, String> {
         let side = &self.0;
         let text = |error: engine::pool::PoolError| error.to_string();
-        if since == 0 {
-            side.label_anew(disk)?;
+        match since {
+            0 => side.label_anew(disk)?,
+            // The library would only say that it cannot be used.
+            _ => side.is_it(disk)?,
         }
         pool_legs::note_lacking(&side.pool, side.leg(disk), since, true).map_err(text)?;
         barrier::admit(side.leg(disk));
