@@ -24,7 +24,7 @@ use units::PoolName;
 
 use crate::common::Common;
 use crate::engines::EngineOptions;
-use crate::engines::across::{Across, AcrossSide};
+use crate::engines::across::{Across, AcrossSide, PATIENT_CONNECT_WAIT};
 use crate::leg_view;
 use crate::leg_words::{self, Judged};
 use crate::open::PreviousOwner;
@@ -507,7 +507,7 @@ impl LegsOfPool {
                 continue;
             }
             self.across.grant(disk, granted);
-            let connected = self.across.connect(disk, |_| {});
+            let connected = self.across.connect(disk, PATIENT_CONNECT_WAIT, |_| {});
             connected.map_err(|why| {
                 let message = format!("{}: {why}", self.file.disk_name(disk));
                 Failure::new(FailureKind::Unavailable, message).advise(

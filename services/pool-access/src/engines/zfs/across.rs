@@ -31,6 +31,8 @@ const LEG_LIFE_WAIT: Duration = Duration::from_millis(600);
 const DEVICE_DEADLINE: Duration = Duration::from_millis(2500);
 /// For a connection to a lender.
 const CONNECT_WAIT: Duration = Duration::from_secs(1);
+/// The same where a person waits for it, and nobody else.
+pub const PATIENT_CONNECT_WAIT: Duration = Duration::from_secs(10);
 /// Pause between two attempts to connect.
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -167,7 +169,7 @@ impl Across {
         self.grants().insert(disk, granted);
     }
 
-    fn access(&self, disk: DiskId) -> Result<(Access, Settings), String> {
+    fn access(&self, disk: DiskId, within: Duration) -> Result<(Access, Settings), String> {
         let granted = self.grants().get(&disk).cloned();
         let granted = granted.ok_or("its lender admitted no session")?;
         let head = self.lender(disk)?;
@@ -177,7 +179,7 @@ impl Across {
             export: granted.export,
             addresses: head.lends.clone(),
         };
-        Ok((access, self.settings(&head, false)?))
+        Ok((access, self.settings(&head, false, within)?))
     }
 
     fn lender(&self, disk: DiskId) -> Result<Member, String> {
@@ -186,13 +188,18 @@ impl Across {
         Ok(head.ok_or("no head lends it")?.clone())
     }
 
-    fn settings(&self, head: &Member, only_looks: bool) -> Result<Settings, String> {
+    fn settings(
+        &self,
+        head: &Member,
+        only_looks: bool,
+        connect_wait: Duration,
+    ) -> Result<Settings, String> {
         let tls = self.identity.client(head.fingerprint);
         Ok(Settings {
             tls: Some(tls.map_err(|error| error.to_string())?),
             only_looks,
             deadline: LEG_DEADLINE,
-            connect_wait: CONNECT_WAIT,
+            connect_wait,
             silence: LEG_SILENCE,
             life_wait: LEG_LIFE_WAIT,
         })
@@ -217,7 +224,8 @@ impl Across {
             export: disk.0.to_string(),
             addresses: head.lends.clone(),
         };
-        let leg = NbdLeg::connect(disk, &access, self.settings(&head, true)?, |_| {});
+        let settings = self.settings(&head, true, PATIENT_CONNECT_WAIT)?;
+        let leg = NbdLeg::connect(disk, &access, settings, |_| {});
         leg.map_err(|error| error.to_string())
     }
 
@@ -225,14 +233,15 @@ impl Across {
     ///
     /// # Errors
     ///
-    /// No address of its lender takes the session.
+    /// No address of its lender takes the session in time.
     pub fn connect(
         &self,
         disk: DiskId,
+        within: Duration,
         tell: impl Fn(Event) + Send + Sync + 'static,
     ) -> Result<(), String> {
         let slot = self.remotes.slot(disk).ok_or("it is on this head")?;
-        let (access, settings) = self.access(disk)?;
+        let (access, settings) = self.access(disk, within)?;
         let leg = NbdLeg::connect(disk, &access, settings, tell);
         slot.connect(leg.map_err(|error| error.to_string())?);
         Ok(())
@@ -379,16 +388,17 @@ impl AcrossSide {
 
     fn connect(&self, disk: DiskId) -> Result<(), String> {
         let (reporter, numbers) = (self.reporter.clone(), Arc::clone(self.zfs.0.numbers()));
-        self.across.connect(disk, move |event| match event {
-            Event::Lost => {
-                reporter.link_lost(disk, barrier::flushed_group(numbers.leg(disk)));
-            }
-            Event::Failed(remote_leg::LegError::Closed) => {}
-            Event::Failed(error) => {
-                tracing::error!(disk = disk.0, %error, "a leg of another head failed");
-                barrier::fail(numbers.leg(disk), LegFailure::Silent);
-            }
-        })
+        self.across
+            .connect(disk, CONNECT_WAIT, move |event| match event {
+                Event::Lost => {
+                    reporter.link_lost(disk, barrier::flushed_group(numbers.leg(disk)));
+                }
+                Event::Failed(remote_leg::LegError::Closed) => {}
+                Event::Failed(error) => {
+                    tracing::error!(disk = disk.0, %error, "a leg of another head failed");
+                    barrier::fail(numbers.leg(disk), LegFailure::Silent);
+                }
+            })
     }
 }
 
@@ -546,7 +556,7 @@ impl Side for AcrossSide {
     fn resume(&self, disk: DiskId) -> Result<(), String> {
         let slot = self.across.remotes.slot(disk).ok_or("it is on this head")?;
         let leg = slot.leg().ok_or("it was given up")?;
-        let (access, _) = self.across.access(disk)?;
+        let (access, _) = self.across.access(disk, CONNECT_WAIT)?;
         let until = Instant::now() + LEG_DEADLINE;
         loop {
             match leg.resume(&access) {
