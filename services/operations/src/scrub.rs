@@ -25,6 +25,9 @@ const LOOKS_PER_REPORT: u32 = 5;
 /// one in the place of the last, such as a resilver of a device that came back.
 const LOOKS_WITHOUT_SCAN_MAX: u32 = 50;
 
+/// So often a scrub that is waited for begins again after a resilver took its place.
+const RESTARTS_MAX: u32 = 3;
+
 /// Does what is asked of a scrub.
 pub fn perform(
     context: &Context<'_>,
@@ -57,7 +60,16 @@ pub fn perform(
     if !wait || !is_scanning || !matches!(action, ScrubAction::Start | ScrubAction::Resume) {
         return Ok(begun);
     }
-    let scan = wait_for_scan(context, progress)?;
+    let mut scan = wait_for_scan(context, progress)?;
+    // A device came back meanwhile, and ZFS copies to it first.
+    for _ in 0..RESTARTS_MAX {
+        if scan.function == word_of(ScanKind::Resilver) && action == ScrubAction::Start {
+            std::thread::sleep(SCAN_LOOK_INTERVAL);
+            await_resilver(context, progress)?;
+            command_scrub(context.pool, command, String::new())?;
+            scan = wait_for_scan(context, progress)?;
+        }
+    }
     if scan.function == word_of(ScanKind::Resilver) {
         let message = format!(
             "a device of pool {name} came back, and its resilver took the place of the scrub"

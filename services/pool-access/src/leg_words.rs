@@ -12,6 +12,7 @@ use operations::LegWord;
 use takeover::legs::{Config, DiskId, MemberId, Membership, Record};
 use units::PoolName;
 
+use crate::engines::legs::IS_ANOTHER_LEG;
 use crate::leg_view;
 
 /// What comes of a person's word.
@@ -342,8 +343,15 @@ pub fn advice((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
         let trouble = trouble.filter(|_| !shown.copying.contains(disk));
         advice.push(match (trouble, stale.is_written) {
             (Some(why), _) => {
+                let what = match why.contains(IS_ANOTHER_LEG) {
+                    true => format!(
+                        "write each disk at its own number again in {} of each head, and restart the leg-servers; replace none",
+                        path.display()
+                    ),
+                    false => of_trouble(pool, &name(disk), path),
+                };
                 let why = format!("{lacks}, and that cannot be copied to it: {why}");
-                Advice::new(Severity::Error, of_trouble(pool, &name(disk), path), why)
+                Advice::new(Severity::Error, what, why)
             }
             (None, true) => Advice::new(
                 Severity::Warning,

@@ -101,6 +101,18 @@ impl Look<'_> {
         if new.carries.is_empty() {
             return self.room(group, leg, true);
         }
+        if new.pool.as_deref() == Some(name.as_str()) {
+            return Some(Obstacle {
+                what: format!(
+                    "the file names {told} in the place of {was}, a leg of pool {name} on record, and that disk carries {}: it is another leg of the pool, \
+                     or was one",
+                    new.carries
+                ),
+                mend: format!(
+                    "write {was} again. Each disk keeps its number and its path, also where two of a head seem to be exchangeable"
+                ),
+            });
+        }
         Some(Obstacle {
             what: format!(
                 "the file names {told} in the place of {was}, a leg of pool {name} on record, and that disk carries {}: all of it may be overwritten",

@@ -154,6 +154,10 @@ pub(super) fn witnesses(desired: &DesiredState, actual: &Actual) -> Witnesses {
             has.then_some((known, file))
         });
         let heads: Vec<Knowing<'_>> = heads.collect();
+        if let Some(used) = used_number(pool, entry.guid, actual, &files) {
+            found.obstacles.push(used);
+            continue;
+        }
         if !heads.is_empty() {
             found.of_pool(
                 desired,
@@ -297,13 +301,13 @@ fn renumbered(
             format!(
                 "pool {pool} is on record with the number {known}, and the file gives it {number}"
             ),
-            format!("number = {known}"),
+            format!("`number = {known}`"),
         ),
         Some((name, _)) => (
             format!(
                 "the pool of the number {number} is {name} on record, and the file calls it {pool}"
             ),
-            format!("[pools.{name}]"),
+            format!("`[pools.{name}]`"),
         ),
         None => {
             let legs = wanted.groups.iter().flat_map(|group| &group.legs);
@@ -319,16 +323,37 @@ fn renumbered(
                     leg.head,
                     leg.path.display()
                 ),
-                format!("number = {known}"),
+                format!("`number = {known}`, and the name that the pool had,"),
             )
         }
     };
     Some(Obstacle {
         what,
         mend: format!(
-            "write `{word}` again: heads and witness remember by the number which legs are current, and the legs carry the name. A new pool gets \
-             a name and a number that none had. A disk that is no leg any more is emptied first (`wipefs -a` on its head)"
+            "write {word} again: heads and witness remember by the number which legs are current, and the legs carry the name. A new pool gets \
+             a name and a number that none had"
         ),
+    })
+}
+
+/// A new pool with a number that heads remember: no member promises anything of it, so it can be neither made nor started.
+fn used_number(
+    pool: &PoolName,
+    number: u64,
+    actual: &Actual,
+    files: &Files<'_>,
+) -> Option<Obstacle> {
+    let mut heads = actual.heads.iter();
+    let (head, _) = heads.find(|(_, known)| known.remembered.contains(&number))?;
+    let mut pools = files.values().flat_map(|file| file.pools.values());
+    // Where a head has lost its file the labels tell.
+    let is_known = pools.any(|one| one.guid == number) || labelled(actual).contains(&number);
+    let has_files = files.len() == actual.heads.len();
+    (has_files && !is_known).then(|| Obstacle {
+        what: format!(
+            "pool {pool} is new in the file, and its number {number} is that of a pool that head {head} remembers"
+        ),
+        mend: "give it a number that no pool had: `bulkhead leg-server pools` on each head lists those".to_owned(),
     })
 }
 

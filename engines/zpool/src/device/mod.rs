@@ -52,7 +52,7 @@ pub(crate) use lock::{Guarded, guard, unguard};
 pub use ownership::EXIT_OWNERSHIP_LOST;
 pub(crate) use ownership::{INATTENTION_MAX, Owner, attend, is_attentive, retire, watch};
 pub(crate) use probe::far_labels;
-pub use probe::{ProbeFailure, is_labelled, probe};
+pub use probe::{Labelled, ProbeFailure, labelled, probe};
 pub use reservation::knows_reservations;
 pub use stamp::{STAMP_BYTES, device_bytes, read_stamps, write_labels, write_stamps};
 

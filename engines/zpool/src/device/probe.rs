@@ -57,12 +57,24 @@ pub fn probe(path: &Path, pool_guid: u64, guid: u64) -> Result<(), ProbeFailure>
     ask(&*device, IoKind::Flush, 0, Vec::new()).map(drop)
 }
 
-/// Whether one of the labels of the device at `path` is that of the device `guid` of the pool `pool_guid`. Changes nothing.
+/// Whose device is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Labelled {
+    /// That which was asked for.
+    Itself,
+    /// Another one of its pool.
+    Sibling,
+    /// Another pool's, or nobody's.
+    No,
+}
+
+/// Whose the device at `path` is by its labels: the device `guid` of the pool `pool_guid`, or another one. Changes nothing.
 ///
 /// # Errors
 ///
 /// It cannot be opened, or does not answer.
-pub fn is_labelled(path: &Path, pool_guid: u64, guid: u64) -> Result<bool, ProbeFailure> {
+pub fn labelled(path: &Path, pool_guid: u64, guid: u64) -> Result<Labelled, ProbeFailure> {
+    let mut found = Labelled::No;
     let device = open_apart(path, guid)?;
     let bytes = device.shape()?.bytes;
     let end = bytes - bytes % LABEL_BYTES;
@@ -72,18 +84,19 @@ pub fn is_labelled(path: &Path, pool_guid: u64, guid: u64) -> Result<bool, Probe
     });
     for start in starts {
         match ask(&*device, IoKind::Read, start + LIST.0, vec![0; LIST.1]) {
-            Ok(list) => {
-                let label = Label::parse(&list);
-                if label.is_some_and(|one| (one.pool_guid, one.guid) == (pool_guid, guid)) {
-                    return Ok(true);
+            Ok(list) => match Label::parse(&list) {
+                Some(one) if (one.pool_guid, one.guid) == (pool_guid, guid) => {
+                    return Ok(Labelled::Itself);
                 }
-            }
+                Some(one) if one.pool_guid == pool_guid => found = Labelled::Sibling,
+                _ => {}
+            },
             // One that cannot be read is what the others are for.
             Err(ProbeFailure::Refuses(_)) => {}
             Err(failure) => return Err(failure),
         }
     }
-    Ok(false)
+    Ok(found)
 }
 
 /// Asks a device for one thing, and waits for it.

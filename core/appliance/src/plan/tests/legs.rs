@@ -104,6 +104,33 @@ fn with_disks(actual: &mut Actual) {
     );
 }
 
+/// No member promises anything of a new pool by a number that it remembers.
+#[test]
+fn a_new_pool_does_not_get_the_number_of_an_earlier_one() {
+    let (before, _) = LEGS.split_once("[pools.tank]").expect("a pool");
+    let other = LEGS.replace("number = 1\ngroups", "number = 9\ngroups");
+    assert_ne!(other, LEGS);
+    let (_, mut actual) = applied(&other);
+    for known in actual.heads.values_mut() {
+        known.remembered = [1, 9].into();
+    }
+    let two = format!(
+        "{other}\n[pools.two]\nhome = \"left\"\narc = \"1G\"\nnumber = 1\ngroups = [{{ kind = \"mirror\", legs = [\"left:bay3\", \"right:bay3\"] }}]\n\
+         addresses = [{{ network = \"storage-a\", address = \"10.77.1.101\" }}]\n"
+    );
+    assert!(!before.is_empty());
+    let told = plan(&desired_of(&two), &actual).obstacles;
+    let what =
+        "pool two is new in the file, and its number 1 is that of a pool that head left remembers";
+    assert!(told.iter().any(|one| one.what == what), "{told:?}");
+    let free = two.replace("number = 1\ngroups = [{", "number = 8\ngroups = [{");
+    let told = plan(&desired_of(&free), &actual).obstacles;
+    assert!(
+        !told.iter().any(|one| one.what.contains("pool two is new")),
+        "{told:?}"
+    );
+}
+
 /// Nobody would know the legs by another number; a pool that goes on without its record gets one.
 #[test]
 fn a_pool_whose_legs_name_their_record_keeps_its_number_and_its_name() {
@@ -121,14 +148,14 @@ fn a_pool_whose_legs_name_their_record_keeps_its_number_and_its_name() {
         (
             &renumbered,
             "pool tank is on record with the number 1, and the file gives it 7",
-            "`number = 1`",
+            "`number = 1` again",
         ),
         (
             &renamed,
             "the pool of the number 1 is tank on record, and the file calls it data",
             "`[pools.tank]`",
         ),
-        (&both, &*leg, "`number = 1`"),
+        (&both, &*leg, "`number = 1`, and the name"),
     ] {
         let told = plan(&desired_of(text), &actual).obstacles;
         assert_eq!(told[0].what, what, "{told:?}");

@@ -12,7 +12,7 @@ use takeover::legs::{Completeness, DiskId, Kept, Notice, Roots, decode_kept, enc
 use units::PoolName;
 use zpool::device::legs::{self as barrier, LegFailure, Watcher};
 use zpool::device::{
-    ProbeFailure, STAMP_BYTES, device_bytes, is_labelled, probe, read_stamps, write_labels,
+    Labelled, ProbeFailure, STAMP_BYTES, device_bytes, labelled, probe, read_stamps, write_labels,
     write_stamps,
 };
 use zpool::pool::legs as pool_legs;
@@ -206,9 +206,10 @@ impl ZfsSide {
 
     /// A disk that shall get what it missed carries the label of that leg, as far as can be seen.
     fn is_it(&self, disk: DiskId) -> Result<(), String> {
-        match is_labelled(&self.path(disk)?, self.pool_number(), self.leg(disk)) {
-            Ok(false) => Err(ProbeFailure::Another.to_string()),
-            Ok(true) | Err(_) => Ok(()),
+        match labelled(&self.path(disk)?, self.pool_number(), self.leg(disk)) {
+            Ok(Labelled::No) => Err(ProbeFailure::Another.to_string()),
+            Ok(Labelled::Sibling) => Err(IS_ANOTHER_LEG.to_owned()),
+            Ok(Labelled::Itself) | Err(_) => Ok(()),
         }
     }
 
@@ -261,6 +262,9 @@ impl ZfsSide {
         }
     }
 }
+
+/// Why nothing is copied to a disk that has the number or the path of another one in the configuration.
+pub const IS_ANOTHER_LEG: &str = "the disk at its path is another leg of the pool";
 
 /// Why a disk cannot take the place of another one.
 pub(super) fn too_small(bytes: u64, least: u64) -> String {
