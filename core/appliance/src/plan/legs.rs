@@ -141,9 +141,12 @@ pub(super) fn witnesses(desired: &DesiredState, actual: &Actual) -> Witnesses {
             Some((head, legs_config::parse(text).ok()?))
         })
         .collect();
+    let labelled = labelled(actual);
     for (pool, entry) in &wanted.pools {
-        if let Some(renumbered) = renumbered(pool, entry, actual, &files) {
-            found.obstacles.push(renumbered);
+        let misnumbered = renumbered(pool, entry, actual, &files, &labelled)
+            .or_else(|| used_number(pool, entry.guid, actual, &files, &labelled));
+        if misnumbered.is_some() {
+            found.obstacles.extend(misnumbered);
             continue;
         }
         let heads = files.iter().filter_map(|(head, file)| {
@@ -154,10 +157,6 @@ pub(super) fn witnesses(desired: &DesiredState, actual: &Actual) -> Witnesses {
             has.then_some((known, file))
         });
         let heads: Vec<Knowing<'_>> = heads.collect();
-        if let Some(used) = used_number(pool, entry.guid, actual, &files) {
-            found.obstacles.push(used);
-            continue;
-        }
         if !heads.is_empty() {
             found.of_pool(
                 desired,
@@ -289,9 +288,9 @@ fn renumbered(
     wanted: &legs_config::Pool,
     actual: &Actual,
     files: &Files<'_>,
+    labelled: &BTreeSet<u64>,
 ) -> Option<Obstacle> {
     let number = wanted.guid;
-    let labelled = labelled(actual);
     let pools = files.values().flat_map(|file| &file.pools);
     let known = pools.map(|(name, one)| (name, one.guid));
     let mut on_record = known.filter(|(_, known)| labelled.contains(known));
@@ -310,8 +309,8 @@ fn renumbered(
             format!("`[pools.{name}]`"),
         ),
         None => {
-            let legs = wanted.groups.iter().flat_map(|group| &group.legs);
-            let (leg, known) = legs.into_iter().find_map(|leg| {
+            let mut legs = wanted.groups.iter().flat_map(|group| &group.legs);
+            let (leg, known) = legs.find_map(|leg| {
                 let mut heads = actual.heads.iter();
                 let (_, head) = heads.find(|(name, _)| name.as_str() == leg.head)?;
                 let known = head.disks.get(&leg.path)?.record?;
@@ -342,12 +341,13 @@ fn used_number(
     number: u64,
     actual: &Actual,
     files: &Files<'_>,
+    labelled: &BTreeSet<u64>,
 ) -> Option<Obstacle> {
     let mut heads = actual.heads.iter();
     let (head, _) = heads.find(|(_, known)| known.remembered.contains(&number))?;
     let mut pools = files.values().flat_map(|file| file.pools.values());
     // Where a head has lost its file the labels tell.
-    let is_known = pools.any(|one| one.guid == number) || labelled(actual).contains(&number);
+    let is_known = pools.any(|one| one.guid == number) || labelled.contains(&number);
     let has_files = files.len() == actual.heads.len();
     (has_files && !is_known).then(|| Obstacle {
         what: format!(
