@@ -61,8 +61,8 @@ pub struct Label {
     pub record: Option<u64>,
 }
 
-/// The name of that number in a label.
-const RECORD: &str = "bulkhead:record";
+/// The name of that number in a label (`BH_LABEL_RECORD`).
+pub const RECORD: &str = "bulkhead:record";
 
 impl Label {
     /// Reads a packed list; `None` if it is not one of a device that belongs to something.

@@ -19,6 +19,6 @@ mod uberblock;
 pub use contents::{forget_other_contents, other_contents};
 pub use device::{DEVICE_BYTES_MIN, Device, Source, may_write_root, newest_settled, root_written};
 pub use host::{HostId, NoHostId, host_name};
-pub use label::{Detached, Label, LabelState, least_bytes_beside};
+pub use label::{Detached, Label, LabelState, RECORD, least_bytes_beside};
 pub use lock::LockLook;
 pub use uberblock::Uberblock;

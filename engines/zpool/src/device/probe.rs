@@ -17,8 +17,6 @@ use super::{Device, DeviceIo, IoKind, OpenFailure, ownership};
 const ANSWER_WAIT: Duration = Duration::from_secs(2);
 /// Where in the first label its list of names and values begins, and its length.
 const LIST: (u64, usize) = (16 << 10, 112 << 10);
-/// Bytes of one of the four labels.
-const LABEL_BYTES: u64 = 256 << 10;
 /// The part of a label in front of the list, which the library's own probe writes as well: its contents are put there again.
 const PAD: (u64, usize) = (8 << 10, 8 << 10);
 
@@ -72,31 +70,32 @@ pub enum Labelled {
 ///
 /// # Errors
 ///
-/// It cannot be opened, or does not answer.
+/// It cannot be opened, or none of its labels can be read.
 pub fn labelled(path: &Path, pool_guid: u64, guid: u64) -> Result<Labelled, ProbeFailure> {
-    let mut found = Labelled::No;
+    ownership::attend();
     let device = open_apart(path, guid)?;
     let bytes = device.shape()?.bytes;
-    let end = bytes - bytes % LABEL_BYTES;
-    let starts = [0, 1, 2, 3].map(|number| match number {
-        0 | 1 => number * LABEL_BYTES,
-        _ => end.saturating_sub((4 - number) * LABEL_BYTES),
+    let far = FarLabels { device, leg: None };
+    let mut is_read = false;
+    let labels = labels::Device::of(far, bytes).map(|device| {
+        device.lists(|packed| {
+            is_read = true;
+            Label::parse(packed)
+        })
     });
-    for start in starts {
-        match ask(&*device, IoKind::Read, start + LIST.0, vec![0; LIST.1]) {
-            Ok(list) => match Label::parse(&list) {
-                Some(one) if (one.pool_guid, one.guid) == (pool_guid, guid) => {
-                    return Ok(Labelled::Itself);
-                }
-                Some(one) if one.pool_guid == pool_guid => found = Labelled::Sibling,
-                _ => {}
-            },
-            // One that cannot be read is what the others are for.
-            Err(ProbeFailure::Refuses(_)) => {}
-            Err(failure) => return Err(failure),
-        }
+    if !is_read {
+        return Err(ProbeFailure::Silent);
     }
-    Ok(found)
+    let labels = labels.unwrap_or_default().into_iter();
+    let of_pool: Vec<u64> = labels
+        .filter(|one| one.pool_guid == pool_guid)
+        .map(|one| one.guid)
+        .collect();
+    Ok(match of_pool.contains(&guid) {
+        true => Labelled::Itself,
+        false if of_pool.is_empty() => Labelled::No,
+        false => Labelled::Sibling,
+    })
 }
 
 /// Asks a device for one thing, and waits for it.
@@ -135,9 +134,10 @@ fn ask_before_attending(
     }
 }
 
-/// A device on another machine that the library has open, for who reads its labels.
+/// A device whose labels are read beside the library, such as one on another machine.
 pub(crate) struct FarLabels {
     device: Arc<dyn Device>,
+    /// It fails with a read that fails.
     leg: Option<Arc<Leg>>,
 }
 

@@ -21,8 +21,6 @@ const GROUPS_MAX: u64 = 4096;
 const LABEL_NOTE: &str = "bulkhead:connections";
 /// The name of our own list of devices that have failed (`BH_LABEL_FAILED`).
 const LABEL_FAILED: &str = "bulkhead:failed";
-/// The name of the number of the record of a pool's legs (`BH_LABEL_RECORD`).
-const LABEL_RECORD: &str = "bulkhead:record";
 /// Marks of the library's own on a device that cannot be used.
 const FAILED_MARKS: [&str; 4] = ["offline", "faulted", "removed", "not_present"];
 /// Words of the library's in `aux_state`: a device had too many errors, or an administrator gave it up.
@@ -275,7 +273,7 @@ fn legs(
         pool_guid: newest.pool_guid,
         newest_txg: root.map_or(0, |root| root.txg),
         newest_time_s: root.map_or(0, |root| root.time_s),
-        record: newest.list.view().u64(LABEL_RECORD),
+        record: newest.list.view().u64(labels::RECORD),
     }
 }
 
