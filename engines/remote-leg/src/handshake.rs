@@ -17,8 +17,6 @@ use crate::{LegError, Settings};
 
 /// Longest reply to an option that is looked at, in bytes.
 const REPLY_BYTES_MAX: usize = 4096;
-/// Whoever was connected did not go on in time.
-const TOO_LATE: &str = "it does not answer in time";
 /// Most replies to one option.
 const REPLIES_MAX: usize = 64;
 /// A connection on which nothing is under way is looked after at this interval.
@@ -34,12 +32,6 @@ pub(crate) fn connect(
 ) -> Result<(Wire, u64), LegError> {
     let unreachable = |error: io::Error| LegError::Unreachable(format!("{address}: {error}"));
     let wait = settings.connect_wait;
-    let late = || {
-        format!(
-            "{address}: it does not answer within {} s",
-            wait.as_secs_f32()
-        )
-    };
     let mut stream = TcpStream::connect_timeout(&address, wait).map_err(unreachable)?;
     prepare(&stream, wait).map_err(unreachable)?;
     let agreed = match &settings.tls {
@@ -53,7 +45,6 @@ pub(crate) fn connect(
         }
     };
     let (tls, bytes) = agreed.map_err(|error| match error {
-        LegError::Unreachable(why) if why == TOO_LATE => LegError::Unreachable(late()),
         LegError::Unreachable(why) => LegError::Unreachable(format!("{address}: {why}")),
         other => other,
     })?;
@@ -84,7 +75,7 @@ fn agree_encrypted(
     tls.set_buffer_limit(Some(HELD_BYTES_MAX));
     while tls.is_handshaking() {
         let shaken = tls.complete_io(stream);
-        shaken.map_err(self::unreachable)?;
+        shaken.map_err(unreachable)?;
     }
     let mut encrypted = rustls::Stream::new(&mut tls, stream);
     let bytes = go(&mut encrypted, export, only_looks)?;
@@ -117,7 +108,9 @@ pub fn agree(stream: &mut (impl Read + Write), export: &str) -> Result<u64, LegE
 fn unreachable(error: io::Error) -> LegError {
     LegError::Unreachable(match error.kind() {
         // What a socket with a time limit says at its end.
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => TOO_LATE.to_owned(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            "it does not answer in time".to_owned()
+        }
         _ => error.to_string(),
     })
 }

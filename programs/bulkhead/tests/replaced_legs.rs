@@ -27,10 +27,7 @@ fn scrub(head: &common::legs::Head) {
 
 /// The head that serves is lost, and the other one takes over.
 fn the_other_head_has_all(pair: &mut Pair, server: ServerProcess) {
-    server.kill();
-    pair.a.leg_server.kill();
-    let server = pair.b.serve("--previous-owner-is-stopped");
-    pair.check(&mut pair.b.client());
+    let server = pair.b_takes_over(server);
     scrub(&pair.b);
     assert_eq!(server.stop(), 0);
 }

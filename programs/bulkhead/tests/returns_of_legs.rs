@@ -46,10 +46,7 @@ fn a_pool_of_five_groups_opens_again_after_each_crash_and_takes_stale_legs_back(
     pair.a.await_all_current();
     pair.write(&mut client, 8);
     drop(client);
-    server.kill();
-    pair.a.leg_server.kill();
-    let server = pair.b.serve("--previous-owner-is-stopped");
-    pair.check(&mut pair.b.client());
+    let server = pair.b_takes_over(server);
     assert_eq!(server.stop(), 0);
 }
 
@@ -77,10 +74,7 @@ fn an_older_image_of_a_stale_leg_is_copied_in_full() {
     scrub(&pair.a);
     pair.write(&mut client, 10);
     drop(client);
-    server.kill();
-    pair.a.leg_server.kill();
-    let server = pair.b.serve("--previous-owner-is-stopped");
-    pair.check(&mut pair.b.client());
+    let server = pair.b_takes_over(server);
     scrub(&pair.b);
     assert_eq!(server.stop(), 0);
 }

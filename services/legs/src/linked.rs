@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::told::Unheard;
 use certificates::Identity;
 use leg_memory::{Awake, FenceWish, Processes, Pulse, Signs, StoreError, is_of_new_process};
 use members::{LinkState, Links, Message, Peer, Silence};
@@ -20,6 +19,7 @@ use takeover::legs::{
 };
 
 use crate::proof::{Proof, Sight};
+use crate::told::Unheard;
 use crate::{Configured, Failure, Input, Reporter, random};
 
 /// A member to which there was no connection for so long is not waited for.

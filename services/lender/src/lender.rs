@@ -546,6 +546,11 @@ impl Lender {
         tracing::warn!(disk = id.0, %path, "it failed, or was replaced: it is opened anew");
         drop(disk);
         claim.reopens();
+        self.reopen(id, until)
+    }
+
+    /// Closes the disk, which nobody else has, and opens what lies at its path now.
+    fn reopen(&self, id: DiskId, until: Instant) -> Result<Arc<Disk>, ClaimError> {
         self.let_go(id, until)?;
         Ok(self.take(id, until)?.0)
     }

@@ -61,16 +61,17 @@ pub fn perform(
         return Ok(begun);
     }
     let mut scan = wait_for_scan(context, progress)?;
+    let is_resilver = |scan: &ScanView| scan.function == word_of(ScanKind::Resilver);
+    let mut restarts = 0;
     // A device came back meanwhile, and ZFS copies to it first.
-    for _ in 0..RESTARTS_MAX {
-        if scan.function == word_of(ScanKind::Resilver) && action == ScrubAction::Start {
-            std::thread::sleep(SCAN_LOOK_INTERVAL);
-            await_resilver(context, progress)?;
-            command_scrub(context.pool, command, String::new())?;
-            scan = wait_for_scan(context, progress)?;
-        }
+    while is_resilver(&scan) && action == ScrubAction::Start && restarts < RESTARTS_MAX {
+        restarts += 1;
+        std::thread::sleep(SCAN_LOOK_INTERVAL);
+        await_resilver(context, progress)?;
+        command_scrub(context.pool, command, String::new())?;
+        scan = wait_for_scan(context, progress)?;
     }
-    if scan.function == word_of(ScanKind::Resilver) {
+    if is_resilver(&scan) {
         let message = format!(
             "a device of pool {name} came back, and its resilver took the place of the scrub"
         );

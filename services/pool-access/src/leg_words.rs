@@ -393,8 +393,8 @@ pub fn advice((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
         advice.push(Advice::new(Severity::Error, what, why));
     }
     for (member, why) in &shown.unheard {
+        let what = of_unheard((file, path), pool, *member, why);
         let why = format!("member {} does not answer: {why}", file.name(*member));
-        let what = of_unheard((file, path), pool, *member, &shown.unheard[member]);
         advice.push(Advice::new(Severity::Warning, what, why));
     }
     advice.extend(of_members((file, path), pool, shown));

@@ -735,6 +735,15 @@ impl Pair {
             .ok(&format!("volume create {name} --size 1M --sparse"));
     }
 
+    /// Head `a`, which serves, is lost. `b` takes over, and has all that was acknowledged.
+    pub fn b_takes_over(&mut self, server: ServerProcess) -> ServerProcess {
+        server.kill();
+        self.a.leg_server.kill();
+        let server = self.b.serve("--previous-owner-is-stopped");
+        self.check(&mut self.b.client());
+        server
+    }
+
     /// All that was acknowledged is there.
     pub fn check(&self, client: &mut Nbd) {
         for block in 0..self.acknowledged {

@@ -47,9 +47,7 @@ impl Lender {
             let gate = Arc::clone(&lent.gate);
             (lent.path.clone(), lent.disk.is_some(), session, gate)
         };
-        // One without a connection may be that of a head that has stopped.
-        let is_used = |name: &String| self.server.sessions().iter().any(|one| one.export == *name);
-        let holder = match session.filter(|(name, _)| is_used(name)) {
+        let holder = match session.filter(|(name, _)| self.is_connected(name)) {
             Some((_, by)) => Holder::Session(by),
             None if is_open => Holder::Nobody,
             None => match (self.opens)(&path) {
@@ -65,6 +63,12 @@ impl Lender {
         }
     }
 
+    /// Whether anybody is connected to the export of that name. A session without a connection may be that of a head that has stopped.
+    fn is_connected(&self, name: &str) -> bool {
+        let sessions = self.server.sessions();
+        sessions.iter().any(|one| one.export == name)
+    }
+
     /// Opens a disk anew that is not what lies at its path any more. For who had claimed it that is as a new start of the lender.
     fn renew(&self, id: DiskId) {
         let (disk, session, gate) = {
@@ -76,9 +80,8 @@ impl Lender {
             let session = lent.session.as_ref().map(|(name, _)| name.clone());
             (disk, session, Arc::clone(&lent.gate))
         };
-        let is_used = |name: &String| self.server.sessions().iter().any(|one| one.export == *name);
-        let is_other = || disk.is_replaced() || disk.is_resized();
-        if session.as_ref().is_some_and(is_used) || !is_other() {
+        let is_used = session.is_some_and(|name| self.is_connected(&name));
+        if is_used || !(disk.is_replaced() || disk.is_resized()) {
             return;
         }
         let Some(_reopening) = gate.reopens() else {
@@ -88,11 +91,7 @@ impl Lender {
         tracing::warn!(disk = id.0, %path, "another disk, or one of another size, is at its path: it is opened anew");
         drop(disk);
         let until = Instant::now() + self.settings.drain_wait;
-        let renewed = self
-            .cut(id)
-            .and_then(|()| self.let_go(id, until))
-            .and_then(|_| self.take(id, until));
-        if let Err(error) = renewed {
+        if let Err(error) = self.cut(id).and_then(|()| self.reopen(id, until)) {
             tracing::warn!(disk = id.0, %error, "it is opened when it is claimed");
         }
     }
