@@ -166,6 +166,36 @@ bh_files_log_step(bh_files_t *files, const struct bh_step *step,
 	zil_itx_assign(log, itx, tx);
 }
 
+/*
+ * Whether all records are on disk.  They go from the lists of their groups to that of the commits, and from there to blocks: whoever looks
+ * in this order misses none.
+ */
+static boolean_t
+has_nothing_to_commit(zilog_t *log)
+{
+	boolean_t has_nothing = B_TRUE;
+
+	for (size_t slot = 0; has_nothing && slot < TXG_SIZE; slot++) {
+		itxg_t *group = &log->zl_itxg[slot];
+
+		mutex_enter(&group->itxg_lock);
+		has_nothing = group->itxg_itxs == NULL || (list_is_empty(&group->itxg_itxs->i_sync_list) &&
+		    avl_is_empty(&group->itxg_itxs->i_async_tree));
+		mutex_exit(&group->itxg_lock);
+	}
+	if (!has_nothing)
+		return (B_FALSE);
+	mutex_enter(&log->zl_issuer_lock);
+	has_nothing = list_is_empty(&log->zl_itx_commit_list);
+	mutex_exit(&log->zl_issuer_lock);
+	mutex_enter(&log->zl_lock);
+	for (const lwb_t *block = list_head(&log->zl_lwb_list); has_nothing && block != NULL;
+	    block = list_next(&log->zl_lwb_list, (void *)block))
+		has_nothing = block->lwb_state == LWB_STATE_NEW || block->lwb_state == LWB_STATE_FLUSH_DONE;
+	mutex_exit(&log->zl_lock);
+	return (has_nothing);
+}
+
 int
 bh_files_commit(bh_files_t *files)
 {
@@ -185,6 +215,11 @@ bh_files_commit(bh_files_t *files)
 	 */
 	if (better != 0 && better == open) {
 		/* As zil_commit() does: nobody is told that this is durable before it is known where it is not. */
+		bh_given_up_await(files->bf_os->os_spa);
+		return (0);
+	}
+	if (has_nothing_to_commit(files->bf_log)) {
+		bh_log_gaps_await(files->bf_os->os_spa);
 		bh_given_up_await(files->bf_os->os_spa);
 		return (0);
 	}

@@ -217,7 +217,8 @@ class FileInitiator(Initiator):
             return refusal.status == EXIST
         if not isinstance(request, NameRequest) or request.change.sendings < 2:
             return False
-        return refusal.status == (EXIST if request.change.old is None else NOENT)
+        request.change.was_refused = refusal.status == (EXIST if request.change.old is None else NOENT)
+        return request.change.was_refused
 
     def _flush_issued(self, client: Client) -> Flush:
         flush = super()._flush_issued(client)

@@ -18,6 +18,8 @@ class Change:
     new: bytes | None
     sendings: int = 0
     """How often it was sent. The answer to an earlier sending may be lost."""
+    was_refused: bool = False
+    """The answer was that an earlier sending of it had been carried out."""
 
 
 class Names:
@@ -28,6 +30,8 @@ class Names:
         self._rng = rng
         self._serial = 0
         self._present: dict[int, bytes] = {}
+        self._by_refusal: set[bytes] = set()
+        """Names of which only a refusal told that they are there."""
         self._idle = list(range(PLACES))
 
     def next(self) -> Change | None:
@@ -45,8 +49,10 @@ class Names:
         self.acknowledged += 1
         if change.new is None:
             del self._present[change.place]
-        else:
-            self._present[change.place] = change.new
+            return
+        self._present[change.place] = change.new
+        if change.was_refused:
+            self._by_refusal.add(change.new)
 
     def ended(self, change: Change) -> None:
         """It was answered, also with an error: the place may have another one."""
@@ -55,5 +61,8 @@ class Names:
     def judge(self, found: set[bytes]) -> list[str]:
         """What is not as it was answered, when no change is under way."""
         expected = set(self._present.values())
-        lost = [f"lost: the name {name.decode()} is not there" for name in sorted(expected - found)]
+        lost = [f"lost: the name {name.decode()} is not there{self._how(name)}" for name in sorted(expected - found)]
         return lost + [f"lost: the name {name.decode(errors='replace')} is there again" for name in sorted(found - expected)]
+
+    def _how(self, name: bytes) -> str:
+        return ", although its change was refused as done before" if name in self._by_refusal else ""

@@ -127,6 +127,35 @@ fn a_commit_of_much_writes_it_once() {
     });
 }
 
+#[test]
+fn a_commit_of_nothing_asks_nothing_of_the_disk() {
+    isolated("a_commit_of_nothing_asks_nothing_of_the_disk", || {
+        let asked = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&asked);
+        let count = move |_: &DeviceIo| {
+            counter.fetch_add(1, Ordering::Relaxed);
+        };
+        with_files(count, |pool, files, (_, few)| {
+            files.write(few, 0, &[1; 4096]).expect("written");
+            files.commit(None).expect("commit");
+            // What a commit leaves to be freed is written by groups.
+            pool.sync().expect("sync");
+            let cost_of = |what: &dyn Fn()| {
+                let before = asked.load(Ordering::Relaxed);
+                what();
+                asked.load(Ordering::Relaxed) - before
+            };
+            assert_eq!(cost_of(&|| files.commit(None).expect("commit")), 0);
+            let change = || {
+                files.write(few, 0, &[2; 4096]).expect("written");
+                files.commit(None).expect("commit");
+            };
+            assert!(cost_of(&change) >= 2, "a block of the log, and a flush");
+            assert_eq!(cost_of(&|| files.commit(None).expect("commit")), 0);
+        });
+    });
+}
+
 /// While a commit waits for its group, more is written: nobody has asked for that to be durable.
 #[test]
 fn a_commit_of_much_does_not_write_what_comes_meanwhile() {

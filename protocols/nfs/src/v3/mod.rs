@@ -338,7 +338,8 @@ fn key(number: u32, arguments: &[u8], caller: &Caller<'_>) -> u64 {
 }
 
 impl Call<'_> {
-    /// Makes a change that must not be made twice; nothing if an earlier server has made it.
+    /// Makes a change that must not be made twice; nothing if an earlier server has made it. What it is refused for is durable: a client that
+    /// asks a second time takes that for its own change.
     fn once<T>(
         &self,
         at: &At,
@@ -349,7 +350,13 @@ impl Call<'_> {
             .is_some_and(|receipt| at.files.receipt(&receipt.place).as_ref() == Some(receipt));
         match is_done {
             true => Ok(None),
-            false => change(&*at.files, receipt).map(Some),
+            false => match change(&*at.files, receipt) {
+                Err(refusal @ (FileError::NotFound | FileError::Exists)) => {
+                    at.commit(None)?;
+                    Err(refusal)
+                }
+                changed => changed.map(Some),
+            },
         }
     }
 

@@ -231,8 +231,8 @@ impl Call<'_> {
                 .files
                 .set_attributes(&at.who, found.node, &cut, &guard, None)?;
             found.attributes = changed.after;
-            at.commit(None)?;
         }
+        at.commit(None)?;
         self.write_made(at, &found, out);
         out.boolean(false);
         self.write_now(at, out);

@@ -629,3 +629,44 @@ fn snapshots_are_listed_by_their_names_alone() {
         30
     );
 }
+
+/// The answer to the first call may be lost, and its change may be under way when the client asks again.
+#[test]
+fn what_a_call_is_refused_for_is_durable() {
+    const NOENT: u32 = 2;
+    const EXIST: u32 = 17;
+    let mut client = Client::new(EVERYTHING);
+    let directory = client.mount("/tank/home").expect("a handle");
+    client.create(&directory, "file");
+    let mut guarded = named(&directory, "file");
+    guarded.u32(1);
+    nothing_set(&mut guarded);
+    let mut made = named(&directory, "file");
+    nothing_set(&mut made);
+    let mut rename = named(&directory, "gone");
+    rename.opaque(&directory);
+    rename.opaque(b"file");
+    for (number, arguments, status) in [
+        (procedure::CREATE, guarded, EXIST),
+        (procedure::MKDIR, made, EXIST),
+        (procedure::REMOVE, named(&directory, "gone"), NOENT),
+        (procedure::RENAME, rename, NOENT),
+    ] {
+        let before = client.files.commits();
+        assert_eq!(client.status(number, &arguments), status, "{number}");
+        assert_eq!(client.files.commits(), before + 1, "{number}");
+    }
+}
+
+#[test]
+fn a_file_that_was_made_by_an_earlier_sending_is_durable() {
+    let mut client = Client::new(EVERYTHING);
+    let directory = client.mount("/tank/home").expect("a handle");
+    let mut exclusive = named(&directory, "file");
+    exclusive.u32(2);
+    exclusive.fixed(&[1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(client.status(procedure::CREATE, &exclusive), 0);
+    let before = client.files.commits();
+    assert_eq!(client.status(procedure::CREATE, &exclusive), 0);
+    assert!(client.files.commits() > before);
+}

@@ -466,8 +466,8 @@ impl Call<'_> {
             let mut status = if is_known {
                 self.check_place(index, operation)
                     .and_then(|()| self.check_room_for(operation, body))
-                    .and_then(|()| self.execute(operation, reader, answer.writer))
-                    .and_then(|()| self.commit_changes())
+                    .map(|()| self.execute(operation, reader, answer.writer))
+                    .and_then(|executed| self.commit_changes(executed))
                     .and_then(|()| self.keep_holders(operation, answer.writer))
                     .err()
                     .unwrap_or(Status::OK)
@@ -521,12 +521,17 @@ impl Call<'_> {
         }
     }
 
-    /// What an operation changed is durable before it is answered. Others that commit meanwhile share the work.
-    fn commit_changes(&mut self) -> Result<(), Status> {
-        match self.to_commit.take() {
-            Some(node) => Ok(self.files().commit(node)?),
-            None => Ok(()),
+    /// What an operation changed is durable before it is answered, and so is what it was refused for: a client that asks a second time
+    /// takes that for its own change. Others that commit meanwhile share the work.
+    fn commit_changes(&mut self, executed: Result<(), Status>) -> Result<(), Status> {
+        let tells_of_change = matches!(
+            executed,
+            Ok(()) | Err(Status::NOENT | Status::EXIST | Status::NOXATTR)
+        );
+        if let (Some(node), true) = (self.to_commit.take(), tells_of_change) {
+            self.files().commit(node)?;
         }
+        executed
     }
 
     /// Others do not wait for what flocks of new clients have kept.

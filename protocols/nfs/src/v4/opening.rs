@@ -159,6 +159,10 @@ impl Call<'_> {
         if access & WRITE != 0 || arguments.creation.is_some() {
             self.may_change()?;
         }
+        if arguments.creation.is_some() {
+            // A file that is there already may have been made by a call that is under way.
+            self.to_commit = Some(None);
+        }
         let before = self.files().attributes(place)?;
         let opened = match arguments.claim {
             Claim::Name(name) => self.open_name(place, name, arguments.creation.as_ref())?,
@@ -184,9 +188,6 @@ impl Call<'_> {
             None => Some(unchanged),
         });
         self.write_change_of(place, changed.as_ref(), out)?;
-        if opened.made.is_some() || opened.truncate {
-            self.to_commit = Some(None);
-        }
         out.u32(self.open_flags(arguments.owner, is_reclaim));
         opened.set.write(out);
         write_no_delegation(arguments.access ^ access, out);

@@ -14,6 +14,7 @@ use crate::xdr::{Reader, Writer};
 mod appending;
 mod counted;
 mod exclusive;
+mod refusals;
 mod restarts;
 mod without_sessions;
 
@@ -895,21 +896,6 @@ fn a_snapshot_is_a_file_system_of_its_own() {
     let remove = named(28, &[b"file"]);
     assert_eq!(client.status(&[put.bytes(), &path(&[b"file"])]), 0);
     assert_eq!(client.status(&[put.bytes(), &remove]), ROFS);
-}
-
-#[test]
-fn a_change_is_durable_before_it_is_answered() {
-    let (home, files) = shared("", 5, EVERYTHING);
-    let service = service_of(vec![home]);
-    let mut client = Client::connect(&service, b"one", 0);
-    client.at(&[], &make_directory(b"made"));
-    assert_eq!(files.commits(), 1);
-    client.at(&[], &make_directory(b"made"));
-    assert_eq!(files.commits(), 1, "nothing was changed");
-    client.open(b"file", 3, 0).expect("it is free");
-    assert_eq!(files.commits(), 2);
-    client.open(b"file", 3, 0).expect("it is there");
-    assert_eq!(files.commits(), 2, "nothing was made");
 }
 
 /// Keeps holders in memory, and how often it was asked to; it fails while told so.
