@@ -188,10 +188,12 @@ has_nothing_to_commit(zilog_t *log)
 	mutex_enter(&log->zl_issuer_lock);
 	has_nothing = list_is_empty(&log->zl_itx_commit_list);
 	mutex_exit(&log->zl_issuer_lock);
+	/* They end in their order. */
 	mutex_enter(&log->zl_lock);
-	for (const lwb_t *block = list_head(&log->zl_lwb_list); has_nothing && block != NULL;
-	    block = list_next(&log->zl_lwb_list, (void *)block))
-		has_nothing = block->lwb_state == LWB_STATE_NEW || block->lwb_state == LWB_STATE_FLUSH_DONE;
+	lwb_t *block = list_tail(&log->zl_lwb_list);
+	while (block != NULL && block->lwb_state == LWB_STATE_NEW)
+		block = list_prev(&log->zl_lwb_list, block);
+	has_nothing = has_nothing && (block == NULL || block->lwb_state == LWB_STATE_FLUSH_DONE);
 	mutex_exit(&log->zl_lock);
 	return (has_nothing);
 }

@@ -56,25 +56,20 @@ impl World {
 
     /// Killed when one of its threads does the system call `call` for the `when`th time after its start.
     fn start_to_be_killed(&self, call: &str, when: u32) -> (Witness, Child) {
-        let witness = self.start();
+        let mut witness = self.start();
         let inject = format!("inject={call}:signal=SIGKILL:when={when}");
         let (trace, pid) = (format!("trace={call}"), witness.child.id());
         let words = ["-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject];
         let mut tracer = Command::new("strace");
         tracer.args(words).args(["-p", &pid.to_string()]);
-        let tracer = tracer.spawn().expect("strace starts");
+        tracer.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut tracer = tracer.spawn().expect("strace starts");
         let begun = Instant::now();
-        let is_traced = |thread: std::io::Result<std::fs::DirEntry>| {
-            let status = thread.expect("a thread").path().join("status");
-            let status = std::fs::read_to_string(status).expect("it lives");
-            !status.contains("TracerPid:\t0\n")
-        };
-        let threads = format!("/proc/{pid}/task");
-        while !std::fs::read_dir(&threads)
-            .expect("it lives")
-            .all(is_traced)
-        {
-            assert!(begun.elapsed() < WAIT, "strace does not follow it");
+        // It may meet the call before strace follows all its threads.
+        while !is_traced(pid) && !witness.has_ended() {
+            let has_failed = tracer.try_wait().expect("looked").is_some() && !witness.has_ended();
+            let is_late = begun.elapsed() > WAIT;
+            assert!(!has_failed && !is_late, "strace does not follow it");
             std::thread::sleep(Duration::from_millis(2));
         }
         (witness, tracer)
@@ -128,7 +123,7 @@ impl World {
         };
         let begun = Instant::now();
         while !head.is_connected() {
-            if witness.child.try_wait().expect("looked").is_some() {
+            if witness.has_ended() {
                 return None;
             }
             assert!(begun.elapsed() < WAIT, "{:?}", head.links.states());
@@ -144,10 +139,33 @@ impl World {
     }
 }
 
+/// Whether strace follows all threads of a process.
+fn is_traced(pid: u32) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return false;
+    };
+    let mut statuses = threads.map(|thread| {
+        // A thread may end meanwhile.
+        let status = thread.ok()?.path().join("status");
+        std::fs::read_to_string(status).ok()
+    });
+    statuses.all(|status| status.is_some_and(|status| !status.contains("TracerPid:\t0\n")))
+}
+
 impl Witness {
-    fn end(mut self) {
+    fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("looked").is_some()
+    }
+
+    fn end(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
         let _ = self.child.kill();
-        self.child.wait().expect("it ends");
+        let _ = self.child.wait();
     }
 }
 

@@ -192,7 +192,7 @@ impl Call<'_> {
         }
     }
 
-    /// A file that is there already, for whoever may have it: for `EXCLUSIVE` only whoever made it.
+    /// A file that is there already, and durable, for whoever may have it: for `EXCLUSIVE` only whoever made it.
     fn take_existing(
         &self,
         at: &At,
@@ -231,8 +231,8 @@ impl Call<'_> {
                 .files
                 .set_attributes(&at.who, found.node, &cut, &guard, None)?;
             found.attributes = changed.after;
+            at.commit(None)?;
         }
-        at.commit(None)?;
         self.write_made(at, &found, out);
         out.boolean(false);
         self.write_now(at, out);
