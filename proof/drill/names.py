@@ -29,9 +29,8 @@ class Names:
         self.acknowledged = 0
         self._rng = rng
         self._serial = 0
-        self._present: dict[int, bytes] = {}
-        self._by_refusal: set[bytes] = set()
-        """Names of which only a refusal told that they are there."""
+        self._present: dict[int, Change] = {}
+        """By its place, the change that gave a file its name."""
         self._idle = list(range(PLACES))
 
     def next(self) -> Change | None:
@@ -39,7 +38,8 @@ class Names:
         if not self._idle:
             return None
         place = self._idle.pop(self._rng.randrange(len(self._idle)))
-        old = self._present.get(place)
+        present = self._present.get(place)
+        old = present.new if present else None
         self._serial += 1
         is_removal = old is not None and self._rng.random() < 0.3
         return Change(place, old, None if is_removal else f"{place}-{self._serial}".encode())
@@ -49,10 +49,8 @@ class Names:
         self.acknowledged += 1
         if change.new is None:
             del self._present[change.place]
-            return
-        self._present[change.place] = change.new
-        if change.was_refused:
-            self._by_refusal.add(change.new)
+        else:
+            self._present[change.place] = change
 
     def ended(self, change: Change) -> None:
         """It was answered, also with an error: the place may have another one."""
@@ -60,9 +58,10 @@ class Names:
 
     def judge(self, found: set[bytes]) -> list[str]:
         """What is not as it was answered, when no change is under way."""
-        expected = set(self._present.values())
-        lost = [f"lost: the name {name.decode()} is not there{self._how(name)}" for name in sorted(expected - found)]
-        return lost + [f"lost: the name {name.decode(errors='replace')} is there again" for name in sorted(found - expected)]
+        expected = {change.new: change for change in self._present.values() if change.new is not None}
+        lost = [f"lost: the name {name.decode()} is not there{_how(expected[name])}" for name in sorted(expected.keys() - found)]
+        return lost + [f"lost: the name {name.decode(errors='replace')} is there again" for name in sorted(found - expected.keys())]
 
-    def _how(self, name: bytes) -> str:
-        return ", although its change was refused as done before" if name in self._by_refusal else ""
+
+def _how(change: Change) -> str:
+    return ", although its change was refused as done before" if change.was_refused else ""

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use block_device::{BlockDevice, WaitMode};
 use engine::Volume as _;
-use engine::capabilities::{Datasets, Health as _, Ownership as _, Upkeep as _};
+use engine::capabilities::{Datasets, Health as _, Ownership as _};
 use engine::dataset::VolumeSpec;
-use engine::pool::{DeviceState, ScanKind, ScanState, ScrubCommand};
+use engine::pool::{ScanKind, ScanState};
 use engine::volume::OpenOptions;
 use rustix::io::Errno;
-use support::{disks, export, isolated, mirror, options, wait_for_scan, wait_until};
+use support::{disks, export, isolated, mirror, options, scrub_finds_nothing, wait_until};
 use units::{ByteCount, VolumeName};
 use zpool::Engine;
 use zpool::device::{Access, Device, DeviceIo, Driver, IoKind, OpenFailure, Place, Shape};
@@ -97,15 +97,7 @@ fn what_a_leg_failed_to_write_is_copied_to_it() {
                 scan.kind == ScanKind::Resilver && scan.state == ScanState::Finished
             })
         });
-        pool.scrub(ScrubCommand::Start).expect("scrub");
-        wait_until("the scrub is over", || {
-            let scan = wait_for_scan(&pool).scan;
-            scan.is_some_and(|scan| scan.kind == ScanKind::Scrub)
-        });
-        let status = pool.status().expect("status");
-        assert_eq!(status.state, DeviceState::Online, "{status:#?}");
-        let scan = status.scan.clone().expect("a scrub");
-        assert_eq!((scan.errors, scan.repaired_bytes), (0, 0), "{status:#?}");
+        scrub_finds_nothing(&pool);
         volume.close();
         export(pool);
     });

@@ -15,12 +15,12 @@ use block_device::{BlockDevice, Extent, WaitMode};
 use engine::Volume as _;
 use engine::capabilities::{Datasets, Devices, Health, Ownership, Upkeep};
 use engine::dataset::VolumeSpec;
-use engine::pool::{DeviceState, GroupKind, PoolSpec, ScrubCommand};
+use engine::pool::{DeviceState, GroupKind, PoolSpec};
 use engine::volume::OpenOptions;
 use rustix::io::Errno;
 use support::{
-    Parts, disks, export, folder, import, isolated, kill_oneself, mirror, options, part, tank,
-    wait_for_scan, wait_until, write_something,
+    Parts, disks, export, folder, import, isolated, kill_oneself, mirror, options, part,
+    scrub_finds_nothing, tank, wait_for_scan, wait_until, write_something,
 };
 use units::{ByteCount, VolumeName};
 use zpool::device::faults::{Fault, Faults};
@@ -151,17 +151,7 @@ fn leg_fails_flushes(test: &'static str, fault: Fault) {
             assert!((0..BLOCKS).all(|block| shows(&volume, block)));
             wait_for_scan(&pool);
             pool.sync().expect("sync");
-            pool.scrub(ScrubCommand::Start).expect("scrub");
-            wait_until("the scrub is over", || {
-                let status = wait_for_scan(&pool);
-                status
-                    .scan
-                    .is_some_and(|scan| scan.kind == engine::pool::ScanKind::Scrub)
-            });
-            let status = pool.status().expect("status");
-            assert_eq!(status.state, DeviceState::Online, "{status:#?}");
-            let scan = status.scan.clone().expect("a scrub");
-            assert_eq!((scan.errors, scan.repaired_bytes), (0, 0), "{status:#?}");
+            scrub_finds_nothing(&pool);
             volume.close();
             export(pool);
         }

@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use engine::capabilities::{Datasets, Devices, Health, Ownership};
-use engine::pool::{GroupKind, ImportOptions, PoolSpec, PoolStatus, ScanState};
+use engine::capabilities::{Datasets, Devices, Health, Ownership, Upkeep};
+use engine::pool::{
+    DeviceState, GroupKind, ImportOptions, PoolSpec, PoolStatus, ScanKind, ScanState, ScrubCommand,
+};
 use rustix::process::{Signal, getpid, kill_process};
 use units::PoolName;
 use zpool::pool::{discover, same_host_and_locked};
@@ -237,6 +239,19 @@ pub fn wait_for_scan(pool: &Pool) -> PoolStatus {
             .is_some_and(|scan| scan.state == ScanState::Finished)
     });
     last
+}
+
+/// A scrub of a pool that is online finds nothing to repair.
+pub fn scrub_finds_nothing(pool: &Pool) {
+    pool.scrub(ScrubCommand::Start).expect("scrub");
+    wait_until("the scrub is over", || {
+        let scan = wait_for_scan(pool).scan;
+        scan.is_some_and(|scan| scan.kind == ScanKind::Scrub)
+    });
+    let status = pool.status().expect("status");
+    assert_eq!(status.state, DeviceState::Online, "{status:#?}");
+    let scan = status.scan.clone().expect("a scrub");
+    assert_eq!((scan.errors, scan.repaired_bytes), (0, 0), "{status:#?}");
 }
 
 /// Writes some megabytes into the pool, through its history of properties.
