@@ -49,7 +49,7 @@ PAGES: dict[str, Page] = {
         typed=((f"bulkhead target chap set {TARGET} --user ann   ", SECRET), (f"bulkhead target chap mutual {TARGET}", "another secret"),
                ("bulkhead target discovery set tank --user finder   ", SECRET), ("bulkhead target discovery mutual tank", "another secret")),
         after=f"bulkhead target show {TARGET}\n",
-        elsewhere=(("bulkhead portal", "wants addresses of its own: programs/bulkhead/tests/portals.rs"),),
+        elsewhere=(("bulkhead portal", "wants addresses of its own: programs/bulkhead/tests/cluster/portals.rs"),),
     ),
     "nbd": Page(
         before=OFFERED + "mkdir -p /etc/pki/nbd; cd /etc/pki/nbd; echo 127.0.0.1 tank.example.org >> /etc/hosts\n",
@@ -63,7 +63,7 @@ PAGES: dict[str, Page] = {
         elsewhere=(
             *((start, "needs a client's kernel: proof.linux") for start in ("mount -t nfs", "ls /mnt/home/", "cp /mnt/home/")),
             *((start, "needs a client's kernel: pynfs sets and reads lists") for start in ("nfs4_setfacl", "nfs4_getfacl")),
-            ("bulkhead portal add", "as for NBD: programs/bulkhead/tests/portals.rs"),
+            ("bulkhead portal add", "as for NBD: programs/bulkhead/tests/cluster/portals.rs"),
             ("bulkhead filesystem expire-client", "needs a client: proof.nfs.older_locks"),
             ("systemctl start rpc-gssd", "needs a client's kernel: proof.linux.kerberos"),
             *((start, "needs a realm: cargo test -p nfs --test kerberos")
@@ -88,17 +88,17 @@ PAGES: dict[str, Page] = {
     "encryption": Page(
         before=POOL + "install -d /etc/bulkhead/key-programs; printf '#!/bin/sh\\necho a passphrase of $1\\n' > /etc/bulkhead/key-programs/vault;"
         " chmod 755 /etc/bulkhead/key-programs/vault; serve tank\n",
-        elsewhere=(("bulkhead pool move", "needs two heads: the drills"), ("bulkhead bench crypto", "takes a minute: programs/bulkhead/tests/encryption.rs")),
+        elsewhere=(("bulkhead pool move", "needs two heads: the drills"), ("bulkhead bench crypto", "takes a minute: programs/bulkhead/tests/head/encryption.rs")),
         first=(("bulkhead volume key change tank/vm1", "od -An -tx1 -N32 /dev/urandom | tr -d ' \\n' > /etc/bulkhead/keys/new\n"),),
         typed=(("bulkhead volume create tank/vm0", "a long passphrase"), ("bulkhead volume key change tank/vm0", "another passphrase")),
     ),
     "rescue": Page(
         before=VOLUMES + "bulkhead snapshot create tank/vm0@monday\n",
         elsewhere=(
-            ("bulkhead volume rescue", "lasts until it is ended: programs/bulkhead/tests/rescue.rs"),
+            ("bulkhead volume rescue", "lasts until it is ended: programs/bulkhead/tests/head/rescue.rs"),
             ("mkdir", "tests/rescue.rs runs what the command prints"), ("nbdfuse", "as above"), ("until", "as above"), ("mount", "as above"),
             ("...", "no command"), ("umount", "as above"),
-            ("bulkhead filesystem mount", "lasts until it is unmounted: programs/bulkhead/tests/mounted_files.rs"),
+            ("bulkhead filesystem mount", "lasts until it is unmounted: programs/bulkhead/tests/head/mounted_files.rs"),
         ),
     ),
     "recovery": Page(before=POOL.replace("/srv", "/srv/moved").replace("truncate", "mkdir -p /srv/moved; truncate") + "unset BULKHEAD_SEARCH; rm -rf /var/lib/bulkhead/*\n"),
@@ -110,7 +110,7 @@ PAGES: dict[str, Page] = {
             ("bulkhead snapshot send tank/vm0@tuesday --from @monday | ssh other zfs", "needs a kernel's ZFS"),
             ("bulkhead snapshot receive vault/vm0 --resumable <", "needs a stream that was cut: proof.operations"), ("token=", "as above"),
             ("bulkhead snapshot send --resume", "as above"), ("bulkhead snapshot receive vault/vm0 --abort", "as above"),
-            ("there$", "needs two appliances: programs/bulkhead/tests/replication.rs"), ("here$", "as above"),
+            ("there$", "needs two appliances: programs/bulkhead/tests/head/replication.rs"), ("here$", "as above"),
         ),
     ),
     "monitoring": Page(before="mkdir -p /etc/prometheus\n", typed=(("bulkhead user add", "a long enough password"),)),
@@ -128,12 +128,12 @@ PAGES: dict[str, Page] = {
 """The pages that are run."""
 
 NOT_RUN: dict[str, str] = {
-    "appliance": "needs heads: programs/bulkhead/tests/appliance.rs, the drills",
+    "appliance": "needs heads: programs/bulkhead/tests/cluster/appliance.rs, the drills",
     "pair": "needs heads: the drills, console/tests/setup.test.mjs",
     "upgrade": "needs heads: the drills",
     "failures": "needs heads: the drills",
-    "legs": "needs heads: programs/bulkhead/tests/pair_of_legs.rs, proof.demo_legs",
-    "lab": "needs namespaces of its own: programs/bulkhead/tests/lab.rs",
+    "legs": "needs heads: programs/bulkhead/tests/legs/pair_of_legs.rs, proof.demo_legs",
+    "lab": "needs namespaces of its own: programs/bulkhead/tests/cluster/lab.rs",
     "drills": "needs a lab: drill-short",
     "clients": "settings of other systems",
     "linux-initiator": "proof.linux",

@@ -9,7 +9,7 @@
 //! whether another head has the pool meanwhile, and a new start asks the cluster and the locks, which know. Twice the
 //! shortest silence is longer than the second after which a server that stood still looks at the disks before it writes. The
 //! cost: a standstill of all disks that is longer than the silence is a restart, where it would have been a pause.
-//! `pool-server` alone keeps 10 s. `cargo test -p bulkhead --test ownership` shows the wait and the end.
+//! `pool-server` alone keeps 10 s. `cargo test -p bulkhead --test cluster ownership::` shows the wait and the end.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,0 +1,14 @@
+//! Several heads: agents as Pacemaker runs them, plans, labs, addresses and ownership.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod agent;
+mod appliance;
+mod beside_the_cluster;
+mod drill;
+mod lab;
+mod orphaned_clients;
+mod ownership;
+mod portals;
+mod two_pools;

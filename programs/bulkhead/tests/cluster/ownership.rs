@@ -1,0 +1,245 @@
+//! A server that lost its pool, or may have: it writes nothing more, tells no client an error, and
+//! ends.
+
+use std::fs::File;
+use std::io::{Error, Write};
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::common::nbd::Nbd;
+use crate::common::{Machine, eventually};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Exit code of a server that lost its pool.
+const LOST: i32 = 8;
+/// Longer than a server that runs ever looks away from the clock.
+const FROZEN_FOR: Duration = Duration::from_millis(1_500);
+const EIO: i32 = 5;
+
+fn signal(server: &crate::common::ServerProcess, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(server.child.id()).expect("a number"));
+    kill(pid, signal).expect("it lives");
+}
+
+/// The session broke; nobody was told that a command failed.
+fn session_was_dropped(error: &Error) {
+    assert_ne!(error.raw_os_error(), Some(EIO), "{error}");
+}
+
+/// What reservations do on a disk, here at the hands of the fault driver.
+#[test]
+fn a_disk_that_another_head_reserved_ends_the_server_and_no_client_sees_an_error() {
+    let machine = Machine::with_exported_volume();
+    let faults = machine.path("faults");
+    std::fs::write(&faults, "").expect("written");
+    let mut server = machine.serve(&format!("--leg-faults {}", faults.display()));
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(0, &[1; 4096]).expect("written");
+    client.flush().expect("durable");
+    let line = format!("{} write=conflict\n", machine.path("a").display());
+    std::fs::write(&faults, line).expect("written");
+    // One of the next commits goes to that disk.
+    let deadline = Instant::now() + crate::common::SERVER_WAIT;
+    let error = loop {
+        assert!(
+            Instant::now() < deadline,
+            "the server goes on: {}",
+            machine.log()
+        );
+        let written = client.write(4096, &[2; 4096]);
+        if let Err(error) = written.and_then(|()| client.flush()) {
+            break error;
+        }
+    };
+    session_was_dropped(&error);
+    assert_eq!(server.wait(), LOST, "{}", machine.log());
+    assert!(
+        machine.log().contains("belongs to somebody else"),
+        "{}",
+        machine.log()
+    );
+}
+
+#[test]
+fn a_frozen_server_keeps_its_locks_and_goes_on_when_it_wakes_up() {
+    let machine = Machine::with_exported_volume();
+    let server = machine.serve("");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(0, &[1; 4096]).expect("written");
+    signal(&server, Signal::SIGSTOP);
+    let other = format!(
+        "--run-dir {0}/other --state-dir {0}/other --search {0} --host-id 0000beef \
+         pool-server tank --no-nbd --no-iscsi --previous-owner-is-stopped",
+        machine.directory.path().display()
+    );
+    machine.refused(&other, 5, "in use by process");
+    std::thread::sleep(FROZEN_FOR);
+    signal(&server, Signal::SIGCONT);
+    client.write(4096, &[2; 4096]).expect("still its own");
+    client.flush().expect("durable");
+    assert!(machine.log().contains("stood still"), "{}", machine.log());
+    assert_eq!(server.stop(), 0);
+}
+
+/// The owner is another machine, where locks do not reach, and may go on writing.
+#[test]
+fn disks_of_a_pool_that_another_host_has_not_exported_are_never_overwritten() {
+    const IN_USE: i32 = 5;
+    let machine = Machine::with_exported_volume();
+    machine.serve("--host-id 00000001").kill();
+    machine.add_disk("c", 128 << 20);
+    let other = "--host-id 00000002";
+    machine.ok(&format!("pool create mine c {other}"));
+    for verb in [
+        "pool create new a b",
+        "pool add mine a",
+        "pool attach mine c a",
+        "pool replace mine c a",
+        "pool replace-disk mine c --with a --yes",
+    ] {
+        let words = format!("{verb} --overwrite-old-labels {other}");
+        machine.refused(&words, IN_USE, "may still use");
+    }
+    assert_eq!(
+        machine
+            .ok("volume list tank --json --host-id 00000001")
+            .json()[0]["name"],
+        "tank/v"
+    );
+    // The owner itself knows that the process that used them is gone.
+    machine.serve("--host-id 00000001").kill();
+    machine.ok("pool create new mirror a b --overwrite-old-labels --host-id 00000001");
+}
+
+const DISKS: [&str; 2] = ["a", "b"];
+
+/// Freezes the server with nothing on its way to the disks; when that was.
+fn freeze_at_rest(machine: &Machine, server: &crate::common::ServerProcess) -> Instant {
+    eventually("the disks are left alone", || {
+        let untouched = |disk| {
+            let changed = std::fs::metadata(machine.path(disk)).and_then(|meta| meta.modified());
+            let age = SystemTime::now().duration_since(changed.expect("a time"));
+            age.is_ok_and(|age| age > Duration::from_secs(5))
+        };
+        DISKS.into_iter().all(untouched)
+    });
+    signal(server, Signal::SIGSTOP);
+    Instant::now()
+}
+
+/// Another machine, where locks do not reach, takes the pool; what is on the disks then.
+fn taken_by_another(machine: &Machine) -> [Vec<u8>; 2] {
+    let other = Machine::with_disks(&[]);
+    for disk in DISKS {
+        std::fs::copy(machine.path(disk), other.path(disk)).expect("copied");
+    }
+    other.ok(&format!(
+        "--search {} --host-id 0000beef pool import tank --previous-owner-is-stopped",
+        other.directory.path().display()
+    ));
+    let taken = DISKS.map(|disk| std::fs::read(other.path(disk)).expect("readable"));
+    for (disk, bytes) in DISKS.into_iter().zip(&taken) {
+        overwrite(&machine.path(disk), bytes);
+    }
+    taken
+}
+
+/// What is cached here may have been overwritten there: nobody is told of it any more.
+#[test]
+fn a_server_that_wakes_up_after_a_takeover_answers_no_read_from_its_cache() {
+    let machine = Machine::with_exported_volume();
+    let mut server = machine.serve("");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(0, &[1; 4096]).expect("written");
+    client.flush().expect("durable");
+    client.read(0, 4096).expect("cached");
+    let frozen = freeze_at_rest(&machine, &server);
+    let _taken = taken_by_another(&machine);
+    std::thread::sleep(FROZEN_FOR.saturating_sub(frozen.elapsed()));
+    // Asked while it is frozen: nothing in it can be quicker than the answer.
+    client.ask_to_read(0, 4096).expect("the socket takes it");
+    signal(&server, Signal::SIGCONT);
+    let answered = client.data(4096).map(|data| data.len());
+    let error = answered.expect_err("an answer of a server that lost its pool");
+    session_was_dropped(&error);
+    assert_eq!(server.wait(), LOST, "{}", machine.log());
+}
+
+/// Another machine, where locks do not reach, has taken the pool meanwhile.
+#[test]
+fn a_server_that_wakes_up_after_a_takeover_writes_nothing_more() {
+    let machine = Machine::with_exported_volume();
+    let mut server = machine.serve("");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(0, &[1; 4096]).expect("written");
+    client.flush().expect("durable");
+    let frozen = freeze_at_rest(&machine, &server);
+    let taken = taken_by_another(&machine);
+    std::thread::sleep(FROZEN_FOR.saturating_sub(frozen.elapsed()));
+    signal(&server, Signal::SIGCONT);
+    if let Err(error) = client.write(0, &[2; 4096]).and_then(|()| client.flush()) {
+        session_was_dropped(&error);
+    }
+    assert_eq!(server.wait(), LOST, "{}", machine.log());
+    for (disk, bytes) in DISKS.into_iter().zip(&taken) {
+        let now = std::fs::read(machine.path(disk)).expect("readable");
+        assert!(now == *bytes, "{disk} was written to: {}", machine.log());
+    }
+}
+
+/// Nobody could leave a sign of life on these disks: another head may take the pool for abandoned.
+#[test]
+fn a_server_that_can_leave_no_sign_of_life_gives_the_pool_up_and_the_next_start_finds_it_whole() {
+    let machine = Machine::with_exported_volume();
+    machine.ok("pool set tank multihost=on");
+    let faults = machine.path("faults");
+    std::fs::write(&faults, "").expect("written");
+    let options = format!("--multihost-silence 800 --leg-faults {}", faults.display());
+    let mut server = machine.serve(&options);
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(0, &[1; 4096]).expect("written");
+    client.flush().expect("durable");
+    let [a, b] = ["a", "b"].map(|disk| machine.path(disk));
+    let line = format!("{} hang\n{} hang\n", a.display(), b.display());
+    std::fs::write(&faults, line).expect("written");
+    assert_eq!(server.wait(), LOST, "{}", machine.log());
+    assert!(
+        machine.log().contains("no sign of life"),
+        "{}",
+        machine.log()
+    );
+    std::fs::write(&faults, "").expect("written");
+    let server = machine.serve(&options);
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    assert_eq!(client.read(0, 4096).expect("readable"), [1; 4096]);
+    assert_eq!(server.stop(), 0);
+}
+
+/// Its owner was killed, and wrote into its signs of life how long it may be silent.
+#[test]
+fn an_import_without_proof_waits_as_long_as_the_silence_of_the_owner_demands() {
+    /// Twice the silence.
+    const WAIT_MIN: Duration = Duration::from_millis(1_600);
+    /// The least that the library's own settings would take.
+    const WAIT_OF_THE_LIBRARY: Duration = Duration::from_secs(20);
+    let machine = Machine::with_exported_volume();
+    machine.ok("pool set tank multihost=on");
+    drop(machine.serve("--multihost-silence 800"));
+    let started = Instant::now();
+    let server = machine.serve("--host-id 0000beef --watch-for-owner");
+    let waited = started.elapsed();
+    assert!(waited >= WAIT_MIN, "{waited:?}: {}", machine.log());
+    assert!(
+        waited < WAIT_OF_THE_LIBRARY,
+        "{waited:?}: {}",
+        machine.log()
+    );
+    assert_eq!(server.stop(), 0);
+}
+
+/// The same file with other contents.
+fn overwrite(path: &Path, bytes: &[u8]) {
+    let mut file = File::options().write(true).open(path).expect("a disk");
+    file.write_all(bytes).expect("written");
+}

@@ -1,0 +1,320 @@
+//! Encrypted volumes with the real server and stock clients: nothing is served without its key,
+//! nothing is lost while it waits for it, and it is served as soon as the key is there.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::common::nbd::Nbd;
+use crate::common::{Machine, Said, ServerProcess, eventually};
+
+const TARGET: &str = "iqn.2026-01.org.example:tank";
+const BLOCK: u64 = 16 << 10;
+const HEX: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+const OTHER: &str = "f00102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+const PASSPHRASE: &str = "correct horse battery";
+
+/// Runs the command with `input` on its standard input.
+fn with_input(machine: &Machine, words: &str, input: &str) -> Said {
+    let mut child = machine
+        .command(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let mut pipe = child.stdin.take().expect("piped");
+    // One that refuses before it reads is seen by its exit code.
+    let _ = pipe.write_all(input.as_bytes());
+    drop(pipe);
+    let output = child.wait_with_output().expect("output");
+    Said {
+        code: output.status.code().unwrap_or(-1),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// A pool with `tank/v`, whose key is in the file `key`; NBD export `v` and unit 0.
+fn machine() -> Machine {
+    let machine = Machine::with_disks(&["a", "b"]);
+    std::fs::write(machine.path("key"), HEX).expect("key");
+    machine.ok("pool create tank mirror a b");
+    let key = machine.path("key");
+    machine.ok(&format!(
+        "volume create tank/v --size 32M --sparse --key-format hex --key-location file://{}",
+        key.display()
+    ));
+    machine.ok("nbd export tank/v --name v");
+    machine.ok(&format!("target create {TARGET} --pool tank"));
+    machine.ok(&format!("target map {TARGET} tank/v"));
+    machine
+}
+
+fn away(machine: &Machine) {
+    std::fs::rename(machine.path("key"), machine.path("away")).expect("moved");
+}
+
+fn back(machine: &Machine) {
+    std::fs::rename(machine.path("away"), machine.path("key")).expect("moved");
+}
+
+fn state(machine: &Machine, name: &str) -> serde_json::Value {
+    machine
+        .ok(&format!("volume key status {name} --json"))
+        .json()[0]
+        .clone()
+}
+
+/// What the stock initiator says of unit 0's size.
+fn capacity(machine: &Machine) -> Result<String, String> {
+    let portal = machine.portal("127.0.0.1");
+    let output = Command::new("iscsi-readcapacity16")
+        .arg(format!("iscsi://{portal}/{TARGET}/0"))
+        .output()
+        .expect("iscsi-readcapacity16 (package libiscsi-bin) is installed");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    match output.status.success() {
+        true => Ok(text),
+        false => Err(text + &String::from_utf8_lossy(&output.stderr)),
+    }
+}
+
+fn connect(machine: &Machine) -> Nbd {
+    Nbd::connect(&machine.nbd_socket(), "v").expect("connected")
+}
+
+fn block(number: u64) -> Vec<u8> {
+    number.to_le_bytes().repeat(BLOCK as usize / 8)
+}
+
+fn write(client: &mut Nbd, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        client.write(number * BLOCK, &block(number)).expect("write");
+        client.flush().expect("flush");
+    }
+}
+
+fn holds(client: &mut Nbd, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        let found = client.read(number * BLOCK, BLOCK as usize).expect("read");
+        assert!(found == block(number), "block {number}");
+    }
+}
+
+#[test]
+fn a_server_without_the_key_makes_clients_wait_and_loses_nothing() {
+    let machine = machine();
+    let server = machine.serve("");
+    write(&mut connect(&machine), 0..64);
+    server.kill();
+
+    // The next owner has no key. The log of the dead one waits.
+    away(&machine);
+    let server = machine.serve("");
+    assert_eq!(state(&machine, "tank/v")["loaded"], false);
+    let told = capacity(&machine).expect_err("nothing to show");
+    assert!(
+        told.contains("NOT READY") && told.contains("0x0401"),
+        "{told}"
+    );
+    let no_export = Nbd::connect(&machine.nbd_socket(), "v");
+    assert!(no_export.is_err(), "NBD has no word for waiting");
+    let status = machine.ok("status tank").out;
+    assert!(status.contains("waits for the key of tank/v"), "{status}");
+    eventually("the event tells where the key was looked for", || {
+        let events = machine.ok("pool events tank").out;
+        events.contains("the key of tank/v is missing") && events.contains("No such file")
+    });
+    machine.refused("volume key load tank/v", 8, "No such file");
+    machine.refused("snapshot create tank/v@now", 1, "key");
+    machine.refused("volume resize tank/v --size 64M", 8, "key");
+    let wrong = with_input(&machine, "volume key load tank/v --key-stdin", OTHER);
+    assert_eq!(wrong.code, 10, "{}", wrong.err);
+
+    back(&machine);
+    let loaded = machine.run("volume key load tank/v");
+    assert_eq!(loaded.code, 0, "{}", loaded.err);
+    assert!(capacity(&machine).expect("served").contains("65535"));
+    holds(&mut connect(&machine), 0..64);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_key_that_comes_late_is_found_without_being_told() {
+    let machine = machine();
+    away(&machine);
+    let server = machine.serve("");
+    assert!(capacity(&machine).is_err());
+    back(&machine);
+    eventually("the server looks again", || capacity(&machine).is_ok());
+    // What was unloaded on purpose is not loaded again by itself.
+    machine.ok("snapshot create tank/v@locked");
+    machine.ok("volume key unload tank/v");
+    assert!(capacity(&machine).is_err());
+    // Its shape is not known without the key.
+    for words in [
+        "rollback tank/v@locked",
+        "rescue tank/v --background",
+        "resize tank/v --size 1G",
+    ] {
+        machine.refused(
+            &format!("volume {words}"),
+            8,
+            "the key of tank/v is not loaded",
+        );
+    }
+    machine.ok("volume key load tank");
+    machine.ok("volume rollback tank/v@locked");
+    assert!(capacity(&machine).is_ok());
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_key_changes_under_load_and_only_the_new_one_opens() {
+    let machine = machine();
+    let server = machine.serve("");
+    let ended = AtomicBool::new(false);
+    let written = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut client = connect(&machine);
+            let mut count = 0;
+            while !ended.load(Ordering::Relaxed) || count < 100 {
+                write(&mut client, count % 512..count % 512 + 1);
+                count += 1;
+            }
+            count
+        });
+        let words = "volume key change tank/v --key-stdin --key-iterations 100000";
+        let changed = with_input(&machine, words, PASSPHRASE);
+        assert_eq!(changed.code, 0, "{}", changed.err);
+        ended.store(true, Ordering::Relaxed);
+        writer.join().expect("no write failed")
+    });
+    machine.refused("volume key unload tank/v", 5, "in use");
+    server.kill();
+
+    let server = machine.serve("");
+    assert_eq!(state(&machine, "tank/v")["locations"][0], "prompt");
+    let old = with_input(&machine, "volume key load tank/v --key-stdin", HEX);
+    assert_eq!(old.code, 10, "{}", old.err);
+    let new = with_input(&machine, "volume key load tank/v --key-stdin", PASSPHRASE);
+    assert_eq!(new.code, 0, "{}", new.err);
+    holds(&mut connect(&machine), 0..written.min(512));
+    let log = machine.log();
+    for secret in [PASSPHRASE, HEX, OTHER] {
+        assert!(!log.contains(secret), "a key was logged");
+    }
+    assert_eq!(server.stop(), 0);
+}
+
+/// Serves with key programs of the machine.
+fn serve_with_programs(machine: &Machine) -> ServerProcess {
+    machine.serve_with("", |command| {
+        command.env("BULKHEAD_KEY_PROGRAMS", machine.path("programs"));
+    })
+}
+
+fn program(machine: &Machine, name: &str, script: &str) {
+    let folder = machine.path("programs");
+    std::fs::create_dir_all(&folder).expect("folder");
+    crate::common::program(&folder.join(name), script);
+}
+
+#[test]
+fn a_program_prints_the_key_of_a_whole_group_of_volumes() {
+    let machine = machine();
+    program(&machine, "vault", "[ \"$1\" = group ] && cat \"$0.answer\"");
+    let answer = machine.path("programs").join("vault.answer");
+    std::fs::write(&answer, PASSPHRASE).expect("answer");
+    let server = serve_with_programs(&machine);
+    let create = "volume key create tank/g --key-format passphrase --key-iterations 100000 \
+                  --key-location";
+    let mut command = machine.command(create);
+    let made = command.arg("command:vault group").output().expect("runs");
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+    machine.ok("volume create tank/g/one --size 16M --sparse");
+    machine.ok("volume create tank/g/two --size 16M --sparse");
+    assert_eq!(state(&machine, "tank/g/two")["shared_with"], "tank/g");
+    server.kill();
+
+    let server = serve_with_programs(&machine);
+    eventually("the program is asked", || {
+        state(&machine, "tank/g/one")["loaded"] == true
+    });
+    server.kill();
+    program(&machine, "vault", "echo it is sealed >&2; exit 1");
+    let server = serve_with_programs(&machine);
+    eventually("the program's complaint is told", || {
+        machine.ok("pool events tank").out.contains("it is sealed")
+    });
+    assert_eq!(state(&machine, "tank/g/one")["loaded"], false);
+    // The other key is not kept waiting by this one.
+    assert_eq!(state(&machine, "tank/v")["loaded"], true);
+    assert_eq!(server.stop(), 0);
+}
+
+/// Kills the server while it does `words`, at moments that move from the beginning to the end.
+#[test]
+fn a_key_change_that_is_killed_leaves_the_old_key_or_the_new_one() {
+    let machine = machine();
+    let mut present = HEX;
+    for round in 0..8_u64 {
+        std::fs::write(machine.path("key"), present).expect("key");
+        let server = machine.serve("");
+        let next = if present == HEX { OTHER } else { HEX };
+        std::fs::write(machine.path("key"), next).expect("key");
+        let words = format!(
+            "volume key change tank/v --key-format hex --key-location file://{}",
+            machine.path("key").display()
+        );
+        let mut change = machine
+            .command(&words)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program runs");
+        // No synchronisation: any moment is as good as another.
+        std::thread::sleep(std::time::Duration::from_millis(round * 7));
+        server.kill();
+        let finished = change.wait().expect("ended").success();
+        let server = machine.serve("");
+        let is_new = state(&machine, "tank/v")["loaded"] == true;
+        if is_new {
+            present = next;
+        } else {
+            assert!(!finished, "round {round}: it was done, and is undone");
+            let old = with_input(&machine, "volume key load tank/v --key-stdin", present);
+            assert_eq!(old.code, 0, "round {round}: {}", old.err);
+        }
+        drop(connect(&machine));
+        assert_eq!(server.stop(), 0);
+    }
+}
+
+#[test]
+fn the_engine_answers_known_questions_and_is_measured_beside_openssl() {
+    let machine = Machine::with_disks(&[]);
+    let measured = machine.ok("bench crypto --seconds 0.05 --json").json();
+    assert!(measured["known_answers"].as_u64().expect("a number") >= 18);
+    let rows = measured["rows"].as_array().expect("rows");
+    let gcm = rows
+        .iter()
+        .find(|row| row["cipher"] == "aes-256-gcm")
+        .expect("GCM");
+    for who in ["engine_mb_per_s", "openzfs_mb_per_s", "openssl_mb_per_s"] {
+        assert!(gcm[who].as_f64().expect(who) > 0.0, "{gcm}");
+    }
+    let cbc = rows
+        .iter()
+        .find(|row| row["cipher"] == "aes-256-cbc")
+        .expect("CBC");
+    assert!(
+        cbc["engine_mb_per_s"].is_null(),
+        "the engine has no CBC: {cbc}"
+    );
+}

@@ -1,0 +1,30 @@
+//! One head: the real program, its pool servers and stock clients.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod block_devices;
+mod care;
+mod confinement;
+mod encrypted_copies;
+mod encryption;
+mod file_systems;
+mod help_examples;
+mod in_use;
+mod kerberos;
+mod mounted_files;
+mod offline;
+mod other_library;
+mod pool_iostat;
+mod recursive_snapshots;
+mod replication;
+mod rescue;
+mod rollback;
+mod schedules;
+mod secrets;
+mod server;
+mod space;
+mod stock_clients;
+mod supervisor;
+mod transfer;
+mod trouble;

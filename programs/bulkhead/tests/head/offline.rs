@@ -1,0 +1,427 @@
+//! The command line without a server: it opens the pool itself. What it refuses, with which exit
+//! code, and with which sentence.
+
+use crate::common::Machine;
+
+#[test]
+fn a_pool_is_made_filled_listed_and_destroyed() {
+    let machine = Machine::with_disks(&["a", "b"]);
+    machine.ok("pool create tank mirror a b");
+    machine.ok("volume create tank/v --size 16M --block-size 8K --sparse --compression zstd-3");
+    machine.ok("volume create tank/deep/er/w --size 16M --sparse --parents");
+    let volumes = machine.ok("volume list tank --json").json();
+    assert_eq!(volumes[0]["name"], "tank/deep/er/w");
+    assert_eq!(volumes[1]["block_size"], 8192);
+    let pools = machine.ok("pool list --json").json();
+    assert_eq!(pools[0]["name"], "tank");
+    assert_eq!(pools[0]["state"], "exported");
+    let status = machine.ok("pool status tank --json").json();
+    assert_eq!(status["health"], "ONLINE");
+    assert_eq!(
+        status["devices"][0]["members"].as_array().map(Vec::len),
+        Some(2)
+    );
+    machine.ok("pool destroy tank --yes-destroy-all-data");
+    machine.refused("pool status tank", 3, "no pool tank");
+}
+
+#[test]
+fn commands_may_be_repeated() {
+    let machine = Machine::with_disks(&["a"]);
+    const TARGET: &str = "iqn.2026-01.org.example:tank";
+    machine.ok("pool create tank a");
+    for changed in [true, false] {
+        for words in [
+            "volume create tank/v --size 16M --exist-ok".to_owned(),
+            format!("target create {TARGET}"),
+            format!("target map {TARGET} tank/v"),
+            format!("target allow {TARGET} --network 10.0.0.0/8"),
+            "nbd export tank/v --name v".to_owned(),
+            "volume resize tank/v --size 32M".to_owned(),
+        ] {
+            if words.contains("create tank/v") && !changed {
+                continue;
+            }
+            let said = machine.ok(&format!("{words} --json")).json();
+            assert_eq!(said["changed"], changed, "{words}");
+        }
+    }
+}
+
+#[test]
+fn bad_input_is_refused_with_a_sentence_and_a_stable_code() {
+    let machine = Machine::with_disks(&["a", "b", "c"]);
+    machine.add_disk("small", 1 << 20);
+    machine.ok("pool create tank a");
+    machine.ok("volume create tank/v --size 16M --sparse");
+    for (words, code, part) in [
+        ("pool create other missing", 3, "does not exist"),
+        ("pool create other small", 2, "too small"),
+        ("pool create other a", 5, "belongs to pool tank"),
+        ("pool create tank b", 4, "choose another name"),
+        ("pool create mirror1 b", 2, "ZFS's own"),
+        ("pool create other mirror b", 2, "at least 2"),
+        ("pool create other b --property ashift=99", 2, "ashift"),
+        ("volume create tank/v --size 16M", 4, "exists already"),
+        ("volume create tank/w --size 10000", 2, "multiple"),
+        ("volume create tank/a/b --size 16M", 3, "--parents"),
+        ("volume create tank/w% --size 16M", 2, "letters, digits"),
+        ("volume create tank/w --size 10T", 9, "space"),
+        (
+            "volume create tank/w --size 16M --compression best",
+            2,
+            "compression",
+        ),
+        ("volume resize tank/v --size 8M", 6, "--allow-shrink"),
+        ("volume resize tank/v --size 10000", 2, "multiple"),
+        ("volume destroy tank/v", 6, "--yes-destroy-data"),
+        ("volume destroy tank/w --yes-destroy-data", 3, "no volume"),
+        ("volume show tank/w", 3, "tank/w"),
+        ("volume set tank/v bulkhead:export=x", 2, "Bulkhead's own"),
+        (
+            "snapshot destroy tank/v@x --yes-destroy-data",
+            3,
+            "tank/v@x",
+        ),
+        (
+            "target map iqn.2026-01.org.example:x tank/v",
+            3,
+            "no target",
+        ),
+        ("target show iqn.2026-01.org.example:x", 3, "no target"),
+        ("target create iqn.2026-13.org.example:x", 2, "a month"),
+        ("volume create tank/w --size 64G", 9, "--sparse"),
+        ("pool create attic mirrr a b", 2, "mean mirror"),
+        ("pool destroy tank", 6, "--yes-destroy-all-data"),
+        ("pool detach tank nothing", 3, "no device"),
+        ("pool status other", 3, "--search"),
+        ("volume frobnicate", 2, "unrecognized"),
+    ] {
+        machine.refused(words, code, part);
+    }
+    let said = machine.run("volume show tank/w --json");
+    assert_eq!(said.json()["failure"]["kind"], "not_found");
+    assert_eq!(said.json()["exit_code"], 3);
+}
+
+#[test]
+fn a_secret_is_read_from_a_file_and_never_shown() {
+    const TARGET: &str = "iqn.2026-01.org.example:tank";
+    const SECRET: &str = "hush-hush-hush";
+    let machine = Machine::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    machine.ok(&format!("target create {TARGET}"));
+    std::fs::write(machine.path("secret"), format!("{SECRET}\n")).expect("written");
+    let set = format!("target chap set {TARGET} --user ann --secret-file");
+    machine.ok(&format!("{set} secret"));
+    std::fs::write(machine.path("short"), "short\n").expect("written");
+    machine.refused(&format!("{set} short"), 2, "at least 12");
+    machine.refused(&format!("{set} nowhere"), 3, "nowhere");
+    machine.refused(
+        &format!("target chap set {TARGET} --user ann"),
+        2,
+        "--secret-file",
+    );
+    let shown = machine.ok(&format!("target show {TARGET} --json"));
+    assert_eq!(shown.json()["chap_users"][0], "ann");
+    for words in [
+        format!("target show {TARGET} --json"),
+        "status tank --json".to_owned(),
+        "volume get tank --json".to_owned(),
+        format!("volume get tank bulkhead:target:{TARGET} --json"),
+    ] {
+        let said = machine.run(&words);
+        assert!(
+            !said.out.contains(SECRET) && !said.err.contains(SECRET),
+            "{words}"
+        );
+    }
+}
+
+#[test]
+fn identities_outlive_renames_and_are_not_inherited_by_clones() {
+    let machine = Machine::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    machine.ok("volume create tank/v --size 16M --sparse");
+    let naa = |volume: &str| {
+        let shown = machine.ok(&format!("volume show {volume} --json")).json();
+        shown["identity"]["naa"]
+            .as_str()
+            .expect("an identity")
+            .to_owned()
+    };
+    let first = naa("tank/v");
+    machine.refused(
+        "volume rename tank/v tank/v/w",
+        2,
+        "below itself, or below a volume",
+    );
+    machine.refused(
+        "volume rename tank/v tank/no/w",
+        3,
+        "rename tank/no/w: its parent does not exist",
+    );
+    machine.ok("volume rename tank/v tank/w");
+    assert_eq!(naa("tank/w"), first);
+    machine.ok("snapshot create tank/w@s");
+    machine.ok("snapshot clone tank/w@s tank/x");
+    assert_ne!(naa("tank/x"), first);
+    machine.ok("volume promote tank/x");
+    machine.ok("volume destroy tank/w --yes-destroy-data");
+    assert_eq!(
+        machine.ok("snapshot list tank/x --json").json()[0]["name"],
+        "tank/x@s"
+    );
+}
+
+#[test]
+fn a_scrub_is_waited_for() {
+    let machine = Machine::with_disks(&["a", "b"]);
+    machine.ok("pool create tank mirror a b");
+    machine.ok("pool scrub tank --wait");
+    let status = machine.ok("pool status tank --json").json();
+    assert_eq!(status["scan"]["state"], "finished");
+}
+
+#[test]
+fn properties_that_nobody_set_have_their_defaults() {
+    let machine = Machine::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    machine.ok("volume create tank/v --size 16M --sparse");
+    let of_volume = || {
+        machine
+            .ok("volume get tank/v sync compression --json")
+            .json()
+    };
+    let default = serde_json::json!({"value": "standard", "source": "default"});
+    assert_eq!(of_volume()["sync"], default);
+    machine.ok("volume set tank/v sync=always");
+    let local = serde_json::json!({"value": "always", "source": "local"});
+    assert_eq!(of_volume()["sync"], local);
+    machine.ok("volume inherit tank/v sync");
+    assert_eq!(of_volume()["sync"], default);
+    assert_eq!(of_volume()["compression"]["source"], "default");
+    machine.refused("volume get tank/v mountpoint", 3, "no property");
+    let note = machine.ok("volume get tank/v my:note --json").json();
+    let absent = serde_json::json!({"value": "-", "source": "-"});
+    assert_eq!(note["my:note"], absent);
+
+    let of_pool = || machine.ok("pool get tank autotrim --json").json();
+    let unset = serde_json::json!({"value": "off", "source": "-"});
+    assert_eq!(of_pool()["autotrim"], unset);
+    machine.ok("pool set tank autotrim=on");
+    let set = serde_json::json!({"value": "on", "source": "local"});
+    assert_eq!(of_pool()["autotrim"], set);
+}
+
+#[test]
+fn a_group_that_survives_less_is_refused_without_a_word_for_it() {
+    let machine = Machine::with_disks(&["a", "b", "c", "d", "e"]);
+    machine.ok("pool create tank mirror a b");
+    machine.refused("pool add tank c", 6, "--mismatched");
+    machine.refused("pool add tank raidz1 c d", 6, "a mirror of 2");
+    machine.ok("pool add tank mirror c d");
+    machine.ok("pool add tank spare e");
+    machine.ok("pool remove tank e");
+    machine.refused("pool add tank e --mismatched", 5, "--overwrite-old-labels");
+    let wiped = std::process::Command::new("wipefs")
+        .arg("-qa")
+        .arg(machine.path("e"))
+        .status();
+    assert!(wiped.expect("it runs").success());
+    machine.ok("pool add tank e --mismatched");
+}
+
+/// Names by path have colons; nothing but what was remembered says where the disks are.
+#[test]
+fn disks_elsewhere_are_found_again_after_they_took_the_place_of_others() {
+    let machine = Machine::with_disks(&["a", "b"]);
+    std::fs::create_dir(machine.path("else:where")).expect("made");
+    machine.add_disk("else:where/c:1", 128 << 20);
+    machine.add_disk("else:where/d:1", 128 << 20);
+    machine.ok("pool create tank mirror a b");
+    machine.ok("pool attach tank a else:where/c:1");
+    machine.ok("pool attach tank a else:where/d:1");
+    machine.ok("pool scrub tank --wait");
+    for gone in ["a", "b"] {
+        std::fs::remove_file(machine.path(gone)).expect("there");
+    }
+    machine.ok("pool confirm tank --missing-devices-are-not-newer");
+    machine.ok("pool set tank comment=two-are-gone");
+    machine.ok("volume list tank");
+    machine.ok("pool export tank");
+    let forgotten = "pool status tank --state-dir empty";
+    machine.refused(forgotten, 3, "--search");
+    machine.ok(&format!(
+        "{forgotten} --search else:where/c:1 --search else:where/d:1"
+    ));
+    machine.ok(&format!("{forgotten} --search else\\:where"));
+}
+
+/// Scripts read one document, whatever is wrong.
+#[test]
+fn words_that_are_no_command_are_a_failure_in_json_too() {
+    let machine = Machine::with_disks(&["a"]);
+    for words in [
+        "--json volume create tank/v --size foo",
+        "pool create --json",
+        "--json nonsense",
+        "pool-server tank --iscsi 127.0.0.1:0 --nbd 127.0.0.1:0 --arc-size 1 --json",
+    ] {
+        let said = machine.run(words);
+        assert_eq!(said.code, 2, "{words}: {} {}", said.out, said.err);
+        let document = said.json();
+        assert_eq!(document["exit_code"], 2, "{words}");
+        assert_eq!(document["failure"]["kind"], "usage", "{words}");
+    }
+    machine.refused("volume create tank/v --size foo", 2, "is not a size");
+    let server = "pool-server tank --iscsi 127.0.0.1:0 --nbd 127.0.0.1:0";
+    machine.refused(&format!("{server} --dirty-max 1"), 2, "--dirty-max");
+    machine.refused(
+        "snapshot schedule set tank --hourly 3 --at 03:00",
+        2,
+        "--at",
+    );
+    machine.refused(
+        "snapshot schedule set tank --daily 3 --at 25:00",
+        2,
+        "25:00",
+    );
+}
+
+#[test]
+fn a_volume_that_is_no_clone_is_independent_already() {
+    let machine = Machine::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    machine.ok("volume create tank/v --size 16M --sparse");
+    let said = machine.ok("volume promote tank/v --json").json();
+    assert_eq!(said["changed"], false);
+    machine.ok("snapshot create tank/v@s tank/v@s");
+    machine.ok("snapshot clone tank/v@s tank/c");
+    let said = machine.ok("volume promote tank/c --json").json();
+    assert_eq!(said["changed"], true);
+    machine.refused("volume create tank/w --size 1", 2, "use 16384");
+    machine.refused("volume resize tank/v --size 1", 2, "use 16384");
+}
+
+/// What only file systems have means nothing to a volume, and is refused; limits of space hold.
+#[test]
+fn properties_of_file_systems_are_refused_for_a_volume() {
+    let machine = Machine::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    machine.ok("volume create tank/v --size 16M --sparse");
+    for property in [
+        "atime=off",
+        "recordsize=1M",
+        "mountpoint=/mnt",
+        "aclmode=discard",
+    ] {
+        let words = format!("volume set tank/v {property}");
+        machine.refused(&words, 2, "this is a volume");
+    }
+    machine.ok("volume set tank/v quota=100M compression=zstd");
+    machine.ok("volume set tank atime=off");
+    let create = "volume create tank/w --size 1M --sparse -o atime=off";
+    machine.refused(create, 2, "this is a volume");
+}
+
+/// The sets of features that zpool(8) knows by name.
+#[test]
+fn a_pool_is_made_for_older_systems() {
+    let machine = Machine::with_disks(&["a", "b"]);
+    let set = machine.path("old");
+    std::fs::write(&set, "async_destroy\nlz4_compress\nextensible_dataset\n").expect("written");
+    let set = set.display();
+    machine.refused(
+        "pool create tank a -o compatibility=no-such-set",
+        2,
+        "no-such-set",
+    );
+    machine.ok(&format!("pool create tank a -o compatibility={set}"));
+    let of_pool = machine.ok("pool get tank --json").json();
+    assert_eq!(of_pool["compatibility"]["value"], set.to_string());
+    machine.ok("volume create tank/v --size 16M --sparse");
+    machine.refused("volume set tank/v compression=zstd", 2, "feature");
+}
+
+#[test]
+fn a_snapshot_gets_another_name_and_its_clone_goes_on() {
+    let machine = Machine::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    machine.ok("volume create tank/v --size 16M --sparse");
+    machine.ok("snapshot create tank/v@monday");
+    machine.ok("snapshot clone tank/v@monday tank/copy");
+    machine.ok("snapshot create tank/v@taken");
+    let said = machine
+        .ok("snapshot rename tank/v@monday tuesday --json")
+        .json();
+    assert_eq!(said["changed"], true);
+    let said = machine.ok("snapshot rename tank/v@tuesday tank/v@tuesday --json");
+    assert_eq!(said.json()["changed"], false);
+    let clone = machine.ok("volume show tank/copy --json").json();
+    assert_eq!(clone["origin"], "tank/v@tuesday");
+    for (words, code, part) in [
+        ("tank/v@monday x", 3, "there is no snapshot tank/v@monday"),
+        ("tank/v@tuesday taken", 4, "tank/v@taken already"),
+        ("tank/v@tuesday tank/copy@x", 2, "stays with its volume"),
+        ("tank/v@tuesday a/b", 2, "after @"),
+        ("tank/v@tuesday repl-7", 5, "choose another name"),
+    ] {
+        machine.refused(&format!("snapshot rename {words}"), code, part);
+    }
+    machine.ok("snapshot create tank/v@repl-1");
+    machine.refused("snapshot rename tank/v@repl-1 mine", 5, "clone it");
+    let names = machine.ok("snapshot list tank/v --json").json();
+    let names = names.as_array().expect("a list").iter();
+    let names: Vec<_> = names.map(|one| one["name"].clone()).collect();
+    assert_eq!(names, ["tank/v@repl-1", "tank/v@taken", "tank/v@tuesday"]);
+}
+
+#[test]
+fn who_has_to_prove_a_secret_is_shown_without_it() {
+    const TARGET: &str = "iqn.2026-01.org.example:tank";
+    let machine = Machine::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    machine.ok(&format!("target create {TARGET}"));
+    let show = format!("target chap show {TARGET}");
+    let nobody = machine.ok(&show).out;
+    assert!(nobody.contains("asks for no secret"), "{nobody}");
+    let status = machine.ok("status").out;
+    assert!(status.contains("discovery: asks for no secret"), "{status}");
+    for user in ["ann", "bob", "own"] {
+        let secret = format!("secret-of-{user}-1\n");
+        std::fs::write(machine.path(user), secret).expect("written");
+    }
+    machine.ok(&format!(
+        "target chap set {TARGET} --user ann --secret-file ann"
+    ));
+    machine.ok(&format!(
+        "target chap set {TARGET} --user bob --secret-file bob"
+    ));
+    let one_way = machine.ok(&show).out;
+    assert!(
+        one_way.contains("user ann") && one_way.contains("user bob"),
+        "{one_way}"
+    );
+    assert!(one_way.contains("does not prove itself"), "{one_way}");
+    machine.ok(&format!(
+        "target chap mutual {TARGET} --user own --secret-file own"
+    ));
+    machine.ok("target discovery set tank --user finder --secret-file ann");
+    let mutual = machine.ok(&show).out;
+    assert!(mutual.contains("proves itself as own"), "{mutual}");
+    let json = machine.ok(&format!("{show} --json")).json();
+    assert_eq!(json["chap_users"], serde_json::json!(["ann", "bob"]));
+    assert_eq!(json["mutual_user"], "own");
+    let status = machine.ok("status");
+    assert!(
+        status
+            .out
+            .contains("discovery: asks for the secret of finder"),
+        "{}",
+        status.out
+    );
+    let status = machine.ok("status --json").json();
+    assert_eq!(status["discovery"]["chap_users"][0], "finder");
+    assert!(!format!("{mutual}{json}{status}").contains("secret-of"));
+}

@@ -1,0 +1,163 @@
+//! Snapshots of everything below a name: of one moment, or none.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::common::Machine;
+use crate::common::nbd::Nbd;
+
+const BLOCK: usize = 4096;
+const VOLUMES: [&str; 3] = ["a", "b", "c"];
+
+/// `tank/db` with the volumes `a`, `b`, `c`, and `tank/other` beside it.
+fn machine() -> Machine {
+    let machine = Machine::with_disks(&["a", "b"]);
+    machine.ok("pool create tank mirror a b");
+    for name in VOLUMES {
+        machine.ok(&format!(
+            "volume create tank/db/{name} --size 16M --sparse --parents"
+        ));
+    }
+    machine.ok("volume create tank/other --size 16M --sparse");
+    machine
+}
+
+/// The names of all snapshots.
+fn snapshots(machine: &Machine) -> Vec<String> {
+    let list = machine.ok("snapshot list tank --json").json();
+    let names = list.as_array().expect("a list").iter();
+    names
+        .map(|one| one["name"].as_str().expect("a name").to_owned())
+        .collect()
+}
+
+fn connect(machine: &Machine, name: &str) -> Nbd {
+    Nbd::connect(&machine.nbd_socket(), name).expect("connected")
+}
+
+/// Writes 1, 2, 3, ... into the first, the second and the third volume, one after the other, until told to stop.
+fn count_up(mut volumes: [Nbd; 3], stop: &AtomicBool) {
+    let mut number = 0_u64;
+    while !stop.load(Ordering::Acquire) {
+        number += 1;
+        let block = number.to_le_bytes().repeat(BLOCK / 8);
+        for volume in &mut volumes {
+            volume.write(0, &block).expect("written");
+        }
+    }
+}
+
+#[test]
+fn a_tree_under_load_is_kept_as_of_one_moment() {
+    const MOMENTS: usize = 4;
+    let machine = machine();
+    for name in VOLUMES {
+        machine.ok(&format!("nbd export tank/db/{name} --name {name}"));
+    }
+    let _server = machine.serve("");
+    let stop = AtomicBool::new(false);
+    let volumes = VOLUMES.map(|name| connect(&machine, name));
+    std::thread::scope(|scope| {
+        scope.spawn(|| count_up(volumes, &stop));
+        for moment in 0..MOMENTS {
+            let done = machine.ok(&format!(
+                "snapshot create --recursive tank/db@m{moment} --json"
+            ));
+            let made = VOLUMES.map(|name| format!("tank/db/{name}@m{moment}"));
+            let done = done.json();
+            assert_eq!(done["made"], serde_json::json!(made), "{done}");
+        }
+        stop.store(true, Ordering::Release);
+    });
+    for moment in 0..MOMENTS {
+        let numbers = VOLUMES.map(|name| {
+            let copy = format!("{name}{moment}");
+            machine.ok(&format!(
+                "snapshot clone tank/db/{name}@m{moment} tank/{copy}"
+            ));
+            machine.ok(&format!("nbd export tank/{copy} --name {copy}"));
+            let block = connect(&machine, &copy).read(0, BLOCK).expect("read");
+            u64::from_le_bytes(block[..8].try_into().expect("8 bytes"))
+        });
+        let [first, second, third] = numbers;
+        // The second is written after the first is acknowledged, the third after the second, the first again after that.
+        let is_a_moment = first >= second && second >= third && first - third <= 1;
+        assert!(is_a_moment, "moment {moment}: {numbers:?}");
+    }
+}
+
+#[test]
+fn what_is_refused_makes_nothing() {
+    let machine = machine();
+    machine.ok("volume create tank/empty/x --size 16M --sparse --parents");
+    machine.ok("volume destroy tank/empty/x --yes-destroy-data");
+    machine.ok("snapshot create tank/db/b@taken");
+    let before = snapshots(&machine);
+    assert_eq!(before, ["tank/db/b@taken"]);
+    // A character too long below, and not here.
+    let long = format!("tank/db@{}", "n".repeat(246));
+    let long = long.as_str();
+    for (names, code, part) in [
+        ("-r tank/db@taken", 4, "tank/db/b@taken"),
+        ("-r tank@taken", 4, "tank/db/b@taken"),
+        (long, 2, "no volume"),
+        (&format!("-r {long}"), 2, "255"),
+        ("tank/db@noon", 2, "--recursive"),
+        ("tank@noon", 2, "--recursive"),
+        ("tank/other@noon tank@noon", 2, "--recursive"),
+        ("-r tank/none@noon", 3, "tank/none"),
+        (
+            "-r tank/db@x tank/db/a@y",
+            2,
+            "one moment makes one snapshot",
+        ),
+        ("-r tank", 2, "POOL/NAME@SNAPSHOT"),
+    ] {
+        machine.refused(&format!("snapshot create {names}"), code, part);
+        assert_eq!(snapshots(&machine), before, "{names}");
+    }
+    // A dataset with nothing below is a file system without files.
+    machine.ok("snapshot create -r tank/empty@noon");
+    // A tree and something in it, by the same name, are the tree.
+    let said = machine.ok("snapshot create -r tank/db@noon tank/db/a@noon tank/other@noon");
+    assert!(
+        said.out.contains(
+            "created 4 snapshot(s) at one moment: tank/db/a@noon, tank/db/b@noon, tank/db/c@noon, tank/other@noon"
+        ),
+        "{}",
+        said.out
+    );
+    let done = machine.ok("snapshot create tank/other@one --json").json();
+    assert_eq!(done["made"], serde_json::json!(["tank/other@one"]));
+}
+
+#[test]
+fn locked_volumes_are_kept_and_what_is_not_ours_is_left_out() {
+    let machine = machine();
+    std::fs::write(machine.path("key"), [7; 32]).expect("a key");
+    let location = format!("file://{}", machine.path("key").display());
+    machine.ok(&format!(
+        "volume create tank/db/locked --size 16M --sparse --key-format raw --key-location {location}"
+    ));
+    machine.ok("volume key unload tank/db/locked");
+    // What replication has filled, and what holds only others.
+    machine.ok("volume create tank/copy --size 16M --sparse");
+    machine.ok("volume set tank/copy bulkhead-source:identity=x");
+    machine.ok("snapshot create tank/copy@repl-1700000000");
+    let server = machine.serve("");
+    machine.ok("snapshot create tank/other@old");
+    machine.ok("volume rescue tank/other@old --writable --background");
+    let volumes = machine.ok("volume list tank").out;
+    assert!(volumes.contains(".rescue-"), "{volumes}");
+    let done = machine.ok("snapshot create -r tank@noon --json").json();
+    let message = done["message"].as_str().expect("words");
+    assert!(message.contains("left out 2 that"), "{message}");
+    let made: Vec<String> = ["db/a", "db/b", "db/c", "db/locked", "other"]
+        .iter()
+        .map(|name| format!("tank/{name}@noon"))
+        .collect();
+    assert_eq!(done["made"], serde_json::json!(made), "{done}");
+    // By its own name it is meant.
+    machine.ok("snapshot create -r tank/copy@mine");
+    machine.ok("volume rescue tank/other --end");
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}

@@ -1,0 +1,162 @@
+//! Volumes that are taken back to a snapshot: while clients are connected, without a server, and
+//! what is refused. The load, and the kills in the middle, are `proof.rollback`'s.
+
+use crate::common::Machine;
+use crate::common::nbd::Nbd;
+
+/// A machine whose volume holds 1s in a snapshot `old`, and 2s since.
+fn machine_with_a_past() -> Machine {
+    let machine = Machine::with_exported_volume();
+    let server = machine.serve("");
+    let mut client = connect(&machine);
+    client.write(0, &[1; 65_536]).expect("written");
+    machine.ok("snapshot create tank/v@old");
+    client.write(0, &[2; 65_536]).expect("written");
+    client.flush().expect("flushed");
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+    machine
+}
+
+fn connect(machine: &Machine) -> Nbd {
+    Nbd::connect(&machine.nbd_socket(), "v").expect("connected")
+}
+
+#[test]
+fn a_connected_client_reads_the_old_contents_and_goes_on() {
+    let machine = machine_with_a_past();
+    let _server = machine.serve("");
+    let mut client = connect(&machine);
+    client.write(8192, &[3; 4096]).expect("written");
+    let done = machine.ok("volume rollback tank/v@old --json").json();
+    assert!(
+        done["pause_ms"].as_u64() <= done["took_ms"].as_u64(),
+        "{done}"
+    );
+    assert_eq!(done["connections_closed"], 0);
+    assert_eq!(
+        client.read(0, 65_536).expect("the same connection"),
+        [1; 65_536]
+    );
+    client.write(0, &[4; 4096]).expect("written");
+    client.flush().expect("flushed");
+    // Again: what was written after the first is lost by the second.
+    let said = machine.ok("volume rollback tank/v@old");
+    assert!(said.out.contains("clients waited for"), "{}", said.out);
+    assert_eq!(client.read(0, 65_536).expect("still"), [1; 65_536]);
+    let events = machine.ok("pool events tank").out;
+    assert!(events.contains("was taken back to a snapshot"), "{events}");
+}
+
+#[test]
+fn a_volume_without_a_server_is_rolled_back_also_after_a_crash() {
+    let machine = machine_with_a_past();
+    let server = machine.serve("");
+    let mut client = connect(&machine);
+    client.write(16_384, &[5; 4096]).expect("written");
+    client.flush().expect("in the log");
+    server.kill();
+    let done = machine.ok("volume rollback tank/v@old --json").json();
+    assert!(done["pause_ms"].is_null(), "{done}");
+    let _server = machine.serve("");
+    let read = connect(&machine).read(0, 65_536).expect("read");
+    assert_eq!(read, [1; 65_536], "no log is replayed over it");
+}
+
+#[test]
+fn newer_snapshots_and_their_clones_are_named_and_nothing_is_touched() {
+    let machine = machine_with_a_past();
+    let _server = machine.serve("");
+    machine.ok("snapshot create tank/v@new1");
+    machine.ok("snapshot create tank/v@new2");
+    machine.ok("snapshot clone tank/v@new2 tank/copy");
+    let words = "volume rollback tank/v@old";
+    machine.refused(
+        &format!("{words} --destroy-newer"),
+        5,
+        "1 clone(s): tank/copy",
+    );
+    machine.ok("volume destroy tank/copy --yes-destroy-data");
+    machine.refused(
+        words,
+        6,
+        "2 newer snapshot(s), which would be lost: new1, new2",
+    );
+    machine.ok("snapshot bookmark tank/v@new1 sent");
+    machine.refused(
+        words,
+        6,
+        "3 newer snapshot(s) and bookmark(s), which would be lost: new1, new2, #sent",
+    );
+    machine.refused("volume rollback tank/v@none", 3, "no snapshot tank/v@none");
+    machine.refused("volume rollback tank/none@old", 3, "no volume tank/none");
+    assert_eq!(connect(&machine).read(0, 512).expect("read"), [2; 512]);
+    let done = machine
+        .ok(&format!("{words} --destroy-newer --json"))
+        .json();
+    assert_eq!(
+        done["destroyed"],
+        serde_json::json!(["tank/v@new1", "tank/v@new2"])
+    );
+    assert_eq!(connect(&machine).read(0, 512).expect("read"), [1; 512]);
+    let left = machine.ok("snapshot list tank/v --json").json();
+    assert_eq!(left.as_array().map(Vec::len), Some(1), "{left}");
+}
+
+#[test]
+fn a_size_that_changes_back_closes_connections_and_identity_and_exports_stay() {
+    let machine = machine_with_a_past();
+    let _server = machine.serve("");
+    let show = |what: &str| machine.ok("volume show tank/v --json").json()[what].clone();
+    let (identity, exports) = (show("identity"), show("exports"));
+    machine.ok("volume resize tank/v --size 64M");
+    let mut client = connect(&machine);
+    client.write(48 << 20, &[7; 4096]).expect("written");
+    let done = machine.ok("volume rollback tank/v@old --json").json();
+    assert_eq!(done["size"], 32 << 20);
+    assert_eq!(done["connections_closed"], 1);
+    assert!(client.read(0, 512).is_err(), "closed, not answered");
+    let mut client = connect(&machine);
+    assert_eq!(client.size, 32 << 20);
+    assert_eq!(client.read(0, 512).expect("read"), [1; 512]);
+    assert_eq!((show("identity"), show("exports")), (identity, exports));
+}
+
+#[test]
+fn clones_are_made_promoted_and_their_origins_destroyed_under_clients() {
+    let machine = machine_with_a_past();
+    let _server = machine.serve("");
+    let mut client = connect(&machine);
+    machine.ok("snapshot clone tank/v@old tank/copy");
+    machine.ok("nbd export tank/copy --name copy");
+    let copy = || Nbd::connect(&machine.nbd_socket(), "copy").expect("connected");
+    let mut other = copy();
+    assert_eq!(other.read(0, 4096).expect("read"), [1; 4096]);
+    other.write(0, &[6; 4096]).expect("written");
+    assert_eq!(client.read(0, 4096).expect("apart"), [2; 4096]);
+    let identity = |volume: &str| {
+        let shown = machine.ok(&format!("volume show {volume} --json")).json();
+        shown["identity"].clone()
+    };
+    let (of_origin, of_clone) = (identity("tank/v"), identity("tank/copy"));
+    for member in ["naa", "eui", "serial"] {
+        assert_ne!(of_origin[member], of_clone[member], "{member}");
+    }
+    let destroy = "volume destroy tank/v --yes-destroy-data --recursive --exported";
+    machine.refused(destroy, 5, "tank/copy is a clone of tank/v@old");
+    machine.refused("snapshot destroy tank/v@old --yes-destroy-data", 5, "clone");
+    machine.ok("volume promote tank/copy");
+    assert_eq!(other.read(0, 4096).expect("the same connection"), [6; 4096]);
+    client
+        .write(4096, &[7; 4096])
+        .expect("the origin goes on, too");
+    client.flush().expect("flushed");
+    // The snapshot is the clone's now, which can go back to it.
+    machine.refused("volume rollback tank/v@old", 3, "no snapshot tank/v@old");
+    machine.ok("volume rollback tank/copy@old");
+    assert_eq!(other.read(0, 4096).expect("read"), [1; 4096]);
+    machine.ok(destroy);
+    assert!(client.read(0, 512).is_err(), "its export has ended");
+    other.write(0, &[8; 4096]).expect("written");
+    assert_eq!(identity("tank/copy"), of_clone);
+    assert_eq!(other.read(0, 4096).expect("read"), [8; 4096]);
+}

@@ -1,0 +1,248 @@
+//! Secrets in a pool: nobody reads them from its devices or its history, and a machine without their
+//! key lets nobody in.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::common::tools::{installed, try_run};
+use crate::common::{Machine, contains, eventually};
+use engine::HostId;
+use engine::capabilities::Properties;
+use engine::pool::SafeToOwn;
+use rustix::termios::{LocalModes, tcgetattr};
+use zpool::pool::discover;
+use zpool::{Engine, EngineOptions, Pool};
+
+const TARGET: &str = "iqn.2026-01.org.example:tank";
+const SECRET: &str = "correct-horse-battery";
+const MUTUAL: &str = "its-own-battery-staple";
+
+fn set(machine: &Machine, verb: &str, user: &str, secret: &str) {
+    std::fs::write(machine.path("secret"), secret).expect("a file");
+    machine.ok(&format!(
+        "target chap {verb} {TARGET} --user {user} --secret-file secret"
+    ));
+}
+
+/// A volume behind a target that asks for a secret and has one itself.
+fn machine() -> Machine {
+    let machine = Machine::with_exported_volume();
+    machine.ok(&format!("target create {TARGET}"));
+    machine.ok(&format!("target map {TARGET} tank/v"));
+    set(&machine, "set", "ann", SECRET);
+    set(&machine, "mutual", "tank", MUTUAL);
+    machine
+}
+
+/// What stock zdb tells of an exported pool: its history, and its root dataset's properties.
+fn told_by_zdb(machine: &Machine) -> Option<String> {
+    if !installed("zdb") {
+        return None;
+    }
+    let ask = |words: &[&str]| {
+        let path = format!(
+            "{}:/usr/sbin:/sbin",
+            std::env::var("PATH").unwrap_or_default()
+        );
+        let asked = Command::new("zdb")
+            .env("PATH", path)
+            .args(["-e", "-p"])
+            .arg(machine.directory.path())
+            .args(words)
+            .output()
+            .expect("zdb runs");
+        String::from_utf8_lossy(&asked.stdout).into_owned()
+    };
+    Some(ask(&["-h", "tank"]) + &ask(&["-dddd", "tank"]))
+}
+
+/// No disk has these bytes.
+fn is_on_no_disk(machine: &Machine, text: &str) -> bool {
+    let mut grep = Command::new("grep");
+    grep.args(["-aqF", text])
+        .args(["a", "b"].map(|disk| machine.path(disk)));
+    // 0: found; 2: trouble.
+    grep.status().expect("grep runs").code() == Some(1)
+}
+
+fn is_let_in(machine: &Machine, user: &str, options: &str) -> bool {
+    let portal = machine.portal("127.0.0.1:");
+    let url = format!("iscsi://{user}{portal}/{TARGET}/0{options}");
+    try_run("iscsi-inq", &[&url]).status.success()
+}
+
+fn ann() -> String {
+    format!("ann%{SECRET}@")
+}
+
+fn problems(machine: &Machine) -> String {
+    machine.ok("status tank --json").json()["problems"].to_string()
+}
+
+#[test]
+fn no_secret_is_read_from_disks_or_history_after_set_and_after_clear() {
+    let machine = machine();
+    machine.ok("replicate identity tank");
+    let look = |when: &str| {
+        for secret in [SECRET, MUTUAL] {
+            assert!(is_on_no_disk(&machine, secret), "{secret} {when}");
+        }
+        let Some(told) = told_by_zdb(&machine) else {
+            return;
+        };
+        assert!(told.contains("bulkhead:target:"), "{told}");
+        for secret in [SECRET, MUTUAL, r#""key""#, r#""secret""#] {
+            assert!(!told.contains(secret), "{secret} {when}: {told}");
+        }
+    };
+    look("after it was set");
+    let server = machine.serve("");
+    set(&machine, "set", "bob", "another-long-secret");
+    machine.ok(&format!("target chap clear {TARGET}"));
+    assert_eq!(server.stop(), 0);
+    look("after it was cleared");
+    assert!(is_on_no_disk(&machine, "another-long-secret"));
+}
+
+#[test]
+fn without_its_key_a_target_lets_nobody_in_until_the_key_is_brought() {
+    if !installed("iscsi-inq") {
+        return;
+    }
+    let machine = machine();
+    let keys = machine.path("state/seal-keys");
+    let away = machine.path("away");
+    std::fs::rename(&keys, &away).expect("taken away");
+    let server = machine.serve("");
+    let told = problems(&machine);
+    assert!(told.contains("Nobody can log in as ann"), "{told}");
+    assert!(told.contains("which this machine does not have"), "{told}");
+    for user in [ann(), String::new(), "ann%@".to_owned()] {
+        assert!(!is_let_in(&machine, &user, ""), "{user}");
+    }
+    // Set again for one, with the key of this machine: the other stays as it is.
+    set(&machine, "set", "bob", "another-long-secret");
+    assert!(is_let_in(&machine, "bob%another-long-secret@", ""));
+    assert!(!is_let_in(&machine, &ann(), ""));
+    // Brought, and the server told: what it opens is sealed with this machine's own key.
+    std::fs::rename(away.join("own"), keys.join("of-the-other-head")).expect("brought");
+    assert_eq!(signal(&server.child, "HUP"), Some(0));
+    eventually("the key is found", || problems(&machine) == "[]");
+    assert!(is_let_in(&machine, &ann(), ""));
+    eventually("sealed anew", || {
+        machine.log().contains("sealed with the present key")
+    });
+    std::fs::remove_file(keys.join("of-the-other-head")).expect("removed");
+    assert_eq!(server.stop(), 0);
+    let server = machine.serve("");
+    let options = format!("?target_user=tank&target_password={MUTUAL}");
+    assert!(is_let_in(&machine, &ann(), &options));
+    assert_eq!(server.stop(), 0);
+}
+
+fn signal(child: &std::process::Child, signal: &str) -> Option<i32> {
+    let pid = child.id().to_string();
+    let sent = Command::new("kill")
+        .args([&format!("-{signal}"), &pid])
+        .status();
+    sent.expect("kill runs").code()
+}
+
+/// Writes the property as an older program did.
+fn write_in_the_clear(folder: &Path) {
+    let engine =
+        Engine::start(EngineOptions::new(HostId(std::num::NonZeroU32::MIN))).expect("an engine");
+    let found = discover(&[folder.to_owned()]).expect("found");
+    let candidate = found
+        .iter()
+        .find(|one| one.name == "tank")
+        .expect("the pool");
+    let proof = SafeToOwn::exported(candidate).expect("exported");
+    let options = engine::pool::ImportOptions::default();
+    let claimed = Pool::claim(engine, candidate, proof, &options).expect("claimed");
+    let pool = claimed.open().expect("opened");
+    let value = format!(r#"{{"version":1,"chap":[{{"user":"ann","secret":"{SECRET}"}}]}}"#);
+    let edit = (format!("bulkhead:target:{TARGET}"), Some(value));
+    let root = pool.name().clone();
+    pool.edit_user_properties(vec![((&root).into(), vec![edit])])
+        .expect("written");
+    pool.export().map_err(|(_, error)| error).expect("exported");
+}
+
+#[test]
+fn a_secret_in_the_clear_is_sealed_at_the_next_start_and_survives_another_cluster_key() {
+    let machine = machine();
+    write_in_the_clear(machine.directory.path());
+    if let Some(told) = told_by_zdb(&machine) {
+        assert!(
+            told.contains(SECRET),
+            "the look finds what is there: {told}"
+        );
+    }
+    let key = machine.path("authkey");
+    std::fs::write(&key, [1; 128]).expect("a key");
+    let serve = || machine.serve("");
+    let server = serve();
+    eventually("sealed", || {
+        let events = machine.ok("pool events tank --json").out;
+        events.contains("set other CHAP secrets")
+    });
+    if installed("iscsi-inq") {
+        assert!(is_let_in(&machine, &ann(), ""));
+    }
+    // The cluster gets another key, and the old one is kept aside until all is sealed with the new one.
+    std::fs::create_dir_all(machine.path("state/seal-keys")).expect("a folder");
+    let kept = machine.path("state/seal-keys/authkey-before");
+    std::fs::rename(&key, &kept).expect("kept");
+    std::fs::write(&key, [2; 128]).expect("a key");
+    assert_eq!(signal(&server.child, "HUP"), Some(0));
+    eventually("sealed anew", || {
+        machine.log().matches("sealed with the present key").count() == 2
+    });
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+    std::fs::remove_file(kept).expect("removed");
+    let server = serve();
+    assert_eq!(problems(&machine), "[]");
+    if installed("iscsi-inq") {
+        assert!(is_let_in(&machine, &ann(), ""));
+    }
+    assert_eq!(server.stop(), 0);
+    assert!(!contains(&machine.path("log"), SECRET));
+    if let Some(told) = told_by_zdb(&machine) {
+        let kept = told.matches(SECRET).count();
+        assert_eq!(
+            kept,
+            told.matches(&format!(r#""secret":"{SECRET}""#)).count(),
+            "old history only"
+        );
+    }
+}
+
+/// A person who stops at the question for a secret has a terminal that shows what is typed.
+#[test]
+fn ctrl_c_at_the_question_for_a_secret_leaves_the_terminal_as_it_was() {
+    let machine = machine();
+    let ends = nix::pty::openpty(None, None).expect("a terminal");
+    let (mut person, terminal) = (File::from(ends.master), File::from(ends.slave));
+    let mut command = machine.command(&format!("target chap set {TARGET} --user bob"));
+    let mut asked = command
+        .stdin(terminal.try_clone().expect("a descriptor"))
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut question = [0; 4];
+    let mut screen = asked.stderr.take().expect("a pipe");
+    screen.read_exact(&mut question).expect("a question");
+    let echoes = || {
+        let modes = tcgetattr(&terminal).expect("a terminal").local_modes;
+        modes.contains(LocalModes::ECHO)
+    };
+    assert!(!echoes(), "a secret is not shown");
+    person.write_all(b"half a sec\x03").expect("typed");
+    let status = asked.wait().expect("it ends");
+    // Where the tests run in the background, that signal is ignored: then it says so.
+    assert!(!status.success(), "{status}");
+    assert!(echoes());
+}

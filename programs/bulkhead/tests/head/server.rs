@@ -1,0 +1,559 @@
+//! The pool server from outside: starts, crashes, stops, and changes under running clients.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use crate::common::nbd::Nbd;
+use crate::common::{Machine, eventually};
+
+/// Of several snapshots one cannot be taken, when space for another was set aside already.
+#[test]
+fn of_several_snapshots_none_is_taken_when_one_exists() {
+    let machine = Machine::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    for volume in ["first", "second"] {
+        machine.ok(&format!("volume create tank/{volume} --size 16M"));
+    }
+    let server = machine.serve("");
+    machine.ok("snapshot create tank/second@now");
+    // By now nothing else is in a transaction group.
+    for _ in 0..3 {
+        machine.refused(
+            "snapshot create tank/first@now tank/second@now",
+            4,
+            "snapshot tank/second@now: it exists already",
+        );
+    }
+    let list = machine.ok("snapshot list tank --json").json();
+    assert_eq!(list.as_array().map(Vec::len), Some(1), "{list}");
+    assert_eq!(server.stop(), 0);
+}
+
+/// The pool does not even exist: nobody has looked for it yet.
+#[test]
+fn a_bad_tls_file_is_found_before_the_pool_is_touched() {
+    let machine = Machine::with_disks(&[]);
+    let (cert, key) = (machine.path("cert.pem"), machine.path("key.pem"));
+    let words = format!(
+        "pool-server tank --iscsi 127.0.0.1:0 --no-nbd --nbd-tls-cert {} --nbd-tls-key {}",
+        cert.display(),
+        key.display()
+    );
+    machine.refused(&words, 2, "cert.pem");
+    std::fs::write(&cert, "no certificate").expect("written");
+    machine.refused(&words, 2, "BEGIN CERTIFICATE");
+    machine.refused(&words, 2, "--nbd-tls-cert");
+}
+
+#[test]
+fn an_address_that_the_machine_lacks_is_told() {
+    let machine = Machine::with_exported_volume();
+    let server = machine.serve("--iscsi 192.0.2.1:0 --iscsi [2001:db8::1]:0");
+    let log = machine.log();
+    for address in ["192.0.2.1", "2001:db8::1"] {
+        let told = log
+            .lines()
+            .find(|line| line.contains(&format!("address={address}")));
+        let told = told.unwrap_or_else(|| panic!("{address}: {log}"));
+        assert!(
+            told.contains("WARN") && told.contains("does not have"),
+            "{told}"
+        );
+    }
+    assert!(!log.contains("address=127.0.0.1 "), "{log}");
+    assert_eq!(server.stop(), 0);
+}
+
+/// What the engine cannot have ends the server. So clients have what it leaves, and are told apart from
+/// those that only connect.
+#[test]
+fn where_descriptors_are_few_strangers_take_neither_the_engines_nor_a_clients() {
+    let machine = Machine::with_exported_volume();
+    let _server = machine.serve_with("--nbd 127.0.0.1:0", |command| {
+        let mut limited = machine.command_of("prlimit", "--nofile=512:2048");
+        limited.arg(command.get_program()).args(command.get_args());
+        let log = std::fs::File::options()
+            .append(true)
+            .open(machine.path("log"));
+        limited.stdout(std::process::Stdio::piped());
+        limited.stderr(log.expect("a log"));
+        *command = limited;
+    });
+    let log = machine.log();
+    assert!(log.contains("fewer connections are taken"), "{log}");
+    let address = machine.nbd_listener("127.0.0.1");
+    let mut strangers = Vec::new();
+    for _ in 0..700 {
+        strangers.extend(std::net::TcpStream::connect(&address));
+    }
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(0, &[1; 4096]).expect("written");
+    client.flush().expect("flushed");
+    machine.ok("snapshot create tank/v@now");
+    drop(strangers);
+}
+
+#[test]
+fn what_was_flushed_survives_kill_9_and_the_next_start_needs_no_help() {
+    let machine = Machine::with_exported_volume();
+    let server = machine.serve("");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(12_345, &[7; 54_321]).expect("written");
+    client.flush().expect("flushed");
+    server.kill();
+
+    let server = machine.serve("");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    assert_eq!(client.read(12_345, 54_321).expect("read"), [7; 54_321]);
+    assert_eq!(client.read(0, 12_345).expect("read"), [0; 12_345]);
+    let status = machine.ok("status --json").json();
+    assert!(status["server"]["first_read_after_ms"].is_u64());
+    drop(client);
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+    assert_eq!(
+        machine.ok("pool list --json").json()[0]["state"],
+        "exported"
+    );
+}
+
+#[test]
+fn a_connection_notices_nothing_of_changes_around_it() {
+    let machine = Machine::with_exported_volume();
+    let _server = machine.serve("");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(0, &[1; 4096]).expect("written");
+    machine.ok("volume create tank/w --size 16M --sparse");
+    machine.ok("nbd export tank/w --name w");
+    let mut other = Nbd::connect(&machine.nbd_socket(), "w").expect("served at once");
+    machine.ok("volume rename tank/v tank/moved");
+    machine.ok("volume resize tank/moved --size 64M");
+    machine.ok("snapshot create tank/moved@s");
+    machine.refused("nbd unexport tank/w", 5, "tank/w is in use by NBD client");
+    assert_eq!(other.read(0, 512).expect("still served").len(), 512);
+    machine.ok("nbd unexport tank/w --in-use");
+    assert!(other.read(0, 512).is_err(), "an ended export is closed");
+    machine.ok("volume destroy tank/w --yes-destroy-data");
+    assert_eq!(client.read(0, 4096).expect("still served"), [1; 4096]);
+    let resized = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    assert_eq!(resized.size, 64 << 20);
+    machine.refused("volume destroy tank/moved --yes-destroy-data", 5, "moved@s");
+    machine.refused(
+        "volume destroy tank/moved --yes-destroy-data --recursive",
+        5,
+        "is exported, and in use by NBD client",
+    );
+    machine.ok("volume destroy tank/moved --yes-destroy-data --recursive --exported");
+    assert!(client.read(0, 512).is_err(), "closed, not answered");
+}
+
+/// Whoever has the control socket may ask for anything. A name that the pool cannot have is refused,
+/// and remembered by nothing.
+#[test]
+fn a_request_about_another_pool_is_refused_and_harms_no_later_one() {
+    let machine = Machine::with_exported_volume();
+    let _server = machine.serve("");
+    let socket = machine.path("run").join("tank.sock");
+    let mut client = control::Client::connect(&socket).expect("connected");
+    let deep = format!("tank/{}", ["d"; 60].join("/"));
+    for name in ["other/v", "tank/missing/v", "tank/v/v", &deep] {
+        let request = serde_json::json!({"volume": {"create": {
+            "name": name, "size": 1 << 20, "block_size": null, "sparse": true, "properties": {},
+            "parents": false, "exist_ok": false,
+        }}});
+        let request = serde_json::from_value(request).expect("a request");
+        assert!(client.call(request, &mut |_| ()).is_err(), "{name}");
+    }
+    machine.ok("snapshot schedule set tank --hourly 2");
+    machine.ok("volume key status tank");
+    machine.ok("volume resize tank/v --size 64M");
+    machine.ok("target list");
+    machine.ok("volume create tank/w --size 1M --sparse");
+    assert_eq!(machine.ok("status --json").json()["volume_count"], 2);
+    machine.ok("volume destroy tank/w --yes-destroy-data");
+    assert_eq!(machine.ok("status --json").json()["volume_count"], 1);
+}
+
+/// All of a target's maps and itself go in one transaction group.
+#[test]
+fn a_target_that_is_destroyed_while_the_server_is_killed_is_whole_or_gone() {
+    const TARGET: &str = "iqn.2026-01.org.example:whole";
+    const VOLUMES: usize = 4;
+    let machine = Machine::with_exported_volume();
+    let units = || {
+        let targets = machine.ok("target list --json").json();
+        let targets = targets.as_array().expect("a list").clone();
+        let found = targets.iter().find(|target| target["name"] == TARGET);
+        found.map(|target| target["units"].as_array().expect("units").len())
+    };
+    let mut server = machine.serve("");
+    for number in 0..VOLUMES {
+        machine.ok(&format!("volume create tank/t{number} --size 1M --sparse"));
+    }
+    for round in 0..6 {
+        if units().is_none() {
+            machine.ok(&format!("target create {TARGET}"));
+            assert_eq!(units(), Some(0), "no map outlived the target");
+            for number in 0..VOLUMES {
+                machine.ok(&format!("target map {TARGET} tank/t{number}"));
+            }
+        }
+        let mut destroy = machine.command(&format!("target destroy {TARGET}"));
+        let mut destroy = destroy.spawn().expect("started");
+        // Not to wait for anything: the kill shall come at different moments.
+        std::thread::sleep(std::time::Duration::from_millis(4 * round));
+        server.kill();
+        let told = destroy.wait().expect("ended").success();
+        server = machine.serve("");
+        if let Some(left) = units() {
+            assert!(!told && left == VOLUMES, "{left} units are left");
+        }
+    }
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}
+
+#[test]
+fn an_exported_pool_ends_its_server_and_a_destroyed_one_is_gone() {
+    let machine = Machine::with_exported_volume();
+    let mut server = machine.serve("");
+    machine.ok("pool export tank");
+    assert_eq!(server.wait(), 0, "{}", machine.log());
+    assert_eq!(
+        machine.ok("pool export tank --json").json()["changed"],
+        false
+    );
+    let mut server = machine.serve("");
+    machine.ok("pool destroy tank --yes-destroy-all-data");
+    assert_eq!(server.wait(), 0, "{}", machine.log());
+    assert_eq!(machine.ok("pool list --json").json(), serde_json::json!([]));
+}
+
+#[test]
+fn a_second_owner_and_a_taken_port_are_refused_and_the_first_goes_on() {
+    let machine = Machine::with_exported_volume();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port();
+    let busy = format!("pool-server tank --no-nbd --iscsi 127.0.0.1:{port}");
+    machine.refused(&busy, 5, "taken by another program");
+    let _server = machine.serve("");
+    machine.refused("pool-server tank --no-nbd --no-iscsi", 5, "served already");
+    // Another run directory hides the socket, but not the locks on the devices.
+    machine.refused("pool status tank --run-dir elsewhere", 5, "in use by");
+    let (a, b) = (machine.path("a"), machine.path("b"));
+    let create = format!("pool create other mirror {} {}", a.display(), b.display());
+    machine.refused(&format!("{create} --overwrite-old-labels"), 5, "in use");
+    assert!(Nbd::connect(&machine.nbd_socket(), "v").is_ok());
+}
+
+#[test]
+fn another_hosts_pool_needs_the_word_that_its_owner_is_stopped() {
+    let machine = Machine::with_exported_volume();
+    machine.serve("--host-id 00000001").kill();
+    machine.refused(
+        "volume list tank --host-id 00000002",
+        6,
+        "--previous-owner-is-stopped",
+    );
+    machine.refused("pool import tank --host-id 00000002", 6, "00000001");
+    machine.ok("pool import tank --host-id 00000002 --previous-owner-is-stopped");
+    machine.ok("volume list tank --host-id 00000003");
+}
+
+/// With a server and without one; what only looks is not written down.
+#[test]
+fn what_a_command_changes_is_written_down_with_who_asked() {
+    let machine = Machine::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    machine.ok("volume create tank/alone --size 8M --sparse");
+    let server = machine.serve("");
+    machine.ok("volume create tank/served --size 8M --sparse");
+    machine.ok("volume list tank");
+    machine.refused("volume destroy tank/none --yes-destroy-data", 3, "");
+    assert_eq!(server.stop(), 0);
+    let log = std::fs::read_to_string(machine.path("state/audit.log")).expect("a log");
+    let lines: Vec<serde_json::Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let told: Vec<_> = lines
+        .iter()
+        .map(|line| {
+            (
+                line["what"].as_str().expect("a verb"),
+                line["outcome"].as_str().expect("a word"),
+            )
+        })
+        .collect();
+    let wanted = [
+        ("pool.create", "done"),
+        ("volume.create", "done"),
+        ("volume.create", "done"),
+        ("volume.destroy", "not_found"),
+    ];
+    assert_eq!(told, wanted, "{log}");
+    for line in lines {
+        let from = line["from"].as_str().expect("a process");
+        assert!(from.contains("(bulkhead)"), "{log}");
+        assert!(
+            line["who"].as_str().is_some_and(|who| !who.is_empty()),
+            "{log}"
+        );
+    }
+}
+
+/// Clears the pool until it goes on; says what it saw if it does not.
+fn resume(machine: &Machine) {
+    let deadline = Instant::now() + crate::common::SERVER_WAIT;
+    loop {
+        let cleared = machine.run("pool clear tank");
+        let status = machine.ok("status tank --json");
+        if cleared.code == 0 && status.json()["pool"]["suspended"] == false {
+            return;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "the pool does not resume: clear ended with {} {}\n{}\n{}",
+            cleared.code,
+            cleared.err,
+            status.out,
+            machine.log()
+        );
+    }
+}
+
+#[test]
+fn a_pool_without_devices_is_suspended_says_so_and_resumes() {
+    let machine = Machine::with_exported_volume();
+    let faults = machine.path("faults");
+    std::fs::write(&faults, "").expect("written");
+    let server = machine.serve(&format!("--leg-faults {}", faults.display()));
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    let (a, b) = (machine.path("a"), machine.path("b"));
+    // Not their flushes: a server ends when a device that it cannot do without has failed one.
+    let both = format!("{} write=eio\n{} write=eio\n", a.display(), b.display());
+    std::fs::write(&faults, both).expect("written");
+    let ended = Arc::new(AtomicBool::new(false));
+    let end = Arc::clone(&ended);
+    // Writes until after the pool resumed: whenever the fault strikes, it strikes a write.
+    let writer = std::thread::spawn(move || -> std::io::Result<()> {
+        while !end.load(Ordering::Acquire) {
+            client.write(0, &[3; 65_536])?;
+            client.flush()?;
+        }
+        Ok(())
+    });
+    eventually("the pool is suspended", || {
+        machine.ok("status tank --json").json()["pool"]["suspended"] == true
+    });
+    eventually("the log says so", || {
+        machine.log().contains("the pool is suspended")
+    });
+    std::fs::write(&faults, "").expect("written");
+    // With one of them alone the pool would begin anew, which ends this server.
+    eventually("both devices work again", || {
+        machine.log().matches("works again").count() == 2
+    });
+    resume(&machine);
+    ended.store(true, Ordering::Release);
+    let written = writer.join().expect("no panic");
+    assert!(
+        written.is_ok(),
+        "the write waited and was completed: {written:?}"
+    );
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}
+
+#[test]
+fn a_server_of_a_suspended_pool_can_be_stopped_and_the_next_one_recovers() {
+    let machine = Machine::with_exported_volume();
+    let faults = machine.path("faults");
+    std::fs::write(&faults, "").expect("written");
+    let server = machine.serve(&format!("--leg-faults {}", faults.display()));
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(0, &[5; 4096]).expect("written");
+    client.flush().expect("flushed");
+    let (a, b) = (machine.path("a"), machine.path("b"));
+    // A read that fails is the client's to know; a write waits for the devices.
+    let dead = "write=eio flush=eio";
+    let both = format!("{} {dead}\n{} {dead}\n", a.display(), b.display());
+    std::fs::write(&faults, both).expect("written");
+    let writer = std::thread::spawn(move || -> std::io::Error {
+        loop {
+            let written = client.write(8192, &[6; 4096]);
+            if let Err(error) = written.and_then(|()| client.flush()) {
+                return error;
+            }
+        }
+    });
+    eventually("the pool is suspended", || {
+        assert!(!writer.is_finished(), "the write waits: {}", machine.log());
+        machine.ok("status tank --json").json()["pool"]["suspended"] == true
+    });
+    assert_eq!(server.stop(), 8, "{}", machine.log());
+    let lost = writer.join().expect("no panic");
+    assert_ne!(
+        lost.raw_os_error(),
+        Some(5),
+        "a lost session, not an I/O error"
+    );
+    let server = machine.serve("");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    assert_eq!(client.read(0, 4096).expect("read"), [5; 4096]);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}
+
+/// The second leg is the only one that is left when it fails a flush: nobody knows what it still has.
+#[test]
+fn a_server_whose_last_device_failed_a_flush_ends_when_it_works_and_the_next_one_recovers() {
+    let machine = Machine::with_exported_volume();
+    let faults = machine.path("faults");
+    std::fs::write(&faults, "").expect("written");
+    let mut server = machine.serve(&format!("--leg-faults {}", faults.display()));
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(0, &[5; 4096]).expect("written");
+    client.flush().expect("flushed");
+    let (a, b) = (machine.path("a"), machine.path("b"));
+    let both = format!("{} flush=eio\n{} flush=eio\n", a.display(), b.display());
+    std::fs::write(&faults, both).expect("written");
+    eventually("the server obeys", || {
+        machine.log().matches("device fails on command").count() == 2
+    });
+    let writer = std::thread::spawn(move || -> std::io::Result<()> {
+        client.write(8192, &[6; 4096])?;
+        client.flush()
+    });
+    eventually("the pool is suspended", || {
+        assert!(
+            !writer.is_finished(),
+            "nothing is durable: {}",
+            machine.log()
+        );
+        machine.ok("status tank --json").json()["pool"]["suspended"] == true
+    });
+    std::fs::write(&faults, "").expect("written");
+    let status = server.child.wait().expect("a child of ours");
+    assert_eq!(status.code(), Some(8), "{}", machine.log());
+    assert!(
+        machine.log().contains("start it again"),
+        "{}",
+        machine.log()
+    );
+    let lost = writer.join().expect("no panic").expect_err("not durable");
+    assert_ne!(lost.raw_os_error(), Some(5), "a lost session, no error");
+    let server = machine.serve("");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    assert_eq!(client.read(0, 4096).expect("read"), [5; 4096]);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}
+
+/// Sectors of a disk that are filled with one byte get another one; how many.
+fn refill(disk: &std::path::Path, from: u8, to: u8) -> usize {
+    use std::os::unix::fs::FileExt;
+    let bytes = std::fs::read(disk).expect("read the disk");
+    let file = std::fs::OpenOptions::new().write(true).open(disk);
+    let file = file.expect("open the disk");
+    let sectors = bytes.chunks_exact(4096).enumerate();
+    let filled = sectors.filter(|(_, sector)| sector.iter().all(|byte| *byte == from));
+    let places: Vec<usize> = filled.map(|(place, _)| place).collect();
+    for place in &places {
+        let written = file.write_all_at(&[to; 4096], *place as u64 * 4096);
+        written.expect("written");
+    }
+    places.len()
+}
+
+/// The log changes a part of a block whose rest cannot be read: what was acknowledged cannot be shown yet.
+#[test]
+fn a_volume_whose_log_cannot_be_replayed_is_not_served_until_it_can_be() {
+    const OLD: u8 = 0xa7;
+    let machine = Machine::with_exported_volume();
+    machine.ok("volume set tank/v compression=off");
+    let server = machine.serve("");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(0, &[OLD; 16_384]).expect("written");
+    // Waits for a transaction group.
+    machine.ok("snapshot create tank/v@before");
+    // The first block of a log comes with a group of its own.
+    client.write(1 << 20, &[2; 4096]).expect("written");
+    client.flush().expect("flushed");
+    client.write(4096, &[1; 4096]).expect("written");
+    client.flush().expect("flushed");
+    server.kill();
+    for disk in ["a", "b"] {
+        assert_eq!(refill(&machine.path(disk), OLD, 0xff), 4, "one block");
+    }
+
+    let server = machine.serve("");
+    eventually("it is told", || {
+        let told = machine.ok("pool events tank").out;
+        told.contains("the intent log of tank/v cannot be replayed")
+    });
+    let client = Nbd::connect(&machine.nbd_socket(), "v");
+    let read = client.and_then(|mut client| client.read(0, 4096));
+    assert!(read.is_err(), "older contents were served");
+    let word = "yes-lose-acknowledged-writes";
+    machine.refused("volume discard-log tank/v", 6, word);
+    for disk in ["a", "b"] {
+        assert_eq!(refill(&machine.path(disk), 0xff, OLD), 4);
+    }
+    eventually("it is replayed", || {
+        let told = machine.ok("pool events tank").out;
+        told.contains("the intent log of tank/v does not wait any more")
+    });
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    assert_eq!(client.read(4096, 4096).expect("read"), [1; 4096]);
+    assert_eq!(client.read(0, 4096).expect("read"), [OLD; 4096]);
+    drop(client);
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}
+
+#[test]
+fn a_signal_has_the_exports_read_again() {
+    let machine = Machine::with_exported_volume();
+    let server = machine.serve("");
+    let pid = server.child.id().to_string();
+    let sent = std::process::Command::new("kill")
+        .args(["-HUP", &pid])
+        .status();
+    assert!(sent.expect("kill runs").success());
+    machine.ok("status tank");
+    assert_eq!(server.stop(), 0);
+}
+
+/// A command is told of it soon, instead of waiting as long as work may take.
+#[test]
+fn a_server_that_stands_still_is_named_and_going_on_it_answers() {
+    let machine = Machine::with_exported_volume();
+    let server = machine.serve("");
+    let pid = nix::unistd::Pid::from_raw(server.child.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).expect("stopped");
+    machine.refused("status", 7, "talk to the server");
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGCONT).expect("continued");
+    assert!(machine.ok("status --json").json()["server"]["pid"].is_u64());
+}
+
+/// The log is often all that is left of such an end.
+#[test]
+fn a_fault_is_told_with_its_place_and_ends_the_server() {
+    let machine = Machine::with_exported_volume();
+    let mut server = machine.serve("");
+    let pid = nix::unistd::Pid::from_raw(server.child.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSEGV).expect("sent");
+    let status = server.child.wait().expect("a child of ours");
+    assert_eq!(
+        std::os::unix::process::ExitStatusExt::signal(&status),
+        Some(11)
+    );
+    let log = machine.log();
+    let (_, words) = log.split_once("a fault ends this process").expect("said");
+    // Any of its threads may be the one that a signal from outside meets.
+    let thread = words.strip_prefix("; please report it with what follows (thread ");
+    let name = thread.and_then(|rest| rest.split(')').next());
+    assert!(name.is_some_and(|name| !name.is_empty()), "{words}");
+    // The program's own code, and what called it.
+    let frames = words.lines().filter(|line| line.ends_with(']'));
+    assert!(frames.count() >= 4, "{words}");
+    assert_eq!(machine.serve("").stop(), 0);
+}

@@ -1,0 +1,140 @@
+//! Lack of space: what clients, administrators and monitoring hear before a pool is full, when it is, and when
+//! there is room again.
+
+use crate::common::heads::noise;
+use crate::common::nbd::Nbd;
+use crate::common::{Machine, eventually};
+use serde_json::Value;
+
+const MIB: u64 = 1 << 20;
+
+fn status(machine: &Machine) -> Value {
+    machine.ok("pool status tank --json").json()
+}
+
+fn kinds(machine: &Machine) -> Vec<String> {
+    let events = machine.ok("pool events tank --json").json();
+    let events = events.as_array().expect("a list").iter();
+    events
+        .map(|event| event["kind"].as_str().expect("a kind").to_owned())
+        .collect()
+}
+
+/// Writes to export `v` until a write is refused; the error, and the bytes that were written.
+fn write_until_refused(machine: &Machine) -> (std::io::Error, u64) {
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    for written in 0..client.size / MIB {
+        let data = noise(written + 1, MIB as usize);
+        let outcome = client
+            .write(written * MIB, &data)
+            .and_then(|()| client.flush());
+        if let Err(error) = outcome {
+            return (error, written * MIB);
+        }
+    }
+    panic!("the pool has room for more than its devices have");
+}
+
+#[test]
+fn a_full_pool_is_told_before_and_when_clients_are_refused_and_when_there_is_room_again() {
+    let machine = Machine::with_disks(&["a", "b"]);
+    machine.ok("pool create tank mirror a b");
+    machine.ok("volume create tank/v --size 120M --sparse");
+    machine.ok("volume create tank/kept --size 8M");
+    machine.ok("nbd export tank/v --name v");
+    let server = machine.serve("");
+    eventually("the space is looked at", || {
+        status(&machine)["space"].is_object()
+    });
+    let before = status(&machine)["space"].clone();
+    let number = |view: &Value, name: &str| view[name].as_u64().expect("a number");
+    // What the pool keeps for itself is no room for volumes.
+    assert!(number(&before, "usable") < 80 * MIB, "{before}");
+    assert!(number(&before, "reserved") >= 8 * MIB, "{before}");
+    assert_eq!(number(&before, "promised"), 128 * MIB, "{before}");
+    assert!(number(&before, "overcommitted") > 40 * MIB, "{before}");
+    assert_eq!(status(&machine)["advice"], serde_json::json!([]));
+
+    let (refused, written) = write_until_refused(&machine);
+    assert!(refused.to_string().contains("28"), "ENOSPC: {refused}");
+    assert!(written > 20 * MIB, "{written}");
+    eventually("it is told", || {
+        let kinds = kinds(&machine);
+        kinds.contains(&"space".to_owned()) && kinds.contains(&"no_space".to_owned())
+    });
+    let full = status(&machine);
+    let space = &full["space"];
+    assert!(number(space, "full_percent") >= 95, "{space}");
+    assert!(number(space, "available") < 8 * MIB, "{space}");
+    assert_eq!(
+        (&space["refuses"], &space["refused_writes"]),
+        (&Value::Bool(true), &Value::from(1))
+    );
+    assert_eq!(full["advice"][0]["severity"], "error", "{full}");
+    assert_eq!(full["advice"][0]["command"], "bulkhead volume space tank");
+    let text = machine.ok("status tank").out;
+    assert!(
+        text.contains("% full")
+            && text.contains("next:     destroy snapshots")
+            && !text.contains("quota"),
+        "{text}"
+    );
+    assert!(machine.ok("pool list").out.contains(" %"));
+    assert!(
+        machine
+            .log()
+            .contains("writes of clients to tank/v are refused")
+    );
+
+    machine.ok("volume destroy tank/v --exported --yes-destroy-data");
+    eventually("there is room again", || {
+        status(&machine)["space"]["full_percent"].as_u64() < Some(50)
+    });
+    eventually("nobody is advised any more", || {
+        status(&machine)["advice"] == serde_json::json!([])
+    });
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_pool_that_nobody_serves_tells_its_space_too() {
+    let machine = Machine::with_exported_volume();
+    let space = status(&machine)["space"].clone();
+    assert_eq!(space["promised"], 32 * MIB, "{space}");
+    assert_eq!(space["refuses"], false, "{space}");
+}
+
+/// What a client was told to be durable is in the log, and has to be written by a start that finds the pool full.
+#[test]
+fn a_reserved_volume_takes_writes_in_a_full_pool_and_its_log_is_replayed_there() {
+    // 24 times a block, by the library's estimate, is more than is left of the reservation when all is written.
+    const BLOCK: u64 = 128 << 10;
+    const KEPT: u64 = 24 * MIB;
+    let machine = Machine::with_disks(&["a", "b"]);
+    machine.ok("pool create tank mirror a b");
+    machine.ok("volume create tank/kept --size 24M --block-size 128K --compression off");
+    machine.ok("volume create tank/v --size 120M --sparse");
+    machine.ok("nbd export tank/v --name v");
+    machine.ok("nbd export tank/kept --name kept");
+    let server = machine.serve("");
+    let (refused, _) = write_until_refused(&machine);
+    assert!(refused.to_string().contains("28"), "ENOSPC: {refused}");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "kept").expect("connected");
+    let contents = |round: u64, at: u64| noise((round << 32) + at + 1, BLOCK as usize);
+    for round in 0..3 {
+        for at in (0..KEPT).step_by(BLOCK as usize) {
+            client.write(at, &contents(round, at)).expect("it is kept");
+            if round == 2 {
+                client.flush().expect("durable");
+            }
+        }
+    }
+    server.kill();
+    let server = machine.serve("");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "kept").expect("connected");
+    for at in (0..KEPT).step_by(BLOCK as usize) {
+        let found = client.read(at, BLOCK as usize).expect("readable");
+        assert!(found == contents(2, at), "byte {at}");
+    }
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}

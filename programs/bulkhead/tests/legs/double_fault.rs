@@ -1,0 +1,273 @@
+//! Both legs of a mirror are gone, and one is back: the pool goes on with what that one holds if it holds all that a
+//! client was told to be durable, and asks for a word if it may not. Nobody waits for ever for an answer.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use crate::common::nbd::Nbd;
+use crate::common::{Machine, Said, ServerProcess, eventually};
+use serde_json::Value;
+
+/// The pool's server gives a device so long; the answer to `pool clear` comes some seconds later at the latest.
+const SERVER: &str = "--disk-timeout 2 --wait-for-devices 0 --leg-faults faults";
+const ANSWER_MAX: Duration = Duration::from_secs(20);
+/// Exit codes.
+const NEEDS_CONFIRMATION: i32 = 6;
+const UNAVAILABLE: i32 = 8;
+const WORD: &str = "--missing-devices-are-not-newer";
+
+fn serve(machine: &Machine) -> ServerProcess {
+    machine.serve(SERVER)
+}
+
+/// From now on these devices fail as said, and no others.
+fn fail(machine: &Machine, faults: &[(&str, &str)]) {
+    let line = |(disk, how): &(&str, &str)| format!("{} {how}\n", machine.path(disk).display());
+    let lines: String = faults.iter().map(line).collect();
+    // At once: the server must never read half of it.
+    std::fs::write(machine.path("faults.new"), lines).expect("written");
+    std::fs::rename(machine.path("faults.new"), machine.path("faults")).expect("renamed");
+}
+
+fn connect(machine: &Machine) -> Nbd {
+    Nbd::connect(&machine.nbd_socket(), "v").expect("connected")
+}
+
+fn write(machine: &Machine, byte: u8) {
+    let mut client = connect(machine);
+    client.write(0, &[byte; 4096]).expect("written");
+    client.flush().expect("durable");
+}
+
+fn read(machine: &Machine) -> u8 {
+    connect(machine).read(0, 4096).expect("readable")[0]
+}
+
+/// Writes on another thread, and waits until that is durable: receives whether it was, if that is ever told.
+fn begin_write(machine: &Machine, byte: u8) -> Receiver<bool> {
+    let (sender, receiver) = channel();
+    let mut client = connect(machine);
+    std::thread::spawn(move || {
+        let written = client.write(0, &[byte; 4096]).and_then(|()| client.flush());
+        let _ = sender.send(written.is_ok());
+    });
+    receiver
+}
+
+fn pool(machine: &Machine) -> Value {
+    machine.ok("status tank --json").json()["pool"].clone()
+}
+
+fn is_suspended(machine: &Machine) -> bool {
+    pool(machine)["suspended"] == true
+}
+
+/// Both legs fail under a write that was not acknowledged.
+fn lose_both(machine: &Machine) -> Receiver<bool> {
+    fail(machine, &[("a", "gone"), ("b", "gone")]);
+    eventually("both are gone", || {
+        machine.log().matches("fails on command").count() >= 2
+    });
+    let answered = begin_write(machine, 2);
+    eventually("the pool is suspended", || is_suspended(machine));
+    answered
+}
+
+/// `pool clear`, which answers in time whatever the devices do.
+fn clear(machine: &Machine, words: &str) -> Said {
+    let begun = Instant::now();
+    let said = machine.run(&format!("pool clear tank {words}"));
+    assert!(begun.elapsed() < ANSWER_MAX, "{} {}", said.out, said.err);
+    said
+}
+
+/// Clears the pool until it goes on, with this server or with the next one.
+fn go_on(machine: &Machine, mut server: ServerProcess) -> ServerProcess {
+    let deadline = Instant::now() + crate::common::SERVER_WAIT;
+    loop {
+        let said = clear(machine, "");
+        if said.code == 0 && said.out.contains("next start") {
+            assert_eq!(server.wait(), UNAVAILABLE, "{}", machine.log());
+            server = serve(machine);
+        }
+        if !is_suspended(machine) {
+            return server;
+        }
+        assert!(Instant::now() < deadline, "{} {}", said.out, said.err);
+    }
+}
+
+fn goes_on_without(gone: &str) {
+    let machine = Machine::with_exported_volume();
+    fail(&machine, &[]);
+    let server = serve(&machine);
+    write(&machine, 1);
+    let answered = lose_both(&machine);
+    assert!(answered.try_recv().is_err(), "no client is told anything");
+    fail(&machine, &[(gone, "gone")]);
+    let server = go_on(&machine, server);
+    assert!([1, 2].contains(&read(&machine)), "nothing durable is lost");
+    write(&machine, 3);
+    fail(&machine, &[]);
+    eventually("the other one is back, too", || {
+        pool(&machine)["health"] == "ONLINE"
+    });
+    assert_eq!(read(&machine), 3);
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}
+
+#[test]
+fn a_pool_goes_on_with_the_first_leg_alone_when_that_is_back() {
+    goes_on_without("b");
+}
+
+#[test]
+fn a_pool_goes_on_with_the_second_leg_alone_when_that_is_back() {
+    goes_on_without("a");
+}
+
+/// One leg owes a flush as long as it is gone, and the other one is back: the library cannot even look at that.
+fn goes_on_without_its_flush(gone: &str) {
+    let machine = Machine::with_exported_volume();
+    fail(&machine, &[]);
+    let server = serve(&machine);
+    write(&machine, 1);
+    fail(&machine, &[("a", "flush=hang"), ("b", "flush=hang")]);
+    eventually("both hang", || {
+        machine.log().matches("fails on command").count() >= 2
+    });
+    let answered = begin_write(&machine, 2);
+    eventually("the pool is suspended", || is_suspended(&machine));
+    assert!(answered.try_recv().is_err(), "no client is told anything");
+    fail(&machine, &[(gone, "gone hang")]);
+    let server = go_on(&machine, server);
+    assert!([1, 2].contains(&read(&machine)), "nothing durable is lost");
+    write(&machine, 3);
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}
+
+#[test]
+fn a_pool_goes_on_without_the_first_leg_that_owes_a_flush() {
+    goes_on_without_its_flush("a");
+}
+
+#[test]
+fn a_pool_goes_on_without_the_second_leg_that_owes_a_flush() {
+    goes_on_without_its_flush("b");
+}
+
+/// `a` fell behind, `b` acknowledged more and is gone then, and `a` is back.
+fn with_stale_leg_back() -> (Machine, ServerProcess) {
+    let machine = Machine::with_exported_volume();
+    fail(&machine, &[]);
+    let server = serve(&machine);
+    write(&machine, 1);
+    fail(&machine, &[("a", "gone")]);
+    eventually("it is gone", || machine.log().contains("fails on command"));
+    write(&machine, 7);
+    let _ = lose_both(&machine);
+    fail(&machine, &[("b", "gone")]);
+    eventually("it is back", || machine.log().contains("works again"));
+    (machine, server)
+}
+
+#[test]
+fn a_leg_that_lacks_acknowledged_writes_is_not_served_and_the_word_for_it_is_named() {
+    let (machine, server) = with_stale_leg_back();
+    let said = clear(&machine, "");
+    assert_eq!(said.code, NEEDS_CONFIRMATION, "{} {}", said.out, said.err);
+    let missing = machine.path("b").display().to_string();
+    for part in ["tank", &missing, "pool clear tank", WORD] {
+        assert!(said.err.contains(part), "{part}: {}", said.err);
+    }
+    assert!(is_suspended(&machine));
+    fail(&machine, &[]);
+    let server = go_on(&machine, server);
+    assert!([7, 2].contains(&read(&machine)));
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}
+
+#[test]
+fn a_pool_that_begins_anew_without_a_leg_does_not_resume_with_it_before() {
+    let (machine, mut server) = with_stale_leg_back();
+    let said = clear(&machine, WORD);
+    assert!(said.out.contains("next start"), "{} {}", said.out, said.err);
+    // The server still has some tenths of a second, in which the other leg is back.
+    fail(&machine, &[]);
+    let ends = Instant::now() + Duration::from_millis(200);
+    while Instant::now() < ends {
+        clear(&machine, "");
+    }
+    assert_eq!(server.wait(), UNAVAILABLE, "{}", machine.log());
+    // A command that came after the end opened the pool itself, and is in no log of a server.
+    let log = machine.log();
+    let clears = log.lines().filter(|line| line.contains("pool.clear"));
+    let done = clears.filter(|line| line.contains(r#"outcome="done""#));
+    assert_eq!(done.count(), 1, "{log}");
+    let server = serve(&machine);
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}
+
+#[test]
+fn with_the_word_the_pool_begins_anew_with_the_leg_that_is_back() {
+    let (machine, mut server) = with_stale_leg_back();
+    let said = clear(&machine, WORD);
+    assert_eq!(said.code, 0, "{} {}", said.out, said.err);
+    assert!(said.out.contains("next start"), "{}", said.out);
+    assert_eq!(server.wait(), UNAVAILABLE, "{}", machine.log());
+    let server = serve(&machine);
+    assert_eq!(read(&machine), 1);
+    write(&machine, 4);
+    // It is overwritten with what was served.
+    fail(&machine, &[]);
+    eventually("the other one is back", || {
+        pool(&machine)["health"] == "ONLINE"
+    });
+    assert_eq!(read(&machine), 4);
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}
+
+/// The word is for the state that it was said of.
+#[test]
+fn the_word_is_not_used_where_the_other_leg_is_back_before_the_start() {
+    let (machine, mut server) = with_stale_leg_back();
+    assert_eq!(clear(&machine, WORD).code, 0);
+    assert_eq!(server.wait(), UNAVAILABLE, "{}", machine.log());
+    fail(&machine, &[]);
+    let server = serve(&machine);
+    assert!([7, 2].contains(&read(&machine)));
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}
+
+fn is_durable(answered: &Receiver<bool>) -> bool {
+    answered.recv_timeout(crate::common::SERVER_WAIT) == Ok(true)
+}
+
+#[test]
+fn a_clear_answers_while_the_last_device_does_not() {
+    let machine = Machine::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    machine.ok("volume create tank/v --size 32M --sparse");
+    machine.ok("nbd export tank/v --name v");
+    fail(&machine, &[]);
+    let server = serve(&machine);
+    fail(&machine, &[("a", "flush=hang")]);
+    eventually("it hangs", || machine.log().contains("fails on command"));
+    let answered = begin_write(&machine, 1);
+    eventually("the pool is suspended", || is_suspended(&machine));
+    for words in ["", WORD] {
+        let said = clear(&machine, words);
+        assert_eq!(said.code, UNAVAILABLE, "{} {}", said.out, said.err);
+        let device: &Path = &machine.path("a");
+        assert!(
+            said.err.contains(&device.display().to_string()),
+            "{}",
+            said.err
+        );
+    }
+    fail(&machine, &[]);
+    assert!(is_durable(&answered));
+    eventually("the pool goes on", || !is_suspended(&machine));
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}

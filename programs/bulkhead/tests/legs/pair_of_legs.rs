@@ -1,0 +1,752 @@
+//! Pools whose legs lie on two heads, with real processes: heads and their parts are killed, stopped and started, and what was
+//! acknowledged is there.
+
+use std::time::{Duration, Instant};
+
+use crate::common::eventually;
+use crate::common::legs::{Head, Pair};
+use serde_json::Value;
+
+/// Longest time that a client may wait when a leg is lost. The promise is 3 s; a busy machine gets more.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// The other head's leg-server is killed: writes go on after a pause, and the leg comes back with what it missed. When the leg hangs
+/// again and again, it is left alone, which is told, until a person says that it is in order.
+#[test]
+fn a_killed_lender_is_dropped_and_comes_back_current_unless_it_fails_too_often() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    pair.b.leg_server.kill();
+    let begun = Instant::now();
+    pair.write(&mut client, 20);
+    assert!(begun.elapsed() < PAUSE_MAX, "{:?}", begun.elapsed());
+    assert!(!pair.a.is_current("b"), "it lacks what was acknowledged");
+    pair.b.start_leg_server();
+    pair.a.await_current("b", true);
+    pair.write(&mut client, 20);
+    let mut hang = |pair: &mut Pair| {
+        pair.b.leg_server.freeze();
+        pair.write(&mut client, 1);
+        pair.b.leg_server.signal("-CONT");
+    };
+    for _ in 0..3 {
+        hang(&mut pair);
+        pair.a.await_current("b", true);
+    }
+    hang(&mut pair);
+    eventually("it is left alone", || {
+        leg_of(&pair.a, "b")["state"] == "faulted"
+    });
+    let leg = leg_of(&pair.a, "b");
+    let (name, again) = (leg["name"].as_str(), leg["tried_again_ms"].as_u64());
+    assert!(again > leg["since_ms"].as_u64(), "{leg}");
+    let word = format!("pool online tank {}", name.expect("a name"));
+    let status = pair.a.machine.ok("pool status tank").out;
+    let told = status.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains(&word), "{status}");
+    eventually("it is an event", || {
+        kinds_of_events(&pair.a).contains("leg_faulted")
+    });
+    pair.a.machine.ok(&word);
+    pair.a.await_current("b", true);
+    let said = pair.a.machine.ok(&word);
+    assert!(said.out.contains("is in use"), "{}", said.out);
+    pair.write(&mut client, 1);
+    pair.check(&mut client);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}
+
+/// The whole head that served is gone: the other one has everything, and takes the first one's leg back.
+#[test]
+fn after_the_loss_of_a_head_the_other_one_has_all_that_was_acknowledged() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 40);
+    server.kill();
+    pair.a.leg_server.kill();
+    let server = pair.b.serve("--previous-owner-is-stopped");
+    let mut client = pair.b.client();
+    pair.check(&mut client);
+    pair.write(&mut client, 20);
+    assert!(!pair.b.is_current("a"));
+    pair.a.start_leg_server();
+    pair.b.await_current("a", true);
+    pair.write(&mut client, 20);
+    // And what it got is whole: it goes on alone.
+    drop(client);
+    server.kill();
+    pair.b.leg_server.kill();
+    let server = pair.a.serve("--previous-owner-is-stopped");
+    pair.check(&mut pair.a.client());
+    assert_eq!(server.stop(), 0);
+}
+
+/// openzfs#14640 over two machines: a leg falls behind, all stops, and its head alone comes back.
+#[test]
+fn a_stale_head_alone_refuses_and_says_who_is_newer() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    pair.b.leg_server.kill();
+    pair.write(&mut client, 20);
+    drop(client);
+    server.kill();
+    pair.a.leg_server.kill();
+    pair.b.start_leg_server();
+    let said = pair.b.refused("--previous-owner-is-stopped");
+    for part in [
+        "b:",
+        "lacks what was written since transaction group",
+        "a:",
+        "holds everything",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    // Nor is it opened without its record, by what the witness remembers.
+    let words = format!(
+        "pool confirm tank --search . --forget-legs --missing-devices-are-not-newer --legs {}",
+        pair.b.config()
+    );
+    pair.b.leg_server.kill();
+    let why = "holds everything, and b:";
+    pair.b.machine.refused(&words, 6, why);
+    pair.b.start_leg_server();
+    // Nobody is left who remembers.
+    pair.witness.kill();
+    let said = pair.b.refused("--previous-owner-is-stopped");
+    assert!(said.contains("too few members answer"), "{said}");
+    pair.start_witness();
+    pair.a.start_leg_server();
+    let server = pair.a.serve("");
+    pair.check(&mut pair.a.client());
+    pair.a.await_current("b", true);
+    assert_eq!(server.stop(), 0);
+}
+
+/// Whoever forgets the record is refused, on either head, whatever its labels say: with the lent leg alone, too.
+#[test]
+fn without_the_record_no_leg_is_opened() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    pair.b.leg_server.kill();
+    pair.write(&mut client, 20);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+    pair.a.leg_server.kill();
+    for head in [&pair.a, &pair.b] {
+        for words in [
+            "pool-server tank --no-iscsi --no-nbd",
+            "pool-server tank --no-iscsi --no-nbd --previous-owner-is-stopped",
+            "volume list --pool tank",
+            "pool confirm tank",
+            "pool confirm tank --missing-devices-are-not-newer",
+            "volume create tank/w --size 1M",
+        ] {
+            let said = head.fails(words);
+            let name = head.name;
+            for part in [
+                "only their record",
+                "--legs /etc/bulkhead/legs.toml",
+                "--forget-legs",
+            ] {
+                assert!(said.contains(part), "{name}, {words}: {part}: {said}");
+            }
+        }
+    }
+    pair.a.start_leg_server();
+    pair.b.start_leg_server();
+    let server = pair.a.serve("");
+    pair.check(&mut pair.a.client());
+    pair.a.await_current("b", true);
+    assert_eq!(server.stop(), 0);
+    // A pool that shall be one of this head alone from now on.
+    pair.a.leg_server.kill();
+    let said = pair
+        .a
+        .does("pool confirm tank --forget-legs --missing-devices-are-not-newer");
+    assert!(said.contains("without the record of its legs"), "{said}");
+    let said = pair.a.does("volume list --pool tank");
+    assert!(said.contains("tank/v"), "{said}");
+    assert!(!said.contains("legs"), "{said}");
+}
+
+/// A lender that hangs answers nothing, and its connections stay: its leg is dropped by the deadline.
+#[test]
+fn a_hung_lender_is_dropped_within_the_deadline() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    pair.b.leg_server.freeze();
+    let begun = Instant::now();
+    pair.write(&mut client, 20);
+    assert!(begun.elapsed() < PAUSE_MAX, "{:?}", begun.elapsed());
+    assert!(!pair.a.is_current("b"), "it lacks what was acknowledged");
+    pair.b.leg_server.signal("-CONT");
+    pair.a.await_current("b", true);
+    pair.check(&mut client);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}
+
+/// Without a witness the confirmed fence of the other head stands in for its vote, if this head has heard it since it was started.
+#[test]
+fn two_heads_alone_go_on_by_a_confirmed_fence_and_not_without() {
+    let (mut pair, server) = Pair::new(false);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    drop(client);
+    server.kill();
+    pair.a.leg_server.kill();
+    let said = pair.b.refused("");
+    assert!(
+        said.contains("nothing proves that head a has stopped"),
+        "{said}"
+    );
+    let server = pair.b.serve("--previous-owner-is-stopped");
+    let mut client = pair.b.client();
+    pair.check(&mut client);
+    pair.write(&mut client, 20);
+    pair.a.start_leg_server();
+    pair.b.await_current("a", true);
+    drop(client);
+    // A head that was started, and has not heard the other one since, may have missed anything.
+    server.kill();
+    pair.b.leg_server.kill();
+    pair.a.leg_server.kill();
+    pair.a.start_leg_server();
+    let said = pair.a.refused("--previous-owner-is-stopped");
+    assert!(said.contains("head b may have gone on alone"), "{said}");
+    pair.b.start_leg_server();
+    let server = pair.a.serve("");
+    pair.check(&mut pair.a.client());
+    assert_eq!(server.stop(), 0);
+}
+
+/// Both heads lose power while both legs hold everything: one of them and the witness are enough.
+#[test]
+fn after_the_loss_of_both_heads_one_and_the_witness_start() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    drop(client);
+    server.kill();
+    pair.a.leg_server.kill();
+    pair.b.leg_server.kill();
+    pair.b.start_leg_server();
+    let said = pair.b.refused("");
+    assert!(
+        said.contains("nothing proves that head a has stopped"),
+        "{said}"
+    );
+    let server = pair.b.serve("--previous-owner-is-stopped");
+    pair.check(&mut pair.b.client());
+    assert_eq!(server.stop(), 0);
+}
+
+/// `status` names the leg that lacks something, and who does not answer.
+#[test]
+fn status_tells_of_a_stale_leg_and_of_who_does_not_answer() {
+    let (mut pair, server) = Pair::new(true);
+    let status = || pair.a.machine.ok("pool status tank").out;
+    assert!(!status().contains("lacks"), "{}", status());
+    pair.b.leg_server.kill();
+    let mut client = pair.a.client();
+    pair.write(&mut client, 5);
+    let status = pair.a.machine.ok("pool status tank").out;
+    assert!(
+        status.contains("lacks what was written since transaction group"),
+        "{status}"
+    );
+    assert!(status.contains("member b does not answer"), "{status}");
+    let seen = pair.a.machine.ok("pool status tank --json").json();
+    assert_eq!(seen["health"], "DEGRADED", "{seen}");
+    for leg in [pair.a.leg("a"), pair.b.leg("b")] {
+        assert!(status.matches(&leg).count() >= 2, "{leg}: {status}");
+    }
+    assert!(!status.contains("run/legs"), "{status}");
+    let stale = leg_of(&pair.a, "b");
+    assert_eq!(
+        (&stale["state"], &stale["group"]),
+        (&"stale".into(), &0.into())
+    );
+    assert!(
+        stale["lacks_since_group"]
+            .as_u64()
+            .is_some_and(|group| group > 0),
+        "{stale}"
+    );
+    eventually("the event is told", || {
+        leg_of(&pair.a, "b")["since_ms"].is_u64()
+    });
+    assert_eq!(leg_of(&pair.a, "a")["state"], "current");
+    // Each change is an event, and the next server knows of it.
+    let since = leg_of(&pair.a, "b")["since_ms"].clone();
+    drop(client);
+    assert_eq!(server.stop(), 0);
+    let server = pair.a.serve("");
+    eventually("the time is known again", || {
+        leg_of(&pair.a, "b")["since_ms"] == since
+    });
+    pair.b.start_leg_server();
+    eventually("it is current", || {
+        leg_of(&pair.a, "b")["state"] == "current"
+    });
+    eventually("all of it is told", || {
+        kinds_of_events(&pair.a).contains("leg_current")
+    });
+    let kinds = kinds_of_events(&pair.a);
+    assert_eq!(kinds.matches("leg_stale").count(), 1, "{kinds}");
+    for kind in ["member_lost", "member_back"] {
+        assert!(kinds.contains(kind), "{kind}: {kinds}");
+    }
+    let log = pair.a.machine.log();
+    assert!(log.contains("the pool is not whole"), "{log}");
+    for plain in ["replace-disk", "`bulkhead pool replace` it", "run/legs"] {
+        let events = pair.a.machine.ok("pool events tank").out;
+        assert!(!events.contains(plain), "{plain}: {events}");
+        assert!(
+            !log.contains(plain) || plain == "run/legs",
+            "{plain}: {log}"
+        );
+    }
+    assert_eq!(server.stop(), 0);
+    let said = pair.a.founds("tank").expect_err("it was made");
+    assert!(
+        said.contains("if that is pool tank, it was made before"),
+        "{said}"
+    );
+}
+
+/// The leg of head `name`, as `pool status --json` of `asked` shows it.
+fn leg_of(asked: &Head, name: &str) -> Value {
+    let status = asked.machine.ok("pool status tank --json").json();
+    let legs = status["legs"]["legs"].as_array().expect("legs").clone();
+    let found = legs.into_iter().find(|leg| leg["head"] == name);
+    found.expect("a leg of that head")
+}
+
+/// What happened to legs and members, in order.
+fn kinds_of_events(asked: &Head) -> String {
+    let events = asked.machine.ok("pool events tank --json").json();
+    let kinds = events.as_array().expect("a list").iter();
+    let kinds = kinds.filter_map(|event| event["kind"].as_str());
+    let kinds: Vec<&str> = kinds
+        .filter(|kind| kind.starts_with("leg_") || kind.starts_with("member_"))
+        .collect();
+    kinds.join(" ")
+}
+
+/// A person takes the other head's leg for a pool of its own, writes there, and brings it back. It is left alone and told, it can be
+/// looked at, and it becomes a copy of the pool by a word that names the pool.
+#[test]
+fn a_leg_with_a_history_of_its_own_is_told_and_copied_in_full_by_a_word() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    pair.b.leg_server.kill();
+    pair.write(&mut client, 4);
+    pair.b
+        .does("pool confirm tank --forget-legs --missing-devices-are-not-newer");
+    let other = pair.b.machine.serve("--search .");
+    let mut elsewhere = pair.b.client();
+    for round in 0..200_u64 {
+        elsewhere
+            .write(16 << 20, &[round as u8; 4096])
+            .expect("written");
+        elsewhere.flush().expect("durable");
+    }
+    drop(elsewhere);
+    // Its transaction groups run ahead of the pool's.
+    for round in 0..40 {
+        pair.b
+            .machine
+            .ok(&format!("pool set tank comment=round-{round}"));
+    }
+    assert_eq!(other.stop(), 0);
+    pair.b.start_leg_server();
+    eventually("it is found out", || {
+        leg_of(&pair.a, "b")["state"] == "divergent"
+    });
+    let name = leg_of(&pair.a, "b")["name"]
+        .as_str()
+        .expect("a name")
+        .to_owned();
+    let status = pair.a.machine.ok("pool status tank").out;
+    let unwrapped = status.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        unwrapped.contains("has a history that is not this pool's"),
+        "{status}"
+    );
+    assert!(
+        unwrapped.contains(&format!(
+            "pool discard-leg tank {name} --overwrite-with tank"
+        )),
+        "{status}"
+    );
+    pair.write(&mut client, 4);
+    pair.a.sees_of("b", |seen| {
+        let found = seen.read(16 << 20, 4096).expect("read");
+        assert!(found == [199; 4096], "what was written elsewhere");
+    });
+    assert_eq!(leg_of(&pair.a, "b")["state"], "divergent");
+    // Not without the word, not with another pool's name, and not a leg that is the pool's.
+    pair.a
+        .machine
+        .refused(&format!("pool discard-leg tank {name}"), 6, "would be lost");
+    pair.a.machine.refused(
+        &format!("pool discard-leg tank {name} --overwrite-with bank"),
+        6,
+        "would be lost",
+    );
+    let own = leg_of(&pair.a, "a")["name"]
+        .as_str()
+        .expect("a name")
+        .to_owned();
+    let said = pair.a.machine.run(&format!(
+        "pool discard-leg tank {own} --overwrite-with tank"
+    ));
+    assert!(said.err.contains("the pool's own history"), "{}", said.err);
+    assert_eq!(leg_of(&pair.a, "b")["state"], "divergent");
+    pair.a.machine.ok(&format!(
+        "pool discard-leg tank {name} --overwrite-with tank"
+    ));
+    eventually("it is a copy", || {
+        leg_of(&pair.a, "b")["state"] == "current"
+    });
+    pair.write(&mut client, 4);
+    drop(client);
+    // It holds all, and nothing of its own: it goes on alone.
+    server.kill();
+    pair.a.leg_server.kill();
+    let server = pair.b.serve("--previous-owner-is-stopped");
+    pair.check(&mut pair.b.client());
+    pair.b.machine.ok("pool scrub tank --wait");
+    let status = pair.b.machine.ok("pool status tank --json").json();
+    assert_eq!(status["scan"]["errors"], 0, "{status}");
+    assert_eq!(server.stop(), 0);
+}
+
+/// The word that the owner is stopped is wrong, and the owner can be heard.
+#[test]
+fn a_head_that_serves_is_not_taken_for_stopped() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 5);
+    let said = pair.b.refused("--previous-owner-is-stopped");
+    assert!(said.contains("head a serves it"), "{said}");
+    pair.write(&mut client, 5);
+    pair.check(&mut client);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}
+
+/// Two heads and no witness: the server hangs, and the leg-server beside it lives. A word does not replace what that one says.
+#[test]
+fn a_head_whose_server_stands_still_is_not_taken_for_stopped() {
+    let (mut pair, server) = Pair::new(false);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    server.freeze();
+    let said = pair.b.refused("--previous-owner-is-stopped");
+    assert!(said.contains("head a serves it"), "{said}");
+    assert!(said.contains("power a off"), "{said}");
+    server.signal("-CONT");
+    pair.write(&mut client, 20);
+    pair.check(&mut client);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}
+
+/// Two heads and no witness: a whole head stands still and is taken for one that is off. When it goes on it knows that it knows nothing,
+/// and acknowledges nothing.
+#[test]
+fn a_head_that_stood_still_does_not_go_on_with_what_it_knew() {
+    let (mut pair, server) = Pair::new(false);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    server.freeze();
+    pair.a.leg_server.freeze();
+    let next = pair.b.serve("--previous-owner-is-stopped");
+    pair.write(&mut pair.b.client(), 20);
+    next.kill();
+    pair.b.leg_server.kill();
+    pair.a.leg_server.signal("-CONT");
+    server.signal("-CONT");
+    let late = std::thread::spawn(move || {
+        client
+            .write(31 << 20, &[7; 4096])
+            .and_then(|()| client.flush())
+    });
+    // Whoever restarts what hangs, and gives a word again.
+    server.kill();
+    let acknowledged = late.join().expect("no panic");
+    assert!(acknowledged.is_err(), "the other head does not have it");
+    let said = pair.a.refused("--previous-owner-is-stopped");
+    assert!(said.contains("head b may have gone on alone"), "{said}");
+    pair.b.start_leg_server();
+    let server = pair.a.serve("");
+    pair.check(&mut pair.a.client());
+    assert_eq!(server.stop(), 0);
+}
+
+/// The leg-server alone stands still: its pool server is heard, and a word does not count.
+#[test]
+fn a_head_that_is_heard_is_not_taken_for_stopped_though_its_leg_server_stands_still() {
+    let (mut pair, server) = Pair::new(false);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 5);
+    pair.a.leg_server.freeze();
+    let said = pair.b.refused("--previous-owner-is-stopped");
+    assert!(said.contains("something of it was heard"), "{said}");
+    pair.a.leg_server.signal("-CONT");
+    pair.write(&mut client, 5);
+    pair.check(&mut client);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}
+
+/// Two heads and no witness, and the network between their disks is cut, but not that of the cluster: it stops the pool's server on one
+/// head and starts it on the other one, in any order. That a server has stopped is no vote of its head.
+#[test]
+fn two_heads_alone_with_a_cut_network_lose_nothing_wherever_the_cluster_starts_the_pool() {
+    let (mut pair, server) = Pair::with_network();
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    pair.cut_network(true);
+    let late = std::thread::spawn(move || {
+        client
+            .write(31 << 20, &[7; 4096])
+            .and_then(|()| client.flush())
+    });
+    eventually("the leg is missed", || {
+        let status = pair.a.machine.ok("pool status tank").out;
+        status.contains("writes wait until it is on record")
+    });
+    server.kill();
+    let acknowledged = late.join().expect("no panic");
+    assert!(acknowledged.is_err(), "the other head does not have it");
+    for (head, other) in [(&pair.b, "a"), (&pair.a, "b")] {
+        let said = head.refused(&format!("--stopped-owner {other}"));
+        assert!(said.contains("does not replace its vote"), "{said}");
+        assert!(said.contains(&format!("power head {other} off")), "{said}");
+    }
+    // A fence ends the leg-server, too.
+    pair.a.leg_server.kill();
+    let server = pair.b.serve("--fenced-owner a");
+    let mut client = pair.b.client();
+    pair.check(&mut client);
+    pair.write(&mut client, 20);
+    drop(client);
+    server.kill();
+    pair.a.start_leg_server();
+    for word in ["--stopped-owner b", "--fenced-owner b"] {
+        let said = pair.a.refused(word);
+        assert!(said.contains("head b may have gone on alone"), "{said}");
+    }
+    pair.cut_network(false);
+    let server = pair.a.serve("--stopped-owner b");
+    pair.check(&mut pair.a.client());
+    // Its own leg is about to come back: that does not hold up the end.
+    assert_eq!(server.stop(), 0);
+}
+
+/// A pool is to be made of the disks of another one that is served: it is refused before anything is done to them.
+#[test]
+fn disks_of_a_pool_that_is_served_are_not_taken_for_a_new_one() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 10);
+    for head in [&mut pair.b, &mut pair.a] {
+        head.reconfigure(|text| {
+            let renamed = text.replace("pools.tank", "pools.other");
+            renamed.replace("guid = 77", "guid = 78")
+        });
+    }
+    pair.write(&mut client, 10);
+    pair.a.await_current("b", true);
+    let records = pair.a.records();
+    for words in ["other", "other --overwrite-old-labels"] {
+        let said = pair.b.founds(words).expect_err("they are in use");
+        for part in [
+            "nothing was changed",
+            "is in use by a process of its head",
+            "is in use by head a",
+            "the pool of number 77",
+        ] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+    }
+    pair.write(&mut client, 10);
+    assert_eq!(pair.a.records(), records, "nobody noticed");
+    pair.check(&mut client);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+    let said = pair.b.founds("other").expect_err("they hold something");
+    for part in ["the exported pool tank", "--overwrite-old-labels"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let made = pair.b.founds("other --overwrite-old-labels");
+    assert_eq!(made, Ok(()), "nobody uses them");
+}
+
+/// Two heads and no witness: the other head is lost while the pool is open. When it was fenced since, writes go on. The cluster's agent
+/// says so by a file; here the test does.
+#[test]
+fn writes_go_on_when_the_other_head_was_fenced_since_it_was_missed() {
+    let (mut pair, server) = Pair::new(false);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 10);
+    let wanted = pair.a.machine.path("state/legs/77.fence-wanted");
+    let confirmed = pair.a.machine.path("state/legs/77.fence-confirmed");
+    let wish = || {
+        let text = std::fs::read_to_string(&wanted).ok()?;
+        let (number, rest) = text.trim_end().split_once(' ')?;
+        Some((number.to_owned(), rest.to_owned()))
+    };
+    eventually("its fence would be a vote", || {
+        wish().is_some_and(|(_, rest)| rest == "b")
+    });
+    // That of another wish says nothing.
+    std::fs::write(&confirmed, format!("{:016x}\n", 1)).expect("written");
+    pair.b.leg_server.kill();
+    let mut waits = pair.a.client();
+    let waiting = std::thread::spawn(move || {
+        waits
+            .write(31 << 20, &[7; 4096])
+            .and_then(|()| waits.flush())
+    });
+    eventually("the leg is missed", || {
+        let status = pair.a.machine.ok("pool status tank").out;
+        status.contains("writes wait until it is on record")
+    });
+    // It could be resumed first.
+    eventually("the head is missed", || {
+        wish().is_some_and(|(_, rest)| rest == "b missed")
+    });
+    let (number, _) = wish().expect("it is missed");
+    assert!(!waiting.is_finished(), "it is on one leg");
+    std::fs::write(&confirmed, format!("{number}\n")).expect("written");
+    waiting.join().expect("no panic").expect("it goes on");
+    pair.write(&mut client, 10);
+    assert!(!pair.a.is_current("b"));
+    pair.b.start_leg_server();
+    pair.a.await_current("b", true);
+    assert!(!confirmed.exists(), "it is heard");
+    eventually("its next fence would be one", || {
+        wish().is_some_and(|(next, rest)| next != number && rest == "b")
+    });
+    pair.check(&mut client);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}
+
+/// The heads have read different things of the pool: that is told while it is open, and it is not opened.
+#[test]
+fn a_head_with_another_configuration_is_told_and_no_pool_is_opened_with_it() {
+    let (mut pair, server) = Pair::new(true);
+    let path = pair.a.machine.path("a").display().to_string();
+    let other = format!("{path}-other");
+    pair.b.reconfigure(|text| text.replace(&path, &other));
+    eventually("it is told", || {
+        let status = pair.a.machine.ok("pool status tank").out;
+        status.contains("the leg-server of b has read a legs.toml that says something else")
+    });
+    pair.a.await_current("b", true);
+    assert_eq!(server.stop(), 0);
+    let said = pair.a.refused("");
+    assert!(said.contains("the leg-server of b has read"), "{said}");
+    let said = pair.b.founds("other").expect_err("no such pool");
+    assert!(said.contains("names no pool other"), "{said}");
+    pair.b.reconfigure(|text| text.replace(&other, &path));
+    let server = pair.a.serve("");
+    assert_eq!(server.stop(), 0);
+}
+
+/// A connection to a leg ends while its lender lives: the next session goes on where it was, and nothing is dropped.
+#[test]
+fn a_cut_connection_is_taken_up_again_and_the_leg_stays_current() {
+    let (mut pair, server) = Pair::new(true);
+    assert_eq!(server.stop(), 0);
+    let way = pair.way_to_b();
+    let server = pair.a.serve("");
+    let records = pair.a.records();
+    let mut client = pair.a.client();
+    for _ in 0..5 {
+        pair.write(&mut client, 4);
+        // That of the session, and maybe one by which the lender is asked whether it lives.
+        assert_ne!(way.cut(), 0);
+        pair.write(&mut client, 4);
+    }
+    assert_eq!(pair.a.records(), records, "nothing changed");
+    assert!(pair.a.is_current("b"));
+    pair.check(&mut client);
+    drop(client);
+    server.kill();
+    pair.a.leg_server.kill();
+    let server = pair.b.serve("--previous-owner-is-stopped");
+    pair.check(&mut pair.b.client());
+    assert_eq!(server.stop(), 0);
+}
+
+/// The only leg that holds everything is the other head's: the pool is opened on it alone, and the own leg gets what it lacks.
+#[test]
+fn a_head_with_a_stale_leg_opens_the_pool_on_the_other_heads_leg() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    pair.b.leg_server.kill();
+    pair.write(&mut client, 20);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+    pair.b.start_leg_server();
+    let server = pair.b.serve("");
+    pair.check(&mut pair.b.client());
+    pair.b.await_current("b", true);
+    pair.write(&mut pair.b.client(), 20);
+    server.kill();
+    pair.a.leg_server.kill();
+    let server = pair.b.serve("--previous-owner-is-stopped");
+    pair.check(&mut pair.b.client());
+    assert_eq!(server.stop(), 0);
+}
+
+/// Two heads and no witness: nothing is acknowledged that only one leg has, before the other head is confirmed to be off.
+#[test]
+fn without_a_witness_writes_wait_for_the_other_head_or_its_fence() {
+    let (mut pair, server) = Pair::new(false);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    pair.b.leg_server.kill();
+    let mut waits = pair.a.client();
+    let waiting = std::thread::spawn(move || {
+        waits
+            .write(31 << 20, &[7; 4096])
+            .and_then(|()| waits.flush())
+    });
+    std::thread::sleep(Duration::from_secs(6));
+    assert!(!waiting.is_finished(), "it is on one leg");
+    let status = pair.a.machine.ok("pool status tank").out;
+    assert!(
+        status.contains("writes wait until it is on record"),
+        "{status}"
+    );
+    pair.a.machine.refused(
+        "volume create tank/w --size 1M",
+        8,
+        "nothing was changed: writes wait until it is on record",
+    );
+    drop(client);
+    server.kill();
+    assert!(waiting.join().expect("no panic").is_err());
+    let server = pair.a.serve("--previous-owner-is-stopped");
+    let mut client = pair.a.client();
+    pair.check(&mut client);
+    pair.write(&mut client, 20);
+    pair.b.start_leg_server();
+    pair.a.await_current("b", true);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}

@@ -1,0 +1,288 @@
+//! Disks of legs that are exchanged for others while the pool is served.
+
+use crate::common::legs::Pair;
+use crate::common::{ServerProcess, eventually};
+use serde_json::Value;
+
+/// As large as the disks that heads begin with.
+const DISK_BYTES: u64 = 128 << 20;
+
+/// The leg of head `name`, as head `a` shows it.
+fn leg_of(pair: &Pair, name: &str) -> Value {
+    let status = pair.a.machine.ok("pool status tank --json").json();
+    let legs = status["legs"]["legs"].as_array().expect("legs").clone();
+    let found = legs.into_iter().find(|leg| leg["head"] == name);
+    found.expect("a leg of that head")
+}
+
+/// Reads everything on both legs of every block.
+fn scrub(head: &crate::common::legs::Head) {
+    head.machine.ok("pool scrub tank --wait");
+    let status = head.machine.ok("pool status tank --json").json();
+    assert_eq!(status["scan"]["errors"], 0, "{status}");
+    assert_eq!(status["scan"]["repaired"], 0, "{status}");
+}
+
+/// The head that serves is lost, and the other one takes over.
+fn the_other_head_has_all(pair: &mut Pair, server: ServerProcess) {
+    let server = pair.b_takes_over(server);
+    scrub(&pair.b);
+    assert_eq!(server.stop(), 0);
+}
+
+/// The other head's disk dies for good. Another one takes its place, gets everything, and carries the pool alone. The one that went
+/// does not pass for it.
+#[test]
+fn a_disk_of_the_other_head_that_died_is_replaced() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    pair.b.leg_server.kill();
+    pair.write(&mut client, 20);
+    let (old, new) = (pair.b.leg("b"), pair.b.leg("new"));
+    pair.b.machine.add_disk("new", DISK_BYTES);
+    let words = format!("pool replace tank {old} {new}");
+    pair.a.machine.refused(&words, 2, "legs.toml names");
+    pair.exchange("b", "b", "new");
+    let said = pair.a.machine.ok(&words).out;
+    assert!(said.contains("takes the place"), "{said}");
+    eventually("it is current", || {
+        let leg = leg_of(&pair, "b");
+        leg["state"] == "current" && leg["name"] == new.as_str()
+    });
+    pair.write(&mut client, 10);
+    scrub(&pair.a);
+    // The one that went is put where the new one was.
+    pair.b.leg_server.kill();
+    pair.write(&mut client, 4);
+    let path = |disk| pair.b.machine.path(disk);
+    std::fs::copy(path("b"), path("new")).expect("copied");
+    pair.b.start_leg_server();
+    eventually("it is current again", || {
+        leg_of(&pair, "b")["state"] == "current"
+    });
+    let log = pair.a.machine.log();
+    assert!(
+        log.contains("older than it was when it became stale"),
+        "{log}"
+    );
+    scrub(&pair.a);
+    drop(client);
+    the_other_head_has_all(&mut pair, server);
+}
+
+/// While the pool is closed a new disk takes the place of the other head's, and nobody is told.
+#[test]
+fn a_blank_disk_in_the_place_of_a_current_leg_does_not_keep_the_pool_closed() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+    pair.b.leg_server.kill();
+    std::fs::remove_file(pair.b.machine.path("b")).expect("removed");
+    pair.b.machine.add_disk("b", DISK_BYTES);
+    pair.b.start_leg_server();
+    let server = pair.a.serve("");
+    let mut client = pair.a.client();
+    pair.check(&mut client);
+    pair.write(&mut client, 4);
+    pair.a.await_current("b", false);
+    // Nothing is copied to it before a person says so.
+    let advice = format!("`bulkhead pool replace tank {}`", pair.b.leg("b"));
+    eventually("what to do is told", || {
+        let status = pair.a.machine.ok("pool status tank --json").json();
+        let told = status["advice"].to_string();
+        told.contains("it is another device, or has lost its label") && told.contains(&advice)
+    });
+    pair.a
+        .machine
+        .ok(advice.trim_matches('`').trim_start_matches("bulkhead "));
+    pair.a.await_all_current();
+    drop(client);
+    the_other_head_has_all(&mut pair, server);
+}
+
+/// The other head's disk is plugged in again, or a copy of it is: the leg-server opens it anew, and is not restarted.
+#[test]
+fn a_disk_of_the_other_head_that_was_plugged_in_again_gets_what_it_missed() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    let (path, old) = (pair.b.machine.path("b"), pair.b.machine.path("old"));
+    std::fs::rename(&path, &old).expect("renamed");
+    std::fs::copy(&old, &path).expect("copied");
+    pair.write(&mut client, 20);
+    pair.b.leg_server.freeze();
+    pair.a.await_current("b", false);
+    pair.write(&mut client, 4);
+    pair.b.leg_server.signal("-CONT");
+    pair.a.await_current("b", true);
+    pair.write(&mut client, 4);
+    scrub(&pair.a);
+    drop(client);
+    the_other_head_has_all(&mut pair, server);
+    std::fs::remove_file(old).expect("nobody has it");
+}
+
+/// A disk of the head that serves is exchanged while it is in use.
+#[test]
+fn a_disk_of_the_head_that_serves_is_exchanged_while_it_is_current() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    let (old, new) = (pair.a.leg("a"), pair.a.leg("new"));
+    pair.a.machine.add_disk("new", DISK_BYTES);
+    pair.exchange("a", "a", "new");
+    eventually("it has been away, and is back", || {
+        pair.write(&mut client, 1);
+        leg_of(&pair, "b")["state"] == "current"
+    });
+    pair.a.machine.ok(&format!("pool replace tank {old} {new}"));
+    eventually("it is current", || {
+        pair.write(&mut client, 1);
+        let leg = leg_of(&pair, "a");
+        leg["state"] == "current" && leg["name"] == new.as_str()
+    });
+    scrub(&pair.a);
+    // It carries the pool alone.
+    pair.b.leg_server.kill();
+    pair.write(&mut client, 4);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+    let server = pair.a.serve("");
+    pair.check(&mut pair.a.client());
+    assert_eq!(server.stop(), 0);
+}
+
+/// Once it is on record, the next owner goes on with it: here, and on the head whose disk it is.
+#[test]
+fn a_replacement_is_taken_up_by_the_next_owner() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 40);
+    pair.b.leg_server.kill();
+    pair.write(&mut client, 1);
+    pair.b.machine.add_disk("new", DISK_BYTES);
+    pair.exchange("b", "b", "new");
+    let words = format!(
+        "pool replace tank {} {}",
+        pair.b.leg("b"),
+        pair.b.leg("new")
+    );
+    pair.a.machine.ok(&words);
+    server.kill();
+    drop(client);
+    let server = pair.a.serve("");
+    pair.a.await_current("b", true);
+    pair.check(&mut pair.a.client());
+    // Another one again: this time the head that has it serves.
+    let mut client = pair.a.client();
+    pair.a.leg_server.kill();
+    pair.write(&mut client, 1);
+    pair.a.start_leg_server();
+    drop(client);
+    server.kill();
+    let server = pair.b.serve("--previous-owner-is-stopped");
+    pair.b.await_current("a", true);
+    pair.b.machine.add_disk("newer", DISK_BYTES);
+    pair.exchange("b", "new", "newer");
+    let words = format!(
+        "pool replace tank {} {}",
+        pair.b.leg("new"),
+        pair.b.leg("newer")
+    );
+    // The other head's leg-server has just begun anew: as long as its leg is away, this one is needed.
+    eventually("the other leg is back", || {
+        let said = pair.b.machine.run(&words);
+        let is_done = said.code == 0;
+        assert!(is_done || said.err.contains("is needed"), "{}", said.err);
+        is_done
+    });
+    server.kill();
+    let server = pair.b.serve("");
+    pair.b.await_current("b", true);
+    pair.check(&mut pair.b.client());
+    scrub(&pair.b);
+    assert_eq!(server.stop(), 0);
+}
+
+/// What cannot take the place of a leg is refused, and nothing has changed then.
+#[test]
+fn a_disk_that_does_not_fit_or_carries_something_is_refused() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 4);
+    pair.b.leg_server.kill();
+    pair.write(&mut client, 4);
+    // The last one that holds everything.
+    let own = pair.a.leg("a");
+    let said = pair.a.machine.run(&format!("pool replace tank {own}"));
+    assert!(said.err.contains("is needed"), "{}", said.err);
+    pair.b.machine.add_disk("new", DISK_BYTES / 2);
+    pair.exchange("b", "b", "new");
+    let words = format!(
+        "pool replace tank {} {}",
+        pair.b.leg("b"),
+        pair.b.leg("new")
+    );
+    let refused = |pair: &Pair, part: &str| {
+        let said = pair.a.machine.run(&words);
+        assert_ne!(said.code, 0, "{}", said.out);
+        assert!(said.err.contains(part), "{part}: {}", said.err);
+        assert_ne!(leg_of(pair, "b")["state"], "current");
+    };
+    refused(&pair, "take a larger disk");
+    let disk = std::fs::File::options()
+        .write(true)
+        .open(pair.b.machine.path("new"));
+    let disk = disk.expect("there");
+    disk.set_len(DISK_BYTES).expect("longer");
+    std::os::unix::fs::FileExt::write_all_at(&disk, b"XFSB", 0).expect("written");
+    refused(&pair, "--overwrite-old-labels");
+    pair.a
+        .machine
+        .ok(&format!("{words} --overwrite-old-labels"));
+    pair.a.await_current("b", true);
+    pair.check(&mut client);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}
+
+/// What would change the pool's devices behind the back of its record is refused, and the other head can still serve it.
+#[test]
+fn devices_of_a_pool_of_legs_are_not_changed_behind_its_record() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 4);
+    let status = pair.a.machine.ok("pool status tank --json").json();
+    let devices = status["devices"][0]["members"].as_array();
+    let names = devices.expect("a mirror").iter();
+    let names: Vec<&str> = names
+        .map(|device| device["name"].as_str().expect("a name"))
+        .collect();
+    pair.a.machine.add_disk("more", DISK_BYTES);
+    let more = pair.a.machine.path("more");
+    let more = more.display();
+    for words in [
+        format!("pool detach tank {}", names[1]),
+        format!("pool offline tank {}", names[1]),
+        format!("pool offline tank {}", names[0]),
+        format!("pool remove tank {}", names[1]),
+        format!("pool add tank {more} --mismatched"),
+        format!("pool add tank log {more}"),
+        format!("pool add tank spare {more}"),
+        format!("pool replace-disk tank {} --with {more} --yes", names[1]),
+        format!("pool attach tank {} {more}", names[0]),
+    ] {
+        let said = pair.a.machine.run(&words);
+        assert_ne!(said.code, 0, "{words}: {}", said.out);
+        assert!(said.err.contains("leg"), "{words}: {}", said.err);
+    }
+    pair.a.machine.ok(&format!("pool add tank cache {more}"));
+    pair.a.machine.ok(&format!("pool remove tank {more}"));
+    pair.a.await_current("b", true);
+    pair.check(&mut client);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}

@@ -1,0 +1,102 @@
+//! What comes back to a pool of legs on two heads: pools of many groups after a crash, disks that are older than they were.
+
+use crate::common::legs::{Head, Pair};
+
+/// More than ZFS writes the root of a transaction group to.
+const GROUPS: usize = 5;
+
+/// Reads everything on both legs of every block; what was found wrong is counted.
+fn scrub(head: &Head) {
+    head.machine.ok("pool scrub tank --wait");
+    let status = head.machine.ok("pool status tank --json").json();
+    let errors = status["scan"]["errors"].as_u64();
+    assert_eq!(errors, Some(0), "{status}");
+    for group in status["devices"].as_array().expect("groups") {
+        for leg in group["members"].as_array().expect("legs") {
+            let found = [&leg["repaired"], &leg["checksum_errors"]];
+            assert!(found.iter().all(|count| **count == 0), "{status}");
+        }
+    }
+}
+
+/// Roots of different groups are far apart then, and of different ages when the server is killed.
+#[test]
+fn a_pool_of_five_groups_opens_again_after_each_crash_and_takes_stale_legs_back() {
+    let (mut pair, mut server) = Pair::with_groups(GROUPS, true);
+    for _ in 0..3 {
+        let mut client = pair.a.client();
+        pair.write(&mut client, 4);
+        pair.write_group(&pair.a);
+        pair.write(&mut client, 4);
+        drop(client);
+        server.kill();
+        server = pair.a.serve("");
+        pair.check(&mut pair.a.client());
+        assert!(pair.a.is_current("b"));
+    }
+    // The last roots are on three groups of the five.
+    let mut client = pair.a.client();
+    pair.b.leg_server.kill();
+    pair.write(&mut client, 8);
+    pair.write_group(&pair.a);
+    assert!(!pair.a.is_current("b"));
+    pair.b.start_leg_server();
+    pair.a.await_all_current();
+    pair.write(&mut client, 8);
+    drop(client);
+    let server = pair.b_takes_over(server);
+    assert_eq!(server.stop(), 0);
+}
+
+/// Somebody restores an older copy of the disk of a stale leg: it gets back what it had lost by that, too.
+#[test]
+fn an_older_image_of_a_stale_leg_is_copied_in_full() {
+    let (mut pair, server) = Pair::new(true);
+    let (disk, image) = (pair.b.machine.path("b"), pair.b.machine.path("image"));
+    std::fs::copy(&disk, &image).expect("copied");
+    let mut client = pair.a.client();
+    pair.write(&mut client, 40);
+    pair.write_group(&pair.a);
+    pair.b.leg_server.kill();
+    pair.write(&mut client, 20);
+    assert!(!pair.a.is_current("b"));
+    std::fs::rename(&image, &disk).expect("put back");
+    pair.b.start_leg_server();
+    pair.a.await_current("b", true);
+    let said = "older than it was when it became stale";
+    assert!(
+        pair.a.machine.log().contains(said),
+        "{}",
+        pair.a.machine.log()
+    );
+    scrub(&pair.a);
+    pair.write(&mut client, 10);
+    drop(client);
+    let server = pair.b_takes_over(server);
+    scrub(&pair.b);
+    assert_eq!(server.stop(), 0);
+}
+
+/// The record counts copies by the groups of the file, and the library has the disks where their labels say.
+#[test]
+fn two_disks_of_a_head_with_each_others_number_keep_the_pool_closed() {
+    let (mut pair, server) = Pair::with_groups(2, true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+    pair.cross_disks_of_b();
+    // With both legs of each group, and with those of the head alone whose disks are crossed.
+    let said = pair.a.refused("");
+    assert!(said.contains("is another disk of pool tank"), "{said}");
+    pair.a.leg_server.kill();
+    let said = pair.b.refused("--previous-owner-is-stopped");
+    assert!(said.contains("is another disk of pool tank"), "{said}");
+    pair.a.start_leg_server();
+    pair.cross_disks_of_b();
+    let server = pair.a.serve("");
+    pair.a.await_all_current();
+    pair.check(&mut pair.a.client());
+    scrub(&pair.a);
+    assert_eq!(server.stop(), 0);
+}

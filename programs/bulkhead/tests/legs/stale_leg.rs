@@ -1,0 +1,299 @@
+//! A pool some of whose devices are missing when it is opened: those that are present may be the
+//! ones that fell behind, and nothing on them tells.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use crate::common::nbd::Nbd;
+use crate::common::{Machine, eventually};
+
+/// Exit code of what needs a word of the administrator.
+const NEEDS_CONFIRMATION: i32 = 6;
+/// Starts a server that serves NBD only, and waits for missing devices as long as said.
+const SERVER: &str = "pool-server tank --no-iscsi --no-nbd --wait-for-devices";
+
+/// A detach is cut short after each third write: there are more between the labels that come before the root and those after it.
+const STEPS_APART: usize = 3;
+
+/// Contents of the first block: which write it was that survived.
+fn write(machine: &Machine, byte: u8) {
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(0, &[byte; 4096]).expect("written");
+    client.flush().expect("durable");
+}
+
+fn read(machine: &Machine) -> u8 {
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.read(0, 4096).expect("readable")[0]
+}
+
+fn take_away(machine: &Machine, disk: &str) {
+    std::fs::create_dir_all(machine.path("away")).expect("a folder");
+    let away = machine.path("away").join(disk);
+    std::fs::rename(machine.path(disk), away).expect("taken away");
+}
+
+fn bring_back(machine: &Machine, disk: &str) {
+    let away = machine.path("away").join(disk);
+    std::fs::rename(away, machine.path(disk)).expect("brought back");
+}
+
+/// `a` fell behind, then the server was killed, and `b` is not there: only old contents are.
+fn with_stale_leg_alone() -> Machine {
+    let machine = Machine::with_exported_volume();
+    let server = machine.serve("");
+    write(&machine, 1);
+    let a = machine.path("a");
+    machine.ok(&format!("pool offline tank {}", a.display()));
+    write(&machine, 2);
+    server.kill();
+    take_away(&machine, "b");
+    machine
+}
+
+#[test]
+fn a_stale_leg_alone_is_not_served_and_the_refusal_says_what_is_missing_and_what_to_do() {
+    let machine = with_stale_leg_alone();
+    let said = machine.run(&format!("{SERVER} 0"));
+    assert_eq!(said.code, NEEDS_CONFIRMATION, "{} {}", said.out, said.err);
+    let missing = machine.path("b").display().to_string();
+    let command = "bulkhead pool confirm tank --missing-devices-are-not-newer";
+    for part in ["tank", &missing, "transaction group", command] {
+        assert!(said.err.contains(part), "{part}: {}", said.err);
+    }
+    machine.refused("volume list tank", NEEDS_CONFIRMATION, command);
+
+    bring_back(&machine, "b");
+    let server = machine.serve("");
+    assert_eq!(read(&machine), 2);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_server_waits_for_a_device_that_comes_late_and_serves_what_is_on_it() {
+    let machine = with_stale_leg_alone();
+    let log = std::fs::File::create(machine.path("log")).expect("a log");
+    let mut command = machine.command(&format!("{SERVER} 60"));
+    command.stdout(Stdio::null()).stderr(log);
+    let child = command.spawn().expect("the server starts");
+    let server = crate::common::ServerProcess { child };
+    eventually("it waits", || machine.log().contains("waits for devices"));
+    bring_back(&machine, "b");
+    eventually("it serves", || machine.log().contains("listening"));
+    assert_eq!(server.stop(), 0);
+    let server = machine.serve("");
+    assert_eq!(read(&machine), 2);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_word_of_the_administrator_opens_one_state_of_the_pool_once() {
+    let machine = with_stale_leg_alone();
+    let before = std::fs::read(machine.path("a")).expect("readable");
+    let confirm = "pool confirm tank";
+    machine.refused(
+        confirm,
+        NEEDS_CONFIRMATION,
+        "--missing-devices-are-not-newer",
+    );
+    let said = machine.ok(&format!("{confirm} --missing-devices-are-not-newer"));
+    assert!(said.out.contains("b"), "{}", said.out);
+    let server = machine.serve("--wait-for-devices 0");
+    assert_eq!(read(&machine), 1);
+    server.kill();
+    // From now on the label says that `b` is out.
+    let server = machine.serve("--wait-for-devices 0");
+    assert_eq!(server.stop(), 0);
+
+    // The same question again: the word was used up.
+    std::fs::write(machine.path("a"), before).expect("written");
+    machine.refused(&format!("{SERVER} 0"), NEEDS_CONFIRMATION, "pool confirm");
+}
+
+#[test]
+fn a_word_about_one_state_of_the_pool_is_none_about_another() {
+    let machine = with_stale_leg_alone();
+    machine.ok("pool confirm tank --missing-devices-are-not-newer");
+    // Used with everything present, it is as good as never said.
+    bring_back(&machine, "b");
+    let server = machine.serve("");
+    write(&machine, 3);
+    server.kill();
+    take_away(&machine, "b");
+    machine.refused(&format!("{SERVER} 0"), NEEDS_CONFIRMATION, "pool confirm");
+}
+
+/// The label of the leg is written first, and then the configuration of the pool without it.
+/// Whatever write of a detach was the last one, the device that stays is whole.
+#[test]
+fn a_leg_whose_detachment_was_cut_short_is_no_newer_than_the_others() {
+    let ends = (0..200)
+        .step_by(STEPS_APART)
+        .map(detached_until)
+        .take_while(|end| *end != DetachEnd::Done);
+    let cut_short = ends.filter(|end| *end == DetachEnd::CutShort);
+    assert_ne!(cut_short.count(), 0, "no step is after the label");
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum DetachEnd {
+    BeforeTheLabel,
+    CutShort,
+    Done,
+}
+
+/// Kills the server that detaches `b` when it has written so often to `a` since, if it does.
+fn detached_until(step: u32) -> DetachEnd {
+    let machine = Machine::with_exported_volume();
+    let [a, b] = ["a", "b"].map(|disk| machine.path(disk));
+    let faults = machine.path("faults");
+    std::fs::write(&faults, "").expect("written");
+    let server = machine.serve(&format!("--leg-faults {}", faults.display()));
+    write(&machine, 1);
+    std::fs::write(&faults, format!("{} kill-after={step}\n", a.display())).expect("written");
+    eventually("it is read", || machine.log().contains("fails on command"));
+    let said = machine.run(&format!("pool detach tank {}", b.display()));
+    server.kill();
+    let end = match has_label(&b) {
+        true => DetachEnd::BeforeTheLabel,
+        false if said.code == 0 => DetachEnd::Done,
+        false => DetachEnd::CutShort,
+    };
+    if end != DetachEnd::BeforeTheLabel {
+        assert_is_whole_without(&machine, &b);
+    }
+    end
+}
+
+/// `leg` was detached, or is about to be. Nothing is lost, and the pool needs only the other one.
+fn assert_is_whole_without(machine: &Machine, leg: &Path) {
+    let server = machine.serve("--wait-for-devices 0");
+    assert_eq!(read(machine), 1);
+    assert_eq!(server.stop(), 0);
+    let log = machine.log();
+    assert!(!log.contains("is not whole"), "{log}");
+    let said = machine.run(&format!("pool detach tank {}", leg.display()));
+    let was_detached = said.err.contains("has no device");
+    assert!(said.code == 0 || was_detached, "{} {}", said.out, said.err);
+}
+
+fn has_label(disk: &Path) -> bool {
+    labels::Label::read(disk).expect("readable").is_some()
+}
+
+/// `a` fell behind, `b` went on and was replaced by `c`: `b` was let go, and does not say that `a` has everything.
+#[test]
+fn a_leg_that_was_let_go_does_not_vouch_for_one_that_fell_behind_before() {
+    let machine = Machine::with_exported_volume();
+    let server = machine.serve("");
+    machine.ok(&format!(
+        "pool offline tank {}",
+        machine.path("a").display()
+    ));
+    write(&machine, 2);
+    machine.add_disk("c", 128 << 20);
+    let [b, c] = ["b", "c"].map(|disk| machine.path(disk));
+    machine.ok(&format!(
+        "pool replace tank {} {}",
+        b.display(),
+        c.display()
+    ));
+    eventually("the copy is complete", || !has_label(&b));
+    server.kill();
+    take_away(&machine, "c");
+    machine.refused(&format!("{SERVER} 0"), NEEDS_CONFIRMATION, "pool confirm");
+}
+
+/// What a drill does that takes a disk away, and then the head.
+#[test]
+fn a_leg_that_failed_while_it_was_served_is_marked_and_the_others_start_without_a_word() {
+    let machine = with_failed_leg();
+    take_away(&machine, "a");
+    let server = machine.serve("--wait-for-devices 0");
+    assert_eq!(read(&machine), 2);
+    assert_eq!(server.stop(), 0);
+}
+
+fn is_marked(disk: &Path) -> bool {
+    let output = std::process::Command::new("/usr/sbin/zdb")
+        .arg("-l")
+        .arg(disk)
+        .output()
+        .expect("zdb (package zfsutils-linux) is installed");
+    String::from_utf8_lossy(&output.stdout).contains("bulkhead:failed")
+}
+
+/// `a` failed under load, the server was killed, and the fault has gone.
+fn with_failed_leg() -> Machine {
+    let machine = Machine::with_exported_volume();
+    let faults = machine.path("faults");
+    std::fs::write(&faults, "").expect("written");
+    let server = machine.serve(&format!("--leg-faults {}", faults.display()));
+    write(&machine, 1);
+    let line = format!("{} gone\n", machine.path("a").display());
+    std::fs::write(&faults, line).expect("written");
+    // The first writes may still reach both.
+    eventually("the leg is marked in the label of the other", || {
+        write(&machine, 1);
+        is_marked(&machine.path("b"))
+    });
+    write(&machine, 2);
+    server.kill();
+    machine
+}
+
+/// A disk can be found by its label and not be opened, such as a volume of a SAN that somebody made smaller.
+#[test]
+fn a_pool_does_not_go_back_to_a_failed_leg_because_the_newer_one_cannot_be_opened() {
+    let machine = with_failed_leg();
+    let b = machine.path("b");
+    let whole = std::fs::read(&b).expect("readable");
+    shrink(&b);
+    is_refused_without(&machine, "b");
+
+    std::fs::write(&b, whole).expect("written");
+    let server = machine.serve("");
+    assert_eq!(read(&machine), 2);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_device_that_cannot_be_opened_is_taken_away_and_confirmed_like_one_that_is_lost() {
+    let machine = with_stale_leg_alone();
+    bring_back(&machine, "b");
+    shrink(&machine.path("b"));
+    is_refused_without(&machine, "b");
+
+    take_away(&machine, "b");
+    machine.ok("pool confirm tank --missing-devices-are-not-newer");
+    let server = machine.serve("--wait-for-devices 0");
+    assert_eq!(read(&machine), 1);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_leg_that_is_known_to_be_stale_and_cannot_be_opened_does_not_stand_in_the_way() {
+    let machine = with_stale_leg_alone();
+    bring_back(&machine, "b");
+    shrink(&machine.path("a"));
+    let server = machine.serve("--wait-for-devices 0");
+    assert_eq!(read(&machine), 2);
+    assert_eq!(server.stop(), 0);
+}
+
+/// What is left of a disk holds its first labels, and is too small for the pool.
+fn shrink(disk: &Path) {
+    let file = std::fs::File::options().write(true).open(disk);
+    let file = file.expect("open");
+    let bytes = file.metadata().expect("a size").len();
+    file.set_len(bytes / 4 * 3).expect("smaller");
+}
+
+fn is_refused_without(machine: &Machine, disk: &str) {
+    let said = machine.run(&format!("{SERVER} 0"));
+    assert_eq!(said.code, NEEDS_CONFIRMATION, "{} {}", said.out, said.err);
+    let what = format!("{} cannot be opened", machine.path(disk).display());
+    for part in [&what, "become too small", "pool confirm tank"] {
+        assert!(said.err.contains(part), "{part}: {}", said.err);
+    }
+}
