@@ -1,7 +1,10 @@
 /*
- * Which parts of a volume are allocated.
+ * Which parts of an object are allocated.
  */
 #include "volume_impl.h"
+
+/* Blocks of pointers that the library may look at one by one. */
+#define	BH_POINTER_BLOCKS_MAX	1024
 
 /* Adds a run, joining it with the last one if both are in the same state. */
 static void
@@ -13,6 +16,54 @@ add_run(bh_run_t *runs, uint64_t *count, uint64_t length, uint32_t allocated)
 	}
 	runs[*count] = (bh_run_t){ length, allocated, 0 };
 	(*count)++;
+}
+
+/*
+ * The next data, or hole, from `offset` on; ESRCH if there is none. The object is not dirty, and dn_struct_rwlock is held.
+ *
+ * The library's own takes the number of a block modulo those that a tree of so few levels can have, and a block of an odd size for
+ * data even if there is none.
+ */
+int
+bh_next_offset(dnode_t *dn, boolean_t hole, uint64_t *offset)
+{
+	const dnode_phys_t *phys = dn->dn_phys;
+	boolean_t is_in_hole = phys->dn_nlevels == 0 ||
+	    *offset >= (phys->dn_maxblkid + 1) * dn->dn_datablksz ||
+	    (!ISP2(dn->dn_datablksz) && phys->dn_nlevels == 1 &&
+	    BP_IS_HOLE(&phys->dn_blkptr[0]));
+
+	if (is_in_hole)
+		return (hole ? 0 : ESRCH);
+	return (dnode_next_offset(dn, DNODE_FIND_HAVELOCK |
+	    (hole ? DNODE_FIND_HOLE : 0), offset, 1, 1, 0));
+}
+
+uint64_t
+bh_blocks_end(dnode_t *dn)
+{
+	rw_enter(&dn->dn_struct_rwlock, RW_READER);
+	uint64_t end = (dn->dn_maxblkid + 1) * dn->dn_datablksz;
+	rw_exit(&dn->dn_struct_rwlock);
+	return (end);
+}
+
+/*
+ * Comes before a range is freed. The library finds the blocks of pointers in the tree that is on disk. Where that has fewer levels than the
+ * one in memory, every number of such a block is taken for one: of a file with one byte at its beginning, and one
+ * that was just written at the largest offset, it would look at more than there is memory for. It may then wait for a transaction group.
+ */
+void
+bh_await_tree(dnode_t *dn, uint64_t offset, uint64_t length)
+{
+	uint64_t end = bh_blocks_end(dn);
+	int shift = dn->dn_datablkshift + dn->dn_indblkshift - SPA_BLKPTRSHIFT;
+	uint64_t bytes = offset >= end ? 0 : MIN(length, end - offset);
+	if (dn->dn_datablkshift == 0 || bytes >> shift <= BH_POINTER_BLOCKS_MAX)
+		return;
+	/* Each time it has more levels, of which it can have few. */
+	while (dn->dn_phys->dn_nlevels < dn->dn_nlevels)
+		bh_wait_until_written(dmu_objset_pool(dn->dn_objset));
 }
 
 /* Walks the synced tree of block pointers; nobody writes to the extent meanwhile. */
@@ -27,8 +78,9 @@ walk_runs(bh_volume_t *volume, uint64_t offset, uint64_t length,
 	while (offset < end && *count < runs_max) {
 		/* The start of the next run in the other state. */
 		uint64_t next = offset;
-		int error = dnode_next_offset(volume->bv_dnode,
-		    allocated ? DNODE_FIND_HOLE : 0, &next, 1, 1, 0);
+		rw_enter(&volume->bv_dnode->dn_struct_rwlock, RW_READER);
+		int error = bh_next_offset(volume->bv_dnode, allocated != 0, &next);
+		rw_exit(&volume->bv_dnode->dn_struct_rwlock);
 		if (error != 0 && error != ESRCH)
 			return (error);
 		if (error == ESRCH || next > end)

@@ -196,6 +196,20 @@ bh_files_attributes(bh_files_t *files, sa_handle_t *handle, struct bh_node *out)
 	return (0);
 }
 
+static uint64_t
+last_block(dmu_buf_t *bonus)
+{
+	dmu_buf_impl_t *db = (dmu_buf_impl_t *)bonus;
+
+	DB_DNODE_ENTER(db);
+	dnode_t *dnode = DB_DNODE(db);
+	rw_enter(&dnode->dn_struct_rwlock, RW_READER);
+	uint64_t last = dnode->dn_maxblkid;
+	rw_exit(&dnode->dn_struct_rwlock);
+	DB_DNODE_EXIT(db);
+	return (last);
+}
+
 int
 bh_files_node(bh_files_t *files, uint64_t object, struct bh_node *out)
 {
@@ -218,6 +232,7 @@ bh_files_node(bh_files_t *files, uint64_t object, struct bh_node *out)
 	out->block_size = info.doi_data_block_size;
 	out->space = info.doi_physical_blocks_512 << SPA_MINBLOCKSHIFT;
 	out->slots = info.doi_dnodesize >> DNODE_SHIFT;
+	out->last_block = last_block(bonus);
 	dmu_buf_rele(bonus, files);
 	return (error);
 }
@@ -364,7 +379,7 @@ bh_files_lend(bh_files_t *files, uint64_t object, uint64_t offset,
 	dnode_t *dn;
 	int count = 0;
 
-	if (length == 0 || length > BH_LOAN_BYTES_MAX)
+	if (length == 0 || length > BH_LOAN_BYTES_MAX || offset > INT64_MAX)
 		return (EINVAL);
 	int error = dnode_hold(files->bf_os, object, FTAG, &dn);
 	if (error != 0)
@@ -406,20 +421,51 @@ bh_files_loan_release(bh_files_loan_t *loan)
 	free(loan);
 }
 
+/* Waits until the blocks of an object are on disk, and locks its tree of blocks. EBUSY: others change it all the time. */
+static int
+lock_written(dnode_t *dnode)
+{
+	for (int attempt = 0; attempt < 2; attempt++) {
+		rw_enter(&dnode->dn_struct_rwlock, RW_READER);
+		if (!dnode_is_dirty(dnode))
+			return (0);
+		rw_exit(&dnode->dn_struct_rwlock);
+		if (attempt == 0)
+			bh_wait_until_written(dmu_objset_pool(dnode->dn_objset));
+	}
+	return (EBUSY);
+}
+
 int
 bh_files_next(bh_files_t *files, uint64_t object, uint32_t hole,
     uint64_t *offset)
 {
-	int error = dmu_offset_next(files->bf_os, object, hole != 0, offset);
-	/* The library's words for what it cannot tell: all of it counts as data. */
-	if (error == EBUSY)
-		return (hole != 0 ? ENXIO : 0);
+	dnode_t *dnode;
+	int error = dnode_hold(files->bf_os, object, files, &dnode);
+
+	if (error != 0)
+		return (error);
+	error = *offset >= bh_blocks_end(dnode) ? ENXIO : lock_written(dnode);
+	if (error == 0) {
+		error = bh_next_offset(dnode, hole != 0, offset);
+		rw_exit(&dnode->dn_struct_rwlock);
+	} else if (error == ENXIO) {
+		/* Behind all blocks, on disk or in memory. */
+		error = hole != 0 ? 0 : ENXIO;
+	} else {
+		/* It cannot be told: all of it counts as data. */
+		error = hole != 0 ? ENXIO : 0;
+	}
+	dnode_rele(dnode, files);
 	return (error == ESRCH ? ENXIO : error);
 }
 
 int
 bh_files_next_object(bh_files_t *files, uint64_t *object)
 {
+	/* The library counts bytes of the table of objects. */
+	if (*object >= DN_MAX_OBJECT)
+		return (ENOENT);
 	int error = dmu_object_next(files->bf_os, object, B_FALSE, 0);
 	return (error == ESRCH ? ENOENT : error);
 }

@@ -39,12 +39,6 @@ is_directory(const struct bh_step *step)
 	return ((step->node->mode & S_IFMT) == S_IFDIR);
 }
 
-static uint64_t
-hole_bytes(const struct bh_step *step)
-{
-	return (step->length == 0 ? DMU_OBJECT_END : step->length);
-}
-
 static int
 hold_handle(bh_change_t *change, uint32_t index)
 {
@@ -88,6 +82,9 @@ hold_attributes(bh_change_t *change, uint32_t index)
 
 	if (error == 0 && moves)
 		error = read_block(change, index);
+	if (error == 0 && step->data != NULL)
+		error = bh_files_check_text(change->bc_files, held->bh_handle,
+		    ZPL_DACL_ACES, step->length);
 	if (error == 0)
 		dmu_tx_hold_sa(change->bc_tx, held->bh_handle, moves);
 	return (error);
@@ -98,9 +95,11 @@ hold_contents(bh_change_t *change, uint32_t index)
 {
 	const struct bh_step *step = &change->bc_steps[index];
 	bh_held_t *held = &change->bc_held[index];
-	int error = dnode_hold(change->bc_files->bf_os, step->object, change,
-	    &held->bh_dnode);
+	int error = bh_files_hold_contents(change->bc_files, step->object,
+	    change, &held->bh_dnode);
 
+	if (error == 0)
+		error = bh_files_check_write(change->bc_files, held->bh_dnode, step);
 	if (error != 0)
 		return (error);
 	dmu_tx_hold_write_by_dnode(change->bc_tx, held->bh_dnode, step->value,
@@ -109,6 +108,46 @@ hold_contents(bh_change_t *change, uint32_t index)
 	if (step->block_size != 0)
 		dmu_tx_hold_write_by_dnode(change->bc_tx, held->bh_dnode, 0,
 		    (int)step->block_size);
+	return (0);
+}
+
+static int
+hold_hole(bh_change_t *change, uint32_t index)
+{
+	const struct bh_step *step = &change->bc_steps[index];
+	bh_held_t *held = &change->bc_held[index];
+	int error = bh_files_hold_contents(change->bc_files, step->object,
+	    change, &held->bh_dnode);
+
+	if (error != 0)
+		return (error);
+	uint64_t bytes = bh_files_hole_bytes(held->bh_dnode, step);
+	bh_await_tree(held->bh_dnode, step->value, bytes);
+	if (bytes != 0)
+		dmu_tx_hold_free_by_dnode(change->bc_tx, held->bh_dnode,
+		    step->value, bytes);
+	return (0);
+}
+
+/* All of an object. Lists, and what the library keeps for itself, are never freed. */
+static int
+hold_object(bh_change_t *change, uint32_t index)
+{
+	const struct bh_step *step = &change->bc_steps[index];
+	bh_held_t *held = &change->bc_held[index];
+	dmu_buf_t *bonus;
+	int error = bh_files_bonus(change->bc_files, step->object, &bonus);
+
+	if (error != 0)
+		return (error);
+	dmu_buf_rele(bonus, change->bc_files);
+	error = dnode_hold(change->bc_files->bf_os, step->object, change,
+	    &held->bh_dnode);
+	if (error != 0)
+		return (error);
+	bh_await_tree(held->bh_dnode, 0, UINT64_MAX);
+	dmu_tx_hold_free_by_dnode(change->bc_tx, held->bh_dnode, 0,
+	    DMU_OBJECT_END);
 	return (0);
 }
 
@@ -122,6 +161,9 @@ hold_list(bh_change_t *change, uint32_t index)
 
 	if (error == 0)
 		error = read_block(change, index);
+	if (error == 0)
+		error = bh_files_check_text(change->bc_files, held->bh_handle,
+		    ZPL_DXATTR, step->length);
 	if (error == 0) {
 		dmu_tx_hold_sa_create(change->bc_tx, (int)step->length);
 		dmu_tx_hold_sa(change->bc_tx, held->bh_handle, B_TRUE);
@@ -134,20 +176,42 @@ hold_clone(bh_change_t *change, uint32_t index)
 {
 	const struct bh_step *step = &change->bc_steps[index];
 	bh_held_t *held = &change->bc_held[index];
-	int error = dnode_hold(change->bc_files->bf_os, step->object, change,
-	    &held->bh_dnode);
+	int error = bh_files_check_clone(change->bc_files, step);
 
 	if (error == 0)
-		dmu_tx_hold_clone_by_dnode(change->bc_tx, held->bh_dnode,
-		    step->value, (int)step->node->size);
+		error = bh_files_hold_contents(change->bc_files, step->object,
+		    change, &held->bh_dnode);
+	if (error != 0)
+		return (error);
+	bh_hold_clone(change->bc_tx, held->bh_dnode, step->value,
+	    step->node->size, MAX(step->block_size, held->bh_dnode->dn_datablksz));
+	/* The only block is copied into a larger one. */
+	if (step->block_size != 0)
+		dmu_tx_hold_write_by_dnode(change->bc_tx, held->bh_dnode, 0,
+		    (int)step->block_size);
+	return (0);
+}
+
+static int
+hold_name(bh_change_t *change, const struct bh_step *step)
+{
+	int error = bh_files_check_name(change->bc_files, step);
+
+	if (error == 0)
+		dmu_tx_hold_zap(change->bc_tx, step->object,
+		    step->kind == BH_STEP_ENTER, step->name);
 	return (error);
 }
 
-/* The attribute layer has 16 bits for a length, and copies what the list says of itself. */
-static boolean_t
-has_long_list(const struct bh_step *step)
+static int
+hold_unlinked(bh_change_t *change, const struct bh_step *step)
 {
-	return (step->data != NULL && step->length > UINT16_MAX);
+	int error = bh_files_check_unlinked(change->bc_files, step);
+
+	if (error == 0)
+		dmu_tx_hold_zap(change->bc_tx, change->bc_files->bf_unlinked,
+		    step->kind == BH_STEP_UNLINK, NULL);
+	return (error);
 }
 
 /* Tells the transaction what a step will change. */
@@ -156,11 +220,13 @@ hold(bh_change_t *change, uint32_t index)
 {
 	const struct bh_step *step = &change->bc_steps[index];
 	dmu_tx_t *tx = change->bc_tx;
+	int error;
 
 	switch (step->kind) {
 	case BH_STEP_MAKE:
-		if (has_long_list(step))
-			return (ERANGE);
+		error = bh_files_check_new(change->bc_files, step);
+		if (error != 0)
+			return (error);
 		dmu_tx_hold_sa_create(tx, ZFS_SA_BASE_ATTR_SIZE +
 		    (int)step->length +
 		    (step->name == NULL ? 0 : (int)strlen(step->name)));
@@ -168,29 +234,19 @@ hold(bh_change_t *change, uint32_t index)
 			dmu_tx_hold_zap(tx, DMU_NEW_OBJECT, B_FALSE, NULL);
 		return (0);
 	case BH_STEP_SET:
-		if (has_long_list(step))
-			return (ERANGE);
 		return (hold_attributes(change, index));
 	case BH_STEP_ENTER:
-		dmu_tx_hold_zap(tx, step->object, B_TRUE, step->name);
-		return (0);
 	case BH_STEP_LEAVE:
-		dmu_tx_hold_zap(tx, step->object, B_FALSE, step->name);
-		return (0);
+		return (hold_name(change, step));
 	case BH_STEP_UNLINK:
-		dmu_tx_hold_zap(tx, change->bc_files->bf_unlinked, B_TRUE, NULL);
-		return (0);
 	case BH_STEP_FORGET:
-		dmu_tx_hold_zap(tx, change->bc_files->bf_unlinked, B_FALSE, NULL);
-		return (0);
+		return (hold_unlinked(change, step));
 	case BH_STEP_FREE:
-		dmu_tx_hold_free(tx, step->object, 0, DMU_OBJECT_END);
-		return (0);
+		return (hold_object(change, index));
 	case BH_STEP_WRITE:
 		return (hold_contents(change, index));
 	case BH_STEP_HOLE:
-		dmu_tx_hold_free(tx, step->object, step->value, hole_bytes(step));
-		return (0);
+		return (hold_hole(change, index));
 	case BH_STEP_EXTEND:
 		return (hold_list(change, index));
 	case BH_STEP_CLONE:
@@ -245,8 +301,8 @@ make_object(objset_t *os, const struct bh_step *step, int size, dmu_tx_t *tx)
 	if (is_directory(step))
 		return (zap_create_norm_dnsize(os, 0, DMU_OT_DIRECTORY_CONTENTS,
 		    DMU_OT_SA, bonus, size, tx));
-	return (dmu_object_alloc_dnsize(os, DMU_OT_PLAIN_FILE_CONTENTS, 0,
-	    DMU_OT_SA, bonus, size, tx));
+	return (dmu_object_alloc_dnsize(os, DMU_OT_PLAIN_FILE_CONTENTS,
+	    (int)step->block_size, DMU_OT_SA, bonus, size, tx));
 }
 
 static int
@@ -258,7 +314,8 @@ claim_object(objset_t *os, const struct bh_step *step, int size, dmu_tx_t *tx)
 		return (zap_create_claim_norm_dnsize(os, step->object, 0,
 		    DMU_OT_DIRECTORY_CONTENTS, DMU_OT_SA, bonus, size, tx));
 	return (dmu_object_claim_dnsize(os, step->object,
-	    DMU_OT_PLAIN_FILE_CONTENTS, 0, DMU_OT_SA, bonus, size, tx));
+	    DMU_OT_PLAIN_FILE_CONTENTS, (int)step->block_size, DMU_OT_SA, bonus,
+	    size, tx));
 }
 
 static int
@@ -420,17 +477,6 @@ extend(bh_change_t *change, uint32_t index)
 	rw_exit(&files->bf_attributes);
 }
 
-/* Whether a range has as many blocks as there are pointers: the library aborts where it has not. */
-static boolean_t
-has_blocks(const dnode_t *dnode, uint64_t offset, uint64_t length, uint64_t count)
-{
-	uint64_t block = dnode->dn_datablksz;
-
-	if (dnode->dn_datablkshift == 0 && offset + length > block)
-		return (B_FALSE);
-	return (count == (offset + length + block - 1) / block - offset / block);
-}
-
 /* The last thing that can be refused: only a replay clones, and nothing else is in its change then. */
 static int
 clone_blocks(bh_change_t *change, uint32_t index)
@@ -438,12 +484,24 @@ clone_blocks(bh_change_t *change, uint32_t index)
 	const struct bh_step *step = &change->bc_steps[index];
 
 	grow_block(change, step);
-	if (!has_blocks(change->bc_held[index].bh_dnode, step->value,
+	if (!bh_files_has_blocks(change->bc_held[index].bh_dnode, step->value,
 	    step->node->size, step->length / sizeof (blkptr_t)))
 		return (EXDEV);
 	return (dmu_brt_clone(change->bc_files->bf_os, step->object, step->value,
 	    step->node->size, change->bc_tx, (const blkptr_t *)step->data,
 	    step->length / sizeof (blkptr_t)));
+}
+
+static void
+free_hole(bh_change_t *change, uint32_t index)
+{
+	const struct bh_step *step = &change->bc_steps[index];
+	uint64_t bytes = bh_files_hole_bytes(change->bc_held[index].bh_dnode,
+	    step);
+
+	if (bytes != 0)
+		VERIFY0(dmu_free_range(change->bc_files->bf_os, step->object,
+		    step->value, bytes, change->bc_tx));
 }
 
 static void
@@ -502,8 +560,7 @@ perform(bh_change_t *change, uint32_t index)
 		write_contents(change, index);
 		break;
 	case BH_STEP_HOLE:
-		VERIFY0(dmu_free_range(os, step->object, step->value,
-		    hole_bytes(step), tx));
+		free_hole(change, index);
 		break;
 	case BH_STEP_EXTEND:
 		extend(change, index);
@@ -634,8 +691,17 @@ int
 bh_files_free(bh_files_t *files, uint64_t object, uint64_t offset,
     uint64_t length)
 {
+	dnode_t *dnode;
+
 	if (bh_files_refuses_changes(files))
 		return (EROFS);
-	return (dmu_free_long_range(files->bf_os, object, offset,
-	    length == 0 ? DMU_OBJECT_END : length));
+	int error = bh_files_hold_contents(files, object, FTAG, &dnode);
+	if (error != 0)
+		return (error);
+	if (length == 0 || length > UINT64_MAX - offset)
+		length = DMU_OBJECT_END;
+	bh_await_tree(dnode, offset, length);
+	error = dmu_free_long_range(files->bf_os, object, offset, length);
+	dnode_rele(dnode, FTAG);
+	return (error);
 }

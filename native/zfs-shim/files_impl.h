@@ -88,6 +88,21 @@ int bh_list_entries(objset_t *os, uint64_t list, uint64_t cursor, uint8_t *data,
 int bh_files_watch_settings(bh_files_t *files);
 void bh_files_forget_settings(bh_files_t *files);
 
+/*
+ * files_checks.c: whether a step can be made; 0, or why it is refused. The bytes of a hole that are in blocks of its object, and an
+ * object that may have contents.
+ */
+uint64_t bh_files_hole_bytes(dnode_t *dnode, const struct bh_step *step);
+int bh_files_hold_contents(bh_files_t *files, uint64_t object, const void *tag, dnode_t **out);
+int bh_files_check_write(bh_files_t *files, dnode_t *dnode, const struct bh_step *step);
+/* Whether a range has as many blocks as there are pointers. */
+boolean_t bh_files_has_blocks(const dnode_t *dnode, uint64_t offset, uint64_t length, uint64_t count);
+int bh_files_check_clone(bh_files_t *files, const struct bh_step *step);
+int bh_files_check_new(bh_files_t *files, const struct bh_step *step);
+int bh_files_check_text(bh_files_t *files, sa_handle_t *handle, zpl_attr_t which, uint64_t length);
+int bh_files_check_name(bh_files_t *files, const struct bh_step *step);
+int bh_files_check_unlinked(bh_files_t *files, const struct bh_step *step);
+
 /* files_log.c */
 void bh_files_log_open(bh_files_t *files);
 void bh_files_log_step(bh_files_t *files, const struct bh_step *step,

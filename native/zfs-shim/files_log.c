@@ -140,9 +140,10 @@ bh_files_log_step(bh_files_t *files, const struct bh_step *step,
 	/* It is being replayed, and this says how far. Or the dataset has sync=disabled. */
 	if (zil_replaying(log, tx))
 		return;
-	/* An older ZFS would not know the record. A commit waits for the transaction group instead. */
-	if (step->value == TX_SETSAXATTR && !spa_feature_is_enabled(
-	    log->zl_spa, SPA_FEATURE_ZILSAXATTR)) {
+	/* An older ZFS would not know the record, or no block of the log has room for it. A commit waits for the transaction group instead. */
+	if ((step->value == TX_SETSAXATTR && !spa_feature_is_enabled(
+	    log->zl_spa, SPA_FEATURE_ZILSAXATTR)) ||
+	    sizeof (lr_t) + step->length > zil_max_log_data(log, 0)) {
 		__atomic_store_n(&files->bf_unlogged, dmu_tx_get_txg(tx),
 		    __ATOMIC_RELAXED);
 		return;

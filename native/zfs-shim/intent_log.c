@@ -21,6 +21,8 @@
  * acknowledged. The library cuts records anywhere to fill log blocks, but never one this small.
  */
 #define	BH_SECTOR_BYTES_MAX		4096ULL
+/* Bytes of clones that a transaction is told of by one call. */
+#define	BH_HELD_BYTES_MAX		(1ULL << 30)
 
 /*
  * Called by the log while a flush collects records: fetches what a record's bytes are now.
@@ -252,26 +254,53 @@ gather(bh_volume_t *volume, uint64_t offset, uint64_t length, const void *data)
 	return (B_TRUE);
 }
 
+/* How much of a range the volume has. The library aborts the process where a range is longer than a number of bytes can be. */
+static uint64_t
+bytes_inside(const bh_volume_t *volume, uint64_t offset, uint64_t length)
+{
+	return (offset >= volume->bv_size ? 0 :
+	    MIN(length, volume->bv_size - offset));
+}
+
+/*
+ * What a record writes: its own bytes, or, without any, a whole block that the library has put behind it. EINVAL: it
+ * claims more bytes than there are.
+ */
+static int
+written_range(const lr_write_t *record, uint64_t *offset, uint64_t *length)
+{
+	uint64_t own = record->lr_common.lrc_reclen - sizeof (*record);
+
+	*offset = record->lr_offset;
+	*length = record->lr_length;
+	if (own != 0)
+		return (*length <= own ? 0 : EINVAL);
+	uint64_t block = BP_GET_LSIZE(&record->lr_blkptr);
+	if (*length > block)
+		return (BP_IS_HOLE(&record->lr_blkptr) &&
+		    *length <= SPA_MAXBLOCKSIZE ? 0 : EINVAL);
+	*offset -= *offset % block;
+	*length = block;
+	return (0);
+}
+
 static int
 replay_write(void *arg, void *raw, boolean_t byteswap)
 {
 	bh_volume_t *volume = arg;
 	bh_gathered_t *gathered = &volume->bv_gathered;
 	lr_write_t *record = raw;
+	uint64_t offset, length;
 
 	if (byteswap)
 		byteswap_uint64_array(record, sizeof (*record));
 
-	uint64_t offset = record->lr_offset;
-	uint64_t length = record->lr_length;
-	/* A record without data of its own stands for a whole block. */
-	if (record->lr_common.lrc_reclen == sizeof (lr_write_t)) {
-		uint64_t block = BP_GET_LSIZE(&record->lr_blkptr);
-		if (length < block) {
-			offset -= offset % block;
-			length = block;
-		}
-	}
+	int refused = written_range(record, &offset, &length);
+	if (refused != 0)
+		return (replayed(volume, refused));
+	length = bytes_inside(volume, offset, length);
+	if (length == 0)
+		return (replayed(volume, 0));
 	boolean_t taken = gather(volume, offset, length, record + 1);
 	if (!taken) {
 		int error = replay_gathered(volume);
@@ -301,11 +330,14 @@ replay_truncate(void *arg, void *raw, boolean_t byteswap)
 	if (byteswap)
 		byteswap_uint64_array(record, sizeof (*record));
 
+	uint64_t offset = record->lr_offset;
+	uint64_t length = bytes_inside(volume, offset, record->lr_length);
 	int error = replay_gathered(volume);
+	bh_await_tree(volume->bv_dnode, offset, length);
 	/* Free first: if power fails in between, the record is simply replayed again. */
 	if (error == 0)
 		error = dmu_free_long_range(volume->bv_os, BH_DATA_OBJECT,
-		    record->lr_offset, record->lr_length);
+		    offset, length);
 	if (error != 0)
 		return (replayed(volume, error));
 
@@ -321,6 +353,49 @@ replay_truncate(void *arg, void *raw, boolean_t byteswap)
 	return (replayed(volume, 0));
 }
 
+void
+bh_hold_clone(dmu_tx_t *tx, dnode_t *dn, uint64_t offset, uint64_t length,
+    uint64_t block_size)
+{
+	(void) block_size;
+	/* The library has an int for a length. */
+	while (length != 0) {
+		uint64_t bytes = MIN(length, BH_HELD_BYTES_MAX);
+#if BH_OPENZFS >= 20309
+		dmu_tx_hold_clone_by_dnode(tx, dn, offset, bytes,
+		    (uint_t)block_size);
+#else
+		dmu_tx_hold_clone_by_dnode(tx, dn, offset, (int)bytes);
+#endif
+		offset += bytes;
+		length -= bytes;
+	}
+}
+
+boolean_t
+bh_may_be_cloned(spa_t *spa, const blkptr_t *pointers, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; i++) {
+		if (!BP_IS_HOLE(&pointers[i]) && zfs_blkptr_verify(spa,
+		    &pointers[i], BLK_CONFIG_NEEDED, BLK_VERIFY_ONLY) != 0)
+			return (B_FALSE);
+	}
+	return (B_TRUE);
+}
+
+/* Whether a record clones whole blocks, each by a pointer of its own. */
+static boolean_t
+is_clone(const bh_volume_t *volume, const lr_clone_range_t *record)
+{
+	uint64_t block = volume->bv_block_size;
+	uint64_t offset = record->lr_offset, length = record->lr_length;
+
+	return (record->lr_blksz == block && length != 0 && offset % block == 0 &&
+	    length % block == 0 && bytes_inside(volume, offset, length) == length &&
+	    record->lr_nbps == length / block &&
+	    bh_may_be_cloned(volume->bv_os->os_spa, record->lr_bps, record->lr_nbps));
+}
+
 /* Kernel ZFS logs block cloning between volumes; we never do, but must replay it. */
 static int
 replay_clone_range(void *arg, void *raw, boolean_t byteswap)
@@ -330,21 +405,15 @@ replay_clone_range(void *arg, void *raw, boolean_t byteswap)
 
 	if (byteswap)
 		byteswap_uint64_array(record, sizeof (*record));
-	if (record->lr_blksz != volume->bv_block_size ||
-	    record->lr_offset % record->lr_blksz != 0)
+	if (!is_clone(volume, record))
 		return (replayed(volume, EINVAL));
 	int error = replay_gathered(volume);
 	if (error != 0)
 		return (replayed(volume, error));
 
 	dmu_tx_t *tx = dmu_tx_create(volume->bv_os);
-#if BH_OPENZFS >= 20309
-	dmu_tx_hold_clone_by_dnode(tx, volume->bv_dnode, record->lr_offset,
-	    record->lr_length, record->lr_blksz);
-#else
-	dmu_tx_hold_clone_by_dnode(tx, volume->bv_dnode, record->lr_offset,
-	    record->lr_length);
-#endif
+	bh_hold_clone(tx, volume->bv_dnode, record->lr_offset, record->lr_length,
+	    record->lr_blksz);
 	error = dmu_tx_assign(tx, DMU_TX_WAIT);
 	if (error != 0) {
 		dmu_tx_abort(tx);

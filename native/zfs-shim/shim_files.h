@@ -62,6 +62,7 @@ struct bh_node {
 	uint64_t block_size;
 	uint64_t space;
 	uint64_t slots;		/* of the table of objects */
+	uint64_t last_block;	/* number of the last block that it has had; of one that has had only one 0 */
 };
 
 #define	BH_HAS_MODE	(1ULL << 0)
@@ -114,7 +115,7 @@ struct bh_entry {
  *
  * MAKE: an object with the attributes `node`, the access control list `data` of `value` entries, and, if it is a symbolic link, the text
  * `name`. `object` is 0, or the number that it has to have. It is a directory if its mode says so. Its
- * generation is the transaction group unless `node` has one.
+ * generation is the transaction group unless `node` has one. `block_size` is that of its first block, or 0.
  * SET: of `object` the attributes of `node` that `node->has` names, and the access control list, if there is one, as in MAKE.
  * ENTER: the name `name` in the directory `object` for the entry `value`; with OF_NEW its object is added.
  * LEAVE: the name leaves the directory.
@@ -204,7 +205,7 @@ int bh_files_snapshot_name(bh_files_t *files, uint64_t number, char *name);
 /* When a snapshot was taken, renamed or destroyed last. */
 void bh_files_snapshots_changed(bh_files_t *files, uint64_t *seconds, uint64_t *nanoseconds);
 
-/* Performs steps, all or none. */
+/* Performs steps, all or none. EINVAL, EFBIG, ERANGE, EXDEV and the like: a step is one that cannot be made. */
 int bh_files_change(bh_files_t *files, const struct bh_step *steps, uint32_t count, uint32_t flags,
     struct bh_changed *out);
 /* Makes a range a hole. In several transactions; a change that logs it has to follow. */

@@ -398,6 +398,7 @@ static int
 free_locked(bh_volume_t *volume, uint64_t offset, uint64_t length)
 {
 	(void) bh_log_open(volume);
+	bh_await_tree(volume->bv_dnode, offset, length);
 	int error = dmu_free_long_range(volume->bv_os, BH_DATA_OBJECT, offset,
 	    length);
 	if (error != 0)

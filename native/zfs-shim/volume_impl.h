@@ -85,6 +85,10 @@ void bh_log_write(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
 void bh_log_free(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
     uint64_t length);
 
+/* Tells a transaction of blocks that will be cloned; whether pointers of a log are such as the pool can have. */
+void bh_hold_clone(dmu_tx_t *tx, dnode_t *dn, uint64_t offset, uint64_t length, uint64_t block_size);
+boolean_t bh_may_be_cloned(spa_t *spa, const blkptr_t *pointers, uint64_t count);
+
 /* unlogged_writes.c */
 void bh_unlogged_init(bh_unlogged_t *unlogged);
 void bh_unlogged_forget(bh_unlogged_t *unlogged);
@@ -111,6 +115,11 @@ void bh_kept_back_commit(dmu_tx_t *tx, boolean_t kept_back);
 /* The same for any change: enter, a transaction marked as one that frees (dmu_tx_mark_netfree()), its commit, leave. */
 void bh_kept_back_enter(dsl_pool_t *dp);
 void bh_kept_back_leave(void);
+
+/* allocated_runs.c; of the second the first byte behind all blocks, also those in memory only. */
+int bh_next_offset(dnode_t *dn, boolean_t hole, uint64_t *offset);
+uint64_t bh_blocks_end(dnode_t *dn);
+void bh_await_tree(dnode_t *dn, uint64_t offset, uint64_t length);
 
 /* volume.c */
 void bh_note_dirty(bh_volume_t *volume, uint64_t txg);

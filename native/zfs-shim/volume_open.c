@@ -187,6 +187,8 @@ bh_volume_resize(bh_volume_t *volume, uint64_t size)
 	if (size < old && volume->bv_log != NULL)
 		txg_wait_synced(dmu_objset_pool(volume->bv_os), 0);
 	error = store_size(volume, size);
+	if (size < old)
+		bh_await_tree(volume->bv_dnode, size, old - size);
 	if (error == 0) {
 		__atomic_store_n(&volume->bv_size, size, __ATOMIC_RELEASE);
 		if (size < old)

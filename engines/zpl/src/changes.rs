@@ -192,6 +192,10 @@ impl<O: Objects> Zpl<O> {
             }
             None => acl::trivial((stored.mode & 0o777) as u32, kind),
         };
+        // Later blocks have the size of the first, which cannot grow any more when somebody has read behind it.
+        if kind == Kind::File {
+            stored.block_size = stored.size.min(self.objects.record_size());
+        }
         let set = with_entries(parent, 1, i64::from(kind == Kind::Directory));
         let record = Creation {
             directory,
@@ -461,9 +465,7 @@ impl<O: Objects> Zpl<O> {
     /// one size, which is the dataset's `recordsize` as soon as there are two.
     pub(crate) fn grown_block(&self, stored: &Stored, end: u64) -> Option<u64> {
         let (now, max) = (stored.block_size, self.objects.record_size());
-        // A log can make a file longer before it has its blocks. One that has more than one keeps their size.
-        let may_be_only = stored.size <= now || self.is_replaying();
-        let may_grow = may_be_only && (!now.is_power_of_two() || now < max);
+        let may_grow = stored.last_block == 0 && (!now.is_power_of_two() || now < max);
         if end <= now || !may_grow {
             return None;
         }
@@ -507,6 +509,7 @@ impl<O: Objects> Zpl<O> {
             if at - offset < bytes.len() as u64 {
                 let stored = self.objects.stored(node.object).map_err(failure)?;
                 last.block_size = stored.block_size;
+                last.last_block = stored.last_block;
             }
         }
         Ok(Changed {

@@ -97,8 +97,10 @@ pub struct Stored {
     pub extended: u64,
     /// Which of the above there are.
     pub has: Has,
-    /// Bytes of a block.
+    /// Bytes of a block; of a new object, of its first one, or 0.
     pub block_size: u64,
+    /// Number of the last block that it has had: 0 if it has had only one.
+    pub last_block: u64,
     /// Bytes on disk.
     pub space: u64,
     /// Places in the table of objects.

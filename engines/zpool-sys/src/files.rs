@@ -66,6 +66,7 @@ pub struct bh_node {
     pub block_size: u64,
     pub space: u64,
     pub slots: u64,
+    pub last_block: u64,
 }
 
 /// An entry of a directory, before its name.

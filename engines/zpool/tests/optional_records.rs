@@ -14,6 +14,7 @@ use file_system::{
     FileError, FileSystem, Guard, Identity, Kind, Make, Node, SetAttributes, SetExtended,
 };
 use support::accounting::{counts, objects};
+use support::log::log;
 use support::{
     Parts, disks, export, folder, import, isolated, kill_oneself, mirror, options, part,
 };
@@ -100,25 +101,6 @@ fn project(number: u64) -> Options {
         project: Some(number),
         ..Options::default()
     }
-}
-
-fn log(opened: &Opened, record: &Record<'_>) {
-    let (kind, mut body) = record.encode();
-    if let Record::Write {
-        bytes: Bytes::Here(bytes),
-        ..
-    } = record
-    {
-        body.extend_from_slice(bytes);
-    }
-    let step = Step::Log {
-        kind,
-        body,
-        is_new: false,
-        generation: 0,
-    };
-    let logged = opened.objects().change(&[step], false);
-    logged.expect("there is room");
 }
 
 fn stored(opened: &Opened, node: Node) -> Stored {

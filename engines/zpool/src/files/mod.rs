@@ -130,6 +130,7 @@ fn stored_of(raw: &sys::bh_node) -> Stored {
         block_size: raw.block_size,
         space: raw.space,
         slots: raw.slots,
+        last_block: raw.last_block,
     }
 }
 
@@ -158,6 +159,7 @@ fn node_of(stored: &Stored) -> sys::bh_node {
         block_size: stored.block_size,
         space: stored.space,
         slots: stored.slots,
+        last_block: stored.last_block,
     }
 }
 
@@ -212,6 +214,7 @@ impl Pointed {
                 raw.value = zpl::acl::count(acl);
                 raw.kind = sys::BH_STEP_MAKE;
                 raw.object = claims.unwrap_or(0);
+                raw.block_size = stored.block_size;
                 raw.node = self.node(stored);
                 if let Some(link) = link {
                     raw.name = self.name(link)?;

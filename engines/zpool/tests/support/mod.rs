@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub mod accounting;
+pub mod log;
 pub mod records;
 
 use std::path::{Path, PathBuf};

@@ -1,0 +1,25 @@
+//! Records in the intent log of a file system that another system would have written.
+
+use zpl::objects::{Objects, Step};
+use zpl::records::{Bytes, Record};
+use zpool::files::FileSystem;
+
+/// Adds a record to the log, and changes nothing.
+pub fn log(opened: &FileSystem, record: &Record<'_>) {
+    let (kind, mut body) = record.encode();
+    if let Record::Write {
+        bytes: Bytes::Here(bytes),
+        ..
+    } = record
+    {
+        body.extend_from_slice(bytes);
+    }
+    let step = Step::Log {
+        kind,
+        body,
+        is_new: false,
+        generation: 0,
+    };
+    let logged = opened.objects().change(&[step], false);
+    logged.expect("there is room");
+}
