@@ -343,6 +343,9 @@ check_value(const char *pool, zfs_prop_t property, uint64_t value)
 			return (ERANGE);
 		return (value <= SPA_OLD_MAXBLOCKSIZE ? 0 :
 		    require_feature(pool, SPA_FEATURE_LARGE_BLOCKS));
+	/* What it takes here it expects of whoever opens the dataset. */
+	case ZFS_PROP_SPECIAL_SMALL_BLOCKS:
+		return (value <= SPA_MAXBLOCKSIZE && ISP2(value) ? 0 : ERANGE);
 	case ZFS_PROP_DNODESIZE:
 		return (value == ZFS_DNSIZE_LEGACY ? 0 :
 		    require_feature(pool, SPA_FEATURE_LARGE_DNODE));
@@ -399,6 +402,9 @@ check_pair(const char *pool, zfs_type_t type, nvpair_t *pair, nvlist_t *plain,
 		return (EPERM);
 	if (!is_settable(property, type))
 		return (EMEDIUMTYPE);
+	/* Of a new dataset the library does not check it. */
+	if (text != NULL && strlen(text) >= ZAP_MAXVALUELEN)
+		return (ENAMETOOLONG);
 	if (zfs_prop_get_type(property) == PROP_TYPE_STRING)
 		return (text == NULL ? EINVAL :
 		    nvlist_add_string(plain, name, text));

@@ -8,17 +8,17 @@ use std::collections::HashMap;
 use engine::OpenFileSystem;
 use engine::capabilities::{Datasets, Ownership};
 use engine::dataset::{FileSystemSpec, Value};
-use engine::pool::{GroupKind, PoolSpec};
 use file_system::{
     Content, FileError, FileSystem, Guard, Identity, Make, Node, Removable, SetAttributes,
 };
+use support::borders::{Written, engine, new_pool, say, seed};
 use support::log::log;
-use support::{Parts, export, folder, isolated, kill_oneself, options, part, sized_disks, tank};
+use support::{Parts, export, folder, isolated, kill_oneself, part};
 use units::VolumeName;
 use zpl::objects::{Has, Objects, Step, Stored, Text};
 use zpl::records::{Bytes, Creation, Record, Setting, set};
+use zpool::Pool;
 use zpool::files::FileSystem as Opened;
-use zpool::{Engine, Pool};
 
 const ROOT: Identity = Identity {
     uid: 0,
@@ -30,34 +30,6 @@ const LAST: u64 = i64::MAX as u64;
 const ROUNDS: usize = 250;
 /// The largest piece that is written or read.
 const PIECE_MAX: u64 = 300 << 10;
-
-/// A seed from the environment, else a new one; printed so that a failure can be replayed.
-fn seed() -> u64 {
-    let given = std::env::var("SEED").ok();
-    let seed = given.and_then(|text| text.parse().ok());
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
-    say(&format!("replay with SEED={seed}"));
-    seed
-}
-
-fn say(what: &str) {
-    use std::io::Write;
-    writeln!(std::io::stdout(), "{what}").expect("somebody reads");
-}
-
-/// No transaction group ends by itself: it would make the records of a log ones of the past.
-fn engine() -> &'static Engine {
-    let mut options = options();
-    options.txg_timeout_s = 60;
-    Engine::start(options).expect("start the engine")
-}
-
-fn new_pool() -> Pool {
-    let spec = PoolSpec::new(tank(), GroupKind::Stripe, sized_disks(&["disk"], 1 << 30));
-    let pool = Pool::create(engine(), &spec).expect("create");
-    pool.complete_root().expect("complete");
-    pool
-}
 
 fn name(name: &str) -> VolumeName {
     format!("tank/{name}").parse().expect("a name")
@@ -98,62 +70,26 @@ fn is_whole(opened: &Opened) {
     assert_eq!(summary.expect("checked").faults, 0);
 }
 
-/// What was written to a file, in order: first byte, end and contents.
-#[derive(Default)]
-struct Written {
-    ranges: Vec<(u64, u64, u8)>,
-    size: u64,
-}
-
-impl Written {
-    fn put(&mut self, from: u64, end: u64, byte: u8) {
-        self.ranges.push((from, end, byte));
-    }
-
-    fn resize(&mut self, size: u64) {
-        self.put(size.min(self.size), u64::MAX, 0);
-        self.size = size;
-    }
-
-    fn read(&self, from: u64, length: usize) -> Vec<u8> {
-        let mut bytes = vec![0; length];
-        for (first, end, byte) in &self.ranges {
-            let at = |offset: u64| offset.saturating_sub(from).min(length as u64) as usize;
-            bytes[at(*first)..at(*end)].fill(*byte);
-        }
-        bytes
-    }
-
-    /// Whether a range has only zeros.
-    fn is_empty(&self, from: u64, end: u64) -> bool {
-        // Zeros are only written over what is there: a byte within each range says it for all between two borders.
-        let borders = self.ranges.iter().flat_map(|range| [range.0, range.1]);
-        let mut borders = borders.chain([from]);
-        borders.all(|at| !(from..end).contains(&at) || self.read(at, 1) == [0])
-    }
-
-    /// An offset at a border: of a file, of a block, of a block of pointers, of numbers.
-    fn border(&self, random: &mut fastrand::Rng) -> u64 {
-        let shift = random.u32(0..64);
-        let known = self.ranges.get(random.usize(0..self.ranges.len().max(1)));
-        let known = known.map_or(0, |range| range.1);
-        let base = match random.u8(0..8) {
-            0 => 0,
-            1 => self.size,
-            2 => known,
-            3 => LAST,
-            4 => 1 << shift,
-            5 => (512 << 10) * random.u64(0..4),
-            6 => (128 << 20) * random.u64(0..4),
-            _ => random.u64(0..1 << 20),
-        };
-        match random.u8(0..6) {
-            0 => base.saturating_sub(1),
-            1 => base.saturating_add(1),
-            2 => base.saturating_sub(4096),
-            3 => base.saturating_add(random.u64(0..1 << 20)),
-            _ => base,
-        }
+/// An offset at a border: of a file, of a block, of a block of pointers, of numbers.
+fn border(known: &Written, random: &mut fastrand::Rng) -> u64 {
+    let shift = random.u32(0..64);
+    let one = known.ranges.get(random.usize(0..known.ranges.len().max(1)));
+    let base = match random.u8(0..8) {
+        0 => 0,
+        1 => known.size,
+        2 => one.map_or(0, |range| range.1),
+        3 => LAST,
+        4 => 1 << shift,
+        5 => (512 << 10) * random.u64(0..4),
+        6 => (128 << 20) * random.u64(0..4),
+        _ => random.u64(0..1 << 20),
+    };
+    match random.u8(0..6) {
+        0 => base.saturating_sub(1),
+        1 => base.saturating_add(1),
+        2 => base.saturating_sub(4096),
+        3 => base.saturating_add(random.u64(0..1 << 20)),
+        _ => base,
     }
 }
 
@@ -170,7 +106,7 @@ fn length(random: &mut fastrand::Rng) -> u64 {
 
 /// One operation, on the file and on what is known of it.
 fn step(random: &mut fastrand::Rng, files: &dyn FileSystem, node: Node, known: &mut Written) {
-    let at = known.border(random);
+    let at = border(known, random);
     match random.u8(0..12) {
         0..4 => {
             let (length, byte) = (length(random), random.u8(1..));
@@ -191,7 +127,7 @@ fn step(random: &mut fastrand::Rng, files: &dyn FileSystem, node: Node, known: &
         },
         6..9 => {
             let length = match random.u8(0..4) {
-                0 => known.border(random).saturating_sub(at),
+                0 => border(known, random).saturating_sub(at),
                 1 => u64::MAX - at,
                 2 => random.u64(0..16 << 20),
                 _ => length(random),

@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub mod accounting;
+pub mod borders;
 pub mod log;
 pub mod records;
 
