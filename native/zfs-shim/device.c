@@ -255,24 +255,12 @@ device_io_start(zio_t *zio)
 	driver->submit(vd->vdev_tsd, to_io(zio), kind, zio->io_offset, zio->io_size);
 }
 
-/*
- * The library expects that a write which failed with EIO is tried again, and does not note that it is missing here.  It is not tried again
- * where another leaf took it.  Of any other error it makes that note, and does no more: the resilver is asked for.
- */
-static void
-note_failed_write(zio_t *zio)
-{
-	zio->io_error = EREMOTEIO;
-	if (zio->io_vd != zio->io_vd->vdev_top)
-		spa_async_request(zio->io_spa, SPA_ASYNC_RESILVER);
-}
-
 static void
 device_io_done(zio_t *zio)
 {
 	bh_standing_note(zio);
-	if (zio->io_type == ZIO_TYPE_WRITE && zio->io_error == EIO)
-		note_failed_write(zio);
+	if (zio->io_type == ZIO_TYPE_WRITE && zio->io_error != 0)
+		bh_failed_write_note(zio);
 }
 
 static void

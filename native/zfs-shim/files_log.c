@@ -105,6 +105,17 @@ note_pending(bh_pending_t *pending, uint64_t group, uint64_t bytes)
 	mutex_exit(&pending->bp_mutex);
 }
 
+/* Two changes of neighbouring groups may come in either order: the newer group counts. */
+static void
+note_unlogged(bh_files_t *files, uint64_t group)
+{
+	uint64_t known = __atomic_load_n(&files->bf_unlogged, __ATOMIC_RELAXED);
+
+	while (known < group && !__atomic_compare_exchange_n(&files->bf_unlogged, &known, group, B_FALSE,
+	    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
 /*
  * The newest transaction group that a commit has to wait for, because it is a better way to the disks than the log; 0 if none is.
  * Whoever commits beside one that waits does so, too: the log would take for him what the other leaves to the group.
@@ -144,8 +155,7 @@ bh_files_log_step(bh_files_t *files, const struct bh_step *step,
 	if ((step->value == TX_SETSAXATTR && !spa_feature_is_enabled(
 	    log->zl_spa, SPA_FEATURE_ZILSAXATTR)) ||
 	    sizeof (lr_t) + step->length > zil_max_log_data(log, 0)) {
-		__atomic_store_n(&files->bf_unlogged, dmu_tx_get_txg(tx),
-		    __ATOMIC_RELAXED);
+		note_unlogged(files, dmu_tx_get_txg(tx));
 		return;
 	}
 	itx_t *itx = zil_itx_create(step->value, sizeof (lr_t) + step->length);

@@ -31,6 +31,8 @@ typedef struct leaf {
 	uint64_t l_guid;
 	/* The last transaction group that it surely has. */
 	uint64_t l_txg;
+	/* When it was given up, in seconds since 1970. */
+	uint64_t l_since_s;
 } leaf_t;
 
 static struct {
@@ -92,6 +94,7 @@ list(uint64_t pool, uint64_t guid, uint64_t txg)
 		.l_pool = pool,
 		.l_guid = guid,
 		.l_txg = MAX(txg, TXG_INITIAL),
+		.l_since_s = gethrestime_sec(),
 	};
 	given_up.gu_leaves = leaf;
 	__atomic_add_fetch(&given_up.gu_count, 1, __ATOMIC_RELEASE);
@@ -99,8 +102,28 @@ list(uint64_t pool, uint64_t guid, uint64_t txg)
 }
 
 /*
+ * Notes in memory that a leaf is missing the groups from `since` to `last`.  Some of them may be noted already, and the
+ * library's own function panics where a range overlaps one in its list.
+ */
+static void
+note_range(vdev_t *vd, uint64_t since, uint64_t last)
+{
+	zfs_range_tree_t *missing = vd->vdev_dtl[DTL_MISSING];
+
+	if (last < since)
+		return;
+	mutex_enter(&vd->vdev_dtl_lock);
+	zfs_range_tree_clear(missing, since, last - since + 1);
+	zfs_range_tree_add(missing, since, last - since + 1);
+	mutex_exit(&vd->vdev_dtl_lock);
+}
+
+/*
  * The flush that is under way keeps the devices of the pool as they are.  A log device can always be given up:
  * the record waits for the transaction groups that hold what the log does.
+ *
+ * The note in memory is made before the flush ends: a resilver that ends meanwhile must not take the leaf for whole,
+ * and detach the device that it replaces.
  */
 uint32_t
 bh_io_give_up(struct bh_io *io)
@@ -114,8 +137,12 @@ bh_io_give_up(struct bh_io *io)
 	boolean_t listed = is_listed(vd);
 	boolean_t spared = listed || vd->vdev_top->vdev_islog || bh_is_held(vd->vdev_top, is_whole, vd);
 	/* Its writes were flushed before its uberblock was written. */
-	if (spared && !listed)
-		list(spa_guid(vd->vdev_spa), vd->vdev_guid, spa_last_synced_txg(vd->vdev_spa));
+	if (spared && !listed) {
+		uint64_t since = MAX(spa_last_synced_txg(vd->vdev_spa), TXG_INITIAL);
+
+		list(spa_guid(vd->vdev_spa), vd->vdev_guid, since);
+		note_range(vd, since, bh_open_txg(vd->vdev_spa));
+	}
 	VERIFY0(pthread_mutex_unlock(&given_up.gu_mutex));
 	return (spared);
 }
@@ -156,14 +183,36 @@ bh_io_resume(struct bh_io *io)
 	mutex_exit(&spa->spa_suspend_lock);
 }
 
-static boolean_t
-any_of(uint64_t pool)
+/* The leaf of the pool that was given up first, or NULL. The caller has the mutex. */
+static const leaf_t *
+first_of(uint64_t pool)
 {
+	const leaf_t *first = NULL;
+
+	/* The newest is at the head. */
 	for (const leaf_t *leaf = given_up.gu_leaves; leaf != NULL; leaf = leaf->l_next) {
 		if (leaf->l_pool == pool)
-			return (B_TRUE);
+			first = leaf;
 	}
-	return (B_FALSE);
+	return (first);
+}
+
+uint64_t
+bh_given_up_first(const spa_t *spa, uint64_t *since_s)
+{
+	uint64_t guid = 0;
+
+	*since_s = 0;
+	if (__atomic_load_n(&given_up.gu_count, __ATOMIC_ACQUIRE) == 0)
+		return (0);
+	VERIFY0(pthread_mutex_lock(&given_up.gu_mutex));
+	const leaf_t *first = first_of(spa_guid((spa_t *)spa));
+	if (first != NULL) {
+		guid = first->l_guid;
+		*since_s = first->l_since_s;
+	}
+	VERIFY0(pthread_mutex_unlock(&given_up.gu_mutex));
+	return (guid);
 }
 
 void
@@ -172,33 +221,77 @@ bh_given_up_await(spa_t *spa)
 	if (__atomic_load_n(&given_up.gu_count, __ATOMIC_ACQUIRE) == 0)
 		return;
 	VERIFY0(pthread_mutex_lock(&given_up.gu_mutex));
-	while (any_of(spa_guid(spa)))
+	while (first_of(spa_guid(spa)) != NULL)
 		VERIFY0(pthread_cond_wait(&given_up.gu_changed, &given_up.gu_mutex));
 	VERIFY0(pthread_mutex_unlock(&given_up.gu_mutex));
 }
 
-void
+/* Fails where the pool has failmode=continue and is suspended: then no transaction begins. */
+int
 bh_note_missing(spa_t *spa, uint64_t guid, uint64_t since)
 {
 	dmu_tx_t *tx = dmu_tx_create_dd(spa_get_dsl(spa)->dp_mos_dir);
+	int error = dmu_tx_assign(tx, DMU_TX_WAIT);
 
-	if (dmu_tx_assign(tx, DMU_TX_WAIT) != 0) {
+	if (error != 0) {
 		dmu_tx_abort(tx);
-		return;
+		return (error);
 	}
 	uint64_t open = dmu_tx_get_txg(tx);
 	spa_config_enter(spa, SCL_VDEV, FTAG, RW_READER);
 	vdev_t *vd = spa_lookup_by_guid(spa, guid, B_FALSE);
 	if (vd != NULL && !vd->vdev_detached) {
-		for (uint64_t txg = since; txg <= open; txg++)
-			vdev_dtl_dirty(vd, DTL_MISSING, txg, 1);
+		note_range(vd, since, open);
 		vdev_dirty(vd->vdev_top, VDD_DTL, vd, open);
 	}
 	spa_config_exit(spa, SCL_VDEV, FTAG);
 	dmu_tx_commit(tx);
+	return (0);
 }
 
-/* Makes the record; FALSE if the library does not do without the leaf. */
+/*
+ * Comes before the library's own, which tells whether the pool needs a device for what it holds.  Of a device that is
+ * faulted it counts no member of any replacement as one that holds anything.  So a new device could not be faulted while it
+ * replaces the only other one, nor be detached, and when it failed the pool was suspended.  The members that
+ * hold everything are counted here, whatever the state of the one in question.  The caller has the states locked.
+ */
+boolean_t
+vdev_dtl_required(vdev_t *vd)
+{
+	static boolean_t (*library)(vdev_t *);
+	vdev_state_t state = vd->vdev_state;
+
+	if (__atomic_load_n(&library, __ATOMIC_RELAXED) == NULL)
+		__atomic_store_n(&library, bh_library_function(__func__), __ATOMIC_RELAXED);
+	if (state == VDEV_STATE_FAULTED)
+		vd->vdev_state = VDEV_STATE_CANT_OPEN;
+	boolean_t is_required = library(vd);
+	vd->vdev_state = state;
+	return (is_required);
+}
+
+/*
+ * Faults the leaf, and waits until that is on disk.  The library's own vdev_fault() backs off where the pool needs the
+ * leaf now.  One that is listed here gets no I/O, and when it was listed enough others were whole: what they fail to
+ * write since, it lacks as well.  Backing off would only keep all commits waiting.
+ */
+static void
+fault(spa_t *spa, uint64_t guid)
+{
+	spa_vdev_state_enter(spa, SCL_NONE);
+	vdev_t *vd = spa_lookup_by_guid(spa, guid, B_FALSE);
+	if (vd != NULL) {
+		vd->vdev_tmpoffline = B_TRUE;
+		vd->vdev_label_aux = VDEV_AUX_ERR_EXCEEDED;
+		vd->vdev_delayed_close = B_FALSE;
+		vd->vdev_faulted = 1ULL;
+		vd->vdev_degraded = 0ULL;
+		vdev_set_state(vd, B_FALSE, VDEV_STATE_FAULTED, VDEV_AUX_ERR_EXCEEDED);
+	}
+	(void) spa_vdev_state_exit(spa, vd, 0);
+}
+
+/* Makes the record; FALSE if it could not be made, or somebody cleared it meanwhile. */
 static boolean_t
 record(const leaf_t *leaf)
 {
@@ -219,14 +312,14 @@ record(const leaf_t *leaf)
 	if (spa == NULL)
 		return (B_TRUE);
 
-	bh_note_missing(spa, leaf->l_guid, leaf->l_txg);
-	/* Waits until it is on disk. */
-	(void) vdev_fault(spa, leaf->l_guid, VDEV_AUX_ERR_EXCEEDED);
-
-	spa_config_enter(spa, SCL_VDEV, FTAG, RW_READER);
-	const vdev_t *vd = spa_lookup_by_guid(spa, leaf->l_guid, B_FALSE);
-	boolean_t done = vd == NULL || vd->vdev_faulted != 0;
-	spa_config_exit(spa, SCL_VDEV, FTAG);
+	boolean_t done = B_FALSE;
+	if (bh_note_missing(spa, leaf->l_guid, leaf->l_txg) == 0) {
+		fault(spa, leaf->l_guid);
+		spa_config_enter(spa, SCL_VDEV, FTAG, RW_READER);
+		const vdev_t *vd = spa_lookup_by_guid(spa, leaf->l_guid, B_FALSE);
+		done = vd == NULL || vd->vdev_faulted != 0;
+		spa_config_exit(spa, SCL_VDEV, FTAG);
+	}
 	spa_close(spa, FTAG);
 	return (done);
 }

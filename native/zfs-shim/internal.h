@@ -29,22 +29,33 @@ void bh_device_state_changed(vdev_t *vd);
  */
 boolean_t bh_is_given_up(const vdev_t *vd);
 void bh_given_up_await(spa_t *spa);
+/* The first leaf of the pool for which commits wait so, and since when, in seconds since 1970; 0 if none. Never waits. */
+uint64_t bh_given_up_first(const spa_t *spa, uint64_t *since_s);
 
-/* log_gaps.c: waits until the logs of the pool have no block before their end that could not be written. */
+/*
+ * log_gaps.c: waits until the logs of the pool have no block before their end that could not be written; notes such a
+ * block, which the group that is open now ends.
+ */
 void bh_log_gaps_await(spa_t *spa);
+void bh_log_gap_note(spa_t *spa);
+
+/* failed_writes.c: sees to what a write that a leaf failed may leave behind. */
+void bh_failed_write_note(zio_t *zio);
 
 /*
  * given_up.c: gives a leg up that the record of its pool does without, with all since a transaction group; and notes
  * that a leaf is missing what was written since one, up to the one that is open.
  */
 void bh_give_up_leg(uint64_t pool, uint64_t guid, uint64_t since);
-void bh_note_missing(spa_t *spa, uint64_t guid, uint64_t since);
+int bh_note_missing(spa_t *spa, uint64_t guid, uint64_t since);
 
 /*
  * standing.c: notes what became of an I/O of a leaf; whether a suspended pool may go on with the devices that
  * answer, as none of the others may alone hold what anybody was told; the leaves, and those that hold all of that.
  */
 void bh_standing_note(const zio_t *zio);
+/* The transaction group that is open now; 0 while the pool has none. */
+uint64_t bh_open_txg(const spa_t *spa);
 boolean_t bh_may_go_on(spa_t *spa, const uint64_t *guids, uint32_t count);
 nvlist_t *bh_standings(spa_t *spa);
 /* Leaves that do not hold all that they should: places and numbers. None while the configuration is being changed. */

@@ -104,6 +104,25 @@ add_failed(const spa_t *spa, nvlist_t *label)
 }
 
 /*
+ * Groups whose devices were removed.  None of their labels is left, and without this list they would count as missing at
+ * each start, and be waited for.
+ */
+static void
+add_removed(const spa_t *spa, nvlist_t *label)
+{
+	uint64_t removed[BH_FAILED_MAX];
+	uint_t count = 0;
+	const vdev_t *root = spa->spa_root_vdev;
+
+	for (uint64_t c = 0; c < root->vdev_children && count < BH_FAILED_MAX; c++) {
+		if (root->vdev_child[c]->vdev_ops == &vdev_indirect_ops)
+			removed[count++] = c;
+	}
+	if (count > 0)
+		fnvlist_add_uint64_array(label, BH_LABEL_REMOVED, removed, count);
+}
+
+/*
  * Comes before the library's own, which does nothing in user space.  It is called for each device whose state
  * has changed, by whoever has the states locked.
  */
@@ -119,6 +138,9 @@ zfs_post_state_change(spa_t *spa, vdev_t *vd, uint64_t before)
 	vdev_t *root = spa->spa_root_vdev;
 	dsl_pool_t *dp = spa_get_dsl(spa);
 
+	/* Until a device out of use is on record, a block of the log that it does not get is missing there without a note. */
+	if (!vdev_writeable(vd))
+		bh_log_gap_note(spa);
 	for (uint64_t c = 0; c < root->vdev_children; c++)
 		vdev_state_dirty(root->vdev_child[c]);
 	/* At once: who takes the pool over a moment later has to know. */
@@ -141,6 +163,7 @@ spa_config_generate(spa_t *spa, vdev_t *vd, uint64_t txg, int getstats)
 			    POOL_STATE_ACTIVE);
 		add_record(config);
 		add_failed(spa, config);
+		add_removed(spa, config);
 		add_note(spa, config);
 	}
 	return (config);

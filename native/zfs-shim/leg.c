@@ -115,11 +115,11 @@ bh_pool_leg_lacks(const char *name, uint64_t guid, uint64_t since, uint32_t wait
 		return (error);
 	/* A leg is not opened before it is on record that it was given up. */
 	bh_given_up_await(spa);
-	bh_note_missing(spa, guid, MAX(since, TXG_INITIAL));
-	if (waits)
+	error = bh_note_missing(spa, guid, MAX(since, TXG_INITIAL));
+	if (error == 0 && waits)
 		txg_wait_synced(spa_get_dsl(spa), 0);
 	spa_close(spa, FTAG);
-	return (0);
+	return (error);
 }
 
 /* A group that changes nothing writes nothing, and flushes nothing. */

@@ -5,6 +5,9 @@
  * who wait for such a block wait for transaction groups instead.  It goes on with the chain behind the block, though,
  * and tells others that their records are durable there.  That is so only when the group that was open at the failure
  * is on disk: with that group the chain begins behind the block.  So every commit of the pool waits for it.
+ *
+ * The same holds where one leaf of several failed to write a block.  No list of what the leaf is missing has the blocks of a
+ * log: whoever starts with that leaf alone, while the others are late, would take the log for ended there.
  */
 #include "internal.h"
 
@@ -42,11 +45,13 @@ find(uint64_t pool)
 	return (at);
 }
 
-static void
-note(spa_t *spa)
+void
+bh_log_gap_note(spa_t *spa)
 {
-	uint64_t txg = __atomic_load_n(&spa_get_dsl(spa)->dp_tx.tx_open_txg, __ATOMIC_ACQUIRE);
+	uint64_t txg = bh_open_txg(spa);
 
+	if (txg == 0)
+		return;
 	VERIFY0(pthread_mutex_lock(&lock));
 	gap_t **at = find(spa_guid(spa));
 	if (*at == NULL) {
@@ -66,7 +71,7 @@ static void
 log_block_done(zio_t *zio)
 {
 	if (zio->io_error != 0)
-		note(zio->io_spa);
+		bh_log_gap_note(zio->io_spa);
 	library_done(zio);
 }
 
@@ -97,7 +102,7 @@ zio_alloc_zil(spa_t *spa, objset_t *os, uint64_t txg, blkptr_t *new_bp, uint64_t
 		__atomic_store_n(&library, bh_library_function(__func__), __ATOMIC_RELAXED);
 	int error = library(spa, os, txg, new_bp, size, slog);
 	if (error != 0)
-		note(spa);
+		bh_log_gap_note(spa);
 	return (error);
 }
 

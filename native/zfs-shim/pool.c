@@ -542,6 +542,7 @@ describe_health(spa_t *spa, struct bh_pool_health *out)
 	out->synced_txg = spa_last_synced_txg(spa);
 	out->sync_started_ns = (uint64_t)spa->spa_sync_starttime;
 	out->now_ns = (uint64_t)gethrtime();
+	out->unrecorded_guid = bh_given_up_first(spa, &out->unrecorded_since_s);
 }
 
 int32_t

@@ -182,6 +182,8 @@ int32_t bh_pool_import(const char *name, struct nvlist *config, struct nvlist *p
 #define	BH_LABEL_NOTE	"bulkhead:connections"
 /* The name of the list in labels of the devices, by their numbers, that had failed when they were written. */
 #define	BH_LABEL_FAILED	"bulkhead:failed"
+/* The name of the list in labels of the groups, by their places, whose devices were removed. */
+#define	BH_LABEL_REMOVED	"bulkhead:removed"
 /* The name of the number in labels of the record of a pool's legs. */
 #define	BH_LABEL_RECORD	"bulkhead:record"
 /* Labels that this process writes from now on have that number of a record; 0: they have none. */
@@ -221,6 +223,9 @@ struct bh_pool_health {
 	uint64_t synced_txg;
 	uint64_t sync_started_ns;	/* of the latest transaction group; same clock as now_ns */
 	uint64_t now_ns;
+	/* A device that was given up and is not on record yet, so that commits wait; 0 for none. */
+	uint64_t unrecorded_guid;
+	uint64_t unrecorded_since_s;	/* since 1970 */
 };
 int32_t bh_pool_health(const char *name, struct bh_pool_health *out);
 

@@ -64,8 +64,8 @@ find_or_add(const vdev_t *vd)
 	return (one);
 }
 
-static uint64_t
-open_txg(const spa_t *spa)
+uint64_t
+bh_open_txg(const spa_t *spa)
 {
 	const dsl_pool_t *dp = spa->spa_dsl_pool;
 
@@ -104,7 +104,7 @@ bh_standing_note(const zio_t *zio)
 		one->s_error = zio->io_error;
 	if (failed && one->s_failed == 0) {
 		one->s_failed = gethrtime();
-		one->s_failed_txg = open_txg(vd->vdev_spa);
+		one->s_failed_txg = bh_open_txg(vd->vdev_spa);
 	} else if (!failed) {
 		hrtime_t asked = zio->io_queued_timestamp;
 

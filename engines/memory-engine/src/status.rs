@@ -339,6 +339,7 @@ impl Health for MemoryPool {
             suspended: state.vdevs.suspension(),
             synced_txg: state.tree.txg,
             since_sync: Duration::ZERO,
+            unrecorded: None,
         })
     }
 }

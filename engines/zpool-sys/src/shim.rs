@@ -133,6 +133,8 @@ pub struct bh_pool_health {
     pub synced_txg: u64,
     pub sync_started_ns: u64,
     pub now_ns: u64,
+    pub unrecorded_guid: u64,
+    pub unrecorded_since_s: u64,
 }
 
 #[allow(missing_docs)]

@@ -260,6 +260,89 @@ fn a_leg_that_failed_a_flush_comes_back_when_it_is_brought_online() {
     );
 }
 
+/// A pool of `kind` of which `replaced` of its devices are being replaced by others, all of which fail a flush: the pool does without
+/// these at once, and a write is durable on what was there before.
+fn new_disks_fail_flushes(test: &'static str, kind: GroupKind, old: &[&str], replaced: usize) {
+    isolated(test, || {
+        let faults = Faults::new();
+        let engine = engine(faults.wrap());
+        let devices = disks(old);
+        let new: Vec<PathBuf> = disks(&["new0", "new1"][..replaced]);
+        let pool = Pool::create(engine, &PoolSpec::new(tank(), kind, devices.clone()));
+        let pool = pool.expect("create");
+        let volume = make_volume(&pool);
+        (0..BLOCKS).for_each(|block| write(&volume, block));
+        volume.flush().expect("flush");
+        // From the first flush on: a replacement of so little data is over in a moment.
+        let flushes_fail = Fault {
+            flushes_fail: true,
+            ..Fault::default()
+        };
+        faults.set_together(new.iter().map(|path| (path.clone(), flushes_fail)));
+        for (old, new) in devices.iter().zip(&new) {
+            let name = old.to_str().expect("UTF-8");
+            pool.replace(name, new, false).expect("replace");
+        }
+        std::thread::scope(|scope| {
+            let answered = write_durably(scope, &volume);
+            assert_eq!(answered.recv_timeout(support::EVENT_TIME_MAX), Ok(true));
+        });
+        assert!(!is_suspended(&pool));
+        wait_until("the new disks are on record", || {
+            let health = pool.health().expect("health");
+            health.unrecorded.is_none()
+                && new
+                    .iter()
+                    .all(|path| state_of(&pool, path) == DeviceState::Faulted)
+        });
+        assert!(
+            devices
+                .iter()
+                .all(|path| state_of(&pool, path) == DeviceState::Online)
+        );
+        for path in &new {
+            pool.detach(path.to_str().expect("UTF-8")).expect("detach");
+        }
+        write(&volume, 1);
+        volume.flush().expect("flush");
+        assert!((0..BLOCKS).all(|block| shows(&volume, block)));
+        wait_for_scan(&pool);
+        scrub_finds_nothing(&pool);
+        volume.close();
+        export(pool);
+    });
+}
+
+#[test]
+fn a_new_disk_that_fails_a_flush_while_it_replaces_the_only_one_is_given_up() {
+    new_disks_fail_flushes(
+        "a_new_disk_that_fails_a_flush_while_it_replaces_the_only_one_is_given_up",
+        GroupKind::Stripe,
+        &["a"],
+        1,
+    );
+}
+
+#[test]
+fn new_disks_that_fail_flushes_in_a_mirror_of_which_both_are_replaced_are_given_up() {
+    new_disks_fail_flushes(
+        "new_disks_that_fail_flushes_in_a_mirror_of_which_both_are_replaced_are_given_up",
+        GroupKind::Mirror,
+        &["a", "b"],
+        2,
+    );
+}
+
+#[test]
+fn new_disks_that_fail_flushes_in_a_raidz1_of_which_two_are_replaced_are_given_up() {
+    new_disks_fail_flushes(
+        "new_disks_that_fail_flushes_in_a_raidz1_of_which_two_are_replaced_are_given_up",
+        GroupKind::Raidz1,
+        &["a", "b", "c"],
+        2,
+    );
+}
+
 /// The only device: waiting is all that is left.
 #[test]
 fn a_flush_of_the_only_device_hangs_as_long_as_the_device() {

@@ -8,7 +8,9 @@ use engine::pool::{
     PoolSpec, Role, SafeToOwn,
 };
 use labels::Device;
-use support::{Parts, disks, engine, export, folder, isolated, part, tank};
+use support::{
+    Parts, disks, engine, export, folder, isolated, part, sized_disks, tank, wait_until,
+};
 use zpool::device::file::{AccessOptions, Way};
 use zpool::{Engine, Pool, discover};
 
@@ -267,4 +269,34 @@ fn pool_opened_for_reading_only_refuses_changes() {
         assert_eq!(error.kind, PoolErrorKind::ReadOnly);
         export(pool);
     });
+}
+
+/// No device has a label of a group whose devices were removed. A start that took it for late devices would wait for them each time.
+#[test]
+fn a_group_that_was_removed_is_not_waited_for() {
+    const TEST: &str = "a_group_that_was_removed_is_not_waited_for";
+    if part().is_none() {
+        let parts = Parts::of(TEST);
+        parts.pass("all");
+        return parts.zdb_is_content("tank");
+    }
+    let engine = engine();
+    let devices = sized_disks(&["a", "b"], 512 << 20);
+    let spec = PoolSpec::new(tank(), GroupKind::Stripe, devices.clone());
+    let pool = Pool::create(engine, &spec).expect("create");
+    let removed = devices[0].to_str().expect("UTF-8");
+    pool.remove(removed).expect("remove");
+    wait_until("the group is empty", || {
+        pool.status().expect("status").find(removed).is_none()
+    });
+    pool.sync().expect("sync");
+    export(pool);
+    let found = discover(&[folder()]).expect("discover");
+    let candidate = found.iter().find(|one| one.name == "tank").expect("found");
+    assert_eq!(candidate.groups_missing, 0);
+    assert!(candidate.legs.is_enough());
+    let proof = SafeToOwn::exported(candidate).expect("it was exported");
+    let pool = Pool::import(engine, candidate, proof, &ImportOptions::default()).expect("import");
+    assert_eq!(pool.status().expect("status").state, DeviceState::Online);
+    export(pool);
 }

@@ -18,5 +18,5 @@ pub use spec::{
 };
 pub use status::{
     DedupStatus, DeviceState, DeviceStatus, FeatureStatus, Load, PoolHealth, PoolStatus, Role,
-    ScanKind, ScanState, ScanStatus, Suspension,
+    ScanKind, ScanState, ScanStatus, Suspension, Unrecorded,
 };

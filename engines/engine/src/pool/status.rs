@@ -255,6 +255,17 @@ pub struct PoolHealth {
     pub synced_txg: u64,
     /// Since the latest transaction group began to be written.
     pub since_sync: Duration,
+    /// The device for which commits wait until it is on record that the pool does without it.
+    pub unrecorded: Option<Unrecorded>,
+}
+
+/// A device that failed to make writes durable, which is not on record yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Unrecorded {
+    /// Its number.
+    pub guid: u64,
+    /// When it failed, in seconds since 1970.
+    pub since_s: u64,
 }
 
 fn collect_leaves<'a>(device: &'a DeviceStatus, leaves: &mut Vec<&'a DeviceStatus>) {

@@ -21,6 +21,8 @@ const GROUPS_MAX: u64 = 4096;
 const LABEL_NOTE: &str = "bulkhead:connections";
 /// The name of our own list of devices that have failed (`BH_LABEL_FAILED`).
 const LABEL_FAILED: &str = "bulkhead:failed";
+/// The name of our own list of groups whose devices were removed (`BH_LABEL_REMOVED`).
+const LABEL_REMOVED: &str = "bulkhead:removed";
 /// Marks of the library's own on a device that cannot be used.
 const FAILED_MARKS: [&str; 4] = ["offline", "faulted", "removed", "not_present"];
 /// Words of the library's in `aux_state`: a device had too many errors, or an administrator gave it up.
@@ -187,6 +189,7 @@ fn assemble(
     places.extend(let_go.iter().copied());
 
     let holes = view.u64s("hole_array");
+    let removed = view.u64s(LABEL_REMOVED);
     let mut devices = Vec::new();
     let mut groups_missing = 0;
     let children: Vec<NvList> = (0..count)
@@ -197,7 +200,8 @@ fn assemble(
             }
             None if holes.contains(&id) => placeholder("hole", id),
             None => {
-                groups_missing += 1;
+                // No device has a label of a group that was removed. The library knows by the pool's own list what it is.
+                groups_missing += usize::from(!removed.contains(&id));
                 placeholder("missing", id)
             }
         })

@@ -8,7 +8,7 @@ use engine::capabilities::Health;
 use engine::dataset::Damage;
 use engine::pool::{
     DedupStatus, DeviceState, DeviceStatus, FeatureStatus, GoesOn, Load, PoolHealth, PoolStatus,
-    Role, ScanKind, ScanState, ScanStatus, Suspension,
+    Role, ScanKind, ScanState, ScanStatus, Suspension, Unrecorded,
 };
 use zpool_sys as sys;
 
@@ -90,6 +90,10 @@ impl Health for Pool {
             suspended: suspension(raw.suspended.into()),
             synced_txg: raw.synced_txg,
             since_sync: Duration::from_nanos(raw.now_ns.saturating_sub(raw.sync_started_ns)),
+            unrecorded: (raw.unrecorded_guid != 0).then_some(Unrecorded {
+                guid: raw.unrecorded_guid,
+                since_s: raw.unrecorded_since_s,
+            }),
         })
     }
 }
