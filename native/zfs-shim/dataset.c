@@ -660,7 +660,7 @@ bh_space_of_volume(spa_t *spa, uint64_t size, uint64_t block_size, uint64_t copi
 {
 	const uint64_t pointers = 1ULL << (DN_MAX_INDBLKSHIFT - SPA_BLKPTRSHIFT);
 	uint64_t blocks = size / block_size;
-	uint64_t data = blocks * charged_bytes(spa, block_size) * copies;
+	uint64_t data, whole;
 
 	/* The dataset's own metadata, then every level of pointer blocks, all in one copy more. */
 	uint64_t metadata = BH_OWN_METADATA_BLOCKS;
@@ -669,7 +669,12 @@ bh_space_of_volume(spa_t *spa, uint64_t size, uint64_t block_size, uint64_t copi
 		metadata += level;
 	}
 	metadata *= MIN(copies + 1, SPA_DVAS_PER_BP);
-	return (data + (metadata << DN_MAX_INDBLKSHIFT));
+	/* More than any pool has. */
+	if (__builtin_mul_overflow(blocks, charged_bytes(spa, block_size) * copies,
+	    &data) || __builtin_add_overflow(data, metadata << DN_MAX_INDBLKSHIFT,
+	    &whole))
+		return (UINT64_MAX);
+	return (whole);
 }
 
 int

@@ -5,10 +5,16 @@
 
 #include <sys/dmu.h>
 
+/* Half of the smallest ring: the library forgets more than there is for a longer one. */
+#define	BH_TEXT_BYTES_MAX	(64 << 10)
+
 int32_t
 bh_pool_history_add(const char *name, const char *text)
 {
 	spa_t *spa;
+
+	if (strlen(text) >= BH_TEXT_BYTES_MAX)
+		return (E2BIG);
 	int error = spa_open(name, &spa, FTAG);
 
 	if (error != 0)

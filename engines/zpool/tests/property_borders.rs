@@ -4,7 +4,7 @@
 mod support;
 
 use engine::Volume as _;
-use engine::capabilities::{Datasets, Devices, FileSystems, Properties};
+use engine::capabilities::{Datasets, Devices, FileSystems, History, Properties};
 use engine::dataset::{DatasetRef, Depth, FileSystemSpec, Value, VolumeSpec};
 use engine::volume::OpenOptions;
 use file_system::{FileSystem, Identity, Make, SetAttributes};
@@ -241,6 +241,7 @@ fn a_property_of_a_pool_is_set_or_refused_whatever_its_value_is() {
         for name in names {
             let _ = pool.set_properties(&[(name.to_owned(), value.clone())]);
         }
+        let _ = pool.add_to_history(&value);
         let long = format!("org.example:{}", "n".repeat(value.len().min(2000)));
         let _ = pool.set_properties(&[(long, value)]);
     }

@@ -282,6 +282,53 @@ impl<W: Write> Write for Cut<W> {
     }
 }
 
+/// Another system says where to go on.
+#[test]
+fn a_send_that_goes_on_where_nothing_is_ends_or_is_refused() {
+    const TEST: &str = "a_send_that_goes_on_where_nothing_is_ends_or_is_refused";
+    isolated(TEST, || {
+        let two = two_pools();
+        let volume = two.source("tank/v", 16 << 10);
+        let first = two.take("tank/v@first");
+        two.change(&volume, 2);
+        let second = two.take("tank/v@second");
+        let files = engine::dataset::FileSystemSpec::plain("tank/f".parse().expect("a name"));
+        two.tank.create_file_system(&files).expect("create");
+        let of_files = two.take("tank/f@first");
+        let sends = [
+            SendSpec::full(first),
+            since("@first", second),
+            SendSpec::full(of_files),
+        ];
+        let objects = [
+            0,
+            1,
+            2,
+            3,
+            1000,
+            (1 << 48) - 1,
+            1 << 48,
+            1 << 63,
+            u64::MAX - 1,
+            u64::MAX,
+        ];
+        let offsets = [0, 1, 16 << 10, 1 << 40, i64::MAX as u64, 1 << 63, u64::MAX];
+        for send in sends {
+            for object in objects {
+                for offset in offsets {
+                    let spec = SendSpec {
+                        resume: Some((object, offset)),
+                        ..send.clone()
+                    };
+                    let _ = two.tank.send(&spec, &mut std::io::sink());
+                }
+            }
+        }
+        export(two.tank);
+        export(two.vault);
+    });
+}
+
 #[test]
 fn a_cut_stream_is_resumed_where_it_was_cut() {
     isolated("a_cut_stream_is_resumed_where_it_was_cut", || {

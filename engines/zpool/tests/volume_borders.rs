@@ -164,6 +164,7 @@ fn random_operations_at_borders_of_volumes_match_what_was_written() {
         (1 << 63, 4 << 10),
         (LARGEST, 128 << 10),
         (LARGEST, 512),
+        (1 << 50, 16 << 20),
     ]
     .into_iter()
     .enumerate()
@@ -196,6 +197,31 @@ fn random_operations_at_borders_of_volumes_match_what_was_written() {
         volume.close();
     }
     export(pool);
+}
+
+/// What all of such a volume would take is a larger number than there is.
+#[test]
+fn no_space_is_reserved_for_a_volume_that_is_larger_than_any_pool() {
+    const TEST: &str = "no_space_is_reserved_for_a_volume_that_is_larger_than_any_pool";
+    isolated(TEST, || {
+        let pool = new_pool();
+        for size in [1 << 40, 1 << 63, 3 << 62, LARGEST] {
+            for block in [512, 16 << 10, 128 << 10] {
+                let spec = VolumeSpec {
+                    sparse: false,
+                    block_size: ByteCount(block),
+                    ..VolumeSpec::sparse(name("volume"), ByteCount(size))
+                };
+                let refused = pool.create_volume(&spec).expect_err("no space");
+                let why = format!("{refused:?}");
+                assert!(
+                    why.contains("NoSpace") || why.contains("refreservation"),
+                    "{why}"
+                );
+            }
+        }
+        export(pool);
+    });
 }
 
 /// As many blocks later as a tree of one level, or of two, can have, nothing is allocated. What is written there is freed at once, although
