@@ -260,6 +260,8 @@ export interface components {
              * @description How the command ended.
              */
             exit_code: number;
+            /** @description What stays although the file does not say it, and what a running server takes later. */
+            notes: string[];
             /** @description What is in the way. */
             obstacles: components["schemas"]["Obstacle"][];
             /** @description Pools of legs that do not exist yet. A person makes them when the changes are made, and then Pacemaker is told of them. */
@@ -404,6 +406,11 @@ export interface components {
             pool: components["schemas"]["PoolName"];
         } | {
             /** @constant */
+            action: "stop_resources";
+            /** @description What Pacemaker calls them. */
+            resources: string[];
+        } | {
+            /** @constant */
             action: "reload_corosync";
             /** @description The head that tells the others. */
             head: components["schemas"]["HeadName"];
@@ -435,6 +442,11 @@ export interface components {
             head: components["schemas"]["HeadName"];
             /** @description Which. */
             unit: string;
+        } | {
+            /** @constant */
+            action: "await_witness";
+            /** @description Which. */
+            head: components["schemas"]["HeadName"];
         } | {
             /** @constant */
             action: "make_certificate";

@@ -246,6 +246,10 @@ function words(change: Change): string {
       return `attach ${change.leg} to ${change.pool}${where}, while it is served`;
     case "await_legs":
       return `wait until the legs of ${change.pools.join(", ")} are current, as far as they can be, and the disks${where} can be away`;
+    case "stop_resources":
+      return `have Pacemaker stop ${change.resources.join(", ")}, which the file does not have any more`;
+    case "await_witness":
+      return `wait until the witness answers${where}`;
     case "reload_corosync":
       return "have Corosync read its file again; nothing is interrupted";
     case "stop_unit":

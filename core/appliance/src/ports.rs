@@ -74,6 +74,21 @@ impl Portals {
         options.collect()
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.values().all(BTreeSet::is_empty)
+    }
+
+    /// Whether one place is in both, whatever its group.
+    pub fn meets(&self, other: &Self) -> bool {
+        let place = |one: &String| one.split(',').next().unwrap_or_default().to_owned();
+        self.0.iter().any(|(name, places)| {
+            let theirs = other.0.get(name).into_iter().flatten();
+            let theirs: BTreeSet<String> = theirs.map(place).collect();
+            places.iter().any(|one| theirs.contains(&place(one)))
+        })
+    }
+
     /// Those that are not in `other`.
     #[must_use]
     pub fn beyond(&self, other: &Self) -> Self {

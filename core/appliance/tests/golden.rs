@@ -218,6 +218,54 @@ fn pacemaker_fences_before_it_takes_over_and_brings_addresses_up_last() {
     assert!(!summary(&said).contains("pool-tank"), "{said}");
 }
 
+/// Both heads of the example run, and then these results come in; what the scheduler decides.
+fn after(folder: &Path, results: &[&str]) -> String {
+    let file = |name: &str| folder.join(name).to_string_lossy().into_owned();
+    let (start, running) = (file("start.xml"), file("running.xml"));
+    fs::write(&start, cib_of("two-pools")).expect("the file can be written");
+    let up = [
+        "-x", &start, "-S", "-q", "true", "-u", "left", "-u", "right", "-O", &running,
+    ];
+    let (ok, said) = run("crm_simulate", &up);
+    assert!(ok, "{said}");
+    let mut words = vec!["-x", &running, "-S"];
+    words.extend(results.iter().flat_map(|one| ["-i", *one]));
+    let (ok, said) = run("crm_simulate", &words);
+    assert!(ok, "{said}");
+    said
+}
+
+/// What else is to be done would wait for each try, which takes as long as a fence may.
+#[test]
+fn a_fence_device_that_does_not_start_is_not_started_again_and_again() {
+    if !is_installed("crm_simulate") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let said = after(folder.path(), &["fence-left-bmc_monitor_60000@right=1"]);
+    let starts = |said: &str| said.contains("fence-left-bmc start on");
+    let squeezed = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(!starts(&squeezed), "{said}");
+    assert!(!squeezed.contains("Fencing"), "{said}");
+    assert!(!summary(&said).contains("pool-"), "{said}");
+}
+
+/// An address that its head cannot have takes the pool to the other head, and the failure is not repeated without end.
+#[test]
+fn a_pool_leaves_a_head_that_cannot_have_its_address() {
+    if !is_installed("crm_simulate") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    // 2: the head has no such interface.
+    let said = after(folder.path(), &["address-10.77.1.100_monitor_10000@left=2"]);
+    assert_ordered(
+        &said,
+        &["pool-tank stop on left", "pool-tank start on right"],
+    );
+    assert!(!said.contains("Fencing"), "{said}");
+}
+
 /// On a busy head Pacemaker starts one after the other: clients do not wait for fence devices of the third head.
 #[test]
 fn of_three_heads_a_pool_comes_before_fence_devices_of_the_head_that_was_lost() {

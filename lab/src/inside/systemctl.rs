@@ -48,7 +48,7 @@ const UNITS: &[Unit] = &[
         name: "corosync-qdevice.service",
         needs_corosync: true,
         // The options are those that the appliance's setup wrote; the unit file reads the same file.
-        script: "[ -r /etc/default/corosync-qdevice ] && . /etc/default/corosync-qdevice; \
+        script: "set -a; [ -r /etc/default/corosync-qdevice ] && . /etc/default/corosync-qdevice; \
             grep -q '^ *device {' /etc/corosync/corosync.conf || exit 100; mkdir -p /run/corosync-qdevice; \
             exec corosync-qdevice -f $COROSYNC_QDEVICE_OPTIONS",
         restarts: true,

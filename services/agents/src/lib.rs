@@ -13,10 +13,11 @@ mod record;
 mod release;
 mod words;
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock};
@@ -24,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use appliance::Appliance;
 use appliance::ports::Portals;
-use appliance::render::{LEGS_PATH, address_prefix, common_interface};
+use appliance::render::{LEGS_PATH, address_prefix, common_interface, pool_of};
 use cluster::Steps;
 use cluster::agent::{
     Address, Exit, FenceWish, Pacemaker, PoolProgram, Remains, ServerProcess, Surroundings,
@@ -93,7 +94,8 @@ fn recorded(settings: &Settings, action: &str, run: impl FnOnce() -> Exit) -> Ex
             steps.took(&resource, step);
         }
     };
-    let is_pool = std::env::var_os("OCF_RESKEY_pool").is_some();
+    // Of a resource that was deleted only the name is known.
+    let is_pool = std::env::var_os("OCF_RESKEY_pool").is_some() || pool_of(&resource).is_some();
     // Pacemaker asks again and again only for what is here; a probe asks whether it is.
     let interval_ms = std::env::var("OCF_RESKEY_CRM_meta_interval").unwrap_or_default();
     let is_recurring = interval_ms.parse().is_ok_and(|every: u64| every > 0);
@@ -495,6 +497,15 @@ impl PoolProgram for Program<'_> {
             })
         })
         .collect()
+    }
+
+    fn addresses_of_others(&self, pool: &PoolName) -> BTreeSet<IpAddr> {
+        let Ok(appliance) = self.appliance() else {
+            return BTreeSet::new();
+        };
+        let others = appliance.pools.iter().filter(|(name, _)| *name != pool);
+        let addresses = others.flat_map(|(_, other)| &other.addresses);
+        addresses.map(|one| one.address).collect()
     }
 
     fn validate(&self, pool: &PoolName) -> Result<(), String> {

@@ -11,10 +11,10 @@ use appliance::plan::{
 use control::failure::chain;
 use units::HeadName;
 
-use crate::cib::{CibError, configure};
+use crate::cib::{CibError, configure, stop};
 use crate::leg_wait::{LegWait, LegsMissing, Wanted};
 use crate::machine::{Machine, MachineError, Machines, must, read_file, write_file};
-use crate::observe::pacemaker_runs;
+use crate::observe::{pacemaker_runs, witness};
 use crate::process::Invocation;
 
 /// Permissions of the cluster's secret.
@@ -25,6 +25,8 @@ const UNIT_TIME_LIMIT: Duration = Duration::from_secs(120);
 const MEMBERS_TIME_LIMIT: Duration = Duration::from_secs(90);
 /// How long Pacemaker may take to answer after it was started.
 const PACEMAKER_TIME_LIMIT: Duration = Duration::from_secs(60);
+/// How long the witness may take to answer a head. One that is there takes less than a second.
+const WITNESS_TIME_LIMIT: Duration = Duration::from_secs(30);
 /// Time between questions whether it answers. There is no event to wait for on another machine.
 const PACEMAKER_POLL: Duration = Duration::from_millis(200);
 
@@ -55,9 +57,19 @@ pub enum ApplyError {
     /// Pacemaker was started and does not answer.
     #[error("Pacemaker did not answer on any head within {0} s; look at its log")]
     PacemakerSilent(u64),
+    /// A head has not the witness.
+    #[error(
+        "the witness did not answer {0} within {limit} s: the head lacks its vote; see `corosync-qdevice-tool -s` there, and \
+         `systemctl status corosync-qnetd` on the witness",
+        limit = WITNESS_TIME_LIMIT.as_secs()
+    )]
+    WitnessSilent(HeadName),
     /// The configuration was not taken.
     #[error("configure Pacemaker")]
     Configure(#[source] CibError),
+    /// What leaves the file was not stopped.
+    #[error("stop what leaves the file")]
+    Stop(#[source] CibError),
     /// A leg-server is not restarted before legs of other heads are current.
     #[error("{0}: its leg-server was not restarted")]
     Legs(HeadName, #[source] LegsMissing),
@@ -209,6 +221,9 @@ impl Run<'_> {
                 configure(answering(machines)?, cib).map_err(ApplyError::Configure)?;
                 Ok(())
             }
+            Change::StopResources { resources } => {
+                stop(answering(machines)?, resources).map_err(ApplyError::Stop)
+            }
             Change::AwaitLegs {
                 head,
                 program,
@@ -228,6 +243,7 @@ impl Run<'_> {
                     .before(machines, &wanted)
                     .map_err(|source| ApplyError::Legs(head.clone(), source))
             }
+            Change::AwaitWitness { head } => await_witness(machines, head, change),
             Change::WriteFile { head, path, .. }
                 if self.reloads && path == Path::new(COROSYNC_CONF_PATH) =>
             {
@@ -379,6 +395,8 @@ fn perform(machines: &Machines, change: &Change) -> Result<(), Performing> {
         // What a run does by itself.
         Change::WriteAuthkey { .. }
         | Change::ConfigurePacemaker { .. }
+        | Change::StopResources { .. }
+        | Change::AwaitWitness { .. }
         | Change::AwaitLegs { .. } => Ok(()),
     }
 }
@@ -402,6 +420,22 @@ pub(crate) fn make_secret() -> Result<Vec<u8>, ApplyError> {
     let mut secret = vec![0; AUTHKEY_BYTES];
     getrandom::fill(&mut secret).map_err(ApplyError::Secret)?;
     Ok(secret)
+}
+
+/// Waits until the witness answers a head.
+fn await_witness(machines: &Machines, head: &HeadName, change: &Change) -> Result<(), ApplyError> {
+    let machine = on(machines, head)?;
+    let deadline = Instant::now() + WITNESS_TIME_LIMIT;
+    loop {
+        let (_, has_witness) = witness(machine).map_err(|source| failed(change, source))?;
+        if has_witness {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            return Err(ApplyError::WitnessSilent(head.clone()));
+        }
+        std::thread::sleep(PACEMAKER_POLL);
+    }
 }
 
 /// A head on which Pacemaker answers; waits for one if all were just started.

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use appliance::facts::HeadFacts;
-use appliance::plan::{DesiredState, PoolToMake};
+use appliance::plan::{Change, DesiredState, PoolToMake};
 use appliance::{
     Appliance, CheckReport, Facts, Finding, HeadAsked, Layout, Parsed, Plan, Severity, reference,
 };
@@ -18,7 +19,7 @@ use serde_json::json;
 use units::HeadName;
 
 use crate::arguments::{ApplianceCommand, ApplyArgs, ChangeArgs, CheckArgs, Way, Ways};
-use crate::machine::{Local, Machine, Machines, Ssh};
+use crate::machine::{Local, Lock, LockError, Machine, Machines, Ssh};
 use crate::{Depth, appliance_file, rotate};
 
 /// Warnings were found.
@@ -29,6 +30,11 @@ const EXIT_ERRORS: u8 = 12;
 const EXIT_DIFFERENCE: u8 = 13;
 /// Something is in the way of a plan.
 const EXIT_OBSTACLE: u8 = 14;
+
+/// How long what was done may take to be seen: a witness that is asked, a head that joins.
+const SETTLING_TIME_LIMIT: Duration = Duration::from_secs(30);
+/// Time between two looks.
+const SETTLING_POLL: Duration = Duration::from_secs(1);
 
 /// Performs the command. What a head tells of itself is read by `own_facts`, which may measure how long it stands still.
 pub fn run(
@@ -324,11 +330,34 @@ fn all_machines(appliance: &Appliance, ways: &Ways) -> Result<Machines, Failure>
     }
 }
 
+/// Locks all heads that can be reached, always in the same order, so that of two runs one goes on. A head that cannot be reached is told of
+/// later.
+fn lock(machines: &Machines) -> Result<Vec<Lock>, Failure> {
+    let who = format!("process {} of {}", std::process::id(), labels::host_name());
+    let mut locks = Vec::new();
+    for (head, machine) in machines {
+        match machine.lock(&who) {
+            Ok(lock) => locks.push(lock),
+            Err(error @ LockError::Busy(_)) => {
+                let message = format!("{head}: {error}");
+                return Err(Failure::new(FailureKind::Busy, message).advise(
+                    "nothing was changed; repeat the command when the other one has ended",
+                ));
+            }
+            Err(LockError::Run(error)) => {
+                tracing::warn!(%head, error = chain(&error), "is not locked")
+            }
+        }
+    }
+    Ok(locks)
+}
+
 /// Whatever the check finds: a key that others know must not stay because of a mistake elsewhere.
 fn rotate_key(args: &CheckArgs, out: Printer) -> Result<(), Failure> {
     let appliance = appliance_file::load(&args.file)?;
     refuse_unknown_heads(&appliance, &args.ways)?;
     let machines = all_machines(&appliance, &args.ways)?;
+    let _locks = lock(&machines)?;
     let mut printed = Ok(());
     let mut progress = |step: &rotate::Step| {
         if !out.is_json() && printed.is_ok() {
@@ -366,6 +395,8 @@ fn with_plan(
         Ok(prepared) => prepared,
         Err(code) => return Ok(code),
     };
+    // What is planned is what is there as long as nobody else changes it.
+    let _locks = apply.map(|_| lock(&prepared.machines)).transpose()?;
     let plan = compare(&prepared)?;
     if plan.obstacles.is_empty() {
         return then(&prepared, &plan, out);
@@ -384,7 +415,7 @@ fn show_plan(_: &Prepared, plan: &Plan, out: Printer) -> Result<ExitCode, Failur
 
 fn apply(prepared: &Prepared, plan: &Plan, out: Printer) -> Result<ExitCode, Failure> {
     let mut printed = Ok(());
-    let mut progress = |change: &appliance::plan::Change| {
+    let mut progress = |change: &Change| {
         if prepared.tells_progress {
             let text = change.to_string();
             // What is done does not depend on who listens.
@@ -405,14 +436,51 @@ fn apply(prepared: &Prepared, plan: &Plan, out: Printer) -> Result<ExitCode, Fai
     })?;
     printed?;
     let changed = !plan.changes.is_empty();
-    let told =
-        json!({"changed": changed, "changes": plan.changes, "pools_to_make": plan.pools_to_make});
-    out.either(&told, || match (&plan.pools_to_make[..], changed) {
-        ([], false) => "everything is as the file says already\n".to_owned(),
-        ([], true) => "everything is as the file says\n".to_owned(),
-        (pools, _) => made_by_hand(pools),
+    if changed {
+        look_again(prepared)?;
+    }
+    let told = json!({
+        "changed": changed,
+        "changes": plan.changes,
+        "pools_to_make": plan.pools_to_make,
+        "notes": plan.notes,
+    });
+    out.either(&told, || {
+        let notes: String = plan.notes.iter().map(|note| format!("{note}\n")).collect();
+        notes
+            + &match (&plan.pools_to_make[..], changed) {
+                ([], false) => "everything is as the file says already\n".to_owned(),
+                ([], true) => "everything is as the file says\n".to_owned(),
+                (pools, _) => made_by_hand(pools),
+            }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Looks at what runs, when everything was done: that may take a moment to be so.
+fn look_again(prepared: &Prepared) -> Result<(), Failure> {
+    // All is copied to a new leg first, which takes as long as it takes.
+    let takes_long =
+        |change: &Change| matches!(change, Change::AttachLeg { .. } | Change::AwaitLegs { .. });
+    let deadline = Instant::now() + SETTLING_TIME_LIMIT;
+    loop {
+        let mut left = compare(prepared)?;
+        left.changes.retain(|change| !takes_long(change));
+        left.pools_to_make.clear();
+        left.notes.clear();
+        if left.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            let message = format!(
+                "all was done, and this is not as the file says: {}",
+                left.to_string().trim_end()
+            );
+            return Err(Failure::new(FailureKind::Failed, message)
+                .advise("mend its cause, and repeat the command"));
+        }
+        std::thread::sleep(SETTLING_POLL);
+    }
 }
 
 /// What is left to a person, when all else is done.

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use appliance::plan::{CERTIFICATE_PATH, LEG_UNIT};
-use appliance::render::LEGS_PATH;
+use appliance::plan::{CERTIFICATE_PATH, LEG_UNIT, QDEVICE_DEFAULTS_PATH, QDEVICE_UNIT};
+use appliance::render::{LEGS_PATH, QDEVICE_SETTINGS};
 use appliance::xml::Element;
 
-use crate::machine::Machine;
+use crate::machine::{Lock, LockError, Machine};
 use crate::process::{Invocation, Output, RunError};
 
 /// What the heads of one cluster share.
@@ -20,6 +20,27 @@ pub struct FakeCluster {
     pub log: Vec<String>,
     /// Changes that somebody else makes before the next patches are taken.
     pub rivals: u32,
+    /// Whether what is to stop goes on.
+    pub sticks: bool,
+}
+
+impl FakeCluster {
+    /// What crm_mon(8) says of its resources: those that are to stop have stopped, but for [`FakeCluster::sticks`].
+    fn resources(&self) -> String {
+        let all = self.cib.iter().flat_map(|cib| cib.child("configuration"));
+        let all = all
+            .flat_map(|one| one.child("resources"))
+            .flat_map(|one| &one.children);
+        let lines = all.map(|one| {
+            let id = one.id().unwrap_or_default();
+            let is_active = self.sticks || !one.to_string().contains("value=\"Stopped\"");
+            format!("<resource id=\"{id}\" active=\"{is_active}\" failed=\"false\"/>")
+        });
+        format!(
+            "<pacemaker-result><resources>{}</resources></pacemaker-result>",
+            lines.collect::<String>()
+        )
+    }
 }
 
 /// One head in memory.
@@ -41,6 +62,13 @@ struct FakeState {
     members: String,
     /// What its leg-server has read.
     legs_read: Option<String>,
+    lacks_program: bool,
+    locked_by: Option<Arc<String>>,
+    /// The addresses and numbers that its running Corosync has, where they are not those of its file.
+    nodes: Option<String>,
+    /// What its corosync-qdevice was started with.
+    witness_settings: String,
+    is_witness_off: bool,
     /// What `pool status` prints, one after the other; the last one stays.
     statuses: Vec<String>,
     looks: String,
@@ -75,6 +103,46 @@ impl FakeMachine {
     /// Unreachable from now on, or reachable again.
     pub fn set_down(&self, is_down: bool) {
         lock(&self.state).is_down = is_down;
+    }
+
+    /// The program of the heads is not there any more, or again.
+    pub fn set_program(&self, is_there: bool) {
+        lock(&self.state).lacks_program = !is_there;
+    }
+
+    /// What `corosync-cmapctl nodelist.` prints there from now on.
+    pub fn set_nodes(&self, text: &str) {
+        lock(&self.state).nodes = Some(text.to_owned());
+    }
+
+    /// The witness does not answer it any more, or again.
+    pub fn set_witness(&self, is_there: bool) {
+        lock(&self.state).is_witness_off = !is_there;
+    }
+
+    /// Its corosync-qdevice starts.
+    fn read_witness(&self) {
+        let text = self.file(QDEVICE_DEFAULTS_PATH).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let name = format!("{QDEVICE_SETTINGS}=");
+        let line = text.lines().find_map(|line| line.strip_prefix(&name));
+        let settings = line.unwrap_or_default().trim_matches('"').to_owned();
+        lock(&self.state).witness_settings = settings;
+    }
+
+    fn witness(&self) -> String {
+        if !self.is_active(QDEVICE_UNIT) {
+            return String::new();
+        }
+        let state = lock(&self.state);
+        let connection = match state.is_witness_off {
+            true => "Connect failed",
+            false => "Connected",
+        };
+        format!(
+            "settings {}\nState:\t\t\t{connection}\n",
+            state.witness_settings
+        )
     }
 
     /// What `bulkhead portal list --json` prints there from now on.
@@ -135,6 +203,15 @@ impl FakeMachine {
         answer(0, "")
     }
 
+    /// A unit starts.
+    fn read(&self, unit: &str) {
+        match unit {
+            LEG_UNIT => self.read_legs(),
+            QDEVICE_UNIT => self.read_witness(),
+            _ => {}
+        }
+    }
+
     /// Its leg-server starts.
     fn read_legs(&self) {
         let text = self.file(LEGS_PATH);
@@ -169,9 +246,7 @@ impl FakeMachine {
             ["enable", "--now", unit] => {
                 self.log(format!("start {unit}"));
                 lock(&self.state).units.insert((*unit).to_owned());
-                if *unit == LEG_UNIT {
-                    self.read_legs();
-                }
+                self.read(unit);
                 if *unit == "pacemaker.service" {
                     let mut cluster = lock(&self.cluster);
                     cluster.cib.get_or_insert_with(appliance::plan::empty_cib);
@@ -180,7 +255,7 @@ impl FakeMachine {
             }
             ["restart", unit] => {
                 self.log(format!("restart {unit}"));
-                self.read_legs();
+                self.read(unit);
                 answer(0, "")
             }
             ["disable", "--now", unit] => {
@@ -206,6 +281,10 @@ impl FakeMachine {
                 }
                 _ => answer(1, ""),
             },
+            ["-c", "corosync-cmapctl nodelist."] => answer(0, self.nodes()),
+            ["-c", _, "program", _] => answer(lock(&self.state).lacks_program.into(), ""),
+            ["-c", _, "beside", ..] => answer(0, ""),
+            ["-c", _, "device", _] => answer(0, self.witness()),
             ["-c", _, "read", path] => match lock(&self.state).files.get(*path) {
                 Some((bytes, mode)) => answer(0, [format!("{mode}\n").as_bytes(), bytes].concat()),
                 None => answer(44, ""),
@@ -234,6 +313,29 @@ impl FakeMachine {
             ["-c", _, "patch", length] => self.patch(length.parse().unwrap_or(0), input),
             _ => answer(127, ""),
         }
+    }
+
+    /// Those of its file, as long as nothing else is said and Corosync runs.
+    fn nodes(&self) -> String {
+        if !self.is_active("corosync.service") {
+            return String::new();
+        }
+        if let Some(text) = lock(&self.state).nodes.clone() {
+            return text;
+        }
+        let conf = self.file("/etc/corosync/corosync.conf").unwrap_or_default();
+        let conf = String::from_utf8_lossy(&conf).into_owned();
+        let list = conf.split("nodelist {").nth(1).unwrap_or_default();
+        let nodes = list
+            .split("\n}\n")
+            .next()
+            .unwrap_or_default()
+            .split("node {");
+        let lines = nodes.skip(1).enumerate().flat_map(|(index, node)| {
+            let pairs = node.lines().filter_map(|line| line.trim().split_once(": "));
+            pairs.map(move |(key, value)| format!("nodelist.node.{index}.{key} (str) = {value}\n"))
+        });
+        lines.collect()
     }
 
     fn cluster_name(&self) -> Option<String> {
@@ -267,6 +369,20 @@ impl FakeMachine {
 }
 
 impl Machine for FakeMachine {
+    fn lock(&self, who: &str) -> Result<Lock, LockError> {
+        let mut state = lock(&self.state);
+        if let Some(other) = state
+            .locked_by
+            .as_ref()
+            .filter(|lock| Arc::strong_count(lock) > 1)
+        {
+            return Err(LockError::Busy(other.to_string()));
+        }
+        let held = Arc::new(who.to_owned());
+        state.locked_by = Some(Arc::clone(&held));
+        Ok(Box::new(held))
+    }
+
     fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
         if lock(&self.state).is_down {
             return Err(RunError::Start {
@@ -326,6 +442,11 @@ impl Machine for FakeMachine {
                 state.files.insert(CERTIFICATE_PATH.to_owned(), file);
                 answer(0, "")
             }
+            ("crm_resource", ["--wait", ..]) => {
+                self.log("wait for Pacemaker");
+                answer(0, "")
+            }
+            ("crm_mon", _) => answer(0, lock(&self.cluster).resources()),
             ("cibadmin", ["--query", ..]) => match &lock(&self.cluster).cib {
                 Some(cib) if self.is_active("pacemaker.service") => answer(0, cib.to_string()),
                 _ => answer(102, ""),

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use units::HeadName;
 
 use crate::netlink::{self, Change};
-use crate::process::{Invocation, Output, RunError, run};
+use crate::process::{Invocation, Output, RunError, hold, run};
 
 /// All heads by name.
 pub type Machines = BTreeMap<HeadName, Box<dyn Machine>>;
@@ -37,7 +37,18 @@ pub trait Machine: Send + Sync {
         self.run(&Invocation::new("sh", &words)).map(drop)
     }
 
-    /// Sets an address there, or takes it away, without a program; `None` where that takes one.
+    /// Takes the lock by which one run at a time changes the heads, for `who`. Its file is empty after a boot.
+    ///
+    /// # Errors
+    ///
+    /// Another run has it, or there is no way to the machine.
+    fn lock(&self, who: &str) -> Result<Lock, LockError> {
+        let _ = who;
+        Ok(Box::new(()))
+    }
+
+    /// Sets an address there, or takes it away, without a program, and returns whether it was otherwise before; `None` where that takes a
+    /// program.
     ///
     /// # Errors
     ///
@@ -48,9 +59,41 @@ pub trait Machine: Send + Sync {
         address: IpAddr,
         prefix: u8,
         interface: &str,
-    ) -> Option<std::io::Result<()>> {
+    ) -> Option<std::io::Result<bool>> {
         let _ = (change, address, prefix, interface);
         None
+    }
+}
+
+/// As long as this is there, no other run changes the machine.
+pub type Lock = Box<dyn Send>;
+
+/// Why the lock of a machine is not had.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another run has it.
+    #[error("another run changes the heads already: {0}")]
+    Busy(String),
+    /// It cannot be asked for.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+/// Has the lock until its input ends, in the folder that it is given or that of the control sockets. The kernel takes it back from whoever
+/// has ended.
+const LOCK: &str = "folder=${1:-${BULKHEAD_RUN_DIR:-/run/bulkhead}}; mkdir -p \"$folder\" || exit 1; \
+    lock=$folder/appliance.lock; exec 9>>\"$lock\" || exit 1; \
+    flock -n 9 || { echo \"busy $(cat \"$lock\")\"; exit 0; }; echo \"$2\" >\"$lock\"; echo locked; cat >/dev/null";
+
+fn lock_invocation(folder: &str, who: &str) -> Invocation {
+    Invocation::new("sh", &["-c", LOCK, "lock", folder, who])
+}
+
+fn lock_by(invocation: &Invocation) -> Result<Lock, LockError> {
+    let (said, held) = hold(invocation)?;
+    match said.strip_prefix("busy") {
+        None => Ok(Box::new(held)),
+        Some(who) => Err(LockError::Busy(who.trim().to_owned())),
     }
 }
 
@@ -79,19 +122,29 @@ pub struct Local {
     pub prefix: Vec<String>,
 }
 
-impl Machine for Local {
-    fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
+impl Local {
+    fn placed(&self, invocation: &Invocation) -> Invocation {
         let Some((first, rest)) = self.prefix.split_first() else {
-            return run(invocation);
+            return invocation.clone();
         };
         let mut arguments = rest.to_vec();
         arguments.push(invocation.program.clone());
         arguments.extend(invocation.arguments.iter().cloned());
-        run(&Invocation {
+        Invocation {
             program: first.clone(),
             arguments,
             ..invocation.clone()
-        })
+        }
+    }
+}
+
+impl Machine for Local {
+    fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
+        run(&self.placed(invocation))
+    }
+
+    fn lock(&self, who: &str) -> Result<Lock, LockError> {
+        lock_by(&self.placed(&lock_invocation("", who)))
     }
 
     fn leave(&self, invocation: &Invocation) -> Result<(), RunError> {
@@ -122,7 +175,7 @@ impl Machine for Local {
         address: IpAddr,
         prefix: u8,
         interface: &str,
-    ) -> Option<std::io::Result<()>> {
+    ) -> Option<std::io::Result<bool>> {
         // Another place on this machine may have other interfaces.
         let is_here = self.prefix.is_empty();
         is_here.then(|| netlink::change(change, address, prefix, interface))
@@ -141,8 +194,8 @@ const SSH_CONNECT_S_MAX: u32 = 5;
 /// What ssh itself ends with when it cannot connect.
 const SSH_FAILED: i32 = 255;
 
-impl Machine for Ssh {
-    fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
+impl Ssh {
+    fn placed(&self, invocation: &Invocation) -> Invocation {
         // ssh joins its arguments and gives them to a shell.
         let words = std::iter::once(&invocation.program).chain(&invocation.arguments);
         let command: Vec<String> = words.map(|word| quoted(word)).collect();
@@ -155,11 +208,21 @@ impl Machine for Ssh {
             self.destination.clone(),
             command.join(" "),
         ];
-        let output = run(&Invocation {
+        Invocation {
             program: "ssh".to_owned(),
             arguments: arguments.to_vec(),
             ..invocation.clone()
-        })?;
+        }
+    }
+}
+
+impl Machine for Ssh {
+    fn lock(&self, who: &str) -> Result<Lock, LockError> {
+        lock_by(&self.placed(&lock_invocation("", who)))
+    }
+
+    fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
+        let output = run(&self.placed(invocation))?;
         if output.code == SSH_FAILED {
             return Err(RunError::Start {
                 program: format!("ssh {}", self.destination),
@@ -292,6 +355,24 @@ mod tests {
         assert_eq!(found, Some((vec![1; 256], 0o400)));
         let names = std::fs::read_dir(folder.path()).expect("a folder");
         assert_eq!(names.count(), 1, "nothing temporary is left");
+    }
+
+    #[test]
+    fn a_lock_is_had_once_and_given_back_with_whoever_had_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().to_str().expect("plain text");
+        let lock = |who| lock_by(&lock_invocation(path, who));
+        let first = lock("one of left").expect("nobody has it");
+        for _ in 0..2 {
+            let Err(LockError::Busy(who)) = lock("another") else {
+                panic!("it is had twice");
+            };
+            assert_eq!(who, "one of left");
+        }
+        drop(first);
+        lock("another").expect("nobody has it");
+        let nowhere = lock_invocation("/dev/null/folder", "another");
+        assert!(matches!(lock_by(&nowhere), Err(LockError::Run(_))));
     }
 
     #[test]

@@ -43,12 +43,13 @@ const HEADER_BYTES: usize = 16;
 /// An answer repeats the question.
 const ANSWER_BYTES_MAX: usize = 512;
 
-/// Changes `address` with a prefix of so many bits on `interface`.
+/// Changes `address` with a prefix of so many bits on `interface`. Returns whether it was otherwise before: the kernel takes nothing away
+/// that has another prefix, or is on another interface.
 ///
 /// # Errors
 ///
-/// There is no such interface where the address shall be set, or the kernel refuses.
-pub fn change(change: Change, address: IpAddr, prefix: u8, interface: &str) -> io::Result<()> {
+/// There is no such interface where the address shall be set (`ENODEV`), or the kernel refuses.
+pub fn change(change: Change, address: IpAddr, prefix: u8, interface: &str) -> io::Result<bool> {
     // No protocol is that of routes and addresses.
     let kind = SocketType::RAW;
     let flags = SocketFlags::CLOEXEC;
@@ -56,7 +57,7 @@ pub fn change(change: Change, address: IpAddr, prefix: u8, interface: &str) -> i
     set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER_TIME_LIMIT))?;
     let index = match (netdevice::name_to_index(&socket, interface), change) {
         (Ok(index), _) => index,
-        (Err(rustix::io::Errno::NODEV), Change::TakeAway) => return Ok(()),
+        (Err(rustix::io::Errno::NODEV), Change::TakeAway) => return Ok(false),
         (Err(error), _) => return Err(error.into()),
     };
     send(
@@ -70,8 +71,8 @@ pub fn change(change: Change, address: IpAddr, prefix: u8, interface: &str) -> i
         Change::TakeAway => rustix::io::Errno::ADDRNOTAVAIL,
     };
     match code {
-        0 => Ok(()),
-        code if code == is_so_already.raw_os_error() => Ok(()),
+        0 => Ok(true),
+        code if code == is_so_already.raw_os_error() => Ok(false),
         code => Err(io::Error::from_raw_os_error(code)),
     }
 }
@@ -183,9 +184,11 @@ mod tests {
     #[test]
     fn what_is_on_no_interface_is_gone() {
         let address = "127.99.98.97".parse().expect("an address");
-        change(Change::TakeAway, address, 8, "nowhere0").expect("it is not there");
-        let refused = change(Change::Set, address, 8, "nowhere0");
-        assert!(refused.is_err());
+        let gone = change(Change::TakeAway, address, 8, "nowhere0");
+        assert!(!gone.expect("it is not there"));
+        let refused = change(Change::Set, address, 8, "nowhere0").expect_err("no interface");
+        let code = rustix::io::Errno::NODEV.raw_os_error();
+        assert_eq!(refused.raw_os_error(), Some(code));
     }
 
     /// As root, where the kernel lets addresses be changed.
@@ -193,10 +196,15 @@ mod tests {
     fn an_address_comes_once_and_goes_once() {
         for (address, prefix) in [("127.99.98.97", 8), ("fd77:98:97::1", 128)] {
             let address = address.parse().expect("an address");
-            for desired in [Change::Set, Change::Set, Change::TakeAway, Change::TakeAway] {
+            for (desired, is_new) in [
+                (Change::Set, true),
+                (Change::Set, false),
+                (Change::TakeAway, true),
+                (Change::TakeAway, false),
+            ] {
                 match change(desired, address, prefix, "lo") {
                     Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return,
-                    done => done.expect("it is as wished"),
+                    done => assert_eq!(done.expect("it is as wished"), is_new),
                 }
             }
         }

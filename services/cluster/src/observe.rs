@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use appliance::plan::{
     AUTHKEY_PATH, Actual, CERTIFICATE_PATH, COROSYNC_UNREAD_PATH, DesiredState, DiskSeen,
-    Fingerprint, HEAD_UNIT, HeadActual, OnRecord, is_authkey,
+    Fingerprint, HEAD_UNIT, HeadActual, OnRecord, RunningNode, is_authkey,
 };
 use appliance::ports::Portals;
-use appliance::render::LEGS_PATH;
+use appliance::render::{LEGS_PATH, QDEVICE_SETTINGS, pool_of};
 use control::failure::FailureKind;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -85,16 +85,24 @@ fn observe_head(
     machine: &dyn Machine,
     desired: &DesiredState,
 ) -> Result<HeadActual, MachineError> {
+    let (portals, clients) = portals(machine, desired)?;
     let mut head = HeadActual {
+        portals,
+        clients,
+        has_program: has_program(machine, desired)?,
         running_cluster: running_cluster(machine)?,
+        running_nodes: running_nodes(machine)?,
         authkey: fingerprint(machine)?,
-        portals: portals(machine, desired)?,
         remembered: remembered(machine, desired)?,
         on_record: on_record(machine, desired)?,
         legs_read: legs_read(machine, desired)?,
         is_reload_due: is_reload_due(machine)?,
         ..HeadActual::default()
     };
+    head.units_beside = units_beside(machine, desired)?;
+    if desired.witness_settings.is_some() {
+        (head.witness_settings, head.has_witness) = witness(machine)?;
+    }
     for file in desired.files_of(name) {
         if let Some((bytes, mode)) = read_file(machine, &file.path)? {
             let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -154,23 +162,29 @@ struct PortalLine {
     address: String,
     /// Where clients are told of addresses by groups.
     group: Option<u16>,
+    /// How many came in by it.
+    #[serde(default)]
+    clients: u64,
 }
 
-/// Where the servers that run there listen. A head without any says so by its exit code, and one with an older program, too.
-fn portals(
-    machine: &dyn Machine,
-    desired: &DesiredState,
-) -> Result<BTreeMap<PoolName, Portals>, MachineError> {
+/// Where servers listen, and how many clients they have, by pool.
+type Served = (BTreeMap<PoolName, Portals>, BTreeMap<PoolName, u64>);
+
+/// Where the servers that run there listen, and how many clients they have. A head without any says so by its exit code, and one with an older
+/// program, too.
+fn portals(machine: &dyn Machine, desired: &DesiredState) -> Result<Served, MachineError> {
     let program = desired.program.to_string_lossy();
     let output = machine.run(&Invocation::new(&program, &["portal", "list", "--json"]))?;
     // Those that answered are told also where another one did not.
     let lines: Vec<PortalLine> = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let mut found: BTreeMap<PoolName, Portals> = BTreeMap::new();
+    let mut clients: BTreeMap<PoolName, u64> = BTreeMap::new();
     for line in lines {
+        *clients.entry(line.pool.clone()).or_default() += line.clients;
         let portals = found.entry(line.pool).or_default();
         portals.insert(&line.protocol, &line.address, line.group);
     }
-    Ok(found)
+    Ok((found, clients))
 }
 
 /// Numbers of the pools of legs that it remembers. A bare machine remembers none.
@@ -325,6 +339,109 @@ pub(crate) fn running_cluster(machine: &dyn Machine) -> Result<Option<String>, M
         .split_once(" = ")
         .map(|(_, name)| name.trim().to_owned());
     Ok(name)
+}
+
+/// The heads that the Corosync which runs there knows; none where it does not run.
+fn running_nodes(machine: &dyn Machine) -> Result<BTreeMap<String, RunningNode>, MachineError> {
+    let output = machine.run(&Invocation::new(
+        "sh",
+        &["-c", "corosync-cmapctl nodelist."],
+    ))?;
+    let mut nodes: BTreeMap<&str, (Option<&str>, RunningNode)> = BTreeMap::new();
+    let text = match output.code {
+        0 => output.text(),
+        _ => String::new(),
+    };
+    // "nodelist.node.0.ring0_addr (str) = 10.77.9.11"
+    for line in text.lines() {
+        let Some((key, value)) = line.split_once(" = ") else {
+            continue;
+        };
+        let key = key.split(' ').next().unwrap_or_default();
+        let Some((index, key)) = key
+            .strip_prefix("nodelist.node.")
+            .and_then(|key| key.split_once('.'))
+        else {
+            continue;
+        };
+        let (name, node) = nodes.entry(index).or_default();
+        let link = |key: &str| {
+            key.strip_prefix("ring")?
+                .strip_suffix("_addr")?
+                .parse()
+                .ok()
+        };
+        match key {
+            "name" => *name = Some(value),
+            "nodeid" => node.number = value.parse().unwrap_or_default(),
+            key => {
+                node.links
+                    .extend(link(key).map(|link| (link, value.to_owned())));
+            }
+        }
+    }
+    let named = nodes.into_values();
+    Ok(named
+        .filter_map(|(name, node)| Some((name?.to_owned(), node)))
+        .collect())
+}
+
+/// Units of single pools that run there or are started at boot, of pools that Pacemaker starts.
+fn units_beside(
+    machine: &dyn Machine,
+    desired: &DesiredState,
+) -> Result<BTreeSet<String>, MachineError> {
+    const COMMAND: &str = "for unit in \"$@\"; do systemctl is-active --quiet \"$unit\" 2>/dev/null || \
+        systemctl is-enabled --quiet \"$unit\" 2>/dev/null || continue; echo \"$unit\"; done";
+    let pools = desired
+        .cib
+        .primitives
+        .iter()
+        .filter_map(|one| pool_of(&one.id));
+    // systemd escapes other names, and no file of the guide starts a pool so.
+    let plain = |pool: &PoolName| {
+        pool.as_str()
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    };
+    let units = pools
+        .filter(plain)
+        .map(|pool| format!("bulkhead-pool@{pool}.service"));
+    let units: Vec<String> = units.collect();
+    let mut arguments = vec!["-c", COMMAND, "beside"];
+    arguments.extend(units.iter().map(String::as_str));
+    let text = machine.run(&Invocation::new("sh", &arguments))?.text();
+    Ok(text
+        .lines()
+        .map(str::to_owned)
+        .filter(|line| units.contains(line))
+        .collect())
+}
+
+/// What its corosync-qdevice was started with, and whether that has the witness.
+pub(crate) fn witness(machine: &dyn Machine) -> Result<(Option<String>, bool), MachineError> {
+    const COMMAND: &str = "pid=$(cat /run/corosync-qdevice/corosync-qdevice.pid) || exit 0; \
+        tr '\\0' '\\n' </proc/$pid/environ | sed -n \"s/^$1=/settings /p\"; corosync-qdevice-tool -s";
+    let arguments = ["-c", COMMAND, "device", QDEVICE_SETTINGS];
+    let text = machine.run(&Invocation::new("sh", &arguments))?.text();
+    let mut settings = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("settings "));
+    let is_connected = |line: &str| {
+        line.strip_prefix("State:")
+            .is_some_and(|state| state.trim() == "Connected")
+    };
+    Ok((
+        settings.next().map(str::to_owned),
+        text.lines().any(is_connected),
+    ))
+}
+
+/// Whether the agents there can run the program.
+fn has_program(machine: &dyn Machine, desired: &DesiredState) -> Result<bool, MachineError> {
+    let program = desired.program.to_string_lossy();
+    let arguments = ["-c", "[ -x \"$1\" ]", "program", &program];
+    Ok(machine.run(&Invocation::new("sh", &arguments))?.code == 0)
 }
 
 fn fingerprint(machine: &dyn Machine) -> Result<Option<Fingerprint>, MachineError> {

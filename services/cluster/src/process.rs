@@ -1,6 +1,6 @@
 //! Runs a program with a bound on its time and on what it may print.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -11,6 +11,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 /// The most that is kept of what a program prints, in bytes; a CIB is far below.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
+
+/// The longest first line of a program that goes on, in bytes.
+const LINE_BYTES_MAX: u64 = 4096;
 
 /// A program to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +114,52 @@ pub enum RunError {
         /// Its limit, in seconds.
         limit_s: u64,
     },
+}
+
+/// A program that runs until this is dropped: it ends at the end of what it reads, and so it does when this process ends.
+#[derive(Debug)]
+pub struct Held {
+    child: Child,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        // It has nothing to do but to end.
+        let _ = self.child.wait();
+    }
+}
+
+/// Starts a program and returns its first line, when it has said it, with the program, which goes on. What it prints has no bound: only
+/// scripts of this crate are run so.
+///
+/// # Errors
+///
+/// It does not start, or ends without a word.
+pub fn hold(invocation: &Invocation) -> Result<(String, Held), RunError> {
+    let failed = |source| RunError::Start {
+        program: invocation.program.clone(),
+        source,
+    };
+    let child = Command::new(&invocation.program)
+        .args(&invocation.arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn();
+    let mut held = Held {
+        child: child.map_err(failed)?,
+    };
+    let mut line = String::new();
+    if let Some(stdout) = held.child.stdout.take() {
+        let mut reader = BufReader::new(stdout).take(LINE_BYTES_MAX);
+        reader.read_line(&mut line).map_err(failed)?;
+    }
+    match line.is_empty() {
+        true => Err(failed(std::io::ErrorKind::UnexpectedEof.into())),
+        false => Ok((line.trim().to_owned(), held)),
+    }
 }
 
 /// Runs a program on this machine. An exit code other than 0 is no error here.

@@ -217,7 +217,8 @@ fn a_configuration_that_others_change_meanwhile_is_changed_anew() {
     assert!(plan_of(&pair, &other).is_empty());
     pair.cluster.lock().expect("not poisoned").rivals = 1_000;
     let refused = apply_quietly(&pair, &desired).expect_err("somebody is always faster");
-    assert!(matches!(refused, ApplyError::Configure(_)), "{refused}");
+    // The former address is stopped first.
+    assert!(matches!(refused, ApplyError::Stop(_)), "{refused}");
 }
 
 #[test]
@@ -265,6 +266,38 @@ fn pacemakers_own_tools_patch_a_configuration() {
     assert!(!after.to_string().contains("10.77.1.100"));
     let again = configure(&machine, &other.cib).expect("the tools work");
     assert!(again.is_empty(), "{again:#?}");
+}
+
+/// Once it is deleted Pacemaker may not know how to stop it, and powers the head off for that.
+#[test]
+fn what_leaves_the_file_is_stopped_before_anything_is_written_and_deleted_then() {
+    let pair = pair();
+    apply_quietly(&pair, &desired_of(PAIR)).expect("everything can be done");
+    pair.cluster.lock().expect("not poisoned").log.clear();
+    let fewer = PAIR.replace(
+        "    { network = \"storage-b\", address = \"10.77.2.100\" },\n",
+        "",
+    );
+    assert_ne!(fewer, PAIR);
+    apply_quietly(&pair, &desired_of(&fewer)).expect("everything can be done");
+    let log = pair.cluster.lock().expect("not poisoned").log.clone();
+    assert_eq!(log[..2], ["left: configure", "left: wait for Pacemaker"]);
+    assert!(log[2].contains("write"), "{log:?}");
+    assert_eq!(log.last().map(String::as_str), Some("left: configure"));
+    let cib = pair.cluster.lock().expect("not poisoned").cib.clone();
+    assert!(!cib.expect("configured").to_string().contains("10.77.2.100"));
+    assert!(plan_of(&pair, &desired_of(&fewer)).is_empty());
+}
+
+#[test]
+fn of_two_runs_one_changes_the_heads() {
+    use cluster::machine::{LockError, Machine};
+
+    let pair = pair();
+    let first = pair.left.lock("one").expect("nobody has it");
+    assert!(matches!(pair.left.lock("another"), Err(LockError::Busy(who)) if who == "one"));
+    drop(first);
+    pair.left.lock("another").expect("nobody has it");
 }
 
 /// A client came in by the address that goes: the file that no longer has it is not written either.

@@ -2,9 +2,10 @@
 //!
 //! What Pacemaker keeps for itself stays: the nodes with their attributes (standby,
 //! maintenance), the properties that it writes, and the constraints that `crm_resource` leaves
-//! while a pool is moved by hand. Everything else in the configuration comes from the file.
+//! while a pool is moved by hand. So does what an operator sets for a while: maintenance of the cluster or of a resource, and
+//! resources that are stopped. Everything else in the configuration comes from the file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -24,6 +25,12 @@ const PROPERTIES_OF_PACEMAKER: &[&str] = &[
     "have-watchdog",
     "last-lrm-refresh",
 ];
+/// Properties that an operator sets for a while.
+const PROPERTIES_OF_OPERATORS: &[&str] = &["maintenance-mode", "stop-all-resources"];
+/// Values of a resource that an operator sets for a while.
+const META_OF_OPERATORS: &[&str] = &["target-role", "is-managed", "maintenance"];
+/// Before the identity of a role that stops a resource which goes. An operator's have others.
+const GOING_PREFIX: &str = "going-";
 /// How `crm_resource` names the constraints of a move.
 const MOVE_PREFIX: &str = "cli-";
 /// The schema of a CIB made from nothing: known to Debian 12's Pacemaker and later ones, which
@@ -103,11 +110,25 @@ pub fn merged(current: &Element, desired: &Cib) -> Element {
     let mut cib = current.clone();
     let configuration = cib.child_or_new("configuration");
     merge_properties(configuration.child_or_new("crm_config"), desired);
-    *configuration.child_or_new("resources") = desired.resources();
+    let resources = configuration.child_or_new("resources");
+    let before = std::mem::replace(resources, desired.resources());
+    for resource in &mut resources.children {
+        let mut known = before.children.iter();
+        if let Some(known) = known.find(|one| one.id() == resource.id()) {
+            keep_meta(resource, known);
+        }
+    }
+    let ids: BTreeSet<&str> = desired
+        .primitives
+        .iter()
+        .map(|one| one.id.as_str())
+        .collect();
     let constraints = configuration.child_or_new("constraints");
     let moves = std::mem::take(&mut constraints.children)
         .into_iter()
-        .filter(|one| one.id().is_some_and(|id| id.starts_with(MOVE_PREFIX)));
+        .filter(|one| one.id().is_some_and(|id| id.starts_with(MOVE_PREFIX)))
+        // Pacemaker takes no constraint of a resource that it does not have.
+        .filter(|one| one.attribute("rsc").is_none_or(|id| ids.contains(id)));
     let moves: Vec<Element> = moves.collect();
     *constraints = desired.constraints().containing_all(moves);
     configuration
@@ -116,6 +137,117 @@ pub fn merged(current: &Element, desired: &Cib) -> Element {
     configuration.children.extend(desired.fencing_topology());
     *configuration.child_or_new("rsc_defaults") = desired.rsc_defaults();
     cib
+}
+
+fn meta_of(resource: &Element) -> impl Iterator<Item = &Element> {
+    let sets = resource.children.iter();
+    sets.filter(|set| set.name == "meta_attributes")
+        .flat_map(|set| &set.children)
+}
+
+fn is_of_operator(pair: &Element, names: &[&str]) -> bool {
+    let is_named = pair
+        .attribute("name")
+        .is_some_and(|name| names.contains(&name));
+    is_named && pair.id().is_none_or(|id| !id.starts_with(GOING_PREFIX))
+}
+
+/// What an operator set of a resource stays.
+fn keep_meta(resource: &mut Element, known: &Element) {
+    let kept = meta_of(known).filter(|pair| is_of_operator(pair, META_OF_OPERATORS));
+    let kept: Vec<Element> = kept.cloned().collect();
+    if kept.is_empty() {
+        return;
+    }
+    meta_set(resource).children.extend(kept);
+}
+
+/// The set of values of a resource that is ours.
+fn meta_set(resource: &mut Element) -> &mut Element {
+    let id = format!("{}-meta", resource.id().unwrap_or_default());
+    let is_ours = |set: &Element| set.name == "meta_attributes" && set.id() == Some(&id);
+    let at = resource.children.iter().position(is_ours);
+    let at = at.unwrap_or_else(|| {
+        // The schema has such sets first.
+        let set = Element::new("meta_attributes").with("id", &id);
+        resource.children.insert(0, set);
+        0
+    });
+    &mut resource.children[at]
+}
+
+/// `current` with these resources stopped for good, as long as they are in it.
+pub fn stopped(current: &Element, ids: &BTreeSet<String>) -> Element {
+    let mut cib = current.clone();
+    let resources = cib.child_or_new("configuration").child_or_new("resources");
+    for resource in &mut resources.children {
+        let Some(id) = resource
+            .id()
+            .filter(|id| ids.contains(*id))
+            .map(str::to_owned)
+        else {
+            continue;
+        };
+        let is_role = |pair: &Element| pair.attribute("name") == Some("target-role");
+        for set in resource
+            .children
+            .iter_mut()
+            .filter(|set| set.name == "meta_attributes")
+        {
+            set.children.retain(|pair| !is_role(pair));
+        }
+        let role = Element::new("nvpair")
+            .with("id", format!("{GOING_PREFIX}{id}"))
+            .with("name", "target-role")
+            .with("value", "Stopped");
+        meta_set(resource).children.push(role);
+    }
+    cib
+}
+
+/// What an operator set and `apply` leaves, in words.
+pub(super) fn of_operators(cib: &Element) -> Vec<String> {
+    let Some(configuration) = cib.child("configuration") else {
+        return Vec::new();
+    };
+    let sections = |name: &str| {
+        let section = configuration.child(name);
+        section
+            .into_iter()
+            .flat_map(|section| &section.children)
+            .collect::<Vec<_>>()
+    };
+    let is_off = |value: &str| ["false", "no", "off", "0", "n"].contains(&value);
+    let set = |of: &str, pair: &Element| {
+        let (name, value) = (pair.attribute("name")?, pair.attribute("value")?);
+        let is_usual = match name {
+            "target-role" => value.eq_ignore_ascii_case("started"),
+            "is-managed" => !is_off(value),
+            _ => is_off(value),
+        };
+        let word = format!("{of}: an operator set {name} = {value}, which stays");
+        (!is_usual).then_some(word)
+    };
+    let properties = sections("crm_config")
+        .into_iter()
+        .flat_map(|set| &set.children);
+    let properties = properties.filter(|pair| is_of_operator(pair, PROPERTIES_OF_OPERATORS));
+    let mut words: Vec<String> = properties
+        .filter_map(|pair| set("Pacemaker", pair))
+        .collect();
+    for resource in sections("resources") {
+        let id = resource.id().unwrap_or_default();
+        let meta = meta_of(resource).filter(|pair| is_of_operator(pair, META_OF_OPERATORS));
+        words.extend(meta.filter_map(|pair| set(id, pair)));
+    }
+    words
+}
+
+/// Whether Pacemaker starts and stops nothing for now.
+pub(super) fn is_in_maintenance(cib: &Element) -> bool {
+    of_operators(cib)
+        .iter()
+        .any(|word| word.starts_with("Pacemaker: an operator set maintenance-mode"))
 }
 
 fn merge_properties(crm_config: &mut Element, desired: &Cib) {
@@ -127,6 +259,7 @@ fn merge_properties(crm_config: &mut Element, desired: &Cib) {
         .filter(|pair| {
             pair.attribute("name")
                 .is_some_and(|name| PROPERTIES_OF_PACEMAKER.contains(&name))
+                || is_of_operator(pair, PROPERTIES_OF_OPERATORS)
         });
     let ours = desired.properties.iter().map(|(name, value)| {
         Element::new("nvpair")

@@ -4,7 +4,11 @@
 
 mod cib;
 mod disks;
+mod later;
 mod legs;
+mod portals;
+mod removed;
+mod running;
 mod shown;
 #[cfg(test)]
 mod tests;
@@ -19,9 +23,10 @@ use serde::Serialize;
 use similar::{ChangeTag, TextDiff};
 use units::{HeadName, PoolName};
 
-pub use cib::{CibChange, ValueChange, cib_changes, empty_cib, merged};
+pub use cib::{CibChange, ValueChange, cib_changes, empty_cib, merged, stopped};
 pub use disks::DiskSeen;
 pub use legs::PoolToMake;
+pub use running::RunningNode;
 
 use crate::file::{Appliance, QuorumRule};
 use crate::ports::Portals;
@@ -76,6 +81,8 @@ pub const HEAD_UNIT: &str = "bulkhead-head.service";
 pub const LEG_UNIT: &str = "bulkhead-leg-server.service";
 /// The certificate of the API and the console, unless `BULKHEAD_HEAD_DIR` names another folder.
 pub const CERTIFICATE_PATH: &str = "/etc/bulkhead/head/certificate.pem";
+/// The unit that votes for the witness.
+pub const QDEVICE_UNIT: &str = "corosync-qdevice.service";
 /// Options of the witness' client.
 pub const QDEVICE_DEFAULTS_PATH: &str = "/etc/default/corosync-qdevice";
 /// Length of a new secret, in bytes; corosync-keygen makes as many.
@@ -97,6 +104,8 @@ pub struct DesiredState {
     pub cluster_name: String,
     /// Heads in the order of their numbers.
     pub heads: Vec<(HeadName, u32)>,
+    /// The same heads as Corosync knows them.
+    pub nodes: Vec<render::Node>,
     /// Files that are the same on every head.
     pub files: Vec<File>,
     /// Files that each head has for itself.
@@ -107,6 +116,8 @@ pub struct DesiredState {
     pub units_unwanted: Vec<&'static str>,
     /// Units that are started last, on heads where they are installed.
     pub units_optional: Vec<&'static str>,
+    /// What corosync-qdevice is started with; none without a witness.
+    pub witness_settings: Option<String>,
     /// The `bulkhead` program of the heads.
     pub program: PathBuf,
     /// What the certificate of each head's API is made for, where it has none.
@@ -162,6 +173,10 @@ pub struct HeadActual {
     pub authkey: Option<Fingerprint>,
     /// Where the servers that run there listen.
     pub portals: BTreeMap<PoolName, Portals>,
+    /// Units that serve pools of the file there without Pacemaker, or do at the next boot.
+    pub units_beside: BTreeSet<String>,
+    /// How many clients the servers that run there have.
+    pub clients: BTreeMap<PoolName, u64>,
     /// Units of the desired state that are installed, as far as that is asked for.
     pub units_installed: BTreeSet<String>,
     /// Whether it has a certificate for its API and console, where their unit is installed.
@@ -170,8 +185,12 @@ pub struct HeadActual {
     pub units_enabled: BTreeSet<String>,
     /// Units that run.
     pub units_active: BTreeSet<String>,
+    /// Whether the program of the desired state can be run there.
+    pub has_program: bool,
     /// Name of the cluster that its running Corosync belongs to; none where it does not run.
     pub running_cluster: Option<String>,
+    /// The heads that its running Corosync knows, by name.
+    pub running_nodes: BTreeMap<String, RunningNode>,
     /// Numbers of the pools of legs that it remembers.
     pub remembered: BTreeSet<u64>,
     /// Who remembers each of them, by the record that it accepted. None of a head with an earlier release.
@@ -180,6 +199,10 @@ pub struct HeadActual {
     pub legs_read: Option<String>,
     /// Its disks, by their paths in the file of legs that it has and in the one that it shall have.
     pub disks: BTreeMap<PathBuf, DiskSeen>,
+    /// What its running corosync-qdevice was started with; none if none runs, or one that an earlier release started.
+    pub witness_settings: Option<String>,
+    /// Whether its corosync-qdevice has the witness.
+    pub has_witness: bool,
     /// A file of Corosync was written there, and nobody had Corosync read it since.
     pub is_reload_due: bool,
 }
@@ -292,6 +315,11 @@ pub enum Change {
         /// The new one.
         leg: String,
     },
+    /// Have Pacemaker stop pools and addresses that leave the file, before anything is changed that their stop may need.
+    StopResources {
+        /// What Pacemaker calls them.
+        resources: BTreeSet<String>,
+    },
     /// Have every running Corosync read its file again; nothing is interrupted.
     ReloadCorosync {
         /// The head that tells the others.
@@ -338,6 +366,11 @@ pub enum Change {
         /// Which.
         unit: String,
     },
+    /// Wait until the witness answers a head.
+    AwaitWitness {
+        /// Which.
+        head: HeadName,
+    },
     /// Have a head make itself a certificate for its API and console. The key never leaves it.
     MakeCertificate {
         /// Where.
@@ -362,11 +395,16 @@ impl Change {
     /// Whether it changes who belongs to the cluster, who votes, or what Pacemaker does.
     pub fn is_of_cluster(&self) -> bool {
         match self {
-            Self::WriteFile { path, .. } => Reader::of(path) == Reader::Corosync,
-            Self::StopUnit { unit, .. } | Self::StartUnit { unit, .. } => {
-                ![LEG_UNIT, HEAD_UNIT].contains(&unit.as_str())
+            Self::WriteFile { path, .. } => {
+                [Reader::Corosync, Reader::WitnessDevice].contains(&Reader::of(path))
             }
-            Self::ReloadCorosync { .. } | Self::ConfigurePacemaker { .. } => true,
+            Self::StopUnit { unit, .. }
+            | Self::StartUnit { unit, .. }
+            | Self::RestartUnit { unit, .. } => ![LEG_UNIT, HEAD_UNIT].contains(&unit.as_str()),
+            Self::ReloadCorosync { .. }
+            | Self::AwaitWitness { .. }
+            | Self::StopResources { .. }
+            | Self::ConfigurePacemaker { .. } => true,
             _ => false,
         }
     }
@@ -390,6 +428,8 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// Pools of legs that do not exist yet. A person makes them when the changes are made, and then Pacemaker is told of them.
     pub pools_to_make: Vec<PoolToMake>,
+    /// What stays although the file does not say it, and what a running server takes later.
+    pub notes: Vec<String>,
 }
 
 impl Plan {
@@ -433,9 +473,9 @@ pub fn desired_state(appliance: &Appliance, text: &str, layout: &Layout) -> Desi
     let mut units_unwanted = Vec::new();
     let mut units_optional = vec![HEAD_UNIT];
     if has_witness {
-        units.insert(1, "corosync-qdevice.service");
+        units.insert(1, QDEVICE_UNIT);
     } else {
-        units_unwanted.push("corosync-qdevice.service");
+        units_unwanted.push(QDEVICE_UNIT);
     }
     // Before Pacemaker starts pools that need it.
     match appliance.has_legs() {
@@ -456,11 +496,13 @@ pub fn desired_state(appliance: &Appliance, text: &str, layout: &Layout) -> Desi
     DesiredState {
         cluster_name: appliance.name.clone(),
         heads,
+        nodes: render::nodes(appliance),
         files,
         own_files: own_files(appliance),
         units,
         units_unwanted,
         units_optional,
+        witness_settings: render::qdevice_settings(appliance),
         program: layout.program.clone(),
         certificate_names: certificate_names(appliance),
         portals: portals(appliance),
@@ -518,8 +560,14 @@ pub fn plan(desired: &DesiredState, actual: &Actual) -> Plan {
             ..Plan::default()
         };
     }
+    let before = actual.cib.clone().unwrap_or_else(empty_cib);
+    let pools_to_make = legs::to_make(desired, actual, &before);
+    let cib = legs::without(&desired.cib, &pools_to_make);
     // First, since it may be refused: nothing else is changed then.
-    let mut changes = portal_changes(desired, actual);
+    let portals = portals::changes(desired, actual);
+    let mut changes = portals.first;
+    changes.extend(removed::stop(&before, &cib));
+    changes.extend(portals.then);
     changes.extend(witnesses.go);
     changes.extend(authkey_changes(desired, actual));
     changes.extend(file_changes(desired, actual, Reader::Agents));
@@ -528,9 +576,6 @@ pub fn plan(desired: &DesiredState, actual: &Actual) -> Plan {
     // that does not remember them.
     changes.extend(witnesses.come);
     changes.extend(member_changes(desired, actual));
-    let before = actual.cib.clone().unwrap_or_else(empty_cib);
-    let pools_to_make = legs::to_make(desired, actual, &before);
-    let cib = legs::without(&desired.cib, &pools_to_make);
     let cib_changes = cib_changes(&before, &merged(&before, &cib));
     let mut last = vec![start_everywhere(desired, actual, PACEMAKER_UNIT)];
     if !cib_changes.is_empty() {
@@ -545,35 +590,15 @@ pub fn plan(desired: &DesiredState, actual: &Actual) -> Plan {
     changes.extend(last.into_iter().flatten());
     changes.extend(no_leg_changes(desired, actual));
     changes.extend(optional_unit_changes(desired, actual));
-    // Last, since a disk may be refused.
+    // Last, since a disk may be refused, and a witness may be off.
     changes.extend(witnesses.attach);
+    changes.extend(running::awaited_witness(desired, actual));
     Plan {
         obstacles,
         changes,
         pools_to_make,
+        notes: [cib::of_operators(&before), later::notes(desired, actual)].concat(),
     }
-}
-
-/// Servers that run and listen elsewhere than they shall.
-fn portal_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
-    let mut changes = Vec::new();
-    for (head, known) in &actual.heads {
-        for (pool, listens) in &known.portals {
-            let wanted = desired.portals.get(pool);
-            let wanted = wanted.map(|wanted| wanted.known_to(listens));
-            let wanted = wanted.filter(|wanted| wanted != listens);
-            changes.extend(wanted.map(|wanted| Change::SetPortals {
-                head: head.clone(),
-                program: desired.program.clone(),
-                pool: pool.clone(),
-                new: wanted.beyond(listens),
-                gone: listens.beyond(&wanted),
-                portals: wanted,
-                in_use: desired.in_use,
-            }));
-        }
-    }
-    changes
 }
 
 /// What Corosync cannot change while it runs, and what nobody could answer for.
@@ -601,6 +626,11 @@ fn obstacles(desired: &DesiredState, actual: &Actual) -> Vec<Obstacle> {
             });
         }
     }
+    obstacles.extend(running::without_program(desired, actual));
+    obstacles.extend(running::renumbered(desired, actual));
+    obstacles.extend(running::beside(desired, actual));
+    obstacles.extend(removed::obstacles(desired, actual));
+    obstacles.extend(portals::changes(desired, actual).obstacles);
     for name in members(actual) {
         if !desired.heads.iter().any(|(head, _)| head.as_str() == name) {
             obstacles.push(Obstacle {
@@ -712,8 +742,10 @@ enum Reader {
     Agents,
     /// The leg-server, when it starts.
     LegServer,
-    /// Corosync and what votes for the witness.
+    /// Corosync, and through it what votes for the witness.
     Corosync,
+    /// What votes for the witness, when it starts.
+    WitnessDevice,
 }
 
 impl Reader {
@@ -721,7 +753,8 @@ impl Reader {
         let is = |other: &str| path == Path::new(other);
         match () {
             () if is(render::LEGS_PATH) => Self::LegServer,
-            () if is(COROSYNC_CONF_PATH) || is(QDEVICE_DEFAULTS_PATH) => Self::Corosync,
+            () if is(COROSYNC_CONF_PATH) => Self::Corosync,
+            () if is(QDEVICE_DEFAULTS_PATH) => Self::WitnessDevice,
             () => Self::Agents,
         }
     }
@@ -797,9 +830,10 @@ fn member_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
         let unwanted = unwanted.filter(|unit| **unit != LEG_UNIT);
         changes.extend(unwanted.filter_map(|unit| stop(head, known, unit)));
         let units = desired.units.iter();
-        let units = units.filter(|unit| ![LEG_UNIT, PACEMAKER_UNIT].contains(unit));
+        let units = units.filter(|unit| ![LEG_UNIT, QDEVICE_UNIT, PACEMAKER_UNIT].contains(unit));
         changes.extend(units.filter_map(|unit| start(head, known, unit)));
     }
+    changes.extend(running::witness_changes(desired, actual));
     changes
 }
 

@@ -78,6 +78,10 @@ impl fmt::Display for Change {
                 f,
                 "{head}: attach {leg} to {pool}, to which everything is copied while it is served"
             ),
+            Self::StopResources { resources } => {
+                let resources: Vec<&str> = resources.iter().map(String::as_str).collect();
+                write!(f, "have Pacemaker stop {}", resources.join(", "))
+            }
             Self::ReloadCorosync { head } => {
                 write!(
                     f,
@@ -94,7 +98,13 @@ impl fmt::Display for Change {
                 )
             }
             Self::RestartUnit { head, unit } => {
-                write!(f, "{head}: restart {unit}, which reads its new file")
+                write!(
+                    f,
+                    "{head}: restart {unit}, which reads its settings when it starts"
+                )
+            }
+            Self::AwaitWitness { head } => {
+                write!(f, "{head}: wait until the witness answers it")
             }
             Self::StartUnit { head, unit } => write!(f, "{head}: enable and start {unit}"),
             Self::MakeCertificate { head, names, .. } => {
@@ -130,6 +140,9 @@ impl fmt::Display for Plan {
         }
         for pool in &self.pools_to_make {
             writeln!(f, "{pool}")?;
+        }
+        for note in &self.notes {
+            writeln!(f, "{note}")?;
         }
         if self.is_empty() {
             writeln!(f, "everything is as the file says")?;

@@ -1,6 +1,8 @@
 //! Plans for heads in every state: bare, running, behind the file, edited by hand.
 
+mod changes;
 mod legs;
+mod running;
 
 use super::*;
 use crate::parse::parse;
@@ -53,6 +55,7 @@ fn bare(desired: &DesiredState) -> Actual {
             .map(|(head, _)| {
                 let known = HeadActual {
                     units_installed: [HEAD_UNIT.to_owned()].into(),
+                    has_program: true,
                     ..HeadActual::default()
                 };
                 (head.clone(), known)
@@ -75,6 +78,8 @@ fn perform(desired: &DesiredState, actual: &mut Actual, changes: &[Change]) {
             } => {
                 let known = actual.heads.get_mut(head).expect("a known head");
                 known.files.insert(path.clone(), (text.clone(), *mode));
+                let is_read = path == Path::new(COROSYNC_CONF_PATH);
+                known.is_reload_due |= is_read && known.running_cluster.is_some();
             }
             Change::WriteAuthkey { head, source } => {
                 let key = match source {
@@ -86,9 +91,22 @@ fn perform(desired: &DesiredState, actual: &mut Actual, changes: &[Change]) {
             Change::ReloadCorosync { .. } => {
                 for known in actual.heads.values_mut() {
                     known.is_reload_due = false;
+                    if known.running_cluster.is_some() {
+                        known.running_nodes = nodes(desired);
+                    }
                 }
             }
             Change::AwaitLegs { .. } => {}
+            Change::StopResources { resources } => {
+                let before = actual.cib.clone().expect("configured");
+                actual.cib = Some(stopped(&before, resources));
+            }
+            Change::AwaitWitness { head } => {
+                assert!(actual.heads[head].has_witness, "a head has no witness");
+            }
+            Change::RestartUnit { head, unit } if unit == QDEVICE_UNIT => {
+                read_witness(desired, actual, head);
+            }
             Change::RestartUnit { head, .. } => read_legs(actual, head),
             Change::AttachLeg { leg, .. } => {
                 let mut files = desired.files_of(&desired.heads[0].0);
@@ -139,9 +157,13 @@ fn perform(desired: &DesiredState, actual: &mut Actual, changes: &[Change]) {
                 if unit == LEG_UNIT {
                     read_legs(actual, head);
                 }
+                if unit == QDEVICE_UNIT {
+                    read_witness(desired, actual, head);
+                }
                 let known = actual.heads.get_mut(head).expect("a known head");
                 if unit == "corosync.service" {
                     known.running_cluster = Some(desired.cluster_name.clone());
+                    known.running_nodes = nodes(desired);
                 }
             }
             Change::StopUnit { head, unit } => {
@@ -155,6 +177,32 @@ fn perform(desired: &DesiredState, actual: &mut Actual, changes: &[Change]) {
             }
         }
     }
+}
+
+/// What the running Corosync knows when it has read the file.
+fn nodes(desired: &DesiredState) -> BTreeMap<String, RunningNode> {
+    let nodes = desired.nodes.iter().map(|node| {
+        let links = node.links.iter();
+        let running = RunningNode {
+            number: node.number,
+            links: links
+                .map(|(link, address)| (*link, address.to_string()))
+                .collect(),
+        };
+        (node.name.to_string(), running)
+    });
+    nodes.collect()
+}
+
+/// What votes for the witness starts there.
+fn read_witness(desired: &DesiredState, actual: &mut Actual, head: &HeadName) {
+    let known = actual.heads.get_mut(head).expect("a known head");
+    let path = Path::new(QDEVICE_DEFAULTS_PATH);
+    let text = &known.files.get(path).expect("written before it starts").0;
+    let settings = desired.witness_settings.as_ref().expect("a witness");
+    assert!(text.contains(settings), "it is started with other settings");
+    known.witness_settings = Some(settings.clone());
+    known.has_witness = true;
 }
 
 /// Its leg-server starts.
@@ -209,8 +257,10 @@ fn bare_heads_get_files_first_then_services_then_the_configuration_then_consoles
         Change::StopUnit { .. }
         | Change::StartUnit { .. }
         | Change::AwaitLegs { .. }
+        | Change::AwaitWitness { .. }
         | Change::RestartUnit { .. } => 3,
         Change::ConfigurePacemaker { .. } => 4,
+        Change::StopResources { .. } => unreachable!("nothing leaves"),
     };
     let ranks: Vec<u32> = plan.changes.iter().map(rank).collect();
     assert!(ranks.is_sorted(), "{plan}");

@@ -15,26 +15,67 @@ const AGENT_PROGRAM: &str = "bulkhead-agent";
 
 /// The agent's text: it hands over to `bulkhead-agent` beside `program`, and where there is none to `program`
 /// itself, the `bulkhead` binary. A missing binary is told as "not installed" (5), so that Pacemaker tries
-/// another head and not again.
+/// another head and not again. A server that runs is watched and stopped by the binary that it runs, even if the
+/// file is gone: Pacemaker powers a head off whose stop fails.
 pub fn agent_script(program: &Path) -> String {
-    script(program, "pool", "a pool and its server", "")
+    script(
+        program,
+        "pool",
+        "a pool and its server",
+        ["", WITHOUT_PROGRAM, ""],
+    )
 }
 
 /// The same for the agent of an address. It looks first: the agent of the pool has mostly done
 /// already what is asked, and the program takes longer to start than the look.
 pub fn address_agent_script(program: &Path) -> String {
-    script(program, "address", "an address of a pool", DONE_ALREADY)
+    let parts = [ADDRESS, ADDRESS_WITHOUT_PROGRAM, DONE_ALREADY];
+    script(program, "address", "an address of a pool", parts)
 }
 
-/// Ends the agent of an address where an address to be stopped is not there, or one to be started is.
-const DONE_ALREADY: &str = r#"case "$1" in start | stop)
-    held=$(ip -o addr show ${OCF_RESKEY_interface:+dev "$OCF_RESKEY_interface"} \
-        to "$OCF_RESKEY_address" 2>/dev/null) &&
-        case "$1:${held:+held}" in start:held | stop:) exit 0 ;; esac ;;
+/// A pool where the program is missing. Without a note no agent has started a server since the machine began.
+const WITHOUT_PROGRAM: &str = r#"    note="${BULKHEAD_RUN_DIR:-/run/bulkhead}/$OCF_RESKEY_pool.agent.json"
+    pid=$(sed -n 's/.*"pid":\([0-9]*\).*/\1/p' "$note" 2>/dev/null)
+    exe="/proc/${pid:-none}/exe"
+    case "$1" in monitor | status | stop)
+        case $(readlink "$exe" 2>/dev/null) in */bulkhead | */bulkhead\ *)
+            [ -O "$exe" ] && exec "$exe" agent pool "$1" ;;
+        esac ;;
+    esac
+    [ "$1" = stop ] || exit 5
+    [ -n "$OCF_RESKEY_pool" ] && [ ! -e "$note" ] && exit 0
+    echo "ocf-exit-reason:the program is missing, and a server may have had the pool" >&2
+    exit 1
+"#;
+
+/// The address, where Pacemaker has forgotten the parameters: its name has it.
+const ADDRESS: &str = r#"address=$OCF_RESKEY_address
+if [ -z "$address" ]; then
+    address=${OCF_RESOURCE_INSTANCE#address-}
+    case "$address" in *-*) address=$(echo "$address" | tr - :) ;; esac
+fi
+"#;
+
+/// An address where the program is missing.
+const ADDRESS_WITHOUT_PROGRAM: &str = r#"    case "$1" in monitor | status | stop) ;; *) exit 5 ;; esac
+    held=$(ip -o addr show to "$address") || exit 1
+    [ "$1" = stop ] || { [ -n "$held" ] || exit 7; exit 0; }
+    [ -z "$held" ] || echo "$held" | while read -r _ interface _ own _; do
+        ip addr del "$own" dev "$interface" || exit 1
+    done
+    exit
+"#;
+
+/// Ends the agent of an address where an address to be stopped is on no interface, or one to be started is on its own.
+const DONE_ALREADY: &str = r#"case "$1" in
+start) held=$(ip -o addr show ${OCF_RESKEY_interface:+dev "$OCF_RESKEY_interface"} to "$address" 2>/dev/null) &&
+    [ -n "$held" ] && exit 0 ;;
+stop) held=$(ip -o addr show to "$address" 2>/dev/null) && [ -z "$held" ] && exit 0 ;;
 esac
 "#;
 
-fn script(program: &Path, agent: &str, what: &str, before: &str) -> String {
+fn script(program: &Path, agent: &str, what: &str, parts: [&str; 3]) -> String {
+    let [first, without, before] = parts;
     let small = match program.file_name() == Some(OsStr::new(SERVER_PROGRAM)) {
         true => small(&program.with_file_name(AGENT_PROGRAM), agent),
         // It would look for its server under the usual name.
@@ -43,7 +84,7 @@ fn script(program: &Path, agent: &str, what: &str, before: &str) -> String {
     let program = shell_quoted(&program.to_string_lossy());
     format!(
         "#!/bin/sh\n{}\n# ocf:bulkhead:{agent}, {what}.\n\
-         [ -x {program} ] || exit 5\n{before}{small}exec {program} agent {agent} \"$1\"\n",
+         {first}if [ ! -x {program} ]; then\n{without}fi\n{before}{small}exec {program} agent {agent} \"$1\"\n",
         super::GENERATED,
     )
 }
@@ -64,22 +105,132 @@ pub(super) fn shell_quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     #[test]
     fn the_small_program_is_taken_only_where_it_would_find_the_server() {
         let script = agent_script(Path::new("/opt/x/bulkhead"));
-        let lines: Vec<&str> = script.lines().skip(3).collect();
+        let lines: Vec<&str> = script.lines().collect();
+        assert!(
+            lines.contains(&"if [ ! -x /opt/x/bulkhead ]; then"),
+            "{script}"
+        );
         assert_eq!(
-            lines,
+            lines[lines.len() - 2..],
             [
-                "[ -x /opt/x/bulkhead ] || exit 5",
                 "[ -x /opt/x/bulkhead-agent ] && exec /opt/x/bulkhead-agent pool \"$1\"",
                 "exec /opt/x/bulkhead agent pool \"$1\"",
             ]
         );
         let script = address_agent_script(Path::new("/opt/x/bulkhead-new"));
         assert!(!script.contains("bulkhead-agent"), "{script}");
+    }
+
+    /// What the script of a program that is not there ends with, with `ip` and others replaced by files of `folder`.
+    fn code(folder: &Path, script: &str, action: &str, variables: &[(&str, &str)]) -> Option<i32> {
+        let path = format!("{}:/usr/bin:/bin", folder.display());
+        let status = Command::new("sh")
+            .args(["-c", script, "agent", action])
+            .env_clear()
+            .env("PATH", path)
+            .env("BULKHEAD_RUN_DIR", folder)
+            .envs(variables.iter().copied())
+            .stderr(Stdio::null())
+            .status();
+        status.expect("a shell runs").code()
+    }
+
+    fn executable(path: &Path, text: &str) {
+        std::fs::write(path, text).expect("writable");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(path, mode).expect("its own file");
+    }
+
+    /// Pacemaker powers a head off whose stop fails: it must not fail where nothing can run, and not succeed where something does.
+    #[test]
+    fn without_its_program_a_stop_fails_only_where_a_server_may_have_been() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let script = agent_script(Path::new("/nonexistent/bulkhead"));
+        let ends = |action| {
+            code(
+                folder.path(),
+                &script,
+                action,
+                &[("OCF_RESKEY_pool", "tank")],
+            )
+        };
+        assert_eq!(ends("monitor"), Some(5));
+        assert_eq!(ends("start"), Some(5));
+        assert_eq!(ends("stop"), Some(0));
+        let note = folder.path().join("tank.agent.json");
+        std::fs::write(&note, r#"{"pid":4194305,"started_ticks":1}"#).expect("writable");
+        assert_eq!(ends("stop"), Some(1));
+        assert_eq!(ends("monitor"), Some(5));
+    }
+
+    /// The file is gone, and the server that was started from it runs: it has the program still.
+    #[test]
+    fn without_its_program_a_server_that_runs_is_stopped_by_the_one_that_it_runs() {
+        let folder = tempfile::tempdir().expect("a folder");
+        // What runs is the shell; told `agent pool stop`, it takes `agent` for a script.
+        let program = folder.path().join("bulkhead");
+        std::fs::copy("/bin/sh", &program).expect("a copy");
+        let mut server = Command::new(&program)
+            .args(["-c", "read _"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        std::fs::remove_file(&program).expect("there");
+        let note = format!("{{\"pid\":{},\"started_ticks\":1}}", server.id());
+        std::fs::write(folder.path().join("tank.agent.json"), note).expect("writable");
+        executable(
+            &folder.path().join("agent"),
+            "[ \"$1 $2\" = 'pool stop' ] && exit 42\n",
+        );
+        let script = format!(
+            "cd {}\n{}",
+            folder.path().display(),
+            agent_script(Path::new("/nonexistent/bulkhead"))
+        );
+        let pool = [("OCF_RESKEY_pool", "tank")];
+        assert_eq!(code(folder.path(), &script, "stop", &pool), Some(42));
+        assert_eq!(code(folder.path(), &script, "start", &pool), Some(5));
+        drop(server.stdin.take());
+        server.wait().expect("a child of ours");
+    }
+
+    /// Resources that Pacemaker found by a probe are stopped without their parameters once they are deleted.
+    #[test]
+    fn without_program_and_parameters_an_address_is_found_by_its_name_and_taken_away() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ip = "#!/bin/sh\necho \"$*\" >>\"$0.log\"\n[ \"$3\" != show ] || cat \"$0.held\"\n";
+        executable(&folder.path().join("ip"), ip);
+        let held = folder.path().join("ip.held");
+        let script = address_agent_script(Path::new("/nonexistent/bulkhead"));
+        let ends = |action, resource| {
+            code(
+                folder.path(),
+                &script,
+                action,
+                &[("OCF_RESOURCE_INSTANCE", resource)],
+            )
+        };
+        let v4 = "address-10.77.1.100";
+        std::fs::write(&held, "").expect("writable");
+        assert_eq!(ends("stop", v4), Some(0));
+        assert_eq!(ends("monitor", v4), Some(7));
+        assert_eq!(ends("start", v4), Some(5));
+        std::fs::write(&held, "2: eth1    inet 10.77.1.100/16 scope global eth1\n")
+            .expect("writable");
+        assert_eq!(ends("monitor", v4), Some(0));
+        assert_eq!(ends("stop", v4), Some(0));
+        assert_eq!(ends("stop", "address-fd77--100"), Some(0));
+        let log = std::fs::read_to_string(folder.path().join("ip.log")).expect("written");
+        assert!(log.contains("addr del 10.77.1.100/16 dev eth1\n"), "{log}");
+        assert!(log.contains("addr show to fd77::100\n"), "{log}");
     }
 
     #[test]

@@ -26,6 +26,9 @@ const FAILURES_MAX: u32 = 6;
 const FAILURES_FORGOTTEN_S: u32 = 600;
 /// The same of a pool of legs: a head whose leg is stale cannot start it, and can as soon as the leg has what it missed.
 const REFUSALS_FORGOTTEN_S: u32 = 60;
+/// A fence device that fails to start is tried again as seldom: it is used for a fence whether it was started or not, and whatever else is to be
+/// done waits for the try, up to the bound of a fence.
+const DEVICE_FORGOTTEN_S: u32 = 900;
 /// Pools and their addresses come before fence devices, which have none: Pacemaker starts what is on the head that was lost in the order of
 /// priorities, and on a head with much to do one after the other. With three heads that is up to three devices of the other survivor.
 const PRIORITY: (&str, &str) = ("priority", "10");
@@ -201,6 +204,19 @@ pub fn pool_id(pool: &PoolName) -> String {
     format!("pool-{}", id_part(pool.as_str()))
 }
 
+/// The pool of that name in Pacemaker; none if it is no pool's.
+pub fn pool_of(resource: &str) -> Option<PoolName> {
+    let part = resource.strip_prefix("pool-")?;
+    let mut pieces = part.split('_');
+    let mut name = pieces.next()?.to_owned();
+    // What stands between two underscores is a character's number.
+    while let Some(number) = pieces.next() {
+        name.push(char::from_u32(u32::from_str_radix(number, 16).ok()?)?);
+        name.push_str(pieces.next()?);
+    }
+    name.parse().ok()
+}
+
 /// Pacemaker's name of an address: unique because addresses are, and the same wherever the
 /// address stands in the file.
 pub fn address_id(address: IpAddr) -> String {
@@ -374,7 +390,10 @@ fn device(id: String, kind: &str, times: &Timeouts, values: BTreeMap<String, Str
         provider: None,
         kind: kind.to_owned(),
         parameters: values,
-        meta: BTreeMap::new(),
+        meta: pairs([
+            ("migration-threshold", "1".to_owned()),
+            ("failure-timeout", seconds(DEVICE_FORGOTTEN_S)),
+        ]),
         operations: vec![Operation {
             name: "monitor",
             interval_s: times.fence_monitor_s,
@@ -558,7 +577,12 @@ fn address_primitive(appliance: &Appliance, pool: &Pool, address: &PoolAddress) 
         provider: Some("bulkhead"),
         kind: "address".to_owned(),
         parameters: values,
-        meta: pairs([(PRIORITY.0, PRIORITY.1.to_owned())]),
+        // A head that cannot have it is not the pool's place.
+        meta: pairs([
+            ("migration-threshold", FAILURES_MAX.to_string()),
+            ("failure-timeout", seconds(FAILURES_FORGOTTEN_S)),
+            (PRIORITY.0, PRIORITY.1.to_owned()),
+        ]),
         operations: vec![
             operation("start", 0),
             operation("stop", 0),
@@ -685,5 +709,27 @@ impl Cib {
                 .with("id", ID)
                 .containing_all(nvpairs(ID, &self.defaults)),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_resource_tells_its_pool() {
+        for name in ["tank", "a_b", "a__b_", "a.b-c:d", "two words", "t_5f_"] {
+            let pool: PoolName = name.parse().expect("a good name");
+            assert_eq!(pool_of(&pool_id(&pool)), Some(pool), "{name}");
+        }
+        for other in [
+            "address-10.0.0.1",
+            "tank",
+            "pool-",
+            "pool-a_b",
+            "pool-a_zz_b",
+        ] {
+            assert_eq!(pool_of(other), None, "{other}");
+        }
     }
 }

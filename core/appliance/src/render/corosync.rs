@@ -1,9 +1,10 @@
 //! `corosync.conf` (corosync.conf(5), votequorum(5), corosync-qdevice(8)).
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::net::IpAddr;
 
-use units::NetworkName;
+use units::{HeadName, NetworkName};
 
 use crate::file::{Appliance, QuorumRule, Witness};
 use crate::timeouts::{TOKEN_COEFFICIENT_MS, Timeouts};
@@ -18,6 +19,9 @@ const HEURISTICS_MS: [(&str, u32); 3] =
 /// What corosync-qdevice may send at most often to the witness, in milliseconds. Its default, a
 /// second, is longer than a short token.
 const WITNESS_HEARTBEAT_MS_MIN: u32 = 100;
+/// The variable with what corosync-qdevice was started with.
+pub const QDEVICE_SETTINGS: &str = "BULKHEAD_WITNESS_SETTINGS";
+
 /// The shortest heuristics that corosync-qdevice accepts with our options, in milliseconds.
 const HEURISTICS_MS_MIN: u32 = 250;
 
@@ -129,26 +133,48 @@ fn totem(appliance: &Appliance, times: &Timeouts) -> Section {
     totem
 }
 
-fn nodelist(appliance: &Appliance) -> Section {
+/// A head as Corosync knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: HeadName,
+    /// Its number, by which it votes and is powered off.
+    pub number: u32,
+    /// Its address on each link, by the number of the link.
+    pub links: BTreeMap<u8, IpAddr>,
+}
+
+/// The heads in the order of their numbers.
+pub fn nodes(appliance: &Appliance) -> Vec<Node> {
     let networks = appliance.heartbeat_networks();
-    let mut heads: Vec<_> = appliance.heads.iter().collect();
-    heads.sort_by_key(|(_, head)| head.number);
-    let mut list = Section::new("nodelist");
-    for (name, head) in heads {
-        let mut node = Section::new("node")
-            .set("name", name)
-            .set("nodeid", head.number);
-        for (number, network) in &networks {
+    let nodes = appliance.heads.iter().map(|(name, head)| {
+        let links = networks.iter().filter_map(|(number, network)| {
             let family = link_family(appliance, network);
-            let address = head
-                .links
-                .get(*network)
-                .and_then(|link| link.addresses.iter().find(|address| family(address)));
-            if let Some(address) = address {
-                node = node.set(format!("ring{number}_addr"), address);
-            }
+            let link = head.links.get(*network)?;
+            let address = link.addresses.iter().find(|address| family(address))?;
+            Some((*number, *address))
+        });
+        Node {
+            name: name.clone(),
+            number: head.number,
+            links: links.collect(),
         }
-        list = list.section(node);
+    });
+    let mut nodes: Vec<Node> = nodes.collect();
+    nodes.sort_by_key(|node| node.number);
+    nodes
+}
+
+fn nodelist(appliance: &Appliance) -> Section {
+    let mut list = Section::new("nodelist");
+    for node in nodes(appliance) {
+        let mut section = Section::new("node")
+            .set("name", &node.name)
+            .set("nodeid", node.number);
+        for (number, address) in &node.links {
+            section = section.set(format!("ring{number}_addr"), address);
+        }
+        list = list.section(section);
     }
     list
 }
@@ -206,13 +232,30 @@ fn device(witness: &Witness, times: &Timeouts) -> Section {
     device
 }
 
-/// The text of `/etc/default/corosync-qdevice`; none without a witness.
+/// Options of corosync-qdevice.
+fn qdevice_options() -> String {
+    format!(
+        "-S net_heartbeat_interval_min={WITNESS_HEARTBEAT_MS_MIN} -S net_min_connect_timeout={WITNESS_HEARTBEAT_MS_MIN} \
+         -S heuristics_min_timeout={HEURISTICS_MS_MIN}"
+    )
+}
+
+/// All that corosync-qdevice reads when it starts, in one line; none without a witness. It reads nothing of it again.
+pub fn qdevice_settings(appliance: &Appliance) -> Option<String> {
+    let witness = appliance.quorum.as_ref()?.witness.as_ref();
+    let witness = witness.filter(|_| appliance.has_voting_witness())?;
+    let device = device(witness, &appliance.timeouts()).to_string();
+    let words: Vec<&str> = device.split_whitespace().collect();
+    Some(format!("{} {}", words.join(" "), qdevice_options()))
+}
+
+/// The text of `/etc/default/corosync-qdevice`; none without a witness. The settings stand in the environment of the process, so that a
+/// plan sees what it was started with.
 pub fn qdevice_defaults(appliance: &Appliance) -> Option<String> {
-    let text = format!(
-        "{}\nCOROSYNC_QDEVICE_OPTIONS=\"-S net_heartbeat_interval_min={WITNESS_HEARTBEAT_MS_MIN} \
-         -S net_min_connect_timeout={WITNESS_HEARTBEAT_MS_MIN} \
-         -S heuristics_min_timeout={HEURISTICS_MS_MIN}\"\n",
+    let settings = qdevice_settings(appliance)?;
+    Some(format!(
+        "{}\nCOROSYNC_QDEVICE_OPTIONS=\"{}\"\n{QDEVICE_SETTINGS}=\"{settings}\"\n",
         super::GENERATED,
-    );
-    appliance.has_voting_witness().then_some(text)
+        qdevice_options(),
+    ))
 }

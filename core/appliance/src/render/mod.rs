@@ -11,9 +11,11 @@ mod legs;
 pub use agents::{ADDRESS_AGENT_PATH, AGENT_PATH, address_agent_script, agent_script};
 pub use cib::{
     Cib, Colocation, FencingLevel, Location, Operation, Order, Ordered, Primitive, Score,
-    address_id, address_prefix, cib, common_interface, fence_ids, pool_id,
+    address_id, address_prefix, cib, common_interface, fence_ids, pool_id, pool_of,
 };
-pub use corosync::{corosync_conf, qdevice_defaults};
+pub use corosync::{
+    Node, QDEVICE_SETTINGS, corosync_conf, nodes, qdevice_defaults, qdevice_settings,
+};
 pub use legs::{LEGS_CERTIFICATE_PATH, LEGS_KEY_PATH, LEGS_PATH, legs_toml};
 
 /// The first line of every generated file.

@@ -78,15 +78,25 @@ pub fn run_address(
     if action == "meta-data" {
         return Exit::fine(META_DATA);
     }
-    let address = match Address::from_environment(environment) {
+    let parameters = Address::from_environment(environment);
+    if action == "stop" {
+        // Pacemaker has forgotten the parameters of a resource that was deleted and that it only found. A stop that fails powers this head off.
+        let named = || named_address(&environment("OCF_RESOURCE_INSTANCE")?);
+        let address = parameters.as_ref().map(|one| one.address);
+        return match (address.ok().or_else(named), parameters) {
+            (Some(address), _) => exit(remove(address, machine)),
+            (None, Err(reason)) => Exit::failed(OCF_ERR_CONFIGURED, reason),
+            (None, Ok(_)) => unreachable!("parameters have an address"),
+        };
+    }
+    let address = match parameters {
         Ok(address) => address,
         Err(reason) => return Exit::failed(OCF_ERR_CONFIGURED, reason),
     };
     let done = match action {
         "start" => address.start(machine),
-        "stop" => address.stop(machine),
-        "monitor" | "status" => match address.holders(machine) {
-            Ok(holders) if holders.is_empty() => {
+        "monitor" | "status" => match address.is_set(machine) {
+            Ok(false) => {
                 return Exit {
                     code: OCF_NOT_RUNNING,
                     output: String::new(),
@@ -101,11 +111,42 @@ pub fn run_address(
             return Exit::failed(OCF_ERR_UNIMPLEMENTED, reason);
         }
     };
+    exit(done)
+}
+
+fn exit(done: Result<(), Trouble>) -> Exit {
     match done {
         Ok(()) => Exit::fine(""),
         Err(Trouble::NoInterface(reason)) => Exit::failed(OCF_ERR_ARGS, reason),
         Err(Trouble::Failed(reason)) => Exit::failed(1, reason),
     }
+}
+
+/// The address of a resource, by the name that [`appliance::render::address_id`] gives it.
+fn named_address(resource: &str) -> Option<IpAddr> {
+    let name = resource.strip_prefix("address-")?;
+    name.parse()
+        .or_else(|_| name.replace('-', ":").parse())
+        .ok()
+}
+
+/// Takes `address` away wherever it is on this head, with whatever prefix.
+fn remove(address: IpAddr, machine: &dyn Machine) -> Result<(), Trouble> {
+    for Held { interface, own } in holders(machine, &address.to_string())? {
+        let prefix = own.split_once('/').and_then(|(_, bits)| bits.parse().ok());
+        let taken = prefix.and_then(|prefix| {
+            machine.change_address(Change::TakeAway, address, prefix, &interface)
+        });
+        if let Some(Ok(true)) = taken {
+            continue;
+        }
+        let output = ip(machine, &["addr", "del", &own, "dev", &interface])?;
+        let is_gone = ["Cannot assign", "Cannot find device", "ddress not found"];
+        if output.code != 0 && !says(&output, &is_gone) {
+            return Err(refused(&output));
+        }
+    }
+    Ok(())
 }
 
 /// Why it is not as asked.
@@ -154,14 +195,16 @@ impl Address {
             Some(interface) => interface.clone(),
             None => {
                 // The kernel ignores the bits behind the prefix.
-                let found = interfaces(machine, &self.with_prefix())?;
+                let found = holders(machine, &self.with_prefix())?;
                 let why = || format!("no interface has an address in {}", self.with_prefix());
                 let first = found.into_iter().next();
-                first.ok_or_else(|| Trouble::NoInterface(why()))?
+                first.ok_or_else(|| Trouble::NoInterface(why()))?.interface
             }
         };
         match machine.change_address(Change::Set, self.address, self.prefix, &interface) {
-            Some(done) => done.map_err(|error| self.unchanged(&interface, &error))?,
+            Some(done) => {
+                done.map_err(|error| self.unchanged(&interface, &error))?;
+            }
             None => self.add_by_ip(machine, &interface)?,
         }
         self.announce(machine, &interface);
@@ -176,14 +219,23 @@ impl Address {
             false => &["nodad"],
         });
         let output = ip(machine, &words)?;
-        if output.code != 0 && !says(&output, &["File exists", "already assigned"]) {
-            return Err(refused(&output));
+        if output.code == 0 || says(&output, &["File exists", "already assigned"]) {
+            return Ok(());
         }
-        Ok(())
+        match says(&output, &["Cannot find device"]) {
+            true => Err(Trouble::NoInterface(output.complaint())),
+            false => Err(refused(&output)),
+        }
     }
 
     fn unchanged(&self, interface: &str, error: &std::io::Error) -> Trouble {
-        Trouble::Failed(format!("{} on {interface}: {error}", self.with_prefix()))
+        let reason = format!("{} on {interface}: {error}", self.with_prefix());
+        match error.raw_os_error() {
+            Some(code) if code == rustix::io::Errno::NODEV.raw_os_error() => {
+                Trouble::NoInterface(reason)
+            }
+            _ => Trouble::Failed(reason),
+        }
     }
 
     /// Tells the neighbours, in the background. Clients find the address also without it, later.
@@ -226,47 +278,63 @@ impl Address {
         }
     }
 
-    /// Takes it away.
+    /// Takes it away. Clients wait: the kernel is asked where it should be, and only where it is not there all interfaces are looked at.
     pub(super) fn stop(&self, machine: &dyn Machine) -> Result<(), Trouble> {
-        let holders = match &self.interface {
-            Some(interface) => vec![interface.clone()],
-            None => self.holders(machine)?,
-        };
-        for interface in holders {
-            let gone =
-                machine.change_address(Change::TakeAway, self.address, self.prefix, &interface);
-            if let Some(gone) = gone {
-                gone.map_err(|error| self.unchanged(&interface, &error))?;
-                continue;
-            }
-            let address = self.with_prefix();
-            let output = ip(machine, &["addr", "del", &address, "dev", &interface])?;
-            let is_gone = ["Cannot assign", "Cannot find device", "ddress not found"];
-            if output.code != 0 && !says(&output, &is_gone) {
-                return Err(refused(&output));
-            }
+        let interface = self.interface.as_deref();
+        let taken = interface.and_then(|interface| {
+            machine.change_address(Change::TakeAway, self.address, self.prefix, interface)
+        });
+        match taken {
+            Some(Ok(true)) => Ok(()),
+            _ => remove(self.address, machine),
         }
-        Ok(())
     }
 
-    /// The interfaces that have it.
-    fn holders(&self, machine: &dyn Machine) -> Result<Vec<String>, Trouble> {
-        interfaces(machine, &self.address.to_string())
+    /// Whether this head has it, on its interface.
+    fn is_set(&self, machine: &dyn Machine) -> Result<bool, Trouble> {
+        let held = holders(machine, &self.address.to_string())?;
+        let Some(other) = held.first() else {
+            return Ok(false);
+        };
+        let is_here = |one: &Held| {
+            self.interface
+                .as_ref()
+                .is_none_or(|wanted| one.interface == *wanted)
+        };
+        match held.iter().any(is_here) {
+            true => Ok(true),
+            // Neither well nor gone: it is stopped first.
+            false => Err(Trouble::Failed(format!(
+                "{} is on {}",
+                self.address, other.interface
+            ))),
+        }
     }
 }
 
-/// The interfaces with an address in `range`.
-fn interfaces(machine: &dyn Machine, range: &str) -> Result<Vec<String>, Trouble> {
+/// An address on an interface.
+struct Held {
+    interface: String,
+    /// With its prefix, as ip(8) takes it.
+    own: String,
+}
+
+/// The addresses in `range` that this head has.
+fn holders(machine: &dyn Machine, range: &str) -> Result<Vec<Held>, Trouble> {
     let output = ip(machine, &["-o", "addr", "show", "to", range])?;
     if output.code != 0 {
         return Err(refused(&output));
     }
     // `2: ens1f0    inet 10.77.1.100/24 …`
-    let text = output.text();
-    let names = text
-        .lines()
-        .filter_map(|line| line.split_whitespace().nth(1));
-    Ok(names.map(str::to_owned).collect())
+    let held = |line: &str| {
+        let mut words = line.split_whitespace().skip(1);
+        let (interface, own) = (words.next()?, words.nth(1)?);
+        Some(Held {
+            interface: interface.split('@').next()?.to_owned(),
+            own: own.to_owned(),
+        })
+    };
+    Ok(output.text().lines().filter_map(held).collect())
 }
 
 fn ip(machine: &dyn Machine, words: &[&str]) -> Result<Output, Trouble> {
@@ -392,6 +460,49 @@ mod tests {
             // A shell that starts it in the background, where there is no shorter way.
             assert!(log[1].starts_with("sh -c "), "{log:?}");
         }
+    }
+
+    /// Pacemaker has deleted the resource, and had found it by a probe: it knows no parameters. A failed stop powers the head off.
+    #[test]
+    fn an_address_without_parameters_is_stopped_by_its_name_wherever_it_is() {
+        for (resource, held) in [
+            ("address-10.77.1.100", "10.77.1.100/16"),
+            ("address-fd77--100", "fd77::100/128"),
+        ] {
+            let head = Head::default();
+            *head.addresses.lock().expect("no panic") = vec![held.into(), "10.77.1.11/24".into()];
+            let environment =
+                |name: &str| (name == "OCF_RESOURCE_INSTANCE").then(|| resource.to_owned());
+            for _ in 0..2 {
+                assert_eq!(
+                    run_address("stop", &head, &environment).code,
+                    0,
+                    "{resource}"
+                );
+                assert_eq!(*head.addresses.lock().expect("no panic"), ["10.77.1.11/24"]);
+            }
+            let started = run_address("start", &head, &environment).code;
+            assert_eq!(started, OCF_ERR_CONFIGURED);
+        }
+        let nameless = run_address("stop", &Head::default(), &|_| None);
+        assert_eq!(nameless.code, OCF_ERR_CONFIGURED);
+    }
+
+    /// Another head is about to get it.
+    #[test]
+    fn an_address_with_another_prefix_or_on_another_interface_is_stopped_too_and_is_not_well() {
+        let head = Head::default();
+        head.addresses
+            .lock()
+            .expect("no panic")
+            .push("10.77.1.100/16".into());
+        assert_eq!(code(&head, "monitor", "10.77.1.100", "eth9"), 1);
+        assert_eq!(code(&head, "monitor", "10.77.1.100", "ens1f0"), 0);
+        assert_eq!(code(&head, "stop", "10.77.1.100", "eth9"), 0);
+        assert_eq!(
+            code(&head, "monitor", "10.77.1.100", "eth9"),
+            OCF_NOT_RUNNING
+        );
     }
 
     #[test]

@@ -2,15 +2,26 @@
 //! server lets go. Pacemaker has each of them as a resource of its own, watches it, and finds it
 //! done when it comes to it; clients need not wait for its steps in between.
 //!
-//! Which they are is noted while they are up, so that a stop needs no other file. Without a note they are
-//! those of the appliance file: another head, which sets them with the pool, relies on the stop.
+//! Which they are is noted while they are up, so that a stop needs no other file. Those of the appliance file go with them, which may have
+//! come later: another head, which sets them with the pool, relies on the stop.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use units::PoolName;
 
 use super::address::Address;
 use crate::machine::Machine;
+
+/// The addresses that the appliance file has now; none where it cannot be read.
+#[derive(Clone, Debug, Default)]
+pub struct Described {
+    /// Those of the pool.
+    pub own: Vec<Address>,
+    /// Those of other pools.
+    pub of_others: BTreeSet<IpAddr>,
+}
 
 /// The addresses of one pool on this head.
 #[derive(Debug)]
@@ -48,7 +59,8 @@ impl Carried {
         Ok(())
     }
 
-    /// Takes the noted addresses away, all at once; where nothing is noted, those of `described`.
+    /// Takes the noted addresses and those of `described` away, all at once: an address can have come after the start. One that is of
+    /// another pool by now stays.
     ///
     /// # Errors
     ///
@@ -56,7 +68,7 @@ impl Carried {
     pub fn withdraw(
         &self,
         machine: &dyn Machine,
-        described: impl FnOnce() -> Vec<Address>,
+        described: impl FnOnce() -> Described,
     ) -> Result<(), String> {
         let failed = |why: &dyn std::fmt::Display| {
             format!("take away addresses by {}: {why}", self.note_path.display())
@@ -67,7 +79,16 @@ impl Carried {
             Err(error) => return Err(failed(&error)),
         };
         let is_noted = noted.is_some();
-        for (address, done) in each(&noted.unwrap_or_else(described), |one| one.stop(machine)) {
+        let described = described();
+        let mut all = noted.unwrap_or_default();
+        all.retain(|one| !described.of_others.contains(&one.address));
+        for one in described.own {
+            // As it was set, if it was.
+            if !all.iter().any(|known| known.address == one.address) {
+                all.push(one);
+            }
+        }
+        for (address, done) in each(&all, |one| one.stop(machine)) {
             done.map_err(|trouble| format!("{}: {}", address.address, trouble.into_reason()))?;
         }
         match is_noted {
@@ -107,22 +128,39 @@ mod tests {
     use super::*;
     use crate::process::{Invocation, Output, RunError};
 
-    /// Remembers what was run; `ip` fails where the words contain `broken`.
+    /// Remembers what was run, and the addresses; `ip` fails where the words contain `broken`.
     #[derive(Default)]
     struct Head {
         broken: &'static str,
         log: Mutex<Vec<String>>,
+        addresses: Mutex<Vec<String>>,
     }
 
     impl Machine for Head {
         fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
-            let words = format!("{} {}", invocation.program, invocation.arguments.join(" "));
-            let fails = !self.broken.is_empty() && words.contains(self.broken);
-            self.log.lock().expect("no panic").push(words);
-            Ok(Output {
+            let words: Vec<&str> = invocation.arguments.iter().map(String::as_str).collect();
+            let line = format!("{} {}", invocation.program, words.join(" "));
+            let fails = !self.broken.is_empty() && line.contains(self.broken);
+            self.log.lock().expect("no panic").push(line);
+            let mut addresses = self.addresses.lock().expect("no panic");
+            let mut output = Output {
                 code: i32::from(fails),
                 ..Output::default()
-            })
+            };
+            match words.as_slice() {
+                _ if fails => {}
+                ["addr", "add", address, ..] => addresses.push((*address).to_owned()),
+                ["addr", "del", address, ..] => addresses.retain(|one| one != address),
+                ["-o", "addr", "show", "to", range] => {
+                    let held = addresses
+                        .iter()
+                        .filter(|one| one.split('/').next() == Some(range));
+                    let lines = held.map(|one| format!("2: ens1f0    inet {one} scope global\n"));
+                    output.stdout = lines.collect::<String>().into_bytes();
+                }
+                _ => {}
+            }
+            Ok(output)
         }
     }
 
@@ -142,6 +180,19 @@ mod tests {
         vec![one("10.77.1.100", 24), one("fd77::100", 64)]
     }
 
+    fn described() -> Described {
+        Described {
+            own: addresses(),
+            ..Described::default()
+        }
+    }
+
+    fn held(addresses: &[Address]) -> Vec<String> {
+        let held = addresses.iter();
+        held.map(|one| format!("{}/{}", one.address, one.prefix))
+            .collect()
+    }
+
     fn carried(folder: &tempfile::TempDir) -> Carried {
         Carried::new(folder.path(), &"tank".parse().expect("a name"))
     }
@@ -153,7 +204,7 @@ mod tests {
         carried(&folder).bring(&addresses(), &head).expect("noted");
         assert_eq!(head.count("addr add"), 2);
         for _ in 0..2 {
-            let withdrawn = carried(&folder).withdraw(&head, Vec::new);
+            let withdrawn = carried(&folder).withdraw(&head, Described::default);
             withdrawn.expect("withdrawn");
             assert_eq!(head.count("addr del"), 2);
         }
@@ -167,8 +218,8 @@ mod tests {
             ..Head::default()
         };
         carried(&folder).bring(&addresses(), &head).expect("noted");
-        for count in [2, 4] {
-            let withdrawn = carried(&folder).withdraw(&head, Vec::new);
+        for count in [2, 3] {
+            let withdrawn = carried(&folder).withdraw(&head, Described::default);
             let why = withdrawn.expect_err("one stays");
             assert!(why.contains("fd77::100"), "{why}");
             assert_eq!(head.count("addr del"), count);
@@ -179,9 +230,37 @@ mod tests {
     fn without_a_note_the_described_addresses_are_withdrawn() {
         let folder = tempfile::tempdir().expect("a folder");
         let head = Head::default();
-        let withdrawn = carried(&folder).withdraw(&head, addresses);
+        *head.addresses.lock().expect("no panic") = held(&addresses());
+        let withdrawn = carried(&folder).withdraw(&head, described);
         withdrawn.expect("withdrawn");
         assert_eq!(head.count("addr del"), 2);
+    }
+
+    /// The note is from the start of the server. The next owner sets what the file has.
+    #[test]
+    fn an_address_that_came_after_the_start_is_withdrawn_and_one_of_another_pool_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let head = Head::default();
+        let [first, second]: [Address; 2] = addresses().try_into().expect("two");
+        let both = [first.clone(), second.clone()];
+        carried(&folder).bring(&both[..1], &head).expect("noted");
+        let of_other = Address {
+            address: "10.77.1.101".parse().expect("an address"),
+            ..first.clone()
+        };
+        carried(&folder)
+            .bring(&[first, of_other.clone()], &head)
+            .expect("noted");
+        *head.addresses.lock().expect("no panic") =
+            held(&[&both[..], std::slice::from_ref(&of_other)].concat());
+        let described = || Described {
+            own: vec![second],
+            of_others: [of_other.address].into(),
+        };
+        carried(&folder)
+            .withdraw(&head, described)
+            .expect("withdrawn");
+        assert_eq!(*head.addresses.lock().expect("no panic"), held(&[of_other]));
     }
 
     #[test]

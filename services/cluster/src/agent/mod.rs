@@ -11,11 +11,13 @@ mod process;
 mod steps;
 mod watch;
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use appliance::render::address_id;
+use appliance::render::{address_id, pool_of};
 use takeover::timeline::Step;
 use takeover::{Action, Agent, Event, Grant, Label, Operation, Server, Verdict};
 use units::PoolName;
@@ -24,7 +26,7 @@ use self::steps::Steps;
 use crate::machine::Machine;
 
 pub use address::{Address, run_address};
-pub use carried::Carried;
+pub use carried::{Carried, Described};
 pub use fences::FenceWish;
 pub use meta::META_DATA;
 pub use pacemaker::{ClusterView, Pacemaker};
@@ -162,6 +164,12 @@ pub trait PoolProgram {
         Vec::new()
     }
 
+    /// The addresses of the other pools.
+    fn addresses_of_others(&self, pool: &PoolName) -> BTreeSet<IpAddr> {
+        let _ = pool;
+        BTreeSet::new()
+    }
+
     /// The command that runs this agent with the action `watch`, its standard error away from the
     /// agent's; none where servers are not watched between monitors.
     fn watch_command(&self, pool: &PoolName) -> Option<Command> {
@@ -281,8 +289,11 @@ pub fn run(action: &str, around: &Surroundings<'_>) -> Exit {
 
 fn pool(around: &Surroundings<'_>) -> Result<PoolName, Exit> {
     let Some(name) = (around.environment)("OCF_RESKEY_pool") else {
+        // Pacemaker has forgotten the parameters of a resource that was deleted and that it only found.
+        let resource = (around.environment)("OCF_RESOURCE_INSTANCE");
+        let named = resource.as_deref().and_then(pool_of);
         let reason = "the parameter pool is missing";
-        return Err(Exit::failed(OCF_ERR_CONFIGURED, reason));
+        return named.ok_or_else(|| Exit::failed(OCF_ERR_CONFIGURED, reason));
     };
     name.parse()
         .map_err(|error: units::NameError| Exit::failed(OCF_ERR_CONFIGURED, error.to_string()))
@@ -408,7 +419,10 @@ fn perform(operation: Operation, pool: &PoolName, around: &Surroundings<'_>) -> 
                 }
             },
             Action::WithdrawAddresses => {
-                let described = || around.program.addresses(pool);
+                let described = || Described {
+                    own: around.program.addresses(pool),
+                    of_others: around.program.addresses_of_others(pool),
+                };
                 match carried.withdraw(around.machine, described) {
                     Ok(()) => Event::Withdrawn,
                     Err(why) => Event::Failed(why),

@@ -1,0 +1,181 @@
+//! What a running cluster cannot take from a file while it runs, and what would keep its agents from running.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Actual, Change, DesiredState, HeadActual, Obstacle, QDEVICE_UNIT, Reader, file_changes_of,
+    known, start,
+};
+use units::HeadName;
+
+use crate::render::Node;
+
+/// A head as a running Corosync knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunningNode {
+    /// Its number.
+    pub number: u32,
+    /// Its address on each link, by the number of the link.
+    pub links: BTreeMap<u8, String>,
+}
+
+/// Heads on which the agents could not run the program. A stop that cannot run is a failed stop, for which the head is powered off.
+pub(super) fn without_program(desired: &DesiredState, actual: &Actual) -> Vec<Obstacle> {
+    let lacking = known(desired, actual).filter(|(_, known)| !known.has_program);
+    let program = desired.program.display();
+    lacking
+        .map(|(head, _)| Obstacle {
+            what: format!("{head} has no program {program}, which its agents would run"),
+            mend: format!(
+                "install this release on {head} at that path, or name the path that is the same on every head, such as `--program \
+                 /usr/bin/bulkhead`"
+            ),
+        })
+        .collect()
+}
+
+/// Units that would open a pool of the file without asking Pacemaker.
+pub(super) fn beside(desired: &DesiredState, actual: &Actual) -> Vec<Obstacle> {
+    let units = known(desired, actual).flat_map(|(head, known)| {
+        let units = known.units_beside.iter();
+        units.map(move |unit| Obstacle {
+            what: format!(
+                "{head} serves a pool of the file by {unit}, of which Pacemaker knows nothing"
+            ),
+            mend: format!(
+                "run `systemctl disable --now {unit}` on {head}: Pacemaker starts the pool then"
+            ),
+        })
+    });
+    units.collect()
+}
+
+/// Numbers of heads and addresses of links that the running Corosync has otherwise. It takes them for other heads, which are lost and
+/// powered off.
+pub(super) fn renumbered(desired: &DesiredState, actual: &Actual) -> Vec<Obstacle> {
+    let mut obstacles: Vec<Obstacle> = Vec::new();
+    for (_, known) in known(desired, actual) {
+        for obstacle in desired
+            .nodes
+            .iter()
+            .flat_map(|node| differences(node, known))
+        {
+            if !obstacles.contains(&obstacle) {
+                obstacles.push(obstacle);
+            }
+        }
+    }
+    obstacles
+}
+
+fn differences(node: &Node, known: &HeadActual) -> Vec<Obstacle> {
+    const STOP: &str = "or stop the cluster for it: `systemctl stop pacemaker corosync` on every head, which ends all service, and apply then";
+    let (name, number) = (&node.name, node.number);
+    let running = known.running_nodes.get(name.as_str());
+    let mut others = known.running_nodes.iter();
+    let other = others.find(|(other, one)| one.number == number && *other != name.as_str());
+    if let Some((other, _)) = other {
+        return vec![Obstacle {
+            what: format!(
+                "{name} has the number {number} in the file, which is that of {other} in the running cluster"
+            ),
+            mend: format!("give {name} a number that no head has, {STOP}"),
+        }];
+    }
+    let Some(running) = running else {
+        return Vec::new();
+    };
+    if running.number != number {
+        return vec![Obstacle {
+            what: format!(
+                "{name} has the number {number} in the file and {} in the running cluster",
+                running.number
+            ),
+            mend: format!("write `number = {}` again, {STOP}", running.number),
+        }];
+    }
+    let address = |link: &u8| running.links.get(link).map(String::as_str);
+    let mut obstacles = Vec::new();
+    for (link, wanted) in &node.links {
+        if let Some(is) = address(link).filter(|is| *is != wanted.to_string()) {
+            obstacles.push(Obstacle {
+                what: format!(
+                    "link {link} of {name} has the address {wanted} in the file and {is} in the running cluster"
+                ),
+                mend: format!(
+                    "write the former address and the former `heartbeat` again; a link is changed in two steps, by one file without its network's \
+                     `heartbeat` and a second one with it, while another link stays; {STOP}"
+                ),
+            });
+        }
+    }
+    let stays = |link: &u8| node.links.contains_key(link);
+    if obstacles.is_empty() && !running.links.is_empty() && !running.links.keys().any(stays) {
+        obstacles.push(Obstacle {
+            what: format!("{name} keeps no link that it has in the running cluster"),
+            mend: format!(
+                "add the new links first, apply, and remove the former ones then, {STOP}"
+            ),
+        });
+    }
+    obstacles
+}
+
+/// Head by head, what votes for the witness starts, or starts again where it was started with other settings: it reads them once. Both
+/// heads never lack its vote at a time. Of two witnesses that both vote for a while one of the heads has each, as the file says; a
+/// fence decides between heads that lose each other in those seconds.
+pub(super) fn witness_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for (head, known) in known(desired, actual) {
+        changes.extend(file_changes_of(
+            desired,
+            (head, known),
+            Reader::WitnessDevice,
+        ));
+        if !desired.units.contains(&QDEVICE_UNIT) {
+            continue;
+        }
+        let started = start(head, known, QDEVICE_UNIT);
+        let is_old = runs_other_settings(desired, known);
+        if is_old {
+            changes.extend(lacking_witness(desired, actual).map(await_witness));
+            changes.push(Change::RestartUnit {
+                head: head.clone(),
+                unit: QDEVICE_UNIT.to_owned(),
+            });
+            changes.push(await_witness(head));
+        }
+        changes.extend(started);
+    }
+    changes
+}
+
+/// Waits for the witness where only that is missing.
+pub(super) fn awaited_witness(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
+    lacking_witness(desired, actual)
+        .map(await_witness)
+        .collect()
+}
+
+fn await_witness(head: &HeadName) -> Change {
+    Change::AwaitWitness { head: head.clone() }
+}
+
+/// Heads whose device was started as the file says, and has not the witness.
+fn lacking_witness<'a>(
+    desired: &'a DesiredState,
+    actual: &'a Actual,
+) -> impl Iterator<Item = &'a HeadName> {
+    known(desired, actual)
+        .filter(|(_, known)| desired.units.contains(&QDEVICE_UNIT) && votes(known))
+        .filter(|(_, known)| !runs_other_settings(desired, known) && !known.has_witness)
+        .map(|(head, _)| head)
+}
+
+fn votes(known: &HeadActual) -> bool {
+    known.units_active.contains(QDEVICE_UNIT)
+}
+
+fn runs_other_settings(desired: &DesiredState, known: &HeadActual) -> bool {
+    votes(known) && known.witness_settings != desired.witness_settings
+}

@@ -1,0 +1,624 @@
+//! A table of what the file can say otherwise, each on a running appliance: refused before anything is changed, or done, also when it is
+//! cut off after each step, with what runs as the file says and nothing on the way for which a head is powered off.
+
+use super::*;
+use crate::ports::Portals;
+
+const TWO: &str = include_str!("../../../../../examples/two-pools.toml");
+
+/// What becomes of a change.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    /// It is refused, in these words.
+    Refused(&'static str),
+    /// It is done.
+    Done,
+}
+use Fate::{Done, Refused};
+
+/// Places in the text that are exchanged for others.
+type Edit = &'static [(&'static str, &'static str)];
+
+/// What changes of the example, how, and what becomes of it.
+const TABLE: &[(&str, Edit, Fate)] = &[
+    (
+        "an address comes",
+        &[(
+            "{ network = \"storage-a\", address = \"10.77.1.101\" },",
+            "{ network = \"storage-a\", address = \"10.77.1.101\" }, { network = \"storage-a\", address = \"10.77.1.109\" },",
+        )],
+        Done,
+    ),
+    (
+        "an address goes",
+        &[(
+            "{ network = \"storage-a\", address = \"10.77.1.101\" },",
+            "",
+        )],
+        Done,
+    ),
+    (
+        "a pool goes, and the other one gets an address of it",
+        &[
+            ("[pools.vault]", "[pools.tank.unused]"),
+            (
+                "{ network = \"storage-a\", address = \"10.77.1.100\" },",
+                "{ network = \"storage-a\", address = \"10.77.1.100\" }, { network = \"storage-a\", address = \"10.77.1.101\" },",
+            ),
+        ],
+        Done,
+    ),
+    (
+        "an address is another",
+        &[("10.77.1.101", "10.77.1.109")],
+        Done,
+    ),
+    (
+        "all addresses of a pool are others",
+        &[("::101", "::109"), ("1.101", "1.109"), ("2.101", "2.109")],
+        Done,
+    ),
+    (
+        "an address goes to the other pool",
+        &[
+            (
+                "{ network = \"storage-a\", address = \"10.77.1.101\" },",
+                "",
+            ),
+            (
+                "{ network = \"storage-a\", address = \"10.77.1.100\" },",
+                "{ network = \"storage-a\", address = \"10.77.1.100\" }, { network = \"storage-a\", address = \"10.77.1.101\" },",
+            ),
+        ],
+        Done,
+    ),
+    (
+        "an address comes from the other pool",
+        &[
+            (
+                "{ network = \"storage-a\", address = \"10.77.1.100\" },",
+                "",
+            ),
+            (
+                "{ network = \"storage-a\", address = \"10.77.1.101\" },",
+                "{ network = \"storage-a\", address = \"10.77.1.100\" }, { network = \"storage-a\", address = \"10.77.1.101\" },",
+            ),
+        ],
+        Done,
+    ),
+    (
+        "two pools swap an address",
+        &[
+            ("10.77.1.101", "@"),
+            ("10.77.1.100", "10.77.1.101"),
+            ("@", "10.77.1.100"),
+        ],
+        Done,
+    ),
+    (
+        "two pools swap their names",
+        &[
+            ("[pools.tank]", "@"),
+            ("[pools.vault]", "[pools.tank]"),
+            ("@", "[pools.vault]"),
+        ],
+        Refused("all its addresses"),
+    ),
+    (
+        "a pool has another name",
+        &[("[pools.vault]", "[pools.attic]")],
+        Done,
+    ),
+    (
+        "a pool goes",
+        &[("[pools.vault]", "[pools.tank.unused]")],
+        Done,
+    ),
+    (
+        "home is the other head",
+        &[("home = \"right\"", "home = \"left\"")],
+        Done,
+    ),
+    (
+        "a pool has its head alone",
+        &[("home = \"right\"", "heads = [\"right\"]")],
+        Done,
+    ),
+    (
+        "a disk goes",
+        &[("    \"/dev/disk/by-id/scsi-35000c500a1b20b00\",\n", "")],
+        Done,
+    ),
+    (
+        "the cache is smaller",
+        &[("arc = \"20G\"", "arc = \"8G\"")],
+        Done,
+    ),
+    (
+        "a number is another",
+        &[("number = 2\n", "number = 3\n")],
+        Refused("number 3"),
+    ),
+    (
+        "two heads swap their numbers",
+        &[
+            ("number = 2\n", "@"),
+            ("number = 1\n", "number = 2\n"),
+            ("@", "number = 1\n"),
+        ],
+        Refused("running cluster"),
+    ),
+    (
+        "a head's address is another",
+        &[(
+            "addresses = [\"10.77.9.12\"]",
+            "addresses = [\"10.77.9.19\"]",
+        )],
+        Refused("link 2 of right"),
+    ),
+    (
+        "two heads swap an address",
+        &[
+            ("addresses = [\"10.77.9.12\"]", "@"),
+            (
+                "addresses = [\"10.77.9.11\"]",
+                "addresses = [\"10.77.9.12\"]",
+            ),
+            ("@", "addresses = [\"10.77.9.11\"]"),
+        ],
+        Refused("link 2 of"),
+    ),
+    (
+        "two links swap their numbers",
+        &[
+            ("heartbeat = 0", "@"),
+            ("heartbeat = 1", "heartbeat = 0"),
+            ("@", "heartbeat = 1"),
+        ],
+        Refused("link 0 of left"),
+    ),
+    ("a link goes", &[("heartbeat = 1\n", "")], Done),
+    (
+        "all links have other numbers",
+        &[
+            ("heartbeat = 0", "heartbeat = 5"),
+            ("heartbeat = 1", "heartbeat = 6"),
+            ("heartbeat = 2", "heartbeat = 7"),
+        ],
+        Refused("keeps no link"),
+    ),
+    (
+        "an interface is another",
+        &[(
+            "storage-a = { interface = \"ens1f0\", addresses = [\"10.77.1.12\"",
+            "storage-a = { interface = \"ens9\", addresses = [\"10.77.1.12\"",
+        )],
+        Done,
+    ),
+    (
+        "a head has another name",
+        &[("[heads.right", "[heads.third")],
+        Refused("third does not answer"),
+    ),
+    (
+        "the cluster has another name",
+        &[("name = \"cellar\"", "name = \"attic\"")],
+        Refused("runs in the cluster cellar"),
+    ),
+    (
+        "a BMC is elsewhere",
+        &[("address = \"10.77.9.22\"", "address = \"10.77.9.29\"")],
+        Done,
+    ),
+    (
+        "two heads swap their BMCs",
+        &[
+            ("10.77.9.22", "@"),
+            ("10.77.9.21", "10.77.9.22"),
+            ("@", "10.77.9.21"),
+        ],
+        Done,
+    ),
+    (
+        "outlets go",
+        &[(
+            "outlets = [{ pdu = \"a\", outlet = \"2\" }, { pdu = \"b\", outlet = \"2\" }]",
+            "",
+        )],
+        Done,
+    ),
+    (
+        "the delay is the other head's",
+        &[
+            ("delay_s = 1", "@"),
+            ("delay_s = 0", "delay_s = 1"),
+            ("@", "delay_s = 0"),
+        ],
+        Done,
+    ),
+    (
+        "the profile is fast",
+        &[("[quorum]", "[timeouts]\nprofile = \"fast\"\n\n[quorum]")],
+        Done,
+    ),
+    (
+        "a witness comes",
+        &[(
+            "rule = \"two-node\"",
+            "rule = \"witness\"\n[quorum.witness]\naddress = \"10.77.9.31\"",
+        )],
+        Done,
+    ),
+];
+
+const WITNESS_TABLE: &[(&str, Edit, Fate)] = &[
+    (
+        "the witness goes",
+        &[
+            ("rule = \"witness\"", "rule = \"two-node\""),
+            ("[quorum.witness]\naddress = \"10.77.9.31\"\n", ""),
+            ("reach = [\"10.77.1.1\", \"10.77.2.1\"]", ""),
+        ],
+        Done,
+    ),
+    (
+        "the witness is elsewhere",
+        &[("10.77.9.31", "10.77.9.32")],
+        Done,
+    ),
+    (
+        "the witness has another port",
+        &[(
+            "address = \"10.77.9.31\"",
+            "address = \"10.77.9.31\"\nport = 5999",
+        )],
+        Done,
+    ),
+    (
+        "the witness has no TLS",
+        &[(
+            "address = \"10.77.9.31\"",
+            "address = \"10.77.9.31\"\ntls = false",
+        )],
+        Done,
+    ),
+    (
+        "nothing is reached for",
+        &[("reach = [\"10.77.1.1\", \"10.77.2.1\"]", "")],
+        Done,
+    ),
+    (
+        "the profile is fast",
+        &[(
+            "[networks.storage-a]",
+            "[timeouts]\nprofile = \"fast\"\n\n[networks.storage-a]",
+        )],
+        Done,
+    ),
+];
+
+/// Like the example, where `edit` is made; a pool that goes has nothing left.
+fn edited(text: &str, edit: Edit) -> String {
+    let mut edited = text.to_owned();
+    for (from, to) in edit {
+        assert!(edited.contains(from), "{from}");
+        edited = edited.replace(from, to);
+    }
+    match edited.split_once("[pools.tank.unused]") {
+        Some((rest, _)) => rest.to_owned(),
+        None => edited,
+    }
+}
+
+/// All of the example runs, both pools on `left`: what they have to hand to each other they have on one head.
+fn running(text: &str) -> Actual {
+    let (desired, mut actual) = applied(text);
+    let left = actual.heads.get_mut(&head("left")).expect("left");
+    left.portals = desired.portals.clone();
+    actual
+}
+
+/// What must be so after each step.
+fn assert_sound(before: &Actual, after: &Actual, change: &Change) {
+    let known = |actual: &Actual| actual.heads[&head("left")].running_nodes.clone();
+    let (old, new) = (known(before), known(after));
+    for (name, node) in &new {
+        let Some(old) = old.get(name) else { continue };
+        assert_eq!(old.number, node.number, "{change}: another number");
+        for (link, address) in &node.links {
+            let same = old.links.get(link).is_none_or(|old| old == address);
+            assert!(same, "{change}: another address of a link");
+        }
+    }
+    let mut places = BTreeSet::new();
+    for portals in after
+        .heads
+        .values()
+        .flat_map(|known| known.portals.values())
+    {
+        for word in portals.words().chunks(2) {
+            let place = word[1].split(',').next().expect("a place").to_owned();
+            assert!(
+                places.insert((word[0].clone(), place)),
+                "{change}: two servers"
+            );
+        }
+    }
+    let (Some(old), Some(new)) = (&before.cib, &after.cib) else {
+        return;
+    };
+    for one in resources(old)
+        .iter()
+        .filter(|one| one.attribute("provider").is_some())
+    {
+        let stays = resources(new).iter().any(|other| other.id() == one.id());
+        let is_stopped = one.to_string().contains("value=\"Stopped\"");
+        assert!(
+            stays || is_stopped,
+            "{change}: {:?} is deleted while it runs",
+            one.id()
+        );
+    }
+}
+
+fn resources(cib: &Element) -> Vec<Element> {
+    let configuration = cib.child("configuration").expect("there");
+    configuration
+        .child("resources")
+        .expect("there")
+        .children
+        .clone()
+}
+
+/// Performs so many of the changes, and looks after each of them.
+fn perform_some(desired: &DesiredState, actual: &mut Actual, changes: &[Change]) {
+    for change in changes {
+        let before = actual.clone();
+        perform(desired, actual, std::slice::from_ref(change));
+        // Pacemaker stops the server, too.
+        if let Change::StopResources { resources } = change {
+            for known in actual.heads.values_mut() {
+                known
+                    .portals
+                    .retain(|pool, _| !resources.contains(&render::pool_id(pool)));
+            }
+        }
+        assert_sound(&before, actual, change);
+    }
+}
+
+/// What runs is what the file says.
+fn assert_complete(desired: &DesiredState, actual: &Actual, what: &str) {
+    let rest = plan(desired, actual);
+    assert!(rest.is_empty(), "{what}: {rest}");
+    for known in actual.heads.values() {
+        assert_eq!(known.running_nodes, nodes(desired), "{what}");
+        if desired.witness_settings.is_some() {
+            assert_eq!(known.witness_settings, desired.witness_settings, "{what}");
+        }
+        for (pool, portals) in &known.portals {
+            assert_eq!(portals, &desired.portals[pool], "{what}");
+        }
+    }
+}
+
+fn cut_off_everywhere(what: &str, before: &Actual, desired: &DesiredState) {
+    let whole = plan(desired, before);
+    assert!(whole.obstacles.is_empty(), "{what}: {whole}");
+    for count in 0..=whole.changes.len() {
+        let mut actual = before.clone();
+        perform_some(desired, &mut actual, &whole.changes[..count]);
+        let rest = plan(desired, &actual);
+        assert!(rest.obstacles.is_empty(), "{what}, after {count}: {rest}");
+        perform_some(desired, &mut actual, &rest.changes);
+        assert_complete(desired, &actual, &format!("{what}, after {count}"));
+    }
+}
+
+/// Every row, with both heads up, one away, cut off after each step, and taken back.
+#[test]
+fn every_change_of_the_file_is_refused_or_done_whole_and_powers_nobody_off() {
+    let tables = [(TWO, TABLE), (WITNESS, WITNESS_TABLE)];
+    let rows = tables
+        .into_iter()
+        .flat_map(|(text, table)| table.iter().map(move |row| (text, row)));
+    for (text, (what, edit, fate)) in rows {
+        let changed = edited(text, edit);
+        let (was, desired) = (desired_of(text), desired_of(&changed));
+        let before = running(text);
+        let mut away = before.clone();
+        away.heads.remove(&head("right"));
+        let refused = plan(&desired, &away);
+        assert!(
+            !refused.obstacles.is_empty() && refused.changes.is_empty(),
+            "{what}: {refused}"
+        );
+        match fate {
+            Refused(word) => {
+                let refused = plan(&desired, &before);
+                let told = refused.obstacles.iter().any(|one| one.what.contains(word));
+                assert!(told && refused.changes.is_empty(), "{what}: {refused}");
+            }
+            Done => {
+                cut_off_everywhere(what, &before, &desired);
+                let mut after = before;
+                let whole = plan(&desired, &after).changes;
+                perform_some(&desired, &mut after, &whole);
+                // A link that comes again has its number and its address.
+                let back = plan(&was, &after).changes;
+                perform_some(&was, &mut after, &back);
+                assert_complete(&was, &after, &format!("{what}, back"));
+            }
+        }
+    }
+}
+
+/// What an operator set for a while is nobody else's to end.
+#[test]
+fn no_change_ends_maintenance_or_starts_what_an_operator_stopped() {
+    for (what, edit, _) in TABLE.iter().filter(|(_, _, fate)| *fate == Done) {
+        let mut actual = running(TWO);
+        let cib = actual.cib.as_mut().expect("configured");
+        set_by_operator(cib);
+        let desired = desired_of(&edited(TWO, edit));
+        let mut planned = plan(&desired, &actual);
+        let kept = planned
+            .notes
+            .iter()
+            .filter(|note| note.contains("an operator set"));
+        assert_eq!(
+            kept.count(),
+            if planned.obstacles.is_empty() { 2 } else { 0 },
+            "{what}: {planned}"
+        );
+        if let Some(refused) = planned.obstacles.first() {
+            // It has to stop something.
+            assert!(refused.what.contains("maintenance"), "{what}: {planned}");
+            continue;
+        }
+        perform(&desired, &mut actual, &std::mem::take(&mut planned.changes));
+        let after = actual.cib.as_ref().expect("configured").to_string();
+        assert!(after.contains("name=\"maintenance-mode\""), "{what}");
+        assert!(
+            after.contains("id=\"pool-tank-meta-target-role\""),
+            "{what}"
+        );
+        assert!(plan(&desired, &actual).is_empty(), "{what}");
+    }
+}
+
+/// As `crm_attribute` and `crm_resource` do it.
+fn set_by_operator(cib: &mut Element) {
+    let pair = |id: &str, name: &str, value: &str| {
+        Element::new("nvpair")
+            .with("id", id)
+            .with("name", name)
+            .with("value", value)
+    };
+    let configuration = cib.child_or_new("configuration");
+    let options = &mut configuration.child_or_new("crm_config").children[0];
+    options.children.push(pair(
+        "cib-bootstrap-options-maintenance-mode",
+        "maintenance-mode",
+        "true",
+    ));
+    let resources = configuration.child_or_new("resources");
+    let mut pools = resources.children.iter_mut();
+    let tank = pools
+        .find(|one| one.id() == Some("pool-tank"))
+        .expect("there");
+    let meta = tank.child_or_new("meta_attributes");
+    meta.children
+        .push(pair("pool-tank-meta-target-role", "target-role", "Stopped"));
+}
+
+#[test]
+fn a_pool_with_clients_does_not_leave_the_file_without_a_word() {
+    let mut actual = running(TWO);
+    let vault: PoolName = "vault".parse().expect("a name");
+    let left = actual.heads.get_mut(&head("left")).expect("left");
+    left.clients.insert(vault, 3);
+    let gone = edited(TWO, &[("[pools.vault]", "[pools.tank.unused]")]);
+    let refused = plan(&desired_of(&gone), &actual);
+    assert!(refused.changes.is_empty());
+    assert_eq!(
+        refused.obstacles[0].what,
+        "pool vault is not in the file any more, and left serves it to 3 clients"
+    );
+    let parsed = parse(&gone).expect("well formed");
+    let layout = Layout {
+        in_use: true,
+        ..Layout::default()
+    };
+    let said = plan(&desired_state(&parsed.appliance, &gone, &layout), &actual);
+    assert!(said.obstacles.is_empty());
+    let Some(Change::StopResources { resources }) = said.changes.first() else {
+        panic!("{said}");
+    };
+    assert!(
+        resources.contains("pool-vault") && resources.contains("address-10.77.1.101"),
+        "{said}"
+    );
+    assert_eq!(resources.len(), 5, "{said}");
+}
+
+/// A pool that comes back after a run that was cut off is not stopped for good, as one that an operator stopped.
+#[test]
+fn a_pool_that_comes_back_into_the_file_is_served_again() {
+    let mut actual = running(TWO);
+    let gone = desired_of(&edited(TWO, &[("[pools.vault]", "[pools.tank.unused]")]));
+    let first = plan(&gone, &actual).changes;
+    perform_some(&gone, &mut actual, &first[..1]);
+    let again = desired_of(TWO);
+    let planned = plan(&again, &actual).changes;
+    perform_some(&again, &mut actual, &planned);
+    assert!(
+        !actual
+            .cib
+            .as_ref()
+            .expect("configured")
+            .to_string()
+            .contains("Stopped")
+    );
+}
+
+/// Pacemaker refuses the whole configuration otherwise.
+#[test]
+fn a_constraint_of_a_move_goes_with_its_resource() {
+    let mut actual = running(TWO);
+    let configuration = actual
+        .cib
+        .as_mut()
+        .expect("configured")
+        .child_or_new("configuration");
+    let ban = |pool: &str| {
+        Element::new("rsc_location")
+            .with("id", format!("cli-ban-{pool}-on-left"))
+            .with("rsc", pool)
+    };
+    let constraints = configuration.child_or_new("constraints");
+    constraints
+        .children
+        .extend(["pool-tank", "pool-vault"].map(ban));
+    let gone = desired_of(&edited(TWO, &[("[pools.vault]", "[pools.tank.unused]")]));
+    let planned = plan(&gone, &actual).changes;
+    perform_some(&gone, &mut actual, &planned);
+    let after = actual.cib.expect("configured").to_string();
+    assert!(after.contains("cli-ban-pool-tank") && !after.contains("cli-ban-pool-vault"));
+}
+
+/// The one that takes an address cannot have it before the other one has let go.
+#[test]
+fn on_one_head_servers_give_addresses_up_before_others_take_them() {
+    let actual = running(TWO);
+    let swapped = edited(
+        TWO,
+        &[
+            ("10.77.1.101", "@"),
+            ("10.77.1.100", "10.77.1.101"),
+            ("@", "10.77.1.100"),
+        ],
+    );
+    let planned = plan(&desired_of(&swapped), &actual).changes;
+    let sets: Vec<(&str, bool, bool)> = planned
+        .iter()
+        .filter_map(|one| match one {
+            Change::SetPortals {
+                pool, new, gone, ..
+            } => {
+                let none = Portals::default();
+                Some((pool.as_str(), *gone != none, *new != none))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        sets,
+        [
+            ("tank", true, false),
+            ("vault", true, false),
+            ("tank", false, true),
+            ("vault", false, true)
+        ]
+    );
+}

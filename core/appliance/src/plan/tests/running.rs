@@ -1,0 +1,194 @@
+//! What a running cluster cannot take, and what runs with other settings than those of the file.
+
+use super::*;
+
+fn obstacles(text: &str, actual: &Actual) -> Vec<String> {
+    let refused = plan(&desired_of(text), actual);
+    assert!(refused.changes.is_empty() || refused.obstacles.is_empty());
+    let obstacles = refused.obstacles.into_iter();
+    obstacles.map(|one| one.what).collect()
+}
+
+/// The agents of a head without it could neither see nor stop a server, and a failed stop powers the head off.
+#[test]
+fn a_program_that_a_head_lacks_is_in_the_way() {
+    let (_, mut actual) = applied(PAIR);
+    let right = actual.heads.get_mut(&head("right")).expect("right");
+    right.has_program = false;
+    let told = obstacles(PAIR, &actual);
+    assert_eq!(
+        told,
+        ["right has no program /usr/bin/bulkhead, which its agents would run"]
+    );
+}
+
+/// Its service manager would open the pool again after Pacemaker stopped it.
+#[test]
+fn a_unit_that_serves_a_pool_beside_pacemaker_is_in_the_way() {
+    let (_, mut actual) = applied(PAIR);
+    let right = actual.heads.get_mut(&head("right")).expect("right");
+    right
+        .units_beside
+        .insert("bulkhead-pool@tank.service".to_owned());
+    let told = obstacles(PAIR, &actual);
+    assert!(
+        told[0].starts_with("right serves a pool of the file by bulkhead-pool@tank.service"),
+        "{told:?}"
+    );
+}
+
+/// The file is the same on all heads then, and the server is as it was started.
+#[test]
+fn what_a_running_server_takes_later_is_told() {
+    let (_, mut actual) = applied(PAIR);
+    let left = actual.heads.get_mut(&head("left")).expect("left");
+    left.portals = desired_of(PAIR).portals;
+    let changed = PAIR.replace("arc = \"32G\"", "arc = \"8G\"");
+    assert_ne!(changed, PAIR);
+    let notes = plan(&desired_of(&changed), &actual).notes;
+    assert_eq!(
+        notes,
+        [
+            "left: the server of tank takes arc when it starts next, such as by `bulkhead pool move tank HEAD`"
+        ]
+    );
+    assert!(plan(&desired_of(PAIR), &actual).notes.is_empty());
+}
+
+/// Corosync takes a head with another number for another head, and the one that it was for lost.
+#[test]
+fn numbers_of_heads_that_change_while_the_cluster_runs_are_in_the_way() {
+    let (_, actual) = applied(PAIR);
+    let number = |text: &str, from: u32, to: u32| {
+        text.replace(&format!("number = {from}\n"), &format!("number = {to}\n"))
+    };
+    assert_ne!(number(PAIR, 2, 3), PAIR);
+    let changed = "right has the number 3 in the file and 2 in the running cluster";
+    assert_eq!(obstacles(&number(PAIR, 2, 3), &actual), [changed]);
+    let swapped = number(&number(&number(PAIR, 1, 9), 2, 1), 9, 2);
+    assert_eq!(
+        obstacles(&swapped, &actual),
+        [
+            "right has the number 1 in the file, which is that of left in the running cluster",
+            "left has the number 2 in the file, which is that of right in the running cluster",
+        ]
+    );
+    // A head by another name in the place of one that is away.
+    let (_, mut renamed) = applied(PAIR);
+    let right = renamed.heads.remove(&head("right")).expect("right");
+    renamed.heads.insert(
+        head("third"),
+        HeadActual {
+            running_cluster: None,
+            ..right
+        },
+    );
+    let third = PAIR.replace("[heads.right", "[heads.third");
+    let told = obstacles(&third, &renamed);
+    assert_eq!(
+        told,
+        ["third has the number 2 in the file, which is that of right in the running cluster"]
+    );
+    // Where nothing runs, everything can change.
+    let (_, mut stopped) = applied(PAIR);
+    for known in stopped.heads.values_mut() {
+        known.running_cluster = None;
+        known.running_nodes.clear();
+        known.units_active.clear();
+    }
+    stopped.cib = None;
+    assert_eq!(obstacles(&swapped, &stopped), [""; 0]);
+}
+
+#[test]
+fn links_that_change_their_number_or_address_while_the_cluster_runs_are_in_the_way() {
+    let (_, actual) = applied(PAIR);
+    let swap = |one: &str, other: &str| {
+        PAIR.replace(one, "@")
+            .replace(other, one)
+            .replace('@', other)
+    };
+    let heartbeats = swap("heartbeat = 0", "heartbeat = 1");
+    assert_ne!(heartbeats, PAIR);
+    let told = obstacles(&heartbeats, &actual);
+    assert_eq!(told.len(), 4, "{told:?}");
+    for part in [
+        "link 0 of left has the address",
+        "link 1 of right has the address",
+    ] {
+        assert!(told.iter().any(|one| one.starts_with(part)), "{told:?}");
+    }
+    let moved = PAIR.replace("heartbeat = 0", "heartbeat = 3");
+    let moved = moved
+        .replace("heartbeat = 1", "heartbeat = 4")
+        .replace("heartbeat = 2", "heartbeat = 5");
+    let told = obstacles(&moved, &actual);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("keeps no link"), "{told:?}");
+    // One link goes, and one stays.
+    let fewer = PAIR.replace("heartbeat = 1", "");
+    assert_eq!(obstacles(&fewer, &actual), [""; 0]);
+}
+
+fn of_device(changes: &[Change]) -> Vec<String> {
+    let is_it = |line: &String| line.contains("qdevice") || line.contains("witness answers");
+    let lines = changes.iter().map(|one| one.to_string());
+    let lines = lines.map(|text| text.lines().next().unwrap_or_default().to_owned());
+    lines.filter(is_it).collect()
+}
+
+/// It reads its settings once. Without a restart it asks the witness as seldom as before, and is lost again and again; or it
+/// asks a witness that the file does not name any more.
+#[test]
+fn what_votes_for_the_witness_starts_again_with_new_settings_head_by_head() {
+    let (_, before) = applied(WITNESS);
+    let faster = format!("{WITNESS}\n[timeouts]\nprofile = \"fast\"\n");
+    let begin = WITNESS.find("[quorum.witness]").expect("there");
+    let line = WITNESS[begin..].find("address = ").expect("there") + begin;
+    let end = WITNESS[line..].find('\n').expect("a line") + line;
+    let elsewhere = WITNESS.replace(&WITNESS[line..end], "address = \"10.77.9.33\"");
+    for text in [&faster, &elsewhere] {
+        let desired = desired_of(text);
+        let all = plan(&desired, &before).changes;
+        let write = "write /etc/default/corosync-qdevice";
+        let restart = "restart corosync-qdevice.service, which reads its settings when it starts";
+        let wait = "wait until the witness answers it";
+        let lines = ["left", "right"]
+            .map(|head| [write, restart, wait].map(|what| format!("{head}: {what}")));
+        assert_eq!(of_device(&all), lines.concat(), "{text}");
+        let at = |is_it: fn(&Change) -> bool| all.iter().position(is_it);
+        let reload = at(|one| matches!(one, Change::ReloadCorosync { .. }));
+        assert!(
+            reload < at(|one| matches!(one, Change::RestartUnit { .. })),
+            "{all:?}"
+        );
+        // A run is cut off after each change, and the next one completes it.
+        for count in 0..=all.len() {
+            let mut actual = before.clone();
+            perform(&desired, &mut actual, &all[..count]);
+            let rest = plan(&desired, &actual);
+            perform(&desired, &mut actual, &rest.changes);
+            assert!(plan(&desired, &actual).is_empty(), "after {count}");
+            for known in actual.heads.values() {
+                assert_eq!(known.witness_settings, desired.witness_settings);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_vote_that_is_lost_is_a_difference_and_stops_the_next_restart() {
+    let (desired, mut actual) = applied(WITNESS);
+    let left = actual.heads.get_mut(&head("left")).expect("left");
+    left.has_witness = false;
+    let lost = plan(&desired, &actual);
+    assert_eq!(
+        of_device(&lost.changes),
+        ["left: wait until the witness answers it"]
+    );
+    let right = actual.heads.get_mut(&head("right")).expect("right");
+    right.witness_settings = None;
+    let lines = of_device(&plan(&desired, &actual).changes);
+    assert_eq!(lines[0], "left: wait until the witness answers it");
+    assert!(lines[1].starts_with("right: restart"), "{lines:?}");
+}
