@@ -70,6 +70,20 @@ pub struct HeadFacts {
     pub ways_to_witness: BTreeMap<SocketAddr, bool>,
     /// Whether it has a certificate for the witness.
     pub witness_certificate: Option<bool>,
+    /// Why the witness that votes does not answer it, if it does not; absent if it was not asked.
+    pub voting_witness: Option<Answer>,
+    /// What fence devices of other heads answered to a question for their status, by what Pacemaker calls them.
+    pub fence_devices: BTreeMap<String, Answer>,
+}
+
+/// What became of a question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It was answered.
+    Given,
+    /// It was not: why.
+    Missing(String),
 }
 
 /// One network interface.

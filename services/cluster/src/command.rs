@@ -20,7 +20,7 @@ use units::HeadName;
 
 use crate::arguments::{ApplianceCommand, ApplyArgs, ChangeArgs, CheckArgs, Way, Ways};
 use crate::machine::{Local, Lock, LockError, Machine, Machines, Ssh};
-use crate::{Depth, appliance_file, rotate};
+use crate::{Depth, MachineError, answers, appliance_file, rotate};
 
 /// Warnings were found.
 const EXIT_WARNINGS: u8 = 11;
@@ -106,7 +106,13 @@ fn ask(appliance: &Appliance, ways: &Ways, depth: Depth) -> Answers {
         let asking: Vec<_> = machines
             .iter()
             .map(|(name, machine)| {
-                let asks = || crate::gather(machine.as_ref(), appliance, depth);
+                let asks = || {
+                    let mut facts = crate::gather(machine.as_ref(), appliance, depth)?;
+                    if depth == Depth::Measured {
+                        answers::ask(machine.as_ref(), appliance, name, &mut facts);
+                    }
+                    Ok::<_, MachineError>(facts)
+                };
                 (name, scope.spawn(asks))
             })
             .collect();

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+mod answers;
 pub mod appliance_file;
 pub mod apply;
 pub mod arguments;

@@ -277,6 +277,10 @@ codes! {
         "Clients refuse a certificate whose time has passed, and find no disk any more."
     KeyFileMissing "key-file-missing" Warning
         "After a takeover the encrypted volumes of the pool stay locked there, and their initiators wait."
+    FenceSilent "fence-silent" Error
+        "A fence device that does not answer, or not for this user or outlet, confirms nothing: when its head is lost, nothing is taken over."
+    WitnessSilent "witness-silent" Warning
+        "A head without the vote of the witness loses its quorum with the other head: all pools stand still then."
     WitnessCertificate "witness-certificate" Error
         "Without its certificate the head is not admitted by the witness and has no vote more."
 }

@@ -6,9 +6,10 @@ use std::path::Path;
 use units::{HeadName, PoolName};
 
 use super::{Checker, Code, head_key, legs_of, network_key, pool_key};
-use crate::facts::{HeadFacts, programs_required, secrets_required};
+use crate::facts::{Answer, HeadFacts, programs_required, secrets_required};
 use crate::file::{Claims, Pool, QuorumRule};
 use crate::key::Key;
+use crate::render::fence_ids;
 
 /// Clocks further apart make logs hard to compare, in milliseconds.
 const CLOCK_SKEW_MS_MAX: u64 = 500;
@@ -25,6 +26,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
             Some(known) => {
                 check_identity(checker, name, known);
                 check_software(checker, name, known);
+                check_answers(checker, name, known);
                 check_interfaces(checker, name, known);
                 check_secrets(checker, name, known);
                 check_boot(checker, name, known);
@@ -99,6 +101,40 @@ fn check_software(checker: &mut Checker<'_>, name: &HeadName, known: &HeadFacts)
             &Key::of("quorum.witness"),
             format!("{name} has no certificate for the witness"),
             "run `corosync-qdevice-net-certutil -Q -n APPLIANCE WITNESS HEAD...` once",
+        );
+    }
+}
+
+/// Whether what saves the data answers this head: the fence devices of the others, and the witness.
+fn check_answers(checker: &mut Checker<'_>, name: &HeadName, known: &HeadFacts) {
+    for (device, answer) in &known.fence_devices {
+        let Answer::Missing(why) = answer else {
+            continue;
+        };
+        let heads = checker.appliance.heads.iter();
+        let mut heads = heads.filter_map(|(head, one)| Some((head, one.fencing.as_ref()?)));
+        let is_of = |(head, fencing): &(&HeadName, &crate::file::Fencing)| {
+            fence_ids(head, fencing)
+                .iter()
+                .flatten()
+                .any(|id| id == device)
+        };
+        let key = heads
+            .find(is_of)
+            .map(|(head, _)| head_key(head).field("fencing"));
+        checker.find(
+            Code::FenceSilent,
+            &key.unwrap_or_else(|| Key::of("heads")),
+            format!("{device} does not tell {name} its status: {why}"),
+            "see to its address, user, password and outlet, and to the network; its agent with `--action=status` asks the same",
+        );
+    }
+    if let Some(Answer::Missing(why)) = &known.voting_witness {
+        checker.find(
+            Code::WitnessSilent,
+            &Key::of("quorum.witness"),
+            format!("the witness does not answer {name}: {why}"),
+            "start corosync-qnetd there, and see to its address, its port and the network; `corosync-qdevice-tool -s` shows the connection",
         );
     }
 }

@@ -1,0 +1,218 @@
+//! Asks from a head what a takeover depends on: the fence devices of the other heads for their status, and the witness.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use appliance::Appliance;
+use appliance::facts::{Answer, HeadFacts};
+use appliance::render::{Primitive, Score, cib};
+use units::HeadName;
+
+use crate::machine::Machine;
+use crate::observe::witness;
+use crate::process::{Invocation, Output, RunError};
+
+/// Programs of fence devices are not where every user looks. Both are as quick as what they ask.
+const AGENT: &str = "PATH=$PATH:/usr/sbin; exec timeout \"$2\" \"$1\"";
+const KNOCK: &str = "timeout 3 bash -c ': </dev/tcp/\"$0\"/\"$1\"' \"$1\" \"$2\"";
+/// What an agent ends with where the power is off: an answer, too.
+const EXIT_IS_OFF: i32 = 2;
+/// The most of a complaint that is told, in characters.
+const COMPLAINT_CHARS_MAX: usize = 200;
+/// How long a device may take beyond the bound of a fence, which the agent is given.
+const MARGIN_S: u32 = 5;
+
+/// Asks `name` and notes the answers in its facts.
+pub(crate) fn ask(
+    machine: &dyn Machine,
+    appliance: &Appliance,
+    name: &HeadName,
+    facts: &mut HeadFacts,
+) {
+    let fence_s = appliance.timeouts().fence_s;
+    let cib = cib(appliance);
+    let is_own = |device: &Primitive| {
+        let mut places = cib.locations.iter();
+        places
+            .any(|one| one.resource == device.id && one.head == *name && one.score == Score::Never)
+    };
+    let devices = cib
+        .primitives
+        .iter()
+        .filter(|one| one.class == "stonith" && !is_own(one));
+    std::thread::scope(|scope| {
+        let asked: Vec<_> = devices
+            .map(|device| {
+                (
+                    device,
+                    scope.spawn(move || status(machine, device, fence_s)),
+                )
+            })
+            .collect();
+        let answers = asked
+            .into_iter()
+            .map(|(device, asking)| match asking.join() {
+                Ok(answer) => (device.id.clone(), answer),
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+        facts.fence_devices = answers.collect::<BTreeMap<_, _>>();
+    });
+    facts.voting_witness = voting_witness(machine, appliance);
+}
+
+/// What an agent reads: a line for each parameter, without those of Pacemaker.
+fn question(device: &Primitive) -> String {
+    let mut lines = String::from("action=status\n");
+    for (name, value) in &device.parameters {
+        match name.as_str() {
+            // "left:1" says which outlet is left's.
+            "pcmk_host_map" => {
+                let plug = value.split_once(':').map_or("", |(_, plug)| plug);
+                lines.push_str(&format!("plug={plug}\n"));
+            }
+            name if name.starts_with("pcmk_") => {}
+            name => lines.push_str(&format!("{name}={value}\n")),
+        }
+    }
+    lines
+}
+
+fn status(machine: &dyn Machine, device: &Primitive, fence_s: u32) -> Answer {
+    let limit = fence_s.to_string();
+    let invocation = Invocation::new("sh", &["-c", AGENT, "status", &device.kind, &limit])
+        .reading(question(device))
+        .within(Duration::from_secs((fence_s + MARGIN_S).into()));
+    judge(machine.run(&invocation), &[0, EXIT_IS_OFF])
+}
+
+/// By its device where that runs, else by a connection.
+fn voting_witness(machine: &dyn Machine, appliance: &Appliance) -> Option<Answer> {
+    let witness_of = appliance.quorum.as_ref()?.witness.as_ref()?;
+    match witness(machine) {
+        Ok((_, true)) => return Some(Answer::Given),
+        // One that was not started with our settings may ask another one.
+        Ok((Some(_), false)) => {
+            let why = "its corosync-qdevice has no connection".to_owned();
+            return Some(Answer::Missing(why));
+        }
+        Ok((None, false)) | Err(_) => {}
+    }
+    let (address, port) = (witness_of.address.to_string(), witness_of.port.to_string());
+    let invocation = Invocation::new("sh", &["-c", KNOCK, "knock", &address, &port]);
+    Some(match judge(machine.run(&invocation), &[0]) {
+        Answer::Given => Answer::Given,
+        Answer::Missing(_) => Answer::Missing(format!("nothing listens at {address}, port {port}")),
+    })
+}
+
+fn judge(output: Result<Output, RunError>, good: &[i32]) -> Answer {
+    match output {
+        Ok(output) if good.contains(&output.code) => Answer::Given,
+        Ok(output) => {
+            let complaint: String = output
+                .complaint()
+                .chars()
+                .take(COMPLAINT_CHARS_MAX)
+                .collect();
+            Answer::Missing(match complaint.is_empty() {
+                true => format!("its agent ended with {}", output.code),
+                false => complaint,
+            })
+        }
+        Err(error) => Answer::Missing(control::failure::chain(&error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Devices answer, but for the one whose question has this line.
+    struct Head {
+        broken: &'static str,
+        asked: Mutex<Vec<String>>,
+    }
+
+    impl Machine for Head {
+        fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
+            let text = String::from_utf8_lossy(&invocation.input).into_owned();
+            let words = invocation.arguments.join(" ");
+            let fails = format!("{words}\n{text}").contains(self.broken);
+            self.asked.lock().expect("no panic").push(text);
+            Ok(Output {
+                code: if fails {
+                    1
+                } else {
+                    EXIT_IS_OFF * i32::from(words.contains("fence_"))
+                },
+                stderr: if fails {
+                    b"Unable to connect/login".to_vec()
+                } else {
+                    Vec::new()
+                },
+                ..Output::default()
+            })
+        }
+    }
+
+    fn asked(text: &str, broken: &'static str) -> (HeadFacts, Vec<String>) {
+        let appliance = appliance::parse(text).expect("well formed").appliance;
+        let head = Head {
+            broken,
+            asked: Mutex::default(),
+        };
+        let mut facts = HeadFacts::default();
+        ask(
+            &head,
+            &appliance,
+            &"left".parse().expect("a name"),
+            &mut facts,
+        );
+        let asked = head.asked.into_inner().expect("no panic");
+        (facts, asked)
+    }
+
+    #[test]
+    fn a_head_asks_each_fence_device_of_the_others_and_a_broken_one_is_told_with_its_reason() {
+        let text = include_str!("../../../examples/pair.toml");
+        let (facts, asked) = asked(text, "plug=2\n");
+        let missing = Answer::Missing("Unable to connect/login".to_owned());
+        let expected = [
+            ("fence-right-bmc", Answer::Given),
+            ("fence-right-outlet-a-2", missing.clone()),
+            ("fence-right-outlet-b-2", missing),
+        ];
+        let expected = expected.map(|(id, answer)| (id.to_owned(), answer));
+        assert_eq!(facts.fence_devices, BTreeMap::from(expected));
+        let bmc = asked
+            .iter()
+            .find(|one| one.contains("lanplus=1"))
+            .expect("asked");
+        assert!(
+            bmc.starts_with("action=status\n") && bmc.contains("ip=10.77.9.22\n"),
+            "{bmc}"
+        );
+        assert!(!bmc.contains("pcmk_"), "{bmc}");
+        assert_eq!(facts.voting_witness, None);
+        let parsed = appliance::parse(text).expect("well formed");
+        let mut all = appliance::Facts::default();
+        all.heads.insert("left".parse().expect("a name"), facts);
+        let findings = appliance::check(&parsed, &all);
+        let found = findings
+            .iter()
+            .filter(|one| one.code.name() == "fence-silent");
+        assert_eq!(found.count(), 2);
+    }
+
+    #[test]
+    fn a_witness_that_nobody_answers_for_is_found_at_its_address() {
+        let text = include_str!("../../../examples/witness.toml");
+        let (well, _) = asked(text, "nothing is broken");
+        assert_eq!(well.voting_witness, Some(Answer::Given));
+        let (facts, _) = asked(text, "knock 10.77.9.31");
+        let why = "nothing listens at 10.77.9.31, port 5403".to_owned();
+        assert_eq!(facts.voting_witness, Some(Answer::Missing(why)));
+    }
+}
