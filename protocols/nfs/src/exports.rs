@@ -1,8 +1,7 @@
 //! What is shared, as one tree: names of datasets lead to their file systems. What lies between is a file system without contents.
 //! A client sees only what it may use, and the way there.
 
-use std::collections::BTreeMap;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
@@ -212,6 +211,53 @@ pub struct Exports {
     closed: Vec<FileSystemId>,
     /// By the object number of the tree's own directory.
     junctions: HashMap<u64, Junction>,
+    /// The names of all file systems, also of those that are not shared.
+    names: BTreeSet<String>,
+}
+
+/// What a name in a directory belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameOwner {
+    /// The directory itself, which may have an entry of that name.
+    Directory,
+    /// A file system that the client sees there, or the way to one.
+    FileSystem(Place),
+    /// A file system that the client does not see. An entry of that name, which is older, can only be taken away.
+    Hidden,
+}
+
+impl NameOwner {
+    /// Refuses a new entry of a name that a file system has: it would be hidden.
+    pub fn check_new(self) -> Done {
+        match self {
+            Self::Directory => Ok(()),
+            Self::FileSystem(_) | Self::Hidden => Err(FileError::Exists),
+        }
+    }
+
+    /// Refuses to remove or move an entry that the client does not see, because a file system hides it.
+    pub fn check_old(self) -> Done {
+        match self {
+            Self::Directory | Self::Hidden => Ok(()),
+            Self::FileSystem(_) => Err(FileError::NotPermitted),
+        }
+    }
+
+    /// What looking for the entry of a directory returns.
+    pub fn found(self, found: Done<Object>) -> Done<Object> {
+        match self {
+            Self::FileSystem(_) => Err(FileError::IsDirectory),
+            Self::Directory | Self::Hidden => found,
+        }
+    }
+
+    /// The same, where a new entry was refused because the name is taken.
+    pub fn taken(self, found: Done<Object>) -> Done<Object> {
+        match (self, self.found(found)) {
+            (Self::Hidden, Err(FileError::NotFound)) => Err(FileError::Exists),
+            (_, found) => found,
+        }
+    }
 }
 
 /// A name that hangs in a directory.
@@ -245,6 +291,7 @@ impl Exports {
             closed: Vec::new(),
             exports: vec![own],
             junctions: HashMap::from([(ROOT.object, root)]),
+            names: BTreeSet::new(),
         };
         for one in shared {
             tree.add(one)?;
@@ -272,6 +319,13 @@ impl Exports {
     pub fn with_closed(mut self, closed: Vec<FileSystemId>) -> Self {
         self.is_incomplete |= !closed.is_empty();
         self.closed = closed;
+        self
+    }
+
+    /// The same, where these are the names of all file systems: those that are not shared have their names, too.
+    #[must_use]
+    pub fn with_names(mut self, names: BTreeSet<String>) -> Self {
+        self.names = names;
         self
     }
 
@@ -446,8 +500,34 @@ impl Exports {
         below.any(|index| self.exports[*index].access(from).is_some())
     }
 
+    /// What a name in a directory belongs to. Each operation that makes, links, renames, removes or looks up a name asks this first.
+    pub fn owner(&self, directory: Place, name: &[u8], from: &Source) -> NameOwner {
+        if let Some(place) = self.hanging(directory, name, from) {
+            return NameOwner::FileSystem(place);
+        }
+        match self.is_of_file_system(directory, name) {
+            true => NameOwner::Hidden,
+            false => NameOwner::Directory,
+        }
+    }
+
+    /// Whether a name in a directory is that of a file system, or leads to one, whoever may use it.
+    fn is_of_file_system(&self, directory: Place, name: &[u8]) -> bool {
+        let Some(junction) = self.junction(directory) else {
+            return false;
+        };
+        if self.junctions[&junction].children.contains_key(name) {
+            return true;
+        }
+        let Ok(name) = std::str::from_utf8(name) else {
+            return false;
+        };
+        let above = &self.exports[directory.export].name;
+        directory.export != 0 && self.names.contains(&format!("{above}/{name}"))
+    }
+
     /// What hangs in a directory under a name.
-    pub fn hanging(&self, directory: Place, name: &[u8], from: &Source) -> Option<Place> {
+    fn hanging(&self, directory: Place, name: &[u8], from: &Source) -> Option<Place> {
         let junction = &self.junctions[&self.junction(directory)?];
         let child = *junction.children.get(name)?;
         self.seen(child, from).filter(|_| self.sees(child, from))

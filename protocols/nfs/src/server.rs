@@ -119,6 +119,8 @@ pub struct DesiredState {
     pub has_more_to_come: bool,
     /// File systems that are closed for a while. Clients wait for them, and keep what they have open and locked.
     pub closed: Vec<FileSystemId>,
+    /// The names of all file systems of the pool: no client gives one of these to something else, also where it is not shared.
+    pub names: BTreeSet<String>,
 }
 
 /// Why a desired state cannot be fulfilled. Nothing was changed then.
@@ -311,7 +313,8 @@ impl NfsServer {
         }
         let exports = Exports::new(desired.shared)?
             .with_more_to_come(desired.has_more_to_come)
-            .with_closed(desired.closed);
+            .with_closed(desired.closed)
+            .with_names(desired.names);
         let tls = desired.tls.map(|files| files.load(&TLS)).transpose()?;
         let mut listeners = self.listeners.lock().expect("no holder panics");
         let wanted: BTreeSet<ListenAddress> = desired.listeners.into_iter().collect();

@@ -154,6 +154,15 @@ impl WithSnapshots {
         }
     }
 
+    /// The same of a name that is to be new there.
+    fn check_new_name(&self, directory: Node, name: &[u8]) -> Done {
+        Self::check_live(directory)?;
+        match self.is_control(directory, name) {
+            true => Err(FileError::Exists),
+            false => Ok(()),
+        }
+    }
+
     fn is_control(&self, directory: Node, name: &[u8]) -> bool {
         name == CONTROL_NAME && directory == self.files.root() && self.is_shown()
     }
@@ -370,10 +379,7 @@ impl FileSystem for WithSnapshots {
         attributes: &SetAttributes,
         receipt: Option<&Receipt>,
     ) -> Done<Made> {
-        Self::check_live(directory)?;
-        if self.is_control(directory, name) {
-            return Err(FileError::Exists);
-        }
+        self.check_new_name(directory, name)?;
         self.files
             .make(who, directory, name, what, attributes, receipt)
     }
@@ -387,10 +393,7 @@ impl FileSystem for WithSnapshots {
         list: &[acl::Entry],
         receipt: Option<&Receipt>,
     ) -> Done<Made> {
-        Self::check_live(directory)?;
-        if self.is_control(directory, name) {
-            return Err(FileError::Exists);
-        }
+        self.check_new_name(directory, name)?;
         self.files
             .make_with_acl(who, directory, (name, what), attributes, list, receipt)
     }
@@ -415,7 +418,7 @@ impl FileSystem for WithSnapshots {
         receipt: Option<&Receipt>,
     ) -> Done<Renamed> {
         self.check_live_name(from.0, from.1)?;
-        self.check_live_name(to.0, to.1)?;
+        self.check_new_name(to.0, to.1)?;
         self.files.rename(who, from, to, receipt)
     }
 
@@ -428,7 +431,7 @@ impl FileSystem for WithSnapshots {
         receipt: Option<&Receipt>,
     ) -> Done<Changed> {
         Self::check_live(node)?;
-        self.check_live_name(directory, name)?;
+        self.check_new_name(directory, name)?;
         self.files.link(who, node, directory, name, receipt)
     }
 

@@ -207,7 +207,7 @@ fn nothing_there_can_be_changed() {
     let made = files.make(&ROOT, root, b".zfs", Make::Directory, &none, None);
     assert_eq!(made.err(), Some(FileError::Exists));
     let renamed = files.rename(&ROOT, (root, b"folder"), (root, b".zfs"), None);
-    assert_eq!(renamed.err(), Some(FileError::NotPermitted));
+    assert_eq!(renamed.err(), Some(FileError::Exists));
     assert_eq!(files.commit(Some(file)), Ok(()));
     assert_eq!(files.hold(file), Ok(()));
     files.release(file);

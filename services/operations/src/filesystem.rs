@@ -20,7 +20,7 @@ use units::{SnapshotName, VolumeName};
 
 use super::datasets::Dataset;
 use super::in_use::Used;
-use super::{Context, failures, key, rollback, volume};
+use super::{Context, directory_names, failures, key, rollback, volume};
 
 /// The property that says who may use a file system.
 pub const SHARE: &str = "sharenfs";
@@ -230,6 +230,7 @@ fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
         }
     }
     refuse_inherited(context, create)?;
+    directory_names::refuse_taken(context, name)?;
     // Read before anything is made.
     let key = create.key.as_ref().map(key::new_key).transpose()?;
     let own = create.key.as_ref().and_then(key::own_property);

@@ -6,6 +6,7 @@
 pub mod block_class;
 mod chap;
 mod datasets;
+mod directory_names;
 mod discovery;
 mod document_cache;
 pub mod documents;
@@ -37,10 +38,13 @@ pub mod transfer;
 mod unused_disks;
 mod volume;
 
+use std::sync::Arc;
+
 use control::answer::OpenFilesView;
 use control::{Answer, Failure, FailureKind, Request};
 use engine::pool::Anew;
 use engine::{Paused, Pool};
+use file_system::FileSystem;
 use units::VolumeName;
 
 pub use document_cache::DocumentCache;
@@ -112,6 +116,10 @@ pub trait ServerHooks {
             format!("what clients have open in {name} is not known: no server has its pool");
         Err(Failure::new(FailureKind::Unavailable, message)
             .advise("a server that starts again knows it when its clients have come back, within half a minute"))
+    }
+    /// The files of a file system that a server has open, if it has.
+    fn files(&self, _: &VolumeName) -> Option<Arc<dyn FileSystem>> {
+        None
     }
     /// Takes away what the client of that number has open and locked; whether there is such a client.
     fn expire_client(&self, _: u64) -> bool {

@@ -15,7 +15,7 @@ use units::{SnapshotName, VolumeName};
 
 use super::datasets::{Contents, Dataset};
 use super::documents::new_identity;
-use super::{Context, failures, filesystem, rescue_clones, schedule, volume};
+use super::{Context, directory_names, failures, filesystem, rescue_clones, schedule, volume};
 use crate::replicate;
 
 /// Longest name of a snapshot, with that of its volume.
@@ -255,6 +255,9 @@ fn clone(
     filesystem::refuse_unserved(properties)?;
     let of = context.pool.dataset(from.into());
     let is_files = of.map_err(failures::dataset)?.kind == DatasetKind::Filesystem;
+    if is_files {
+        directory_names::refuse_taken(context, to)?;
+    }
     let mut values = volume::values(properties);
     if !is_files {
         let (name, identity) = new_identity()?;

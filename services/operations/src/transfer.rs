@@ -21,7 +21,7 @@ use send_stream::StreamErrorKind;
 use units::VolumeName;
 
 use super::documents::{Documents, Edits, export_document, new_identity};
-use super::{Context, failures, filesystem, volume};
+use super::{Context, directory_names, failures, filesystem, volume};
 use crate::stream::{Meter, Stream};
 
 /// What stands before the names of our own properties that came with a volume from elsewhere: kept,
@@ -218,6 +218,7 @@ pub fn receive_from(
 /// Nobody may use what is received, and nothing of it may be in its log only. Whether it is new.
 fn prepare(context: &Context<'_>, request: &Receive) -> Result<bool, Failure> {
     let name = &request.volume;
+    directory_names::refuse_taken(context, name)?;
     if request.parents {
         let made = context.pool.create_parents(name);
         made.map_err(failures::dataset)?;

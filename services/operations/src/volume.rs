@@ -19,7 +19,7 @@ use units::{ByteCount, VolumeName};
 use super::datasets::{Dataset, is_sparse};
 use super::documents::{All, Documents, export_document, new_identity, no_volume};
 use super::in_use::Used;
-use super::{Context, failures, filesystem, key, rollback};
+use super::{Context, directory_names, failures, filesystem, key, rollback};
 
 /// Performs one request.
 pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, Failure> {
@@ -72,6 +72,10 @@ pub fn rename(
     to: &VolumeName,
 ) -> Result<Answer, Failure> {
     super::refuse_space(to.as_str())?;
+    let known = context.pool.dataset(from.into());
+    if known.is_ok_and(|info| info.kind == DatasetKind::Filesystem) {
+        directory_names::refuse_taken(context, to)?;
+    }
     let renamed = context.pool.rename(from, to);
     // Those below it have other names, too.
     context.documents.forget();
@@ -105,6 +109,15 @@ fn discard_log(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failu
     }
 }
 
+/// The same for the file systems above a new volume, which are made with it.
+fn refuse_taken_above(context: &Context<'_>, name: &VolumeName) -> Result<(), Failure> {
+    let above = name.as_str().rsplit_once('/').map(|(above, _)| above);
+    match above.and_then(|above| above.parse().ok()) {
+        Some(above) => directory_names::refuse_taken(context, &above),
+        None => Ok(()),
+    }
+}
+
 fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
     let name = &create.name;
     super::refuse_space(name.as_str())?;
@@ -134,6 +147,7 @@ fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
     let key = create.key.as_ref().map(key::new_key).transpose()?;
     let own = create.key.as_ref().and_then(key::own_property);
     if create.parents {
+        refuse_taken_above(context, name)?;
         let made = context.pool.create_parents(name);
         made.map_err(failures::dataset)?;
     }

@@ -16,6 +16,7 @@ use control::request::{PoolRequest, ServerRequest, VolumeRequest};
 use control::{Answer, Asker, Attached, Failure, FailureKind, Handler, Request, Witness};
 use engine::Paused;
 use engine::pool::Anew;
+use file_system::FileSystem;
 use operations::events::News;
 use operations::in_use::{self, Used};
 use operations::replicate;
@@ -472,6 +473,10 @@ impl ServerHooks for Core {
             ..OpenFilesView::default()
         };
         Ok(self.serving.open_files(name).unwrap_or_else(none))
+    }
+
+    fn files(&self, name: &VolumeName) -> Option<Arc<dyn FileSystem>> {
+        self.serving.files(name)
     }
 
     fn expire_client(&self, client: u64) -> bool {

@@ -11,6 +11,7 @@ use control::answer::{OpenFilesView, Status};
 use control::exports::{Change, DesiredState, Problem, difference};
 use control::portal::PortalView;
 use control::{Answer, Failure, FailureKind};
+use file_system::FileSystem;
 use operations::in_use::Used;
 use operations::seals::Ring;
 use operations::secrets;
@@ -315,6 +316,12 @@ impl Serving {
     pub(super) fn open_files(&self, name: &VolumeName) -> Option<OpenFilesView> {
         let mut protocols = self.protocols.iter();
         protocols.find_map(|protocol| protocol.open_files(name))
+    }
+
+    /// The files of a file system that is shared.
+    pub(super) fn files(&self, name: &VolumeName) -> Option<Arc<dyn FileSystem>> {
+        let mut protocols = self.protocols.iter();
+        protocols.find_map(|protocol| protocol.files(name))
     }
 
     /// Takes away what a client has open and locked; whether there is such a client.

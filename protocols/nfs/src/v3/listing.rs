@@ -3,7 +3,7 @@
 use file_system::{Attributes, COOKIE_LAST, FileError, Kind};
 
 use super::{Answered, At, Call, PAYLOAD_BYTES_MAX, Status};
-use crate::exports::Place;
+use crate::exports::{NameOwner, Place};
 use crate::listing::Batch;
 use crate::xdr::{Reader, Writer};
 
@@ -114,8 +114,7 @@ impl Call<'_> {
             })?;
             for (name, object, next) in batch.iter() {
                 cookie = next;
-                let hanging = self.exports.hanging(at.place, name, &self.caller.from);
-                if hanging.is_some() {
+                if let NameOwner::FileSystem(_) = self.owner(at, name) {
                     continue;
                 }
                 let known = match at.files.object(at.node(), object) {

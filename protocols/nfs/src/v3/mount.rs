@@ -3,6 +3,7 @@
 use file_system::{FileError, Identity, Kind};
 
 use super::{Answered, At, Call, Failed, NAME_BYTES_MAX, Status};
+use crate::exports::NameOwner;
 use crate::rpc::{AUTH_NONE, Credential, NULL};
 use crate::sharenfs::Security;
 use crate::xdr::{Reader, Writer};
@@ -85,9 +86,8 @@ impl Call<'_> {
                 return Err(Status::INVAL.into());
             }
             let export = self.exports.export(at.place.export);
-            let from = &self.caller.from;
-            let leads_on = self.exports.hanging(at.place, name, from).is_some();
-            at.who = match leads_on || export.takes(from.security) {
+            let leads_on = matches!(self.owner(&at, name), NameOwner::FileSystem(_));
+            at.who = match leads_on || export.takes(self.caller.from.security) {
                 true => Identity {
                     uid: 0,
                     gid: 0,

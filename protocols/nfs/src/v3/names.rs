@@ -1,12 +1,12 @@
 //! Names in directories.
 
 use file_system::{
-    Changed, FileError, Kind, Make, Object, Removable, SetAttributes, SetTime, Time,
+    Changed, Done, FileError, Kind, Make, Object, Removable, SetAttributes, SetTime, Time,
 };
 
 use super::contents::WRITE;
 use super::{Answered, At, Call, Failed, NAME_BYTES_MAX, Status, attributes};
-use crate::exports::Place;
+use crate::exports::{NameOwner, Place};
 use crate::xdr::{Malformed, Reader, Writer};
 
 /// How a file is made (RFC 1813, 3.3.8).
@@ -60,21 +60,32 @@ impl Call<'_> {
                     ..at.place
                 },
             },
-            _ => match self.exports.hanging(at.place, check_name(name)?, from) {
-                Some(hanging) => {
+            _ => match self.owner(at, check_name(name)?) {
+                NameOwner::FileSystem(hanging) => {
                     let may = at.files.permissions(&at.who, at.node())?;
                     if !may.execute {
                         return Err(Status::ACCES.into());
                     }
                     hanging
                 }
-                None => Place {
-                    node: at.files.look_up(&at.who, at.node(), name)?.node,
+                NameOwner::Directory | NameOwner::Hidden => Place {
+                    node: self.look_up_own(at, name)?.node,
                     ..at.place
                 },
             },
         };
         self.enter(place)
+    }
+
+    /// What a name in a directory belongs to.
+    pub(super) fn owner(&self, at: &At, name: &[u8]) -> NameOwner {
+        self.exports.owner(at.place, name, &self.caller.from)
+    }
+
+    /// The entry of a directory.
+    fn look_up_own(&self, at: &At, name: &[u8]) -> Done<Object> {
+        let found = at.files.look_up(&at.who, at.node(), name);
+        self.owner(at, name).found(found)
     }
 
     pub(super) fn look_up(
@@ -136,13 +147,7 @@ impl Call<'_> {
         if matches!(name, b"." | b"..") {
             return Err(Status::EXIST.into());
         }
-        if self
-            .exports
-            .hanging(at.place, name, &self.caller.from)
-            .is_some()
-        {
-            return Err(Status::EXIST.into());
-        }
+        self.owner(at, name).check_new()?;
         let made = self.once(at, |files, receipt| {
             files.make(&at.who, at.node(), name, what, changes, receipt)
         })?;
@@ -152,7 +157,7 @@ impl Call<'_> {
                 directory: Some(made.directory),
             },
             None => MadeOnce {
-                object: at.files.look_up(&at.who, at.node(), name)?,
+                object: self.look_up_own(at, name)?,
                 directory: None,
             },
         })
@@ -201,7 +206,14 @@ impl Call<'_> {
         changes: &SetAttributes,
         out: &mut Writer,
     ) -> Answered {
-        let mut found = at.files.look_up(&at.who, at.node(), name)?;
+        let found = at.files.look_up(&at.who, at.node(), name);
+        let mut found = self
+            .owner(at, name)
+            .taken(found)
+            .map_err(|error| match error {
+                FileError::IsDirectory => FileError::Exists,
+                other => other,
+            })?;
         if found.attributes.kind != Kind::File {
             return Err(Status::EXIST.into());
         }
@@ -299,6 +311,7 @@ impl Call<'_> {
         if matches!(name, b"." | b"..") {
             return Err(Status::INVAL.into());
         }
+        self.owner(at, name).check_old()?;
         let changed = self.once(at, |files, receipt| {
             files.remove(&at.who, at.node(), name, what, receipt)
         })?;
@@ -327,6 +340,8 @@ impl Call<'_> {
         if is_dot(old) || is_dot(new) {
             return Err(Status::INVAL.into());
         }
+        self.owner(from, old).check_old()?;
+        self.owner(&to, new).check_new()?;
         let places = ((from.node(), old), (to.node(), new));
         let renamed = self.once(from, |files, receipt| {
             files.rename(&from.who, places.0, places.1, receipt)
@@ -351,6 +366,7 @@ impl Call<'_> {
         }
         self.check_directory(&directory)?;
         let name = check_name(name)?;
+        self.owner(&directory, name).check_new()?;
         let changed = self.once(at, |files, receipt| {
             files.link(&at.who, at.node(), directory.node(), name, receipt)
         })?;

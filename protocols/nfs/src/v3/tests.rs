@@ -670,3 +670,63 @@ fn a_file_that_was_made_by_an_earlier_sending_is_durable() {
     assert_eq!(client.status(procedure::CREATE, &exclusive), 0);
     assert_eq!(client.files.commits(), before + 1);
 }
+
+/// `tank/home/child` is a file system, and `tank/home/off` one that is not shared.
+#[test]
+fn nothing_is_made_at_the_name_of_a_file_system() {
+    let mut client = Client::new(EVERYTHING);
+    let shared = |name: &str, files: Arc<MemoryFileSystem>| Shared {
+        name: name.to_owned(),
+        share: Share::parse(EVERYTHING).expect("a share").expect("not off"),
+        files,
+    };
+    let child = Arc::new(MemoryFileSystem::with_guid(6, 1 << 20));
+    let all = vec![
+        shared("tank/home", Arc::clone(&client.files)),
+        shared("tank/home/child", child),
+    ];
+    let exports = Exports::new(all).expect("a tree");
+    let names = ["tank/home", "tank/home/child", "tank/home/off"];
+    let exports = exports.with_names(names.map(str::to_owned).into());
+    client.service.share(exports);
+    let home = client.mount("/tank/home").expect("it is shared");
+    let file = client.create(&home, "file");
+    let objects = client.files.objects();
+    for (name, gone) in [("child", 1), ("off", 2)] {
+        let with = |more: &[u32], sets: bool| {
+            let mut arguments = named(&home, name);
+            more.iter().for_each(|word| arguments.u32(*word));
+            if sets {
+                nothing_set(&mut arguments);
+            }
+            arguments
+        };
+        let mut link = Writer::new();
+        link.opaque(&file);
+        link.append(named(&home, name).bytes());
+        let mut symlink = with(&[], true);
+        symlink.opaque(b"to");
+        let mut rename = named(&home, "file");
+        rename.append(named(&home, name).bytes());
+        for (number, arguments) in [
+            (procedure::CREATE, with(&[1], true)),
+            (procedure::MKDIR, with(&[], true)),
+            (procedure::MKNOD, with(&[7], true)),
+            (procedure::SYMLINK, symlink),
+            (procedure::LINK, link),
+            (procedure::RENAME, rename),
+        ] {
+            assert_eq!(client.status(number, &arguments), 17, "{number} {name}");
+        }
+        for how in [with(&[0], true), with(&[2, 7, 7], false)] {
+            assert_eq!(client.status(procedure::CREATE, &how), 17, "{name}");
+        }
+        let mut rename = named(&home, name);
+        rename.append(named(&home, "else").bytes());
+        assert_eq!(client.status(procedure::RENAME, &rename), gone, "{name}");
+        for number in [procedure::REMOVE, procedure::RMDIR] {
+            assert_eq!(client.status(number, &named(&home, name)), gone, "{name}");
+        }
+    }
+    assert_eq!(client.files.objects(), objects);
+}

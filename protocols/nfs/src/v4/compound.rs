@@ -395,7 +395,7 @@ pub(super) struct Call<'a> {
     pub(super) caller: &'a Caller<'a>,
     pub(super) exports: Arc<Exports>,
     /// The export of the current file handle.
-    entered: usize,
+    pub(super) entered: usize,
     /// What may be done there.
     access: Access,
     /// Whether calls may say there who makes them as this one does.

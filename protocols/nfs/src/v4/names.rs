@@ -1,14 +1,15 @@
 //! Operations on handles, attributes and names.
 
 use file_system::{
-    Attributes, COOKIE_LAST, FileError, Guard, Kind, Make, Node, Removable, SetAttributes,
+    Attributes, COOKIE_LAST, Done, FileError, Guard, Kind, Make, Node, Object, Removable,
+    SetAttributes,
 };
 
 use super::attributes::{self, Bitmap, Unread, Wanted};
 use super::compound::Call;
 use super::numbers::Status;
 use super::opens::WRITE;
-use crate::exports::Place;
+use crate::exports::{NameOwner, Place};
 use crate::listing::Batch;
 use crate::objects::{rights_by, rights_of};
 use crate::rpc::{AUTH_GSS, AUTH_NONE, AUTH_SYS};
@@ -99,7 +100,7 @@ impl Call<'_> {
     /// entries where that does not do.
     fn find(&self, name: &[u8]) -> Result<Place, Status> {
         let directory = self.place()?;
-        if let Some(place) = self.exports.hanging(directory, name, &self.caller.from) {
+        if let NameOwner::FileSystem(place) = self.owner(directory.node, name) {
             let may = self.files().permissions(&self.who, directory.node)?;
             return if may.execute {
                 Ok(place)
@@ -108,11 +109,32 @@ impl Call<'_> {
             };
         }
         self.check_security()?;
-        let found = self.files().look_up(&self.who, directory.node, name)?;
+        let found = self.look_up_own(directory.node, name)?;
         Ok(Place {
             node: found.node,
             ..directory
         })
+    }
+
+    /// What a name in a directory of the current file system belongs to.
+    pub(super) fn owner(&self, directory: Node, name: &[u8]) -> NameOwner {
+        let place = Place {
+            export: self.entered,
+            node: directory,
+        };
+        self.exports.owner(place, name, &self.caller.from)
+    }
+
+    /// The entry of a directory of the current file system.
+    pub(super) fn look_up_own(&self, directory: Node, name: &[u8]) -> Done<Object> {
+        let found = self.files().look_up(&self.who, directory, name);
+        self.owner(directory, name).found(found)
+    }
+
+    /// The same, where a new one was refused because the name is taken.
+    pub(super) fn look_up_taken(&self, directory: Node, name: &[u8]) -> Done<Object> {
+        let found = self.files().look_up(&self.who, directory, name);
+        self.owner(directory, name).taken(found)
     }
 
     /// The directory that the current one is in.
@@ -329,12 +351,13 @@ impl Call<'_> {
             return Err(Status::INVAL);
         }
         let wanted = self.understand(&unread)?;
+        self.owner(directory, name).check_new()?;
         let made = self.once(|files, who, receipt| {
             wanted.make(files, who, (directory, name), what, receipt)
         })?;
         let node = match &made {
             Some(made) => made.object.node,
-            None => self.files().look_up(&self.who, directory, name)?.node,
+            None => self.look_up_own(directory, name)?.node,
         };
         let changed = made.as_ref().map(|made| &made.directory);
         self.write_change_of(directory, changed, out)?;
@@ -350,6 +373,7 @@ impl Call<'_> {
     ) -> Result<(), Status> {
         let raw_name = reader.opaque(NAME_BYTES_MAX)?;
         let (directory, name) = self.named(raw_name)?;
+        self.owner(directory, name).check_old()?;
         let changed = self.once(|files, who, receipt| {
             files.remove(who, directory, name, Removable::Any, receipt)
         })?;
@@ -371,6 +395,8 @@ impl Call<'_> {
             return Err(Status::NOTDIR);
         }
         let (old, new) = (check_name(old)?, check_name(new)?);
+        self.owner(from, old).check_old()?;
+        self.owner(to, new).check_new()?;
         let renamed = self.once(|files, who, receipt| {
             let renamed = files.rename(who, (from, old), (to, new), receipt);
             renamed.map_err(|error| match error {
@@ -388,6 +414,7 @@ impl Call<'_> {
         let directory = self.directory()?;
         let node = self.saved()?;
         let name = check_name(raw_name)?;
+        self.owner(directory, name).check_new()?;
         let changed =
             self.once(|files, who, receipt| files.link(who, node, directory, name, receipt))?;
         self.write_change_of(directory, changed.as_ref(), out)
@@ -448,8 +475,8 @@ impl Call<'_> {
     ) -> Result<bool, Status> {
         let directory = self.place()?;
         let covers = |name: &[u8]| {
-            let hanging = self.exports.hanging(directory, name, &self.caller.from);
-            hanging.is_some()
+            let owner = self.exports.owner(directory, name, &self.caller.from);
+            matches!(owner, NameOwner::FileSystem(_))
         };
         if cookie > COOKIE_LAST {
             return Ok(true);

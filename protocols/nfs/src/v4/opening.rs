@@ -335,7 +335,7 @@ impl Call<'_> {
         self.check_searchable(directory)?;
         let name = check_name(name)?;
         let Some(creation) = creation else {
-            let found = self.files().look_up(&self.who, directory, name)?;
+            let found = self.look_up_own(directory, name)?;
             return Ok(Opened::existing(found.node));
         };
         match creation {
@@ -343,7 +343,7 @@ impl Call<'_> {
                 let wanted = self.understand(unread)?;
                 match self.make_file(directory, name, &wanted, false) {
                     Err(Status::EXIST) => {
-                        let node = self.files().look_up(&self.who, directory, name)?.node;
+                        let node = self.look_up_taken(directory, name)?.node;
                         let truncate = wanted.truncates();
                         let set = if truncate {
                             Wanted::only_size()
@@ -374,7 +374,7 @@ impl Call<'_> {
                 wanted.changes.modified = Some(SetTime::To(modified));
                 match self.make_file(directory, name, &wanted, false) {
                     Err(Status::EXIST) => {
-                        let object = self.files().look_up(&self.who, directory, name)?;
+                        let object = self.look_up_taken(directory, name)?;
                         let (node, found) = (object.node, object.attributes);
                         if (found.accessed, found.modified) != (accessed, modified) {
                             return Err(Status::EXIST);
@@ -399,6 +399,7 @@ impl Call<'_> {
         wanted: &Wanted,
         is_once: bool,
     ) -> Result<Opened, Status> {
+        self.owner(directory, name).check_new()?;
         let make = |files: &dyn FileSystem, who: &Identity, receipt: Option<&Receipt>| {
             wanted.make(files, who, (directory, name), Make::File, receipt)
         };
@@ -409,7 +410,7 @@ impl Call<'_> {
         };
         let node = match &made {
             Some(made) => made.object.node,
-            None => self.files().look_up(&self.who, directory, name)?.node,
+            None => self.look_up_own(directory, name)?.node,
         };
         Ok(Opened {
             is_new: true,

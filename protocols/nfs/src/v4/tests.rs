@@ -12,6 +12,7 @@ use crate::sharenfs::Share;
 use crate::xdr::{Reader, Writer};
 
 mod appending;
+mod children;
 mod counted;
 mod exclusive;
 mod refusals;

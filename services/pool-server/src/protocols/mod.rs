@@ -20,6 +20,7 @@ use control::answer::{
 use control::exports::{DesiredState, Problem};
 use control::portal::PortalView;
 use control::{Answer, Failure, FailureKind};
+use file_system::FileSystem;
 use serving::{ListenAddress, Peer, TlsFiles};
 use units::{PoolName, VolumeName};
 
@@ -252,6 +253,11 @@ pub trait Protocol: Send + Sync {
     /// What clients have open and locked in a file system. Nothing: it does not share that. May wait for disks.
     fn open_files(&self, name: &VolumeName) -> Option<OpenFilesView> {
         let _ = name;
+        None
+    }
+
+    /// The files of a file system that it has open.
+    fn files(&self, _: &VolumeName) -> Option<Arc<dyn FileSystem>> {
         None
     }
 

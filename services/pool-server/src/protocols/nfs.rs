@@ -27,7 +27,7 @@ use control::failure::chain;
 use control::portal::PortalView;
 use control::{Failure, FailureKind};
 use engine::dataset::DatasetError;
-use file_system::FileSystemId;
+use file_system::{FileSystem, FileSystemId};
 use serving::{EarlySockets, ListenAddress, ListenError, Peer, TlsFiles};
 use units::{PoolName, VolumeName};
 
@@ -371,6 +371,7 @@ impl Protocol for Server {
             shared,
             has_more_to_come: opened.has_waiting,
             closed: state.aside.values().copied().collect(),
+            names: shares.names,
         };
         self.apply_what_can_be(state, desired);
         state.files.keep_only(|name| shares.all.contains_key(name));
@@ -420,6 +421,10 @@ impl Protocol for Server {
     fn open_files(&self, name: &VolumeName) -> Option<OpenFilesView> {
         let file_system = self.state().files.get(name.as_str())?.id();
         Some(usage::view(name, &self.server.usage(file_system)))
+    }
+
+    fn files(&self, name: &VolumeName) -> Option<Arc<dyn FileSystem>> {
+        self.state().files.get(name.as_str())
     }
 
     fn expire_client(&self, client: u64) -> bool {

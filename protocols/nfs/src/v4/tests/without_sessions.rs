@@ -37,7 +37,7 @@ fn compound_0(operations: &[&[u8]]) -> Vec<u8> {
 }
 
 /// `SETCLIENTID` (35) with a callback that is nowhere.
-fn set_client(name: &[u8], verifier: u64) -> Vec<u8> {
+pub(super) fn set_client(name: &[u8], verifier: u64) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.u32(35);
     writer.u64(verifier);

@@ -237,6 +237,24 @@ pub const FILESYSTEMS: &[Case] = &[
         r#"{"names":["tank/deep/f@1"]}"#,
         "changed",
     ),
+    // A file system never hides a file of the one above it.
+    ("filesystem.create", files!("tank/deep/f/file0"), "Exists"),
+    ("filesystem.create", files!("tank/deep/f/.zfs"), "Usage"),
+    (
+        "filesystem.create",
+        r#"{"name":"tank/deep/f/file0/below","owner":0,"group":0,"mode":"0755","properties":{},"parents":true,"exist_ok":false}"#,
+        "Exists",
+    ),
+    (
+        "filesystem.rename",
+        r#"{"from":"tank/deep/er/f","to":"tank/deep/f/file0"}"#,
+        "Exists",
+    ),
+    (
+        "snapshot.clone",
+        r#"{"from":"tank/deep/f@1","to":"tank/deep/f/file0","properties":{}}"#,
+        "Exists",
+    ),
     (
         "snapshot.create",
         r#"{"names":["tank/deep/f@2"]}"#,

@@ -20,6 +20,8 @@ pub struct Shares {
     pub all: BTreeMap<String, Share>,
     /// The identities of these.
     pub ids: BTreeMap<String, FileSystemId>,
+    /// The names of all file systems of the pool, if any is shared.
+    pub names: BTreeSet<String>,
     /// Properties that are no shares.
     pub problems: Vec<Problem>,
     /// Datasets that have a property of their own.
@@ -45,6 +47,7 @@ impl Shares {
             return Ok(shares);
         }
         for (name, id) in pool.file_systems()? {
+            shares.names.insert(name.clone());
             if let Some(share) = rule_of(&rules, &name) {
                 shares.ids.insert(name.clone(), id);
                 shares.all.insert(name, share.clone());

@@ -1,0 +1,100 @@
+//! Names of file systems in the directories above them. Clients see a file system in the place of an entry of that name, so a new one
+//! must not get a name that a file or directory has.
+
+use control::{Failure, FailureKind};
+use engine::OpenFileSystem;
+use engine::dataset::{DatasetErrorKind, DatasetKind, DatasetRef};
+use file_system::{FileError, FileSystem, Identity};
+use units::VolumeName;
+
+use super::{Context, failures};
+
+/// The directory in which clients find snapshots.
+const CONTROL: &str = ".zfs";
+
+/// Refuses the name of a new or moved file system where a file or directory of the file system above has it. Those above it that do not
+/// exist are checked as if they were made with it. Where the file system above cannot be opened, because its key is missing or it is
+/// never served, its entries are unknown and not checked.
+pub fn refuse_taken(context: &Context<'_>, name: &VolumeName) -> Result<(), Failure> {
+    if context.pool.dataset(name.into()).is_ok() {
+        // It has its name already.
+        return Ok(());
+    }
+    let mut new = name.as_str();
+    while let Some((above, entry)) = new.rsplit_once('/') {
+        if entry == CONTROL {
+            let message = format!("{CONTROL} is the directory of snapshots in {above}");
+            return Err(Failure::usage(message).advise("choose another name"));
+        }
+        match context.pool.dataset(DatasetRef::from_checked(above)) {
+            Ok(info) if info.kind == DatasetKind::Filesystem => {
+                return match has_entry(context, above, entry)? {
+                    true => Err(taken(new, above, entry)),
+                    false => Ok(()),
+                };
+            }
+            // Whether anything can be below it is the engine's to decide.
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind == DatasetErrorKind::NotFound => new = above,
+            Err(error) => return Err(failures::dataset(error)),
+        }
+    }
+    Ok(())
+}
+
+fn taken(new: &str, above: &str, entry: &str) -> Failure {
+    let message = format!(
+        "{above} has a file or directory {entry:?}, which the file system {new} would hide"
+    );
+    Failure::new(FailureKind::Exists, message)
+        .advise("choose another name, or have a client move or remove the file or directory first")
+}
+
+fn has_entry(context: &Context<'_>, above: &str, entry: &str) -> Result<bool, Failure> {
+    let served = above
+        .parse()
+        .ok()
+        .and_then(|above| context.hooks.files(&above));
+    if let Some(files) = served {
+        return is_in_root(&*files, above, entry);
+    }
+    let Some(opened) = open(context, above)? else {
+        return Ok(false);
+    };
+    let found = is_in_root(&*opened.files(), above, entry);
+    opened.close();
+    found
+}
+
+/// Opens a file system to look into it; nothing where that is impossible.
+fn open(context: &Context<'_>, name: &str) -> Result<Option<Box<dyn OpenFileSystem>>, Failure> {
+    use DatasetErrorKind as Kind;
+    let dataset = DatasetRef::from_checked(name);
+    // A log that waits is refused for reading only.
+    let opened = context.pool.open_file_system(dataset, true);
+    let opened = opened.or_else(|_| context.pool.open_file_system(dataset, false));
+    match opened {
+        Ok(opened) => Ok(Some(opened)),
+        Err(error) => match error.kind {
+            Kind::KeyMissing | Kind::KeyOutdated | Kind::FileSystemRefused { .. } => Ok(None),
+            _ => Err(failures::dataset(error)),
+        },
+    }
+}
+
+fn is_in_root(files: &dyn FileSystem, above: &str, entry: &str) -> Result<bool, Failure> {
+    let root = Identity {
+        uid: 0,
+        gid: 0,
+        groups: Vec::new(),
+    };
+    match files.look_up(&root, files.root(), entry.as_bytes()) {
+        Ok(_) => Ok(true),
+        // A name that no entry can have.
+        Err(FileError::NotFound | FileError::BadName | FileError::NameTooLong) => Ok(false),
+        Err(error) => {
+            let message = format!("look for {entry:?} in {above}: {error}");
+            Err(Failure::new(FailureKind::Failed, message).advise("try again"))
+        }
+    }
+}
