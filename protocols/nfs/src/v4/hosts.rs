@@ -335,8 +335,7 @@ impl State {
 
     fn lock_of(&self, host: u64, owner: &[u8], file: Handle) -> Option<u64> {
         let anchor = self.files.get(&file)?.open_of(host, ANCHOR)?;
-        let mut locks = self.locks_of(file, anchor).into_iter();
-        locks.find(|number| self.held[number].owner == owner)
+        self.lock_with(anchor, owner)
     }
 
     /// Whether an owner has all of a range already: it asks again.
@@ -413,9 +412,6 @@ impl State {
                 });
                 let number = self.number_of_state(host);
                 self.hold(number, host, owner, file, What::Lock { open: anchor });
-                if let Some(found) = self.files.get_mut(&file) {
-                    found.add_lock(number);
-                }
                 number
             }
         };
@@ -498,7 +494,7 @@ impl State {
             .files
             .get(&file)
             .and_then(|found| found.open_of(host, ANCHOR));
-        if let Some(anchor) = anchor.filter(|anchor| self.locks_of(file, *anchor).is_empty()) {
+        if let Some(anchor) = anchor.filter(|anchor| !self.has_locks(*anchor)) {
             self.forget_held(anchor);
         }
         Ok(())

@@ -4,6 +4,7 @@ mod answer;
 mod attributes;
 mod compound;
 mod extended;
+mod forgetting;
 mod grace;
 mod hosts;
 mod input_output;

@@ -68,6 +68,8 @@ pub(super) enum What {
         writes_all: bool,
         /// The pairs that it was opened with: a downgrade must end at one that their union can be.
         modes: HashSet<(u32, u32)>,
+        /// The locks that belong to it.
+        locks: HashSet<u64>,
     },
     Lock {
         open: u64,
@@ -85,11 +87,6 @@ impl Held {
             }),
             _ => None,
         }
-    }
-
-    /// Whether it is a lock, and no open.
-    pub(super) fn is_lock(&self) -> bool {
-        matches!(self.what, What::Lock { .. })
     }
 
     /// Its owner, among those of its client.
@@ -130,12 +127,13 @@ impl Shares {
 /// What is open and locked of one file.
 pub(super) struct FileState {
     /// Where it is held; nowhere while its file system is closed.
-    files: Option<Arc<dyn FileSystem>>,
+    pub(super) files: Option<Arc<dyn FileSystem>>,
     /// By client and owner.
-    opens: HashMap<(u64, Vec<u8>), u64>,
+    pub(super) opens: HashMap<(u64, Vec<u8>), u64>,
     shares: Shares,
     ranges: Vec<Range>,
-    locks: Vec<u64>,
+    /// How many locks there are, with ranges or without.
+    locks: usize,
 }
 
 impl FileState {
@@ -170,11 +168,20 @@ impl FileState {
     }
 
     pub(super) fn has_room_for_lock_owner(&self) -> bool {
-        self.locks.len() < LOCK_OWNERS_PER_FILE_MAX
+        self.locks < LOCK_OWNERS_PER_FILE_MAX
     }
 
-    pub(super) fn add_lock(&mut self, lock: u64) {
-        self.locks.push(lock);
+    /// Some locks are gone, with all their ranges.
+    pub(super) fn forget_locks(&mut self, locks: &HashSet<u64>) {
+        self.locks -= locks.len();
+        self.ranges.retain(|range| !locks.contains(&range.lock));
+    }
+
+    /// An open is gone; whether that was the last one.
+    pub(super) fn forget_open(&mut self, opener: &(u64, Vec<u8>), mode: (u32, u32)) -> bool {
+        self.opens.remove(opener);
+        self.shares.count(mode, -1);
+        self.opens.is_empty()
     }
 }
 
@@ -509,7 +516,7 @@ impl State {
             opens: HashMap::new(),
             shares: Shares::default(),
             ranges: Vec::new(),
-            locks: Vec::new(),
+            locks: 0,
         });
         if let Some(number) = state.opens.get(&key).copied() {
             if let Some(held) = self.held.get_mut(&number) {
@@ -519,6 +526,7 @@ impl State {
                     deny,
                     writes_all,
                     modes,
+                    ..
                 } = &mut held.what
                 {
                     *writes_all |= may_write_all;
@@ -541,6 +549,7 @@ impl State {
             deny: mode.1,
             writes_all: may_write_all,
             modes: HashSet::from([mode]),
+            locks: HashSet::new(),
         };
         self.hold(number, client, owner, file, what);
         (self.id_of(number), is_first)
@@ -562,6 +571,15 @@ impl State {
             what,
         };
         let named = held.named();
+        if let What::Lock { open } = held.what {
+            if let Some(What::Open { locks, .. }) = self.held.get_mut(&open).map(|of| &mut of.what)
+            {
+                locks.insert(number);
+            }
+            if let Some(found) = self.files.get_mut(&file) {
+                found.locks += 1;
+            }
+        }
         self.held.insert(number, held);
         if let Some(client) = self.clients.get_mut(&client) {
             client.held.insert(number);
@@ -589,6 +607,7 @@ impl State {
             deny,
             writes_all,
             modes,
+            ..
         } = &mut held.what
         else {
             return Err(Status::BAD_STATEID);
@@ -622,9 +641,13 @@ impl State {
         if held.file != file || !matches!(held.what, What::Open { .. }) {
             return Err(Status::BAD_STATEID);
         }
-        let locks: HashSet<u64> = self.locks_of(file, number).into_iter().collect();
-        let ranges = &self.files[&file].ranges;
-        let is_locked = ranges.iter().any(|range| locks.contains(&range.lock));
+        let is_locked = match &held.what {
+            What::Open { locks, .. } if !locks.is_empty() => {
+                let ranges = &self.files[&file].ranges;
+                ranges.iter().any(|range| locks.contains(&range.lock))
+            }
+            _ => false,
+        };
         let owner = held.named();
         if let Some(turns) = self.turns(client) {
             turns.close(owner, number);
@@ -633,95 +656,6 @@ impl State {
         }
         self.forget_held(number);
         Ok(())
-    }
-
-    pub(super) fn locks_of(&self, file: Handle, open: u64) -> Vec<u64> {
-        let locks = self.files.get(&file).map_or(&[][..], |found| &found.locks);
-        let is_of_open = |number: &u64| {
-            let what = self.held.get(number).map(|held| &held.what);
-            matches!(what, Some(What::Lock { open: of }) if *of == open)
-        };
-        locks.iter().copied().filter(is_of_open).collect()
-    }
-
-    /// An open or a lock is its client's no more.
-    fn take_from_client(&mut self, number: u64) -> Option<Held> {
-        let held = self.held.remove(&number)?;
-        self.change_turns(held.client, |turns| turns.let_go(&held.named(), number));
-        if let Some(client) = self.clients.get_mut(&held.client) {
-            client.held.remove(&number);
-            let network = client.network;
-            if client.held.is_empty() {
-                client.had = Had::default();
-            }
-            self.count_held(network, -1);
-        }
-        Some(held)
-    }
-
-    /// Locks of a file go, all in one pass: there may be thousands.
-    fn forget_locks(&mut self, file: Handle, locks: &HashSet<u64>) {
-        if let Some(found) = self.files.get_mut(&file).filter(|_| !locks.is_empty()) {
-            found.locks.retain(|lock| !locks.contains(lock));
-            found.ranges.retain(|range| !locks.contains(&range.lock));
-            self.locking.frees(file);
-        }
-    }
-
-    /// An open with its locks, or a lock, goes.
-    pub(super) fn forget_held(&mut self, number: u64) {
-        let Some(held) = self.take_from_client(number) else {
-            return;
-        };
-        match held.what {
-            What::Open { access, deny, .. } => {
-                let locks: HashSet<u64> = self.locks_of(held.file, number).into_iter().collect();
-                for lock in &locks {
-                    self.take_from_client(*lock);
-                }
-                self.forget_locks(held.file, &locks);
-                let Some(file) = self.files.get_mut(&held.file) else {
-                    return;
-                };
-                file.opens.remove(&(held.client, held.owner));
-                file.shares.count((access, deny), -1);
-                if file.opens.is_empty() {
-                    let files = self.files.remove(&held.file).and_then(|file| file.files);
-                    self.released.extend(files.map(|files| (files, held.file)));
-                }
-            }
-            What::Lock { .. } => self.forget_locks(held.file, &HashSet::from([number])),
-        }
-    }
-
-    /// Some files are held no more, and stay open.
-    pub(super) fn put_aside(&mut self, concerned: impl Fn(&Handle) -> bool) {
-        let files = self.files.iter_mut().filter(|(file, _)| concerned(file));
-        let held = files.filter_map(|(file, state)| Some((state.files.take()?, *file)));
-        self.released.extend(held);
-    }
-
-    /// Files that are open and not held.
-    pub(super) fn aside(&self) -> Vec<Handle> {
-        let aside = self.files.iter().filter(|(_, state)| state.files.is_none());
-        aside.map(|(file, _)| *file).collect()
-    }
-
-    /// A file that is open is held again; whether it is open still.
-    pub(super) fn take_up(&mut self, file: Handle, files: &Arc<dyn FileSystem>) -> bool {
-        let found = self.files.get_mut(&file);
-        found.is_some_and(|state| state.files.replace(Arc::clone(files)).is_none())
-    }
-
-    /// Everything that is open of some files is closed.
-    pub(super) fn forget_files(&mut self, concerned: impl Fn(&Handle) -> bool) {
-        let files = self.files.iter().filter(|(file, _)| concerned(file));
-        let opens: Vec<u64> = files
-            .flat_map(|(_, state)| state.opens.values().copied())
-            .collect();
-        for number in opens {
-            self.forget_held(number);
-        }
     }
 
     /// `FREE_STATEID`.
@@ -793,15 +727,12 @@ impl State {
             return Err(Status::BAD_STATEID.into());
         }
         check_access(&found, span)?;
-        let known = self.locks_of(file, found.number);
-        let known = known
-            .into_iter()
-            .find(|number| self.held[number].owner == owner);
+        let known = self.lock_with(found.number, owner);
         if known.is_none() {
             let found = self.clients.get(&client).ok_or(Status::STALE_CLIENTID)?;
             self.check_count(found)?;
-            let owners = self.files.get(&file).map_or(0, |found| found.locks.len());
-            if owners >= LOCK_OWNERS_PER_FILE_MAX {
+            let found = self.files.get(&file);
+            if found.is_some_and(|found| !found.has_room_for_lock_owner()) {
                 return Err(Status::DELAY.into());
             }
         }
@@ -821,9 +752,6 @@ impl State {
                 );
                 if let Some(held) = self.held.get_mut(&number) {
                     held.sequence = 0;
-                }
-                if let Some(found) = self.files.get_mut(&file) {
-                    found.locks.push(number);
                 }
                 number
             }

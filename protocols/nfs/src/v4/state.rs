@@ -623,32 +623,6 @@ impl State {
         Ok(())
     }
 
-    /// These opens and locks go.
-    pub(super) fn forget_all(&mut self, mut held: Vec<u64>) {
-        // Opens first: each takes its locks with it, all at once.
-        held.sort_by_key(|number| self.held.get(number).is_some_and(Held::is_lock));
-        for number in held {
-            self.forget_held(number);
-        }
-    }
-
-    /// Everything goes of clients that have something and are silent for longer than their leases. Whether there were any.
-    pub(super) fn forget_silent(&mut self, now_ms: u64) -> bool {
-        let is_silent = |(id, client): &(&u64, &Client)| {
-            !client.held.is_empty() && self.is_expired(**id, now_ms)
-        };
-        let silent: Vec<u64> = self
-            .clients
-            .iter()
-            .filter(is_silent)
-            .map(|(id, _)| *id)
-            .collect();
-        for client in &silent {
-            self.forget_client(*client);
-        }
-        !silent.is_empty()
-    }
-
     /// Everything of a client goes.
     pub(super) fn forget_client(&mut self, id: u64) {
         let Some(client) = self.clients.get(&id) else {

@@ -286,9 +286,8 @@ impl State {
         request: &Request,
     ) -> Result<Turn, Status> {
         let turns = self.turns(client).ok_or(Status::STALE_CLIENTID)?;
-        for number in turns.unconfirmed(owner, request) {
-            self.forget_held(number);
-        }
+        let unconfirmed = turns.unconfirmed(owner, request);
+        self.forget_all(unconfirmed);
         let turns = self.turns(client).ok_or(Status::STALE_CLIENTID)?;
         turns.begin(owner, request)
     }
@@ -378,9 +377,7 @@ impl State {
         if locks.iter().any(has_ranges) {
             return Err(Status::LOCKS_HELD);
         }
-        for number in locks {
-            self.forget_held(number);
-        }
+        self.forget_all(locks);
         Ok(())
     }
 }

@@ -312,3 +312,37 @@ fn a_call_has_the_same_number_by_each_compiler() {
     let call = fingerprint_of(b"a call", &Credential::Nobody);
     assert_eq!(call, 4_758_411_875_782_237_179);
 }
+
+/// All other clients wait meanwhile. It took ten seconds when each open passed all locks of its file.
+#[test]
+fn the_end_of_a_client_with_very_many_locks_takes_no_time() {
+    use crate::v4::opens::{READ, Span, WRITE};
+    const FILES: u64 = 4;
+    const OPENS: u64 = 8190;
+    let mut state = state();
+    let id = introduce(&mut state, "many", 1, 0).unwrap();
+    begin(&mut state, id, 1, 0).unwrap();
+    state.reclaim_complete(id, 0).unwrap();
+    let files: Arc<dyn FileSystem> = Arc::new(file_system::memory::MemoryFileSystem::new(1 << 20));
+    let file = |object| Handle {
+        file_system: FileSystemId::default(),
+        node: Node {
+            object,
+            generation: 1,
+        },
+    };
+    for file in (0..FILES).map(file) {
+        for number in 0..OPENS {
+            let owner = number.to_be_bytes();
+            let (open, _) = state.open(id, &owner, file, (READ | WRITE, 0), Arc::clone(&files));
+            let span = Span::new(number * 2, 1, true).unwrap();
+            state.lock_as(id, &open, &owner, file, span, 0).unwrap();
+        }
+    }
+    let started = std::time::Instant::now();
+    state.forget_client(id);
+    let took = started.elapsed();
+    assert!(took < std::time::Duration::from_secs(2), "{took:?}");
+    assert!(state.held.is_empty() && state.files.is_empty());
+    assert_eq!(state.take_released().len(), FILES as usize);
+}

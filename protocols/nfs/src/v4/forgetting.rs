@@ -1,0 +1,137 @@
+//! Opens and locks that end. All calls wait meanwhile, so a client with very many must not take longer than its share: whatever ends at once,
+//! each file is passed once. Pure.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use file_system::{FileSystem, Handle};
+
+use super::grace::Had;
+use super::opens::{Held, What};
+use super::state::State;
+
+impl State {
+    /// The lock of an owner that belongs to an open.
+    pub(super) fn lock_with(&self, open: u64, owner: &[u8]) -> Option<u64> {
+        let What::Open { locks, .. } = &self.held.get(&open)?.what else {
+            return None;
+        };
+        let is_of_owner = |lock: &&u64| self.held.get(lock).is_some_and(|held| held.owner == owner);
+        locks.iter().find(is_of_owner).copied()
+    }
+
+    /// Whether an open has any locks, also without ranges.
+    pub(super) fn has_locks(&self, open: u64) -> bool {
+        let what = self.held.get(&open).map(|held| &held.what);
+        matches!(what, Some(What::Open { locks, .. }) if !locks.is_empty())
+    }
+
+    /// An open with its locks, or a lock, ends.
+    pub(super) fn forget_held(&mut self, number: u64) {
+        self.forget_all(vec![number]);
+    }
+
+    /// These opens with their locks, and these locks, end. Each file is passed once: a client may have thousands of locks in it.
+    pub(super) fn forget_all(&mut self, numbers: Vec<u64>) {
+        let mut opens = Vec::new();
+        let mut gone: HashMap<Handle, HashSet<u64>> = HashMap::new();
+        let mut numbers = numbers;
+        while let Some(number) = numbers.pop() {
+            let Some(held) = self.take_from_client(number) else {
+                continue;
+            };
+            match &held.what {
+                What::Open { locks, .. } => {
+                    numbers.extend(locks);
+                    opens.push(held);
+                }
+                What::Lock { open } => {
+                    gone.entry(held.file).or_default().insert(number);
+                    if let Some(What::Open { locks, .. }) =
+                        self.held.get_mut(open).map(|of| &mut of.what)
+                    {
+                        locks.remove(&number);
+                    }
+                }
+            }
+        }
+        for (file, locks) in gone {
+            if let Some(found) = self.files.get_mut(&file) {
+                found.forget_locks(&locks);
+                self.locking.frees(file);
+            }
+        }
+        for open in opens {
+            self.forget_open(open);
+        }
+    }
+
+    /// An open or a lock is its client's no more.
+    fn take_from_client(&mut self, number: u64) -> Option<Held> {
+        let held = self.held.remove(&number)?;
+        self.change_turns(held.client, |turns| turns.let_go(&held.named(), number));
+        if let Some(client) = self.clients.get_mut(&held.client) {
+            client.held.remove(&number);
+            let network = client.network;
+            if client.held.is_empty() {
+                client.had = Had::default();
+            }
+            self.count_held(network, -1);
+        }
+        Some(held)
+    }
+
+    /// An open, whose locks are gone, ends.
+    fn forget_open(&mut self, held: Held) {
+        let What::Open { access, deny, .. } = held.what else {
+            return;
+        };
+        let Some(file) = self.files.get_mut(&held.file) else {
+            return;
+        };
+        if file.forget_open(&(held.client, held.owner), (access, deny)) {
+            let files = self.files.remove(&held.file).and_then(|file| file.files);
+            self.released.extend(files.map(|files| (files, held.file)));
+        }
+    }
+
+    /// Everything ends of clients that have something and are silent for longer than their leases. Whether there were any.
+    pub(super) fn forget_silent(&mut self, now_ms: u64) -> bool {
+        let clients = self.clients.iter();
+        let silent =
+            clients.filter(|(id, client)| !client.held.is_empty() && self.is_expired(**id, now_ms));
+        let silent: Vec<u64> = silent.map(|(id, _)| *id).collect();
+        for client in &silent {
+            self.forget_client(*client);
+        }
+        !silent.is_empty()
+    }
+
+    /// Some files are held no more, and stay open.
+    pub(super) fn put_aside(&mut self, concerned: impl Fn(&Handle) -> bool) {
+        let files = self.files.iter_mut().filter(|(file, _)| concerned(file));
+        let held = files.filter_map(|(file, state)| Some((state.files.take()?, *file)));
+        self.released.extend(held);
+    }
+
+    /// Files that are open and not held.
+    pub(super) fn aside(&self) -> Vec<Handle> {
+        let aside = self.files.iter().filter(|(_, state)| state.files.is_none());
+        aside.map(|(file, _)| *file).collect()
+    }
+
+    /// A file that is open is held again; whether it is open still.
+    pub(super) fn take_up(&mut self, file: Handle, files: &Arc<dyn FileSystem>) -> bool {
+        let found = self.files.get_mut(&file);
+        found.is_some_and(|state| state.files.replace(Arc::clone(files)).is_none())
+    }
+
+    /// Everything that is open of some files is closed.
+    pub(super) fn forget_files(&mut self, concerned: impl Fn(&Handle) -> bool) {
+        let files = self.files.iter().filter(|(file, _)| concerned(file));
+        let opens: Vec<u64> = files
+            .flat_map(|(_, state)| state.opens.values().copied())
+            .collect();
+        self.forget_all(opens);
+    }
+}
