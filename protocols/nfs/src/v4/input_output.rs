@@ -6,7 +6,7 @@ use super::attributes::PAYLOAD_BYTES_MAX;
 use super::compound::Call;
 use super::grace::New;
 use super::numbers::Status;
-use super::opens::{READ, StateId, WRITE};
+use super::opens::{APPENDS, READ, StateId, WRITE};
 use crate::objects;
 use crate::xdr::{Reader, Writer};
 
@@ -41,16 +41,21 @@ impl Call<'_> {
         let is_special = *id == StateId::ANONYMOUS || *id == StateId::BYPASS;
         let mut was_opened_so = false;
         if !is_special {
-            let found = self.service.state().find(self.client, id)?;
+            let state = self.service.state();
+            let found = state.find(self.client, id)?;
+            let opened = state.opened_for(&found, &self.who);
+            drop(state);
             if found.file != self.file(node) {
                 return Err(Status::BAD_STATEID);
             }
             passes_denials = found.access & access == access;
             was_opened_so = access == WRITE && found.only_appends;
-            if self.minor > 0 && passes_denials {
-                return Ok(was_opened_so);
+            // Who opened it goes on, whatever the permissions are now. Others only know the state id: a client has one for all its
+            // users, and it is visible on the way.
+            if self.minor > 0 && passes_denials && opened & access == access {
+                return Ok(access == WRITE && opened & APPENDS != 0);
             }
-            // Without sessions anybody can say that an open is his. Clients read around what they write (RFC 7530, 9.1.6).
+            // Clients read around what they write (RFC 7530, 9.1.6).
             if !passes_denials && (self.minor > 0 || access != READ) {
                 return Err(Status::OPENMODE);
             }

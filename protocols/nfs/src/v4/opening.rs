@@ -294,8 +294,11 @@ impl Call<'_> {
             true => state.check_share(opener, file, mode, is_reclaim, now_ms),
             false => Err(Status::DELAY),
         };
-        let taken =
-            checked.map(|()| state.open(self.client, owner, file, mode, self.shared_files()));
+        let taken = checked.map(|()| {
+            let taken = state.open(self.client, owner, file, mode, self.shared_files());
+            state.opened_by(self.client, &taken.0, &self.who, mode.0);
+            taken
+        });
         drop(state);
         if !matches!(taken, Ok((_, true))) {
             self.files().release(opened.node);

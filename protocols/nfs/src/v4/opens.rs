@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use file_system::{FileSystem, Handle};
+use file_system::{FileSystem, Handle, Identity};
 
 use super::grace::{Had, New};
 use super::numbers::Status;
@@ -17,6 +17,9 @@ const OPENS_PER_FILE_MAX: usize = 8192;
 const RANGES_PER_FILE_MAX: usize = 8192;
 /// Owners that have locked something in one file, and may again.
 const LOCK_OWNERS_PER_FILE_MAX: usize = 8192;
+
+/// Users of one open who are known to have opened it. Of others the file decides at each read and write.
+const OPENERS_MAX: usize = 4;
 
 /// `OPEN4_SHARE_ACCESS_READ`.
 pub const READ: u32 = 1;
@@ -68,6 +71,8 @@ pub(super) enum What {
         writes_all: bool,
         /// The pairs that it was opened with: a downgrade must end at one that their union can be.
         modes: HashSet<(u32, u32)>,
+        /// Who opened it, and for what: not more than [`OPENERS_MAX`].
+        openers: Vec<(Identity, u32)>,
         /// The locks that belong to it.
         locks: HashSet<u64>,
     },
@@ -346,6 +351,7 @@ impl State {
 /// What a state id that was found says.
 pub struct Found {
     number: u64,
+    open: u64,
     /// The file.
     pub file: Handle,
     /// What it was opened for.
@@ -408,10 +414,41 @@ impl State {
         };
         Ok(Found {
             number,
+            open,
             file: held.file,
             access,
             only_appends: access & WRITE != 0 && !writes_all,
         })
+    }
+
+    /// A user has opened a file by this state, for reading or for writing, or only to add to its end.
+    pub fn opened_by(&mut self, client: u64, id: &StateId, who: &Identity, access: u32) {
+        let number = self.number_of(client, id);
+        let held = number.ok().and_then(|number| self.held.get_mut(&number));
+        let Some(What::Open { openers, .. }) = held.map(|held| &mut held.what) else {
+            return;
+        };
+        match openers.iter_mut().find(|(known, _)| known == who) {
+            Some((_, had)) => {
+                let writes_all = [*had, access].iter().any(|one| one & (WRITE | APPENDS) == WRITE);
+                *had = (*had | access) & if writes_all { !APPENDS } else { !0 };
+            }
+            None => {
+                openers.push((who.clone(), access));
+                openers.truncate(OPENERS_MAX);
+            }
+        }
+    }
+
+    /// What a user opened by the state that was found: nothing if others did. Whoever knows a state id has not opened the file by that.
+    pub fn opened_for(&self, found: &Found, who: &Identity) -> u32 {
+        match self.held.get(&found.open).map(|held| &held.what) {
+            Some(What::Open { openers, .. }) => openers
+                .iter()
+                .find(|(known, _)| known == who)
+                .map_or(0, |(_, access)| *access),
+            _ => 0,
+        }
     }
 
     /// Whether somebody forbids what is done without an open.
@@ -549,6 +586,7 @@ impl State {
             deny: mode.1,
             writes_all: may_write_all,
             modes: HashSet::from([mode]),
+            openers: Vec::new(),
             locks: HashSet::new(),
         };
         self.hold(number, client, owner, file, what);
@@ -607,6 +645,7 @@ impl State {
             deny,
             writes_all,
             modes,
+            openers,
             ..
         } = &mut held.what
         else {
@@ -629,6 +668,9 @@ impl State {
         }
         (*access, *deny) = mode;
         *writes_all &= mode.0 & WRITE != 0;
+        for (_, opened) in openers {
+            *opened &= mode.0 | APPENDS;
+        }
         modes.retain(|had| fits.contains(had));
         held.sequence += 1;
         Ok(self.id_of(number))

@@ -17,6 +17,7 @@ mod counted;
 mod exclusive;
 mod refusals;
 mod restarts;
+mod users;
 mod without_sessions;
 
 const LEASE_SECONDS: u32 = 10;

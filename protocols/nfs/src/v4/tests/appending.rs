@@ -96,21 +96,25 @@ fn whoever_may_read_writes_the_same_bytes_again() {
     assert_eq!(contents(&files), b"onetwo");
 }
 
-/// An owner of an open that may write everywhere keeps that, until it opens the file anew.
+/// Who opened it to write everywhere keeps that; another user who shares the open does not get it.
 #[test]
-fn an_open_keeps_what_it_was_opened_with() {
+fn an_open_keeps_what_each_user_opened_it_with() {
     let (mut root, _, files) = clients(false);
     let file = path(&[b"file"]);
     let id = root.open(b"file", 2, 0).expect("root may");
     let write = write_at(&id, 0, b"one");
     assert_eq!(root.status(&[&words(&[24]), &file, &write]), 0);
     root.uid = WHO;
-    for bytes in [b"two", b"six"] {
-        let id = root.open(b"file", 2, 0).expect("it may be added to");
-        let write = write_at(&id, 0, bytes);
-        assert_eq!(root.status(&[&words(&[24]), &file, &write]), 0);
-    }
-    assert_eq!(contents(&files), b"six");
+    let id = root.open(b"file", 2, 0).expect("it may be added to");
+    let mut write = |uid, offset, bytes| {
+        root.uid = uid;
+        let write = write_at(&id, offset, bytes);
+        root.status(&[&words(&[24]), &file, &write])
+    };
+    assert_eq!(write(WHO, 0, b"two"), ACCESS);
+    assert_eq!(write(WHO, 3, b"six"), 0);
+    assert_eq!(write(0, 0, b"ten"), 0);
+    assert_eq!(contents(&files), b"tensix");
 }
 
 #[test]
