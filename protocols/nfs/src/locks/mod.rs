@@ -560,6 +560,10 @@ impl Call<'_> {
         let place = self.exports.place(handle).ok_or(gone)?;
         let export = self.exports.export(place.export);
         let access = export.access(&self.caller.from).ok_or(Stat::FAILED)?;
+        // Locks and shares have no lease: whoever only says who it is could keep all others from a file for good.
+        if !export.takes(self.caller.from.security) {
+            return Err(Stat::NO_LOCKS.into());
+        }
         if is_exclusive && (access != Access::ReadWrite || place.is_fixed()) {
             return Err(Stat::ROFS.into());
         }

@@ -153,3 +153,13 @@ fn a_share_does_not_change_with_which_start_its_host_has_locked() {
         assert_eq!(others_get(&world), (true, true));
     }
 }
+
+/// Neither has a lease, and these calls only say who makes them.
+#[test]
+fn what_needs_kerberos_is_not_locked_by_numbers() {
+    const NO_LOCKS: u32 = 2;
+    let world = World::new("sec=krb5,rw=10.0.0.0/24,no_root_squash");
+    assert_eq!(world.shares(ONE, b"a", [BOTH, BOTH, 0]), NO_LOCKS);
+    assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), NO_LOCKS);
+    assert_eq!(world.service.state().sizes(), (0, 0));
+}
