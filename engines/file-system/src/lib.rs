@@ -180,6 +180,16 @@ pub enum Make<'a> {
 }
 
 impl Make<'_> {
+    /// Whether a kernel can have such an object: its numbers of devices have 12 and 20 bits.
+    pub const fn is_possible(&self) -> bool {
+        match self {
+            Self::BlockDevice(major, minor) | Self::CharacterDevice(major, minor) => {
+                *major < 1 << 12 && *minor < 1 << 20
+            }
+            _ => true,
+        }
+    }
+
     /// Whether `who` may make such an object at all. Devices are for root, as in Linux (`CAP_MKNOD`): who is not root at the server
     /// would otherwise have the devices of every machine that mounts the file system.
     pub const fn is_allowed_to(&self, who: &Identity) -> bool {
@@ -282,6 +292,11 @@ pub struct Limits {
     pub ignores_case: bool,
     /// Whether access control lists can be set.
     pub has_acls: bool,
+}
+
+/// Whether a number can be that of a user or group: to a kernel the last one is none, and what belongs to it cannot be used there.
+pub const fn is_owner(number: u32) -> bool {
+    number != u32::MAX
 }
 
 /// Who wants something.

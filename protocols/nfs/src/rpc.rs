@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use file_system::Identity;
+use file_system::{Identity, is_owner};
 use kerberos::Principal;
 
 use crate::xdr::{Malformed, Reader, Writer};
@@ -144,10 +144,16 @@ impl Credential {
     pub fn user(&self) -> Option<Identity> {
         match self {
             Self::Nobody => None,
+            // Who has a number that is none is nobody.
+            Self::System { uid, gid, .. } if !is_owner(*uid) || !is_owner(*gid) => None,
             Self::System { uid, gid, groups } => Some(Identity {
                 uid: *uid,
                 gid: *gid,
-                groups: groups.clone(),
+                groups: groups
+                    .iter()
+                    .copied()
+                    .filter(|one| is_owner(*one))
+                    .collect(),
             }),
             Self::Kerberos(principal) => principal.user.as_ref().map(|user| Identity {
                 uid: user.uid,

@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use file_system::Identity;
+use file_system::{Identity, is_owner};
 
 /// Bytes of the property.
 const TEXT_BYTES_MAX: usize = 8192;
@@ -403,7 +403,8 @@ fn securities(text: &str) -> Result<Vec<Security>, ShareError> {
 }
 
 fn number(option: &str, text: &str) -> Result<u32, ShareError> {
-    text.parse().map_err(|_| ShareError::BadNumber {
+    let number = text.parse().ok().filter(|number| is_owner(*number));
+    number.ok_or_else(|| ShareError::BadNumber {
         option: option.to_owned(),
         text: text.to_owned(),
     })

@@ -210,6 +210,12 @@ fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
     volume::refuse_own(create.properties.keys())?;
     volume::refuse_no_sizes(&create.properties)?;
     refuse_unserved(&create.properties)?;
+    if !file_system::is_owner(create.owner) || !file_system::is_owner(create.group) {
+        return Err(
+            Failure::usage(format!("{} is no number of a user or group", u32::MAX))
+                .advise("give the number of a user and of a group, such as 1000"),
+        );
+    }
     let mut properties = create.properties.clone();
     let fixed = fixed(&mut properties)?;
     if create.exist_ok {

@@ -1,6 +1,8 @@
 //! `fattr3`, `sattr3`, and what is told of an object before and after a change (RFC 1813, 2.5 and 2.6).
 
-use file_system::{Attributes, Changed, FileSystemId, Guard, SetAttributes, SetTime, Time};
+use file_system::{
+    Attributes, Changed, FileSystemId, Guard, SetAttributes, SetTime, Time, is_owner,
+};
 
 use super::contents::WRITE;
 use super::{Answered, At, Call, Status};
@@ -41,14 +43,22 @@ fn write(out: &mut Writer, id: FileSystemId, object: u64, attributes: &Attribute
 
 /// `sattr3`.
 pub(super) fn read(reader: &mut Reader<'_>) -> Answered<SetAttributes> {
-    Ok(SetAttributes {
+    let read = SetAttributes {
         mode: read_if(reader, |reader| Ok(reader.u32()? & 0o7777))?,
         uid: read_if(reader, Reader::u32)?,
         gid: read_if(reader, Reader::u32)?,
         size: read_if(reader, Reader::u64)?,
         accessed: read_set_time(reader)?,
         modified: read_set_time(reader)?,
-    })
+    };
+    let owners = [read.uid, read.gid].into_iter().flatten();
+    let is_time =
+        |time: SetTime| !matches!(time, SetTime::To(time) if time.nanoseconds >= 1_000_000_000);
+    let mut times = [read.accessed, read.modified].into_iter().flatten();
+    match owners.into_iter().all(is_owner) && times.all(is_time) {
+        true => Ok(read),
+        false => Err(Status::INVAL.into()),
+    }
 }
 
 fn read_if<'a, T>(

@@ -179,6 +179,8 @@ impl Call<'_> {
             EXCLUSIVE => {
                 let (accessed, modified) = times_of(reader.array()?);
                 let changes = SetAttributes {
+                    // Until its client has set what it wants.
+                    mode: Some(0o600),
                     accessed: Some(SetTime::To(accessed)),
                     modified: Some(SetTime::To(modified)),
                     ..SetAttributes::default()
@@ -290,6 +292,9 @@ impl Call<'_> {
             6 => Make::Socket,
             _ => Make::Pipe,
         };
+        if !what.is_possible() {
+            return Err(Status::INVAL.into());
+        }
         self.make(at, name, what, &changes, out)
     }
 

@@ -34,7 +34,9 @@ const ACL_SUPPORT: u32 = 13;
 const MODE: u32 = 33;
 const OWNER: u32 = 36;
 const OWNER_GROUP: u32 = 37;
+const TIME_ACCESS: u32 = 47;
 const TIME_ACCESS_SET: u32 = 48;
+const TIME_MODIFY: u32 = 53;
 const TIME_MODIFY_SET: u32 = 54;
 /// `suppattr_exclcreat`, from NFS 4.1 on.
 const SUPPORTED_BY_EXCLUSIVE: u32 = 75;
@@ -414,6 +416,14 @@ impl Wanted {
             true => Ok(()),
             false => Err(Status::INVAL),
         }
+    }
+
+    /// What an exclusive create has set, with the times that hold its verifier: the client sets these anew (RFC 8881, 18.16.4).
+    pub fn bitmap_of_exclusive(&self) -> Bitmap {
+        let mut bitmap = self.bitmap;
+        bitmap.insert(TIME_ACCESS);
+        bitmap.insert(TIME_MODIFY);
+        bitmap
     }
 
     /// Whether they have the size 0, and what remains of the answer's bitmap then.

@@ -1,5 +1,6 @@
 //! A compound: its operations one after the other, until one fails (RFC 8881, 2.10 and 16.2; RFC 7530, 15.2).
 
+use std::cell::Cell;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
@@ -355,6 +356,7 @@ impl Service {
             sequence: None,
             index: 0,
             moved: Moved::default(),
+            has_taken: Cell::new(false),
             resumed: None,
             current: None,
             saved: None,
@@ -420,6 +422,8 @@ pub(super) struct Call<'a> {
     pub(super) index: u32,
     /// What the operations moved.
     pub(super) moved: Moved,
+    /// The operation may have taken something from a client whose lease is over.
+    pub(super) has_taken: Cell<bool>,
     /// The call was executed by an earlier server, up to its last change: it had no answer, and has its answer now.
     pub(super) resumed: Option<Receipt>,
     pub(super) current: Option<Place>,
@@ -443,6 +447,7 @@ impl Call<'_> {
             self.index = index;
             let last = match self.minor {
                 0 => LAST_WITHOUT_SESSIONS,
+                1 => op::RECLAIM_COMPLETE,
                 _ => op::REMOVEXATTR,
             };
             let is_known = (op::ACCESS..=last).contains(&operation);
@@ -537,7 +542,8 @@ impl Call<'_> {
     /// Others do not wait for what flocks of new clients have kept.
     fn keep_holders(&self, operation: u32, out: &mut Writer) -> Result<(), Status> {
         let now_ms = self.caller.now_ms;
-        if gives_or_takes(operation) || self.service.state().grace_ends(now_ms) {
+        let has_taken = self.has_taken.take();
+        if has_taken || gives_or_takes(operation) || self.service.state().grace_ends(now_ms) {
             // This waits for the disks, and whoever changes what is lent must not.
             out.own();
             return self.service.keep_holders(now_ms);
@@ -752,7 +758,6 @@ impl Call<'_> {
             op::RENEW if self.minor == 0 => self.renew(reader),
             op::OPEN_CONFIRM if self.minor == 0 => self.confirm_open(reader, out),
             op::RELEASE_LOCKOWNER if self.minor == 0 => self.release_owner(reader),
-            _ if self.minor < 2 && operation > op::RECLAIM_COMPLETE => Err(Status::OP_ILLEGAL),
             op::ALLOCATE => self.allocate(reader),
             op::DEALLOCATE => self.deallocate(reader),
             op::SEEK => self.seek(reader, out),

@@ -636,10 +636,15 @@ impl Service {
         if state.awaits_denials(address, now_ms) {
             return Err(FileError::NotReady);
         }
-        match state.is_denied_at(file, access, address) {
-            true => Err(FileError::Access),
-            false => Ok(()),
+        let is_denied = state.is_denied_at(file, access, address, now_ms);
+        drop(state);
+        if is_denied {
+            return Err(FileError::Access);
         }
+        // A client may have lost what forbade it, and must not take it back from the next server.
+        let kept = self.keep_holders(now_ms);
+        self.release();
+        kept.map_err(|_| FileError::NotReady)
     }
 
     /// Locks a range for a host.

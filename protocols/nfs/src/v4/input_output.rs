@@ -77,8 +77,10 @@ impl Call<'_> {
         let mut state = self.service.state();
         // A client may take back an open that denies it.
         state.check_grace(self.client, New::Open, self.caller.now_ms)?;
-        state.check_denied(self.file(node), access)?;
-        Ok(only_appends)
+        let checked = state.check_denied(self.file(node), access, self.caller.now_ms);
+        // A client may have lost what forbade it.
+        self.has_taken.set(true);
+        checked.map(|()| only_appends)
     }
 
     /// Writes behind the end of a file, for whom may not change what is there. Whoever may read that may repeat it: clients write whole pages.

@@ -2,7 +2,7 @@
 
 use file_system::{
     Attributes, COOKIE_LAST, Done, FileError, Guard, Kind, Make, Node, Object, Removable,
-    SetAttributes,
+    SetAttributes, acl,
 };
 
 use super::attributes::{self, Bitmap, Unread, Wanted};
@@ -98,7 +98,7 @@ impl Call<'_> {
 
     /// What a name means in the current directory: a file system that hangs there, or an entry. Whoever only says who it is learns nothing of
     /// entries where that does not do.
-    fn find(&self, name: &[u8]) -> Result<Place, Status> {
+    pub(super) fn find(&self, name: &[u8]) -> Result<Place, Status> {
         let directory = self.place()?;
         if let NameOwner::FileSystem(place) = self.owner(directory.node, name) {
             let may = self.files().permissions(&self.who, directory.node)?;
@@ -109,7 +109,8 @@ impl Call<'_> {
             };
         }
         self.check_security()?;
-        let found = self.look_up_own(directory.node, name)?;
+        let found = self.look_up_own(directory.node, name);
+        let found = found.map_err(|error| no_text(name, error.into()))?;
         Ok(Place {
             node: found.node,
             ..directory
@@ -123,6 +124,16 @@ impl Call<'_> {
             node: directory,
         };
         self.exports.owner(place, name, &self.caller.from)
+    }
+
+    /// Refuses a new name that belongs to a file system, or is no text. What is there already, made by version 3 or by a kernel, may be
+    /// replaced whatever it is called.
+    pub(super) fn check_new_name(&self, directory: Node, name: &[u8]) -> Result<(), Status> {
+        self.owner(directory, name).check_new()?;
+        match std::str::from_utf8(name).is_ok() || self.look_up_own(directory, name).is_ok() {
+            true => Ok(()),
+            false => Err(Status::INVAL),
+        }
     }
 
     /// The entry of a directory of the current file system.
@@ -194,6 +205,12 @@ impl Call<'_> {
         if wanted.changes.size.is_some() && self.resumed.is_none() {
             self.regular(node)?;
             self.authorize(node, &id, WRITE)?;
+        }
+        // Nothing is changed where the list would be refused after the rest.
+        if let Some(list) = &wanted.list {
+            if !acl::is_possible(list, self.kind(node)?) {
+                return Err(Status::INVAL);
+            }
         }
         let (changes, guard) = (&wanted.changes, &Guard::default());
         self.once(|files, who, receipt| {
@@ -347,11 +364,14 @@ impl Call<'_> {
         let unread = attributes::read(reader)?;
         let (directory, name) = self.named(raw_name)?;
         let what = what.ok_or(Status::BADTYPE)?;
+        if !what.is_possible() {
+            return Err(Status::INVAL);
+        }
         if matches!(what, Make::Link(b"")) {
             return Err(Status::INVAL);
         }
         let wanted = self.understand(&unread)?;
-        self.owner(directory, name).check_new()?;
+        self.check_new_name(directory, name)?;
         let made = self.once(|files, who, receipt| {
             wanted.make(files, who, (directory, name), what, receipt)
         })?;
@@ -376,7 +396,8 @@ impl Call<'_> {
         self.owner(directory, name).check_old()?;
         let changed = self.once(|files, who, receipt| {
             files.remove(who, directory, name, Removable::Any, receipt)
-        })?;
+        });
+        let changed = changed.map_err(|status| no_text(name, status))?;
         self.write_change_of(directory, changed.as_ref(), out)
     }
 
@@ -396,14 +417,15 @@ impl Call<'_> {
         }
         let (old, new) = (check_name(old)?, check_name(new)?);
         self.owner(from, old).check_old()?;
-        self.owner(to, new).check_new()?;
+        self.check_new_name(to, new)?;
         let renamed = self.once(|files, who, receipt| {
             let renamed = files.rename(who, (from, old), (to, new), receipt);
             renamed.map_err(|error| match error {
                 FileError::NotEmpty => FileError::Exists,
                 other => other,
             })
-        })?;
+        });
+        let renamed = renamed.map_err(|status| no_text(old, status))?;
         let renamed = renamed.as_ref();
         self.write_change_of(from, renamed.map(|renamed| &renamed.from), out)?;
         self.write_change_of(to, renamed.map(|renamed| &renamed.to), out)
@@ -414,7 +436,7 @@ impl Call<'_> {
         let directory = self.directory()?;
         let node = self.saved()?;
         let name = check_name(raw_name)?;
-        self.owner(directory, name).check_new()?;
+        self.check_new_name(directory, name)?;
         let changed =
             self.once(|files, who, receipt| files.link(who, node, directory, name, receipt))?;
         self.write_change_of(directory, changed.as_ref(), out)
@@ -580,9 +602,18 @@ impl Call<'_> {
     }
 }
 
+/// The status of an operation on a name that was to be there: what is no text is invalid only where there is no such entry, so that all that
+/// is listed can be used.
+fn no_text(name: &[u8], status: Status) -> Status {
+    match status {
+        Status::NOENT if std::str::from_utf8(name).is_err() => Status::INVAL,
+        status => status,
+    }
+}
+
 /// The name, if it may stand in a directory.
 pub(super) fn check_name(name: &[u8]) -> Result<&[u8], Status> {
-    if name.is_empty() || std::str::from_utf8(name).is_err() {
+    if name.is_empty() {
         return Err(Status::INVAL);
     }
     if name.contains(&b'/') || name.contains(&0) {

@@ -23,6 +23,8 @@ use crate::xdr::{Reader, Writer};
 const OWNER_BYTES_MAX: usize = 1024;
 /// Bytes of a name that are read.
 const NAME_BYTES_MAX: usize = 4096;
+/// The mode of a file that is made exclusively without one.
+const MODE_EXCLUSIVE: u32 = 0o600;
 /// What a client wants to hear of delegations. It gets none in any case.
 const DELEGATION_WISHES: u32 = 0x3_ff00;
 /// `OPEN4_RESULT_CONFIRM`, which only NFS 4.0 has.
@@ -68,6 +70,8 @@ struct Opened {
     made: Option<Changed>,
     set: attributes::Bitmap,
     truncate: bool,
+    /// It was made by this call, when it came before.
+    is_own: bool,
 }
 
 impl Opened {
@@ -78,6 +82,7 @@ impl Opened {
             made: None,
             set: attributes::Bitmap::default(),
             truncate: false,
+            is_own: false,
         }
     }
 }
@@ -170,9 +175,11 @@ impl Call<'_> {
             _ => Opened::existing(place),
         };
         self.regular(opened.node)?;
-        let appends = !opened.is_new && self.check_permissions(opened.node, access)?;
-        let mode = (access | if appends { APPENDS } else { 0 }, arguments.deny);
+        // Who has made it, or had it open before, may have it as then.
         let is_reclaim = matches!(arguments.claim, Claim::Reclaim);
+        let is_own = opened.is_own || is_reclaim;
+        let appends = !opened.is_new && self.check_permissions(opened.node, access, is_own)?;
+        let mode = (access | if appends { APPENDS } else { 0 }, arguments.deny);
         let id = match &self.resumed {
             Some(receipt) => self.id_of_earlier(receipt),
             None => self.take_open(&opened, arguments.owner, mode, is_reclaim)?,
@@ -273,9 +280,12 @@ impl Call<'_> {
         let now_ms = self.caller.now_ms;
         let file = self.file(opened.node);
         let opener = (self.client, owner);
+        // To cut a file is to write to it, also where it is opened for reading.
+        let cuts = if opened.truncate { WRITE } else { 0 };
+        let used = (mode.0 | cuts, mode.1);
         self.service
             .state()
-            .check_share(opener, file, mode, is_reclaim, now_ms)?;
+            .check_share(opener, file, used, is_reclaim, now_ms)?;
         self.service.release();
         if opened.truncate {
             let changes = SetAttributes {
@@ -314,10 +324,10 @@ impl Call<'_> {
         files.is_some_and(|files| Arc::ptr_eq(files, &self.shared_files()))
     }
 
-    /// Whether a file may be opened so, and for writing only to add to its end.
-    fn check_permissions(&self, node: Node, access: u32) -> Result<bool, Status> {
+    /// Whether a file may be opened so, and for writing only to add to its end. Its owner may in any case where `is_own`.
+    fn check_permissions(&self, node: Node, access: u32, is_own: bool) -> Result<bool, Status> {
         let may = self.files().permissions(&self.who, node)?;
-        if self.files().attributes(node)?.uid == self.who.uid {
+        if is_own && self.files().attributes(node)?.uid == self.who.uid {
             return Ok(false);
         }
         // What can be run can be read by the client that runs it.
@@ -338,7 +348,10 @@ impl Call<'_> {
         self.check_searchable(directory)?;
         let name = check_name(name)?;
         let Some(creation) = creation else {
-            let found = self.look_up_own(directory, name)?;
+            let found = self.find(name)?;
+            if found.export != self.entered {
+                return Err(Status::ISDIR);
+            }
             return Ok(Opened::existing(found.node));
         };
         match creation {
@@ -372,6 +385,8 @@ impl Call<'_> {
                     None => Wanted::default(),
                 };
                 wanted.check_exclusive()?;
+                // Until its client has set what else it wants.
+                wanted.changes.mode.get_or_insert(MODE_EXCLUSIVE);
                 let (accessed, modified) = verifier_times(verifier);
                 wanted.changes.accessed = Some(SetTime::To(accessed));
                 wanted.changes.modified = Some(SetTime::To(modified));
@@ -384,11 +399,15 @@ impl Call<'_> {
                         }
                         // Whoever has made it owns it. Others may have guessed its times.
                         Ok(Opened {
-                            set: wanted.bitmap,
+                            set: wanted.bitmap_of_exclusive(),
+                            is_own: true,
                             ..Opened::existing(node)
                         })
                     }
-                    made => made,
+                    made => made.map(|made| Opened {
+                        set: wanted.bitmap_of_exclusive(),
+                        ..made
+                    }),
                 }
             }
         }
@@ -402,7 +421,7 @@ impl Call<'_> {
         wanted: &Wanted,
         is_once: bool,
     ) -> Result<Opened, Status> {
-        self.owner(directory, name).check_new()?;
+        self.check_new_name(directory, name)?;
         let make = |files: &dyn FileSystem, who: &Identity, receipt: Option<&Receipt>| {
             wanted.make(files, who, (directory, name), Make::File, receipt)
         };
@@ -499,6 +518,7 @@ impl Call<'_> {
         } else {
             let now_ms = self.caller.now_ms;
             let mut state = self.service.state();
+            state.check_done(self.client)?;
             state.check_grace(self.client, New::Lock, now_ms)?;
         }
         let span = Span::new(offset, length, is_write)?;
@@ -554,6 +574,7 @@ impl Call<'_> {
         }
         let span = Span::new(offset, length, is_write)?;
         let now_ms = self.caller.now_ms;
+        self.service.state().check_done(self.client)?;
         let found =
             self.service
                 .state()

@@ -430,7 +430,9 @@ impl State {
         };
         match openers.iter_mut().find(|(known, _)| known == who) {
             Some((_, had)) => {
-                let writes_all = [*had, access].iter().any(|one| one & (WRITE | APPENDS) == WRITE);
+                let writes_all = [*had, access]
+                    .iter()
+                    .any(|one| one & (WRITE | APPENDS) == WRITE);
                 *had = (*had | access) & if writes_all { !APPENDS } else { !0 };
             }
             None => {
@@ -451,25 +453,43 @@ impl State {
         }
     }
 
-    /// Whether somebody forbids what is done without an open.
-    pub fn check_denied(&self, file: Handle, access: u32) -> Result<(), Status> {
+    /// Clients with opens that forbid what is done without one. Those whose lease is over do not any more: they lose what they have.
+    fn deniers(&mut self, file: Handle, access: u32, now_ms: u64) -> Vec<u64> {
         let found = self.files.get(&file);
-        match found.is_some_and(|found| found.shares.may_conflict((access, 0))) {
-            true => Err(Status::LOCKED),
-            false => Ok(()),
+        let found = found.filter(|found| found.shares.may_conflict((access, 0)));
+        let numbers = found.into_iter().flat_map(|found| found.opens.values());
+        let opens = numbers.filter_map(|number| self.held.get(number));
+        let denies =
+            |held: &&Held| matches!(held.what, What::Open { deny, .. } if deny & access != 0);
+        let clients: HashSet<u64> = opens.filter(denies).map(|held| held.client).collect();
+        let is_over = |client: &u64| self.is_expired(*client, now_ms);
+        let (silent, there): (Vec<u64>, Vec<u64>) = clients.into_iter().partition(is_over);
+        for client in silent {
+            self.forget_client(client);
+        }
+        there
+    }
+
+    /// Whether somebody forbids what is done without an open.
+    pub fn check_denied(&mut self, file: Handle, access: u32, now_ms: u64) -> Result<(), Status> {
+        match self.deniers(file, access, now_ms).is_empty() {
+            true => Ok(()),
+            false => Err(Status::LOCKED),
         }
     }
 
     /// The same of whoever is at an address: what a host there denies others it may do itself, by whichever of its programs.
-    pub fn is_denied_at(&self, file: Handle, access: u32, address: IpAddr) -> bool {
-        let found = self.files.get(&file);
-        let found = found.filter(|found| found.shares.may_conflict((access, 0)));
-        let numbers = found.into_iter().flat_map(|found| found.opens.values());
-        let mut opens = numbers.filter_map(|number| self.held.get(number));
-        opens.any(|held| {
-            let denies = matches!(held.what, What::Open { deny, .. } if deny & access != 0);
-            denies && !self.is_host_at(held.client, address)
-        })
+    pub fn is_denied_at(
+        &mut self,
+        file: Handle,
+        access: u32,
+        address: IpAddr,
+        now_ms: u64,
+    ) -> bool {
+        let deniers = self.deniers(file, access, now_ms);
+        deniers
+            .into_iter()
+            .any(|client| !self.is_host_at(client, address))
     }
 
     /// Whether others allow an open. Clients whose lease is over lose what is in the way. At NFS 4.0 an owner is in its own way, too
@@ -526,12 +546,18 @@ impl State {
 
     /// Whether there is room for one more open or lock, and the client may make one.
     pub fn check_room(&mut self, client: u64, new: New, now_ms: u64) -> Result<(), Status> {
-        let found = self.clients.get(&client).ok_or(Status::STALE_CLIENTID)?;
-        if !found.has_reclaimed && found.says_when_done() {
-            return Err(Status::GRACE);
-        }
+        self.check_done(client)?;
         self.check_grace(client, new, now_ms)?;
         self.check_count(&self.clients[&client])
+    }
+
+    /// Refuses what is new of a client that has not said yet that it has taken back everything (RFC 8881, 18.51.3).
+    pub fn check_done(&self, client: u64) -> Result<(), Status> {
+        let found = self.clients.get(&client).ok_or(Status::STALE_CLIENTID)?;
+        match !found.has_reclaimed && found.says_when_done() {
+            true => Err(Status::GRACE),
+            false => Ok(()),
+        }
     }
 
     /// Opens a file, or adds to an open of the same owner; for writing perhaps with [`APPENDS`]. Whether the file is new here, so that the

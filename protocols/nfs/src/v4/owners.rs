@@ -70,7 +70,11 @@ impl Owners {
             return Err(Status::INVAL);
         }
         if text.bytes().all(|byte| byte.is_ascii_digit()) {
-            return text.parse().map_err(|_| Status::BADOWNER);
+            let number = text.parse().map_err(|_| Status::BADOWNER)?;
+            return match file_system::is_owner(number) {
+                true => Ok(number),
+                false => Err(Status::BADOWNER),
+            };
         }
         let (name, domain) = text.rsplit_once('@').ok_or(Status::BADOWNER)?;
         // Those without a domain are no users, such as AUTHENTICATED@ (RFC 8881, 6.2.1.5).
@@ -149,7 +153,15 @@ mod tests {
             owners.number_by(b"alice@other", Kind::User, never),
             Ok(1001)
         );
-        for text in [&b"SERVICE@"[..], b"@x", b"alice", b"+5", b"99999999999"] {
+        // The last number is none to a kernel.
+        for text in [
+            &b"SERVICE@"[..],
+            b"@x",
+            b"alice",
+            b"+5",
+            b"99999999999",
+            b"4294967295",
+        ] {
             let number = owners.number_by(text, Kind::User, never);
             assert_eq!(number, Err(Status::BADOWNER), "{text:?}");
         }

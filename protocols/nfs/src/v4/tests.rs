@@ -15,6 +15,7 @@ mod appending;
 mod children;
 mod counted;
 mod exclusive;
+mod promises;
 mod refusals;
 mod restarts;
 mod users;
