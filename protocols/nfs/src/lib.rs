@@ -14,6 +14,7 @@ mod listing;
 pub mod locks;
 mod objects;
 mod programs;
+mod repeats;
 pub mod rpc;
 mod secured;
 pub mod server;

@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use crate::repeats::REPEATED_WITHIN_MS;
+
 /// Answers that are kept.
 const ANSWERS_MAX: usize = 4096;
 
@@ -15,19 +17,23 @@ pub(super) enum Seen {
     Answered(Vec<u8>),
 }
 
-/// By a number that is equal for equal calls; nothing while a call is under way.
+/// By a number that is equal for equal calls: when it came, in milliseconds, and its answer; nothing while it is under way.
 #[derive(Default)]
 pub(super) struct Answers {
-    all: HashMap<u64, Option<Vec<u8>>>,
+    all: HashMap<u64, (u64, Option<Vec<u8>>)>,
     order: VecDeque<u64>,
 }
 
 impl Answers {
     /// A call comes in. A new one must be ended.
-    pub(super) fn begin(&mut self, key: u64) -> Seen {
+    pub(super) fn begin(&mut self, key: u64, now_ms: u64) -> Seen {
         match self.all.get(&key) {
-            Some(Some(bytes)) => return Seen::Answered(bytes.clone()),
-            Some(None) => return Seen::UnderWay,
+            Some((at_ms, Some(bytes))) if now_ms.saturating_sub(*at_ms) <= REPEATED_WITHIN_MS => {
+                return Seen::Answered(bytes.clone());
+            }
+            // Its number came round: it is another call.
+            Some((_, Some(_))) => self.end(key, None),
+            Some((_, None)) => return Seen::UnderWay,
             None => {}
         }
         while self.order.len() >= ANSWERS_MAX {
@@ -35,7 +41,7 @@ impl Answers {
                 self.all.remove(&oldest);
             }
         }
-        self.all.insert(key, None);
+        self.all.insert(key, (now_ms, None));
         self.order.push_back(key);
         Seen::Never
     }
@@ -43,7 +49,7 @@ impl Answers {
     /// It is answered with these bytes; without any it is as if it had not come.
     pub(super) fn end(&mut self, key: u64, answer: Option<Vec<u8>>) {
         match (answer, self.all.get_mut(&key)) {
-            (Some(bytes), Some(place)) => *place = Some(bytes),
+            (Some(bytes), Some((_, answer))) => *answer = Some(bytes),
             (None, Some(_)) => {
                 self.all.remove(&key);
                 self.order.retain(|other| *other != key);
@@ -61,24 +67,36 @@ mod tests {
     #[test]
     fn a_call_that_is_repeated_is_answered_as_the_first_time() {
         let mut answers = Answers::default();
-        assert!(matches!(answers.begin(7), Seen::Never));
-        assert!(matches!(answers.begin(7), Seen::UnderWay));
+        assert!(matches!(answers.begin(7, 0), Seen::Never));
+        assert!(matches!(answers.begin(7, 0), Seen::UnderWay));
         answers.end(7, Some(b"yes".to_vec()));
-        assert!(matches!(answers.begin(7), Seen::Answered(bytes) if bytes == b"yes"));
-        assert!(matches!(answers.begin(8), Seen::Never));
+        assert!(matches!(answers.begin(7, 0), Seen::Answered(bytes) if bytes == b"yes"));
+        assert!(matches!(answers.begin(8, 0), Seen::Never));
         answers.end(8, None);
-        assert!(matches!(answers.begin(8), Seen::Never));
+        assert!(matches!(answers.begin(8, 0), Seen::Never));
+    }
+
+    #[test]
+    fn a_call_that_comes_much_later_is_another_one() {
+        let mut answers = Answers::default();
+        assert!(matches!(answers.begin(7, 0), Seen::Never));
+        answers.end(7, Some(b"yes".to_vec()));
+        let within = answers.begin(7, REPEATED_WITHIN_MS);
+        assert!(matches!(within, Seen::Answered(_)));
+        let later = answers.begin(7, REPEATED_WITHIN_MS + 1);
+        assert!(matches!(later, Seen::Never));
+        assert_eq!(answers.order.len(), 1);
     }
 
     #[test]
     fn the_oldest_answers_make_room() {
         let mut answers = Answers::default();
         for key in 0..=ANSWERS_MAX as u64 {
-            assert!(matches!(answers.begin(key), Seen::Never));
+            assert!(matches!(answers.begin(key, 0), Seen::Never));
             answers.end(key, Some(Vec::new()));
         }
         assert_eq!(answers.all.len(), ANSWERS_MAX);
-        assert!(matches!(answers.begin(0), Seen::Never));
-        assert!(matches!(answers.begin(2), Seen::Answered(_)));
+        assert!(matches!(answers.begin(0, 0), Seen::Never));
+        assert!(matches!(answers.begin(2, 0), Seen::Answered(_)));
     }
 }

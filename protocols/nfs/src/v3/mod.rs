@@ -254,7 +254,7 @@ pub fn execute(
     let start = out.len();
     let once = is_once(number).then(|| key(number, arguments, caller));
     if let Some(key) = once {
-        match memory.answers().begin(key) {
+        match memory.answers().begin(key, caller.now_ms) {
             Seen::Never => {}
             Seen::Answered(bytes) => {
                 out.append(&bytes);
@@ -346,8 +346,14 @@ impl Call<'_> {
         change: impl FnOnce(&dyn FileSystem, Option<&Receipt>) -> Done<T>,
     ) -> Done<Option<T>> {
         let receipt = self.receipt.as_ref();
-        let is_done = receipt
-            .is_some_and(|receipt| at.files.receipt(&receipt.place).as_ref() == Some(receipt));
+        let now_ms = self.caller.now_ms;
+        let is_done = receipt.is_some_and(|receipt| {
+            at.files.receipt(&receipt.place).as_ref() == Some(receipt)
+                && self.service.is_repeated(receipt, now_ms)
+        });
+        if let (Some(receipt), false) = (receipt, is_done) {
+            self.service.executes(receipt, now_ms);
+        }
         match is_done {
             true => Ok(None),
             false => match change(&*at.files, receipt) {

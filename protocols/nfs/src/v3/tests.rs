@@ -730,3 +730,23 @@ fn nothing_is_made_at_the_name_of_a_file_system() {
     }
     assert_eq!(client.files.objects(), objects);
 }
+
+/// A client has counted through its numbers, and asks the same as long ago: it is another call, by whichever connection.
+#[test]
+fn the_same_call_much_later_is_executed() {
+    let mut client = Client::new(EVERYTHING);
+    client.now_ms = 1_000_000;
+    let home = client.mount("/tank/home").expect("it is shared");
+    let mut make = named(&home, "made");
+    nothing_set(&mut make);
+    let remove = named(&home, "made");
+    assert_eq!(client.status(procedure::MKDIR, &make), 0);
+    let number = client.transaction;
+    assert_eq!(client.status(procedure::RMDIR, &remove), 0);
+    let objects = client.files.objects();
+    client.transaction = number;
+    client.now_ms += 130_000;
+    let again = client.send(procedure::MKDIR, make.bytes(), false);
+    assert_eq!(again[..4], [0; 4]);
+    assert_eq!(client.files.objects(), objects + 1, "it is made again");
+}

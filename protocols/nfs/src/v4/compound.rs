@@ -28,6 +28,7 @@ use super::without_sessions::Taken;
 use crate::activity::{Book, Moved, Used};
 use crate::exports::{Exports, Place, Source};
 use crate::hosts::Outbox;
+use crate::repeats::Repeats;
 use crate::rpc::Credential;
 use crate::sharenfs::{Access, Security};
 use crate::snapshots;
@@ -170,6 +171,8 @@ pub struct Service {
     pub(super) book: Mutex<Book>,
     /// What is to be said to hosts.
     pub(crate) outbox: Outbox,
+    /// Calls without a session that were executed.
+    pub(crate) repeats: Mutex<Repeats>,
     /// Space that silent clients kept is freed until then.
     pub(super) space_comes_ms: AtomicU64,
 }
@@ -198,6 +201,7 @@ impl Service {
             kept: Mutex::new(Kept(earlier)),
             kept_version: AtomicU64::new(0),
             book: Mutex::default(),
+            repeats: Mutex::default(),
             space_comes_ms: AtomicU64::new(0),
             outbox: Outbox::default(),
         }
@@ -689,9 +693,12 @@ impl Call<'_> {
                 let receipt = self.caller.receipt(self.fingerprint, self.index);
                 let kept = self.files().receipt(&receipt.place);
                 let kept = kept.filter(|kept| kept.number == receipt.number);
-                if kept.is_some_and(|kept| self.index <= kept.step) {
+                if kept.is_some_and(|kept| self.index <= kept.step)
+                    && self.service.is_repeated(&receipt, self.caller.now_ms)
+                {
                     return Ok(None);
                 }
+                self.service.executes(&receipt, self.caller.now_ms);
                 receipt
             }
         };

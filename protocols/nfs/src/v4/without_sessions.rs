@@ -1,6 +1,8 @@
 //! Clients of NFS 4.0, which have no sessions: who they are, and the operations that only they use (RFC 7530, 9.1 and 16).
 
-use super::compound::Call;
+use file_system::Receipt;
+
+use super::compound::{Call, Service};
 use super::numbers::{Status, op};
 use super::opens::StateId;
 use super::state::{Introduction, Manner, State, WithoutSessions};
@@ -144,6 +146,20 @@ impl State {
         }
         let number = number.try_into().map(u64::from_be_bytes);
         number.map_err(|_| Status::BAD_STATEID)
+    }
+}
+
+impl Service {
+    /// Whether a call without a session that has left this receipt is repeated now.
+    pub(crate) fn is_repeated(&self, receipt: &Receipt, now_ms: u64) -> bool {
+        let repeats = self.repeats.lock().expect("no holder panics");
+        repeats.is_repeated(&receipt.place, now_ms)
+    }
+
+    /// A call without a session is executed, and leaves this receipt.
+    pub(crate) fn executes(&self, receipt: &Receipt, now_ms: u64) {
+        let mut repeats = self.repeats.lock().expect("no holder panics");
+        repeats.executed(receipt.place, now_ms);
     }
 }
 
