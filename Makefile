@@ -22,11 +22,13 @@ export BULKHEAD_LIBZPOOL := $(LIBZPOOL)
 endif
 # ROUNDS has a default for crashes; drills take longer.
 DRILL_ROUNDS ?= $(if $(filter command environment,$(firstword $(origin ROUNDS))),$(ROUNDS),20)
+# The program that is drilled.
+BULKHEAD ?= target/release/bulkhead
 PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb deb-witness demo demo-legs demo-single test lint unit conformance crash crash-files crash-volumes legs hostile rollback operations operations-crash operations-steps guide races repeats older-locks mounted-files requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool
+.PHONY: help deps build install deb deb-witness demo demo-legs demo-single test check nightly lint unit conformance crash crash-files crash-volumes legs hostile rollback operations operations-crash operations-steps guide races repeats older-locks mounted-files requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -34,10 +36,15 @@ help: ## this list
 deps: ## install everything that building, testing and measuring needs
 	@scripts/deps.sh bench
 
+# A check builds once for all of its steps, and names what it built in BULKHEAD (proof/check).
+ifdef BULKHEAD_PREPARED
+build:
+else
 build: ## target/release/bulkhead, bulkhead-agent and bulkhead-witness
 	@scripts/deps.sh build
 	scripts/console.sh
 	$(CARGO) build --release --locked -p bulkhead -p bulkhead-witness
+endif
 
 install: ## what was built, under PREFIX (/usr/local), below DESTDIR
 	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) scripts/install.sh
@@ -71,9 +78,10 @@ lint: ## formatting, clippy, layers, house rules
 	scripts/audit.sh
 	$(CARGO) test --locked -q -p xtask
 
-unit: ## tests of the crates and of the checkers
-	@scripts/deps.sh test
-	$(PYTHON) -m proof.units
+unit: ## tests of the crates, a process each, and of the checkers
+	@scripts/deps.sh check
+	scripts/console.sh
+	$(CARGO) nextest run --workspace --locked --no-fail-fast
 	$(PYTHON) -m proof.tests
 
 conformance: build ## iscsi-test-cu and the NBD clients
@@ -84,7 +92,7 @@ crash: $(if $(FILES),crash-files,crash-volumes) ## ROUNDS kills with verified cl
 
 crash-files:
 	@scripts/deps.sh test
-	$(CARGO) build --locked -p zpool --example files
+	$(if $(BULKHEAD_PREPARED),,$(CARGO) build --workspace --locked --example files)
 	$(PYTHON) -m proof.files --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
 
 crash-volumes: build
@@ -153,17 +161,17 @@ screenshots: build ## the pictures of the readme, into docs/images
 
 drill: build ## ROUNDS of every fault of a pair in a lab, with the time-outs that are promised
 	@scripts/deps.sh test
-	target/release/bulkhead drill --profile fast --rounds $(DRILL_ROUNDS) $(if $(SEED),--seed $(SEED))
+	$(BULKHEAD) drill --profile fast --rounds $(DRILL_ROUNDS) $(if $(SEED),--seed $(SEED))
 
 # A machine that cannot run a lab (15) has said so, and skips it.
 drill-short: build
 	@scripts/deps.sh test
-	target/release/bulkhead drill --budget 10 $(if $(SEED),--seed $(SEED)) || [ $$? -eq 15 ]
-	target/release/bulkhead drill active-power --clients patient --budget 20 $(if $(SEED),--seed $(SEED)) || [ $$? -eq 15 ]
+	$(BULKHEAD) drill --budget 10 $(if $(SEED),--seed $(SEED)) || [ $$? -eq 15 ]
+	$(BULKHEAD) drill active-power --clients patient --budget 20 $(if $(SEED),--seed $(SEED)) || [ $$? -eq 15 ]
 
 drill-examples: build ## each file in examples/ drilled once, with clients of all its pools
 	@scripts/deps.sh test
-	scripts/drill-examples.sh target/release/bulkhead --budget 20 $(if $(SEED),--seed $(SEED))
+	scripts/drill-examples.sh $(BULKHEAD) --budget 20 $(if $(SEED),--seed $(SEED))
 
 stock: build ## ROUNDS of moves and lost power under qemu's own iSCSI and NBD clients
 	@scripts/deps.sh test
@@ -190,5 +198,14 @@ libzpool: ## target/bulkhead-libzpool_VERSION_ARCH.deb, OpenZFS's library withou
 	@scripts/deps.sh libzpool
 	scripts/libzpool.sh
 
-test: ## everything, in the short form
-	scripts/test.sh
+test: ## everything, in the short form: half an hour on two cores
+	@scripts/deps.sh check
+	$(PYTHON) -m proof.check test
+
+check: ## before a commit: lint, and what tests the files that differ from BASE (HEAD)
+	@scripts/deps.sh check
+	$(PYTHON) -m proof.check change $(or $(BASE),HEAD)
+
+nightly: ## PART 1 to 4 of the long forms, on the packaged programs: at most an hour each
+	@scripts/deps.sh $(if $(filter 4,$(PART)),linux,test)
+	$(PYTHON) -m proof.check nightly $(PART)

@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
-# Installs what building (`build`), testing (`test`) or measuring (`bench`) Bulkhead, or building its ZFS library
-# (`libzpool`) or the witness alone (`witness`), needs on Debian 12 or 13, as root. Does nothing, quickly, when
-# everything is there already.
+# Installs what building (`build`), testing (`test`, or `check` with the runner of the tests of the crates) or measuring
+# (`bench`) Bulkhead, or building its ZFS library (`libzpool`) or the witness alone (`witness`), needs on Debian 12 or 13,
+# as root. Does nothing, quickly, when everything is there already.
 set -euo pipefail
+# A check installs once for all of its steps.
+[[ -z ${BULKHEAD_PREPARED:-} ]] || exit 0
 
 readonly zfs_version='2.3.*'
 readonly sources=/etc/apt/sources.list.d/bulkhead.sources
 readonly rust_minor_min=85
 readonly node_major_min=18
+# The newest one that Rust 1.85 builds.
+readonly nextest_version=0.9.100
 
 die() {
     echo "deps: $*" >&2
@@ -138,17 +142,29 @@ install_node() {
     node_is_new_enough || die "no Node.js $node_major_min or newer with npm: install both by hand."
 }
 
+nextest_is_there() {
+    "$(dirname "$0")/cargo.sh" nextest --version 2>/dev/null | grep -q " $nextest_version"
+}
+
+# What runs the tests of the crates. Built without optimization: it mostly waits for the tests.
+install_nextest() {
+    nextest_is_there && return
+    "$(dirname "$0")/cargo.sh" install --locked --debug --no-default-features --features default-no-update \
+        --version "$nextest_version" cargo-nextest
+}
+
 need=${1:-test}
 case "$need" in
 witness) install_packages "${build_packages[@]}" ;;
 build) install_packages "${build_packages[@]}" "${kerberos_packages[@]}" "${zfs_packages[@]}" ;;
-test) install_packages "${build_packages[@]}" "${kerberos_packages[@]}" "${zfs_packages[@]}" "${test_packages[@]}" ;;
+test | check) install_packages "${build_packages[@]}" "${kerberos_packages[@]}" "${zfs_packages[@]}" "${test_packages[@]}" ;;
 bench) install_packages "${build_packages[@]}" "${kerberos_packages[@]}" "${zfs_packages[@]}" "${test_packages[@]}" \
     "${bench_packages[@]}" ;;
 linux) install_packages "${build_packages[@]}" "${kerberos_packages[@]}" "${zfs_packages[@]}" "${test_packages[@]}" \
     "${linux_packages[@]}" ;;
 libzpool) install_packages "${build_packages[@]}" "${zfs_packages[@]}" "${libzpool_packages[@]}" ;;
-*) die "unknown set '$need': witness, build, test, bench, linux or libzpool" ;;
+*) die "unknown set '$need': witness, build, test, check, bench, linux or libzpool" ;;
 esac
 install_rust
 [[ $need == witness ]] || install_node
+[[ $need != check ]] || install_nextest

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets with coverage instrumentation on the pinned (stable) toolchain and
-# shares the given seconds among them. Usage: fuzz.sh SECONDS [TARGET...]
+# shares the given seconds among them. Usage: fuzz.sh SECONDS [TARGET...], or fuzz.sh build
 #
 # Stable and without the address sanitizer on purpose: anyone can run it, and the parsers are in crates that forbid
 # unsafe code, so the language excludes what the sanitizer would find. Overflow checks and debug assertions
@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../fuzz"
 
-readonly seconds=${1:?give the seconds to spend}
+readonly seconds=${1:?give the seconds to spend, or the word build}
 shift
 # What a target may hold, and the longest a single input may take.
 readonly rss_mb_max=2048
@@ -23,6 +23,7 @@ flags=(--cfg fuzzing -Cpasses=sancov-module -Ccodegen-units=1
     -Cllvm-args=-sanitizer-coverage-pc-table
     -Cllvm-args=-sanitizer-coverage-trace-compares)
 RUSTFLAGS="${flags[*]}" ../scripts/cargo.sh build --locked --release --target "$triple"
+[[ $seconds != build ]] || exit 0
 
 targets=("$@")
 if [[ ${#targets[@]} -eq 0 ]]; then

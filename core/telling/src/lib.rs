@@ -7,10 +7,12 @@
 mod insist;
 mod line;
 mod log;
+mod panics;
 pub mod signals;
 mod supervisor;
 
 pub use insist::insist;
 pub use line::{Line, say, say_until};
 pub use log::{Log, log, never_wait_for_the_log};
+pub use panics::abort_on_panic;
 pub use supervisor::Supervisor;
