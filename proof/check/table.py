@@ -30,10 +30,11 @@ class Step:
     """The shorter form for ``make check``; empty: the same command."""
 
 
-BUILD = Step("build", "scripts/console.sh && scripts/cargo.sh test --workspace --locked --no-run", "")
+BUILD = Step("build", "scripts/build-tests.sh", "")
 """Everything that the steps run: the programs, the tests and the examples, in one profile."""
 
-UNITS = "scripts/cargo.sh nextest run --workspace --locked --no-fail-fast"
+UNITS = "scripts/cargo.sh nextest run --binaries-metadata target/test-binaries.json --cargo-metadata target/cargo-metadata.json --no-fail-fast"
+"""By lists of what was built: it does not wait for Cargo's lock, which the steps of the lane `lint` hold for minutes."""
 
 # The lane `waits` mostly waits for heads to boot and for time-outs, `computes` mostly computes.
 TEST: tuple[Step, ...] = (
