@@ -81,7 +81,7 @@ NIGHTLY: dict[int, tuple[Step, ...]] = {
     ),
     2: (
         Step("drill", "make drill ROUNDS=3", "a"),
-        Step("drill, legs", "scripts/drill-legs.sh 3", "a"),
+        Step("drill, legs", "scripts/drill-legs.sh target/release/bulkhead 3", "a"),
     ),
     3: (
         Step("legs", "make legs ROUNDS=150", "a"),
