@@ -208,6 +208,9 @@ pub struct PoolStatus {
     pub health: String,
     /// Whether all I/O waits for devices.
     pub suspended: bool,
+    /// Since when writes wait, and why, if they do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writes_wait: Option<WritesWait>,
     /// Capacity of the devices, with parity: [`Self::space`] says what volumes have of it.
     pub size: u64,
     /// Allocated bytes of it.
@@ -243,6 +246,26 @@ pub struct PoolStatus {
     /// What the devices did; an answer of its own for whoever asks.
     #[serde(skip)]
     pub load: PoolLoad,
+}
+
+/// Writes of a pool wait, and with them its changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WritesWait {
+    /// Since when, in seconds since 1970.
+    pub since: u64,
+    /// Why.
+    pub why: String,
+}
+
+impl std::fmt::Display for WritesWait {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{}, since {}",
+            self.why,
+            crate::calendar::utc(self.since)
+        )
+    }
 }
 
 impl PoolStatus {

@@ -31,8 +31,9 @@ use cluster::agent::{
     Address, Exit, FenceWish, Pacemaker, PoolProgram, Remains, ServerProcess, Surroundings,
 };
 use cluster::machine::Local;
+use control::operations::server::ping::serving;
 use control::request::{PoolRequest, ServerRequest};
-use control::{FailureKind, PoolLock, Request};
+use control::{Answer, FailureKind, PoolLock, Request};
 use labels::{HostId, LabelState};
 use takeover::timeline::Step;
 use takeover::{Basis, Grant, Label, Server};
@@ -289,7 +290,16 @@ impl PoolProgram for Program<'_> {
     fn status(&self, pool: &PoolName, limit: Duration) -> Option<Server> {
         let ping = Request::Server(ServerRequest::Ping);
         match ask::ask(&self.socket(pool), ping, limit) {
-            Asked::Answered(Ok(_)) => Some(Server::Serving),
+            Asked::Answered(Ok(answer)) => {
+                // Another head would wait for the same devices: that is no reason to move the pool.
+                match answer {
+                    Answer::Done(done) if done.message != serving(pool) => {
+                        tracing::warn!(%pool, "{}", done.message);
+                    }
+                    _ => {}
+                }
+                Some(Server::Serving)
+            }
             Asked::Answered(Err(failure)) => match failure.kind {
                 FailureKind::Unavailable => Some(Server::Stopping),
                 // It ended, or broke, in the middle of the answer.

@@ -6,6 +6,7 @@ mod legs;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::UNIX_EPOCH;
 
 use axum::Extension;
 use axum::extract::State;
@@ -237,7 +238,7 @@ fn of_overview(overview: &Overview) -> Vec<Family> {
 
 fn of_pools(statuses: &[(&str, &Status)]) -> Vec<Family> {
     type Get = fn(&PoolStatus) -> Option<f64>;
-    let gauges: [(&'static str, &'static str, Get); 8] = [
+    let gauges: [(&'static str, &'static str, Get); 9] = [
         (
             "bulkhead_pool_size_bytes",
             "Capacity of the devices, with parity.",
@@ -267,6 +268,20 @@ fn of_pools(statuses: &[(&str, &Status)]) -> Vec<Family> {
             "bulkhead_pool_suspended",
             "Whether all I/O of the pool waits for devices.",
             |p| Some(truth(p.suspended)),
+        ),
+        (
+            "bulkhead_pool_writes_wait_seconds",
+            "How long writes of the pool wait already; 0 if they do not.",
+            |p| {
+                let since = p.writes_wait.as_ref().map(|wait| wait.since);
+                Some(since.map_or(0.0, |since| {
+                    UNIX_EPOCH
+                        .elapsed()
+                        .unwrap_or_default()
+                        .as_secs()
+                        .saturating_sub(since) as f64
+                }))
+            },
         ),
         (
             "bulkhead_pool_scan_running",

@@ -49,7 +49,7 @@ use units::VolumeName;
 
 pub use document_cache::DocumentCache;
 pub use failures::{dataset as dataset_failure, pool as pool_failure};
-pub use next_step::suspended_step;
+pub use next_step::{suspended_step, tell_wait};
 pub use pool::{of_state as of_pool_state, spec as pool_spec};
 pub use rollback::ContentsSwapped;
 pub use snapshot::replay as replay_before_snapshot;

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use control::answer::{DamageView, DeviceView, PoolStatus};
+use control::calendar::utc;
 use control::space::{FULL_PERCENTS, full_level};
 use control::words::bytes;
 use control::{Advice, Button, Severity};
@@ -37,6 +38,27 @@ pub fn suspended_step(name: &str) -> Advice {
     )
     .by(format!("bulkhead pool clear {name}"))
     .offering(Button::Clear)
+}
+
+/// Adds to the state of a pool since when its writes wait, and what to do where nothing else says so.
+pub fn tell_wait(pool: &mut PoolStatus) {
+    let Some(wait) = &pool.writes_wait else {
+        return;
+    };
+    match pool.advice.first_mut() {
+        Some(first) if pool.suspended => {
+            first.why = format!("{}, since {}", first.why, utc(wait.since));
+        }
+        // What legs wait for comes first, with what to do about it.
+        _ if pool.suspended => {}
+        _ => {
+            pool.health = "WAITING".to_owned();
+            let what = "see which device does not answer, and take it out of use if this lasts";
+            let step = Advice::new(Severity::Error, what, wait.to_string());
+            let step = step.by(format!("bulkhead pool status {}", pool.name));
+            pool.advice.insert(0, step);
+        }
+    }
 }
 
 fn space_step(pool: &PoolStatus) -> Option<Advice> {
@@ -84,7 +106,7 @@ fn device_steps(pool: &PoolStatus) -> Vec<Advice> {
     if let Some(step) = scan_step(pool, &leaves) {
         return vec![step];
     }
-    let lost = lost_step(name, &leaves);
+    let lost = lost_step(name, &leaves).or_else(|| new_lost_step(name, &pool.devices));
     let damage = damage_step(pool);
     // What a repair finds out comes after it.
     let errors = match (&lost, &damage) {
@@ -182,6 +204,30 @@ fn lost_step(pool: &str, leaves: &[Leaf<'_>]) -> Option<Advice> {
         }
     };
     Some(step.about(device))
+}
+
+/// The new device of a replacement has failed: the old one, or others, still hold everything.
+fn new_lost_step(pool: &str, devices: &[DeviceView]) -> Option<Advice> {
+    devices.iter().find_map(|device| {
+        let new = device.members.last().filter(|new| {
+            device.name.starts_with("replacing-") && new.members.is_empty() && is_lost(new)
+        });
+        let Some(new) = new else {
+            return new_lost_step(pool, &device.members);
+        };
+        let step = Advice::new(
+            Severity::Warning,
+            "end this replacement, and replace by another device",
+            format!(
+                "{}, which takes the place of another device, is {}",
+                new.name, new.state
+            ),
+        );
+        Some(
+            step.by(format!("bulkhead pool detach {pool} {}", new.name))
+                .about(&new.name),
+        )
+    })
 }
 
 /// Whether the last scan was a scrub that could not repair everything.
@@ -426,6 +472,17 @@ mod tests {
                 "wait for the resilver",
             ),
             ("replaced", replaced, ""),
+            (
+                "the new one faulted",
+                pool(vec![
+                    device("/a", "ONLINE"),
+                    group(
+                        "replacing-1",
+                        vec![device("/b", "ONLINE"), device("/c", "FAULTED")],
+                    ),
+                ]),
+                "`bulkhead pool detach tank /c`",
+            ),
             ("spare gone", pool(vec![spare]), "take the failed spare out"),
             ("offline", hurt("OFFLINE"), "`bulkhead pool online tank /b`"),
             (

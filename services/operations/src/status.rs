@@ -75,6 +75,7 @@ pub fn pool_status(context: &Context<'_>, space: Option<PoolSpace>) -> Result<Po
         guid: status.guid.to_string(),
         health: health.to_owned(),
         suspended: status.suspended.is_some(),
+        writes_wait: None,
         size: status.size_bytes,
         allocated: status.allocated_bytes,
         free: status.free_bytes,

@@ -12,7 +12,8 @@ use control::operations::Turn;
 use control::operations::pool::close::Close;
 use control::operations::pool::destroy::Destroy;
 use control::operations::pool::events::Events;
-use control::request::{PoolRequest, ServerRequest, VolumeRequest};
+use control::operations::server::ping::serving;
+use control::request::{PoolRequest, ServerRequest, TransferRequest, VolumeRequest};
 use control::{Answer, Asker, Attached, Failure, FailureKind, Handler, Request, Witness};
 use engine::Paused;
 use engine::pool::Anew;
@@ -128,20 +129,37 @@ impl Core {
 
     /// Held while something is changed. Refused when the server ends: whoever ends it waits for the changes under
     /// way, and none begins in a pool of which half is closed.
+    ///
+    /// Refused, too, where the change under way waits for a pool that is suspended.
     pub fn changing(&self) -> Result<MutexGuard<'_, ()>, Failure> {
-        let changing = self.alone_now();
+        let changing = loop {
+            match self.changing.try_lock() {
+                Ok(changing) => break changing,
+                Err(TryLockError::WouldBlock) => self.refuse_suspended()?,
+                Err(TryLockError::Poisoned(_)) => unreachable!("no holder panics"),
+            }
+            std::thread::sleep(CHANGE_LOOK_INTERVAL);
+        };
         match self.is_going() {
             false => Ok(changing),
             true => Err(ends(&self.name)),
         }
     }
 
-    /// Refuses a change of a pool whose writes wait for the record of its legs: it would wait as long as they do.
+    /// Refuses at once a change that would wait until a person has the pool go on.
+    fn refuse_suspended(&self) -> Result<(), Failure> {
+        match self.watch.refusal() {
+            Some(refusal) if refusal.is_lasting => Err(refusal.failure),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a change of a pool whose writes wait: it would wait as long as they do. What may end by itself gets some time.
     fn await_writes(&self) -> Result<(), Failure> {
         let deadline = Instant::now() + WRITES_WAIT;
-        while let Some(failure) = self.watch.why_writes_wait() {
-            if Instant::now() >= deadline {
-                return Err(failure);
+        while let Some(refusal) = self.watch.refusal() {
+            if refusal.is_lasting || Instant::now() >= deadline {
+                return Err(refusal.failure);
             }
             std::thread::sleep(WRITES_LOOK_INTERVAL);
         }
@@ -261,7 +279,10 @@ impl Core {
     fn server(&self, request: &ServerRequest) -> Result<Answer, Failure> {
         match request {
             ServerRequest::Ping if self.is_ending() => Err(ends(&self.name)),
-            ServerRequest::Ping => Ok(Done::already(format!("serving pool {}", self.name))),
+            ServerRequest::Ping => Ok(Done::already(match self.watch.writes_wait() {
+                None => serving(&self.name),
+                Some(wait) => format!("pool {} is open here, but {wait}", self.name),
+            })),
             ServerRequest::Reload => {
                 let _place = self.places.take(&self.name)?;
                 self.serving.read_again()?;
@@ -298,6 +319,19 @@ fn resumes(request: &Request) -> bool {
     request.operation().turn() == Turn::Resumes
 }
 
+/// Whether a request changes the pool, other than to have it go on. What a person says about legs, and where the server
+/// listens, is not in the pool.
+fn would_wait_when_suspended(request: &Request) -> bool {
+    let is_apart = matches!(
+        request,
+        Request::Portal(_)
+            | Request::Pool(
+                PoolRequest::DiscardLeg(_) | PoolRequest::AddHead(_) | PoolRequest::SetWitness(_)
+            )
+    );
+    !(request.only_looks() || resumes(request) || is_apart)
+}
+
 impl Handler for Core {
     fn witness(&self, asker: Asker, request: &Request) -> Option<Witness<'_>> {
         let entry = audit::entry(asker, &self.name, request)?;
@@ -309,6 +343,9 @@ impl Handler for Core {
     fn handle(&self, request: Request, progress: &mut dyn FnMut(&str)) -> Result<Answer, Failure> {
         if let Some(end) = is_end(&request) {
             self.refuse_end_in_use(&request)?;
+            if end == End::Destroy {
+                self.refuse_suspended()?;
+            }
             return self.end(end);
         }
         match &request {
@@ -325,6 +362,9 @@ impl Handler for Core {
                 }
             }
             _ => {}
+        }
+        if would_wait_when_suspended(&request) {
+            self.refuse_suspended()?;
         }
         let _place = match resumes(&request) {
             true => None,
@@ -382,10 +422,13 @@ impl Core {
     /// A request about a stream, with the descriptor that came along.
     fn transfer(
         &self,
-        request: control::request::TransferRequest,
+        request: TransferRequest,
         attached: Attached<'_>,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Answer, Failure> {
+        if !matches!(request, TransferRequest::Send(_)) {
+            self.refuse_suspended()?;
+        }
         let _place = self.streams.take(&self.name)?;
         let pool = self.pool.require()?;
         let context = Context {

@@ -677,10 +677,29 @@ fn leave_suspended(core: &Core, how_on: &str) -> ! {
     std::process::exit(i32::from(FailureKind::Unavailable.exit_code()))
 }
 
+/// How an end went that was asked for while the pool is suspended.
+fn ended_suspended(core: &Core) -> Failure {
+    let why = core.watch.writes_wait().map(|wait| format!(": {wait}"));
+    let message = format!(
+        "the server of pool {} ended, but could not export the pool{}",
+        core.name,
+        why.unwrap_or_default()
+    );
+    Failure::new(FailureKind::Unavailable, message).advise(format!(
+        "what was acknowledged as durable is on its devices: bring them back, and start its server again, with `bulkhead pool-server {}`",
+        core.name
+    ))
+}
+
 /// Drains, closes, exports or destroys, and tells whoever asked.
 fn end(core: &Core, common: &Common, outcome: Outcome, wait: Duration) -> Result<(), Failure> {
     core.set_ending();
     if core.watch.is_suspended() || !core.await_change() {
+        if let Outcome::Asked(ending) = &outcome {
+            // Nobody may be waiting any more.
+            let _ = ending.reply.send(Err(ended_suspended(core)));
+            std::thread::sleep(ANEW_ANSWER_TIME);
+        }
         leave_suspended(
             core,
             "when its devices are back, the next start recovers it",

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use control::answer::{PoolSpace, PoolStatus};
+use control::answer::{PoolSpace, PoolStatus, WritesWait};
 use control::legs::LegsView;
 use control::{Answer, Failure, FailureKind};
 use engine::Pool;
+use engine::pool::Suspension;
 use operations::events::{self, News};
 use operations::{self, Context, DocumentCache, LegWord, MemberWord, NoServer};
 use pool_access::across::Told;
@@ -36,6 +37,8 @@ pub struct Watch {
     journal: Arc<Journal>,
     /// Whether the suspension was logged.
     suspended: AtomicBool,
+    /// Since when writes wait, in milliseconds since 1970; 0 if they do not.
+    waits_since_ms: AtomicU64,
     refusals: Mutex<Refusals>,
     device_returns: AtomicU64,
     state: Mutex<State>,
@@ -53,6 +56,14 @@ pub struct PoolLegs {
     pub perform: Box<PerformWord>,
     /// Has others remember. Waits for the record, for a bounded time.
     pub change_members: Box<ChangeMembers>,
+}
+
+/// A change is refused, because it would wait.
+pub struct Refusal {
+    /// What the caller receives.
+    pub failure: Failure,
+    /// Whether only a person can end the wait.
+    pub is_lasting: bool,
 }
 
 /// Takes the name of a leg, as the status shows it.
@@ -84,6 +95,7 @@ impl Watch {
             pool,
             journal,
             suspended: AtomicBool::new(false),
+            waits_since_ms: AtomicU64::new(0),
             refusals: Mutex::default(),
             device_returns: AtomicU64::new(0),
             state: Mutex::default(),
@@ -108,12 +120,58 @@ impl Watch {
         self.legs.as_ref().map(|legs| (legs.tell)())
     }
 
-    /// Why writes wait for the record of the pool's legs, if they do. Never waits for the pool.
-    pub fn why_writes_wait(&self) -> Option<Failure> {
-        let told = self.told_of_legs().filter(|told| told.do_writes_wait)?;
-        let first = told.advice.into_iter().next()?;
-        let message = format!("nothing was changed: {}", first.why);
-        Some(Failure::new(FailureKind::Unavailable, message).advise(first.what))
+    /// Why writes wait, and since when, if they do. Never waits for the pool.
+    pub fn writes_wait(&self) -> Option<WritesWait> {
+        let (why, since_s) = self.why_writes_wait()?;
+        let noted_s = self.waits_since_ms.load(Ordering::Relaxed) / 1000;
+        let since = since_s.unwrap_or(match noted_s {
+            0 => now_ms() / 1000,
+            noted_s => noted_s,
+        });
+        Some(WritesWait { since, why })
+    }
+
+    /// Why, and since when if the engine knows it.
+    fn why_writes_wait(&self) -> Option<(String, Option<u64>)> {
+        let health = self.pool.get().and_then(|pool| pool.health());
+        let why = match health.and_then(|health| health.suspended) {
+            Some(Suspension::DevicesFailed) => "all I/O waits, because too many devices failed",
+            Some(Suspension::OtherHost) => "all I/O is stopped: another host may have the pool",
+            None => {
+                if let Some(of_legs) = self.told_of_legs().filter(|told| told.do_writes_wait) {
+                    let first = of_legs.advice.into_iter().next();
+                    let why = first.map(|advice| advice.why).unwrap_or_default();
+                    return Some((why, None));
+                }
+                let unrecorded = health?.unrecorded?;
+                let why = "writes wait until it is on record that a device which failed to make them durable is not used any more";
+                return Some((why.to_owned(), Some(unrecorded.since_s)));
+            }
+        };
+        Some((why.to_owned(), None))
+    }
+
+    /// Why a change of the pool would wait: for as long as its devices are gone, or for a record that may come soon.
+    pub fn refusal(&self) -> Option<Refusal> {
+        let wait = self.writes_wait()?;
+        let is_lasting = self.is_suspended();
+        let what = match is_lasting {
+            true => {
+                "`bulkhead pool status` says which devices to bring back; then `bulkhead pool clear`"
+            }
+            false => {
+                "try again when writes do not wait any more; `bulkhead pool status` says why they do"
+            }
+        };
+        let advice = self
+            .told_of_legs()
+            .and_then(|told| told.advice.into_iter().next());
+        let advice = advice.map_or_else(|| what.to_owned(), |advice| advice.what);
+        let message = format!("nothing was changed: {wait}");
+        Some(Refusal {
+            failure: Failure::new(FailureKind::Unavailable, message).advise(advice),
+            is_lasting,
+        })
     }
 
     /// Whether the pool has legs on several heads.
@@ -167,6 +225,8 @@ impl Watch {
             status.health = "SUSPENDED".to_owned();
             status.advice = vec![operations::suspended_step(&status.name)];
         }
+        status.writes_wait = self.writes_wait();
+        operations::tell_wait(&mut status);
         if let Some(told) = self.told_of_legs() {
             told.add_to(&mut status);
             self.complete_legs(&mut status);
@@ -237,6 +297,14 @@ impl Watch {
 
     /// Logs that the pool was suspended, or goes on. Never waits for the pool.
     pub fn tick(&self) {
+        let noted_ms = match self.why_writes_wait() {
+            None => 0,
+            Some(_) => now_ms(),
+        };
+        let since = &self.waits_since_ms;
+        if noted_ms == 0 || since.load(Ordering::Relaxed) == 0 {
+            since.store(noted_ms, Ordering::Relaxed);
+        }
         let now = self.is_suspended();
         if self.suspended.swap(now, Ordering::Relaxed) == now {
             return;
@@ -262,8 +330,8 @@ impl Watch {
         if self.is_suspended() {
             return "SUSPENDED".into();
         }
-        if self.told_of_legs().is_some_and(|told| told.do_writes_wait) {
-            return "writes wait for the record of its legs".into();
+        if let Some(wait) = self.writes_wait() {
+            return format!("WAITING: {wait}");
         }
         let state = self.lock();
         match &state.seen {

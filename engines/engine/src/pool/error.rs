@@ -22,11 +22,11 @@ pub enum PoolErrorKind {
         path: PathBuf,
     },
     /// A device is used by another process, or twice in one command.
-    #[error("device {} is in use by {by}: stop that first", path.display())]
+    #[error("device {} is in use by {by}: take it out of use there first, or choose another", path.display())]
     DeviceInUse {
         /// Which.
         path: PathBuf,
-        /// Who holds it.
+        /// Who holds it: a pool that is open, or a process.
         by: String,
     },
     /// A device belongs to a pool.

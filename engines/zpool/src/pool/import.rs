@@ -8,7 +8,7 @@ use units::PoolName;
 use zpool_sys as sys;
 
 use super::discover::{Contents, at_once};
-use super::label;
+use super::label::{self, Standing};
 use super::status::reason;
 use super::{Pool, c_text};
 use crate::device::{self, Guarded, OpenFailure};
@@ -16,12 +16,28 @@ use crate::error::{PoolError, PoolErrorKind, SystemError, errno};
 use crate::nvlist::NvList;
 use crate::runtime::Engine;
 
+/// The pool that has the device open or served, by its label.
+fn used_by_pool(path: &std::path::Path) -> Option<String> {
+    match label::read(path).ok()?? {
+        Standing::Member(written) => {
+            Some(written.last().pool_name.clone()).filter(|name| !name.is_empty())
+        }
+        Standing::Detached(..) => None,
+    }
+}
+
 /// What a device that cannot be opened means for the user.
 pub(super) fn unusable(path: &std::path::Path, failure: OpenFailure) -> PoolErrorKind {
     let path = path.to_owned();
     match failure {
         OpenFailure::Missing => PoolErrorKind::DeviceMissing { path },
-        OpenFailure::InUse { by } => PoolErrorKind::DeviceInUse { path, by },
+        OpenFailure::InUse { by } => {
+            let by = match used_by_pool(&path) {
+                Some(pool) => format!("pool {pool} ({by})"),
+                None => by,
+            };
+            PoolErrorKind::DeviceInUse { path, by }
+        }
         other => PoolErrorKind::DeviceUnusable {
             path,
             why: other.to_string(),

@@ -403,6 +403,81 @@ fn a_server_of_a_suspended_pool_can_be_stopped_and_the_next_one_recovers() {
     assert_eq!(server.stop(), 0);
 }
 
+/// No change waits for devices that a person has to bring back, and the end of the server says how it ended.
+#[test]
+fn changes_of_a_suspended_pool_are_refused_at_once_and_an_export_says_how_it_ended() {
+    let machine = Machine::with_exported_volume();
+    let faults = machine.path("faults");
+    std::fs::write(&faults, "").expect("written");
+    let mut server = machine.serve(&format!("--leg-faults {}", faults.display()));
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    let (a, b) = (machine.path("a"), machine.path("b"));
+    let both = format!("{} write=eio\n{} write=eio\n", a.display(), b.display());
+    std::fs::write(&faults, both).expect("written");
+    let writer = std::thread::spawn(move || {
+        while client
+            .write(8192, &[6; 4096])
+            .and_then(|()| client.flush())
+            .is_ok()
+        {}
+    });
+    eventually("the pool is suspended", || {
+        machine.ok("status tank --json").json()["pool"]["suspended"] == true
+    });
+    for change in [
+        "volume create --size 1M tank/new",
+        "volume destroy tank/v",
+        "snapshot create tank/v@now",
+        "filesystem create tank/files",
+        "nbd unexport tank/v",
+        "pool set tank comment=x",
+        "pool scrub tank",
+    ] {
+        let refused = machine.run(change);
+        assert_eq!(refused.code, 8, "{change}: {}", refused.err);
+    }
+    let refused = machine.run("snapshot create tank/v@now");
+    assert!(
+        refused.err.contains("all I/O waits") && refused.err.contains("since 20"),
+        "{}",
+        refused.err
+    );
+    let status = machine.ok("status tank --json").json();
+    let since = status["pool"]["writes_wait"]["since"].as_u64();
+    assert!(since.is_some_and(|since| since > 1_600_000_000), "{status}");
+    assert!(machine.ok("pool status tank").out.contains(", since 20"));
+    let ended = machine.run("pool export tank --in-use");
+    assert_eq!(ended.code, 8, "{}", ended.err);
+    assert!(
+        ended.err.contains("ended, but could not export the pool"),
+        "{}",
+        ended.err
+    );
+    let status = server.child.wait().expect("a child of ours");
+    assert_eq!(status.code(), Some(8), "{}", machine.log());
+    writer.join().expect("no panic");
+    let server = machine.serve("");
+    assert_eq!(server.stop(), 0);
+}
+
+/// Nobody is told to stop the server of a pool for a device that the pool uses.
+#[test]
+fn a_device_of_a_pool_that_is_served_is_refused_with_the_name_of_the_pool() {
+    let machine = Machine::with_exported_volume();
+    let server = machine.serve("");
+    let refused = machine.run(&format!(
+        "pool create other {}",
+        machine.path("a").display()
+    ));
+    assert_eq!(refused.code, 5, "{}", refused.err);
+    let told = &refused.err;
+    assert!(
+        told.contains("pool tank") && !told.contains("stop"),
+        "{told}"
+    );
+    assert_eq!(server.stop(), 0);
+}
+
 /// The second leg is the only one that is left when it fails a flush: nobody knows what it still has.
 #[test]
 fn a_server_whose_last_device_failed_a_flush_ends_when_it_works_and_the_next_one_recovers() {

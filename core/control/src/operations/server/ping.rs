@@ -20,3 +20,8 @@ impl Operation for Ping {
 }
 
 impl WireOnly for Ping {}
+
+/// What the server of a pool replies as long as no write waits.
+pub fn serving(pool: &PoolName) -> String {
+    format!("serving pool {pool}")
+}
