@@ -113,6 +113,50 @@ def everything_a_pool_can_be_asked(place: Place) -> None:
     expect("done", otto.ask("GET", path)[1]["state"], "the scrub")
 
 
+def what_an_operator_does_not_decide(place: Place) -> None:
+    """Rights follow from what a request does: also from the place that a dataset gets, and from what root would open for it."""
+    otto, anna = place.users["otto"], place.users["anna"]
+
+    def ask(web: Web, noun: str, verb: str, **arguments: Any) -> tuple[int, str]:
+        confirm = {"confirm": arguments["name"]} if verb == "destroy" else {}
+        return _kind(web.ask("POST", "/pools/tank/requests", {"request": {noun: {verb: arguments}}, **confirm}))
+
+    def create(name: str, **properties: str) -> tuple[int, str]:
+        made = {"owner": 0, "group": 0, "mode": "0755", "parents": False, "exist_ok": False}
+        return ask(anna, "filesystem", "create", name=name, properties=properties, **made)
+
+    denied, done = (403, "denied"), (200, "done")
+    expect(done, create("tank/wide", sharenfs="ro=192.0.2.0/24"), "a shared file system")
+    expect(done, create("tank/secret"), "one that is not shared")
+    expect(done, ask(otto, "snapshot", "create", names=["tank/secret@one", f"{VOLUME}@two"], recursive=False), "snapshots")
+    for source, to, properties in (
+        (f"{VOLUME}@two", "tank/copy", {"bulkhead:replicate": "{}"}),
+        (f"{VOLUME}@two", "tank/copy", {"sync": "disabled"}),
+        (f"{VOLUME}@two", "tank/copy", {"readonly": "on"}),
+        ("tank/secret@one", "tank/wide/copy", {}),
+    ):
+        expect(denied, ask(otto, "snapshot", "clone", **{"from": source}, to=to, properties=properties), f"an operator clones {properties}")
+        path = f"/pools/tank/snapshots/{source.removeprefix('tank/').replace('/', '%2F').replace('@', '%40')}/clone"
+        expect(denied, _kind(otto.ask("POST", path, {"to": to, "properties": properties})), f"the same by {path}")
+    own = {"bulkhead:replicate": "{}"}
+    expect((400, "usage"), ask(anna, "snapshot", "clone", **{"from": "tank/secret@one"}, to="tank/copy", properties=own), "an admin does")
+    freely = {"from": "tank/secret@one", "to": "tank/wide/copy", "properties": {}, "keep_rights": False}
+    expect(denied, ask(otto, "snapshot", "clone", **freely), "an operator says that it may")
+    expect(denied, ask(otto, "filesystem", "rename", **{"from": "tank/secret"}, to="tank/wide/secret"), "a new name")
+    expect(denied, _kind(otto.ask("PATCH", "/pools/tank/filesystems/secret", {"name": "tank/wide/secret"})), "the same by a change")
+    expect(done, ask(otto, "filesystem", "rename", **{"from": "tank/secret"}, to="tank/closed"), "a name beside it")
+    disk = str(place.head.disks[0])
+    for path in ("/etc/shadow", "/dev/../etc/shadow"):
+        expect(denied, ask(otto, "pool", "attach", existing=disk, new=path, overwrite=False), f"{path} is attached")
+    expect(True, ask(otto, "pool", "attach", existing=disk, new="/dev/null", overwrite=False)[0] >= 400, "/dev/null is attached")
+    expect(denied, ask(otto, "key", "load", name=VOLUME, location="file:///dev/watchdog", key=None), "a key is read from a device")
+    expect(denied, _kind(otto.ask("POST", "/appliance/check", {"text": "x"})), "an operator has a file checked")
+    written = [entry.get("details") or "" for entry in anna.ask("GET", "/audit?limit=100")[1]]
+    expect(True, any("tank/copy: bulkhead:replicate" in details for details in written), f"what was tried: {written}")
+    for name in ("tank/wide", "tank/closed"):
+        expect(done, ask(anna, "filesystem", "destroy", name=name, recursive=True, shared=True), f"{name} is destroyed")
+
+
 def the_stream(place: Place) -> None:
     """The overview comes first, then what is measured, then what happens."""
     rita = place.users["rita"]
@@ -278,6 +322,7 @@ CHECKS: list[Callable[[Place], None]] = [
     the_document,
     the_metrics,
     tokens_and_users,
+    what_an_operator_does_not_decide,
     hostile_clients,
     what_was_written_down,
     with_a_certificate,

@@ -76,6 +76,14 @@ impl Call {
             .ok_or_else(|| Failure::new(FailureKind::Denied, "log in first"))
     }
 
+    /// The request as this caller may ask for it: what only an admin may decide stays as it is.
+    pub(crate) fn within_rights(&self, request: PoolRequest) -> PoolRequest {
+        match &self.caller {
+            Some(caller) if caller.role >= crate::Role::Admin => request,
+            _ => request.keeping_rights(),
+        }
+    }
+
     /// The control request that a route's `verb` and `members` make of this call.
     pub(crate) fn request(
         &self,
@@ -403,7 +411,8 @@ async fn steps(
     };
     if let Work::Ask(_, name, members) = &route.work {
         call.body = call.request(name, members)?;
-        let request: PoolRequest = call.input()?;
+        let request = call.within_rights(call.input()?);
+        call.body = serde_json::to_value(&request).expect("requests are JSON");
         may(
             &call,
             told.note(&call, &request)?,
@@ -411,8 +420,8 @@ async fn steps(
         )?;
     } else if let Some(request) = call.body.get("request").filter(|_| route.asks_anything()) {
         // Whether it may be asked for is seen by who performs it.
-        if let Ok(request) = serde_json::from_value(request.clone()) {
-            told.note(&call, &request)?;
+        if let Ok(request) = serde_json::from_value::<PoolRequest>(request.clone()) {
+            told.note(&call, &call.within_rights(request))?;
         }
     } else if let ("/login", Some(Value::String(user))) = (route.path, call.body.get("user")) {
         told.login = Some(user.chars().take(LOGIN_CHARS_MAX).collect());

@@ -478,7 +478,7 @@ pub(crate) fn request(api: &Api, call: &Call) -> Result<Reply, Failure> {
         confirm: given,
         background,
     } = call.input()?;
-    let request = request.by_a_person();
+    let request = call.within_rights(request.by_a_person());
     let (pool, verb) = (call.pool()?, verb(&request));
     may(call, &request.effect(&pool), given.as_ref())?;
     let backend = api.backend.clone();
@@ -524,6 +524,7 @@ pub(crate) fn change_filesystem(api: &Api, call: &Call) -> Result<Reply, Failure
         requests.push(FilesystemRequest::Rename(filesystem::rename::Rename {
             from: name,
             to,
+            keep_rights: false,
         }));
     }
     ask_all(api, call, requests.into_iter().map(Request::Filesystem))
@@ -548,7 +549,11 @@ pub(crate) fn change_volume(api: &Api, call: &Call) -> Result<Reply, Failure> {
     }
     // Last: the others know the volume by its old name.
     if let Some(to) = change.name {
-        requests.push(VolumeRequest::Rename(Rename { from: name, to }));
+        requests.push(VolumeRequest::Rename(Rename {
+            from: name,
+            to,
+            keep_rights: false,
+        }));
     }
     ask_all(api, call, requests.into_iter().map(Request::Volume))
 }
@@ -558,6 +563,9 @@ fn ask_all(
     call: &Call,
     requests: impl IntoIterator<Item = Request>,
 ) -> Result<Reply, Failure> {
+    let requests = requests
+        .into_iter()
+        .map(|request| call.within_rights(request));
     let (pool, requests) = (call.pool()?, Vec::from_iter(requests));
     for request in &requests {
         may(call, &request.effect(&pool), call.query.get("confirm"))?;
