@@ -23,6 +23,8 @@ IQN = "iqn.2026-01.org.example:api"
 WAIT_SECONDS = 60.0
 FLOODER, GUESSER = "127.0.0.2", "127.0.0.3"
 """Limits are by address: who uses up theirs here takes nothing from the checks that follow."""
+CROWD, CROWD_CONNECTIONS = range(10, 18), 64
+"""Addresses that take every place there is, as far as silence takes one."""
 GUESSES = 12
 FLOOD_REQUESTS = 600
 """More than an address may ask at once."""
@@ -209,8 +211,9 @@ def the_metrics(place: Place) -> None:
 def tokens_and_users(place: Place) -> None:
     """A token does what it may until it is revoked; a removed user is out at once."""
     anna, otto = place.users["anna"], place.users["otto"]
-    status, token = otto.ask("POST", "/tokens", {"name": "proof", "role": "read-only"})
+    status, token = otto.ask("POST", "/tokens", {"name": "proof", "role": "read-only", "current_password": PASSWORD})
     expect(201, status, "a token")
+    expect((400, "usage"), _kind(otto.ask("POST", "/tokens", {"name": "more"})), "a token without the password")
     program = Web(place.port)
     program.bearer = token["token"]
     expect(200, program.ask("GET", "/overview")[0], "a token looks")
@@ -240,6 +243,11 @@ def hostile_clients(place: Place) -> None:
         connection.sendall(b"GET /api/v1/overview HTTP/1.1\r\nHost: local")
     anna = place.users["anna"]
     del silent[40:]
+    crowd = [
+        socket.create_connection(("127.0.0.1", place.port), WAIT_SECONDS, (f"127.0.0.{number}", 0))
+        for number in CROWD
+        for _ in range(CROWD_CONNECTIONS)
+    ]
 
     def is_served() -> bool:
         try:
@@ -249,7 +257,7 @@ def hostile_clients(place: Place) -> None:
 
     # All come from one address here, whose share is used up until the head sees that some are gone.
     wait_until("an answer beside silent connections", is_served, WAIT_SECONDS, 0.1)
-    for connection in silent:
+    for connection in silent + crowd:
         connection.close()
     for garbage in (b"\x16\x03\x01\x02\x00", b"GET / HTTP/9.9\r\n\r\n", b"\x00" * 4096, b"A" * 100_000):
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", place.port), timeout=WAIT_SECONDS) as connection:

@@ -295,6 +295,9 @@ fn identify(
     parts: &Parts,
 ) -> Result<Option<Caller>, Box<Response>> {
     let caller = caller::of(api, &parts.headers, link);
+    if caller.is_some() {
+        link.is_known();
+    }
     let is_open = matches!(route.work, Work::Do(None, _));
     if caller.is_none() && !is_open {
         return Err(Box::new(log_in_first(api)));

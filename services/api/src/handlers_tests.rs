@@ -61,6 +61,26 @@ fn no_token_manages_users_or_tokens() {
     }
 }
 
+/// A token outlives the session of a page that was left open.
+#[test]
+fn a_token_is_made_with_the_password_and_ends_with_it() {
+    let head = Head::new();
+    let operator = head.log_in("operator", PASSWORD).expect("in");
+    let ask = |current: Value| {
+        let body = json!({"name": "proof", "current_password": current});
+        head.ask(&operator, "POST", "/tokens", body)
+    };
+    assert_eq!(ask(Value::Null).0, 400);
+    assert_eq!(ask(json!("another one")).0, 403);
+    let (status, made) = ask(json!(PASSWORD));
+    assert_eq!(status, 201, "{made}");
+    let token = As::Token(made["token"].as_str().expect("a token").to_owned());
+    assert_eq!(head.ask(&token, "GET", "/overview", Value::Null).0, 200);
+    let change = json!({"password": OTHER, "current_password": PASSWORD});
+    assert_eq!(change_password(&head, &operator, "operator", change), 200);
+    assert_eq!(head.ask(&token, "GET", "/overview", Value::Null).0, 401);
+}
+
 #[test]
 fn ones_own_password_is_changed_with_the_present_one_only() {
     let head = Head::new();
