@@ -195,8 +195,11 @@ fn an_operator_does_the_daily_work() {
     let head = Head::new();
     let operator = head.token(Role::Operator);
     for (path, body) in [
-        ("/pools/tank/attach", json!({"existing": "/a", "new": "/b"})),
-        ("/pools/tank/replace", json!({"old": "/a", "new": "/b"})),
+        (
+            "/pools/tank/attach",
+            json!({"existing": "/a", "new": "/dev/b"}),
+        ),
+        ("/pools/tank/replace", json!({"old": "/a", "new": "/dev/b"})),
         ("/pools/tank/scrub", json!({"action": "start"})),
     ] {
         let (status, answer) = head.ask(&operator, "POST", path, body);
@@ -215,6 +218,43 @@ fn an_operator_does_the_daily_work() {
         Value::Null,
     );
     assert_eq!(looked.0, 200, "{}", looked.1);
+}
+
+/// The owner of the pool refuses what would change a right: only it sees where things are.
+#[test]
+fn who_is_no_admin_keeps_rights_as_they_are_by_every_door() {
+    let head = Head::new();
+    let clone = json!({"from": "tank/v@1", "to": "tank/c", "properties": {}, "keep_rights": false});
+    let rename = json!({"from": "tank/v", "to": "tank/w"});
+    for role in [Role::Operator, Role::Admin] {
+        let who = head.token(role);
+        for (method, path, body) in [
+            ("POST", "/pools/tank/snapshots/v%401/clone", clone.clone()),
+            ("PATCH", "/pools/tank/volumes/v", json!({"name": "tank/w"})),
+            (
+                "PATCH",
+                "/pools/tank/filesystems/v",
+                json!({"name": "tank/w"}),
+            ),
+            (
+                "POST",
+                "/pools/tank/requests",
+                json!({"request": {"volume": {"rename": rename}}}),
+            ),
+            (
+                "POST",
+                "/pools/tank/requests",
+                json!({"request": {"snapshot": {"clone": clone}}}),
+            ),
+        ] {
+            let (status, answer) = head.ask(&who, method, path, body);
+            assert_eq!(status, 200, "{path}: {answer}");
+            let asked = std::mem::take(&mut *head.machine.asked.lock().expect("free"));
+            let asked = format!("{asked:?}");
+            let keeps = format!("keep_rights: {}", role != Role::Admin);
+            assert!(asked.contains(&keeps), "{path}: {asked}");
+        }
+    }
 }
 
 /// As `bulkhead user passwd` does it, or the other head.

@@ -125,10 +125,10 @@ mod tests {
     /// A page that is left open asks again and again by itself.
     #[test]
     fn a_session_that_only_pages_use_ends_and_one_that_a_person_uses_goes_on() {
+        let begun = Instant::now();
         let sessions = Sessions::default();
         let (left, _) = sessions.begin(&identity("anna")).expect("begun");
         let (used, _) = sessions.begin(&identity("otto")).expect("begun");
-        let begun = Instant::now();
         for minutes in (0..=90).step_by(10) {
             let now = begun + Duration::from_secs(60 * minutes);
             let is_left_open = sessions.find_at(&left, Asked::ByAPage, now).is_some();

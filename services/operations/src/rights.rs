@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use control::effect::GOVERNED_BY_PLACE;
 use control::exports::PROPERTY_PREFIX;
 use control::replication::REPLICATE_PROPERTY;
-use control::request::{FilesystemRequest, NbdRequest, Properties, TargetRequest, VolumeRequest};
+use control::request::{FilesystemRequest, Properties, VolumeRequest};
 use control::schedule::SCHEDULE_PROPERTY;
 use control::{Failure, FailureKind, Request};
 use engine::dataset::{DatasetKind, DatasetRef, Property, PropertySource};
@@ -27,9 +27,8 @@ pub fn refuse_own(request: &Request) -> Result<(), Failure> {
 pub fn refuse_own_names<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
     match names.find(|name| name.starts_with(PROPERTY_PREFIX)) {
         None => Ok(()),
-        Some(name) => Err(Failure::usage(format!("property {name} is Bulkhead's own")).advise(
-            "use `bulkhead target`, `bulkhead nbd`, `bulkhead snapshot schedule` or `bulkhead replicate`",
-        )),
+        Some(name) => Err(Failure::usage(format!("property {name} is Bulkhead's own"))
+            .advise("the commands for exports, schedules and replication set it")),
     }
 }
 
@@ -40,18 +39,22 @@ pub fn refuse_to_serve_copies(context: &Context<'_>, request: &Request) -> Resul
         let share = properties.get(filesystem::SHARE);
         share.is_some_and(|share| share != filesystem::OFF)
     };
-    let name = match request {
-        Request::Nbd(NbdRequest::Export(export)) => export.volume.as_str(),
-        Request::Target(TargetRequest::Map(map)) => map.volume.as_str(),
-        Request::Volume(VolumeRequest::Set(set)) if shares(&set.properties) => &set.name,
-        Request::Filesystem(FilesystemRequest::Set(set)) if shares(&set.properties) => &set.name,
+    let share = match request {
+        Request::Volume(VolumeRequest::Set(set)) if shares(&set.properties) => Some(&set.name),
+        Request::Filesystem(FilesystemRequest::Set(set)) if shares(&set.properties) => {
+            Some(&set.name)
+        }
         Request::Volume(VolumeRequest::Inherit(inherit)) if is_share(&inherit.names) => {
-            &inherit.name
+            Some(&inherit.name)
         }
         Request::Filesystem(FilesystemRequest::Inherit(inherit)) if is_share(&inherit.names) => {
-            &inherit.name
+            Some(&inherit.name)
         }
-        _ => return Ok(()),
+        _ => None,
+    };
+    let exported = request.operation().exporting().map(VolumeName::as_str);
+    let Some(name) = exported.or(share.map(String::as_str)) else {
+        return Ok(());
     };
     let copies = replicate::copies(context)?;
     if !copies.iter().any(|copy| copy.as_str() == name) {

@@ -474,12 +474,16 @@ mod tests {
         for bad in [
             r#"{"version":2,"chap":[{"user":"ann"}]}"#,
             r#"{"version":2,"chap":[{"user":"ann","secret":"twelve chars","sealed":"1"}]}"#,
-            r#"{"version":3}"#,
+            r#"{"version":4}"#,
             r#"{"version":0}"#,
         ] {
             assert!(TargetDocument::decode(property, bad).is_err(), "{bad}");
             assert!(ChapUsers::decode(property, bad).is_err(), "{bad}");
         }
+        // An older program would let its user in under any name.
+        let text = r#"{"version":3,"chap":[{"user":"ann","sealed":"1:00c0ffee:ab","initiators":["iqn.2026-01.org.example:ann"]}]}"#;
+        let bound = TargetDocument::decode(property, text).expect("read");
+        assert_eq!(bound.encode(property).expect("fits"), text);
         // Nothing else has secrets.
         assert!(VolumeDocument::decode(PROPERTY, r#"{"version":2}"#).is_err());
     }

@@ -25,7 +25,7 @@ pub mod volume;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use units::{IscsiName, PoolName};
+use units::{IscsiName, PoolName, VolumeName};
 
 use crate::{Effect, Failure};
 
@@ -43,6 +43,11 @@ pub trait Operation {
 
     /// The properties that it sets or inherits, if it does so.
     fn properties(&self) -> Option<Changed<'_>> {
+        None
+    }
+
+    /// The volume that it offers to clients.
+    fn exporting(&self) -> Option<&VolumeName> {
         None
     }
 

@@ -28,7 +28,7 @@ impl Operation for Accept {
     }
 }
 
-const EXAMPLE: &str = "Example:
+const EXAMPLE: &str = "Examples:
   bulkhead replicate accept \\
       5f0c1b6ad2e98a7c3b4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3 --below vault/from-tank
   bulkhead replicate accept \\
