@@ -24,6 +24,7 @@ impl OneTarget {
             initiators: vec![Credentials {
                 user: "u".into(),
                 secret: Secret::new(b"a long secret here".to_vec()),
+                initiators: Vec::new(),
             }],
             mutual: None,
         })

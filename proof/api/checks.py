@@ -23,6 +23,8 @@ IQN = "iqn.2026-01.org.example:api"
 WAIT_SECONDS = 60.0
 FLOODER, GUESSER = "127.0.0.2", "127.0.0.3"
 """Limits are by address: who uses up theirs here takes nothing from the checks that follow."""
+CROWD, CROWD_CONNECTIONS = range(10, 18), 64
+"""Addresses that take every place there is, as far as silence takes one."""
 GUESSES = 12
 FLOOD_REQUESTS = 600
 """More than an address may ask at once."""
@@ -113,6 +115,50 @@ def everything_a_pool_can_be_asked(place: Place) -> None:
     expect("done", otto.ask("GET", path)[1]["state"], "the scrub")
 
 
+def what_an_operator_does_not_decide(place: Place) -> None:
+    """Rights follow from what a request does: also from the place that a dataset gets, and from what root would open for it."""
+    otto, anna = place.users["otto"], place.users["anna"]
+
+    def ask(web: Web, noun: str, verb: str, **arguments: Any) -> tuple[int, str]:
+        confirm = {"confirm": arguments["name"]} if verb == "destroy" else {}
+        return _kind(web.ask("POST", "/pools/tank/requests", {"request": {noun: {verb: arguments}}, **confirm}))
+
+    def create(name: str, **properties: str) -> tuple[int, str]:
+        made = {"owner": 0, "group": 0, "mode": "0755", "parents": False, "exist_ok": False}
+        return ask(anna, "filesystem", "create", name=name, properties=properties, **made)
+
+    denied, done = (403, "denied"), (200, "done")
+    expect(done, create("tank/wide", sharenfs="ro=192.0.2.0/24"), "a shared file system")
+    expect(done, create("tank/secret"), "one that is not shared")
+    expect(done, ask(otto, "snapshot", "create", names=["tank/secret@one", f"{VOLUME}@two"], recursive=False), "snapshots")
+    for source, to, properties in (
+        (f"{VOLUME}@two", "tank/copy", {"bulkhead:replicate": "{}"}),
+        (f"{VOLUME}@two", "tank/copy", {"sync": "disabled"}),
+        (f"{VOLUME}@two", "tank/copy", {"readonly": "on"}),
+        ("tank/secret@one", "tank/wide/copy", {}),
+    ):
+        expect(denied, ask(otto, "snapshot", "clone", **{"from": source}, to=to, properties=properties), f"an operator clones {properties}")
+        path = f"/pools/tank/snapshots/{source.removeprefix('tank/').replace('/', '%2F').replace('@', '%40')}/clone"
+        expect(denied, _kind(otto.ask("POST", path, {"to": to, "properties": properties})), f"the same by {path}")
+    own = {"bulkhead:replicate": "{}"}
+    expect((400, "usage"), ask(anna, "snapshot", "clone", **{"from": "tank/secret@one"}, to="tank/copy", properties=own), "an admin does")
+    freely = {"from": "tank/secret@one", "to": "tank/wide/copy", "properties": {}, "keep_rights": False}
+    expect(denied, ask(otto, "snapshot", "clone", **freely), "an operator says that it may")
+    expect(denied, ask(otto, "filesystem", "rename", **{"from": "tank/secret"}, to="tank/wide/secret"), "a new name")
+    expect(denied, _kind(otto.ask("PATCH", "/pools/tank/filesystems/secret", {"name": "tank/wide/secret"})), "the same by a change")
+    expect(done, ask(otto, "filesystem", "rename", **{"from": "tank/secret"}, to="tank/closed"), "a name beside it")
+    disk = str(place.head.disks[0])
+    for path in ("/etc/shadow", "/dev/../etc/shadow"):
+        expect(denied, ask(otto, "pool", "attach", existing=disk, new=path, overwrite=False), f"{path} is attached")
+    expect(True, ask(otto, "pool", "attach", existing=disk, new="/dev/null", overwrite=False)[0] >= 400, "/dev/null is attached")
+    expect(denied, ask(otto, "key", "load", name=VOLUME, location="file:///dev/watchdog", key=None), "a key is read from a device")
+    expect(denied, _kind(otto.ask("POST", "/appliance/check", {"text": "x"})), "an operator has a file checked")
+    written = [entry.get("details") or "" for entry in anna.ask("GET", "/audit?limit=100")[1]]
+    expect(True, any("tank/copy: bulkhead:replicate" in details for details in written), f"what was tried: {written}")
+    for name in ("tank/wide", "tank/closed"):
+        expect(done, ask(anna, "filesystem", "destroy", name=name, recursive=True, shared=True), f"{name} is destroyed")
+
+
 def the_stream(place: Place) -> None:
     """The overview comes first, then what is measured, then what happens."""
     rita = place.users["rita"]
@@ -165,8 +211,9 @@ def the_metrics(place: Place) -> None:
 def tokens_and_users(place: Place) -> None:
     """A token does what it may until it is revoked; a removed user is out at once."""
     anna, otto = place.users["anna"], place.users["otto"]
-    status, token = otto.ask("POST", "/tokens", {"name": "proof", "role": "read-only"})
+    status, token = otto.ask("POST", "/tokens", {"name": "proof", "role": "read-only", "current_password": PASSWORD})
     expect(201, status, "a token")
+    expect((400, "usage"), _kind(otto.ask("POST", "/tokens", {"name": "more"})), "a token without the password")
     program = Web(place.port)
     program.bearer = token["token"]
     expect(200, program.ask("GET", "/overview")[0], "a token looks")
@@ -196,6 +243,11 @@ def hostile_clients(place: Place) -> None:
         connection.sendall(b"GET /api/v1/overview HTTP/1.1\r\nHost: local")
     anna = place.users["anna"]
     del silent[40:]
+    crowd = [
+        socket.create_connection(("127.0.0.1", place.port), WAIT_SECONDS, (f"127.0.0.{number}", 0))
+        for number in CROWD
+        for _ in range(CROWD_CONNECTIONS)
+    ]
 
     def is_served() -> bool:
         try:
@@ -205,7 +257,7 @@ def hostile_clients(place: Place) -> None:
 
     # All come from one address here, whose share is used up until the head sees that some are gone.
     wait_until("an answer beside silent connections", is_served, WAIT_SECONDS, 0.1)
-    for connection in silent:
+    for connection in silent + crowd:
         connection.close()
     for garbage in (b"\x16\x03\x01\x02\x00", b"GET / HTTP/9.9\r\n\r\n", b"\x00" * 4096, b"A" * 100_000):
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", place.port), timeout=WAIT_SECONDS) as connection:
@@ -278,6 +330,7 @@ CHECKS: list[Callable[[Place], None]] = [
     the_document,
     the_metrics,
     tokens_and_users,
+    what_an_operator_does_not_decide,
     hostile_clients,
     what_was_written_down,
     with_a_certificate,

@@ -483,10 +483,6 @@ const NAME_PROTOCOLS: &[(&str, &str)] = &[
         "commands that its operations are",
     ),
     (
-        "services/operations/src/volume.rs",
-        "commands that its operations are",
-    ),
-    (
         "services/operations/src/block_class.rs",
         "devices of the kernel",
     ),

@@ -20,6 +20,14 @@ export class ApiError extends Error {
 /** What the console itself finds wrong before it asks. */
 export const mistake = (message: string): ApiError => new ApiError(0, { kind: "usage", message });
 
+/** After so long without a key or a click, what the page asks is asked by itself, and keeps no session from ending. */
+const UNATTENDED_AFTER_MS = 60_000;
+
+let touchedAt = Date.now();
+for (const kind of ["pointerdown", "keydown", "wheel", "touchstart"]) {
+  window.addEventListener(kind, () => { touchedAt = Date.now(); }, { capture: true, passive: true });
+}
+
 let csrf = "";
 let onLoggedOut = (): void => {};
 
@@ -50,6 +58,7 @@ async function failureOf(response: Response): Promise<ApiError> {
 async function send(method: string, path: string, body?: unknown): Promise<Response> {
   const headers: Record<string, string> = { Accept: "application/json" };
   if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (method === "GET" && Date.now() - touchedAt > UNATTENDED_AFTER_MS) headers["X-Bulkhead-Unattended"] = "1";
   if (method !== "GET" && csrf !== "") headers["X-Bulkhead-CSRF"] = csrf;
   try {
     return await fetch(`/api/v1${path}`, {

@@ -464,6 +464,10 @@ export interface components {
         ChapView: {
             /** @description CHAP users; none means that no secret is asked for. */
             chap_users: string[];
+            /** @description The initiators that may use a user's secret, where they are named. */
+            initiators?: {
+                [key: string]: components["schemas"]["IscsiName"][];
+            };
             /** @description The user name by which the target proves itself. */
             mutual_user?: string | null;
             /** @description The target. */
@@ -1178,6 +1182,11 @@ export interface components {
         };
         /** @description Swap roles with the file system this one was cloned from, so that that one can be destroyed */
         FilesystemPromote: {
+            /**
+             * @description Refuse what would change a property that only an admin may set. A head sets it for those who are none.
+             * @default false
+             */
+            keep_rights?: boolean;
             /** @description The file system */
             name: components["schemas"]["VolumeName"];
         };
@@ -1185,6 +1194,11 @@ export interface components {
         FilesystemRename: {
             /** @description The file system */
             from: components["schemas"]["VolumeName"];
+            /**
+             * @description Refuse what would change a property that only an admin may set. A head sets it for those who are none.
+             * @default false
+             */
+            keep_rights?: boolean;
             /** @description Its new name */
             to: components["schemas"]["VolumeName"];
         };
@@ -1739,6 +1753,11 @@ export interface components {
         /** @description A token to be made. */
         NewToken: {
             /**
+             * @description The present password of whoever makes it.
+             * @default null
+             */
+            current_password?: string | null;
+            /**
              * Format: uint64
              * @description After how many seconds it ends; none means never.
              * @default null
@@ -1952,6 +1971,11 @@ export interface components {
         Peer: {
             /** @description The volume that it may write, or the dataset below which it may write. */
             below: components["schemas"]["VolumeName"];
+            /**
+             * @description It may send file systems, too. Their streams are for senders that are trusted with this head: ZFS checks little of what is in
+             *     them.
+             */
+            files?: boolean;
             /** @description Its certificate. */
             fingerprint: components["schemas"]["Fingerprint"];
             /**
@@ -3347,6 +3371,11 @@ export interface components {
         SnapshotClone: {
             /** @description The snapshot. */
             from: components["schemas"]["SnapshotName"];
+            /**
+             * @description Refuse what would change a property that only an admin may set. A head sets it for those who are none.
+             * @default false
+             */
+            keep_rights?: boolean;
             /** @description Properties of the new volume. */
             properties: {
                 [key: string]: string;
@@ -3587,6 +3616,11 @@ export interface components {
         };
         /** @description Ask initiators for a name and a secret. */
         TargetChapSet: {
+            /**
+             * @description The initiators that may use it, by name; none means any. It replaces those named before.
+             * @default []
+             */
+            initiators?: components["schemas"]["IscsiName"][];
             /** @description Target. */
             name: components["schemas"]["IscsiName"];
             /** @description Its secret. */
@@ -4151,6 +4185,11 @@ export interface components {
         VolumeName: string;
         /** @description Swap roles with the volume this one was cloned from, so that that one can be destroyed */
         VolumePromote: {
+            /**
+             * @description Refuse what would change a property that only an admin may set. A head sets it for those who are none.
+             * @default false
+             */
+            keep_rights?: boolean;
             /** @description The volume */
             name: components["schemas"]["VolumeName"];
         };
@@ -4195,6 +4234,11 @@ export interface components {
         VolumeRename: {
             /** @description The volume */
             from: components["schemas"]["VolumeName"];
+            /**
+             * @description Refuse what would change a property that only an admin may set. A head sets it for those who are none.
+             * @default false
+             */
+            keep_rights?: boolean;
             /** @description Its new name */
             to: components["schemas"]["VolumeName"];
         };

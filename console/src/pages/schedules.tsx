@@ -41,7 +41,7 @@ export function SchedulesCard({ pool }: { pool: string }) {
               cell: (one) => (
                 <div class="actions">
                   <Button needs="admin" onClick={() => setChanged(one)}>Change<span class="unseen"> the schedule of {one.of}</span></Button>
-                  <Button needs="operator" onClick={() => setGone(one)}>Remove<span class="unseen"> the schedule of {one.of}</span></Button>
+                  <Button needs="admin" onClick={() => setGone(one)}>Remove<span class="unseen"> the schedule of {one.of}</span></Button>
                 </div>
               ),
             },

@@ -40,7 +40,7 @@ function useCheck(document: Appliance | null): Checking {
   const latest = useRef(0);
   const timer = useRef(0);
   const check = async (reach_heads: boolean): Promise<void> => {
-    if (!document) return;
+    if (!document || !may("admin")) return;
     // Who asks right after typing asks about what was typed.
     window.clearTimeout(timer.current);
     latest.current += 1;
@@ -113,9 +113,9 @@ function CheckCard({ document, checked, whole, open }: CheckProps) {
   const number = (severity: string): number => findings.filter((finding) => finding.severity === severity).length;
   const [errors, warnings, hints] = [number("error"), number("warning"), number("hint")];
   return (
-    <Card title="Check" actions={<Button needs="operator" disabled={checked.isChecking} onClick={checked.askHeads}>Ask the heads</Button>}>
+    <Card title="Check" actions={<Button needs="admin" disabled={checked.isChecking} onClick={checked.askHeads}>Ask the heads</Button>}>
       <p role="status" class="check-result">
-        {checked.isChecking || (!checked.report && !checked.refusal) ? <><ToneIcon tone="busy" /> Checking …</> : checked.refusal ? "" : (
+        {!may("admin") ? "An admin may have the file checked." : checked.isChecking || (!checked.report && !checked.refusal) ? <><ToneIcon tone="busy" /> Checking …</> : checked.refusal ? "" : (
           <>
             <ToneIcon tone={errors > 0 ? "bad" : warnings > 0 ? "warning" : open.length > 0 ? "idle" : "good"} />
             {findings.length + open.length === 0 ? "Nothing was found." : [

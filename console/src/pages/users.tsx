@@ -189,16 +189,18 @@ function MakeToken({ onClose, onShown }: { onClose: () => void; onShown: (secret
   const [name, setName] = useState("");
   const [role, setRole] = useState<Role>("read-only");
   const [days, setDays] = useState("90");
+  const [current, setCurrent] = useState("");
   return (
     <FormDialog title="Make a token" action="Make it" onClose={onClose}
       submit={async () => {
         if (name === "") throw mistake("say what the token is for");
-        const made = await post<TokenView>("/tokens", { name, role, expires_in_s: Math.max(1, Number(days) || 90) * DAY_S });
+        const made = await post<TokenView>("/tokens", { name, role, expires_in_s: Math.max(1, Number(days) || 90) * DAY_S, current_password: current });
         onShown(made.token ?? "");
       }}>
       <Input label="What it is for" value={name} onValue={setName} required />
       <Select label="Role" value={role} onValue={(value) => setRole(value as Role)} options={ROLES} />
       <Input label="Days until it ends" numeric value={days} onValue={setDays} />
+      <Input label="Your password" type="password" value={current} onValue={setCurrent} autocomplete="current-password" required />
     </FormDialog>
   );
 }

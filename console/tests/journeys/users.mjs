@@ -17,6 +17,7 @@ export async function addsUser({ browser }) {
 
   await button(page, "Make a token").click();
   await form.getByLabel("What it is for", { exact: true }).fill("backup");
+  await form.getByLabel("Your password", { exact: true }).fill(browser.users.admin.password);
   await button(form, "Make it").click();
   const token = page.getByRole("region", { name: "Token", exact: true });
   await token.waitFor();

@@ -715,6 +715,9 @@ pub struct ChapView {
     /// The user name by which the target proves itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutual_user: Option<String>,
+    /// The initiators that may use a user's secret, where they are named.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub initiators: BTreeMap<String, Vec<IscsiName>>,
 }
 
 /// A logical unit.

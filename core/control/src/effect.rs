@@ -5,6 +5,7 @@
 use serde::Serialize;
 use units::PoolName;
 
+use crate::exports::PROPERTY_PREFIX;
 use crate::key::{KeyLocation, KeySettings};
 use crate::request::{Properties, Request};
 
@@ -24,16 +25,47 @@ pub enum Effect {
     Destroy(Vec<String>),
 }
 
-/// Properties that decide whether what is acknowledged survives, or who can read it.
-const GOVERNED_PROPERTIES: &[&str] = &[
-    "sync",
-    "checksum",
-    "encryption",
-    "keyformat",
-    "keylocation",
-    "pbkdf2iters",
-    "sharenfs",
+/// Properties of ZFS that are daily work: they decide how much a dataset may use, how its data is laid out, and how fast it is.
+/// All others decide whether acknowledged data survives, who may read or change it, or how it is encrypted.
+const DAILY_PROPERTIES: &[&str] = &[
+    "atime",
+    "casesensitivity",
+    "compression",
+    "dnodesize",
+    "logbias",
+    "normalization",
+    "prefetch",
+    "primarycache",
+    "quota",
+    "recordsize",
+    "refquota",
+    "refreservation",
+    "relatime",
+    "reservation",
+    "secondarycache",
+    "special_small_blocks",
+    "utf8only",
+    "volblocksize",
+    "volsize",
 ];
+
+/// Properties that a dataset has from the one above it, and that are not daily work.
+pub const GOVERNED_BY_PLACE: &[&str] = &[
+    "aclinherit",
+    "aclmode",
+    "checksum",
+    "copies",
+    "readonly",
+    "redundant_metadata",
+    "sharenfs",
+    "sync",
+];
+
+/// Whether a property may be set by those who do the daily work: also the users' own properties, except ours.
+fn is_daily(name: &str) -> bool {
+    let is_a_users_own = name.contains(':') && !name.starts_with(PROPERTY_PREFIX);
+    is_a_users_own || DAILY_PROPERTIES.contains(&name)
+}
 
 pub(crate) fn change_unless(governs: bool) -> Effect {
     match governs {
@@ -43,14 +75,14 @@ pub(crate) fn change_unless(governs: bool) -> Effect {
 }
 
 pub(crate) fn governs<'a>(mut properties: impl Iterator<Item = &'a String>) -> bool {
-    properties.any(|name| GOVERNED_PROPERTIES.contains(&name.as_str()))
+    properties.any(|name| !is_daily(name))
 }
 
-/// A program gets the words that the request names.
-pub(crate) fn runs_a_program(location: &KeyLocation) -> bool {
+/// The head starts a program with the words that the request names, or opens the file.
+pub(crate) fn is_of_the_head(location: &KeyLocation) -> bool {
     match location {
-        KeyLocation::Command(_) => true,
-        KeyLocation::Prompt | KeyLocation::File(_) => false,
+        KeyLocation::Command(_) | KeyLocation::File(_) => true,
+        KeyLocation::Prompt => false,
     }
 }
 
@@ -63,7 +95,7 @@ impl Request {
 
 /// Makes a dataset with these properties, and a key of its own if one is given.
 pub(crate) fn make(properties: &Properties, key: Option<&KeySettings>) -> Effect {
-    let runs = key.is_some_and(|desired| {
+    let is_read_there = key.is_some_and(|desired| {
         let KeySettings {
             encryption: _,
             format: _,
@@ -71,9 +103,9 @@ pub(crate) fn make(properties: &Properties, key: Option<&KeySettings>) -> Effect
             location,
             key: _,
         } = desired;
-        runs_a_program(location)
+        is_of_the_head(location)
     });
-    change_unless(runs || governs(properties.keys()))
+    change_unless(is_read_there || governs(properties.keys()))
 }
 
 pub(crate) fn set(properties: &Properties) -> Effect {
@@ -102,9 +134,9 @@ mod tests {
         let resize = |allow: bool| json!({"volume": {"resize": {"name": "tank/a", "size": 512, "allow_shrink": allow}}});
         assert_eq!(effect_of(resize(false)), Effect::Change);
         assert_eq!(effect_of(resize(true)), destroy(&["tank/a"]));
-        let attach = |overwrite: bool| json!({"pool": {"attach": {"existing": "/a", "new": "/b", "overwrite": overwrite}}});
+        let attach = |overwrite: bool| json!({"pool": {"attach": {"existing": "/a", "new": "/dev/b", "overwrite": overwrite}}});
         assert_eq!(effect_of(attach(false)), Effect::Change);
-        assert_eq!(effect_of(attach(true)), destroy(&["/b"]));
+        assert_eq!(effect_of(attach(true)), destroy(&["/dev/b"]));
         let replace =
             |new: Value| json!({"pool": {"replace": {"old": "/a", "new": new, "overwrite": true}}});
         assert_eq!(effect_of(replace(json!("/b"))), destroy(&["/b"]));
@@ -122,6 +154,15 @@ mod tests {
         assert_eq!(effect_of(guided(false, Value::Null)), Effect::Look);
         assert_eq!(effect_of(guided(true, json!("/b"))), destroy(&["/b"]));
         assert_eq!(effect_of(guided(true, Value::Null)), destroy(&["tank"]));
+        assert_eq!(effect_of(guided(false, json!("/dev/b"))), Effect::Look);
+        for path in ["/etc/shadow", "/dev/../etc/shadow", "dev/b", "/devices"] {
+            assert_eq!(effect_of(guided(false, json!(path))), Effect::Govern);
+            let attach = json!({"pool": {"attach": {"existing": "/dev/a", "new": path, "overwrite": false}}});
+            assert_eq!(effect_of(attach), Effect::Govern);
+            let replace =
+                json!({"pool": {"replace": {"old": "/dev/a", "new": path, "overwrite": false}}});
+            assert_eq!(effect_of(replace), Effect::Govern);
+        }
         let rollback = |newer: bool| json!({"volume": {"rollback": {"to": "tank/a@b", "destroy_newer": newer}}});
         assert_eq!(
             effect_of(rollback(false)),
@@ -136,7 +177,10 @@ mod tests {
         assert_eq!(effect_of(receive(true)), destroy(&["tank/a"]));
         let property = |name: &str| json!({"volume": {"set": {"name": "tank/a", "properties": {name: "off"}}}});
         assert_eq!(effect_of(property("compression")), Effect::Change);
-        assert_eq!(effect_of(property("checksum")), Effect::Govern);
+        assert_eq!(effect_of(property("org.example:owner")), Effect::Change);
+        for governed in ["checksum", "readonly", "bulkhead:replicate", "a_new_one"] {
+            assert_eq!(effect_of(property(governed)), Effect::Govern, "{governed}");
+        }
         assert_eq!(effect_of(property("sharenfs")), Effect::Govern);
         let create = |properties: Value| {
             json!({"filesystem": {"create": {"name": "tank/a", "owner": 0, "group": 0, "mode": "0755",
@@ -148,7 +192,49 @@ mod tests {
         let load =
             |location: Value| json!({"key": {"load": {"name": "tank/a", "location": location}}});
         assert_eq!(effect_of(load(Value::Null)), Effect::Change);
-        assert_eq!(effect_of(load(json!("command:vault x"))), Effect::Govern);
+        for location in ["command:vault x", "file:///dev/watchdog"] {
+            assert_eq!(effect_of(load(json!(location))), Effect::Govern);
+        }
+    }
+
+    /// What a dataset has by its place is governed, unless the request itself refuses to change that.
+    #[test]
+    fn another_place_is_daily_work_only_where_rights_stay_as_they_are() {
+        for (noun, verb, arguments) in [
+            (
+                "volume",
+                "rename",
+                json!({"from": "tank/a", "to": "tank/b/a"}),
+            ),
+            (
+                "filesystem",
+                "rename",
+                json!({"from": "tank/a", "to": "tank/b/a"}),
+            ),
+            ("volume", "promote", json!({"name": "tank/a"})),
+            ("filesystem", "promote", json!({"name": "tank/a"})),
+            (
+                "snapshot",
+                "clone",
+                json!({"from": "tank/a@1", "to": "tank/b", "properties": {}}),
+            ),
+        ] {
+            let request: Request =
+                serde_json::from_value(json!({noun: {verb: arguments}})).expect("a request");
+            let pool = "tank".parse().expect("a name");
+            assert_eq!(request.effect(&pool), Effect::Govern, "{noun} {verb}");
+            assert!(request.operation().details().is_some(), "{noun} {verb}");
+            let kept = request.keeping_rights();
+            assert_eq!(kept.effect(&pool), Effect::Change, "{noun} {verb}");
+        }
+        let cloned = |name: &str| {
+            effect_of(
+                json!({"snapshot": {"clone": {"from": "tank/a@1", "to": "tank/b",
+            "properties": {name: "x"}, "keep_rights": true}}}),
+            )
+        };
+        assert_eq!(cloned("quota"), Effect::Change);
+        assert_eq!(cloned("bulkhead:replicate"), Effect::Govern);
     }
 
     #[test]
@@ -183,6 +269,7 @@ mod tests {
             json!({"replicate": {"promote": {"dataset": "tank/a"}}}),
             json!({"volume": {"rescue": {"begin": {"volume": "tank/a"}}}}),
             json!({"snapshot": {"schedule": {"set": {"of": "tank", "rules": []}}}}),
+            json!({"snapshot": {"schedule": {"remove": {"of": "tank"}}}}),
             json!({"pool": "export"}),
             json!({"pool": {"close": {"in_use": true}}}),
             json!({"portal": {"add": {"iscsi": [{"address": "10.0.0.1:3260"}]}}}),

@@ -159,11 +159,14 @@ pub struct KeyDocument {
     pub sealed: Option<String>,
 }
 
+/// Version of a [`PeersDocument`] whose rules take file systems only where they say so. Those of version 1 took them always.
+pub const PEERS_VERSION: u32 = 2;
+
 /// Who may replicate into the pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PeersDocument {
-    /// 1.
+    /// [`PEERS_VERSION`], or 1.
     pub version: u32,
     /// The pools.
     pub peers: Vec<Peer>,
@@ -188,6 +191,10 @@ pub struct Peer {
     /// What stays of it here, whatever it asks for.
     #[serde(default)]
     pub retention: Retention,
+    /// It may send file systems, too. Their streams are for senders that are trusted with this head: ZFS checks little of what is in
+    /// them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub files: bool,
 }
 
 /// What a receiver keeps at least of each volume. The sender may ask for more, never for less.

@@ -67,6 +67,21 @@ impl Request {
         }
     }
 
+    /// The same as somebody may ask for it who may not decide what only an admin sets: refused by the pool's owner where it would
+    /// change such a property.
+    #[must_use]
+    pub fn keeping_rights(mut self) -> Self {
+        match &mut self {
+            Self::Volume(VolumeRequest::Rename(rename)) => rename.keep_rights = true,
+            Self::Volume(VolumeRequest::Promote(promote)) => promote.keep_rights = true,
+            Self::Filesystem(FilesystemRequest::Rename(rename)) => rename.keep_rights = true,
+            Self::Filesystem(FilesystemRequest::Promote(promote)) => promote.keep_rights = true,
+            Self::Snapshot(SnapshotRequest::Clone(clone)) => clone.keep_rights = true,
+            _ => {}
+        }
+        self
+    }
+
     /// What is true of it.
     pub fn operation(&self) -> &dyn Operation {
         match self {

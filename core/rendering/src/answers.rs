@@ -549,7 +549,13 @@ fn chap(view: &ChapView) -> String {
     let users: Vec<String> = view
         .chap_users
         .iter()
-        .map(|user| format!("user {user}"))
+        .map(|user| match view.initiators.get(user) {
+            None => format!("user {user}"),
+            Some(names) => {
+                let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+                format!("user {user} (as {} only)", names.join(" or "))
+            }
+        })
         .collect();
     if users.is_empty() {
         return format!("{target} asks for no secret: whom its rule lets in may use it\n");

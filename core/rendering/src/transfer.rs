@@ -41,8 +41,15 @@ pub fn replication(view: &ReplicationView) -> String {
     for peer in &view.peers {
         let _ = writeln!(
             text,
-            "accepts {} below {}, keeps {} snapshots and one of each of {} days",
-            peer.fingerprint, peer.below, peer.retention.newest, peer.retention.days
+            "accepts {} of {} below {}, keeps {} snapshots and one of each of {} days",
+            match peer.files {
+                true => "volumes and file systems",
+                false => "volumes",
+            },
+            peer.fingerprint,
+            peer.below,
+            peer.retention.newest,
+            peer.retention.days
         );
     }
     if !view.replicated.is_empty() {

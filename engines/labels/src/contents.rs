@@ -3,8 +3,10 @@
 
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::OFlags;
 use rustix::io::{Errno, pread, pwrite};
+
+use crate::open::open_disk;
 
 /// The marks are looked for in this much at the beginning of a device.
 const LOOKED_AT_BYTES: usize = 68 << 10;
@@ -31,7 +33,7 @@ const MARKS: [(usize, &[u8], &str); 12] = [
 
 /// What `path` holds, in words; `None` if nothing is known of it.
 pub fn other_contents(path: &Path) -> Result<Option<&'static str>, Errno> {
-    let file = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let file = open_disk(path, OFlags::RDONLY)?;
     let mut start = vec![0; LOOKED_AT_BYTES];
     let mut length = 0;
     while length < start.len() {
@@ -47,11 +49,7 @@ pub fn other_contents(path: &Path) -> Result<Option<&'static str>, Errno> {
 
 /// Removes what a file system or a table of partitions left on `path`, which is a pool's now.
 pub fn forget_other_contents(path: &Path) -> Result<(), Errno> {
-    let file = open(
-        path,
-        OFlags::WRONLY | OFlags::DSYNC | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
+    let file = open_disk(path, OFlags::WRONLY | OFlags::DSYNC)?;
     let zeros = [0; LEFT_ALONE_BYTES];
     let mut done = 0;
     while done < zeros.len() {

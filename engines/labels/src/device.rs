@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, open, seek};
+use rustix::fs::{FileType, OFlags, SeekFrom, fstat, seek};
 use rustix::io::Errno;
 
 use crate::label::{Detached, Label};
+use crate::open::open_disk;
 use crate::uberblock::Uberblock;
 
 /// Bytes of one label.
@@ -62,12 +63,11 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// It cannot be opened.
+    /// It cannot be opened, or is neither.
     pub fn open(path: &Path) -> rustix::io::Result<Option<Self>> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let mut fd = open(path, flags, Mode::empty())?;
+        let mut fd = open_disk(path, OFlags::RDONLY)?;
         if FileType::from_raw_mode(fstat(&fd)?.st_mode) == FileType::BlockDevice {
-            fd = open(path, flags | OFlags::DIRECT, Mode::empty())?;
+            fd = open_disk(path, OFlags::RDONLY | OFlags::DIRECT)?;
         }
         let size = seek(&fd, SeekFrom::End(0))?;
         Ok(Self::of(fd, size))

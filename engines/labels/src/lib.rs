@@ -14,6 +14,7 @@ mod host;
 mod label;
 mod list;
 mod lock;
+mod open;
 mod uberblock;
 
 pub use contents::{forget_other_contents, other_contents};
@@ -21,4 +22,5 @@ pub use device::{DEVICE_BYTES_MIN, Device, Source, may_write_root, newest_settle
 pub use host::{HostId, NoHostId, host_name};
 pub use label::{Detached, Label, LabelState, RECORD, least_bytes_beside};
 pub use lock::LockLook;
+pub use open::open_disk;
 pub use uberblock::Uberblock;

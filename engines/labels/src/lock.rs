@@ -5,8 +5,10 @@
 use std::path::Path;
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
+
+use crate::open::open_disk;
 
 /// A device whose lock is looked at.
 #[derive(Debug)]
@@ -19,8 +21,7 @@ impl LockLook {
     ///
     /// It cannot be opened.
     pub fn open(path: &Path) -> rustix::io::Result<Option<Self>> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        match open(path, flags, Mode::empty()) {
+        match open_disk(path, OFlags::RDONLY) {
             Ok(fd) => Ok(Some(Self(fd))),
             Err(Errno::NOENT | Errno::NXIO | Errno::NODEV | Errno::NOMEDIUM) => Ok(None),
             Err(errno) => Err(errno),

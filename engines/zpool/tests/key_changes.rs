@@ -222,6 +222,7 @@ fn a_copy_whose_original_got_another_key_says_that_its_loaded_key_is_outdated() 
                     tag: None,
                     force: false,
                     resumable: false,
+                    only_volumes: false,
                 };
                 vault
                     .receive(&into, &|_, _| Vec::new(), &mut &stream[..])

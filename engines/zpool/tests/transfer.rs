@@ -122,6 +122,7 @@ fn into(name: &str) -> ReceiveSpec {
         tag: None,
         force: false,
         resumable: false,
+        only_volumes: false,
     }
 }
 
@@ -339,6 +340,7 @@ fn a_cut_stream_is_resumed_where_it_was_cut() {
         let second = two.take("tank/v@second");
         let target = ReceiveSpec {
             resumable: true,
+            only_volumes: false,
             ..into("vault/w")
         };
         for (spec, arrived) in [
@@ -389,6 +391,7 @@ fn a_cut_stream_is_resumed_where_it_was_cut() {
 fn an_interrupted_receive_can_be_forgotten(two: &Two, first: &SnapshotName) {
     let target = ReceiveSpec {
         resumable: true,
+        only_volumes: false,
         ..into("vault/part")
     };
     let whole = two.stream(&SendSpec::full(first.clone()));

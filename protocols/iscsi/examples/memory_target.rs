@@ -91,6 +91,7 @@ fn parse_chap(text: &str) -> Chap {
         Some(Credentials {
             user: user.to_owned(),
             secret: Secret::new(secret.as_bytes().to_vec()),
+            initiators: Vec::new(),
         })
     };
     Chap {

@@ -417,6 +417,7 @@ fn user_with_secret() -> Chap {
         initiators: vec![Credentials {
             user: "user".to_owned(),
             secret: Secret::new(b"0123456789abcdef".to_vec()),
+            initiators: Vec::new(),
         }],
         mutual: None,
     }

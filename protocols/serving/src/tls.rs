@@ -81,12 +81,25 @@ pub enum TlsError {
     },
 }
 
+/// Looked at before it is opened: to open some devices is an act, such as a watchdog, and an appliance file that somebody gave names
+/// the path.
+fn refuse_other_than_file(path: &Path) -> Result<(), pem::Error> {
+    let facts = std::fs::metadata(path).map_err(pem::Error::Io)?;
+    match facts.is_file() {
+        true => Ok(()),
+        false => Err(pem::Error::Io(std::io::Error::other(
+            "it is no ordinary file",
+        ))),
+    }
+}
+
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let failed = |cause| TlsError::File {
         what: "certificates",
         path: path.to_owned(),
         cause,
     };
+    refuse_other_than_file(path).map_err(failed)?;
     let certificates: Vec<_> = CertificateDer::pem_file_iter(path)
         .map_err(failed)?
         .collect::<Result<_, _>>()
@@ -117,11 +130,13 @@ impl TlsFiles {
             cause,
         };
         let chain = certificates(&self.certificate)?;
-        let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|cause| TlsError::File {
-            what: "a private key",
-            path: self.key.clone(),
-            cause,
-        })?;
+        let key = refuse_other_than_file(&self.key)
+            .and_then(|()| PrivateKeyDer::from_pem_file(&self.key))
+            .map_err(|cause| TlsError::File {
+                what: "a private key",
+                path: self.key.clone(),
+                cause,
+            })?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(how.versions)

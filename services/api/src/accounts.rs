@@ -220,7 +220,7 @@ impl Accounts {
         })
     }
 
-    /// Changes a user's role or password.
+    /// Changes a user's role or password. With the password go their tokens: whoever had the old one may have made some.
     pub fn change_user(
         &self,
         name: &str,
@@ -239,6 +239,13 @@ impl Accounts {
             }
             if let Some(password) = password {
                 (user.password, user.password_at) = (password, at);
+                let view = user.view.clone();
+                let tokens = book.tokens.iter().filter(|token| token.view.user == name);
+                let ids: Vec<String> = tokens.map(|token| token.view.id.clone()).collect();
+                for id in ids {
+                    book.remove(Removed::Token { id });
+                }
+                return Ok(view);
             }
             Ok(user.view.clone())
         })

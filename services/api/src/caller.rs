@@ -12,11 +12,15 @@ use subtle::ConstantTimeEq;
 use crate::Api;
 use crate::certificate::Certificate;
 use crate::role::Role;
+use crate::seats::Seat;
+use crate::sessions::Asked;
 
 /// The session's cookie.
 pub const COOKIE: &str = "bulkhead_session";
 /// Sent along with changes by pages, which another site's page cannot.
 pub const CSRF_HEADER: &str = "x-bulkhead-csrf";
+/// Sent by pages with what they ask by themselves: that keeps no session from ending.
+pub const UNATTENDED_HEADER: &str = "x-bulkhead-unattended";
 /// A head tells for whom it asks.
 pub const USER_HEADER: &str = "x-bulkhead-user";
 /// And what that user may do.
@@ -35,6 +39,25 @@ pub struct Link {
     pub binding: Option<[u8; 32]>,
     /// Whether the peer has proven to be a head of this appliance.
     pub is_head: AtomicBool,
+    /// Its place among all; none in tests.
+    pub(crate) seat: Option<Arc<Seat>>,
+}
+
+impl Link {
+    /// Its client has shown who it is.
+    pub(crate) fn is_known(&self) {
+        if let Some(seat) = &self.seat {
+            seat.is_known();
+        }
+    }
+
+    /// The peer has proven to be a head of this appliance.
+    pub(crate) fn is_a_heads(&self) {
+        self.is_head.store(true, Ordering::Release);
+        if let Some(seat) = &self.seat {
+            seat.is_a_heads();
+        }
+    }
 }
 
 /// Who asks.
@@ -82,12 +105,20 @@ pub fn of(api: &Api, headers: &HeaderMap, link: &Link) -> Option<Caller> {
     }
     let cookie = cookie(headers)?;
     // The role is looked up each time, so that a change holds at once.
-    let (identity, _) = api.session_of(cookie)?;
+    let (identity, _) = api.session_of(cookie, asked(headers))?;
     Some(Caller {
         user: identity.user,
         role: identity.role,
         by: By::Session(cookie.to_owned()),
     })
+}
+
+/// Whether a person does something, or a page that is open asks by itself.
+pub fn asked(headers: &HeaderMap) -> Asked {
+    match headers.contains_key(UNATTENDED_HEADER) {
+        true => Asked::ByAPage,
+        false => Asked::ByAPerson,
+    }
 }
 
 /// The value of our cookie.
@@ -127,7 +158,10 @@ pub fn check_origin(
     else {
         return Ok(());
     };
-    let wanted = api.sessions.find(cookie).map(|session| session.csrf);
+    let wanted = api
+        .sessions
+        .find(cookie, Asked::ByAPage)
+        .map(|session| session.csrf);
     let given = text(CSRF_HEADER).unwrap_or_default();
     let is_same =
         wanted.is_some_and(|wanted| bool::from(wanted.as_bytes().ct_eq(given.as_bytes())));
@@ -192,6 +226,7 @@ mod tests {
             is_encrypted: false,
             binding: None,
             is_head: AtomicBool::new(false),
+            seat: None,
         }
     }
 

@@ -76,6 +76,14 @@ impl Call {
             .ok_or_else(|| Failure::new(FailureKind::Denied, "log in first"))
     }
 
+    /// The request as this caller may ask for it: what only an admin may decide stays as it is.
+    pub(crate) fn within_rights(&self, request: PoolRequest) -> PoolRequest {
+        match &self.caller {
+            Some(caller) if caller.role >= crate::Role::Admin => request,
+            _ => request.keeping_rights(),
+        }
+    }
+
     /// The control request that a route's `verb` and `members` make of this call.
     pub(crate) fn request(
         &self,
@@ -287,6 +295,9 @@ fn identify(
     parts: &Parts,
 ) -> Result<Option<Caller>, Box<Response>> {
     let caller = caller::of(api, &parts.headers, link);
+    if caller.is_some() {
+        link.is_known();
+    }
     let is_open = matches!(route.work, Work::Do(None, _));
     if caller.is_none() && !is_open {
         return Err(Box::new(log_in_first(api)));
@@ -403,7 +414,8 @@ async fn steps(
     };
     if let Work::Ask(_, name, members) = &route.work {
         call.body = call.request(name, members)?;
-        let request: PoolRequest = call.input()?;
+        let request = call.within_rights(call.input()?);
+        call.body = serde_json::to_value(&request).expect("requests are JSON");
         may(
             &call,
             told.note(&call, &request)?,
@@ -411,8 +423,8 @@ async fn steps(
         )?;
     } else if let Some(request) = call.body.get("request").filter(|_| route.asks_anything()) {
         // Whether it may be asked for is seen by who performs it.
-        if let Ok(request) = serde_json::from_value(request.clone()) {
-            told.note(&call, &request)?;
+        if let Ok(request) = serde_json::from_value::<PoolRequest>(request.clone()) {
+            told.note(&call, &call.within_rights(request))?;
         }
     } else if let ("/login", Some(Value::String(user))) = (route.path, call.body.get("user")) {
         told.login = Some(user.chars().take(LOGIN_CHARS_MAX).collect());
@@ -696,7 +708,7 @@ mod tests {
     fn every_route_that_asks_a_pool_makes_a_control_request() {
         let bodies = [
             ("pool.scrub", json!({"action": "start"})),
-            ("pool.attach", json!({"existing": "/a", "new": "/b"})),
+            ("pool.attach", json!({"existing": "/a", "new": "/dev/b"})),
             ("pool.detach", json!({"device": "/a"})),
             ("pool.replace", json!({"old": "/a"})),
             ("pool.online", json!({"device": "/a"})),
@@ -769,6 +781,8 @@ mod tests {
             assert_eq!(crate::role::verb_of(&request), verb);
             let understood = serde_json::from_value::<PoolRequest>(request.clone());
             let understood = understood.unwrap_or_else(|error| panic!("{request}: {error}"));
+            // As those may ask for it who may ask for the least.
+            let understood = understood.keeping_rights();
             let pool = "tank".parse().expect("a name");
             assert_eq!(role_of(&understood.effect(&pool)), role, "{request}");
         }

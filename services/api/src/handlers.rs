@@ -27,7 +27,7 @@ use crate::dispatch::{Call, allow as allow_role, may};
 use crate::operations::Wanted;
 use crate::role::{Role, verb};
 use crate::routes::Reply;
-use crate::sessions::{AGE_MAX, Session};
+use crate::sessions::{AGE_MAX, Asked, Session};
 use crate::view::PoolFound;
 
 /// A name and a password.
@@ -90,6 +90,9 @@ pub struct NewToken {
     /// After how many seconds it ends; none means never.
     #[serde(default)]
     pub expires_in_s: Option<u64>,
+    /// The present password of whoever makes it.
+    #[serde(default)]
+    pub current_password: Option<String>,
 }
 
 /// A pool to be made.
@@ -233,7 +236,7 @@ pub(crate) fn session(api: &Api, call: &Call) -> Result<Reply, Failure> {
     let known = call
         .cookie
         .as_deref()
-        .and_then(|cookie| api.session_of(cookie));
+        .and_then(|cookie| api.session_of(cookie, Asked::ByAPage));
     match known {
         Some((identity, session)) => Reply::of(session_view(identity, session)),
         None => Err(Failure::new(FailureKind::Denied, "log in first")
@@ -264,6 +267,22 @@ pub(crate) fn add_user(api: &Api, call: &Call) -> Result<Reply, Failure> {
     Reply::of(api.accounts.add_user(&new.name, new.role, &new.password)?)
 }
 
+/// Refuses who does not show the password of the caller.
+fn confirm_password(api: &Api, call: &Call, given: Option<&str>) -> Result<(), Failure> {
+    let Some(current) = given else {
+        let failure = Failure::usage("the present password is missing");
+        return Err(failure.advise("give it as `current_password`"));
+    };
+    match verified(api, call, &call.caller()?.user, current)? {
+        Some(_) => Ok(()),
+        None => Err(
+            Failure::new(FailureKind::Denied, "the present password is wrong").advise(
+                "an admin, or `bulkhead user passwd` on the head, sets another one without it",
+            ),
+        ),
+    }
+}
+
 pub(crate) fn change_user(api: &Api, call: &Call) -> Result<Reply, Failure> {
     let (change, caller): (UserChange, _) = (call.input()?, call.caller()?);
     let name = call.named("user")?;
@@ -273,16 +292,7 @@ pub(crate) fn change_user(api: &Api, call: &Call) -> Result<Reply, Failure> {
     }
     // A page that was left open must not be enough to keep its user out.
     if name == caller.user && change.password.is_some() {
-        let Some(current) = &change.current_password else {
-            let failure = Failure::usage("the present password is missing");
-            return Err(failure.advise("give it as `current_password`"));
-        };
-        if verified(api, call, name, current)?.is_none() {
-            let failure = Failure::new(FailureKind::Denied, "the present password is wrong");
-            return Err(failure.advise(
-                "an admin, or `bulkhead user passwd` on the head, sets another one without it",
-            ));
-        }
+        confirm_password(api, call, change.current_password.as_deref())?;
     }
     let view = api
         .accounts
@@ -312,6 +322,8 @@ pub(crate) fn tokens(api: &Api, call: &Call) -> Result<Reply, Failure> {
 
 pub(crate) fn add_token(api: &Api, call: &Call) -> Result<Reply, Failure> {
     let (new, caller): (NewToken, _) = (call.input()?, call.caller()?);
+    // It lasts longer than the session that a page was left open with.
+    confirm_password(api, call, new.current_password.as_deref())?;
     let (user, role) = (&caller.user, new.role);
     Reply::of(
         api.accounts
@@ -478,7 +490,7 @@ pub(crate) fn request(api: &Api, call: &Call) -> Result<Reply, Failure> {
         confirm: given,
         background,
     } = call.input()?;
-    let request = request.by_a_person();
+    let request = call.within_rights(request.by_a_person());
     let (pool, verb) = (call.pool()?, verb(&request));
     may(call, &request.effect(&pool), given.as_ref())?;
     let backend = api.backend.clone();
@@ -524,6 +536,7 @@ pub(crate) fn change_filesystem(api: &Api, call: &Call) -> Result<Reply, Failure
         requests.push(FilesystemRequest::Rename(filesystem::rename::Rename {
             from: name,
             to,
+            keep_rights: false,
         }));
     }
     ask_all(api, call, requests.into_iter().map(Request::Filesystem))
@@ -548,7 +561,11 @@ pub(crate) fn change_volume(api: &Api, call: &Call) -> Result<Reply, Failure> {
     }
     // Last: the others know the volume by its old name.
     if let Some(to) = change.name {
-        requests.push(VolumeRequest::Rename(Rename { from: name, to }));
+        requests.push(VolumeRequest::Rename(Rename {
+            from: name,
+            to,
+            keep_rights: false,
+        }));
     }
     ask_all(api, call, requests.into_iter().map(Request::Volume))
 }
@@ -558,6 +575,9 @@ fn ask_all(
     call: &Call,
     requests: impl IntoIterator<Item = Request>,
 ) -> Result<Reply, Failure> {
+    let requests = requests
+        .into_iter()
+        .map(|request| call.within_rights(request));
     let (pool, requests) = (call.pool()?, Vec::from_iter(requests));
     for request in &requests {
         may(call, &request.effect(&pool), call.query.get("confirm"))?;

@@ -61,6 +61,26 @@ fn no_token_manages_users_or_tokens() {
     }
 }
 
+/// A token outlives the session of a page that was left open.
+#[test]
+fn a_token_is_made_with_the_password_and_ends_with_it() {
+    let head = Head::new();
+    let operator = head.log_in("operator", PASSWORD).expect("in");
+    let ask = |current: Value| {
+        let body = json!({"name": "proof", "current_password": current});
+        head.ask(&operator, "POST", "/tokens", body)
+    };
+    assert_eq!(ask(Value::Null).0, 400);
+    assert_eq!(ask(json!("another one")).0, 403);
+    let (status, made) = ask(json!(PASSWORD));
+    assert_eq!(status, 201, "{made}");
+    let token = As::Token(made["token"].as_str().expect("a token").to_owned());
+    assert_eq!(head.ask(&token, "GET", "/overview", Value::Null).0, 200);
+    let change = json!({"password": OTHER, "current_password": PASSWORD});
+    assert_eq!(change_password(&head, &operator, "operator", change), 200);
+    assert_eq!(head.ask(&token, "GET", "/overview", Value::Null).0, 401);
+}
+
 #[test]
 fn ones_own_password_is_changed_with_the_present_one_only() {
     let head = Head::new();
@@ -175,8 +195,11 @@ fn an_operator_does_the_daily_work() {
     let head = Head::new();
     let operator = head.token(Role::Operator);
     for (path, body) in [
-        ("/pools/tank/attach", json!({"existing": "/a", "new": "/b"})),
-        ("/pools/tank/replace", json!({"old": "/a", "new": "/b"})),
+        (
+            "/pools/tank/attach",
+            json!({"existing": "/a", "new": "/dev/b"}),
+        ),
+        ("/pools/tank/replace", json!({"old": "/a", "new": "/dev/b"})),
         ("/pools/tank/scrub", json!({"action": "start"})),
     ] {
         let (status, answer) = head.ask(&operator, "POST", path, body);
@@ -195,6 +218,43 @@ fn an_operator_does_the_daily_work() {
         Value::Null,
     );
     assert_eq!(looked.0, 200, "{}", looked.1);
+}
+
+/// The owner of the pool refuses what would change a right: only it sees where things are.
+#[test]
+fn who_is_no_admin_keeps_rights_as_they_are_by_every_door() {
+    let head = Head::new();
+    let clone = json!({"from": "tank/v@1", "to": "tank/c", "properties": {}, "keep_rights": false});
+    let rename = json!({"from": "tank/v", "to": "tank/w"});
+    for role in [Role::Operator, Role::Admin] {
+        let who = head.token(role);
+        for (method, path, body) in [
+            ("POST", "/pools/tank/snapshots/v%401/clone", clone.clone()),
+            ("PATCH", "/pools/tank/volumes/v", json!({"name": "tank/w"})),
+            (
+                "PATCH",
+                "/pools/tank/filesystems/v",
+                json!({"name": "tank/w"}),
+            ),
+            (
+                "POST",
+                "/pools/tank/requests",
+                json!({"request": {"volume": {"rename": rename}}}),
+            ),
+            (
+                "POST",
+                "/pools/tank/requests",
+                json!({"request": {"snapshot": {"clone": clone}}}),
+            ),
+        ] {
+            let (status, answer) = head.ask(&who, method, path, body);
+            assert_eq!(status, 200, "{path}: {answer}");
+            let asked = std::mem::take(&mut *head.machine.asked.lock().expect("free"));
+            let asked = format!("{asked:?}");
+            let keeps = format!("keep_rights: {}", role != Role::Admin);
+            assert!(asked.contains(&keeps), "{path}: {asked}");
+        }
+    }
 }
 
 /// As `bulkhead user passwd` does it, or the other head.

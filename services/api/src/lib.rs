@@ -26,6 +26,7 @@ mod places;
 mod role;
 mod routes;
 mod sampler;
+mod seats;
 mod server;
 mod sessions;
 mod stream;
@@ -80,8 +81,9 @@ impl Api {
     pub(crate) fn session_of(
         &self,
         cookie: &str,
+        asked: sessions::Asked,
     ) -> Option<(accounts::Identity, sessions::Session)> {
-        let session = self.sessions.find(cookie)?;
+        let session = self.sessions.find(cookie, asked)?;
         let identity = self.accounts.user(&session.user)?;
         (identity.credential == session.credential).then_some((identity, session))
     }

@@ -24,7 +24,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(300);
 const FORGIVEN_AFTER: Duration = Duration::from_secs(15 * 60);
 
 /// An IPv6 peer has a whole network of addresses, so all of one /64 count as one.
-fn key(peer: IpAddr) -> IpAddr {
+pub(crate) fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & (u128::MAX << 64)).into()),
         v4 => v4,
@@ -68,7 +68,7 @@ impl Requests {
             left: BURST,
             at: now,
         };
-        let bucket = buckets.entry(key(peer), full, |bucket| bucket.at);
+        let bucket = buckets.entry(network(peer), full, |bucket| bucket.at);
         let refill = now.saturating_duration_since(bucket.at).as_secs_f64() * REQUESTS_PER_S;
         bucket.left = (bucket.left + refill).min(BURST);
         bucket.at = now;
@@ -106,7 +106,7 @@ impl Default for Logins {
 
 impl Logins {
     fn triers(peer: IpAddr, name: &str) -> [(Trier, u32); 2] {
-        let peer = key(peer);
+        let peer = network(peer);
         // Several people may sit behind one address.
         [
             (Trier::Named(peer, name.to_owned()), FREE_FAILURES),

@@ -542,7 +542,7 @@ fn of_head(api: &Api) -> Vec<Family> {
         "gauge",
         "Connections to the API.",
     );
-    connections.add(&[], counts.connections() as f64);
+    connections.add(&[], counts.seats.count() as f64);
     let mut streams = Family::new("bulkhead_api_streams", "gauge", "Streams of changes.");
     streams.add(&[], counts.streams.load(Ordering::Relaxed) as f64);
     let mut refused = Family::new(

@@ -410,7 +410,7 @@ pub(crate) async fn hello(
     let Some(Ok(own)) = own.map(|own| HeaderValue::from_str(&own)) else {
         return refused();
     };
-    link.is_head.store(true, Ordering::Release);
+    link.is_a_heads();
     let mut response = StatusCode::NO_CONTENT.into_response();
     response.headers_mut().insert(PROOF_HEADER, own);
     response

@@ -273,7 +273,7 @@ fn others() -> Vec<Route> {
     // The appliance.
     head("GET", "/appliance", "The appliance file", Nothing, of::<ApplianceFile>, LOOK, h::appliance),
     head("GET", "/appliance/schema", "The JSON schema of the appliance file", Nothing, of::<Value>, LOOK, h::appliance_schema),
-    head("POST", "/appliance/check", "Find mistakes in an appliance file", Type(of::<ApplianceInput>), of::<Said<CheckReport>>, WORK, h::appliance_check).taking(APPLIANCE_BYTES_MAX),
+    head("POST", "/appliance/check", "Find mistakes in an appliance file", Type(of::<ApplianceInput>), of::<Said<CheckReport>>, ALL, h::appliance_check).taking(APPLIANCE_BYTES_MAX),
     head("POST", "/appliance/plan", "The difference between an appliance file and the heads", Type(of::<ApplianceInput>), of::<Planned>, ALL, h::appliance_plan).taking(APPLIANCE_BYTES_MAX),
     head("POST", "/appliance/apply", "Make the heads what an appliance file says", Type(of::<ApplianceInput>), of::<Operation>, ALL, h::appliance_apply).answering(202).taking(APPLIANCE_BYTES_MAX),
     head("GET", "/drills", "The drills that there are", Nothing, of::<Vec<DrillView>>, LOOK, h::drills),

@@ -1,11 +1,11 @@
 //! Listens: on the loopback only until there is a certificate and a user, then where it was told to.
 //! A peer that is slow, silent or many gets no more than its share.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use axum::Router;
@@ -18,12 +18,9 @@ use tokio_rustls::TlsAcceptor;
 use crate::backend::Backend;
 use crate::caller::Link;
 use crate::certificate::{self, CERTIFICATE, Certificate};
+use crate::seats::{Seat, Seats};
 use crate::{Api, Peers};
 
-/// Connections in all.
-const CONNECTIONS_MAX: usize = 512;
-/// Connections of one peer. A browser opens six, and a stream for each page.
-const CONNECTIONS_PER_PEER_MAX: usize = 64;
 /// Longest time that the head of a request may take, also after the one before.
 const HEAD_WAIT: Duration = Duration::from_secs(30);
 /// Longest time that agreeing on TLS may take.
@@ -71,62 +68,16 @@ pub enum ServeError {
 /// Connections and refusals, by reason.
 #[derive(Default)]
 pub(crate) struct Counts {
-    by_peer: Mutex<HashMap<IpAddr, usize>>,
-    connections: AtomicUsize,
+    /// Places for connections.
+    pub(crate) seats: Seats,
     /// Streams that are open.
     pub(crate) streams: AtomicUsize,
-    /// Connections that found no place.
+    /// Connections that gave way to others before their clients were known.
     pub(crate) refused: AtomicU64,
     /// Requests of peers that asked too much.
     pub(crate) limited: AtomicU64,
     /// Connections that did not agree on TLS.
     pub(crate) unencrypted: AtomicU64,
-}
-
-/// A connection's place.
-struct Place {
-    api: Arc<Api>,
-    peer: IpAddr,
-}
-
-impl Place {
-    fn take(api: &Arc<Api>, peer: IpAddr) -> Option<Self> {
-        let counts = &api.limits;
-        let mut by_peer = counts.by_peer.lock().expect("no holder panics");
-        let own = by_peer.get(&peer).copied().unwrap_or_default();
-        let all = counts.connections.load(Ordering::Relaxed);
-        if own >= CONNECTIONS_PER_PEER_MAX || all >= CONNECTIONS_MAX {
-            counts.refused.fetch_add(1, Ordering::Relaxed);
-            return None;
-        }
-        by_peer.insert(peer, own + 1);
-        counts.connections.store(all + 1, Ordering::Relaxed);
-        Some(Self {
-            api: Arc::clone(api),
-            peer,
-        })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let counts = &self.api.limits;
-        let mut by_peer = counts.by_peer.lock().expect("no holder panics");
-        if let Some(own) = by_peer.get_mut(&self.peer) {
-            *own -= 1;
-            if *own == 0 {
-                by_peer.remove(&self.peer);
-            }
-        }
-        counts.connections.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Counts {
-    /// Connections now.
-    pub(crate) fn connections(&self) -> usize {
-        self.connections.load(Ordering::Relaxed)
-    }
 }
 
 /// Serves for as long as the process lives.
@@ -259,19 +210,29 @@ async fn accept(api: Arc<Api>, router: Router, listener: TcpListener) {
                 continue;
             }
         };
-        let Some(place) = Place::take(&api, peer.ip().to_canonical()) else {
-            tracing::debug!(%peer, "no place for a connection");
-            continue;
-        };
-        let (api, router) = (Arc::clone(&api), router.clone());
+        let (seat, another_gave_way) = api.limits.seats.take(peer.ip());
+        if another_gave_way {
+            api.limits.refused.fetch_add(1, Ordering::Relaxed);
+            tracing::debug!(%peer, "another connection gives way to one from here");
+        }
+        let (api, router, seat) = (Arc::clone(&api), router.clone(), Arc::new(seat));
         tokio::spawn(async move {
-            let _place = place;
-            converse(&api, router, stream, peer).await;
+            let own = Arc::clone(&seat);
+            tokio::select! {
+                () = converse(&api, router, stream, peer, own) => {}
+                () = seat.gives_way() => {}
+            }
         });
     }
 }
 
-async fn converse(api: &Arc<Api>, router: Router, stream: TcpStream, peer: SocketAddr) {
+async fn converse(
+    api: &Arc<Api>,
+    router: Router,
+    stream: TcpStream,
+    peer: SocketAddr,
+    seat: Arc<Seat>,
+) {
     let Ok(local) = stream.local_addr() else {
         return;
     };
@@ -285,6 +246,7 @@ async fn converse(api: &Arc<Api>, router: Router, stream: TcpStream, peer: Socke
         is_encrypted: certificate.is_some(),
         binding: None,
         is_head: AtomicBool::new(false),
+        seat: Some(seat),
     };
     let Some(certificate) = certificate else {
         return talk(router, link, TokioIo::new(stream)).await;

@@ -18,6 +18,15 @@ pub const AGE_MAX: Duration = Duration::from_secs(12 * 60 * 60);
 /// Random bytes in a cookie.
 const SECRET_BYTES: usize = 32;
 
+/// Why a session is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Somebody does something.
+    ByAPerson,
+    /// A page that is open asks again by itself, or its stream goes on.
+    ByAPage,
+}
+
 /// A session.
 #[derive(Clone, Debug)]
 pub struct Session {
@@ -34,8 +43,9 @@ pub struct Session {
 }
 
 impl Session {
-    fn has_ended(&self) -> bool {
-        self.born.elapsed() > AGE_MAX || self.used.elapsed() > IDLE_MAX
+    fn has_ended(&self, now: Instant) -> bool {
+        let since = |then| now.saturating_duration_since(then);
+        since(self.born) > AGE_MAX || since(self.used) > IDLE_MAX
     }
 }
 
@@ -60,7 +70,8 @@ impl Sessions {
             used: Instant::now(),
         };
         let mut sessions = self.lock();
-        sessions.retain(|_, session| !session.has_ended());
+        let now = Instant::now();
+        sessions.retain(|_, session| !session.has_ended(now));
         if sessions.len() >= SESSIONS_MAX {
             let oldest = sessions.iter().min_by_key(|(_, session)| session.used);
             if let Some(key) = oldest.map(|(key, _)| key.clone()) {
@@ -71,14 +82,20 @@ impl Sessions {
         Ok((secret, session))
     }
 
-    /// The session of a cookie; it counts as used now.
-    pub fn find(&self, secret: &str) -> Option<Session> {
+    /// The session of a cookie. It counts as used now, unless the request came by itself from a page that is open.
+    pub fn find(&self, secret: &str, asked: Asked) -> Option<Session> {
+        self.find_at(secret, asked, Instant::now())
+    }
+
+    fn find_at(&self, secret: &str, asked: Asked, now: Instant) -> Option<Session> {
         let mut sessions = self.lock();
         let session = sessions.get_mut(&fingerprint(secret))?;
-        if session.has_ended() {
+        if session.has_ended(now) {
             return None;
         }
-        session.used = Instant::now();
+        if asked == Asked::ByAPerson {
+            session.used = now;
+        }
         Some(session.clone())
     }
 
@@ -105,15 +122,30 @@ mod tests {
         }
     }
 
+    /// A page that is left open asks again and again by itself.
+    #[test]
+    fn a_session_that_only_pages_use_ends_and_one_that_a_person_uses_goes_on() {
+        let begun = Instant::now();
+        let sessions = Sessions::default();
+        let (left, _) = sessions.begin(&identity("anna")).expect("begun");
+        let (used, _) = sessions.begin(&identity("otto")).expect("begun");
+        for minutes in (0..=90).step_by(10) {
+            let now = begun + Duration::from_secs(60 * minutes);
+            let is_left_open = sessions.find_at(&left, Asked::ByAPage, now).is_some();
+            assert_eq!(is_left_open, minutes <= 60, "after {minutes} minutes");
+            assert!(sessions.find_at(&used, Asked::ByAPerson, now).is_some());
+        }
+    }
+
     #[test]
     fn a_session_lives_until_it_is_ended() {
         let sessions = Sessions::default();
         let (secret, begun) = sessions.begin(&identity("anna")).expect("begun");
-        let found = sessions.find(&secret).expect("found");
+        let found = sessions.find(&secret, Asked::ByAPerson).expect("found");
         assert_eq!((found.user.as_str(), found.csrf), ("anna", begun.csrf));
-        assert!(sessions.find("another").is_none());
+        assert!(sessions.find("another", Asked::ByAPerson).is_none());
         sessions.end(&secret);
-        assert!(sessions.find(&secret).is_none());
+        assert!(sessions.find(&secret, Asked::ByAPerson).is_none());
     }
 
     #[test]
@@ -123,8 +155,11 @@ mod tests {
         let (two, _) = sessions.begin(&identity("anna")).expect("begun");
         let (other, _) = sessions.begin(&identity("bert")).expect("begun");
         sessions.end_all_of("anna");
-        assert!(sessions.find(&one).is_none() && sessions.find(&two).is_none());
-        assert!(sessions.find(&other).is_some());
+        assert!(
+            sessions.find(&one, Asked::ByAPerson).is_none()
+                && sessions.find(&two, Asked::ByAPerson).is_none()
+        );
+        assert!(sessions.find(&other, Asked::ByAPerson).is_some());
     }
 
     #[test]
@@ -132,11 +167,11 @@ mod tests {
         let sessions = Sessions::default();
         let (first, _) = sessions.begin(&identity("anna")).expect("begun");
         let (second, _) = sessions.begin(&identity("anna")).expect("begun");
-        let _ = sessions.find(&first);
+        let _ = sessions.find(&first, Asked::ByAPerson);
         for _ in 2..=SESSIONS_MAX {
             sessions.begin(&identity("bert")).expect("begun");
         }
-        assert!(sessions.find(&second).is_none());
+        assert!(sessions.find(&second, Asked::ByAPerson).is_none());
         assert_eq!(sessions.lock().len(), SESSIONS_MAX);
     }
 }

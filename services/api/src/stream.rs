@@ -16,6 +16,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::Api;
 use crate::caller::{By, Caller, Link};
 use crate::sampler::Frame;
+use crate::sessions::Asked;
 
 /// Streams at a time.
 const STREAMS_MAX: usize = 128;
@@ -113,7 +114,7 @@ async fn send(sender: &Sender, event: Event) -> bool {
 /// Whether who began to watch is still known.
 fn may_watch(api: &Api, caller: &Caller) -> bool {
     match &caller.by {
-        By::Session(cookie) => api.session_of(cookie).is_some(),
+        By::Session(cookie) => api.session_of(cookie, Asked::ByAPage).is_some(),
         By::Token(id) => api.accounts.is_token_valid(id),
         By::Head => true,
     }

@@ -241,6 +241,7 @@ impl Head {
             is_encrypted: false,
             binding: None,
             is_head: AtomicBool::new(matches!(who, As::Head)),
+            seat: None,
         };
         let router = self.router.clone().layer(axum::Extension(Arc::new(link)));
         let request = request.body(Body::from(body)).expect("a request");

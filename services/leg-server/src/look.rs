@@ -1,13 +1,13 @@
 //! `bulkhead leg-server look`: what disks of this machine carry, before a configuration names them.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Seek as _, SeekFrom};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use control::Failure;
 use labels::{Label, LabelState};
 use rendering::Printer;
+use rustix::fs::{OFlags, SeekFrom, seek};
 use serde::Serialize;
 
 /// A disk.
@@ -50,7 +50,7 @@ pub(crate) fn run(disks: &[PathBuf], out: Printer) -> Result<(), Failure> {
 }
 
 fn see(path: &Path) -> io::Result<Seen> {
-    let bytes = File::open(path)?.seek(SeekFrom::End(0))?;
+    let bytes = seek(labels::open_disk(path, OFlags::RDONLY)?, SeekFrom::End(0))?;
     let label = Label::read_unless_wiped(path)?;
     Ok(Seen {
         path: path.to_owned(),
@@ -70,6 +70,8 @@ fn see(path: &Path) -> io::Result<Seen> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     #[test]

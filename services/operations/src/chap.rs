@@ -13,14 +13,20 @@ pub fn set(
     known: &Secrets,
     user: &str,
     secret: &Secret,
+    initiators: &[IscsiName],
 ) -> Result<(), Failure> {
     let mutual = users.mutual.as_ref();
     if mutual.is_some_and(|mutual| known.is(Direction::Target, mutual, secret)) {
         return Err(same_secret());
     }
-    let added = new(user, secret)?;
+    let added = ChapUser {
+        initiators: initiators.to_vec(),
+        ..new(user, secret)?
+    };
     match users.chap.iter_mut().find(|chap| chap.user == user) {
-        Some(old) if known.is(Direction::Initiator, old, secret) => {}
+        Some(old) if known.is(Direction::Initiator, old, secret) => {
+            old.initiators = added.initiators;
+        }
         Some(old) => *old = added,
         None => users.chap.push(added),
     }
@@ -54,8 +60,12 @@ pub fn set_mutual(
 
 /// As they are shown: without secrets.
 pub fn view(target: IscsiName, users: &ChapUsers) -> ChapView {
+    let bound = users.chap.iter().filter(|chap| !chap.initiators.is_empty());
     ChapView {
         target,
+        initiators: bound
+            .map(|chap| (chap.user.clone(), chap.initiators.clone()))
+            .collect(),
         chap_users: users.chap.iter().map(|chap| chap.user.clone()).collect(),
         mutual_user: users.mutual.as_ref().map(|chap| chap.user.clone()),
     }
@@ -91,6 +101,7 @@ fn new(user: &str, secret: &Secret) -> Result<ChapUser, Failure> {
     Ok(ChapUser {
         user: user.to_owned(),
         secret: KeptSecret::Plain(secret),
+        initiators: Vec::new(),
     })
 }
 
@@ -111,9 +122,9 @@ mod tests {
         let known = Secrets::of(&documents, "bulkhead:target:t").expect("keys");
         let mut users = ChapUsers::default();
         let short: Secret = serde_json::from_str("\"short\"").expect("a text");
-        assert!(set(&mut users, &known, "ann", &short).is_err());
+        assert!(set(&mut users, &known, "ann", &short, &[]).is_err());
         let long = Secret::new("long enough for it".to_owned()).expect("long enough");
-        set(&mut users, &known, "ann", &long).expect("set");
+        set(&mut users, &known, "ann", &long, &[]).expect("set");
         assert!(set_mutual(&mut users, &known, "t", &short).is_err());
     }
 
@@ -124,13 +135,29 @@ mod tests {
         let mut users = ChapUsers::default();
         let secret = Secret::new("long enough for it".to_owned()).expect("long enough");
         for name in ["ann smith", "", "ann\n"] {
-            assert!(set(&mut users, &known, name, &secret).is_err(), "{name:?}");
+            assert!(
+                set(&mut users, &known, name, &secret, &[]).is_err(),
+                "{name:?}"
+            );
         }
-        set(&mut users, &known, "ann", &secret).expect("set");
+        set(&mut users, &known, "ann", &secret, &[]).expect("set");
         let before = users.clone();
         let said = clear(&mut users, Some("bob"));
         assert!(said.contains("no user bob"), "{said}");
         assert_eq!(users, before);
+    }
+
+    #[test]
+    fn the_initiators_of_a_user_are_those_named_last() {
+        let documents = FakeDocuments::with_volumes(&[]);
+        let known = Secrets::of(&documents, "bulkhead:target:t").expect("keys");
+        let mut users = ChapUsers::default();
+        let secret = Secret::new("long enough for it".to_owned()).expect("long enough");
+        let host: IscsiName = "iqn.2026-01.org.example:ann".parse().expect("a name");
+        for initiators in [vec![host], Vec::new()] {
+            set(&mut users, &known, "ann", &secret, &initiators).expect("set");
+            assert_eq!(users.chap[0].initiators, initiators);
+        }
     }
 
     #[test]
@@ -141,10 +168,10 @@ mod tests {
         let known = Secrets::of(&documents, "bulkhead:target:t").expect("keys");
         let shared = secret("the same secret");
         assert!(set_mutual(&mut users, &known, "t", &shared).is_err());
-        set(&mut users, &known, "ann", &shared).expect("set");
+        set(&mut users, &known, "ann", &shared, &[]).expect("set");
         assert!(set_mutual(&mut users, &known, "t", &shared).is_err());
         set_mutual(&mut users, &known, "t", &secret("another secret")).expect("set");
-        assert!(set(&mut users, &known, "bob", &secret("another secret")).is_err());
+        assert!(set(&mut users, &known, "bob", &secret("another secret"), &[]).is_err());
         clear(&mut users, Some("ann"));
         assert_eq!(users, ChapUsers::default(), "nobody to prove anything to");
     }

@@ -23,7 +23,7 @@ pub fn perform(documents: &dyn Documents, request: DiscoveryRequest) -> Result<A
         DiscoveryRequest::ChapSet(ChapSet { user, secret }) => {
             let known = Secrets::of(documents, DISCOVERY_PROPERTY)?;
             change(documents, |users| {
-                chap::set(users, &known, &user, &secret)?;
+                chap::set(users, &known, &user, &secret, &[])?;
                 Ok(format!(
                     "whoever asks for the targets of {pool} is asked for the secret of user {user}"
                 ))

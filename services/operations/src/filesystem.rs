@@ -45,7 +45,7 @@ pub fn perform(
         FilesystemRequest::Destroy(request) => destroy(context, &request),
         FilesystemRequest::Rename(request) => {
             look(context, &request.from)?;
-            volume::rename(context, &request.from, &request.to)
+            volume::rename(context, &request.from, &request.to, request.keep_rights)
         }
         FilesystemRequest::Rollback(request) => {
             look(context, &request.to.volume())?;
@@ -60,7 +60,7 @@ pub fn perform(
         FilesystemRequest::ExpireClient(request) => expire_client(context, &request),
         FilesystemRequest::Promote(request) => {
             look(context, &request.name)?;
-            volume::promote(context, &request.name)
+            volume::promote(context, &request.name, request.keep_rights)
         }
         FilesystemRequest::Get(request) => {
             look_at(context, &request.name)?;
@@ -207,7 +207,6 @@ fn refuse_inherited(context: &Context<'_>, create: &Create) -> Result<(), Failur
 fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
     let name = &create.name;
     super::refuse_space(name.as_str())?;
-    volume::refuse_own(create.properties.keys())?;
     volume::refuse_no_sizes(&create.properties)?;
     refuse_unserved(&create.properties)?;
     if !file_system::is_owner(create.owner) || !file_system::is_owner(create.group) {

@@ -93,6 +93,11 @@ fn checked(bytes: Zeroizing<Vec<u8>>) -> Result<KeyMaterial, String> {
 
 fn from_file(path: &Path) -> Result<KeyMaterial, SourceError> {
     let read = || -> std::io::Result<_> {
+        let no_file = || std::io::Error::other("it is no ordinary file");
+        // Looked at first: to open some devices is an act, such as a watchdog.
+        if !std::fs::metadata(path)?.is_file() {
+            return Err(no_file());
+        }
         // To open a pipe would wait for somebody who writes into it, and a pool from elsewhere may name one.
         let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
         let file = std::fs::File::options()
@@ -100,7 +105,7 @@ fn from_file(path: &Path) -> Result<KeyMaterial, SourceError> {
             .custom_flags(flags)
             .open(path)?;
         if !file.metadata()?.is_file() {
-            return Err(std::io::Error::other("it is no ordinary file"));
+            return Err(no_file());
         }
         read_bounded(file)
     };

@@ -23,6 +23,7 @@ mod pool;
 mod replace;
 pub mod replicate;
 pub mod rescue_clones;
+mod rights;
 mod rollback;
 pub mod schedule;
 pub mod scrub;
@@ -244,6 +245,8 @@ pub fn perform(
     request: Request,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Answer, Failure> {
+    rights::refuse_own(&request)?;
+    rights::refuse_to_serve_copies(context, &request)?;
     in_use::refuse(context, &request)?;
     match request {
         Request::Status => status::glance(context),

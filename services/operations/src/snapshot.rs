@@ -15,7 +15,9 @@ use units::{SnapshotName, VolumeName};
 
 use super::datasets::{Contents, Dataset};
 use super::documents::new_identity;
-use super::{Context, directory_names, failures, filesystem, rescue_clones, schedule, volume};
+use super::{
+    Context, directory_names, failures, filesystem, rescue_clones, rights, schedule, volume,
+};
 use crate::replicate;
 
 /// Longest name of a snapshot, with that of its volume.
@@ -37,6 +39,9 @@ pub fn perform(context: &Context<'_>, request: SnapshotRequest) -> Result<Answer
         }
         SnapshotRequest::Clone(request) => {
             super::refuse_space(request.to.as_str())?;
+            if request.keep_rights {
+                rights::refuse_other_clone(context, &request.from, &request.to)?;
+            }
             clone(context, &request.from, &request.to, &request.properties)
         }
         SnapshotRequest::Schedule(request) => schedule::perform(context, request),

@@ -78,10 +78,16 @@ pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answ
                 document.access.summary()
             ))
         }),
-        TargetRequest::ChapSet(ChapSet { name, user, secret }) => {
+        TargetRequest::ChapSet(set) => {
+            let ChapSet {
+                name,
+                user,
+                secret,
+                initiators,
+            } = set;
             let known = Secrets::of(documents, &target_property(&name))?;
             change(documents, &name, |document| {
-                chap::set(&mut document.users, &known, &user, &secret)?;
+                chap::set(&mut document.users, &known, &user, &secret, &initiators)?;
                 Ok(format!("{name} asks user {user} for its secret"))
             })
         }
@@ -581,6 +587,7 @@ mod tests {
                 name: target(),
                 user: user.to_owned(),
                 secret: secret(text),
+                initiators: Vec::new(),
             })
         };
         let mutual = |text: &str| {
@@ -612,6 +619,7 @@ mod tests {
             name: target(),
             user: "ann".to_owned(),
             secret: secret("twelve chars"),
+            initiators: Vec::new(),
         });
         assert!(changed(perform(&documents, set)));
         let name = target();

@@ -166,7 +166,7 @@ fn receive(
     let stop = || reason_to_stop(context, &data);
     let meter = Meter::new(progress, None, 0);
     let mut stream = Stream::new(descriptor, meter, &stop);
-    let received = receive_from(context, request, &mut stream)?;
+    let received = receive_from(context, request, false, &mut stream)?;
     Ok(Answer::Transfer(TransferView {
         snapshots: received.snapshots.iter().map(ToString::to_string).collect(),
         bytes: received.bytes,
@@ -180,6 +180,7 @@ fn receive(
 pub fn receive_from(
     context: &Context<'_>,
     request: &Receive,
+    only_volumes: bool,
     source: &mut dyn std::io::Read,
 ) -> Result<Received, Failure> {
     let is_new = {
@@ -191,6 +192,7 @@ pub fn receive_from(
         tag: request.tag.clone(),
         force: request.force,
         resumable: request.resumable,
+        only_volumes,
     };
     let (name, identity) = new_identity()?;
     let initial = |contents: Contents, said: &[(String, String)]| {
@@ -352,6 +354,7 @@ pub fn failure(error: TransferError) -> Failure {
         Kind::Stream(StreamErrorKind::Cut | StreamErrorKind::Read | StreamErrorKind::Write) => {
             FailureKind::Failed
         }
+        Kind::OfFiles => FailureKind::Denied,
         Kind::Stream(_) | Kind::FeatureMissing | Kind::NotAVolume | Kind::Token(_) => {
             FailureKind::Usage
         }
@@ -365,6 +368,9 @@ pub fn failure(error: TransferError) -> Failure {
     };
     let advice = match &error.kind {
         Kind::Diverged => Some("--force throws the changes away"),
+        Kind::OfFiles => Some(
+            "if the sender is trusted with this head: `bulkhead replicate accept … --files` on the pool that receives",
+        ),
         Kind::Partial => Some("`bulkhead snapshot receive POOL/NAME --token`, or `--abort`"),
         _ => None,
     };

@@ -19,7 +19,7 @@ use units::{ByteCount, VolumeName};
 use super::datasets::{Dataset, is_sparse};
 use super::documents::{All, Documents, export_document, new_identity, no_volume};
 use super::in_use::Used;
-use super::{Context, directory_names, failures, filesystem, key, rollback};
+use super::{Context, directory_names, failures, filesystem, key, rights, rollback};
 
 /// Performs one request.
 pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, Failure> {
@@ -37,14 +37,14 @@ pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, 
         }
         VolumeRequest::Rename(request) => {
             refuse_files(context, &request.from)?;
-            rename(context, &request.from, &request.to)
+            rename(context, &request.from, &request.to, request.keep_rights)
         }
         VolumeRequest::Rollback(request) => {
             refuse_files(context, &request.to.volume())?;
             rollback::perform(context, &request.to, request.destroy_newer)
         }
         VolumeRequest::Rescue(_) => Err(super::not_here("a rescue")),
-        VolumeRequest::Promote(request) => promote(context, &request.name),
+        VolumeRequest::Promote(request) => promote(context, &request.name, request.keep_rights),
         VolumeRequest::DiscardLog(request) => discard_log(context, &request.name),
         VolumeRequest::Get(request) => get(context, &request.name, &request.names),
         VolumeRequest::Set(request) => set(context, &request.name, request.properties),
@@ -70,8 +70,12 @@ pub fn rename(
     context: &Context<'_>,
     from: &VolumeName,
     to: &VolumeName,
+    keep_rights: bool,
 ) -> Result<Answer, Failure> {
     super::refuse_space(to.as_str())?;
+    if keep_rights {
+        rights::refuse_other_place(context, from, to)?;
+    }
     let known = context.pool.dataset(from.into());
     if known.is_ok_and(|info| info.kind == DatasetKind::Filesystem) {
         directory_names::refuse_taken(context, to)?;
@@ -85,13 +89,20 @@ pub fn rename(
     Ok(Done::changed(format!("renamed {from} to {to}")))
 }
 
-pub fn promote(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
+pub fn promote(
+    context: &Context<'_>,
+    name: &VolumeName,
+    keep_rights: bool,
+) -> Result<Answer, Failure> {
     let found = context
         .pool
         .dataset(name.into())
         .map_err(failures::dataset)?;
-    if found.origin.is_none() {
+    let Some(origin) = found.origin else {
         return Ok(Done::already(format!("{name} depends on no other volume")));
+    };
+    if keep_rights {
+        rights::refuse_other_owner(context, name, &origin)?;
     }
     context.pool.promote(name).map_err(failures::dataset)?;
     Ok(Done::changed(format!(
@@ -121,7 +132,6 @@ fn refuse_taken_above(context: &Context<'_>, name: &VolumeName) -> Result<(), Fa
 fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
     let name = &create.name;
     super::refuse_space(name.as_str())?;
-    refuse_own(create.properties.keys())?;
     refuse_no_sizes(&create.properties)?;
     if create.exist_ok {
         if let Ok(info) = context.pool.dataset(name.into()) {
@@ -235,15 +245,6 @@ fn value_of(name: &str, value: &str) -> Value {
         Ok(number) if NUMBERS.contains(&name) => Value::Number(number.get()),
         _ if SIZES.contains(&name) && value == NO_SIZE => Value::Number(0),
         _ => Value::Text(value.to_owned()),
-    }
-}
-
-/// Our own properties have commands of their own, which keep them consistent.
-pub fn refuse_own<'a>(mut names: impl Iterator<Item = &'a String>) -> Result<(), Failure> {
-    match names.find(|name| name.starts_with(PROPERTY_PREFIX)) {
-        None => Ok(()),
-        Some(name) => Err(Failure::usage(format!("property {name} is Bulkhead's own"))
-            .advise("use `bulkhead target`, `bulkhead nbd`")),
     }
 }
 
@@ -560,7 +561,7 @@ pub fn properties(
 }
 
 pub fn get(context: &Context<'_>, name: &str, names: &[String]) -> Result<Answer, Failure> {
-    refuse_own(names.iter())?;
+    rights::refuse_own_names(names.iter().map(String::as_str))?;
     let mut all = properties(context, &Dataset::parse(name)?)?;
     // Anybody may set such a property, so that it is not unknown: it is absent.
     for own in names.iter().filter(|name| name.contains(':')) {
@@ -591,7 +592,6 @@ pub fn chosen(
 }
 
 pub fn set(context: &Context<'_>, name: &str, properties: Properties) -> Result<Answer, Failure> {
-    refuse_own(properties.keys())?;
     refuse_no_sizes(&properties)?;
     filesystem::refuse_unserved(&properties)?;
     let dataset = Dataset::parse(name)?;
@@ -626,7 +626,6 @@ fn beyond_quota(failure: Failure, name: &str, properties: &Properties) -> Failur
 }
 
 pub fn inherit(context: &Context<'_>, name: &str, names: &[String]) -> Result<Answer, Failure> {
-    refuse_own(names.iter())?;
     let dataset = Dataset::parse(name)?;
     for property in names {
         let done = context.pool.inherit_property((&dataset).into(), property);

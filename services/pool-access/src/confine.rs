@@ -15,7 +15,10 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, remove_capability_from_bounding_set,
     set_capabilities, set_no_new_privs,
 };
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
 
 /// How eagerly the kernel kills this process when memory is short: storage is to go last but few.
 const OOM_SCORE_ADJUST: &str = "-500";
@@ -69,6 +72,20 @@ const NEVER_BY_A_POOL_SERVER: [libc::c_long; 23] = [
     libc::SYS_adjtimex,
     libc::SYS_sethostname,
 ];
+/// New name spaces. In one of its users a process has every capability, and reaches parts of the kernel that are not meant for it.
+const NEW_NAME_SPACES: u64 = (libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP) as u64;
+/// The bit of system calls of the x32 ABI, which a kernel may have beside ours: the same calls by other numbers.
+#[cfg(target_arch = "x86_64")]
+const X32: libc::c_long = 1 << 30;
+/// Numbers of calls that only the x32 ABI has, such as its own `ptrace`.
+#[cfg(target_arch = "x86_64")]
+const ONLY_X32: std::ops::RangeInclusive<libc::c_long> = 512..=547;
 /// The start of other programs.
 const PROGRAMS: [libc::c_long; 2] = [libc::SYS_execve, libc::SYS_execveat];
 
@@ -115,6 +132,7 @@ pub fn pool_server(needs: &Needs) -> Vec<&'static str> {
         never.extend(PROGRAMS);
     }
     note(&mut missing, "seccomp", forbid(&never));
+    note(&mut missing, "seccomp of name spaces", forbid_name_spaces());
     missing
 }
 
@@ -202,8 +220,38 @@ fn write_only_below(folders: &[PathBuf]) -> Result<(), String> {
 
 /// System calls that are refused from now on, as if the right to them were missing.
 fn forbid(calls: &[libc::c_long]) -> Result<(), String> {
-    let rules: BTreeMap<i64, _> = calls.iter().map(|call| (*call, Vec::new())).collect();
-    let refused = SeccompAction::Errno(libc::EPERM as u32);
+    let calls = calls.iter().copied();
+    #[cfg(target_arch = "x86_64")]
+    let calls = {
+        let by_x32 = calls.clone().chain(ONLY_X32).map(|call| call | X32);
+        calls.chain(by_x32).collect::<Vec<_>>().into_iter()
+    };
+    apply(calls.map(|call| (call, Vec::new())).collect(), libc::EPERM)
+}
+
+/// Threads and processes stay in the name spaces of this one. What `clone3` is asked for cannot be looked at, so it is missing, and
+/// the C library uses `clone`.
+fn forbid_name_spaces() -> Result<(), String> {
+    apply(
+        BTreeMap::from([(libc::SYS_clone3, Vec::new())]),
+        libc::ENOSYS,
+    )?;
+    let mut rules = Vec::new();
+    for bit in (0..u64::BITS)
+        .map(|bit| 1 << bit)
+        .filter(|bit| NEW_NAME_SPACES & bit != 0)
+    {
+        let asked = SeccompCmpOp::MaskedEq(bit);
+        let rule = SeccompCondition::new(0, SeccompCmpArgLen::Qword, asked, bit)
+            .and_then(|condition| SeccompRule::new(vec![condition]));
+        rules.push(rule.map_err(|error| error.to_string())?);
+    }
+    apply(BTreeMap::from([(libc::SYS_clone, rules)]), libc::EPERM)
+}
+
+/// Has these calls fail with `errno` from now on.
+fn apply(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: i32) -> Result<(), String> {
+    let refused = SeccompAction::Errno(errno as u32);
     let here = std::env::consts::ARCH.try_into();
     let here = here.map_err(|error: seccompiler::BackendError| error.to_string())?;
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, here);
@@ -233,6 +281,69 @@ mod tests {
         );
         let reserving = CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_RAWIO;
         assert_eq!(kept(&needs(true, true)), least | reserving);
+    }
+
+    /// Each line is a system call by its number with its first argument, and the error that it has to end with. Runs in the place of a
+    /// parser that a client has taken over.
+    const TRIES: &str = r#"
+import ctypes, os, signal, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def fails(call, argument, *errors):
+    ctypes.set_errno(0)
+    done = libc.syscall(ctypes.c_long(call), ctypes.c_long(argument), 0, 0, 0, 0)
+    if done == 0 and call == CLONE:
+        os._exit(0)
+    if done >= 0 or ctypes.get_errno() not in errors:
+        sys.exit(f"system call {call:#x} of {argument:#x} gave {done}, errno {ctypes.get_errno()}")
+EPERM, ENOSYS = 1, 38
+CLONE, CLONE3, UNSHARE, PTRACE, X32 = 56, 435, 272, 101, 1 << 30
+for bit in (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000):
+    fails(CLONE, bit | signal.SIGCHLD, EPERM)
+fails(UNSHARE, 0x10000000, EPERM)
+fails(CLONE3, 0, ENOSYS)
+fails(PTRACE, 0, EPERM)
+for call in (PTRACE | X32, 521 | X32, UNSHARE | X32):
+    fails(call, 0, EPERM, ENOSYS)
+child = os.fork()
+if child == 0:
+    os._exit(7)
+if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 7:
+    sys.exit("a process without a name space of its own cannot be made")
+"#;
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    #[allow(clippy::print_stderr, reason = "a test that cannot run says why")]
+    fn a_taken_over_server_makes_no_name_spaces_by_any_number_of_the_call() {
+        if std::process::Command::new("python3")
+            .arg("-V")
+            .output()
+            .is_err()
+        {
+            eprintln!("skipped: there is no python3 to make system calls with");
+            return;
+        }
+        let confined = std::thread::spawn(|| {
+            let needs = Needs {
+                only_devices: true,
+                reservations: true,
+                programs: true,
+                folders: Vec::new(),
+            };
+            let missing = pool_server(&needs);
+            std::thread::spawn(|| ()).join().expect("threads are made");
+            let tried = std::process::Command::new("python3")
+                .args(["-c", TRIES])
+                .output();
+            (missing, tried.expect("it starts"))
+        });
+        let (missing, tried) = confined.join().expect("no panic");
+        assert!(missing.is_empty(), "{missing:?}");
+        assert!(
+            tried.status.success(),
+            "{}",
+            String::from_utf8_lossy(&tried.stderr)
+        );
     }
 
     /// In a thread of its own: what it gives up is gone for that thread only.

@@ -13,6 +13,8 @@ use crate::secret::Secret;
 pub const DOCUMENT_VERSION: u64 = 1;
 /// Version of a document with sealed secrets, which older programs cannot serve.
 pub const SEALED_VERSION: u64 = 2;
+/// Version of documents with users whose initiators are named.
+pub const BOUND_VERSION: u64 = 3;
 
 /// Why a property's value is not a document, or a document does not fit a property.
 #[derive(Debug, thiserror::Error)]
@@ -135,6 +137,8 @@ pub struct ChapUser {
     pub user: String,
     /// The secret.
     pub secret: KeptSecret,
+    /// The initiators that may use it, by name; empty means any.
+    pub initiators: Vec<IscsiName>,
 }
 
 /// The members of a [`ChapUser`].
@@ -146,6 +150,8 @@ struct ChapFields {
     secret: Option<Secret>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sealed: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    initiators: Vec<IscsiName>,
 }
 
 impl TryFrom<ChapFields> for ChapUser {
@@ -157,8 +163,11 @@ impl TryFrom<ChapFields> for ChapUser {
             (None, Some(sealed)) => KeptSecret::Sealed(sealed),
             _ => return Err("a CHAP user has either a secret or a sealed one"),
         };
-        let user = fields.user;
-        Ok(Self { user, secret })
+        Ok(Self {
+            user: fields.user,
+            secret,
+            initiators: fields.initiators,
+        })
     }
 }
 
@@ -172,6 +181,7 @@ impl From<ChapUser> for ChapFields {
             user: chap.user,
             secret,
             sealed,
+            initiators: chap.initiators,
         }
     }
 }
@@ -192,7 +202,7 @@ pub struct ChapUsers {
 impl ChapUsers {
     /// Reads the value of `property`.
     pub fn decode(property: &str, value: &str) -> Result<Self, DocumentError> {
-        decode_up_to(SEALED_VERSION, property, value)
+        decode_up_to(BOUND_VERSION, property, value)
     }
 
     /// The value for `property`.
@@ -208,8 +218,10 @@ impl ChapUsers {
     /// The oldest version that knows how the secrets are kept.
     fn version(&self) -> u64 {
         let is_sealed = |chap: &ChapUser| matches!(chap.secret, KeptSecret::Sealed(_));
-        match self.all().any(is_sealed) {
-            true => SEALED_VERSION,
+        let is_bound = |chap: &ChapUser| !chap.initiators.is_empty();
+        match self.all().any(is_bound) {
+            true => BOUND_VERSION,
+            false if self.all().any(is_sealed) => SEALED_VERSION,
             false => DOCUMENT_VERSION,
         }
     }
@@ -267,7 +279,7 @@ impl From<TargetDocument> for TargetFields {
 impl TargetDocument {
     /// Reads the value of `property`.
     pub fn decode(property: &str, value: &str) -> Result<Self, DocumentError> {
-        decode_up_to(SEALED_VERSION, property, value)
+        decode_up_to(BOUND_VERSION, property, value)
     }
 
     /// The value for `property`.
@@ -433,6 +445,7 @@ mod tests {
                 chap: vec![ChapUser {
                     user: "ann".to_owned(),
                     secret,
+                    initiators: Vec::new(),
                 }],
                 mutual: None,
             },
@@ -461,12 +474,16 @@ mod tests {
         for bad in [
             r#"{"version":2,"chap":[{"user":"ann"}]}"#,
             r#"{"version":2,"chap":[{"user":"ann","secret":"twelve chars","sealed":"1"}]}"#,
-            r#"{"version":3}"#,
+            r#"{"version":4}"#,
             r#"{"version":0}"#,
         ] {
             assert!(TargetDocument::decode(property, bad).is_err(), "{bad}");
             assert!(ChapUsers::decode(property, bad).is_err(), "{bad}");
         }
+        // An older program would let its user in under any name.
+        let text = r#"{"version":3,"chap":[{"user":"ann","sealed":"1:00c0ffee:ab","initiators":["iqn.2026-01.org.example:ann"]}]}"#;
+        let bound = TargetDocument::decode(property, text).expect("read");
+        assert_eq!(bound.encode(property).expect("fits"), text);
         // Nothing else has secrets.
         assert!(VolumeDocument::decode(PROPERTY, r#"{"version":2}"#).is_err());
     }

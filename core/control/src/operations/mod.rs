@@ -25,7 +25,7 @@ pub mod volume;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use units::{IscsiName, PoolName};
+use units::{IscsiName, PoolName, VolumeName};
 
 use crate::{Effect, Failure};
 
@@ -41,9 +41,21 @@ pub trait Operation {
     /// What it does when it is asked of `pool`. No pattern leaves an argument out, so that a new one is thought about.
     fn effect(&self, pool: &PoolName) -> Effect;
 
-    /// What the audit log says of it besides its name and its pool: names, never a value that may be a secret.
-    fn details(&self) -> Option<String> {
+    /// The properties that it sets or inherits, if it does so.
+    fn properties(&self) -> Option<Changed<'_>> {
         None
+    }
+
+    /// The volume that it offers to clients.
+    fn exporting(&self) -> Option<&VolumeName> {
+        None
+    }
+
+    /// What the audit log records of it besides its name and its pool: names, never a value that may be a secret.
+    fn details(&self) -> Option<String> {
+        let changed = self.properties()?;
+        (!changed.names.is_empty())
+            .then(|| format!("{}: {}", changed.dataset, changed.names.join(", ")))
     }
 
     /// Whether it is asked of every pool that is served here where none is named.
@@ -84,6 +96,23 @@ pub trait Operation {
     /// A device that is no part of the pool any more if it succeeds, at once or later.
     fn leaving_device(&self) -> Option<PathBuf> {
         None
+    }
+}
+
+/// Properties that an operation sets or inherits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed<'a> {
+    /// The dataset, or the pool.
+    pub dataset: &'a str,
+    /// Their names.
+    pub names: Vec<&'a str>,
+}
+
+impl<'a> Changed<'a> {
+    /// Those of `dataset` with these names.
+    pub fn new(dataset: &'a str, names: impl IntoIterator<Item = &'a String>) -> Self {
+        let names = names.into_iter().map(String::as_str).collect();
+        Self { dataset, names }
     }
 }
 

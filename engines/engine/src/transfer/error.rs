@@ -23,6 +23,9 @@ pub enum TransferErrorKind {
     /// The base of a send is no ancestor of the snapshot.
     #[error("the base is not an earlier snapshot of the same volume")]
     NotAncestor,
+    /// The stream is of a file system, and only volumes are taken.
+    #[error("the stream is of a file system, and only volumes are taken")]
+    OfFiles,
     /// The volume was written since the base.
     #[error(
         "the volume was changed since the snapshot that the stream builds on: receive into another \

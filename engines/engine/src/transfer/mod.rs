@@ -137,6 +137,9 @@ pub struct ReceiveSpec {
     pub force: bool,
     /// Keep what arrived of a stream that is cut off.
     pub resumable: bool,
+    /// Refuse the stream of a file system. What is in a volume is bytes to the engine, what is in a file system it interprets, and
+    /// checks little.
+    pub only_volumes: bool,
 }
 
 /// What a new volume or file system has from the beginning, made of its user properties at the sender, which only some

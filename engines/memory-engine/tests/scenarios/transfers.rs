@@ -11,6 +11,7 @@ fn into(name: &str) -> ReceiveSpec {
         tag: None,
         force: false,
         resumable: false,
+        only_volumes: false,
     }
 }
 

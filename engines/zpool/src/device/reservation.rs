@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, ioctl, opcode};
 
@@ -92,8 +92,7 @@ pub(super) fn is_supported(disk: &impl Registrar) -> bool {
 /// Whether the block device at `path` knows persistent reservations; nothing of it is changed.
 /// `None` if it is no block device or cannot be opened.
 pub fn knows_reservations(path: &Path) -> Option<bool> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let disk = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+    let disk = labels::open_disk(path, OFlags::RDONLY).ok()?;
     let kind = FileType::from_raw_mode(rustix::fs::fstat(&disk).ok()?.st_mode);
     (kind == FileType::BlockDevice).then(|| is_supported(&Kernel(disk.as_fd())))
 }

@@ -145,8 +145,8 @@ fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 fn size_of(path: &Path) -> rustix::io::Result<u64> {
-    use rustix::fs::{Mode, OFlags, SeekFrom, open, seek};
-    let fd = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    use rustix::fs::{OFlags, SeekFrom, seek};
+    let fd = labels::open_disk(path, OFlags::RDONLY)?;
     seek(&fd, SeekFrom::End(0))
 }
 

@@ -67,9 +67,10 @@ fn text_of(word: &str) -> Result<String, String> {
             .collect(),
         false => Vec::new(),
     };
-    let file = places
-        .iter()
-        .find_map(|path| std::fs::File::open(path).ok());
+    // Looked at first: to open some devices is an act, such as a watchdog.
+    let is_file = |path: &&PathBuf| std::fs::metadata(path).is_ok_and(|facts| facts.is_file());
+    let mut files = places.iter().filter(is_file);
+    let file = files.find_map(|path| std::fs::File::open(path).ok());
     let Some(file) = file else {
         return Err(format!(
             "there is no set of features {word:?}: name one of those in {} (package \

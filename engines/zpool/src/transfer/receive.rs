@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use engine::capabilities::{Datasets, Receiving};
 use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef, Snapshots, Value};
 use engine::transfer::{
-    Initial, Interrupted, ReceiveSpec, Received, TransferError, TransferErrorKind,
+    Contents, Initial, Interrupted, ReceiveSpec, Received, TransferError, TransferErrorKind,
 };
 use send_stream::{Begin, HeaderKind, Passed, RECORD_BYTES, StreamError, StreamErrorKind};
 use units::{SnapshotName, VolumeName};
@@ -83,6 +83,14 @@ impl Pool {
         initial: &[(String, Value)],
         source: &mut dyn Read,
     ) -> Result<(SnapshotName, Passed), TransferError> {
+        if spec.only_volumes && begin.contents == Contents::FileSystem {
+            let of = spec.volume.as_str();
+            return Err(TransferError::new(
+                "receive",
+                of,
+                TransferErrorKind::OfFiles,
+            ));
+        }
         let properties = property::to_list("receive", spec.volume.as_str(), initial)
             .map_err(TransferError::dataset)?;
         let tag = spec.tag.as_deref().or(begin.tag()).unwrap_or_default();

@@ -396,6 +396,7 @@ fn a_copy_takes_the_place_of_its_lost_original() {
     let asked = "replicate promote tank/from";
     far.refused(asked, 6, &format!("iscsi:{TARGET}/7 nbd:v"));
     assert_eq!(shown(far, "tank/from/v")["exports"], serde_json::json!([]));
+    far.refused("nbd export tank/from/v --name w", 5, "is a copy");
 
     // A kill in the middle leaves the one or the other.
     let mut killed = far.command(promote).spawn().expect("started");
@@ -454,11 +455,15 @@ fn file_systems_are_replicated_and_their_copies_are_shared_when_they_are_promote
     let (near, far) = (&pair.near.machine, &pair.far.machine);
     near.ok(&format!("filesystem create tank/home --share {SHARE}"));
     near.ok("filesystem create tank/home/ann --owner 1000 --mode 0700");
+    // What the copies would inherit, were they not closed from the beginning.
+    far.ok(&format!("filesystem create tank/from --share {SHARE}"));
     let (address, print) = (&pair.address, &pair.far_print);
     near.ok(&format!(
         "replicate set tank/home --to {address} --peer {print} --into tank/from/home"
     ));
     pair.accept("tank/from");
+    near.refused("replicate run tank/home", 10, "only volumes are taken");
+    pair.accept_keeping("tank/from", "--keep 1 --keep-days 0 --files");
     near.ok("replicate run tank/home");
     near.ok("replicate run tank/home");
     let names = ["tank/from/home", "tank/from/home/ann"];
@@ -471,13 +476,9 @@ fn file_systems_are_replicated_and_their_copies_are_shared_when_they_are_promote
         assert_eq!(pair.snapshots(&pair.far, name).len(), 2);
         far.ok(&format!("filesystem check {name}"));
     }
-    far.ok(&format!("filesystem set tank/from/home sharenfs={SHARE}"));
-    near.refused(
-        "replicate run tank/home",
-        5,
-        "would change under its clients",
-    );
-    far.ok("filesystem set tank/from/home sharenfs=off");
+    let serve = format!("filesystem set tank/from/home sharenfs={SHARE}");
+    far.refused(&serve, 5, "is a copy");
+    far.refused("filesystem inherit tank/from/home sharenfs", 5, "is a copy");
 
     far.refused("replicate promote tank/from", 6, &format!("nfs:{SHARE}"));
     far.ok("replicate promote tank/from --original-is-lost");

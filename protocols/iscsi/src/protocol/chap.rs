@@ -5,6 +5,7 @@ use md5::Md5;
 use sha1::Sha1;
 use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
+use units::IscsiName;
 use zeroize::Zeroizing;
 
 use super::text::{Answers, binary, number, to_hex};
@@ -50,6 +51,15 @@ pub struct Credentials {
     pub user: String,
     /// The secret.
     pub secret: Secret,
+    /// The initiators that may use it, by name; empty means any.
+    pub initiators: Vec<IscsiName>,
+}
+
+impl Credentials {
+    /// Whether the initiator of that name may use them.
+    fn are_for(&self, initiator: &IscsiName) -> bool {
+        self.initiators.is_empty() || self.initiators.contains(initiator)
+    }
 }
 
 /// What a target asks of an initiator, and what it can prove itself with.
@@ -145,6 +155,8 @@ enum Step {
 #[derive(Debug)]
 pub struct ChapExchange {
     chap: Chap,
+    /// What the initiator calls itself.
+    initiator: IscsiName,
     step: Step,
 }
 
@@ -194,10 +206,11 @@ impl<'a> ChapKeys<'a> {
 }
 
 impl ChapExchange {
-    /// Starts after AuthMethod=CHAP was chosen.
-    pub fn new(chap: Chap) -> Self {
+    /// Starts after the initiator of that name chose AuthMethod=CHAP.
+    pub fn new(chap: Chap, initiator: IscsiName) -> Self {
         Self {
             chap,
+            initiator,
             step: Step::AwaitAlgorithm,
         }
     }
@@ -271,7 +284,9 @@ impl ChapExchange {
         for known in &self.chap.initiators {
             let expected = algorithm.response(id, &known.secret, challenge);
             let same_name = name.as_bytes().ct_eq(known.user.as_bytes());
-            same |= same_name & expected.ct_eq(&response);
+            // Whoever has the secret of one host must not take the name of another, with its sessions and reservations.
+            let is_theirs = subtle::Choice::from(u8::from(known.are_for(&self.initiator)));
+            same |= same_name & is_theirs & expected.ct_eq(&response);
         }
         if name.len() <= NAME_BYTES_MAX && bool::from(same) {
             Ok(())
@@ -321,7 +336,12 @@ mod tests {
         Credentials {
             user: user.to_owned(),
             secret: Secret::new(secret.as_bytes().to_vec()),
+            initiators: Vec::new(),
         }
+    }
+
+    fn host(name: &str) -> IscsiName {
+        format!("iqn.2026-01.org.example:{name}").parse().unwrap()
     }
 
     fn chap() -> Chap {
@@ -335,7 +355,7 @@ mod tests {
     }
 
     fn begin(chap: Chap, algorithms: &str) -> (ChapExchange, String) {
-        let mut exchange = ChapExchange::new(chap);
+        let mut exchange = ChapExchange::new(chap, host("alice"));
         let mut answers = Answers::default();
         let keys = ChapKeys {
             algorithms: Some(algorithms),
@@ -396,6 +416,26 @@ mod tests {
         assert!(!exchange.is_done());
     }
 
+    /// Under another host's name it would end that one's sessions, and have its reservations.
+    #[test]
+    fn a_user_of_one_initiator_is_refused_under_the_name_of_another() {
+        for (bound, is_let_in) in [(vec!["bob"], false), (vec!["bob", "alice"], true)] {
+            let mut chap = chap();
+            chap.initiators[1].initiators = bound.into_iter().map(host).collect();
+            let (mut exchange, _) = begin(chap.clone(), "7");
+            let response = Algorithm::Sha256.response(7, &chap.initiators[1].secret, &[7; 32]);
+            let response = to_hex(&response);
+            let keys = ChapKeys {
+                name: Some("alice"),
+                response: Some(&response),
+                ..ChapKeys::default()
+            };
+            let outcome = respond(&mut exchange, &keys);
+            assert_eq!(outcome.is_ok(), is_let_in, "{outcome:?}");
+            assert_eq!(exchange.is_done(), is_let_in);
+        }
+    }
+
     #[test]
     fn a_reflected_challenge_is_refused() {
         let (mut exchange, _) = begin(chap(), "5");
@@ -431,7 +471,7 @@ mod tests {
     #[test]
     fn no_common_algorithm_is_an_error() {
         for offer in ["56", "", "SHA1", "8,9"] {
-            let mut exchange = ChapExchange::new(chap());
+            let mut exchange = ChapExchange::new(chap(), host("alice"));
             let keys = ChapKeys {
                 algorithms: Some(offer),
                 ..ChapKeys::default()

@@ -441,11 +441,13 @@ impl Login {
             return Err(Refusal::Key(NegotiationError::Repeated));
         }
         let offers = |method| offered.split(',').any(|offer| offer == method);
-        let chap = self.identity.as_ref().and_then(|who| who.chap.clone());
+        let who = self.identity.as_ref();
+        let chap = who.and_then(|who| Some((who.chap.clone()?, who.initiator.clone())));
         match chap {
-            Some(chap) if offers("CHAP") => {
+            Some((chap, initiator)) if offers("CHAP") => {
                 answers.add("AuthMethod", "CHAP");
-                self.authentication = Authentication::Chap(Box::new(ChapExchange::new(chap)));
+                self.authentication =
+                    Authentication::Chap(Box::new(ChapExchange::new(chap, initiator)));
             }
             None if offers("None") => {
                 answers.add("AuthMethod", "None");

@@ -46,6 +46,7 @@ fn alice() -> Chap {
         initiators: vec![Credentials {
             user: "alice".to_owned(),
             secret: Secret::new(b"secret".to_vec()),
+            initiators: Vec::new(),
         }],
         mutual: None,
     }

@@ -9,9 +9,9 @@ use control::operations::replicate::revoke::Revoke;
 use control::operations::replicate::run::Run;
 use control::operations::replicate::set::Set;
 use control::replication::{
-    EVERY_SECONDS_MAX, EVERY_SECONDS_MIN, KEEP_DAYS_MAX, KEEP_MAX, Peer, PeersDocument,
-    REPLICATE_PROPERTY, REPLICATE_STATE_PROPERTY, REPLICATION_PEERS_PROPERTY, ReplicateDocument,
-    ReplicateState, ReplicatedView, ReplicationView, Retention,
+    EVERY_SECONDS_MAX, EVERY_SECONDS_MIN, KEEP_DAYS_MAX, KEEP_MAX, PEERS_VERSION, Peer,
+    PeersDocument, REPLICATE_PROPERTY, REPLICATE_STATE_PROPERTY, REPLICATION_PEERS_PROPERTY,
+    ReplicateDocument, ReplicateState, ReplicatedView, ReplicationView, Retention,
 };
 use control::{Answer, Failure, FailureKind};
 use serde::Serialize;
@@ -123,10 +123,13 @@ fn store(
 /// Who may replicate into the pool.
 pub fn peers(context: &Context<'_>) -> Result<PeersDocument, Failure> {
     let found = load(&*context.all()?, &root(context), REPLICATION_PEERS_PROPERTY)?;
-    Ok(found.unwrap_or(PeersDocument {
-        version: 1,
-        peers: Vec::new(),
-    }))
+    let mut document: PeersDocument = found.unwrap_or_default();
+    if document.version < PEERS_VERSION {
+        // What is replicated stays so when the program becomes a newer one.
+        document.peers.iter_mut().for_each(|peer| peer.files = true);
+        document.version = PEERS_VERSION;
+    }
+    Ok(document)
 }
 
 fn accept(context: &Context<'_>, peer: Peer) -> Result<Answer, Failure> {

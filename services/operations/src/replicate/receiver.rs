@@ -212,6 +212,12 @@ fn allowed(may: &[Peer], volume: &VolumeName) -> Result<(), Failure> {
     .advise("`bulkhead replicate accept` says below which dataset it is"))
 }
 
+/// Whether file systems are taken into `volume`, and not volumes only.
+fn may_send_files(may: &[Peer], volume: &VolumeName) -> bool {
+    let mut rules = may.iter().filter(|peer| volume.is_at_or_below(&peer.below));
+    rules.any(|peer| peer.files)
+}
+
 /// What has arrived of `volume`.
 fn about(
     context: &Context<'_>,
@@ -302,7 +308,8 @@ fn receive(
         resumable: true,
         parents: true,
     };
-    let received = crate::transfer::receive_from(context, &request, tls)?;
+    let only_volumes = !may_send_files(may, &offer.volume);
+    let received = crate::transfer::receive_from(context, &request, only_volumes, tls)?;
     // Before anything that the sender could have fail: what is not noted it can give any day.
     if let Err(failure) = retention::arrived(context, &snapshot) {
         tracing::warn!(%snapshot, %failure, "when it arrived is not noted");
@@ -320,6 +327,21 @@ fn receive(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn file_systems_are_taken_only_where_a_rule_names_them() {
+        let peer = |below: &str, files| Peer {
+            fingerprint: "0".repeat(64).try_into().expect("digits"),
+            below: below.parse().expect("a name"),
+            retention: Default::default(),
+            files,
+        };
+        let may = [peer("tank/a", false), peer("tank/b", true)];
+        for (volume, files) in [("tank/a/v", false), ("tank/b/v", true), ("tank/c", false)] {
+            let volume = volume.parse().expect("a name");
+            assert_eq!(may_send_files(&may, &volume), files, "{volume}");
+        }
+    }
 
     /// A sender that was broken into would have the copies lie once they take the original's place.
     #[test]

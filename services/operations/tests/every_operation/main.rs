@@ -200,7 +200,7 @@ macro_rules! tables {
 }
 
 tables! {
-    volumes, filesystems, properties, rollbacks, logs, keys, snapshots, schedules, targets, secrets, nbd, transfers, replication, portals,
+    volumes, filesystems, rights, properties, rollbacks, logs, keys, snapshots, schedules, targets, secrets, nbd, transfers, replication, portals,
     the_pool, devices, replacements, scrubs, a_suspended_pool,
 }
 
@@ -236,6 +236,47 @@ fn every_operation_is_in_a_table() {
         .filter(|verb| !verb.starts_with('!'))
         .collect();
     assert!(unknown.is_empty(), "there are no operations {unknown:?}");
+}
+
+/// What a pool serves and replicates, and whose it is, is written by the commands for that, whatever else takes properties.
+#[test]
+fn no_operation_with_properties_sets_those_of_ours() {
+    let lines = || ALL.iter().flat_map(|(_, table)| table.iter());
+    let mut tried = BTreeSet::new();
+    for (verb, arguments, _) in lines().filter(|(verb, ..)| !verb.starts_with('!')) {
+        let Ok(mut arguments) = serde_json::from_str::<Value>(arguments) else {
+            continue;
+        };
+        for own in ["bulkhead:replicate", "bulkhead:export", "bulkhead:new"] {
+            match (arguments.get_mut("properties"), *verb) {
+                (Some(properties), _) => properties[own] = json!("{}"),
+                (None, "volume.inherit" | "filesystem.inherit") => {
+                    arguments["names"] = json!([own]);
+                }
+                (None, _) => continue,
+            }
+            let text = arguments.to_string();
+            let outcome = Bench::prepared().ask(&NoServer, verb, &text);
+            assert_eq!(outcome.kind, "Usage", "{verb} {text}: {}", outcome.text);
+            assert!(
+                outcome.text.contains("Bulkhead's own"),
+                "{verb} {text}: {}",
+                outcome.text
+            );
+            tried.insert(*verb);
+        }
+    }
+    let expected = [
+        "filesystem.create",
+        "filesystem.inherit",
+        "filesystem.set",
+        "pool.set",
+        "snapshot.clone",
+        "volume.create",
+        "volume.inherit",
+        "volume.set",
+    ];
+    assert_eq!(tried, BTreeSet::from(expected));
 }
 
 /// An operation that changes something is also seen to be refused.

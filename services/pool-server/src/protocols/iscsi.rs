@@ -386,6 +386,7 @@ fn chap(property: &str, users: &ChapUsers, ring: &Ring) -> Chap {
         Some(Credentials {
             user: chap.user.clone(),
             secret: iscsi::Secret::new(secret.reveal().as_bytes().to_vec()),
+            initiators: chap.initiators.clone(),
         })
     };
     let initiators = users.chap.iter();

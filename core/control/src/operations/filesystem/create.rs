@@ -10,7 +10,7 @@ use units::{PoolName, VolumeName};
 use crate::answer::Done;
 use crate::key::KeySettings;
 use crate::operations::key::KeyOptions;
-use crate::operations::{Least, Operation, PoolSelector, Route, Source, Verb, property, schema_of};
+use crate::operations::{Changed, Least, Operation, PoolSelector, Route, Source, Verb, property, schema_of};
 use crate::request::Properties;
 use crate::{Effect, Failure, effect};
 
@@ -89,6 +89,10 @@ impl Operation for Create {
             key,
         } = self;
         effect::make(properties, key.as_ref())
+    }
+
+    fn properties(&self) -> Option<Changed<'_>> {
+        Some(Changed::new(self.name.as_str(), self.properties.keys()))
     }
 
     fn opens_volumes(&self) -> bool {

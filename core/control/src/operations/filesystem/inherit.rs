@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use units::PoolName;
 
 use crate::effect::{change_unless, governs};
-use crate::operations::{Operation, PoolSelector, Verb, dataset, pool_named};
+use crate::operations::{Changed, Operation, PoolSelector, Verb, dataset, pool_named};
 use crate::{Effect, Failure};
 
 /// Forget a property's own value, so that the parent's holds
@@ -26,6 +26,10 @@ impl Operation for Inherit {
     fn effect(&self, _: &PoolName) -> Effect {
         let Self { name: _, names } = self;
         change_unless(governs(names.iter()))
+    }
+
+    fn properties(&self) -> Option<Changed<'_>> {
+        Some(Changed::new(&self.name, &self.names))
     }
 }
 

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
+use crate::effect::change_unless;
 use crate::operations::{Operation, PoolSelector, Verb, one_pool};
 use crate::{Effect, Failure};
 
@@ -19,12 +20,24 @@ pub struct Rename {
     /// Its new name
     #[arg(id = "new_name", value_name = "NEW_NAME")]
     pub to: VolumeName,
+    /// Refuse what would change a property that only an admin may set. A head sets it for those who are none.
+    #[serde(default)]
+    #[arg(skip)]
+    pub keep_rights: bool,
 }
 
 impl Operation for Rename {
     fn effect(&self, _: &PoolName) -> Effect {
-        let Self { from: _, to: _ } = self;
-        Effect::Change
+        let Self {
+            from: _,
+            to: _,
+            keep_rights,
+        } = self;
+        change_unless(!keep_rights)
+    }
+
+    fn details(&self) -> Option<String> {
+        Some(format!("{} to {}", self.from, self.to))
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use units::PoolName;
 
 use crate::effect::set;
-use crate::operations::{Operation, PoolSelector, Verb, dataset, pool_named, property};
+use crate::operations::{Changed, Operation, PoolSelector, Verb, dataset, pool_named, property};
 use crate::request::Properties;
 use crate::{Effect, Failure};
 
@@ -29,9 +29,8 @@ impl Operation for Set {
         set(properties)
     }
 
-    fn details(&self) -> Option<String> {
-        let names: Vec<&str> = self.properties.keys().map(String::as_str).collect();
-        Some(format!("{}: {}", self.name, names.join(", ")))
+    fn properties(&self) -> Option<Changed<'_>> {
+        Some(Changed::new(&self.name, self.properties.keys()))
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
 use super::KeyRequest;
-use crate::effect::{change_unless, runs_a_program};
+use crate::effect::{change_unless, is_of_the_head};
 use crate::key::{KeyBytes, KeyLocation};
 use crate::operations::{Operation, PoolSelector, WireOnly, dataset, pool_or_volume, secret_input};
 use crate::{Effect, Failure};
@@ -32,7 +32,7 @@ impl Operation for Load {
             location,
             key: _,
         } = self;
-        change_unless(location.as_ref().is_some_and(runs_a_program))
+        change_unless(location.as_ref().is_some_and(is_of_the_head))
     }
 }
 

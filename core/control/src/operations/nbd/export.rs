@@ -38,6 +38,10 @@ impl Operation for Export {
         } = self;
         Effect::Change
     }
+
+    fn exporting(&self) -> Option<&VolumeName> {
+        Some(&self.volume)
+    }
 }
 
 const EXAMPLES: &str = "Examples:

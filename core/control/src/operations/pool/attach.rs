@@ -32,7 +32,7 @@ impl Operation for Attach {
             new,
             overwrite,
         } = self;
-        joins(new, *overwrite)
+        joins(new, Some(new), *overwrite)
     }
 
     fn joining_devices(&self) -> Vec<PathBuf> {

@@ -3,7 +3,7 @@
 pub mod create;
 pub mod layout;
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
 use schemars::JsonSchema;
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use units::PoolName;
 
 use super::{PoolSelector, noun};
+use crate::effect::change_unless;
 use crate::{Effect, Failure};
 
 noun! {
@@ -109,12 +110,20 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// What joins a pool: with `overwrite` whatever is on it is gone.
-fn joins(device: &Path, overwrite: bool) -> Effect {
+/// What joins a pool: with `overwrite` whatever is on it is gone. Daily work is done with disks only: an ordinary file that joins is
+/// overwritten, whatever it was. `new` is none where the device of the pool stays in its place.
+fn joins(device: &Path, new: Option<&Path>, overwrite: bool) -> Effect {
     match overwrite {
         true => Effect::Destroy(vec![text(device)]),
-        false => Effect::Change,
+        false => change_unless(!new.is_none_or(is_disk)),
     }
+}
+
+/// Whether it is a disk by its name: in `/dev`, or a leg.
+fn is_disk(path: &Path) -> bool {
+    let is_plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
+    let is_in_dev = path.starts_with("/dev") && path.components().all(is_plain);
+    is_in_dev || layout::is_leg(&path.to_string_lossy())
 }
 
 fn grows(groups: &[DeviceGroup], overwrite: bool) -> Effect {

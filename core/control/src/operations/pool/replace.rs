@@ -32,7 +32,7 @@ impl Operation for Replace {
             new,
             overwrite,
         } = self;
-        joins(new.as_ref().unwrap_or(old), *overwrite)
+        joins(new.as_ref().unwrap_or(old), new.as_deref(), *overwrite)
     }
 
     fn joining_devices(&self) -> Vec<PathBuf> {

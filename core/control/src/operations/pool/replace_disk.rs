@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::PoolName;
 
-use super::{joins, layout};
+use super::{is_disk, joins, layout};
 use crate::answer::ReplacementView;
 use crate::operations::{Operation, PoolSelector, Route, Source, Turn, Verb, schema_of};
 use crate::{Effect, Failure};
@@ -41,8 +41,10 @@ impl Operation for ReplaceDisk {
             true => {
                 let whole = PathBuf::from(pool.as_str());
                 let named = with.as_ref().or(device.as_ref());
-                joins(named.unwrap_or(&whole), *overwrite)
+                joins(named.unwrap_or(&whole), with.as_deref(), *overwrite)
             }
+            // It is opened to say whether it could.
+            false if !with.as_deref().is_none_or(is_disk) => Effect::Govern,
             false => Effect::Look,
         }
     }

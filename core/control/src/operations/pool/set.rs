@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::PoolName;
 
-use crate::operations::{Operation, PoolSelector, Verb, property};
+use crate::operations::{Changed, Operation, PoolSelector, Verb, property};
 use crate::request::Properties;
 use crate::{Effect, Failure};
 
@@ -21,6 +21,10 @@ impl Operation for Set {
     fn effect(&self, _: &PoolName) -> Effect {
         let Self { properties: _ } = self;
         Effect::Govern
+    }
+
+    fn properties(&self) -> Option<Changed<'_>> {
+        Some(Changed::new("the pool", self.properties.keys()))
     }
 }
 

@@ -22,14 +22,17 @@ impl Operation for Accept {
             fingerprint: _,
             below: _,
             retention: _,
+            files: _,
         }) = self;
         Effect::Govern
     }
 }
 
-const EXAMPLE: &str = "Example:
+const EXAMPLE: &str = "Examples:
   bulkhead replicate accept \\
-      5f0c1b6ad2e98a7c3b4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3 --below vault/from-tank";
+      5f0c1b6ad2e98a7c3b4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3 --below vault/from-tank
+  bulkhead replicate accept \\
+      5f0c1b6ad2e98a7c3b4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3 --below vault/home --files";
 
 /// Let another pool replicate into this one
 #[derive(Debug, Args)]
@@ -46,6 +49,10 @@ pub struct Arguments {
     /// Of so many last days on which some arrived, the first one stays as well
     #[arg(long, value_name = "NUMBER", default_value_t = Retention::default().days)]
     keep_days: u32,
+    /// Also file systems, and not volumes only. For a sender that is trusted with this machine: ZFS checks little of what is in the stream
+    /// of a file system, so that a hostile one may take over the server of the pool
+    #[arg(long)]
+    files: bool,
 }
 
 impl Verb for Accept {
@@ -65,6 +72,7 @@ impl Verb for Accept {
                 newest: arguments.keep,
                 days: arguments.keep_days,
             },
+            files: arguments.files,
         };
         Ok((PoolSelector::Pool(peer.below.pool()), Self(peer)))
     }

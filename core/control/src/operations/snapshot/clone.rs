@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use units::{PoolName, SnapshotName, VolumeName};
 
 use crate::answer::Done;
-use crate::effect::set;
+use crate::effect::{change_unless, governs};
 use crate::operations::{
-    Least, Operation, PoolSelector, PropertyOptions, Route, Source, Verb, one_pool, schema_of,
+    Changed,     Least, Operation, PoolSelector, PropertyOptions, Route, Source, Verb, one_pool, schema_of,
 };
 use crate::request::Properties;
 use crate::{Effect, Failure};
@@ -23,6 +23,9 @@ pub struct Clone {
     pub to: VolumeName,
     /// Properties of the new volume.
     pub properties: Properties,
+    /// Refuse what would change a property that only an admin may set. A head sets it for those who are none.
+    #[serde(default)]
+    pub keep_rights: bool,
 }
 
 impl Operation for Clone {
@@ -31,8 +34,22 @@ impl Operation for Clone {
             from: _,
             to: _,
             properties,
+            keep_rights,
         } = self;
-        set(properties)
+        change_unless(!keep_rights || governs(properties.keys()))
+    }
+
+    fn details(&self) -> Option<String> {
+        let mut details = format!("{} to {}", self.from, self.to);
+        if !self.properties.is_empty() {
+            let names: Vec<&str> = self.properties.keys().map(String::as_str).collect();
+            details.push_str(&format!(": {}", names.join(", ")));
+        }
+        Some(details)
+    }
+
+    fn properties(&self) -> Option<Changed<'_>> {
+        Some(Changed::new(self.to.as_str(), self.properties.keys()))
     }
 
     fn opens_volumes(&self) -> bool {
@@ -78,6 +95,7 @@ impl Verb for Clone {
                 from,
                 to,
                 properties: properties.into(),
+                keep_rights: false,
             },
         ))
     }

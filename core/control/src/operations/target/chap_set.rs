@@ -20,6 +20,9 @@ pub struct ChapSet {
     pub user: String,
     /// Its secret.
     pub secret: Secret,
+    /// The initiators that may use it, by name; none means any. It replaces those named before.
+    #[serde(default)]
+    pub initiators: Vec<IscsiName>,
 }
 
 impl Operation for ChapSet {
@@ -28,6 +31,7 @@ impl Operation for ChapSet {
             name: _,
             user: _,
             secret: _,
+            initiators: _,
         } = self;
         Effect::Change
     }
@@ -39,6 +43,7 @@ impl Operation for ChapSet {
 
 const EXAMPLES: &str = "Examples:
   bulkhead target chap set iqn.2026-01.org.example:tank --user ann
+  bulkhead target chap set iqn.2026-01.org.example:tank --user ann --initiator iqn.2026-01.org.example:ann
   bulkhead target chap set iqn.2026-01.org.example:tank --user ann --secret-file /root/ann.secret";
 
 /// Ask initiators for a user name and a secret; the secret is never an argument
@@ -49,6 +54,9 @@ pub struct Arguments {
     target: WhichTarget,
     #[command(flatten)]
     chap: ChapOptions,
+    /// The initiator that may use it, by name, and no other; may be repeated. Without it any initiator may, under any name
+    #[arg(long = "initiator", value_name = "IQN")]
+    initiators: Vec<IscsiName>,
 }
 
 impl Verb for ChapSet {
@@ -64,6 +72,14 @@ impl Verb for ChapSet {
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let (pool, name) = arguments.target.told();
         let (user, secret) = arguments.chap.read()?;
-        Ok((pool, Self { name, user, secret }))
+        Ok((
+            pool,
+            Self {
+                name,
+                user,
+                secret,
+                initiators: arguments.initiators,
+            },
+        ))
     }
 }

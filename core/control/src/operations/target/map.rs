@@ -59,6 +59,10 @@ impl Operation for Map {
         Effect::Change
     }
 
+    fn exporting(&self) -> Option<&VolumeName> {
+        Some(&self.volume)
+    }
+
     fn target(&self) -> Option<&IscsiName> {
         Some(&self.name)
     }

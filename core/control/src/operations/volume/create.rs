@@ -9,7 +9,7 @@ use crate::answer::Done;
 use crate::key::KeySettings;
 use crate::operations::key::KeyOptions;
 use crate::operations::{
-    Least, Operation, PoolSelector, Route, Source, Verb, block_size, property, schema_of,
+    Changed,     Least, Operation, PoolSelector, Route, Source, Verb, block_size, property, schema_of,
 };
 use crate::request::Properties;
 use crate::{Effect, Failure, effect};
@@ -53,6 +53,10 @@ impl Operation for Create {
             key,
         } = self;
         effect::make(properties, key.as_ref())
+    }
+
+    fn properties(&self) -> Option<Changed<'_>> {
+        Some(Changed::new(self.name.as_str(), self.properties.keys()))
     }
 
     fn opens_volumes(&self) -> bool {

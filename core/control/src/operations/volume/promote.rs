@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
+use crate::effect::change_unless;
 use crate::operations::{Operation, PoolSelector, Verb};
 use crate::{Effect, Failure};
 
@@ -16,12 +17,23 @@ pub struct Promote {
     /// The volume
     #[arg(id = "volume", value_name = "VOLUME")]
     pub name: VolumeName,
+    /// Refuse what would change a property that only an admin may set. A head sets it for those who are none.
+    #[serde(default)]
+    #[arg(skip)]
+    pub keep_rights: bool,
 }
 
 impl Operation for Promote {
     fn effect(&self, _: &PoolName) -> Effect {
-        let Self { name: _ } = self;
-        Effect::Change
+        let Self {
+            name: _,
+            keep_rights,
+        } = self;
+        change_unless(!keep_rights)
+    }
+
+    fn details(&self) -> Option<String> {
+        Some(self.name.to_string())
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use units::PoolName;
 
 use crate::effect::set;
-use crate::operations::{Operation, PoolSelector, Verb, dataset, pool_named, property};
+use crate::operations::{Changed, Operation, PoolSelector, Verb, dataset, pool_named, property};
 use crate::request::Properties;
 use crate::{Effect, Failure};
 
@@ -27,6 +27,10 @@ impl Operation for Set {
             properties,
         } = self;
         set(properties)
+    }
+
+    fn properties(&self) -> Option<Changed<'_>> {
+        Some(Changed::new(&self.name, self.properties.keys()))
     }
 }
 

@@ -5,6 +5,7 @@ mod clients;
 mod copies;
 mod filesystems;
 mod pools;
+mod rights;
 mod volumes;
 
 /// A verb, its arguments as JSON, what comes of it.
@@ -37,6 +38,7 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("nbd", clients::NBD),
     ("transfers", copies::TRANSFERS),
     ("replication", copies::REPLICATION),
+    ("rights", rights::RIGHTS),
     ("portals", clients::PORTALS),
     ("the_pool", pools::THE_POOL),
     ("devices", pools::DEVICES),

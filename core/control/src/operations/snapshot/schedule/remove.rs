@@ -24,7 +24,7 @@ pub struct Remove {
 impl Operation for Remove {
     fn effect(&self, _: &PoolName) -> Effect {
         let Self { of: _ } = self;
-        Effect::Change
+        Effect::Govern
     }
 }
 

@@ -1,0 +1,68 @@
+//! Opens what may be a disk, and nothing else. Paths come from requests, files and labels of other pools, and to open some devices is
+//! an act: a watchdog is armed by it, a tape rewinds, a pipe waits for its other end.
+
+use std::path::Path;
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{FileType, Mode, OFlags, fstat, open, stat};
+use rustix::io::Errno;
+
+/// Opens the block device or ordinary file at `path`.
+///
+/// # Errors
+///
+/// [`Errno::NOTBLK`] if it is anything else, which is not opened then; otherwise it cannot be opened.
+pub fn open_disk(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    refuse_others(stat(path)?.st_mode)?;
+    let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let fd = open(path, flags, Mode::empty())?;
+    refuse_others(fstat(&fd)?.st_mode)?;
+    Ok(fd)
+}
+
+fn refuse_others(mode: u32) -> rustix::io::Result<()> {
+    match FileType::from_raw_mode(mode) {
+        FileType::BlockDevice | FileType::RegularFile => Ok(()),
+        _ => Err(Errno::NOTBLK),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Its other end would see that a pipe was opened: there is no writer while nobody reads.
+    #[test]
+    fn what_is_no_disk_is_refused_without_being_opened() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pipe = folder.path().join("pipe");
+        let mode = Mode::RUSR | Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, mode, 0).expect("a pipe");
+        for path in [
+            Path::new("/dev/null"),
+            Path::new("/dev/tty"),
+            folder.path(),
+            &pipe,
+        ] {
+            for flags in [OFlags::RDONLY, OFlags::RDWR] {
+                let refused = open_disk(path, flags).expect_err("no disk");
+                assert!(
+                    matches!(refused, Errno::NOTBLK | Errno::NOENT),
+                    "{}: {refused}",
+                    path.display()
+                );
+            }
+            crate::Device::open(path).expect_err("no disk");
+            crate::other_contents(path).expect_err("no disk");
+            crate::forget_other_contents(path).expect_err("no disk");
+            crate::LockLook::open(path)
+                .map(|look| look.is_none())
+                .unwrap_or(true)
+                .then_some(())
+                .expect("no disk");
+        }
+        let file = folder.path().join("disk");
+        std::fs::write(&file, b"bytes").expect("written");
+        open_disk(&file, OFlags::RDWR).expect("a file may be a disk");
+    }
+}
