@@ -65,6 +65,12 @@ impl Gate {
         Some(Passage(self))
     }
 
+    /// Whether that session is the admitted one. From the moment of a newer claim it is not.
+    pub(crate) fn takes(&self, session: Session) -> bool {
+        let state = self.lock();
+        state.model.takes(session, state.model.incarnation())
+    }
+
     /// Whether a claim of that session would be refused now. Changes nothing.
     pub(crate) fn refuses(&self, session: Session) -> bool {
         let mut model = self.lock().model.clone();

@@ -333,9 +333,12 @@ impl Lender {
     ) -> Option<Grant> {
         let granted = self.grant(id, request, is_own)?;
         let mut disks = self.disks();
-        let lent = disks.get_mut(&id);
-        if let (LenderAnswer::Admitted(..), Some(lent)) = (granted.answer, lent) {
-            lent.holder = Some(by);
+        if let LenderAnswer::Admitted(session, _) = granted.answer {
+            // A newer one may have been admitted since.
+            let lent = disks.get_mut(&id);
+            if let Some(lent) = lent.filter(|lent| lent.gate.takes(session)) {
+                lent.holder = Some(by);
+            }
         }
         Some(granted)
     }
@@ -404,7 +407,10 @@ impl Lender {
         // Nothing is written meanwhile.
         let answer = claim.admit(newest_roots(disk.path()));
         let export = match answer {
-            LenderAnswer::Admitted(..) => Some(self.open(id, session)?),
+            LenderAnswer::Admitted(..) => match self.open(id, session)? {
+                Some(export) => Some(export),
+                None => return Ok(self.refused(id, session)),
+            },
             LenderAnswer::Begun(_) | LenderAnswer::Refused(_) => None,
         };
         tracing::info!(disk = id.0, ?answer, "a session claims a disk");
@@ -432,8 +438,13 @@ impl Lender {
         }
         let path = self.let_go(id, until)?;
         let answer = claim.admit(newest_roots(&path));
-        let is_admitted = matches!(answer, LenderAnswer::Admitted(..));
-        if let Some(lent) = self.disks().get_mut(&id).filter(|_| is_admitted) {
+        if matches!(answer, LenderAnswer::Admitted(..)) {
+            let mut disks = self.disks();
+            let lent = disks.get_mut(&id).ok_or(ClaimError::NotLent(id.0))?;
+            if !lent.gate.takes(session) {
+                drop(disks);
+                return Ok(self.refused(id, session));
+            }
             lent.given_to = Some(session.ballot);
         }
         tracing::info!(
@@ -615,12 +626,16 @@ impl Lender {
             .map_err(|error| ClaimError::Serve(id.0, error))
     }
 
-    /// An export for the session, under a name that nobody can guess.
-    fn open(&self, id: DiskId, session: Session) -> Result<String, ClaimError> {
+    /// An export for the session, under a secret name; none if a newer session claimed the disk since this one was admitted, and may
+    /// have its export.
+    fn open(&self, id: DiskId, session: Session) -> Result<Option<String>, ClaimError> {
         let mut secret = [0; SECRET_BYTES];
         getrandom::fill(&mut secret).map_err(ClaimError::Secret)?;
         let mut disks = self.disks();
         let lent = disks.get_mut(&id).ok_or(ClaimError::NotLent(id.0))?;
+        if !lent.gate.takes(session) {
+            return Ok(None);
+        }
         let known = lent.named.take().filter(|(named, _)| *named == session);
         let name = known.map_or_else(
             || format!("{}/{}", id.0, units::hex::encode(&secret)),
@@ -638,7 +653,7 @@ impl Lender {
         lent.given_to = None;
         let published = self.publish(&disks);
         published.map_err(|error| ClaimError::Serve(id.0, error))?;
-        Ok(name)
+        Ok(Some(name))
     }
 
     fn publish(&self, disks: &BTreeMap<DiskId, Lent>) -> Result<(), ApplyError> {
@@ -852,6 +867,28 @@ mod tests {
         open().expect("open").fail();
         assert!(claim(5, true).is_some());
         assert!(open().is_none(), "a process of this machine has it");
+    }
+
+    /// The older claim was admitted, and gets to its export only when the newer one has its own.
+    #[test]
+    fn the_export_of_a_newer_session_is_not_replaced_by_that_of_an_older_one() {
+        let folder = tempfile::tempdir().expect("folder");
+        let lender = lender(folder.path());
+        let id = DiskId(5);
+        lender.lend(id, &disk(folder.path(), "disk")).expect("lent");
+        let gate = Arc::clone(&lender.disks()[&id].gate);
+        let until = Instant::now() + Duration::from_secs(10);
+        let older = gate.claim(session(1)).0.expect("newest");
+        assert!(older.wait(until));
+        let admitted = older.admit(Roots::default());
+        assert!(matches!(admitted, LenderAnswer::Admitted(..)));
+        let newer = lender.claim(id, session(2)).expect("claimed");
+        assert!(newer.export.is_some());
+        let late = lender.open(id, session(1)).expect("decided");
+        assert_eq!(late, None);
+        let disks = lender.disks();
+        let served = disks[&id].session.as_ref().map(|(name, _)| name.clone());
+        assert_eq!(served, newer.export);
     }
 
     /// Whoever founds a pool or replaces a disk goes by its size.
