@@ -60,10 +60,9 @@ bh_leg_failed(uint64_t guid)
 	VERIFY0(pthread_mutex_unlock(&failed.fl_mutex));
 }
 
-void
-bh_leg_excluded(uint64_t pool, uint64_t guid, uint64_t since)
+static void
+forget_failed(uint64_t guid)
 {
-	bh_give_up_leg(pool, guid, since);
 	VERIFY0(pthread_mutex_lock(&failed.fl_mutex));
 	uint32_t at = place_of(guid);
 	if (at < failed.fl_count) {
@@ -71,6 +70,19 @@ bh_leg_excluded(uint64_t pool, uint64_t guid, uint64_t since)
 		__atomic_sub_fetch(&failed.fl_count, 1, __ATOMIC_RELEASE);
 	}
 	VERIFY0(pthread_mutex_unlock(&failed.fl_mutex));
+}
+
+void
+bh_leg_excluded(uint64_t pool, uint64_t guid, uint64_t since)
+{
+	bh_give_up_leg(pool, guid, since);
+	forget_failed(guid);
+}
+
+void
+bh_leg_used_again(uint64_t guid)
+{
+	forget_failed(guid);
 }
 
 /* Comes before the library's own, which faults a leaf that it cannot read or write. */
@@ -103,6 +115,12 @@ bh_io_read_elsewhere(struct bh_io *io)
 {
 	/* As the library's own probe says it; opening the leaf anew takes it back. */
 	((zio_t *)io)->io_vd->vdev_cant_read = B_TRUE;
+}
+
+void
+bh_io_read_here(struct bh_io *io)
+{
+	((zio_t *)io)->io_vd->vdev_cant_read = B_FALSE;
 }
 
 int32_t
@@ -140,7 +158,7 @@ bh_pool_write_group(const char *name)
 }
 
 int32_t
-bh_pool_leg_progress(const char *name, uint64_t guid, uint64_t *synced, uint64_t *checksum_errors,
+bh_pool_leg_progress(const char *name, uint64_t guid, uint64_t *synced, uint64_t *damaged,
     uint32_t *is_whole, uint32_t *is_written)
 {
 	spa_t *spa;
@@ -151,7 +169,7 @@ bh_pool_leg_progress(const char *name, uint64_t guid, uint64_t *synced, uint64_t
 	spa_config_enter(spa, SCL_VDEV, FTAG, RW_READER);
 	vdev_t *vd = spa_lookup_by_guid(spa, guid, B_FALSE);
 	*synced = spa_last_synced_txg(spa);
-	*checksum_errors = vd == NULL ? 0 : vd->vdev_stat.vs_checksum_errors;
+	*damaged = vd == NULL ? 0 : vd->vdev_stat.vs_checksum_errors + vd->vdev_stat.vs_read_errors;
 	*is_written = vd != NULL && vdev_readable(vd) && vdev_writeable(vd);
 	*is_whole = vd != NULL && !bh_is_given_up(vd) && vdev_readable(vd) && vdev_writeable(vd) &&
 	    vdev_dtl_empty(vd, DTL_MISSING) && !vd->vdev_resilver_deferred && !dsl_scan_resilvering(spa_get_dsl(spa));

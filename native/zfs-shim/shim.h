@@ -148,10 +148,14 @@ void bh_given_up_record(void);
 void bh_leg_failed(uint64_t guid);
 /* It is not in the record any more, and is missing what was written since a transaction group. Its errors may be told. */
 void bh_leg_excluded(uint64_t pool_guid, uint64_t guid, uint64_t since);
+/* The last leg that holds everything failed without a write or flush that failed, and is in use again. */
+void bh_leg_used_again(uint64_t guid);
 /* Not 0: an error of this I/O must wait until its leg is excluded. */
 uint32_t bh_io_is_binding(struct bh_io *io);
 /* From now on the library reads from other devices, until it opens this one anew. */
 void bh_io_read_elsewhere(struct bh_io *io);
+/* Takes that back. */
+void bh_io_read_here(struct bh_io *io);
 
 /*
  * ------------------------------------------------------------------ pools (pool.c)
@@ -277,10 +281,10 @@ int32_t bh_pool_leg_lacks(const char *name, uint64_t guid, uint64_t since, uint3
 /* A transaction group more is on all devices on return, and they were flushed. */
 int32_t bh_pool_write_group(const char *name);
 /*
- * The last transaction group that is on disk, the checksum errors of a device, whether it is in use, lacks
+ * The last transaction group that is on disk, how often a read of a device failed or returned wrong data, whether it is in use, lacks
  * nothing, and nothing is being copied; and whether the library writes to it.
  */
-int32_t bh_pool_leg_progress(const char *name, uint64_t guid, uint64_t *synced, uint64_t *checksum_errors,
+int32_t bh_pool_leg_progress(const char *name, uint64_t guid, uint64_t *synced, uint64_t *damaged,
     uint32_t *is_whole, uint32_t *is_written);
 /* A device joins the mirror of `sibling`, or makes one with it; `*guid` receives its number. */
 int32_t bh_pool_leg_attach(const char *name, uint64_t sibling, const char *path, struct nvlist *vdev_tree,

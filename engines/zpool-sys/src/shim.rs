@@ -158,15 +158,17 @@ unsafe extern "C" {
     pub fn bh_given_up_record();
     pub fn bh_leg_failed(guid: u64);
     pub fn bh_leg_excluded(pool_guid: u64, guid: u64, since: u64);
+    pub fn bh_leg_used_again(guid: u64);
     pub fn bh_io_is_binding(io: *mut bh_io) -> u32;
     pub fn bh_io_read_elsewhere(io: *mut bh_io);
+    pub fn bh_io_read_here(io: *mut bh_io);
     pub fn bh_pool_leg_lacks(name: *const c_char, guid: u64, since: u64, waits: u32) -> i32;
     pub fn bh_pool_write_group(name: *const c_char) -> i32;
     pub fn bh_pool_leg_progress(
         name: *const c_char,
         guid: u64,
         synced: *mut u64,
-        checksum_errors: *mut u64,
+        damaged: *mut u64,
         is_whole: *mut u32,
         is_written: *mut u32,
     ) -> i32;

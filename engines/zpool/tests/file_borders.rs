@@ -1,6 +1,8 @@
 //! Files at the borders of what offsets, lengths, numbers and names can be: random operations compared with what was written, steps that
 //! make no sense, and records of a log that make none. The library aborts the process where an argument is not as it expects.
 
+#[path = "support/log.rs"]
+mod log;
 mod support;
 
 use std::collections::HashMap;
@@ -11,8 +13,8 @@ use engine::dataset::{FileSystemSpec, Value};
 use file_system::{
     Content, FileError, FileSystem, Guard, Identity, Make, Node, Removable, SetAttributes,
 };
+use log::log;
 use support::borders::{Written, engine, new_pool, say, seed};
-use support::log::log;
 use support::{Parts, export, folder, isolated, kill_oneself, part};
 use units::VolumeName;
 use zpl::objects::{Has, Objects, Step, Stored, Text};

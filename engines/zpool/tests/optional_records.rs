@@ -1,6 +1,8 @@
 //! Records of the intent log that other systems leave: flags, projects, times of creation and access control lists that came with a creation
 //! or were set, and writes that only make a file longer. The test writes them, dies, and looks at what their replay has made.
 
+#[path = "support/log.rs"]
+mod log;
 mod support;
 
 use std::path::Path;
@@ -13,8 +15,8 @@ use file_system::acl::{ENTRIES_MAX, Entry, Who, flag, of_mode, right};
 use file_system::{
     FileError, FileSystem, Guard, Identity, Kind, Make, Node, SetAttributes, SetExtended,
 };
+use log::log;
 use support::accounting::{counts, objects};
-use support::log::log;
 use support::{
     Parts, disks, export, folder, import, isolated, kill_oneself, mirror, options, part,
 };

@@ -1,5 +1,5 @@
-//! Whether another head has the keys of a pool that is about to move there. No key is told: a head
-//! answers only which ones it lacks, and why.
+//! Whether another head has the keys of a pool that is about to move there, and which of its legs hold everything. No key is told: a
+//! head answers only which ones it lacks, and why.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,6 +12,7 @@ use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use control::Failure;
 use control::key::KeyView;
+use control::legs::LegsView;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use units::PoolName;
@@ -54,6 +55,23 @@ impl Peers {
     pub async fn keys(&self, head: &str, pool: &PoolName) -> Result<Vec<KeyView>, Failure> {
         let target = format!("/api/v1/pools/{pool}/keys");
         self.answer(head, &Method::GET, &target, Bytes::new()).await
+    }
+
+    /// The legs of a pool that `head` serves; none if its disks are shared.
+    ///
+    /// # Errors
+    ///
+    /// The head does not answer, or serves it no more.
+    pub async fn legs(&self, head: &str, pool: &PoolName) -> Result<Option<LegsView>, Failure> {
+        #[derive(serde::Deserialize)]
+        struct Pool {
+            legs: Option<LegsView>,
+        }
+        let target = format!("/api/v1/pools/{pool}");
+        let pool: Pool = self
+            .answer(head, &Method::GET, &target, Bytes::new())
+            .await?;
+        Ok(pool.legs)
     }
 
     /// Which of these keys `head` lacks.

@@ -296,19 +296,60 @@ impl Situation {
         if is(node, "pending") || is(node, "unclean") || is(node, "shutdown") {
             return Some("it is joining or leaving the cluster: try again in a moment".to_owned());
         }
+        if let Some(why) = self.hold(resource, to) {
+            return Some(why);
+        }
         let failures = self.fail_count(resource, to)?;
+        let last = self.last_failure(resource, to);
+        let last = last.map_or_else(String::new, |last| format!(", last on {last},"));
         Some(format!(
-            "it failed there {failures} times and is kept away: find out why, then run \
-             `crm_resource --cleanup --resource {resource} --node {to}`"
+            "it failed there {failures} times{last} and is kept away until the cluster forgets that (`failure-timeout` of {resource}): find \
+             out why, then run `crm_resource --cleanup --resource {resource} --node {to}`, which allows it at once"
         ))
+    }
+
+    /// What an administrator has said about the resource that keeps it from being moved.
+    fn hold(&self, resource: &str, to: &HeadName) -> Option<String> {
+        if let Some(found) = self.resource(resource) {
+            if found.attribute("managed") == Some("false") || is(found, "maintenance") {
+                return Some(format!(
+                    "the cluster does not manage {resource} now: `crm_resource --resource {resource} --meta --delete-parameter is-managed` \
+                     (or `maintenance`) ends that"
+                ));
+            }
+            if is(found, "blocked") {
+                return Some(format!(
+                    "the cluster blocks {resource} after a failed stop: see `crm_mon -1`, and run `crm_resource --cleanup --resource {resource}`"
+                ));
+            }
+        }
+        let is_it = |ban: &&Element| {
+            let is_about = |name: &str, value: &str| ban.attribute(name) == Some(value);
+            is_about("resource", resource) && is_about("node", to.as_str())
+        };
+        let ban = self.section("bans").find(is_it)?;
+        let id = ban.id().unwrap_or_default();
+        Some(format!(
+            "the rule {id} bans {resource} from it: `crm_resource --clear --resource {resource} --node {to}` removes a ban that \
+             `crm_resource` made"
+        ))
+    }
+
+    /// When `resource` failed last on `to`, in the words of the cluster.
+    fn last_failure(&self, resource: &str, to: &HeadName) -> Option<&str> {
+        self.history(resource, to)?.attribute("last-failure")
+    }
+
+    fn history<'a>(&'a self, resource: &str, head: &HeadName) -> Option<&'a Element> {
+        let mut nodes = self.section("node_history");
+        let node = nodes.find(|node| node.attribute("name") == Some(head.as_str()))?;
+        let mut histories = node.children.iter();
+        histories.find(|history| history.id() == Some(resource))
     }
 
     /// The count of failures of `resource` on `to`, if it is one that keeps the resource away.
     fn fail_count<'a>(&'a self, resource: &str, to: &HeadName) -> Option<&'a str> {
-        let mut nodes = self.section("node_history");
-        let node = nodes.find(|node| node.attribute("name") == Some(to.as_str()))?;
-        let mut histories = node.children.iter();
-        let history = histories.find(|history| history.id() == Some(resource))?;
+        let history = self.history(resource, to)?;
         let count = history.attribute("fail-count")?;
         let threshold: u32 = history.attribute("migration-threshold")?.parse().ok()?;
         // Beyond any number it is a word.
@@ -375,6 +416,9 @@ mod tests {
 
     /// A cluster of two heads, in the words of crm_mon.
     struct Cluster {
+        /// Attributes of the resources.
+        held: &'static str,
+        bans: &'static str,
         /// Who serves the pool.
         at: Mutex<&'static str>,
         right: &'static str,
@@ -390,6 +434,8 @@ mod tests {
     impl Cluster {
         fn new(at: &'static str) -> Self {
             Self {
+                held: "",
+                bans: "",
                 at: Mutex::new(at),
                 right: WELL,
                 options: "",
@@ -406,7 +452,8 @@ mod tests {
             let resource = |id: &str| match at {
                 "" => format!(r#"<resource id="{id}" role="Stopped"/>"#),
                 at => format!(
-                    r#"<resource id="{id}" role="Started"><node name="{at}" id="1"/></resource>"#
+                    r#"<resource id="{id}" role="Started" {}><node name="{at}" id="1"/></resource>"#,
+                    self.held
                 ),
             };
             let resources: String = ["pool-tank", "address-10.77.1.100", "address-10.77.2.100"]
@@ -416,10 +463,10 @@ mod tests {
             format!(
                 r#"<pacemaker-result><summary><current_dc with_quorum="{}"/><cluster_options {}/></summary>
                 <nodes><node name="left" {WELL}/><node name="right" {}/></nodes>
-                <resources>{resources}</resources><failures>{failure}</failures>
+                <resources>{resources}</resources><failures>{failure}</failures><bans>{}</bans>
                 <node_history><node name="right"><resource_history id="pool-tank" migration-threshold="3"
-                fail-count="{}"/></node></node_history></pacemaker-result>"#,
-                self.quorum, self.options, self.right, self.fail_count
+                fail-count="{}" last-failure="Sat Nov 28 09:00:00 2026"/></node></node_history></pacemaker-result>"#,
+                self.quorum, self.options, self.right, self.bans, self.fail_count
             )
         }
 
@@ -469,7 +516,7 @@ mod tests {
 
     #[test]
     fn a_head_that_cannot_take_over_is_refused_with_the_reason() {
-        let cases: [(Cluster, &str); 7] = [
+        let cases: [(Cluster, &str); 11] = [
             (
                 Cluster {
                     right: r#"online="false""#,
@@ -511,6 +558,34 @@ mod tests {
                     ..Cluster::new("left")
                 },
                 "--cleanup",
+            ),
+            (
+                Cluster {
+                    fail_count: "3",
+                    ..Cluster::new("left")
+                },
+                "last on Sat Nov 28 09:00:00 2026",
+            ),
+            (
+                Cluster {
+                    held: r#"managed="false""#,
+                    ..Cluster::new("left")
+                },
+                "does not manage",
+            ),
+            (
+                Cluster {
+                    held: r#"blocked="true""#,
+                    ..Cluster::new("left")
+                },
+                "--cleanup",
+            ),
+            (
+                Cluster {
+                    bans: r#"<ban id="cli-ban" resource="pool-tank" node="right" weight="-1000000"/>"#,
+                    ..Cluster::new("left")
+                },
+                "crm_resource --clear",
             ),
             (Cluster::new(""), "no head serves"),
         ];

@@ -38,6 +38,21 @@ pub fn pool_standing(machine: &dyn Machine, pool: &PoolName) -> PoolStanding {
     }
 }
 
+/// Whether the Pacemaker of `machine` runs the pool on `head`. It does not know of a server that was started by hand.
+pub fn is_run_on(machine: &dyn Machine, pool: &PoolName, head: &str) -> bool {
+    let invocation = Invocation::new("crm_resource", &["--resource", &pool_id(pool), "--locate"]);
+    // "resource pool-tank is running on: left"
+    let Ok(output) = machine.run(&invocation) else {
+        return false;
+    };
+    let text = output.text();
+    let places = text
+        .lines()
+        .filter_map(|line| line.split_once("running on:"));
+    let mut heads = places.flat_map(|(_, head)| head.split_whitespace());
+    heads.any(|found| found == head)
+}
+
 fn standing(resource: &Element) -> PoolStanding {
     let metas = resource.children.iter();
     let metas = metas.filter(|child| child.name == "meta_attributes");
@@ -70,6 +85,30 @@ mod tests {
                 stdout: self.1.as_bytes().to_vec(),
                 stderr: Vec::new(),
             })
+        }
+    }
+
+    #[test]
+    fn a_pool_runs_where_pacemaker_says_so() {
+        struct Located(&'static str);
+        impl Machine for Located {
+            fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
+                assert_eq!(invocation.program, "crm_resource");
+                Ok(Output {
+                    stdout: self.0.as_bytes().to_vec(),
+                    ..Output::default()
+                })
+            }
+        }
+        let pool = "tank".parse().expect("a good name");
+        for (said, expected) in [
+            ("resource pool-tank is running on: left\n", true),
+            ("resource pool-tank is running on: left \n", true),
+            ("resource pool-tank is running on: lefty\n", false),
+            ("resource pool-tank is NOT running\n", false),
+            ("", false),
+        ] {
+            assert_eq!(is_run_on(&Located(said), &pool, "left"), expected, "{said}");
         }
     }
 

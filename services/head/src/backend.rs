@@ -225,7 +225,7 @@ impl Backend for Machine {
         request: Request,
         progress: Progress<'_>,
     ) -> Result<Answer, Failure> {
-        pool_access::refuse_taken_target(&self.common, pool, &request)?;
+        pool_access::refuse(&self.common, pool, &request)?;
         match Client::connect(&sockets::socket(&self.common, pool)) {
             // What a request's new devices are is remembered where the command line would.
             Ok(client) if !pool_access::is_remembered(&request) => {

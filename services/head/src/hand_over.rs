@@ -8,7 +8,7 @@ use control::{Answer, Failure, FailureKind};
 use pool_access::common::Common;
 
 use crate::args::MoveArgs;
-use crate::move_keys;
+use crate::{move_keys, move_legs};
 
 /// Moves the pool and waits until it is served there.
 pub fn run(args: &MoveArgs, common: &Common) -> Result<Answer, Failure> {
@@ -16,22 +16,30 @@ pub fn run(args: &MoveArgs, common: &Common) -> Result<Answer, Failure> {
     let (pool, head) = (&args.pool, &args.head);
     let here = Local::default();
     let from = cluster::server_before(&here, &appliance, pool, head);
-    let remark = match from.map_err(|error| failure(&error))? {
-        Some(from) if !args.without_keys => {
-            let way = move_keys::Way {
-                key: args.peer_key.clone(),
-                port: args.peer_port,
-            };
-            move_keys::check(common, &appliance, &way, pool, (&from, head))?
-        }
-        _ => None,
+    let way = move_keys::Way {
+        key: args.peer_key.clone(),
+        port: args.peer_port,
     };
+    let mut remarks = Vec::new();
+    if let Some(from) = from.map_err(|error| failure(&error))? {
+        remarks.extend(move_legs::check(
+            common,
+            &appliance,
+            &way,
+            pool,
+            (&from, head),
+        )?);
+        if !args.without_keys {
+            let missing = move_keys::check(common, &appliance, &way, pool, (&from, head))?;
+            remarks.extend(missing);
+        }
+    }
     match cluster::hand_over(&here, &appliance, pool, head) {
         Ok(HandedOver::Already) => Ok(Done::already(format!("{head} serves {pool}"))),
         Ok(HandedOver::Moved { from }) => {
-            let remark = remark.map_or_else(String::new, |remark| format!("; {remark}"));
+            let remarks: String = remarks.iter().map(|one| format!("; {one}")).collect();
             Ok(Done::changed(format!(
-                "{pool} moved from {from} to {head}{remark}"
+                "{pool} moved from {from} to {head}{remarks}"
             )))
         }
         Err(error) => Err(failure(&error)),

@@ -18,6 +18,7 @@ mod host_losses;
 mod interfaces;
 mod logs;
 pub mod move_keys;
+mod move_legs;
 mod sensors;
 mod validity;
 

@@ -79,22 +79,9 @@ pub fn check(
     pool: &PoolName,
     (from, to): (&HeadName, &HeadName),
 ) -> Result<Option<String>, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let runtime = runtime.map_err(Failure::of("start the runtime"))?;
-    let missing = runtime.block_on(async {
-        let peers = Peers::new(std::fs::read(&way.key).ok());
-        let addresses = |head: &HeadName| {
-            let addresses = appliance.addresses_of(head).into_iter();
-            let addresses = addresses.map(|address| SocketAddr::new(address, way.port));
-            (head.to_string(), addresses.collect())
-        };
-        peers.set_heads([from, to].map(addresses).into_iter().collect());
-        let looked = look(common, &peers, pool, (from, to));
-        let limited = tokio::time::timeout(ANSWER_WAIT, looked).await;
-        limited.unwrap_or_else(|_| Err(LATE.to_owned()))
-    });
+    let missing = with_peers(appliance, way, &[from, to], async |peers| {
+        look(common, peers, pool, (from, to)).await
+    })?;
     match missing {
         Ok(missing) if missing.is_empty() => Ok(None),
         Ok(missing) => Err(refusal(pool, to, &missing)),
@@ -102,6 +89,30 @@ pub fn check(
             "whether {to} has its keys was not found out: {why}"
         ))),
     }
+}
+
+/// Has `ask` ask other heads, for a bounded time.
+pub(crate) fn with_peers<T>(
+    appliance: &Appliance,
+    way: &Way,
+    heads: &[&HeadName],
+    ask: impl AsyncFnOnce(&Peers) -> Result<T, String>,
+) -> Result<Result<T, String>, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(Failure::of("start the runtime"))?;
+    Ok(runtime.block_on(async {
+        let peers = Peers::new(std::fs::read(&way.key).ok());
+        let addresses = |head: &&HeadName| {
+            let addresses = appliance.addresses_of(head).into_iter();
+            let addresses = addresses.map(|address| SocketAddr::new(address, way.port));
+            (head.to_string(), addresses.collect())
+        };
+        peers.set_heads(heads.iter().map(addresses).collect());
+        let limited = tokio::time::timeout(ANSWER_WAIT, ask(&peers)).await;
+        limited.unwrap_or_else(|_| Err(LATE.to_owned()))
+    }))
 }
 
 async fn look(

@@ -70,8 +70,12 @@ pub trait Side: Send + Sync + 'static {
     /// The record without the leg is durable: its errors may be told. Does not wait.
     fn exclude(&self, disk: DiskId, since: u64);
 
-    /// The leg failed, and no other one holds everything: the pool waits. Does not wait.
+    /// The leg failed, and no other one holds everything: the pool waits. If no write or flush failed, the side reports when the leg is
+    /// usable. Does not wait.
     fn keep_last(&self, disk: DiskId);
+
+    /// Uses the last leg again, after the report that it is usable. If it failed meanwhile, that is reported again. Does not wait.
+    fn use_again(&self, disk: DiskId);
 
     /// Whether the disk answers, and is the one that it is taken for; `is_given_up`: it may be any, and carry anything. Waits for it, for
     /// a bounded time.
@@ -209,6 +213,16 @@ impl Reporter {
     /// Reports that a leg failed. Never waits.
     pub fn leg_failed(&self, disk: DiskId, flushed: Option<u64>) {
         self.send(Input::Event(Event::LegFailed { disk, flushed }));
+    }
+
+    /// Reports that a read of a leg failed or returned wrong data. Never waits.
+    pub fn read_failed(&self, disk: DiskId) {
+        self.send(Input::Event(Event::ReadFailed(disk)));
+    }
+
+    /// Reports that the last leg, of which no write or flush failed, can be used again. Never waits.
+    pub fn leg_usable(&self, disk: DiskId) {
+        self.send(Input::Event(Event::LegUsable(disk)));
     }
 
     /// Reports that the connection to a leg ended, within its deadline. Never waits.

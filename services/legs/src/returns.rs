@@ -24,6 +24,8 @@ struct Out {
     is_asked: bool,
     is_copying: bool,
     returns: Vec<Instant>,
+    /// When it was recalled last.
+    recalled: Option<Instant>,
 }
 
 impl Out {
@@ -65,6 +67,7 @@ impl Returns {
                 is_asked: false,
                 is_copying: false,
                 returns: Vec::new(),
+                recalled: None,
             });
             out.returns
                 .retain(|at| now.saturating_duration_since(*at) < PERIOD);
@@ -89,6 +92,19 @@ impl Returns {
             out.returns.clear();
             out.pause = PAUSE_MIN;
             out.due = now;
+        }
+    }
+
+    /// Another disk of its group has damaged blocks, so that its copies are needed: it is asked now, whatever came of it before. At most
+    /// once in [`PAUSE_MAX`], so that a bad disk does not come and go all the time.
+    pub(crate) fn recall(&mut self, disk: DiskId, now: Instant) {
+        let Some(out) = self.out.get_mut(&disk) else {
+            return;
+        };
+        let since = |at: Instant| now.saturating_duration_since(at);
+        if out.recalled.is_none_or(|at| since(at) >= PAUSE_MAX) {
+            out.recalled = Some(now);
+            self.forgive(disk, now);
         }
     }
 
@@ -284,6 +300,22 @@ mod tests {
         assert!(!returns.held(&record, now).is_empty());
         returns.forgive(DISK, now);
         assert!(returns.held(&record, now).is_empty());
+        assert_eq!(returns.due(&record, now, |_| true), [DISK]);
+    }
+
+    #[test]
+    fn one_that_came_back_too_often_is_asked_when_another_leg_is_damaged() {
+        let (mut returns, record, mut now) = flapping(Instant::now());
+        returns.recall(DISK, now);
+        assert_eq!(returns.due(&record, now, |_| true), [DISK]);
+        // It fails as often as before: the next recall has to wait.
+        for _ in 0..RETURNS_MAX {
+            comes_back_and_fails(&mut returns, now);
+        }
+        returns.recall(DISK, now);
+        assert!(!returns.held(&record, now).is_empty());
+        now += PAUSE_MAX;
+        returns.recall(DISK, now);
         assert_eq!(returns.due(&record, now, |_| true), [DISK]);
     }
 }

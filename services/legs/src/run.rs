@@ -1,7 +1,7 @@
 //! The thread that decides: takes events, writes what the member of this head remembers, and has actions performed.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
@@ -141,6 +141,7 @@ impl Legs {
             told_of_wait: None,
             lenders: Lenders::default(),
             returns: Returns::default(),
+            last: BTreeSet::new(),
             held: BTreeMap::new(),
             reporter: reporter.clone(),
             common: Arc::clone(&common),
@@ -219,6 +220,8 @@ struct Decider<S> {
     incarnation: u64,
     lenders: Lenders,
     returns: Returns,
+    /// Legs that failed and cannot be dropped, because no others hold everything.
+    last: BTreeSet<DiskId>,
     /// As it was shown last.
     held: BTreeMap<DiskId, Instant>,
     reporter: Reporter,
@@ -697,6 +700,15 @@ impl<S: Side> Decider<S> {
                 });
             }
             Action::ReleaseErrors(disk) => self.exclude(disk),
+            Action::UseAgain(disk) => {
+                self.last.remove(&disk);
+                self.show_last();
+                self.side.use_again(disk);
+                self.common.show(|shown| {
+                    shown.awaited.remove(&disk);
+                });
+            }
+            Action::Recall(disk) => self.returns.recall(disk, Instant::now()),
             Action::Resilver {
                 disk,
                 since,
@@ -805,6 +817,10 @@ impl<S: Side> Decider<S> {
     }
 
     fn exclude(&mut self, disk: DiskId) {
+        if self.last.remove(&disk) {
+            // Another one holds everything by now.
+            self.show_last();
+        }
         // What was committed last says so: it is shown before what follows from it is done.
         let record = self.common.shown().record.clone();
         let stale = record.and_then(|record| record.stale.get(&disk).copied());
@@ -850,8 +866,7 @@ impl<S: Side> Decider<S> {
 
     fn tell(&mut self, notice: &Notice) -> Goes {
         // It is noticed again with everything that happens.
-        let last = self.common.shown().last;
-        if matches!(notice, Notice::LastLeg(disk) if last == Some(*disk)) {
+        if matches!(notice, Notice::LastLeg(disk) if self.last.contains(disk)) {
             return Goes::On;
         }
         if matches!(notice, Notice::WritesWait { .. }) && !self.may_tell_of_wait() {
@@ -876,12 +891,19 @@ impl<S: Side> Decider<S> {
             }
             Notice::LastLeg(disk) => {
                 self.side.keep_last(*disk);
-                self.common.show(|shown| shown.last = Some(*disk));
+                self.last.insert(*disk);
+                self.show_last();
             }
             Notice::MembersStay => self.common.show(|shown| shown.changes_taken_back += 1),
             Notice::WritesWait { .. } | Notice::Divergent(_) | Notice::OlderImage(_) => {}
         }
         Goes::On
+    }
+
+    /// One of several is enough for a person to begin with.
+    fn show_last(&self) {
+        let last = self.last.first().copied();
+        self.common.show(|shown| shown.last = last);
     }
 
     /// Reads everything anew.

@@ -61,7 +61,7 @@ pub fn ask_with(
     descriptor: Option<OwnedFd>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Answer, Failure> {
-    refuse_taken_target(common, pool, &request)?;
+    refuse(common, pool, &request)?;
     let request = by_place(common, pool, request)?;
     let (new_devices, old_device) = (new_devices(&request), old_device(&request));
     let held = match is_about_a_server(&request) {
@@ -205,13 +205,19 @@ pub(crate) fn hold(common: &Common, pool: &PoolName) -> Result<Hold, Failure> {
     }
 }
 
+/// Refuses what neither a server nor an open pool could judge: before either is asked.
+///
+/// # Errors
+///
+/// The cluster runs a pool that would end, or another pool of this machine has a target of that name.
+pub fn refuse(common: &Common, pool: &PoolName, request: &Request) -> Result<(), Failure> {
+    managed::refuse_end(common, pool, request)?;
+    refuse_taken_target(common, pool, request)
+}
+
 /// Refuses to make a target that another server of this machine has: an initiator tells targets apart by their names
 /// only, and would take the units of both for its own.
-pub fn refuse_taken_target(
-    common: &Common,
-    pool: &PoolName,
-    request: &Request,
-) -> Result<(), Failure> {
+fn refuse_taken_target(common: &Common, pool: &PoolName, request: &Request) -> Result<(), Failure> {
     let Request::Target(TargetRequest::Create(Create { name, .. })) = request else {
         return Ok(());
     };

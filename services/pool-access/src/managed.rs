@@ -4,8 +4,9 @@
 use std::path::PathBuf;
 
 use cluster::machine::Local;
-use cluster::standing::{PoolStanding, pool_standing};
-use control::{Failure, FailureKind};
+use cluster::standing::{PoolStanding, is_run_on, pool_standing};
+use control::operations::pool::PoolRequest;
+use control::{Failure, FailureKind, Request};
 use units::PoolName;
 
 use crate::common::Common;
@@ -39,6 +40,86 @@ pub fn refuse(common: &Common, pool: &PoolName) -> Result<(), Failure> {
     )
 }
 
+/// Refuses a request by which a pool would end under the cluster, which starts it again, or finds no pool and reports failures on every
+/// head. The agent of the cluster exports by a request of its own.
+pub fn refuse_end(common: &Common, pool: &PoolName, request: &Request) -> Result<(), Failure> {
+    let destroys = match request {
+        Request::Pool(PoolRequest::Close(_)) => false,
+        Request::Pool(PoolRequest::Destroy(_)) => true,
+        _ => return Ok(()),
+    };
+    let Ok(appliance) = appliance_file::load(&path()) else {
+        return Ok(());
+    };
+    let Some(described) = appliance.pools.get(pool) else {
+        return Ok(());
+    };
+    let standing = pool_standing(&Local::default(), pool);
+    match destroys {
+        true => judge_destroy(pool, standing, described.has_legs()),
+        false => {
+            // One that was started beside the cluster is in its way.
+            let is_run = is_run_on(&Local::default(), pool, &labels::host_name());
+            judge_export(pool, standing, is_run, common.maintenance)
+        }
+    }
+}
+
+fn stop_command(pool: &PoolName) -> String {
+    let resource = ::appliance::render::pool_id(pool);
+    format!(
+        "`crm_resource --resource {resource} --meta --set-parameter target-role --parameter-value Stopped`"
+    )
+}
+
+fn judge_destroy(pool: &PoolName, standing: PoolStanding, has_legs: bool) -> Result<(), Failure> {
+    let why = match standing {
+        PoolStanding::Absent => return Ok(()),
+        PoolStanding::Managed => "the cluster runs it, and would start it again",
+        PoolStanding::Stopped => {
+            "the cluster still has it as a resource, which would fail on every head"
+        }
+        PoolStanding::Unknown => "it belongs to the appliance, and no Pacemaker answers here",
+    };
+    let then = match has_legs {
+        // The members keep the record of such a pool, and no server opens it without its legs.toml.
+        true => "its disks then belong to no pool of the appliance: erase each on its own head with `wipefs --all`".to_owned(),
+        false => format!("then run `bulkhead pool destroy {pool}` again on one head"),
+    };
+    let message = format!("pool {pool} is not destroyed: {why}");
+    Err(Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
+        "nothing was changed. First stop it with {}, remove `[pools.{pool}]` from the appliance file, and run `bulkhead appliance apply`; {then}",
+        stop_command(pool)
+    )))
+}
+
+fn judge_export(
+    pool: &PoolName,
+    standing: PoolStanding,
+    is_run: bool,
+    is_maintenance: bool,
+) -> Result<(), Failure> {
+    let (why, advice) = match standing {
+        PoolStanding::Absent | PoolStanding::Stopped => return Ok(()),
+        PoolStanding::Managed if !is_run => return Ok(()),
+        PoolStanding::Unknown if is_maintenance => return Ok(()),
+        PoolStanding::Managed => (
+            "the cluster runs it, and would start it again",
+            format!(
+                "stop it with {}; to have another head serve it, use `bulkhead pool move {pool} HEAD`",
+                stop_command(pool)
+            ),
+        ),
+        PoolStanding::Unknown => (
+            "it belongs to the appliance, and no Pacemaker answers here",
+            "start Pacemaker on this head; if no head is to serve the pool, add --maintenance"
+                .to_owned(),
+        ),
+    };
+    let message = format!("pool {pool} is not exported by a command: {why}");
+    Err(Failure::new(FailureKind::NeedsConfirmation, message).advise(advice))
+}
+
 /// A pool of the appliance that has no server here. Nothing was asked of the cluster, and no disk was read.
 pub fn not_here(pool: &PoolName) -> Failure {
     let message = format!("pool {pool} is not served here: the cluster decides which head has it");
@@ -48,14 +129,11 @@ pub fn not_here(pool: &PoolName) -> Failure {
 
 fn judge(pool: &PoolName, standing: PoolStanding, is_maintenance: bool) -> Result<(), Failure> {
     use PoolStanding as S;
-    let resource = ::appliance::render::pool_id(pool);
     let refused = |why: String, advice: String| {
         let message = format!("pool {pool} is not opened by a command: {why}");
         Err(Failure::new(FailureKind::NeedsConfirmation, message).advise(advice))
     };
-    let stop = format!(
-        "`crm_resource --resource {resource} --meta --set-parameter target-role --parameter-value Stopped`"
-    );
+    let stop = stop_command(pool);
     match standing {
         S::Absent => Ok(()),
         S::Stopped | S::Unknown if is_maintenance => Ok(()),
@@ -83,6 +161,38 @@ fn judge(pool: &PoolName, standing: PoolStanding, is_maintenance: bool) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pool_that_the_cluster_runs_is_neither_destroyed_nor_exported_by_a_command() {
+        use PoolStanding::{Absent, Managed, Stopped, Unknown};
+        let pool = "tank".parse().expect("a name");
+        let advice = |judged: Result<(), Failure>| judged.err().and_then(|failure| failure.advice);
+        for (has_legs, then) in [(true, "wipefs --all"), (false, "pool destroy tank")] {
+            assert_eq!(advice(judge_destroy(&pool, Absent, has_legs)), None);
+            for standing in [Managed, Stopped, Unknown] {
+                let advice = advice(judge_destroy(&pool, standing, has_legs));
+                let advice = advice.expect("refused");
+                for part in ["[pools.tank]", "appliance apply", then] {
+                    assert!(advice.contains(part), "{standing:?}: {advice}");
+                }
+            }
+        }
+        for (standing, is_run, is_maintenance, said) in [
+            (Absent, false, false, None),
+            (Stopped, false, false, None),
+            (Unknown, false, true, None),
+            (Unknown, false, false, Some("--maintenance")),
+            (Managed, true, true, Some("target-role")),
+            (Managed, true, false, Some("pool move tank")),
+            (Managed, false, false, None),
+        ] {
+            let advice = advice(judge_export(&pool, standing, is_run, is_maintenance));
+            assert_eq!(advice.is_some(), said.is_some(), "{standing:?}");
+            if let (Some(advice), Some(said)) = (advice, said) {
+                assert!(advice.contains(said), "{standing:?}: {advice}");
+            }
+        }
+    }
 
     #[test]
     fn a_pool_of_the_cluster_is_opened_only_while_it_stays_stopped_and_somebody_says_so() {

@@ -24,6 +24,7 @@ use support::{Parts, disks, folder, mirror, options, part, tank, wait_until};
 use takeover::legs::{Action, DiskId};
 use units::{ByteCount, VolumeName};
 use zpool::device::faults::{Fault, Faults};
+use zpool::device::legs::LegFailure;
 use zpool::pool::discover;
 use zpool::{Engine, Pool, Volume};
 
@@ -393,8 +394,181 @@ ways! {
     a_leg_that_vanishes_is_out_before_a_write_counts: false, gone: true;
     a_leg_that_is_too_slow_is_out_before_a_write_counts: false, delay: ANSWER_WITHIN * 3;
     a_leg_that_is_full_is_out_before_a_write_counts: false, data_has_no_space: true;
-    a_leg_whose_reads_fail_is_out_before_a_write_counts: true, reads_fail: true;
-    a_leg_that_returns_wrong_data_is_out_before_a_write_counts: true, reads_corrupt: true;
+    a_leg_of_which_nothing_can_be_read_is_out_before_a_write_counts: true, reads_fail: true;
+}
+
+/// All data of a device is wrong from now on, but its labels.
+fn rot(path: &std::path::Path) {
+    const FRONT: usize = 4 << 20;
+    const BACK: usize = 512 << 10;
+    let mut data = std::fs::read(path).expect("read");
+    let end = data.len() - BACK;
+    for block in data[FRONT..end].chunks_mut(4096) {
+        if block.iter().any(|byte| *byte != 0) {
+            block.iter_mut().for_each(|byte| *byte ^= 0x5a);
+        }
+    }
+    let file = std::fs::OpenOptions::new().write(true).open(path);
+    let file = file.expect("open");
+    let written = std::os::unix::fs::FileExt::write_all_at(&file, &data[FRONT..end], FRONT as u64);
+    written.expect("written");
+}
+
+/// Both legs are there. Wrong data says nothing of the writes of a leg: it is read from the other one and repaired, however much it is.
+#[test]
+fn a_leg_that_returns_wrong_data_stays_and_is_repaired() {
+    let Some(part) = part() else {
+        let parts = Parts::of("a_leg_that_returns_wrong_data_stays_and_is_repaired");
+        parts.pass("make");
+        parts.pass("scrub");
+        return parts.pass("look");
+    };
+    match part.as_str() {
+        "make" => make(&Head::start()),
+        "scrub" => {
+            let head = Head::start();
+            let legs = head.open(None).expect("open");
+            let pool = head.pool();
+            let volume = open_volume(&pool);
+            (0..BEFORE).for_each(|block| write(&volume, block));
+            pool.sync().expect("sync");
+            let scrub = || {
+                pool.scrub(ScrubCommand::Start).expect("begun");
+                wait_until("the scrub ends", || {
+                    let scan = pool.status().expect("status").scan;
+                    scan.is_some_and(|scan| scan.state == engine::pool::ScanState::Finished)
+                });
+                pool.status().expect("status").scan.expect("a scrub")
+            };
+            rot(&place("b"));
+            let repaired = scrub();
+            assert_eq!(repaired.errors, 0, "the other one has all of it");
+            assert!(repaired.repaired_bytes > 0, "{repaired:?}");
+            assert!(is_current(&legs, "b"));
+            assert_eq!(scrub().repaired_bytes, 0);
+            (BEFORE..BEFORE + AFTER).for_each(|block| write(&volume, block));
+            assert!(is_current(&legs, "a") && is_current(&legs, "b"));
+            volume.close();
+            export(pool);
+            legs.close();
+        }
+        _ => open_and_look(),
+    }
+}
+
+/// The other leg is away. What cannot be read, or is wrong, is an error of those blocks: the server and its writes go on.
+#[test]
+fn damage_on_the_last_leg_is_an_error_of_its_blocks_only() {
+    let Some(part) = part() else {
+        let parts = Parts::of("damage_on_the_last_leg_is_an_error_of_its_blocks_only");
+        parts.pass("make");
+        pass_killed(&parts, "part");
+        hide(&parts, "b");
+        parts.pass("damaged");
+        show(&parts, "b");
+        return parts.pass("look");
+    };
+    match part.as_str() {
+        "make" => make(&Head::start()),
+        "part" => {
+            let head = Head::start();
+            let legs = head.open(None).expect("open");
+            let pool = head.pool();
+            let volume = open_volume(&pool);
+            (0..BEFORE).for_each(|block| write(&volume, block));
+            pool.sync().expect("sync");
+            let gone = Fault {
+                gone: true,
+                ..Fault::default()
+            };
+            head.faults.set(&place("b"), gone);
+            write(&volume, BEFORE);
+            assert!(!is_current(&legs, "b"));
+            pool.sync().expect("sync");
+            kill_oneself();
+        }
+        "damaged" => {
+            let head = Head::start();
+            let legs = head.open(None).expect("open");
+            let pool = head.pool();
+            let volume = open_volume(&pool);
+            let fails = |block: u64| {
+                let extent = Extent::new(block * BLOCK, BLOCK);
+                volume.read(extent, WaitMode::MayBlock).is_err()
+            };
+            let wrong = Fault {
+                reads_corrupt: true,
+                ..Fault::default()
+            };
+            head.faults.set(&place("a"), wrong);
+            assert!((0..BEFORE).all(fails), "nothing wrong is returned");
+            head.faults.lift(&place("a"));
+            write(&volume, BEFORE + 1);
+            assert!(is_current(&legs, "a"));
+            let unreadable = Fault {
+                reads_fail: true,
+                ..Fault::default()
+            };
+            head.faults.set(&place("a"), unreadable);
+            assert!((0..BEFORE).all(fails));
+            head.faults.lift(&place("a"));
+            write(&volume, BEFORE + 2);
+            assert!(is_current(&legs, "a"));
+            // The library takes the whole leg for dead, but no write failed.
+            zpool::device::legs::fail(leg("a").0, LegFailure::Unusable);
+            legs.wait(|shown| shown.last.is_some());
+            write(&volume, BEFORE + 3);
+            legs.wait(|shown| shown.last.is_none());
+            assert_shows_what_was_acknowledged(&volume);
+            volume.close();
+            export(pool);
+            legs.close();
+        }
+        _ => open_and_look(),
+    }
+}
+
+/// One label of four is enough to tell whose a disk is.
+#[test]
+fn a_leg_whose_first_label_is_damaged_comes_back() {
+    let Some(part) = part() else {
+        let parts = Parts::of("a_leg_whose_first_label_is_damaged_comes_back");
+        parts.pass("make");
+        pass_killed(&parts, "fail");
+        parts.pass("return");
+        hide(&parts, "a");
+        return parts.pass("look");
+    };
+    match part.as_str() {
+        "make" => make(&Head::start()),
+        "fail" => {
+            let head = Head::start();
+            let legs = head.open(None).expect("open");
+            let pool = head.pool();
+            let volume = open_volume(&pool);
+            let gone = Fault {
+                gone: true,
+                ..Fault::default()
+            };
+            head.faults.set(&place("b"), gone);
+            (0..BEFORE).for_each(|block| write(&volume, block));
+            assert!(!is_current(&legs, "b"));
+            let file = std::fs::OpenOptions::new().write(true).open(place("b"));
+            let file = file.expect("open");
+            std::os::unix::fs::FileExt::write_all_at(&file, &[0xa5; 112 << 10], 16 << 10)
+                .expect("damaged");
+            kill_oneself();
+        }
+        "return" => {
+            let head = Head::start();
+            let legs = head.open(None).expect("open");
+            let pool = head.pool();
+            wait_until("it holds everything", || is_current(&legs, "b"));
+            export(pool);
+            legs.close();
+        }
+        _ => open_and_look(),
+    }
 }
 
 /// Both legs fail: nothing is acknowledged, and the pool tells that it waits.

@@ -33,6 +33,10 @@ pub(super) enum Rule {
     SameIncarnation,
     /// The error of a leg is withheld until its exclusion is committed.
     ErrorsAreWithheld,
+    /// A read that failed is no failure of the leg.
+    ReadErrorsFailNoLeg,
+    /// The last leg is used again only if no write or flush of it failed.
+    LegsThatLackStayFailed,
     /// A leg that failed comes back only through a resilver.
     FailedLegsStayOut,
     /// The legs that are left after a drop can be read.

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use zpool_sys as sys;
 
 use super::file::{AccessOptions, FileDriver, open_locked};
-use super::io::{Flushes, InFlight};
+use super::io::{Flushes, InFlight, LibraryIo};
 use super::lock::{Identity, LockedFile, identity_of};
 use super::pace::{self, Later};
 use super::{
@@ -475,7 +475,8 @@ unsafe extern "C" fn submit(
 }
 
 /// What the library asks of an open device.
-struct Request {
+#[derive(Clone, Copy)]
+pub(super) struct Request {
     device: *const OpenDevice,
     io: NonNull<sys::bh_io>,
     kind: u32,
@@ -486,7 +487,7 @@ struct Request {
 // SAFETY: the library lets any thread carry out an I/O, and closes no device before.
 unsafe impl Send for Request {}
 
-fn submit_now(request: Request) {
+pub(super) fn submit_now(request: Request) {
     let Request {
         device,
         io,
@@ -506,6 +507,12 @@ fn submit_now(request: Request) {
         _ => IoKind::Trim,
     };
     let length = if kind == IoKind::Flush { 0 } else { length };
+    if let Some(leg) = &open.in_flight.leg {
+        if !leg.is_in_use() {
+            // SAFETY: as below; the device does not get it.
+            return leg.hold(unsafe { LibraryIo::new(io) }, Some(request));
+        }
+    }
     // Before its time begins to count: a request that is held back is not late.
     ownership::attend();
     // SAFETY: the library has just handed it out.
@@ -514,9 +521,6 @@ fn submit_now(request: Request) {
     io.is_flushed_next = of_log;
     io.is_of_copy = of_copy;
     if let Some(leg) = &open.in_flight.leg {
-        if !leg.is_in_use() {
-            return io.withhold();
-        }
         io.note_root(leg);
     }
     if open.in_flight.hangs() && !io.outlasts_deadlines() {

@@ -68,6 +68,12 @@ pub(super) struct LibraryIo(NonNull<sys::bh_io>);
 unsafe impl Send for LibraryIo {}
 
 impl LibraryIo {
+    /// # Safety
+    /// The library handed it out, and nobody else completes it.
+    pub(super) unsafe fn new(io: NonNull<sys::bh_io>) -> Self {
+        Self(io)
+    }
+
     pub(super) fn complete(self, result: Result<(), Errno>, place: Place) {
         let error = result.err().map_or(0, Errno::raw_os_error);
         // SAFETY: taken out of its cell, it is completed here and never used again.
@@ -86,7 +92,7 @@ impl LibraryIo {
         unsafe { sys::bh_io_suspend(self.0.as_ptr()) != 0 }
     }
 
-    fn resume(&self) {
+    pub(super) fn resume(&self) {
         // SAFETY: as above.
         unsafe { sys::bh_io_resume(self.0.as_ptr()) };
     }
@@ -101,6 +107,12 @@ impl LibraryIo {
     pub(super) fn read_elsewhere(&self) {
         // SAFETY: as above.
         unsafe { sys::bh_io_read_elsewhere(self.0.as_ptr()) };
+    }
+
+    /// Takes that back.
+    pub(super) fn read_here(&self) {
+        // SAFETY: as above.
+        unsafe { sys::bh_io_read_here(self.0.as_ptr()) };
     }
 }
 
@@ -275,7 +287,7 @@ impl InFlight {
             .filter_map(|cell| cell.take_back(&self.overdue, is_leg));
         taken
             .map(|requester| match (requester, &self.leg) {
-                (Requester::Library(io), Some(leg)) => leg.hold(io),
+                (Requester::Library(io), Some(leg)) => leg.hold(io, None),
                 // ENXIO, not ETIMEDOUT: it makes the library fault the device at once.
                 (requester, _) => requester.complete(Err(Errno::NXIO), Place::Elsewhere),
             })
@@ -419,11 +431,6 @@ impl DeviceIo {
         };
     }
 
-    /// Of a leg that is not in use: its device does not get it.
-    pub(super) fn withhold(mut self) {
-        self.complete_once(Err(Errno::NXIO), Place::Elsewhere);
-    }
-
     /// # Safety
     /// `io` was handed out by the library and is completed by nobody else.
     pub(super) unsafe fn from_library(
@@ -433,7 +440,8 @@ impl DeviceIo {
         length: u64,
         in_flight: &Arc<InFlight>,
     ) -> Self {
-        let requester = Requester::Library(LibraryIo(io));
+        // SAFETY: as the caller promises.
+        let requester = Requester::Library(unsafe { LibraryIo::new(io) });
         Self::new(kind, offset, length, requester, in_flight)
     }
 

@@ -6,11 +6,16 @@
 //! legs have the data. A leg that failed stays out until whoever keeps the record admits it again.
 //!
 //! ```text
-//! Excluded --admit--> InUse --any failure--> Failed, told to the watcher --exclude--> Excluded
+//! Excluded --admit--> InUse --failure--> Failed, reported to the watcher --exclude--> Excluded
+//!                       ^                   | the last leg, lacks nothing
+//!                       '------ use again --'
 //! ```
 //!
-//! What is called a failure: an error, also of a flush, which the library would forget; no answer in time; a device that
-//! cannot be opened; one that the library writes to no more, for whatever reason; and what the watcher itself calls one.
+//! A failure is an error of a write or a flush, which the library would forget; a time-out; a device that is gone or cannot be
+//! opened; one that the library does not write to any more, for any reason; and a call of [`fail`].
+//!
+//! A block that cannot be read, or returns wrong data, is no failure of the leg, nor is a discard: the leg lacks no write for it.
+//! The library receives the error, reads the block from another leg and repairs it, or reports the error to its client.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,6 +25,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use zpool_sys as sys;
 
+use super::bridge::{Request, submit_now};
 use super::io::{InFlight, IoKind, LibraryIo, Place};
 use super::{OpenFailure, ownership};
 
@@ -38,9 +44,6 @@ pub enum LegFailure {
     /// The library found it unusable, or somebody took it out of use.
     #[error("it is not written to any more")]
     Unusable,
-    /// It returned data that is not what was written.
-    #[error("it returned wrong data")]
-    Corrupt,
     /// A person takes it out, because another device takes its place.
     #[error("another device takes its place")]
     Replaced,
@@ -55,16 +58,41 @@ pub trait Watcher: Send + Sync {
     fn leg_failed(&self, leg: u64, why: LegFailure, flushed: Option<u64>);
 }
 
+/// An I/O that is withheld from the library.
+struct Held {
+    io: LibraryIo,
+    /// The request, if the device did not receive it.
+    unsent: Option<Request>,
+}
+
 enum State {
     /// Not to be opened: it lacks something, or nobody has admitted it yet.
     Excluded,
     InUse,
     /// What waits for the record.
     Failed {
-        held: Vec<LibraryIo>,
+        held: Vec<Held>,
         /// Nothing else holds everything: it will not be excluded.
         is_last: bool,
+        /// The device may have been away, and may have lost writes that no flush confirmed.
+        is_away: bool,
     },
+}
+
+/// The state of a leg that may be the last one that holds everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastLeg {
+    /// It is in use, or excluded, or its exclusion is pending.
+    No,
+    /// It failed, but no write or flush did.
+    LacksNothing,
+    /// A write or flush failed, or the device may have lost some.
+    Lacks,
+}
+
+/// Whether an error of a read is one of the whole device, and not of some blocks.
+pub(super) fn is_gone(errno: Errno) -> bool {
+    matches!(errno, Errno::NXIO | Errno::NODEV)
 }
 
 /// A leg, by the number that ZFS gave it.
@@ -147,6 +175,16 @@ pub fn keep_last(leg: u64) {
     }
 }
 
+/// The state of the last leg after [`keep_last`].
+pub fn last_leg(leg: u64) -> LastLeg {
+    find(leg).map_or(LastLeg::No, |leg| leg.last_leg())
+}
+
+/// Uses the last leg again, which lacks nothing, and sends what was withheld from its device; whether it lacks nothing.
+pub fn use_again(leg: u64) -> bool {
+    find(leg).is_some_and(|leg| leg.use_again())
+}
+
 /// The leg is found to have failed by other signs than its answers.
 pub fn fail(leg: u64, why: LegFailure) {
     if let Some(leg) = find(leg) {
@@ -187,6 +225,22 @@ pub fn is_in_use(leg: u64) -> bool {
 /// The leg of that number, if it is one.
 pub(super) fn find(guid: u64) -> Option<Arc<Leg>> {
     lock(&LEGS).as_ref()?.get(&guid).cloned()
+}
+
+impl State {
+    fn last_leg(&self) -> LastLeg {
+        match self {
+            Self::Failed {
+                held,
+                is_last: true,
+                is_away,
+            } => match *is_away || held.iter().any(|one| one.unsent.is_none()) {
+                true => LastLeg::Lacks,
+                false => LastLeg::LacksNothing,
+            },
+            _ => LastLeg::No,
+        }
+    }
 }
 
 impl Leg {
@@ -266,26 +320,39 @@ impl Leg {
             }
             return io.complete(result, place);
         };
-        // A device without a cache that could be flushed, or without discards.
-        let is_needless = matches!(kind, IoKind::Flush | IoKind::Trim);
-        if is_needless && errno == Errno::OPNOTSUPP {
+        // A device without a cache that could be flushed.
+        let is_needless = kind == IoKind::Flush && errno == Errno::OPNOTSUPP;
+        let is_binding = kind != IoKind::Trim && io.is_binding();
+        if is_needless || !is_binding && !is_gone(errno) {
             return io.complete(result, place);
         }
         self.fail(LegFailure::Error(errno));
-        self.hold(io);
+        self.hold(io, None);
     }
 
-    /// Takes an I/O of the library over that the leg failed, or is not to get.
-    pub(super) fn hold(&self, io: LibraryIo) {
+    /// Withholds an I/O of the library that failed, or that the device did not receive (`unsent`).
+    pub(super) fn hold(&self, io: LibraryIo, unsent: Option<Request>) {
         let mut state = lock(&self.state);
-        if let State::Failed { held, is_last } = &mut *state {
-            io.read_elsewhere();
-            if io.is_binding() {
-                if *is_last {
-                    io.suspend();
+        match (&mut *state, unsent) {
+            (State::Failed { held, is_last, .. }, unsent) => {
+                io.read_elsewhere();
+                if io.is_binding() {
+                    if *is_last {
+                        io.suspend();
+                    }
+                    return held.push(Held { io, unsent });
                 }
-                held.push(io);
-                return;
+            }
+            (State::Excluded, _) => {}
+            // It is used again since it was found out.
+            (State::InUse, Some(request)) => {
+                drop(state);
+                return submit_now(request);
+            }
+            (State::InUse, None) => {
+                drop(state);
+                self.fail(LegFailure::Error(Errno::IO));
+                return self.hold(io, None);
             }
         }
         drop(state);
@@ -302,6 +369,11 @@ impl Leg {
             *state = State::Failed {
                 held: Vec::new(),
                 is_last: false,
+                is_away: match &why {
+                    LegFailure::Silent | LegFailure::Open(_) => true,
+                    LegFailure::Error(errno) => is_gone(*errno),
+                    LegFailure::Unusable | LegFailure::Replaced => false,
+                },
             };
             self.is_out.store(true, Ordering::Release);
             // SAFETY: takes a number only.
@@ -335,7 +407,7 @@ impl Leg {
             }
         };
         self.changed.notify_all();
-        for io in held {
+        for Held { io, .. } in held {
             io.complete(Err(Errno::NXIO), Place::Elsewhere);
         }
         let devices = lock(&self.devices).clone();
@@ -345,12 +417,45 @@ impl Leg {
     }
 
     fn keep_last(&self) {
-        if let State::Failed { held, is_last } = &mut *lock(&self.state) {
+        if let State::Failed { held, is_last, .. } = &mut *lock(&self.state) {
             *is_last = true;
-            if let Some(io) = held.first() {
+            if let Some(Held { io, .. }) = held.first() {
                 io.suspend();
             }
         }
         self.changed.notify_all();
+    }
+
+    fn last_leg(&self) -> LastLeg {
+        lock(&self.state).last_leg()
+    }
+
+    fn use_again(&self) -> bool {
+        let held = {
+            let mut state = lock(&self.state);
+            if state.last_leg() != LastLeg::LacksNothing {
+                return false;
+            }
+            let State::Failed { held, .. } = std::mem::replace(&mut *state, State::InUse) else {
+                return false;
+            };
+            self.is_out.store(false, Ordering::Release);
+            // SAFETY: takes a number only.
+            unsafe { sys::bh_leg_used_again(self.guid) };
+            held
+        };
+        tracing::info!(
+            leg = self.guid,
+            "the last leg of the pool is used again: it lacks nothing"
+        );
+        self.changed.notify_all();
+        if let Some(Held { io, .. }) = held.first() {
+            io.resume();
+        }
+        for Held { io, unsent } in held {
+            io.read_here();
+            submit_now(unsent.expect("it lacks nothing"));
+        }
+        true
     }
 }

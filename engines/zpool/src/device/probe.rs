@@ -10,14 +10,15 @@ use labels::Label;
 use rustix::io::Errno;
 
 use super::bridge::{open_apart, open_far};
-use super::legs::{Leg, LegFailure};
+use super::legs::{Leg, LegFailure, is_gone};
+use super::stamp::label_places;
 use super::{Device, DeviceIo, IoKind, OpenFailure, ownership};
 
 /// Longest time for one answer. A healthy disk that sleeps takes longer to wake up, and is asked again.
 const ANSWER_WAIT: Duration = Duration::from_secs(2);
-/// Where in the first label its list of names and values begins, and its length.
+/// Where in a label its list of names and values begins, and its length.
 const LIST: (u64, usize) = (16 << 10, 112 << 10);
-/// The part of a label in front of the list, which the library's own probe writes as well: its contents are put there again.
+/// The part of it in front of the list, which the library's own probe writes as well: its contents are put there again.
 const PAD: (u64, usize) = (8 << 10, 8 << 10);
 
 /// Why a device cannot be used again.
@@ -37,22 +38,42 @@ pub enum ProbeFailure {
     Another,
 }
 
-/// Reads the label of the device at `path`, which must be that of the device `guid` of the pool `pool_guid`, writes a part of
-/// it as it is, and makes that durable.
+/// Reads a label of the device at `path`, which must be that of the device `guid` of the pool `pool_guid`, writes a part of
+/// it as it is, and makes that durable. One of the four labels is enough: a block that is damaged says nothing of the others.
 ///
 /// # Errors
 ///
 /// It does not do all of that.
 pub fn probe(path: &Path, pool_guid: u64, guid: u64) -> Result<(), ProbeFailure> {
     let device = open_apart(path, guid)?;
-    let list = ask(&*device, IoKind::Read, LIST.0, vec![0; LIST.1])?;
-    let label = Label::parse(&list).ok_or(ProbeFailure::Another)?;
+    let mut failed = ProbeFailure::Another;
+    for start in label_places(&*device)? {
+        match probe_label(&*device, start, (pool_guid, guid)) {
+            Ok(true) => return ask(&*device, IoKind::Flush, 0, Vec::new()).map(drop),
+            Ok(false) => {}
+            Err(failure @ ProbeFailure::Refuses(_)) => failed = failure,
+            Err(failure) => return Err(failure),
+        }
+    }
+    Err(failed)
+}
+
+/// Reads the label at `start` and writes a part of it; whether there is one.
+fn probe_label(
+    device: &dyn Device,
+    start: u64,
+    (pool_guid, guid): (u64, u64),
+) -> Result<bool, ProbeFailure> {
+    let list = ask(device, IoKind::Read, start + LIST.0, vec![0; LIST.1])?;
+    let Some(label) = Label::parse(&list) else {
+        return Ok(false);
+    };
     if (label.pool_guid, label.guid) != (pool_guid, guid) {
         return Err(ProbeFailure::Another);
     }
-    let pad = ask(&*device, IoKind::Read, PAD.0, vec![0; PAD.1])?;
-    ask(&*device, IoKind::Write, PAD.0, pad)?;
-    ask(&*device, IoKind::Flush, 0, Vec::new()).map(drop)
+    let pad = ask(device, IoKind::Read, start + PAD.0, vec![0; PAD.1])?;
+    ask(device, IoKind::Write, start + PAD.0, pad)?;
+    Ok(true)
 }
 
 /// Whose device is at a path.
@@ -137,7 +158,7 @@ fn ask_before_attending(
 /// A device whose labels are read beside the library, such as one on another machine.
 pub(crate) struct FarLabels {
     device: Arc<dyn Device>,
-    /// It fails with a read that fails.
+    /// It fails with a read that the device does not answer.
     leg: Option<Arc<Leg>>,
 }
 
@@ -171,7 +192,10 @@ impl labels::Source for FarLabels {
                 Ok(())
             }
             Err(ProbeFailure::Refuses(errno)) => {
-                fail(self.leg.as_ref(), LegFailure::Error(errno));
+                // A block that cannot be read says nothing of the others.
+                if is_gone(errno) {
+                    fail(self.leg.as_ref(), LegFailure::Error(errno));
+                }
                 Err(errno)
             }
             Err(_) => {

@@ -20,16 +20,27 @@ const TEXT_AT: u64 = 16 << 10;
 /// Where partition tables and most file systems say what they are (`vl_pad1` of the first label).
 const FRONT_BYTES: usize = 8 << 10;
 
-/// The two copies of the block on the device at `path`, which the pool knows as `guid`; whatever is there.
+/// The copies of the block on the device at `path`, which the pool knows as `guid`, with any contents. There are two, and one of
+/// them may be unreadable.
 ///
 /// # Errors
 ///
-/// It does not answer, or with an error.
-pub fn read_stamps(path: &Path, guid: u64) -> Result<[Vec<u8>; 2], ProbeFailure> {
+/// It does not answer, or neither can be read.
+pub fn read_stamps(path: &Path, guid: u64) -> Result<Vec<Vec<u8>>, ProbeFailure> {
     let device = open_apart(path, guid)?;
-    let [front, back] = places(&*device)?;
-    let read = |offset| ask(&*device, IoKind::Read, offset, vec![0; STAMP_BYTES]);
-    Ok([read(front)?, read(back)?])
+    let mut copies = Vec::new();
+    let mut failed = None;
+    for offset in places(&*device)? {
+        match ask(&*device, IoKind::Read, offset, vec![0; STAMP_BYTES]) {
+            Ok(copy) => copies.push(copy),
+            Err(failure @ ProbeFailure::Refuses(_)) => failed = Some(failure),
+            Err(failure) => return Err(failure),
+        }
+    }
+    match failed {
+        Some(failure) if copies.is_empty() => Err(failure),
+        _ => Ok(copies),
+    }
 }
 
 /// Makes `block` durable in both places, one after the other, so that one copy is whole at any time.
@@ -65,10 +76,9 @@ pub fn write_labels(
     let text = |failure: ProbeFailure| failure.to_string();
     forget_roots(path, guid).map_err(text)?;
     let device = open_apart(path, guid).map_err(|failure| failure.to_string())?;
-    let [_, back] = places(&*device).map_err(text)?;
     let write = |offset, data| ask(&*device, IoKind::Write, offset, data).map_err(text);
     write(0, vec![0; FRONT_BYTES])?;
-    for place in [0, LABEL_BYTES, back, back + LABEL_BYTES] {
+    for place in label_places(&*device).map_err(text)? {
         write(place + TEXT_AT, label(place + TEXT_AT)?)?;
     }
     ask(&*device, IoKind::Flush, 0, Vec::new())
@@ -93,12 +103,17 @@ pub fn device_bytes(path: &Path, guid: u64) -> Result<u64, ProbeFailure> {
 /// It does not answer, or with an error. Then some labels may have their roots.
 pub fn forget_roots(path: &Path, guid: u64) -> Result<(), ProbeFailure> {
     let device = open_apart(path, guid)?;
-    let [_, back] = places(&*device)?;
-    for label in [0, LABEL_BYTES, back, back + LABEL_BYTES] {
+    for label in label_places(&*device)? {
         let zeros = vec![0; ROOTS_BYTES];
         ask(&*device, IoKind::Write, label + ROOTS_AT, zeros)?;
     }
     ask(&*device, IoKind::Flush, 0, Vec::new()).map(drop)
+}
+
+/// Where its four labels begin.
+pub(super) fn label_places(device: &dyn Device) -> Result<[u64; 4], ProbeFailure> {
+    let [front, back] = places(device)?;
+    Ok([0, front, back, back + LABEL_BYTES])
 }
 
 fn places(device: &dyn Device) -> Result<[u64; 2], ProbeFailure> {

@@ -18,8 +18,8 @@ use crate::nvlist::NvList;
 pub struct LegProgress {
     /// The last transaction group of the pool that is on disk.
     pub synced_group: u64,
-    /// Blocks of the leg that were found damaged since the pool was opened.
-    pub checksum_errors: u64,
+    /// How often a read of it failed or returned wrong data since the pool was opened, or since its errors were cleared.
+    pub damaged_reads: u64,
     /// Whether it is in use and lacks nothing, and nothing is being copied.
     pub is_whole: bool,
     /// Whether the library reads from it and writes to it.
@@ -67,7 +67,7 @@ pub fn note_lacking(pool: &PoolName, leg: u64, since: u64, waits: bool) -> Resul
 /// The pool is not open.
 pub fn progress(pool: &PoolName, leg: u64) -> Result<LegProgress, PoolError> {
     let name = c_text(pool.as_str());
-    let (mut synced_group, mut checksum_errors) = (0, 0);
+    let (mut synced_group, mut damaged_reads) = (0, 0);
     let (mut is_whole, mut is_written) = (0, 0);
     // SAFETY: the library runs; the name lives for the call, and there is a place for each result.
     let code = unsafe {
@@ -75,7 +75,7 @@ pub fn progress(pool: &PoolName, leg: u64) -> Result<LegProgress, PoolError> {
             name.as_ptr(),
             leg,
             &mut synced_group,
-            &mut checksum_errors,
+            &mut damaged_reads,
             &mut is_whole,
             &mut is_written,
         )
@@ -83,7 +83,7 @@ pub fn progress(pool: &PoolName, leg: u64) -> Result<LegProgress, PoolError> {
     checked("look at a leg", pool, code)?;
     Ok(LegProgress {
         synced_group,
-        checksum_errors,
+        damaged_reads,
         is_whole: is_whole != 0,
         is_written: is_written != 0,
     })
@@ -99,6 +99,18 @@ pub fn bring_back(pool: &PoolName, leg: u64) -> Result<(), PoolError> {
     // SAFETY: as above.
     let code = unsafe { sys::bh_pool_clear(name.as_ptr(), leg, 0) };
     checked("bring a leg back", pool, code)
+}
+
+/// Has the library open the last leg again, which lacks nothing, and has the pool go on, if it is suspended.
+///
+/// # Errors
+///
+/// The pool is not open, or it is suspended again at once.
+pub fn go_on_with(pool: &PoolName, leg: u64) -> Result<(), PoolError> {
+    let name = c_text(pool.as_str());
+    // SAFETY: as above.
+    let code = unsafe { sys::bh_pool_clear(name.as_ptr(), leg, 1) };
+    checked("go on with the last leg", pool, code)
 }
 
 /// Writes a transaction group, with labels: on return it is on all devices that are in use, and they were flushed.

@@ -5,7 +5,6 @@
 
 pub mod accounting;
 pub mod borders;
-pub mod log;
 pub mod records;
 
 use std::path::{Path, PathBuf};

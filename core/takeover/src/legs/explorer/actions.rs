@@ -55,17 +55,23 @@ impl World {
             }
             Action::Stop => self.head(head).server = None,
             Action::Closed => cover("a pool is given up in order"),
-            Action::Tell(notice) => self.told(&notice),
+            Action::UseAgain(disk) => return self.use_again(head, disk_of(disk)),
+            // It is due all the time here.
+            Action::Recall(_) => cover("a leg that is needed is recalled"),
+            Action::Tell(notice) => self.told(head, &notice),
         }
         None
     }
 
-    fn told(&mut self, notice: &Notice) {
+    fn told(&mut self, head: u8, notice: &Notice) {
         note(notice);
         match notice {
             Notice::Refused(_) => cover("a start is refused"),
             Notice::WritesWait { .. } => cover("writes wait"),
-            Notice::LastLeg(_) => cover("the last leg fails"),
+            Notice::LastLeg(disk) => {
+                cover("the last leg fails");
+                invariants::on_last_leg(self, head, disk_of(*disk));
+            }
             Notice::OlderImage(_) => cover("an older image is noticed"),
             Notice::MembersStay => cover("a change of members is taken back"),
             Notice::Divergent(disk) => {
@@ -146,6 +152,7 @@ impl World {
             resilver: Resilver::No,
             flushed: None,
             is_parted: false,
+            lacks: false,
         };
         let driver_legs = legs
             .iter()
@@ -246,7 +253,7 @@ impl World {
             return;
         }
         if !is_good {
-            return self.leg_failed(setup, io.from, io.disk);
+            return self.leg_failed(setup, io.from, io.disk, true);
         }
         let (mut returned, mut copied) = (None, 0);
         match (io.operation, leg.progress, leg.resilver) {
@@ -294,13 +301,15 @@ impl World {
         }
     }
 
-    pub(super) fn leg_failed(&mut self, setup: &Setup, head: u8, disk: u8) {
+    /// `lacks`: by a write or flush, and not by what the library says of it.
+    pub(super) fn leg_failed(&mut self, setup: &Setup, head: u8, disk: u8, lacks: bool) {
         let Some(server) = &mut self.head(head).server else {
             return;
         };
         let Some(leg) = server.legs.get_mut(&disk) else {
             return;
         };
+        leg.lacks |= lacks;
         leg.progress = Progress::Failed;
         cover("a leg fails");
         let event = Event::LegFailed {
@@ -308,6 +317,22 @@ impl World {
             flushed: leg.flushed.map(u64::from),
         };
         self.event(setup, head, event);
+    }
+
+    /// What was withheld from the last leg is sent to it.
+    fn use_again(&mut self, head: u8, disk: u8) -> Option<Event> {
+        cover("the last leg is used again");
+        let server = self.head(head).server.as_mut()?;
+        let is_writing = server.write.is_some();
+        let leg = server.legs.get_mut(&disk)?;
+        leg.progress = match is_writing && !leg.lacks {
+            true => Progress::Writing,
+            // Where a leg may lack something, its errors are forgotten.
+            false => Progress::Done,
+        };
+        leg.lacks = false;
+        self.issue(head, disk, false);
+        self.look_for_end(head)
     }
 
     fn release(&mut self, setup: &Setup, head: u8, disk: u8) -> Option<Event> {
@@ -376,6 +401,7 @@ impl World {
                 },
                 flushed: None,
                 is_parted: false,
+                lacks: false,
             },
         );
     }

@@ -76,6 +76,35 @@ fn link_of_a_leg_cut_another_member_signs_and_nobody_is_shot() {
     }
 }
 
+/// Head 1 is down or its leg is out, and a sector of the only leg cannot be read. That is an error of one block.
+#[test]
+fn a_block_of_the_last_leg_that_cannot_be_read_stops_no_write() {
+    for kind in KINDS {
+        let faults = [Fault::Cut, Fault::ReadFails];
+        let (setup, mut world) = begin_with(kind, Start::Degraded, &faults);
+        for _ in 0..5 {
+            world.take(&setup, Step::ReadFails { head: 0, disk: 0 });
+            assert_eq!(world.violation, None);
+            assert_eq!(last_notice(), None, "{kind:?}");
+        }
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+        assert!(world.heads.iter().all(|head| head.is_up && head.boots == 1));
+    }
+}
+
+/// The library takes the only leg for dead, such as after a moment in which no label could be read.
+#[test]
+fn the_last_leg_that_failed_no_write_is_used_again() {
+    for kind in KINDS {
+        let faults = [Fault::Cut, Fault::Unusable];
+        let (setup, mut world) = begin_with(kind, Start::Degraded, &faults);
+        world.take(&setup, Step::Unusable { head: 0, disk: 0 });
+        assert_eq!(last_notice(), Some(Notice::LastLeg(disk_id(0))));
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+        assert!(is_open(&world, 0), "{kind:?}");
+    }
+}
+
 /// Somebody starts a second server beside the one that serves: that is refused, and is no reason to end.
 #[test]
 fn who_wants_what_another_one_serves_does_not_disturb_it() {

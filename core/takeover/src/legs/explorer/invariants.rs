@@ -1,7 +1,7 @@
 //! What must hold in every state, by name.
 
 use super::world::{
-    Content, FOREIGN, Setup, World, disk_id, disk_of, member_id, member_of, two_heads,
+    Content, FOREIGN, Progress, Setup, World, disk_id, disk_of, member_id, member_of, two_heads,
 };
 use crate::legs::{MemberId, Membership, Memory, Record};
 
@@ -128,6 +128,15 @@ pub(super) fn on_commit(world: &mut World, setup: &Setup, record: &Record) {
     }
     if !setup.configs[0].is_readable(&record.current_disks()) {
         world.violate("current_legs_can_be_read");
+    }
+}
+
+/// What the device driver goes on with cannot have failed: writes to it would wait for ever.
+pub(super) fn on_last_leg(world: &mut World, head: u8, disk: u8) {
+    let server = world.heads[usize::from(head)].server.as_ref();
+    let leg = server.and_then(|server| server.legs.get(&disk));
+    if leg.is_some_and(|leg| leg.progress != Progress::Failed && !leg.is_parted) {
+        world.violate("the_last_leg_fails_by_its_writes_only");
     }
 }
 

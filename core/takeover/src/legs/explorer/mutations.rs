@@ -15,7 +15,7 @@ const WALK_STEPS_MAX: usize = 250;
 
 use Fault::{
     Crash, Cut, DiskFails, ForeignImport, Forget, Freeze, Hurry, LenderRestart, LinkLost, Lose,
-    Members, OlderImage, ServerCrash,
+    Members, OlderImage, ReadFails, ServerCrash,
 };
 
 /// A rule, and where it is looked for.
@@ -63,6 +63,8 @@ const MUTATIONS: &[Mutation] = &[
     mutation(Rule::LendersTakeOneSession, Witness, Served, &[LinkLost], (1, 0, 2)),
     mutation(Rule::SameIncarnation, Witness, Served, &[LinkLost, LenderRestart], (2, 0, 1)),
     mutation(Rule::ErrorsAreWithheld, Witness, Served, &[DiskFails], (1, 0, 2)),
+    mutation(Rule::ReadErrorsFailNoLeg, Witness, Degraded, &[ReadFails], (1, 0, 2)),
+    mutation(Rule::LegsThatLackStayFailed, Witness, Degraded, &[DiskFails], (1, 0, 3)),
     mutation(Rule::FailedLegsStayOut, Witness, Degraded, &[DiskFails], (1, 0, 2)),
     mutation(Rule::LastLegsStay, Witness, Served, &[DiskFails, Hurry], (2, 0, 2)),
     mutation(Rule::SinceOutlivesTheResilver, Witness, Relapsed, &[], (0, 0, 3)),

@@ -14,7 +14,7 @@ const WALK_STEPS_MAX: usize = 300;
 
 const KINDS: [Kind; 4] = [Kind::TwoHeads, Kind::Witness, Kind::ThreeHeads, Kind::Raidz];
 
-const FAULTS: [Fault; 17] = [
+const FAULTS: [Fault; 19] = [
     Fault::Crash,
     Fault::ServerCrash,
     Fault::LenderRestart,
@@ -22,6 +22,8 @@ const FAULTS: [Fault; 17] = [
     Fault::Lose,
     Fault::Duplicate,
     Fault::DiskFails,
+    Fault::ReadFails,
+    Fault::Unusable,
     Fault::LinkLost,
     Fault::FenceFails,
     Fault::PowerLoss,

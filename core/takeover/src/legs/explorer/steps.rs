@@ -4,8 +4,10 @@ mod effects;
 mod starts;
 
 use super::world::{
-    Envelope, FOREIGN, Fault, Payload, Progress, Resilver, Setup, World, disk_id, two_heads,
+    DriverLeg, Envelope, FOREIGN, Fault, Payload, Progress, Resilver, Server, Setup, World,
+    disk_id, two_heads,
 };
+use crate::legs::rules::{Rule, holds};
 use crate::legs::{Memory, Stale, Version};
 
 /// One step of the world. A trace of them can be replayed.
@@ -26,6 +28,18 @@ pub(super) enum Step {
     Written(u8),
     Deadline(u8),
     LegDeadline {
+        head: u8,
+        disk: u8,
+    },
+    ReadFails {
+        head: u8,
+        disk: u8,
+    },
+    Unusable {
+        head: u8,
+        disk: u8,
+    },
+    LegUsable {
         head: u8,
         disk: u8,
     },
@@ -274,6 +288,19 @@ impl World {
                     disk: *disk,
                 });
             }
+            let head = at;
+            let is_in_use = leg.progress != Progress::Failed && !leg.is_parted;
+            if is_in_use && self.may(setup, Fault::ReadFails) {
+                steps.push(Step::ReadFails { head, disk: *disk });
+            }
+            // What was sent ends as if nothing had been.
+            let is_quiet = is_lost && leg.resilver == Resilver::No;
+            if is_in_use && is_quiet && self.may(setup, Fault::Unusable) {
+                steps.push(Step::Unusable { head, disk: *disk });
+            }
+            if self.is_usable(server, leg, *disk) {
+                steps.push(Step::LegUsable { head, disk: *disk });
+            }
             let is_open = leg.progress != Progress::Failed && leg.resilver == Resilver::No;
             if is_open
                 && !leg.is_parted
@@ -314,6 +341,13 @@ impl World {
                 steps.push(Step::Discard { head: at, disk });
             }
         }
+    }
+
+    /// Whether the device driver may use a leg again that failed: no other one of its group holds everything.
+    fn is_usable(&self, server: &Server, leg: &DriverLeg, disk: u8) -> bool {
+        let is_last = self.committed.current_disks() == [disk_id(disk)].into();
+        let lacks = leg.lacks && holds(Rule::LegsThatLackStayFailed);
+        server.is_open && leg.progress == Progress::Failed && is_last && !lacks
     }
 
     fn disk_steps(&self, setup: &Setup, steps: &mut Vec<Step>) {

@@ -216,6 +216,8 @@ pub(super) struct DriverLeg {
     pub(super) flushed: Option<u8>,
     /// The connection is being resumed.
     pub(super) is_parted: bool,
+    /// A write or flush of it failed, or may have been lost.
+    pub(super) lacks: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -368,6 +370,10 @@ pub(super) enum Fault {
     Lose,
     Duplicate,
     DiskFails,
+    /// A block of a leg cannot be read, or returns wrong data.
+    ReadFails,
+    /// The library finds a leg unusable that failed no write, such as one of which no label can be read.
+    Unusable,
     LinkLost,
     FenceFails,
     /// It is reported and not done. Whoever was fenced lives.

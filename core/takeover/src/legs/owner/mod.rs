@@ -58,6 +58,10 @@ pub enum Event {
         /// The last root that a flush confirmed there, by its transaction group; none since it came.
         flushed: Option<u64>,
     },
+    /// A read of a leg failed or returned wrong data. The leg lacks no write for it: its group needs the other copies.
+    ReadFailed(DiskId),
+    /// The last leg, which failed without a write or flush that failed, can be used again.
+    LegUsable(DiskId),
     /// The connection to a leg ended within its deadline. Nothing has failed yet.
     LinkLost {
         /// Which.
@@ -140,6 +144,10 @@ pub enum Action {
     },
     /// The errors of this leg may be told to ZFS, and those that come.
     ReleaseErrors(DiskId),
+    /// This leg is in use again, and its pending I/O is sent to it.
+    UseAgain(DiskId),
+    /// Another disk of its group has damaged blocks, so this stale disk is needed: check at once whether it is back.
+    Recall(DiskId),
     /// Send again what was not answered.
     Resume(DiskId, Session),
     /// Write to this disk, and copy what it lacks from this group on.
@@ -323,6 +331,8 @@ impl Owner {
             Event::Abandoned => self.give_up_opening(out),
             Event::Imported
             | Event::LegFailed { .. }
+            | Event::ReadFailed(_)
+            | Event::LegUsable(_)
             | Event::LinkLost { .. }
             | Event::LegBack { .. }
             | Event::Returned { .. }

@@ -496,6 +496,8 @@ impl Tenure {
         match event {
             Event::Imported if self.stage == Stage::Importing => self.stage = Stage::Serving,
             Event::LegFailed { disk, flushed } => self.fail(step, disk, flushed),
+            Event::ReadFailed(disk) => self.on_read_failed(step, disk),
+            Event::LegUsable(disk) => self.on_leg_usable(step, disk),
             Event::LinkLost { disk, flushed } => self.on_link_lost(step, disk, flushed),
             Event::LegBack { disk, newest_group } => self.on_leg_back(step, disk, newest_group),
             Event::Returned {

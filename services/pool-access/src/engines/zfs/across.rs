@@ -504,20 +504,15 @@ impl Side for AcrossSide {
         barrier::keep_last(self.zfs.0.numbers().leg(disk));
         let (name, head) = (self.name(disk), self.across.lender(disk));
         let addresses = head.map(|head| head.lends).unwrap_or_default();
-        let wait = move || {
-            let is_there = |address| TcpStream::connect_timeout(address, CONNECT_WAIT).is_ok();
-            while !addresses.iter().any(is_there) {
-                std::thread::sleep(CONNECT_WAIT);
-            }
-            barrier::begin_anew(&format!(
-                "{name} failed, and no other leg held everything; its lender answers again"
-            ));
+        let is_there = move || {
+            let mut addresses = addresses.iter();
+            addresses.any(|one| TcpStream::connect_timeout(one, CONNECT_WAIT).is_ok())
         };
-        // As with memory: a process that gets no thread cannot go on.
-        let thread = std::thread::Builder::new()
-            .name("last-leg".into())
-            .spawn(wait);
-        thread.expect("a thread");
+        self.zfs.0.await_last(disk, name, is_there);
+    }
+
+    fn use_again(&self, disk: DiskId) {
+        self.zfs.use_again(disk);
     }
 
     fn is_back(&self, disk: DiskId, is_given_up: bool) -> Result<(), String> {

@@ -10,7 +10,7 @@ use ::legs::{Reporter, Seen, Side};
 use engine::pool::legs::Record;
 use takeover::legs::{Completeness, DiskId, Kept, Notice, Roots, decode_kept, encode_kept};
 use units::PoolName;
-use zpool::device::legs::{self as barrier, LegFailure, Watcher};
+use zpool::device::legs::{self as barrier, LastLeg, LegFailure, Watcher};
 use zpool::device::{
     Labelled, ProbeFailure, STAMP_BYTES, device_bytes, labelled, probe, read_stamps, write_labels,
     write_stamps,
@@ -19,13 +19,11 @@ use zpool::pool::legs as pool_legs;
 
 /// Between two looks at a leg that is copied to, and at one that may come back.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// Between two counts of damaged blocks, and two questions to the last leg.
+/// Between two counts of failed reads, and two probes of the last leg.
 const SLOW_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// The root of one group may have been on its way when a leg was found whole, and that of another one is written before the one that
 /// confirms it.
 const ROOTS_AFTER: u64 = 2;
-/// A leg on which so many blocks were found damaged since it came lacks more than can be left to repairs.
-const DAMAGED_BLOCKS_MAX: u64 = 10;
 
 /// Opens the pool with the devices of a record, and no others.
 pub type Open = Box<dyn Fn(Record) -> Result<(), String> + Send + Sync>;
@@ -39,6 +37,7 @@ pub struct ZfsSide {
     disks: RwLock<BTreeMap<DiskId, (PathBuf, Duration)>>,
     numbers: Arc<Numbers>,
     watcher: Arc<dyn Watcher>,
+    reporter: Reporter,
     open: Open,
 }
 
@@ -113,7 +112,8 @@ impl ZfsSide {
             guid,
             record: guid,
             disks: RwLock::new(disks.collect()),
-            watcher: Arc::new(Reports(reporter, Arc::clone(&numbers))),
+            watcher: Arc::new(Reports(reporter.clone(), Arc::clone(&numbers))),
+            reporter,
             numbers,
             open,
         }
@@ -162,13 +162,14 @@ impl ZfsSide {
             .unwrap_or_default())
     }
 
-    /// Counts damaged blocks as long as the pool is open.
+    /// Reports reads of legs that failed or returned wrong data, as long as the pool is open.
     fn look_for_damage(self: &Arc<Self>) {
         let side: Weak<Self> = Arc::downgrade(self);
         let look = move || {
+            let mut counted = BTreeMap::new();
             while let Some(side) = side.upgrade() {
                 for disk in side.disks().into_keys() {
-                    side.look_for_damage_on(disk);
+                    side.look_for_damage_on(disk, counted.entry(disk).or_default());
                 }
                 drop(side);
                 std::thread::sleep(SLOW_LOOK_INTERVAL);
@@ -177,14 +178,61 @@ impl ZfsSide {
         in_background("leg-damage", look);
     }
 
-    fn look_for_damage_on(&self, disk: DiskId) {
+    fn look_for_damage_on(&self, disk: DiskId, counted: &mut u64) {
         if !barrier::is_in_use(self.leg(disk)) {
             return;
         }
-        let progress = pool_legs::progress(&self.pool, self.leg(disk));
-        if progress.is_ok_and(|found| found.checksum_errors >= DAMAGED_BLOCKS_MAX) {
-            barrier::fail(self.leg(disk), LegFailure::Corrupt);
+        if let Ok(found) = pool_legs::progress(&self.pool, self.leg(disk)) {
+            // They are fewer after the errors of the leg were cleared.
+            if std::mem::replace(counted, found.damaged_reads) < found.damaged_reads {
+                self.reporter.read_failed(disk);
+            }
         }
+    }
+
+    /// Waits in the background until the last leg answers at `is_there`, and then uses it again or has the process begin anew.
+    pub(super) fn await_last(
+        self: &Arc<Self>,
+        disk: DiskId,
+        name: String,
+        is_there: impl Fn() -> bool + Send + 'static,
+    ) {
+        let (side, path) = (Arc::clone(self), self.disks().remove(&disk));
+        let wait = move || {
+            let leg = side.leg(disk);
+            let is_usable = || {
+                let path = path.as_ref().map(|(path, _)| path);
+                path.is_some_and(|path| probe(path, side.pool_number(), leg).is_ok())
+            };
+            loop {
+                match barrier::last_leg(leg) {
+                    // Another one holds everything by now, or the pool is closed.
+                    LastLeg::No => return,
+                    LastLeg::LacksNothing if is_usable() => {
+                        return side.reporter.leg_usable(disk);
+                    }
+                    LastLeg::Lacks if is_there() => barrier::begin_anew(&format!(
+                        "{name} failed, and no other leg held everything; it answers again"
+                    )),
+                    LastLeg::LacksNothing | LastLeg::Lacks => {}
+                }
+                std::thread::sleep(SLOW_LOOK_INTERVAL);
+            }
+        };
+        in_background("last-leg", wait);
+    }
+
+    /// Uses the last leg again in the background.
+    fn use_again(self: &Arc<Self>, disk: DiskId) {
+        let side = Arc::clone(self);
+        in_background("last-leg", move || {
+            if !barrier::use_again(side.leg(disk)) {
+                return side.reporter.leg_failed(disk, None);
+            }
+            if let Err(error) = pool_legs::go_on_with(&side.pool, side.leg(disk)) {
+                tracing::error!(disk = disk.0, %error, "the last leg is used again");
+            }
+        });
     }
 
     /// A person gave up what is on the disk, or another one took its place. Its roots may be of later groups than the pool's, or it
@@ -344,16 +392,15 @@ impl Side for Watched {
     fn keep_last(&self, disk: DiskId) {
         barrier::keep_last(self.0.leg(disk));
         let side = Arc::clone(&self.0);
-        in_background("last-leg", move || {
-            let Ok(path) = side.path(disk) else { return };
-            while probe(&path, side.pool_number(), side.leg(disk)).is_err() {
-                std::thread::sleep(SLOW_LOOK_INTERVAL);
-            }
-            barrier::begin_anew(&format!(
-                "{} failed, and no other leg held everything; it answers again",
-                path.display()
-            ));
-        });
+        let is_there = move || {
+            let path = side.path(disk).ok();
+            path.is_some_and(|path| probe(&path, side.pool_number(), side.leg(disk)).is_ok())
+        };
+        self.0.await_last(disk, self.name(disk), is_there);
+    }
+
+    fn use_again(&self, disk: DiskId) {
+        self.0.use_again(disk);
     }
 
     fn is_back(&self, disk: DiskId, is_given_up: bool) -> Result<(), String> {

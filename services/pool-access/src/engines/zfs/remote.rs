@@ -21,6 +21,8 @@ use zpool::device::{Access, Device, DeviceIo, Driver, IoKind, OpenFailure, Place
 
 /// What labels, and whatever else might be on a disk, need at its front and at its end.
 const LABELS_BYTES: u64 = 1 << 20;
+/// Of those, read at a time: each part of a label (`vdev_label_t`) begins at a multiple.
+const LABELS_PART_BYTES: u64 = 128 << 10;
 /// A lender reads around smaller ones by itself.
 const LOGICAL_BLOCK: u32 = 512;
 /// What files and disks have alike.
@@ -214,20 +216,41 @@ fn copy_labels(leg: &NbdLeg, to: &Path) -> Result<(), String> {
     file.set_len(bytes).map_err(text)?;
     let length = LABELS_BYTES.min(bytes);
     for offset in [0, bytes - length] {
-        let (sender, answer) = channel();
-        let read = Operation::Read(Extent::new(offset, length));
-        leg.submit(
-            read,
-            Box::new(move |result| {
-                let _ = sender.send(result);
-            }),
-        );
-        let answer = answer.recv_timeout(LABELS_WAIT);
-        let data = answer.map_err(|_| "no answer in time".to_owned())?;
-        let data = data.map_err(|error| error.to_string())?;
-        file.write_all_at(&data, offset).map_err(text)?;
+        for part in parts(Extent::new(offset, length)) {
+            match read(leg, part)? {
+                Some(data) => file.write_all_at(&data, part.offset).map_err(text)?,
+                // There are four labels: what cannot be read of one stays empty.
+                None => tracing::warn!(?part, "a part of the labels of a leg cannot be read"),
+            }
+        }
     }
     Ok(())
+}
+
+/// An extent in parts, so that a block that cannot be read leaves the others.
+fn parts(extent: Extent) -> impl Iterator<Item = Extent> {
+    let starts = (0..extent.length).step_by(LABELS_PART_BYTES as usize);
+    starts.map(move |start| {
+        let length = LABELS_PART_BYTES.min(extent.length - start);
+        Extent::new(extent.offset + start, length)
+    })
+}
+
+/// None: its disk cannot read it.
+fn read(leg: &NbdLeg, extent: Extent) -> Result<Option<Vec<u8>>, String> {
+    let (sender, answer) = channel();
+    leg.submit(
+        Operation::Read(extent),
+        Box::new(move |result| {
+            let _ = sender.send(result);
+        }),
+    );
+    match answer.recv_timeout(LABELS_WAIT) {
+        Ok(Ok(data)) => Ok(Some(data)),
+        Ok(Err(LegError::Disk(_))) => Ok(None),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("no answer in time".to_owned()),
+    }
 }
 
 struct LegDriver {

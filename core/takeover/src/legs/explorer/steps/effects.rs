@@ -48,7 +48,19 @@ impl World {
             }
             Step::LegDeadline { head, disk } => {
                 self.faults += u8::from(self.is_io_under_way(head, disk));
-                self.leg_failed(setup, head, disk);
+                self.leg_failed(setup, head, disk, true);
+            }
+            Step::ReadFails { head, disk } => {
+                self.faults += 1;
+                cover("a read fails");
+                self.event(setup, head, Event::ReadFailed(disk_id(disk)));
+            }
+            Step::Unusable { head, disk } => {
+                self.faults += 1;
+                self.leg_failed(setup, head, disk, false);
+            }
+            Step::LegUsable { head, disk } => {
+                self.event(setup, head, Event::LegUsable(disk_id(disk)));
             }
             Step::Look(head) => self.event(setup, head, Event::Look),
             Step::LinkLost { head, disk } => self.lose_link(setup, head, disk),

@@ -13,7 +13,7 @@ impl Step {
             Self::Deliver(_) => Some(1),
             Self::Land { .. } | Self::Copy { .. } => Some(2),
             Self::PowerOff(_) | Self::FenceReport(_) => Some(3),
-            Self::LegDeadline { .. } => Some(4),
+            Self::LegDeadline { .. } | Self::LegUsable { .. } => Some(4),
             Self::Deadline(_) => Some(5),
             _ => None,
         }

@@ -25,6 +25,33 @@ impl Tenure {
         step.out.push(Action::AskLender(disk, request));
     }
 
+    /// The error is the client's or the library's, which repairs the block from another leg. One of its group that is out is needed for
+    /// that, however often it failed.
+    pub(super) fn on_read_failed(&mut self, step: &mut Step<'_>, disk: DiskId) {
+        if !holds(Rule::ReadErrorsFailNoLeg) {
+            return self.fail(step, disk, None);
+        }
+        let mut groups = step.config.groups.iter();
+        let group = groups.find(|group| group.lenders.contains_key(&disk));
+        let siblings = group.into_iter().flat_map(|group| group.lenders.keys());
+        let is_out =
+            |one: &&DiskId| self.committed.stale.contains_key(one) && !self.legs.contains_key(one);
+        step.out
+            .extend(siblings.filter(is_out).map(|one| Action::Recall(*one)));
+    }
+
+    /// A leg that is being dropped stays failed: another one holds everything by now.
+    pub(super) fn on_leg_usable(&mut self, step: &mut Step<'_>, disk: DiskId) {
+        let is_kept = self.latest().current.contains_key(&disk);
+        let Some(leg) = self.legs.get_mut(&disk) else {
+            return;
+        };
+        if matches!(leg.state, LegState::Failing(_)) && is_kept {
+            leg.state = LegState::Current;
+            step.out.push(Action::UseAgain(disk));
+        }
+    }
+
     pub(super) fn on_leg_back(&mut self, step: &mut Step<'_>, disk: DiskId, pool_group: u64) {
         let is_free = !self.legs.contains_key(&disk) && self.committed.stale.contains_key(&disk);
         if self.stage != Stage::Serving || !is_free {
