@@ -182,9 +182,10 @@ pub fn receive_from(
     request: &Receive,
     source: &mut dyn std::io::Read,
 ) -> Result<Received, Failure> {
-    let is_new = {
+    let (is_new, parents) = {
         let _alone = context.hooks.alone();
-        prepare(context, request)?
+        let parents = context.make_parents(&request.volume, request.parents)?;
+        (prepare(context, request)?, parents)
     };
     let spec = ReceiveSpec {
         volume: request.volume.clone(),
@@ -208,6 +209,7 @@ pub fn receive_from(
     let _alone = context.hooks.alone();
     context.documents.changed(request.volume.as_str());
     let received = received.map_err(|error| with_token(context, request, error))?;
+    parents.keep();
     if !is_new {
         keep_properties(context, &request.volume, &received.properties)?;
     }
@@ -218,10 +220,6 @@ pub fn receive_from(
 /// Nobody may use what is received, and nothing of it may be in its log only. Whether it is new.
 fn prepare(context: &Context<'_>, request: &Receive) -> Result<bool, Failure> {
     let name = &request.volume;
-    if request.parents {
-        let made = context.pool.create_parents(name);
-        made.map_err(failures::dataset)?;
-    }
     let is_new = match context.pool.interrupted(name).map_err(failure)? {
         Some(left) => left.is_partial,
         None => match context.pool.dataset(name.into()) {
@@ -351,9 +349,12 @@ pub fn failure(error: TransferError) -> Failure {
         Kind::Stream(StreamErrorKind::Cut | StreamErrorKind::Read | StreamErrorKind::Write) => {
             FailureKind::Failed
         }
-        Kind::Stream(_) | Kind::FeatureMissing | Kind::NotAVolume | Kind::Token(_) => {
-            FailureKind::Usage
-        }
+        Kind::Stream(_)
+        | Kind::FeatureMissing
+        | Kind::LargeBlocksSplit
+        | Kind::SnapshotName(_)
+        | Kind::NotAVolume
+        | Kind::Token(_) => FailureKind::Usage,
         Kind::NoBase | Kind::Diverged | Kind::Exists | Kind::EncryptionDiffers => {
             FailureKind::Exists
         }
