@@ -17,6 +17,7 @@ use units::{SnapshotName, VolumeName};
 use super::datasets::{Contents, Dataset};
 use super::documents::{All, Documents, document_failure};
 use super::events::News;
+use super::loss::some_of;
 use super::snapshot::replay;
 use super::{Context, failures};
 
@@ -72,7 +73,7 @@ fn set(context: &Context<'_>, request: Set) -> Result<Answer, Failure> {
     {
         return Ok(Done::already(format!("{of} has this schedule already")));
     }
-    refuse_long_names(context, &all, of, &rules)?;
+    let warning = without_room(context, &all, of, &rules)?;
     let document = ScheduleDocument {
         rules,
         since: now_s(),
@@ -85,7 +86,7 @@ fn set(context: &Context<'_>, request: Set) -> Result<Answer, Failure> {
     let words: Vec<String> = document.rules.iter().map(Rule::to_string).collect();
     Ok(Done::changed(match words.is_empty() {
         true => format!("{of} is left out of schedules above it"),
-        false => format!("{of} has the schedule: {}", words.join(", ")),
+        false => format!("{of} has the schedule: {}{warning}", words.join(", ")),
     }))
 }
 
@@ -94,13 +95,14 @@ fn name_at(volume: &str, now_s: u64, label: &str) -> Result<SnapshotName, units:
     format!("{volume}@{NAME_PREFIX}{}-{label}", compact_utc(now_s)).parse()
 }
 
-/// Refuses rules that could take no snapshot of what they cover now, because its name leaves no room for theirs.
-fn refuse_long_names(
+/// Refuses rules that could take no snapshot of anything that they cover now, because the names leave no room for theirs. Of those
+/// of which only some have none, a sentence.
+fn without_room(
     context: &Context<'_>,
     all: &All,
     of: &str,
     rules: &[Rule],
-) -> Result<(), Failure> {
+) -> Result<String, Failure> {
     let infos = context
         .pool
         .datasets((&Dataset::parse(of)?).into(), Snapshots::Skip);
@@ -112,19 +114,27 @@ fn refuse_long_names(
         contents.has(info) && own == Some(of)
     };
     let now_s = now_s();
-    for info in infos.iter().filter(obeys) {
-        for rule in rules {
-            let Err(error) = name_at(&info.name, now_s, &rule.when.label()) else {
-                continue;
-            };
-            let message = format!(
-                "`{rule}` could never take a snapshot of {}: {error}",
-                info.name
-            );
-            return Err(Failure::usage(message).advise(long_name_advice(&info.name)));
-        }
+    let fits = |name: &str| {
+        let mut labels = rules.iter().map(|rule| rule.when.label());
+        labels.all(|label| name_at(name, now_s, &label).is_ok())
+    };
+    let covered: Vec<&DatasetInfo> = infos.iter().filter(obeys).collect();
+    let long: Vec<&str> = covered
+        .iter()
+        .map(|info| info.name.as_str())
+        .filter(|name| !fits(name))
+        .collect();
+    let Some(first) = long.first() else {
+        return Ok(String::new());
+    };
+    let message = format!(
+        "no snapshot could be taken of {}: the name would be too long",
+        some_of(&long)
+    );
+    match long.len() == covered.len() {
+        true => Err(Failure::usage(message).advise(long_name_advice(first))),
+        false => Ok(format!("; {message}; {}", long_name_advice(first))),
     }
-    Ok(())
 }
 
 fn long_name_advice(volume: &str) -> String {
