@@ -538,7 +538,7 @@ export interface components {
         CopyView: {
             /**
              * Format: uint64
-             * @description Seconds since that moment.
+             * @description Seconds since that moment; none if it is still to come by the clock of this head: then a clock is wrong.
              */
             age_s?: number | null;
             /**
@@ -736,6 +736,11 @@ export interface components {
         Done: {
             /** @description Whether anything had to be changed; `false` means that it was already so. */
             changed: boolean;
+            /**
+             * @description The names of what was destroyed, or of a dry run of what would be, where several can be. What is below a dataset
+             *     comes after it.
+             */
+            destroyed?: string[];
             /** @description The names of what was made, where several can be. */
             made?: string[];
             /** @description What was done, or was already so. */
@@ -1129,11 +1134,15 @@ export interface components {
                 [key: string]: string;
             };
         };
-        /** @description Destroy a file system */
+        /** @description Destroy a file system, or what holds volumes */
         FilesystemDestroy: {
+            /** @description Refuse, with the list of what would be destroyed: nothing was confirmed. */
+            ask?: boolean;
+            /** @description Show what would be destroyed, and change nothing */
+            dry_run?: boolean;
             /** @description The file system */
             name: components["schemas"]["VolumeName"];
-            /** @description Its snapshots too, and all that is below it */
+            /** @description Its snapshots too, and all that is below it: file systems, volumes, and their snapshots */
             recursive: boolean;
             /** @description Even though it is shared, or in use: clients lose it, and what is below it is exported no more */
             shared: boolean;
@@ -1236,11 +1245,15 @@ export interface components {
          *     as they were then.
          */
         FilesystemRollback: {
+            /** @description Refuse, with the list of what would be destroyed: nothing was confirmed. */
+            ask?: boolean;
             /**
              * @description Destroy the file system's newer snapshots
              * @default false
              */
             destroy_newer?: boolean;
+            /** @description Show what would be destroyed, and change nothing */
+            dry_run?: boolean;
             /** @description The snapshot, as POOL/NAME@SNAPSHOT */
             to: components["schemas"]["SnapshotName"];
         };
@@ -2132,6 +2145,10 @@ export interface components {
         };
         /** @description Destroy the pool; a server ends. The caller has seen the confirmation word. */
         PoolDestroy: {
+            /** @description Refuse, with the list of what would be destroyed: nothing was confirmed. */
+            ask?: boolean;
+            /** @description Show what would be destroyed, and change nothing */
+            dry_run?: boolean;
             /**
              * @description Even though clients are connected: their sessions end.
              * @default false
@@ -2547,6 +2564,8 @@ export interface components {
             legs?: components["schemas"]["PoolLegs"] | null;
             /** @description Its name. */
             name: string;
+            /** @description What it replicates to others, at a glance. */
+            replication?: components["schemas"]["ReplicationGlance"][];
             /** @description The last or running scrub or resilver. */
             scan?: components["schemas"]["ScanView"] | null;
             /** @description When it is scrubbed, if on a schedule. */
@@ -2820,6 +2839,8 @@ export interface components {
         ReplicateAccept: components["schemas"]["Peer"];
         /** @description Where a volume, or every volume below a dataset, is replicated to. */
         ReplicateDocument: {
+            /** @description Encrypted volumes leave this pool decrypted: the receiver stores them as it stores others. */
+            decrypt?: boolean;
             /**
              * Format: uint64
              * @description Seconds between two runs; none: only when asked for.
@@ -2916,6 +2937,11 @@ export interface components {
             failure?: string | null;
             /**
              * Format: uint64
+             * @description When the rule was set, in seconds since 1970; 0: not known.
+             */
+            since_unix_s?: number;
+            /**
+             * Format: uint64
              * @description The moment whose contents have arrived, in seconds since 1970; 0: none.
              * @default 0
              */
@@ -2956,6 +2982,29 @@ export interface components {
              */
             port?: number;
         };
+        /** @description The replication of a dataset at a glance. */
+        ReplicationGlance: {
+            /** @description Which. */
+            dataset: components["schemas"]["VolumeName"];
+            /**
+             * Format: uint64
+             * @description Seconds between two runs; none: only when asked for.
+             */
+            every_s?: number | null;
+            /**
+             * Format: uint64
+             * @description Seconds since the moment whose contents have arrived; none if none have, or if that is not known.
+             */
+            lag_s?: number | null;
+            /** @description The receiver, as `HOST:PORT`. */
+            to: string;
+            /** @description What is wrong. */
+            trouble?: components["schemas"]["ReplicationTrouble"] | null;
+            /** @description The same in a sentence. */
+            why?: string | null;
+        };
+        /** @description What is wrong with the replication of a dataset. */
+        ReplicationTrouble: "failing" | "late" | "clock_ahead" | "unreadable";
         /** @description Everything about replication of a pool. */
         ReplicationView: {
             /** @description What others have replicated into it. */
@@ -3102,6 +3151,8 @@ export interface components {
             connections_closed: number;
             /** @description Snapshots that were newer, and are no more. */
             destroyed: components["schemas"]["SnapshotName"][];
+            /** @description Bookmarks that were newer, and are no more. */
+            destroyed_bookmarks?: string[];
             /**
              * Format: uint64
              * @description How long clients waited; none if it was not open.
@@ -3395,6 +3446,10 @@ export interface components {
         };
         /** @description Destroy snapshots */
         SnapshotDestroy: {
+            /** @description Refuse, with the list of what would be destroyed: nothing was confirmed. */
+            ask?: boolean;
+            /** @description Show what would be destroyed, and change nothing */
+            dry_run?: boolean;
             /** @description Snapshots, as POOL/NAME@SNAPSHOT */
             names: components["schemas"]["SnapshotName"][];
         };
@@ -3649,6 +3704,10 @@ export interface components {
         };
         /** @description Remove a target and the maps of its volumes. */
         TargetDestroy: {
+            /** @description Refuse, with the list of what would be destroyed: nothing was confirmed. */
+            ask?: boolean;
+            /** @description Show what would be destroyed, and change nothing */
+            dry_run?: boolean;
             /**
              * @description Even though initiators are connected: their sessions end.
              * @default false
@@ -4148,8 +4207,16 @@ export interface components {
             /** @description No space is reserved. */
             sparse: boolean;
         };
-        /** @description Destroy a volume */
+        /**
+         * @description Destroy a volume, with its snapshots if that is said
+         *
+         *     What holds volumes is no volume: `bulkhead filesystem destroy --recursive` destroys it with all below it.
+         */
         VolumeDestroy: {
+            /** @description Refuse, with the list of what would be destroyed: nothing was confirmed. */
+            ask?: boolean;
+            /** @description Show what would be destroyed, and change nothing */
+            dry_run?: boolean;
             /** @description Even though it is exported, or in use: end its exports first */
             exported: boolean;
             /** @description The volume */
@@ -4164,6 +4231,10 @@ export interface components {
          *     first. This is for devices that never come back. What the log holds was acknowledged as durable, and is lost.
          */
         VolumeDiscardLog: {
+            /** @description Refuse, with the list of what would be destroyed: nothing was confirmed. */
+            ask?: boolean;
+            /** @description Show what would be destroyed, and change nothing */
+            dry_run?: boolean;
             /** @description The volume */
             name: components["schemas"]["VolumeName"];
         };
@@ -4272,6 +4343,10 @@ export interface components {
         VolumeResize: {
             /** @description What lies beyond the new size may be lost */
             allow_shrink: boolean;
+            /** @description Refuse, with the list of what would be destroyed: nothing was confirmed. */
+            ask?: boolean;
+            /** @description Show what would be destroyed, and change nothing */
+            dry_run?: boolean;
             /** @description The volume */
             name: components["schemas"]["VolumeName"];
             /**
@@ -4288,11 +4363,15 @@ export interface components {
          *     file system, or stop the virtual machine, before.
          */
         VolumeRollback: {
+            /** @description Refuse, with the list of what would be destroyed: nothing was confirmed. */
+            ask?: boolean;
             /**
              * @description Destroy the volume's newer snapshots
              * @default false
              */
             destroy_newer?: boolean;
+            /** @description Show what would be destroyed, and change nothing */
+            dry_run?: boolean;
             /** @description The snapshot, as POOL/NAME@SNAPSHOT */
             to: components["schemas"]["SnapshotName"];
         };
@@ -4611,6 +4690,8 @@ export type ReplicateSet = components['schemas']['ReplicateSet'];
 export type ReplicateState = components['schemas']['ReplicateState'];
 export type ReplicatedView = components['schemas']['ReplicatedView'];
 export type Replication = components['schemas']['Replication'];
+export type ReplicationGlance = components['schemas']['ReplicationGlance'];
+export type ReplicationTrouble = components['schemas']['ReplicationTrouble'];
 export type ReplicationView = components['schemas']['ReplicationView'];
 export type Request = components['schemas']['Request'];
 export type RequestActivity = components['schemas']['RequestActivity'];

@@ -19,7 +19,7 @@ use crate::exports::{AccessRule, NbdExport};
 pub use crate::key::KeyView;
 use crate::legs::LegsView;
 use crate::portal::PortalView;
-use crate::replication::ReplicationView;
+use crate::replication::{ReplicationGlance, ReplicationView};
 use crate::rescue::RescueView;
 pub use crate::space::PoolSpace;
 use crate::transfer::{InterruptedView, TransferView};
@@ -100,6 +100,10 @@ pub struct Done {
     /// The names of what was made, where several can be.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub made: Vec<String>,
+    /// The names of what was destroyed, or of a dry run of what would be, where several can be. What is below a dataset
+    /// comes after it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub destroyed: Vec<String>,
 }
 
 impl Done {
@@ -115,6 +119,7 @@ impl Done {
             changed: all.iter().any(|done| done.changed),
             message: messages.join("; "),
             made: all.iter().flat_map(|done| done.made.clone()).collect(),
+            destroyed: all.iter().flat_map(|done| done.destroyed.clone()).collect(),
         })
     }
 
@@ -124,6 +129,7 @@ impl Done {
             changed: true,
             message: message.into(),
             made,
+            destroyed: Vec::new(),
         })
     }
 
@@ -133,6 +139,7 @@ impl Done {
             changed: false,
             message: message.into(),
             made: Vec::new(),
+            destroyed: Vec::new(),
         })
     }
 }
@@ -146,6 +153,9 @@ pub struct RolledBack {
     pub size: u64,
     /// Snapshots that were newer, and are no more.
     pub destroyed: Vec<SnapshotName>,
+    /// Bookmarks that were newer, and are no more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub destroyed_bookmarks: Vec<String>,
     /// How long all of it took.
     pub took_ms: u64,
     /// How long clients waited; none if it was not open.
@@ -237,6 +247,9 @@ pub struct PoolStatus {
     pub scrub_schedule: Option<ScrubScheduleView>,
     /// What to do, in this order; empty when all is well.
     pub advice: Vec<Advice>,
+    /// What it replicates to others, at a glance.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replication: Vec<ReplicationGlance>,
     /// What is damaged beyond repair, the first hundred places.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damaged: Vec<DamageView>,

@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use crate::answer::Answer;
 use crate::descriptor::Sending;
 use crate::failure::{Failure, FailureKind, chain};
-use crate::frame::{self, FrameError, PROTOCOL_VERSION};
+use crate::frame::{self, FrameError, PREVIEW_VERSION, PROTOCOL_VERSION};
 use crate::request::Request;
 use crate::server::{Message, Question};
 
@@ -105,8 +105,12 @@ impl Client {
         descriptor: Option<BorrowedFd<'_>>,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Answer, Failure> {
+        let version = match request.operation().is_preview() {
+            true => PREVIEW_VERSION,
+            false => PROTOCOL_VERSION,
+        };
         let question = Question {
-            version: PROTOCOL_VERSION,
+            version,
             request,
             is_noted: self.is_noted,
         };

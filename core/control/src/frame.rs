@@ -8,6 +8,8 @@ use serde::de::DeserializeOwned;
 
 /// Version of the control protocol. Both sides send it in every frame and refuse another.
 pub const PROTOCOL_VERSION: u32 = 1;
+/// Version of a request that only reports what it would destroy: a server that would destroy it refuses this version.
+pub const PREVIEW_VERSION: u32 = 2;
 
 /// Largest frame, in bytes of JSON. A status of 10,000 volumes fits.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;

@@ -19,6 +19,9 @@ pub const PROMOTED_PROPERTY: &str = "bulkhead:promoted";
 
 /// Property of a snapshot that replication brought: when it arrived, in seconds since 1970 by the receiver's clock.
 pub const ARRIVED_PROPERTY: &str = "bulkhead:arrived";
+/// Property of a snapshot that replication made: the destination that it was made for. Only such snapshots are destroyed by the
+/// sender.
+pub const SENT_TO_PROPERTY: &str = "bulkhead:sent-to";
 
 /// What a volume's original has set aside, beside its [`EXPORT_PROPERTY`](crate::exports::EXPORT_PROPERTY);
 /// never a property of the original itself.
@@ -99,6 +102,48 @@ pub struct ReplicateDocument {
     /// Encrypted volumes stay encrypted on the way and there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub raw: bool,
+    /// Encrypted volumes leave this pool decrypted: the receiver stores them as it stores others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub decrypt: bool,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// What is wrong with the replication of a dataset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplicationTrouble {
+    /// The last attempt failed.
+    Failing,
+    /// The copy is older than twice the pause between two runs, and five minutes.
+    Late,
+    /// The copy says that it is from the future.
+    ClockAhead,
+    /// The rule cannot be read: a newer program wrote it.
+    Unreadable,
+}
+
+/// The replication of a dataset at a glance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReplicationGlance {
+    /// Which.
+    pub dataset: VolumeName,
+    /// The receiver, as `HOST:PORT`.
+    pub to: String,
+    /// Seconds between two runs; none: only when asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every_s: Option<u64>,
+    /// Seconds since the moment whose contents have arrived; none if none have, or if that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lag_s: Option<u64>,
+    /// What is wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<ReplicationTrouble>,
+    /// The same in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// How replication went.
@@ -112,6 +157,9 @@ pub struct ReplicateState {
     /// The moment whose contents have arrived, in seconds since 1970; 0: none.
     #[serde(default)]
     pub succeeded_unix_s: u64,
+    /// When the rule was set, in seconds since 1970; 0: not known.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub since_unix_s: u64,
     /// Bytes that the last success took.
     #[serde(default)]
     pub bytes: u64,
@@ -238,7 +286,7 @@ pub struct CopyView {
     /// The moment whose contents it has, or had when it was promoted, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contents_unix_s: Option<u64>,
-    /// Seconds since that moment.
+    /// Seconds since that moment; none if it is still to come by the clock of this head: then a clock is wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_s: Option<u64>,
     /// A stream into it is just coming.

@@ -17,7 +17,7 @@ use crate::answer::Answer;
 use crate::client::Client;
 use crate::descriptor::{Receiving, is_hung_up};
 use crate::failure::{Failure, FailureKind};
-use crate::frame::{self, FrameError, PROTOCOL_VERSION};
+use crate::frame::{self, FrameError, PREVIEW_VERSION, PROTOCOL_VERSION};
 use crate::lock::PoolLock;
 use crate::places::{self, Place, Places};
 use crate::request::{Request, ServerRequest};
@@ -35,7 +35,7 @@ const LOCK_LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// A request as it travels.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Question {
-    /// [`PROTOCOL_VERSION`].
+    /// [`PROTOCOL_VERSION`], or [`PREVIEW_VERSION`].
     pub version: u32,
     /// The request.
     pub request: Request,
@@ -357,9 +357,10 @@ fn converse(
 /// rest of another version cannot be understood.
 fn understand(value: serde_json::Value) -> Result<Question, Failure> {
     let version = value.get("version").and_then(serde_json::Value::as_u64);
-    if version != Some(u64::from(PROTOCOL_VERSION)) {
+    let known = [PROTOCOL_VERSION, PREVIEW_VERSION].map(u64::from);
+    if !version.is_some_and(|version| known.contains(&version)) {
         let message = format!(
-            "the request has protocol version {}, this server speaks {PROTOCOL_VERSION}",
+            "the request has protocol version {}, this server speaks {PROTOCOL_VERSION} and {PREVIEW_VERSION}",
             version.map_or("none".to_owned(), |v| v.to_string())
         );
         return Err(Failure::usage(message).advise("use the bulkhead program of the same version"));

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use control::answer::{
-    ChapView, DeviceView, DiscoveryView, Event, FilesystemView, NbdView, PoolLoad, PoolStatus,
-    PoolSummary, Property, ProtocolView, RecoveryView, RolledBack, ServerStatus, SnapshotView,
-    Status, TargetView, VolumeView,
+    ChapView, DeviceView, DiscoveryView, Done, Event, FilesystemView, NbdView, PoolLoad,
+    PoolStatus, PoolSummary, Property, ProtocolView, RecoveryView, RolledBack, ServerStatus,
+    SnapshotView, Status, TargetView, VolumeView,
 };
 use control::rescue::RescueView;
 use control::{Answer, Failure};
@@ -24,7 +24,7 @@ pub fn answer(answer: &Answer, json: bool) -> String {
         return document(&bare(answer));
     }
     match answer {
-        Answer::Done(done) => format!("{}\n", done.message),
+        Answer::Done(done) => done_text(done),
         Answer::Status(found) => status(found),
         Answer::Pool(pool) => pool_status(pool),
         Answer::Load(load) => load::table(None, load),
@@ -157,6 +157,17 @@ pub fn failure(failure: &Failure, json: bool) -> String {
     text
 }
 
+/// Several names that were destroyed, or would be, follow the sentence, one a line.
+fn done_text(done: &Done) -> String {
+    let mut text = format!("{}\n", done.message);
+    if done.destroyed.len() > 1 {
+        for name in &done.destroyed {
+            let _ = writeln!(text, "  {name}");
+        }
+    }
+    text
+}
+
 fn rolled_back(done: &RolledBack) -> String {
     let mut text = format!(
         "{} has the contents of {} again, after {} ms\n",
@@ -182,7 +193,16 @@ fn rolled_back(done: &RolledBack) -> String {
         );
     }
     if !done.destroyed.is_empty() {
-        let _ = writeln!(text, "destroyed {} newer snapshot(s)", done.destroyed.len());
+        let names: Vec<&str> = done.destroyed.iter().map(|name| name.as_str()).collect();
+        let (count, names) = (names.len(), names.join(", "));
+        let _ = writeln!(text, "destroyed {count} newer snapshot(s): {names}");
+    }
+    if !done.destroyed_bookmarks.is_empty() {
+        let (count, names) = (
+            done.destroyed_bookmarks.len(),
+            done.destroyed_bookmarks.join(", "),
+        );
+        let _ = writeln!(text, "destroyed {count} newer bookmark(s): {names}");
     }
     text
 }

@@ -156,12 +156,15 @@ pub trait Datasets {
     fn create_file_system(&self, spec: &FileSystemSpec) -> Result<(), DatasetError>;
 
     /// Changes the size of a volume that is not open, and its reservation if it was for the whole
-    /// volume. Of an open one: [`Volume::resize`], then [`Self::adjust_reservation`].
+    /// volume. Of an open one: [`Self::adjust_reservation`] before it grows, then [`Volume::resize`]. If the space is
+    /// not there, nothing is changed.
     fn resize_volume(&self, name: &VolumeName, size: ByteCount) -> Result<(), DatasetError>;
 
-    /// After a volume was resized: reserves space for all of the new size if `before`, taken
-    /// before the resize, shows that all of the old size was reserved.
-    fn adjust_reservation(&self, before: &DatasetInfo) -> Result<(), DatasetError>;
+    /// Before a volume grows to `size`, or after it shrank to it: reserves space for all of that size if `before`, taken before
+    /// the resize, shows that all of the old size was reserved. A reservation of more than that is someone's choice: it never
+    /// gets smaller.
+    fn adjust_reservation(&self, before: &DatasetInfo, size: ByteCount)
+    -> Result<(), DatasetError>;
 
     /// Destroys a volume or file system that is not open.
     fn destroy_dataset(&self, name: &VolumeName, depth: Depth) -> Result<(), DatasetError>;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use engine::capabilities::{Datasets, Volumes};
+use engine::capabilities::{Datasets, Properties as _, Volumes};
 use engine::dataset::{
     DatasetError, DatasetErrorKind, DatasetInfo, DatasetRef, Depth, FileSystemSpec, Snapshots,
-    Value, VolumeSpec,
+    Value, VolumeSpec, adjusted,
 };
 use engine::volume::OpenOptions;
 use units::{ByteCount, SnapshotName, VolumeName};
@@ -327,12 +327,29 @@ impl Datasets for MemoryPool {
         drop(self.begin_change("resize_volume", "resize", name.into())?);
         let before = self.dataset(name.into())?;
         let volume = self.open("open_volume", name.into(), OpenOptions::default())?;
-        engine::Volume::resize(&volume, size.get())?;
+        let grows = before.volume.is_some_and(|old| size > old.size);
+        if grows {
+            self.adjust_reservation(&before, size)?;
+        }
+        let resized = engine::Volume::resize(&volume, size.get());
         drop(volume);
-        self.adjust_reservation(&before)
+        match (resized, grows) {
+            (Ok(()), true) => Ok(()),
+            (Ok(()), false) => self.adjust_reservation(&before, size),
+            (Err(error), _) => {
+                let bytes = Value::Number(before.refreservation.get());
+                let reserved = [("refreservation".to_owned(), bytes)];
+                self.set_dataset_properties(name.into(), &reserved)?;
+                Err(error.into())
+            }
+        }
     }
 
-    fn adjust_reservation(&self, before: &DatasetInfo) -> Result<(), DatasetError> {
+    fn adjust_reservation(
+        &self,
+        before: &DatasetInfo,
+        size: ByteCount,
+    ) -> Result<(), DatasetError> {
         const DOING: &str = "resize";
         let of = DatasetRef::from_checked(&before.name);
         let mut state = self.begin_change("adjust_reservation", DOING, of)?;
@@ -345,13 +362,11 @@ impl Datasets for MemoryPool {
             return Err(fail(DatasetErrorKind::KeyMissing));
         }
         let copies = state.copies(&before.name);
-        if before.refreservation.get() < whole(old.size.get(), block, copies) {
-            return Ok(());
-        }
-        let Some(now) = state.info(&before.name).map_err(fail)?.volume else {
+        let reserved = before.refreservation.get();
+        let bytes = whole(size.get(), block, copies);
+        let Some(bytes) = adjusted(reserved, whole(old.size.get(), block, copies), bytes) else {
             return Ok(());
         };
-        let bytes = whole(now.size.get(), block, copies);
         let properties = [("refreservation".to_owned(), Value::Number(bytes))];
         state.set(&before.name, &properties).map_err(fail)
     }

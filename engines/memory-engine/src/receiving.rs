@@ -213,8 +213,8 @@ impl Receiving for MemoryPool {
             .map_err(|kind| fail(TransferErrorKind::Stream(kind)))?;
         let tag = spec.tag.as_deref().unwrap_or(begin.tag());
         let snapshot: Result<SnapshotName, _> = format!("{name}@{tag}").parse();
-        let unnamed = StreamErrorKind::Malformed("its snapshot has a name that cannot be used");
-        let snapshot = snapshot.map_err(|_| fail(TransferErrorKind::Stream(unnamed)))?;
+        let unnamed = TransferErrorKind::SnapshotName(tag.to_owned());
+        let snapshot = snapshot.map_err(|_| fail(unnamed))?;
         let mut partial = {
             let mut state = self.lock();
             let partial = state

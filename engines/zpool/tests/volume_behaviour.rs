@@ -281,9 +281,13 @@ fn sizes_change_while_in_use(scratch: &Scratch) {
     assert!(before.refreservation > ByteCount::mib(4));
     let volume = scratch.open(&name);
     written(&volume, 4 * MIB - 4096, &[9; 4096]);
+    let grown = ByteCount::mib(8);
+    scratch
+        .pool
+        .adjust_reservation(&before, grown)
+        .expect("reserve");
     volume.resize(8 * MIB).expect("grow");
     assert_eq!(volume.geometry().size, 8 * MIB);
-    scratch.pool.adjust_reservation(&before).expect("reserve");
     let after = scratch.pool.dataset((&name).into()).expect("look");
     assert!(after.refreservation > ByteCount::mib(8));
     assert_eq!(after.volume.expect("a volume").size, ByteCount::mib(8));

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use control::answer::Done;
+use control::operations::Preview;
 use control::operations::filesystem;
 use control::operations::pool::create::PoolCreate;
 use control::operations::target::allow::Allow;
@@ -550,6 +551,7 @@ pub(crate) fn change_volume(api: &Api, call: &Call) -> Result<Reply, Failure> {
             name: name.clone(),
             size,
             allow_shrink: change.allow_shrink,
+            preview: Preview::default(),
         };
         requests.push(VolumeRequest::Resize(resize));
     }

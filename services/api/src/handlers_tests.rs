@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use control::Request;
 use control::answer::{PoolStatus, Status, TargetView};
 use control::exports::AccessRule;
+use control::operations::Preview;
 use control::operations::pool::PoolRequest;
 use control::operations::pool::close::Close;
 use control::operations::pool::destroy::Destroy;
@@ -459,13 +460,21 @@ fn a_pool_is_exported_and_destroyed_under_its_clients_only_with_a_word() {
             "DELETE",
             "/pools/tank?confirm=tank",
             Value::Null,
-            Destroy { in_use: false }.into(),
+            Destroy {
+                in_use: false,
+                preview: Preview::default(),
+            }
+            .into(),
         ),
         (
             "DELETE",
             "/pools/tank?confirm=tank&in_use=true",
             Value::Null,
-            Destroy { in_use: true }.into(),
+            Destroy {
+                in_use: true,
+                preview: Preview::default(),
+            }
+            .into(),
         ),
     ] {
         let (status, answer) = head.ask(&admin, method, path, body);

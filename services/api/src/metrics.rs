@@ -2,6 +2,7 @@
 
 mod filesystems;
 mod legs;
+mod replication;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -355,6 +356,7 @@ fn of_pools(statuses: &[(&str, &Status)]) -> Vec<Family> {
     families.extend([uptime, problems, errors, healthy, returns, dropped]);
     families.extend(of_spaces(statuses));
     families.extend(legs::families(statuses));
+    families.extend(replication::families(statuses));
     families
 }
 

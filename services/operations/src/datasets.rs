@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use control::Failure;
 use engine::dataset::{
-    DatasetErrorKind, DatasetInfo, DatasetKind, DatasetRef, FileSystemSpec, Snapshots,
+    DatasetErrorKind, DatasetInfo, DatasetKind, DatasetRef, Depth, FileSystemSpec, Snapshots,
 };
 use units::{PoolName, VolumeName};
 
@@ -50,6 +50,56 @@ impl Context<'_> {
         let mut all = all.map_err(failures::dataset)?;
         all.retain(|info| info.volume.is_some());
         Ok(all)
+    }
+}
+
+/// File systems above a dataset that were made for it. They are destroyed again unless they are kept.
+pub struct Parents<'a> {
+    context: &'a Context<'a>,
+    /// The highest first.
+    made: Vec<VolumeName>,
+}
+
+impl Parents<'_> {
+    /// What they were made for is there.
+    pub fn keep(mut self) {
+        self.made.clear();
+    }
+}
+
+impl Drop for Parents<'_> {
+    fn drop(&mut self) {
+        for name in self.made.iter().rev() {
+            let destroyed = self.context.pool.destroy_dataset(name, Depth::One);
+            self.context.documents.changed(name.as_str());
+            if let Err(error) = destroyed {
+                tracing::debug!(%name, %error, "a parent that was made stays");
+            }
+        }
+    }
+}
+
+impl<'c> Context<'c> {
+    /// Makes the file systems above `name` that are missing, if they are wanted.
+    pub fn make_parents(&'c self, name: &VolumeName, wanted: bool) -> Result<Parents<'c>, Failure> {
+        let mut parents = Parents {
+            context: self,
+            made: Vec::new(),
+        };
+        if !wanted {
+            return Ok(parents);
+        }
+        let path = name.as_str();
+        let above = path.match_indices('/').skip(1).map(|(at, _)| &path[..at]);
+        for parent in above.filter_map(|parent| parent.parse::<VolumeName>().ok()) {
+            let found = self.pool.dataset((&parent).into());
+            if found.is_err_and(|error| error.kind == DatasetErrorKind::NotFound) {
+                parents.made.push(parent);
+            }
+        }
+        let made = self.pool.create_parents(name);
+        made.map_err(failures::dataset)?;
+        Ok(parents)
     }
 }
 

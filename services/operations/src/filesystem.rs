@@ -49,7 +49,7 @@ pub fn perform(
         }
         FilesystemRequest::Rollback(request) => {
             look(context, &request.to.volume())?;
-            rollback::perform(context, &request.to, request.destroy_newer)
+            rollback::perform(context, &request.to, request.destroy_newer, request.preview)
         }
         FilesystemRequest::Check(request) => check(context, &request.name, progress),
         FilesystemRequest::OpenFiles(request) => {
@@ -239,10 +239,7 @@ fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
     // Read before anything is made.
     let key = create.key.as_ref().map(key::new_key).transpose()?;
     let own = create.key.as_ref().and_then(key::own_property);
-    if create.parents {
-        let made = context.pool.create_parents(name);
-        made.map_err(failures::dataset)?;
-    }
+    let parents = context.make_parents(name, create.parents)?;
     let mut values = volume::values(&properties);
     values.extend(own.map(|(name, value)| (name, Value::Text(value))));
     let spec = FileSystemSpec {
@@ -257,6 +254,7 @@ fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
     let created = context.pool.create_file_system(&spec);
     context.documents.changed(name.as_str());
     created.map_err(failures::dataset)?;
+    parents.keep();
     // It may be shared, by what it inherits, too.
     context.hooks.exports_changed()?;
     Ok(Done::changed(format!("created file system {name}")))
@@ -408,7 +406,12 @@ fn show(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
 
 fn destroy(context: &Context<'_>, destroy: &Destroy) -> Result<Answer, Failure> {
     look(context, &destroy.name)?;
-    volume::destroy(context, &destroy.name, destroy.recursive, destroy.shared)
+    let what = volume::Destroyed {
+        name: &destroy.name,
+        recursive: destroy.recursive,
+        exported: destroy.shared,
+    };
+    volume::destroy::<Destroy>(context, &what, destroy.preview)
 }
 
 /// Refuses to take a file system at or below `name` away that is shared, even while nobody uses it: its clients may come

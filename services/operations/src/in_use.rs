@@ -35,9 +35,11 @@ pub fn refuse(context: &Context<'_>, request: &Request) -> Result<(), Failure> {
         users.flatten().collect()
     };
     match request {
-        Request::Target(TargetRequest::Destroy(Destroy { name, in_use })) if !in_use => {
-            unused_target(name, users_of)
-        }
+        Request::Target(TargetRequest::Destroy(Destroy {
+            name,
+            in_use: false,
+            preview,
+        })) if !preview.is_wanted() => unused_target(name, users_of),
         Request::Target(TargetRequest::Unmap(Unmap {
             name,
             volume,

@@ -17,6 +17,7 @@ pub mod in_use;
 pub mod key;
 pub mod key_source;
 mod legs;
+mod loss;
 mod nbd;
 mod next_step;
 mod pool;

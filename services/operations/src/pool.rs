@@ -6,10 +6,10 @@ use std::path::Path;
 use control::answer::{Done, PoolStatus as PoolState, Property};
 use control::operations::pool::{
     DeviceGroup, GroupKind, GroupRole, PoolRequest, add::Add, add_head::AddHead, attach::Attach,
-    clear::Clear, create::PoolCreate, detach::Detach, discard_leg::DiscardLeg, events::Events,
-    get::Get, offline::Offline, online::Online, remove::Remove, replace::Replace,
-    replace_disk::ReplaceDisk, scrub::Scrub, scrub_schedule::ScrubSchedule, set::Set,
-    set_witness::SetWitness,
+    clear::Clear, create::PoolCreate, destroy, destroy::Destroy, detach::Detach,
+    discard_leg::DiscardLeg, events::Events, get::Get, offline::Offline, online::Online,
+    remove::Remove, replace::Replace, replace_disk::ReplaceDisk, scrub::Scrub,
+    scrub_schedule::ScrubSchedule, set::Set, set_witness::SetWitness,
 };
 use control::request::Properties;
 use control::{Answer, Failure, FailureKind};
@@ -17,6 +17,7 @@ use engine::pool::{
     Anew, DeviceStatus, GoesOn, GroupSpec, PoolError, PoolErrorKind, PoolSpec, PoolStatus, Role,
 };
 
+use super::loss::Loss;
 use super::volume::chosen;
 use super::{Context, LegWord, MemberWord, events, failures, legs, replace, scrub, status};
 
@@ -103,6 +104,10 @@ pub fn perform(
         legs::check(context, &request)?;
     }
     match request {
+        PoolRequest::Destroy(Destroy { preview, .. }) if preview.is_wanted() => {
+            let shown = Loss::of_pool(context)?.preview::<destroy::Arguments>(preview, None)?;
+            Ok(shown.expect("a preview is wanted"))
+        }
         PoolRequest::Export | PoolRequest::Close(_) | PoolRequest::Destroy(_) => Err(Failure::new(
             FailureKind::Failed,
             "only the owner of the pool can end it",

@@ -4,17 +4,16 @@
 
 use std::time::{Duration, Instant};
 
-use control::answer::RolledBack;
+use control::answer::{Done, RolledBack};
+use control::operations::Preview;
 use control::{Answer, Failure, FailureKind};
 use engine::dataset::{DatasetErrorKind, DatasetInfo, DatasetKind, Snapshots};
 use engine::transfer::Bookmark;
 use units::{SnapshotName, VolumeName};
 
 use super::documents::no_volume;
-use super::{Context, failures, filesystem, transfer, volume};
-
-/// Snapshots that a refusal names; the others are counted.
-const NAMED_MAX: usize = 8;
+use super::loss::some_of;
+use super::{Context, failures, filesystem, replicate, transfer, volume};
 
 /// What a server did to exchange the contents of a volume that it serves.
 #[derive(Clone, Copy, Debug)]
@@ -32,15 +31,19 @@ pub fn perform(
     context: &Context<'_>,
     to: &SnapshotName,
     destroy_newer: bool,
+    preview: Preview,
 ) -> Result<Answer, Failure> {
     let begun = Instant::now();
     let name = to.volume();
     let (before, snapshots) = look(context, &name)?;
     let newer = newer(context, to, &snapshots)?;
+    if preview.is_wanted() {
+        return Ok(newer.preview(context, to));
+    }
     if !newer.is_empty() {
         refuse_clones(context, &newer.snapshots)?;
         if !destroy_newer {
-            return Err(newer_are_lost(&name, &newer));
+            return Err(newer_are_lost(context, &name, &newer));
         }
     }
     // So that little is left to be written while clients wait.
@@ -48,33 +51,56 @@ pub fn perform(
     if before.volume.is_none() {
         return files(context, to, &newer, begun);
     }
-    let destroy = || newer.destroy(context);
-    let exchanged = context.hooks.swap_contents(&name, &mut |paused| {
-        destroy()?;
-        let done = paused.rollback(to);
-        done.map_err(failures::dataset)
-    })?;
-    if exchanged.is_none() {
-        // A log that waits would otherwise be replayed over the old contents.
-        context.pool.replay(&name).map_err(failures::dataset)?;
-        destroy()?;
-        context.pool.rollback(to).map_err(failures::dataset)?;
+    let size = size_of(&snapshots, to);
+    let grows = before.volume.is_some_and(|now| size > Some(now.size));
+    if let Some(size) = size.filter(|_| grows) {
+        let adjusted = context.pool.adjust_reservation(&before, size);
+        adjusted.map_err(failures::dataset)?;
     }
-    let adjusted = context.pool.adjust_reservation(&before);
-    adjusted.map_err(failures::dataset)?;
-    let now = context
-        .pool
-        .dataset((&name).into())
-        .map_err(failures::dataset)?;
+    let exchanged = exchange(context, to, &newer).inspect_err(|_| {
+        if grows {
+            volume::reserve_as(context, &name, &before);
+        }
+    })?;
+    // It is done: what fails from here on is no refusal.
+    if let Some(size) = size.filter(|_| !grows) {
+        volume::give_back(&name, context.pool.adjust_reservation(&before, size));
+    }
+    let size = size.or(before.volume.map(|now| now.size));
     Ok(Answer::RolledBack(RolledBack {
         to: to.clone(),
-        size: now.volume.map_or(0, |shape| shape.size.get()),
+        size: size.map_or(0, units::ByteCount::get),
+        destroyed_bookmarks: newer.bookmark_names(),
         destroyed: newer.snapshots,
         took_ms: begun.elapsed().as_millis() as u64,
         pause_ms: exchanged.map(|done| done.pause.as_millis() as u64),
         sessions_told: exchanged.map_or(0, |done| done.sessions_told),
         connections_closed: exchanged.map_or(0, |done| done.connections_closed),
     }))
+}
+
+/// The size of the volume in the snapshot.
+fn size_of(snapshots: &[DatasetInfo], to: &SnapshotName) -> Option<units::ByteCount> {
+    let found = snapshots.iter().find(|info| info.name == to.as_str())?;
+    Some(found.volume?.size)
+}
+
+/// Exchanges the contents of a volume, under its clients if it is served.
+fn exchange(
+    context: &Context<'_>,
+    to: &SnapshotName,
+    newer: &Newer,
+) -> Result<Option<ContentsSwapped>, Failure> {
+    let name = to.volume();
+    let exchanged = context.hooks.swap_contents(&name, &mut |paused| {
+        newer.destroy(context)?;
+        let done = paused.rollback(to);
+        done.map_err(failures::dataset)
+    })?;
+    if exchanged.is_none() {
+        take_back(context, to, newer)?;
+    }
+    Ok(exchanged)
 }
 
 /// Takes a file system back. It is closed meanwhile, and its clients wait: what they have open and the snapshot has not is
@@ -100,6 +126,7 @@ fn files(
         to: to.clone(),
         size: 0,
         destroyed: newer.snapshots.clone(),
+        destroyed_bookmarks: newer.bookmark_names(),
         took_ms: begun.elapsed().as_millis() as u64,
         pause_ms: is_in_use.then_some(pause.as_millis() as u64),
         sessions_told: 0,
@@ -108,7 +135,7 @@ fn files(
 }
 
 fn take_back(context: &Context<'_>, to: &SnapshotName, newer: &Newer) -> Result<(), Failure> {
-    // A log that waits would otherwise be replayed over the old files.
+    // A log that waits would otherwise be replayed over the old contents.
     let replayed = context.pool.replay(&to.volume());
     replayed.map_err(failures::dataset)?;
     newer.destroy(context)?;
@@ -154,6 +181,41 @@ struct Newer {
 impl Newer {
     fn is_empty(&self) -> bool {
         self.snapshots.is_empty() && self.bookmarks.is_empty()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let snapshots = self.snapshots.iter().map(ToString::to_string);
+        snapshots.chain(self.bookmark_names()).collect()
+    }
+
+    fn bookmark_names(&self) -> Vec<String> {
+        let marks = self.bookmarks.iter();
+        marks.map(|mark| mark.name.clone()).collect()
+    }
+
+    /// The answer to a dry run.
+    fn preview(self, context: &Context<'_>, to: &SnapshotName) -> Answer {
+        let destroyed = self.names();
+        let names: Vec<&str> = destroyed.iter().map(String::as_str).collect();
+        let loses = replicate::loses(context, &to.volume(), &destroyed);
+        let newer = match names.is_empty() {
+            true => String::new(),
+            false => format!(
+                ", and {} newer snapshot(s) and bookmark(s): {}",
+                names.len(),
+                some_of(&names)
+            ),
+        };
+        let message = format!(
+            "nothing was changed; what was written to {} since {to} would be lost{newer}{loses}",
+            to.volume()
+        );
+        Answer::Done(Done {
+            changed: false,
+            message,
+            made: Vec::new(),
+            destroyed,
+        })
     }
 
     fn destroy(&self, context: &Context<'_>) -> Result<(), Failure> {
@@ -227,7 +289,7 @@ fn refuse_clones(context: &Context<'_>, newer: &[SnapshotName]) -> Result<(), Fa
     )))
 }
 
-fn newer_are_lost(name: &VolumeName, newer: &Newer) -> Failure {
+fn newer_are_lost(context: &Context<'_>, name: &VolumeName, newer: &Newer) -> Failure {
     let tags = newer.snapshots.iter().map(SnapshotName::tag);
     let marks = newer
         .bookmarks
@@ -239,19 +301,12 @@ fn newer_are_lost(name: &VolumeName, newer: &Newer) -> Failure {
         false => "newer snapshot(s) and bookmark(s)",
     };
     let message = format!(
-        "{name} has {} {what}, which would be lost: {}",
+        "{name} has {} {what}, which would be lost: {}{}",
         lost.len(),
-        some_of(&lost)
+        some_of(&lost),
+        replicate::loses(context, name, &newer.names())
     );
     Failure::new(FailureKind::NeedsConfirmation, message).advise(
         "if that is what you want, add --destroy-newer; a clone of the older one loses nothing",
     )
-}
-
-fn some_of(names: &[&str]) -> String {
-    let shown = names[..names.len().min(NAMED_MAX)].join(", ");
-    match names.len().saturating_sub(NAMED_MAX) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
 }

@@ -17,6 +17,7 @@ use units::{SnapshotName, VolumeName};
 use super::datasets::{Contents, Dataset};
 use super::documents::{All, Documents, document_failure};
 use super::events::News;
+use super::loss::some_of;
 use super::snapshot::replay;
 use super::{Context, failures};
 
@@ -72,6 +73,7 @@ fn set(context: &Context<'_>, request: Set) -> Result<Answer, Failure> {
     {
         return Ok(Done::already(format!("{of} has this schedule already")));
     }
+    let warning = without_room(context, &all, of, &rules)?;
     let document = ScheduleDocument {
         rules,
         since: now_s(),
@@ -84,8 +86,59 @@ fn set(context: &Context<'_>, request: Set) -> Result<Answer, Failure> {
     let words: Vec<String> = document.rules.iter().map(Rule::to_string).collect();
     Ok(Done::changed(match words.is_empty() {
         true => format!("{of} is left out of schedules above it"),
-        false => format!("{of} has the schedule: {}", words.join(", ")),
+        false => format!("{of} has the schedule: {}{warning}", words.join(", ")),
     }))
+}
+
+/// The name of a snapshot that a rule takes at `now_s`.
+fn name_at(volume: &str, now_s: u64, label: &str) -> Result<SnapshotName, units::NameError> {
+    format!("{volume}@{NAME_PREFIX}{}-{label}", compact_utc(now_s)).parse()
+}
+
+/// Refuses rules that could take no snapshot of anything that they cover now, because the names leave no room for theirs. Of those
+/// of which only some have none, a sentence.
+fn without_room(
+    context: &Context<'_>,
+    all: &All,
+    of: &str,
+    rules: &[Rule],
+) -> Result<String, Failure> {
+    let infos = context
+        .pool
+        .datasets((&Dataset::parse(of)?).into(), Snapshots::Skip);
+    let infos = infos.map_err(failures::dataset)?;
+    let contents = Contents::of(&infos);
+    // What has a schedule of its own does not obey this one.
+    let obeys = |info: &&DatasetInfo| {
+        let own = ancestry(&info.name).find(|name| *name == of || own(all, name).is_some());
+        contents.has(info) && own == Some(of)
+    };
+    let now_s = now_s();
+    let fits = |name: &str| {
+        let mut labels = rules.iter().map(|rule| rule.when.label());
+        labels.all(|label| name_at(name, now_s, &label).is_ok())
+    };
+    let covered: Vec<&DatasetInfo> = infos.iter().filter(obeys).collect();
+    let long: Vec<&str> = covered
+        .iter()
+        .map(|info| info.name.as_str())
+        .filter(|name| !fits(name))
+        .collect();
+    let Some(first) = long.first() else {
+        return Ok(String::new());
+    };
+    let message = format!(
+        "no snapshot could be taken of {}: the name would be too long",
+        some_of(&long)
+    );
+    match long.len() == covered.len() {
+        true => Err(Failure::usage(message).advise(long_name_advice(first))),
+        false => Ok(format!("; {message}; {}", long_name_advice(first))),
+    }
+}
+
+fn long_name_advice(volume: &str) -> String {
+    format!("rename it, or leave it out: `bulkhead snapshot schedule set {volume} --none`")
 }
 
 /// A schedule and the volumes that it covers: a volume obeys the nearest one above it.
@@ -118,8 +171,13 @@ fn schedules(all: &All, infos: &[DatasetInfo]) -> (Vec<Schedule>, Vec<News>) {
     for info in infos.iter().filter(|info| contents.has(info)) {
         let nearest = ancestry(&info.name).find(|name| own(all, name).is_some());
         if let Some(schedule) = nearest.and_then(|name| found.get_mut(name)) {
-            if let Ok(name) = info.name.parse() {
-                schedule.volumes.push(name);
+            match info.name.parse() {
+                Ok(name) => schedule.volumes.push(name),
+                Err(error) => {
+                    let message =
+                        format!("no scheduled snapshot of {}: {error}; rename it", info.name);
+                    news.push(News::of_pool("schedule", message, true));
+                }
             }
         }
     }
@@ -234,9 +292,10 @@ pub fn run(context: &Context<'_>, memory: &mut Memory, now_s: u64) -> Result<Out
     let infos = infos.map_err(failures::dataset)?;
     let (schedules, mut news) = schedules(&all, &infos);
     let made = made_by_volume(&infos);
-    let wanted = wanted(context, memory, &schedules, &infos, &made, now_s)?;
+    let (wanted, unwanted) = wanted(context, memory, &schedules, &infos, &made, now_s);
     let (taken, failed) = take(context, wanted);
-    let has_failed = !failed.is_empty();
+    let has_failed = !failed.is_empty() || !unwanted.is_empty();
+    news.extend(unwanted);
     news.extend(failed);
     let excess = excess(&schedules, &made, &taken);
     let (removed, kept) = remove(context, &excess);
@@ -253,7 +312,7 @@ pub fn run(context: &Context<'_>, memory: &mut Memory, now_s: u64) -> Result<Out
     })
 }
 
-/// The snapshots to take.
+/// The snapshots to take, and why some cannot be.
 fn wanted(
     context: &Context<'_>,
     memory: &mut Memory,
@@ -261,7 +320,8 @@ fn wanted(
     infos: &[DatasetInfo],
     made: &BTreeMap<&str, Vec<Made<'_>>>,
     now_s: u64,
-) -> Result<Vec<SnapshotName>, Failure> {
+) -> (Vec<SnapshotName>, Vec<News>) {
+    let mut news = Vec::new();
     let born: BTreeMap<&str, u64> = infos
         .iter()
         .map(|info| (info.name.as_str(), info.creation_time_s))
@@ -284,25 +344,42 @@ fn wanted(
                     skipped.extend(skipped_at.map(|at| (key, at)));
                     continue;
                 }
-                if schedule.document.skip_unchanged {
-                    if !std::mem::replace(&mut is_synced, true) {
-                        context.pool.sync().map_err(failures::pool)?;
-                    }
-                    if is_unchanged(context, volume)? {
-                        skipped.insert(key, now_s);
-                        continue;
-                    }
+                let is_new = !schedule.document.skip_unchanged
+                    || has_changed(context, volume, &mut is_synced).unwrap_or_else(|failure| {
+                        // One too many is better than one too few.
+                        tracing::warn!(%volume, %failure, "whether it has changed is not known");
+                        true
+                    });
+                if !is_new {
+                    skipped.insert(key, now_s);
+                    continue;
                 }
-                let name = format!("{volume}@{NAME_PREFIX}{}-{}", compact_utc(now_s), key.1);
-                match name.parse() {
+                match name_at(volume.as_str(), now_s, &key.1) {
                     Ok(name) => wanted.push(name),
-                    Err(error) => tracing::error!(%volume, %error, "no scheduled snapshot"),
+                    Err(error) => {
+                        let advice = long_name_advice(volume.as_str());
+                        let message =
+                            format!("no scheduled snapshot of {volume}: {error}; {advice}");
+                        news.push(News::of_pool("schedule", message, true));
+                    }
                 }
             }
         }
     }
     memory.skipped = skipped;
-    Ok(wanted)
+    (wanted, news)
+}
+
+/// Whether something was written to `volume` since its newest snapshot, after what waits in memory is written once.
+fn has_changed(
+    context: &Context<'_>,
+    volume: &VolumeName,
+    is_synced: &mut bool,
+) -> Result<bool, Failure> {
+    if !std::mem::replace(is_synced, true) {
+        context.pool.sync().map_err(failures::pool)?;
+    }
+    Ok(!is_unchanged(context, volume)?)
 }
 
 /// Whether nothing was written to `volume` since its newest snapshot. What only a log holds
@@ -349,7 +426,13 @@ fn missed(name: &SnapshotName, failure: &Failure) -> String {
     let why = why
         .strip_prefix(&format!("snapshot {name}: "))
         .unwrap_or(why);
-    format!("no scheduled snapshot of {}: {why}", name.volume())
+    let advice = failure.advice.as_ref();
+    let advice = advice.map(|advice| format!("; {advice}"));
+    format!(
+        "no scheduled snapshot of {}: {why}{}",
+        name.volume(),
+        advice.unwrap_or_default()
+    )
 }
 
 /// A moment makes one snapshot of a volume. Where several rules of it are due, the first of every

@@ -15,6 +15,7 @@ use units::{SnapshotName, VolumeName};
 
 use super::datasets::{Contents, Dataset};
 use super::documents::new_identity;
+use super::loss::Loss;
 use super::{
     Context, directory_names, failures, filesystem, rescue_clones, rights, schedule, volume,
 };
@@ -28,11 +29,7 @@ pub fn perform(context: &Context<'_>, request: SnapshotRequest) -> Result<Answer
     match request {
         SnapshotRequest::Create(request) => create(context, &request),
         SnapshotRequest::List(List { volume }) => list(context, volume.as_ref()),
-        SnapshotRequest::Destroy(Destroy { names }) => {
-            let destroyed = context.pool.destroy_snapshots(&names);
-            destroyed.map_err(failures::dataset)?;
-            Ok(Done::changed(format!("destroyed {}", list_of(&names))))
-        }
+        SnapshotRequest::Destroy(request) => destroy(context, &request),
         SnapshotRequest::Rename(Rename { from, to }) => {
             super::refuse_space(to.as_str())?;
             rename(context, &from, &to)
@@ -55,9 +52,10 @@ fn create(context: &Context<'_>, request: &Create) -> Result<Answer, Failure> {
     };
     let mut seen = BTreeSet::new();
     names.retain(|name| seen.insert(name.clone()));
-    names
-        .iter()
-        .try_for_each(|name| super::refuse_space(name.as_str()))?;
+    for name in &names {
+        super::refuse_space(name.as_str())?;
+        replicate::refuse_own_name(name)?;
+    }
     replay(context, &names)?;
     context.pool.snapshot(&names).map_err(failures::dataset)?;
     let list = list_of(&names);
@@ -172,6 +170,42 @@ pub fn replay(context: &Context<'_>, names: &[SnapshotName]) -> Result<(), Failu
         }
     }
     Ok(())
+}
+
+fn destroy(context: &Context<'_>, request: &Destroy) -> Result<Answer, Failure> {
+    let Destroy { names, preview } = request;
+    let loss = Loss::of_snapshots(names);
+    if preview.is_wanted() {
+        for name in names {
+            let found = context.pool.dataset(name.into());
+            found.map_err(failures::dataset)?;
+        }
+        let refusal = refuse_clones(context, names).err();
+        let shown = loss.preview::<Destroy>(*preview, refusal.as_ref())?;
+        return Ok(shown.expect("a preview is wanted"));
+    }
+    let destroyed = context.pool.destroy_snapshots(names);
+    destroyed.map_err(failures::dataset)?;
+    Ok(loss.destroyed(match names.as_slice() {
+        [name] => format!("destroyed {name}"),
+        _ => "destroyed".to_owned(),
+    }))
+}
+
+/// Refuses if a volume is a clone of one of them.
+fn refuse_clones(context: &Context<'_>, names: &[SnapshotName]) -> Result<(), Failure> {
+    let root = context.pool.name();
+    let all = context.pool.datasets(root.into(), Snapshots::Skip);
+    let all = all.map_err(failures::dataset)?;
+    let origin = |info: &DatasetInfo| {
+        let origin = info.origin.as_deref()?;
+        let is_one = names.iter().any(|name| name.as_str() == origin);
+        is_one.then(|| format!("{} is a clone of {origin}", info.name))
+    };
+    match all.iter().find_map(origin) {
+        None => Ok(()),
+        Some(message) => Err(Failure::new(FailureKind::Busy, message)),
+    }
 }
 
 fn list_of(names: &[SnapshotName]) -> String {

@@ -17,7 +17,10 @@ use units::{SnapshotName, VolumeName};
 use super::documents::Documents;
 use super::next_step::steps;
 use super::space::{self, Promises};
-use super::{Context, discovery, documents, failures, filesystem, nbd, scrub, secrets, target};
+use super::{
+    Context, discovery, documents, failures, filesystem, nbd, replicate, schedule, scrub, secrets,
+    target,
+};
 
 /// Everything at a glance, as far as a pool can tell without a server.
 pub fn glance(context: &Context<'_>) -> Result<Answer, Failure> {
@@ -58,6 +61,10 @@ pub fn alone(context: &Context<'_>) -> Result<PoolStatus, Failure> {
         }
     };
     let mut status = pool_status(context, space)?;
+    if !status.suspended {
+        let glances = replicate::health::glances(&*context.all()?, schedule::now_s());
+        replicate::health::add_to(&mut status, glances);
+    }
     status.server_options = filesystem::server_options(context.pool);
     Ok(status)
 }
@@ -87,6 +94,7 @@ pub fn pool_status(context: &Context<'_>, space: Option<PoolSpace>) -> Result<Po
         scan: status.scan.as_ref().map(scan),
         scrub_schedule: scrub::schedule_view(context.pool),
         advice: Vec::new(),
+        replication: Vec::new(),
         damaged,
         server_options: Vec::new(),
         load: PoolLoad {

@@ -25,7 +25,7 @@ use super::documents::{
     target_document, volume,
 };
 use super::secrets::Secrets;
-use super::{chap, discovery};
+use super::{chap, discovery, loss};
 
 /// Performs one request.
 pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answer, Failure> {
@@ -47,7 +47,10 @@ pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answ
             let target = desired.targets.get(&name).ok_or_else(|| no_target(&name))?;
             Ok(Answer::Target(Box::new(view(&name, target))))
         }
-        TargetRequest::Destroy(Destroy { name, .. }) => destroy(documents, &name),
+        TargetRequest::Destroy(Destroy { name, preview, .. }) => match preview.is_wanted() {
+            true => preview_destroy(documents, &name),
+            false => destroy(documents, &name),
+        },
         TargetRequest::Map(Map {
             name,
             volume,
@@ -180,6 +183,33 @@ fn create(
 }
 
 fn destroy(documents: &dyn Documents, name: &IscsiName) -> Result<Answer, Failure> {
+    let (maps, edits) = target_removal(documents, name)?;
+    documents.edit_all(edits)?;
+    Ok(Done::changed(format!(
+        "destroyed target {name}; {} no longer shown in it",
+        are(&maps)
+    )))
+}
+
+/// The answer to a dry run.
+fn preview_destroy(documents: &dyn Documents, name: &IscsiName) -> Result<Answer, Failure> {
+    let (maps, _) = target_removal(documents, name)?;
+    Ok(loss::dry_run(format_args!(
+        "it would destroy target {name} with its access rules and secrets; {} shown in it",
+        are(&maps)
+    )))
+}
+
+fn are(maps: &[String]) -> String {
+    let names: Vec<&str> = maps.iter().map(String::as_str).collect();
+    match names.is_empty() {
+        true => "0 volume(s) are".to_owned(),
+        false => format!("{} volume(s) are ({})", maps.len(), loss::some_of(&names)),
+    }
+}
+
+/// What removes the target, at once with its maps, and the volumes that it shows.
+fn target_removal(documents: &dyn Documents, name: &IscsiName) -> Result<Removal, Failure> {
     let all = documents.all()?;
     // One that cannot be read can still be destroyed.
     if target_document(&documents.root(), &all, name).is_ok_and(|found| found.is_none()) {
@@ -192,14 +222,14 @@ fn destroy(documents: &dyn Documents, name: &IscsiName) -> Result<Answer, Failur
             edits.push((facts.name.to_string(), map_removal(&all, facts, name)?));
         }
     }
-    let maps = edits.len();
+    let maps = edits.iter().map(|(volume, _)| volume.clone()).collect();
     // All at once: a map without its target would be a problem.
     edits.push((documents.root(), vec![(target_property(name), None)]));
-    documents.edit_all(edits)?;
-    Ok(Done::changed(format!(
-        "destroyed target {name}; {maps} volume(s) are no longer shown in it"
-    )))
+    Ok((maps, edits))
 }
+
+/// Volumes, and the edits that remove their maps and the target.
+type Removal = (Vec<String>, Vec<(String, Edits)>);
 
 /// Where a volume shall be shown.
 struct Place {

@@ -183,9 +183,10 @@ pub fn receive_from(
     only_volumes: bool,
     source: &mut dyn std::io::Read,
 ) -> Result<Received, Failure> {
-    let is_new = {
+    let (is_new, parents) = {
         let _alone = context.hooks.alone();
-        prepare(context, request)?
+        let parents = context.make_parents(&request.volume, request.parents)?;
+        (prepare(context, request)?, parents)
     };
     let spec = ReceiveSpec {
         volume: request.volume.clone(),
@@ -210,6 +211,7 @@ pub fn receive_from(
     let _alone = context.hooks.alone();
     context.documents.changed(request.volume.as_str());
     let received = received.map_err(|error| with_token(context, request, error))?;
+    parents.keep();
     if !is_new {
         keep_properties(context, &request.volume, &received.properties)?;
     }
@@ -221,10 +223,6 @@ pub fn receive_from(
 fn prepare(context: &Context<'_>, request: &Receive) -> Result<bool, Failure> {
     let name = &request.volume;
     directory_names::refuse_taken(context, name)?;
-    if request.parents {
-        let made = context.pool.create_parents(name);
-        made.map_err(failures::dataset)?;
-    }
     let is_new = match context.pool.interrupted(name).map_err(failure)? {
         Some(left) => left.is_partial,
         None => match context.pool.dataset(name.into()) {
@@ -355,9 +353,12 @@ pub fn failure(error: TransferError) -> Failure {
             FailureKind::Failed
         }
         Kind::OfFiles => FailureKind::Denied,
-        Kind::Stream(_) | Kind::FeatureMissing | Kind::NotAVolume | Kind::Token(_) => {
-            FailureKind::Usage
-        }
+        Kind::Stream(_)
+        | Kind::FeatureMissing
+        | Kind::LargeBlocksSplit
+        | Kind::SnapshotName(_)
+        | Kind::NotAVolume
+        | Kind::Token(_) => FailureKind::Usage,
         Kind::NoBase | Kind::Diverged | Kind::Exists | Kind::EncryptionDiffers => {
             FailureKind::Exists
         }

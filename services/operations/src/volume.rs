@@ -4,21 +4,26 @@ use std::collections::BTreeMap;
 
 use control::answer::{Done, Property, SpaceView, VolumeView};
 use control::exports::{
-    EXPORT_PROPERTY, IDENTITY_PROPERTY, Identity, PROPERTY_PREFIX, VolumeDocument,
+    EXPORT_PROPERTY, IDENTITY_PROPERTY, Identity, PROPERTY_PREFIX, VolumeDocument, VolumeFacts,
 };
 use control::operations::volume::VolumeRequest;
 use control::operations::volume::create::Create;
+use control::operations::volume::destroy::Destroy;
+use control::operations::volume::discard_log::DiscardLog;
+use control::operations::volume::resize::Resize;
+use control::operations::{Confirmable, Preview};
 use control::request::Properties;
 use control::{Answer, Failure, FailureKind};
 use engine::dataset::{
-    DatasetInfo, DatasetKind, Depth, FileSystemSpec, PropertySource, Snapshots, Value, VolumeShape,
-    VolumeSpec,
+    DatasetErrorKind, DatasetInfo, DatasetKind, Depth, FileSystemSpec, PropertySource, Snapshots,
+    Value, VolumeShape, VolumeSpec,
 };
 use units::{ByteCount, VolumeName};
 
 use super::datasets::{Dataset, is_sparse};
 use super::documents::{All, Documents, export_document, new_identity, no_volume};
 use super::in_use::Used;
+use super::loss::{self, Loss};
 use super::{Context, directory_names, failures, filesystem, key, rights, rollback};
 
 /// Performs one request.
@@ -29,23 +34,26 @@ pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, 
         VolumeRequest::Space => spaces(context),
         VolumeRequest::Show(request) => show(context, &request.name),
         VolumeRequest::Resize(request) => {
-            resize(context, &request.name, request.size, request.allow_shrink)
+            let Resize {
+                name,
+                size,
+                allow_shrink,
+                preview,
+            } = request;
+            resize(context, &name, size, allow_shrink, preview)
         }
-        VolumeRequest::Destroy(request) => {
-            refuse_files(context, &request.name)?;
-            destroy(context, &request.name, request.recursive, request.exported)
-        }
+        VolumeRequest::Destroy(request) => destroy_volume(context, &request),
         VolumeRequest::Rename(request) => {
             refuse_files(context, &request.from)?;
             rename(context, &request.from, &request.to, request.keep_rights)
         }
         VolumeRequest::Rollback(request) => {
             refuse_files(context, &request.to.volume())?;
-            rollback::perform(context, &request.to, request.destroy_newer)
+            rollback::perform(context, &request.to, request.destroy_newer, request.preview)
         }
         VolumeRequest::Rescue(_) => Err(super::not_here("a rescue")),
         VolumeRequest::Promote(request) => promote(context, &request.name, request.keep_rights),
-        VolumeRequest::DiscardLog(request) => discard_log(context, &request.name),
+        VolumeRequest::DiscardLog(request) => discard_log(context, &request),
         VolumeRequest::Get(request) => get(context, &request.name, &request.names),
         VolumeRequest::Set(request) => set(context, &request.name, request.properties),
         VolumeRequest::Inherit(request) => inherit(context, &request.name, &request.names),
@@ -73,12 +81,12 @@ pub fn rename(
     keep_rights: bool,
 ) -> Result<Answer, Failure> {
     super::refuse_space(to.as_str())?;
-    if keep_rights {
-        rights::refuse_other_place(context, from, to)?;
-    }
     let known = context.pool.dataset(from.into());
     if known.is_ok_and(|info| info.kind == DatasetKind::Filesystem) {
         directory_names::refuse_taken(context, to)?;
+    }
+    if keep_rights {
+        rights::refuse_other_place(context, from, to)?;
     }
     let renamed = context.pool.rename(from, to);
     // Those below it have other names, too.
@@ -110,22 +118,32 @@ pub fn promote(
     )))
 }
 
-fn discard_log(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
+fn discard_log(context: &Context<'_>, request: &DiscardLog) -> Result<Answer, Failure> {
+    let DiscardLog { name, preview } = request;
+    if preview.is_wanted() {
+        let waits = match context.pool.is_unreplayed(name) {
+            // One that cannot be read is what this is for.
+            Err(error) if error.kind == DatasetErrorKind::LogUnreadable => Ok(true),
+            other => other.map_err(failures::dataset),
+        };
+        return match (waits?, preview.dry_run) {
+            (false, _) => Ok(Done::already(format!("no intent log of {name} waits"))),
+            (true, true) => Ok(loss::dry_run(request.loss())),
+            (true, false) => {
+                let failure = Failure::new(FailureKind::NeedsConfirmation, request.loss());
+                Err(failure.advise(format!(
+                    "if that is what you want, add --{}",
+                    DiscardLog::OPTION
+                )))
+            }
+        };
+    }
     let discarded = context.pool.discard_log(name);
     match discarded.map_err(failures::dataset)? {
         true => Ok(Done::changed(format!(
             "discarded the intent log of {name}: its last acknowledged writes are lost"
         ))),
         false => Ok(Done::already(format!("no intent log of {name} waits"))),
-    }
-}
-
-/// The same for the file systems above a new volume, which are made with it.
-fn refuse_taken_above(context: &Context<'_>, name: &VolumeName) -> Result<(), Failure> {
-    let above = name.as_str().rsplit_once('/').map(|(above, _)| above);
-    match above.and_then(|above| above.parse().ok()) {
-        Some(above) => directory_names::refuse_taken(context, &above),
-        None => Ok(()),
     }
 }
 
@@ -156,11 +174,7 @@ fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
     // Read before anything is made.
     let key = create.key.as_ref().map(key::new_key).transpose()?;
     let own = create.key.as_ref().and_then(key::own_property);
-    if create.parents {
-        refuse_taken_above(context, name)?;
-        let made = context.pool.create_parents(name);
-        made.map_err(failures::dataset)?;
-    }
+    let parents = context.make_parents(name, create.parents)?;
     let (property, identity) = new_identity()?;
     let mut properties = values(&create.properties);
     properties.extend(identity.map(|value| (property, Value::Text(value))));
@@ -177,6 +191,7 @@ fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
     let created = context.pool.create_volume(&spec);
     context.documents.changed(name.as_str());
     created.map_err(|error| without_room(failures::dataset(error), create))?;
+    parents.keep();
     let size = ByteCount(create.size);
     Ok(Done::changed(format!("created volume {name} of {size}")))
 }
@@ -344,6 +359,7 @@ fn resize(
     name: &VolumeName,
     size: u64,
     allow_shrink: bool,
+    preview: Preview,
 ) -> Result<Answer, Failure> {
     let before = context
         .pool
@@ -365,55 +381,138 @@ fn resize(
             ByteCount(size)
         )));
     }
+    let shrinks = format!(
+        "{name} would shrink from {} to {}: what lies beyond would be lost",
+        ByteCount(old_size),
+        ByteCount(size)
+    );
+    if preview.is_wanted() {
+        return Ok(match size < old_size {
+            true => loss::dry_run(shrinks),
+            false => loss::dry_run(format!("{name} would grow to {}", ByteCount(size))),
+        });
+    }
     if size < old_size && !allow_shrink {
-        let message = format!(
-            "{name} would shrink from {} to {}: what lies beyond would be lost",
-            ByteCount(old_size),
-            ByteCount(size)
-        );
+        let message = shrinks;
         return Err(Failure::new(FailureKind::NeedsConfirmation, message)
             .advise("if that is what you want, add --allow-shrink"));
     }
-    if context.hooks.resize(name, size)? {
-        let adjusted = context.pool.adjust_reservation(&before);
-        adjusted.map_err(failures::dataset)?;
-    } else {
-        let resized = context.pool.resize_volume(name, ByteCount(size));
-        resized.map_err(failures::dataset)?;
-    }
+    resize_checked(context, name, &before, ByteCount(size), size > old_size)?;
     context.hooks.resized(name);
     context.hooks.exports_changed()?;
     Ok(Done::changed(format!("{name} has {} now", ByteCount(size))))
 }
 
-pub fn destroy(
+/// Space is set aside before a volume grows, so that one that may not grow is as it was.
+fn resize_checked(
     context: &Context<'_>,
     name: &VolumeName,
-    recursive: bool,
-    exported: bool,
+    before: &DatasetInfo,
+    size: ByteCount,
+    grows: bool,
+) -> Result<(), Failure> {
+    let adjust = || context.pool.adjust_reservation(before, size);
+    if grows {
+        adjust().map_err(failures::dataset)?;
+    }
+    let resized = context.hooks.resize(name, size.get());
+    let resized = resized.and_then(|is_open| match is_open {
+        true => Ok(()),
+        false => {
+            let resized = context.pool.resize_volume(name, size);
+            resized.map_err(failures::dataset)
+        }
+    });
+    if resized.is_err() && grows {
+        reserve_as(context, name, before);
+    }
+    resized?;
+    if !grows {
+        give_back(name, adjust());
+    }
+    Ok(())
+}
+
+/// Sets aside what was set aside before something that failed.
+pub fn reserve_as(context: &Context<'_>, name: &VolumeName, before: &DatasetInfo) {
+    let bytes = Value::Number(before.refreservation.get());
+    let reserved = [("refreservation".to_owned(), bytes)];
+    let set = context.pool.set_dataset_properties(name.into(), &reserved);
+    if let Err(error) = set {
+        tracing::warn!(volume = %name, %error, "its reservation is not as it was");
+    }
+}
+
+/// Too much is set aside for a volume that has become smaller if this fails, and nothing else is wrong.
+pub fn give_back(name: &VolumeName, adjusted: Result<(), engine::dataset::DatasetError>) {
+    if let Err(error) = adjusted {
+        tracing::warn!(volume = %name, %error, "more is set aside than it needs");
+    }
+}
+
+/// Destroys what is a volume, complete or not.
+fn destroy_volume(context: &Context<'_>, request: &Destroy) -> Result<Answer, Failure> {
+    let name = &request.name;
+    // One that is not there is told by what follows.
+    let found = context.pool.dataset(name.into());
+    if found.is_ok_and(|info| info.kind == DatasetKind::Filesystem) {
+        let all = context.pool.datasets(name.into(), Snapshots::Skip);
+        let below = all.map_err(failures::dataset)?.len().saturating_sub(1);
+        let holds = match below {
+            0 => String::new(),
+            below => format!(" with {below} dataset(s) below it"),
+        };
+        return Err(
+            Failure::usage(format!("{name} is a file system{holds}, and no volume")).advise(format!(
+                "`bulkhead filesystem destroy {name} --recursive --dry-run` shows what would be destroyed with it"
+            )),
+        );
+    }
+    let what = Destroyed {
+        name,
+        recursive: request.recursive,
+        exported: request.exported,
+    };
+    destroy::<Destroy>(context, &what, request.preview)
+}
+
+/// A dataset that is to be destroyed.
+pub struct Destroyed<'a> {
+    /// Which.
+    pub name: &'a VolumeName,
+    /// With its snapshots, and all below it.
+    pub recursive: bool,
+    /// Although it is exported or shared.
+    pub exported: bool,
+}
+
+pub fn destroy<T: Confirmable>(
+    context: &Context<'_>,
+    what: &Destroyed<'_>,
+    preview: Preview,
 ) -> Result<Answer, Failure> {
+    let name = what.name;
     let info = context
         .pool
         .dataset(name.into())
         .map_err(|error| match error.kind {
-            engine::dataset::DatasetErrorKind::NotFound => no_volume(name),
+            DatasetErrorKind::NotFound => no_volume(name),
             _ => failures::dataset(error),
         })?;
+    let loss = Loss::of_dataset(context, name, what.recursive)?;
     // A refusal must find the volume still being served, if it was.
-    match recursive {
-        false => refuse_dependents(context, name)?,
-        true => refuse_clones(context, name)?,
+    let refusal = refuse_destroy(context, what).err();
+    if preview.is_wanted() {
+        let shown = loss.preview::<T>(preview, refusal.as_ref())?;
+        return Ok(shown.expect("a preview is wanted"));
     }
-    if !exported {
-        filesystem::refuse_shared(context, name)?;
-    }
-    let ended = end_exports(context, name, exported)?;
+    refusal.map_or(Ok(()), Err)?;
+    let ended = end_exports(context, name)?;
     context.hooks.exports_changed()?;
     let closed = context.close(name);
-    let depth = if recursive {
-        Depth::Recursive
-    } else {
-        Depth::One
+    let depth = match what.recursive {
+        true => Depth::Recursive,
+        false => Depth::One,
     };
     let destroyed = context.pool.destroy_dataset(name, depth);
     let destroyed = destroyed.map_err(failures::dataset);
@@ -424,7 +523,7 @@ pub fn destroy(
     }
     if let Err(failure) = destroyed {
         put_back(context, ended);
-        return Err(failure);
+        return Err(part_destroyed(context, loss, failure));
     }
     if info.kind == DatasetKind::Filesystem {
         // Its clients wait to hear what became of it.
@@ -434,27 +533,68 @@ pub fn destroy(
         DatasetKind::Filesystem => "file system",
         DatasetKind::Volume | DatasetKind::Other => "volume",
     };
-    Ok(Done::changed(format!("destroyed {kind} {name}")))
+    Ok(loss.destroyed(format_args!("destroyed {kind} {name}")))
 }
 
-/// Ends the exports of `name` and of all below it, if they may end; returns them as they were.
+/// Refuses to destroy what something depends on, or what clients may use.
+fn refuse_destroy(context: &Context<'_>, what: &Destroyed<'_>) -> Result<(), Failure> {
+    match what.recursive {
+        false => refuse_dependents(context, what.name)?,
+        true => refuse_clones(context, what.name)?,
+    }
+    if !what.exported {
+        filesystem::refuse_shared(context, what.name)?;
+        refuse_exported(context, what.name)?;
+    }
+    Ok(())
+}
+
+/// A recursive destroy that failed may have destroyed some already.
+fn part_destroyed(context: &Context<'_>, loss: Loss, failure: Failure) -> Failure {
+    let gone = loss.gone(context);
+    match gone.is_empty() {
+        true => failure,
+        false => {
+            let names: Vec<&str> = gone.iter().map(String::as_str).collect();
+            let message = format!(
+                "{}; before that {} of {} were destroyed: {}",
+                failure.message,
+                gone.len(),
+                loss.count(),
+                loss::some_of(&names)
+            );
+            Failure { message, ..failure }
+        }
+    }
+}
+
+/// Refuses if `name` or a volume below it is exported.
+fn refuse_exported(context: &Context<'_>, name: &VolumeName) -> Result<(), Failure> {
+    let all = context.all()?;
+    match exported_in(&all, name).next() {
+        None => Ok(()),
+        Some(facts) => {
+            let users = context.hooks.users_of(&Used::Volume(&facts.name));
+            Err(exported_failure(&facts.name, &users))
+        }
+    }
+}
+
+fn exported_in<'a>(all: &'a All, name: &'a VolumeName) -> impl Iterator<Item = &'a VolumeFacts> {
+    let is_meant = move |facts: &&VolumeFacts| {
+        facts.name.is_at_or_below(name) && !export_document(facts).is_ok_and(|d| d.is_empty())
+    };
+    all.volumes().filter(is_meant)
+}
+
+/// Ends the exports of `name` and of all below it; returns them as they were.
 fn end_exports(
     context: &Context<'_>,
     name: &VolumeName,
-    exported: bool,
 ) -> Result<Vec<(VolumeName, String)>, Failure> {
     let (mut ended, mut edits) = (Vec::new(), Vec::new());
-    let below = format!("{name}/");
     let all = context.all()?;
-    for facts in all.volumes() {
-        let is_meant = facts.name == *name || facts.name.as_str().starts_with(&below);
-        if !is_meant || export_document(facts).is_ok_and(|d| d.is_empty()) {
-            continue;
-        }
-        if !exported {
-            let users = context.hooks.users_of(&Used::Volume(&facts.name));
-            return Err(exported_failure(&facts.name, &users));
-        }
+    for facts in exported_in(&all, name) {
         let own = all.own(facts.name.as_str());
         let document = own.and_then(|own| own.get(EXPORT_PROPERTY)).cloned();
         let gone = vec![(EXPORT_PROPERTY.to_owned(), None)];
@@ -602,7 +742,7 @@ pub fn set(context: &Context<'_>, name: &str, properties: Properties) -> Result<
         let size: ByteCount = size
             .parse()
             .map_err(|error: units::ParseByteCountError| Failure::usage(error.to_string()))?;
-        return resize(context, volume, size.get(), false);
+        return resize(context, volume, size.get(), false, Preview::default());
     }
     let done = context
         .pool
@@ -625,11 +765,35 @@ fn beyond_quota(failure: Failure, name: &str, properties: &Properties) -> Failur
     ))
 }
 
+/// Sets properties again that were taken away before another one could not be.
+fn set_back(
+    context: &Context<'_>,
+    dataset: &Dataset,
+    names: &[String],
+    before: &BTreeMap<String, engine::dataset::Property>,
+) {
+    let values = names.iter().filter_map(|name| {
+        let was = before.get(name)?;
+        let is_own = matches!(was.source, PropertySource::Local | PropertySource::Received);
+        is_own.then(|| (name.clone(), was.value.clone()))
+    });
+    let values: Vec<_> = values.collect();
+    let set = context.pool.set_dataset_properties(dataset.into(), &values);
+    if let Err(error) = set {
+        tracing::warn!(%error, "properties that were inherited before the failure stay so");
+    }
+}
+
 pub fn inherit(context: &Context<'_>, name: &str, names: &[String]) -> Result<Answer, Failure> {
     let dataset = Dataset::parse(name)?;
-    for property in names {
-        let done = context.pool.inherit_property((&dataset).into(), property);
-        done.map_err(failures::dataset)?;
+    let before = context.pool.dataset_properties((&dataset).into());
+    let before = before.map_err(failures::dataset)?;
+    for (done, property) in names.iter().enumerate() {
+        let inherited = context.pool.inherit_property((&dataset).into(), property);
+        if let Err(error) = inherited {
+            set_back(context, &dataset, &names[..done], &before);
+            return Err(failures::dataset(error));
+        }
     }
     filesystem::serve_as_set(context, name, names.iter())?;
     Ok(Done::changed(format!(

@@ -305,7 +305,9 @@ pub enum End {
 pub fn is_end(request: &Request) -> Option<End> {
     match request {
         Request::Pool(PoolRequest::Export | PoolRequest::Close(_)) => Some(End::Export),
-        Request::Pool(PoolRequest::Destroy(_)) => Some(End::Destroy),
+        Request::Pool(PoolRequest::Destroy(destroy)) if !destroy.preview.is_wanted() => {
+            Some(End::Destroy)
+        }
         _ => None,
     }
 }
@@ -570,6 +572,7 @@ pub fn take_over(
 
 #[cfg(test)]
 mod tests {
+    use control::operations::Preview;
     use control::operations::pool::{attach::Attach, destroy::Destroy, remove::Remove};
 
     use super::*;
@@ -584,7 +587,11 @@ mod tests {
             new: "/dev/sdb".into(),
             overwrite: false,
         };
-        let destroy = Destroy { in_use: false }.into();
+        let destroy = Destroy {
+            in_use: false,
+            preview: Preview::default(),
+        };
+        let destroy = destroy.into();
         for request in [detach, remove, attach.into(), destroy] {
             let request = Request::Pool(request);
             assert!(is_remembered(&request), "{request:?}");

@@ -13,6 +13,7 @@ use control::operations::pool::close::Close;
 use control::operations::pool::destroy::Destroy;
 use control::operations::pool::events::Events;
 use control::operations::server::ping::serving;
+use control::replication::ReplicationGlance;
 use control::request::{PoolRequest, ServerRequest, TransferRequest, VolumeRequest};
 use control::{Answer, Asker, Attached, Failure, FailureKind, Handler, Request, Witness};
 use engine::Paused;
@@ -61,6 +62,8 @@ pub struct Core {
     pub serving: Serving,
     /// The pool's state.
     pub watch: Arc<Watch>,
+    /// How replication went at the last look at its rules.
+    pub replication: Mutex<Vec<ReplicationGlance>>,
     /// Who is connected, as the next owner of the pool will know it.
     pub connections: Kept,
     started: Instant,
@@ -93,6 +96,7 @@ impl Core {
             pool,
             serving,
             watch,
+            replication: Mutex::default(),
             connections: Kept::begin(),
             started,
             listening_after_ms: AtomicU64::new(NOT_YET),
@@ -209,10 +213,15 @@ impl Core {
     }
 
     fn pool_status(&self) -> Result<(control::answer::PoolStatus, Option<Duration>), Failure> {
-        self.watch.status().ok_or_else(|| {
+        let (mut status, age) = self.watch.status().ok_or_else(|| {
             Failure::new(FailureKind::Unavailable, "the pool does not answer yet")
                 .advise("look at the server's log")
-        })
+        })?;
+        if !status.suspended {
+            let glances = self.replication.lock().expect("no holder panics").clone();
+            replicate::health::add_to(&mut status, glances);
+        }
+        Ok((status, age))
     }
 
     /// Everything at a glance. Answers even while the pool does not: the exports are then those
@@ -236,7 +245,7 @@ impl Core {
     fn refuse_end_in_use(&self, request: &Request) -> Result<(), Failure> {
         let Request::Pool(
             PoolRequest::Close(Close { in_use: false })
-            | PoolRequest::Destroy(Destroy { in_use: false }),
+            | PoolRequest::Destroy(Destroy { in_use: false, .. }),
         ) = request
         else {
             return Ok(());
@@ -569,6 +578,7 @@ impl ServerHooks for Core {
 
 #[cfg(test)]
 mod tests {
+    use control::operations::Preview;
     use control::operations::pool::clear::Clear;
     use control::operations::volume::destroy::Destroy;
 
@@ -594,6 +604,7 @@ mod tests {
             name: "tank/v".parse().expect("a name"),
             recursive: false,
             exported: false,
+            preview: Preview::default(),
         }));
         assert!(!goes_beside_changes(&destroy));
     }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use control::Failure;
 use control::schedule::{SCHEDULE_PROPERTY, SCRUB_PROPERTY};
+use control::{Failure, FailureKind};
 use operations::documents::All;
 use operations::events::News;
 use operations::schedule::{self, Memory, now_s};
-use operations::{Context, scrub};
+use operations::{Context, replicate, scrub};
 
 use super::core::Core;
 
@@ -32,9 +32,12 @@ fn run(core: &Core) {
     let mut plan = Plan::default();
     while !core.is_going() {
         if !core.watch.is_suspended() {
-            if let Err(failure) = plan.look(core, now_s()) {
-                tracing::warn!(%failure, "the schedules were not obeyed");
+            let looked = plan.look(core, now_s());
+            if looked.is_err() {
                 plan.next_s = now_s() + AGAIN_AFTER_S;
+            }
+            if let Some(news) = plan.failed(looked.err()) {
+                core.watch.journal().add(news);
             }
         }
         std::thread::sleep(LOOK_INTERVAL);
@@ -52,9 +55,29 @@ struct Plan {
     next_s: u64,
     memory: Memory,
     scrub: scrub::Memory,
+    /// Why the last look failed.
+    failure: Option<String>,
+    replication: replicate::health::Memory,
 }
 
 impl Plan {
+    /// What is to be told of a look that failed, or did not: each failure once.
+    fn failed(&mut self, failure: Option<Failure>) -> Option<News> {
+        // Changes that are under way, and a server that ends, are no failures.
+        let failure = failure.filter(|failure| failure.kind != FailureKind::Busy);
+        let message = failure.map(|failure| match failure.advice {
+            Some(advice) => format!("{}; {advice}", failure.message),
+            None => failure.message,
+        });
+        let before = std::mem::replace(&mut self.failure, message.clone());
+        if before == message {
+            return None;
+        }
+        let message = message?;
+        let message = format!("no schedule is obeyed: {message}; it is tried again each minute");
+        Some(News::of_pool("schedule", message, true))
+    }
+
     /// Acts if a moment has come, a schedule was changed, or the clock went back.
     fn look(&mut self, core: &Core, now_s: u64) -> Result<(), Failure> {
         let Some(pool) = core.pool.get() else {
@@ -62,6 +85,11 @@ impl Plan {
         };
         let all = core.serving.documents.all(&*pool)?;
         drop(pool);
+        let glances = replicate::health::glances(&all, now_s);
+        for news in self.replication.look(&glances) {
+            core.watch.journal().add(news);
+        }
+        *core.replication.lock().expect("no holder panics") = glances;
         let seen = Arc::downgrade(&all);
         let mut is_same = now_s >= self.looked_s;
         self.looked_s = now_s;

@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 
-use crate::{Failure, FailureKind};
+use super::Previewed;
 
 /// An operation that destroys what its arguments name.
 pub trait Confirmable: clap::Args {
@@ -22,18 +22,12 @@ pub struct Confirmed<T> {
     is_confirmed: bool,
 }
 
-impl<T: Confirmable> Confirmed<T> {
-    /// The arguments.
-    ///
-    /// # Errors
-    ///
-    /// They were not confirmed.
-    pub fn check(self) -> Result<T, Failure> {
-        if self.is_confirmed {
-            return Ok(self.arguments);
-        }
-        let failure = Failure::new(FailureKind::NeedsConfirmation, self.arguments.loss());
-        Err(failure.advise(format!("if that is what you want, add --{}", T::OPTION)))
+impl<T: Confirmable + Previewed> Confirmed<T> {
+    /// The arguments. Unless they were confirmed, the request is refused with the list of what would be destroyed.
+    pub fn or_ask(mut self) -> T {
+        let preview = self.arguments.preview();
+        preview.ask = !self.is_confirmed && !preview.dry_run;
+        self.arguments
     }
 }
 

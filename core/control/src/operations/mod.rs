@@ -12,6 +12,7 @@ pub mod nbd;
 mod options;
 pub mod pool;
 pub mod portal;
+mod preview;
 pub mod replicate;
 mod route;
 pub mod secret_input;
@@ -34,6 +35,7 @@ pub use options::{
     PoolOption, PropertyOptions, WhichPool, block_size, bytes, dataset, one_pool, pool_named,
     pool_or_volume, property,
 };
+pub use preview::{Preview, Previewed};
 pub use route::{Least, Method, Route, SchemaOf, Source, schema_of};
 
 /// What is true of one request, whatever it came over.
@@ -56,6 +58,11 @@ pub trait Operation {
         let changed = self.properties()?;
         (!changed.names.is_empty())
             .then(|| format!("{}: {}", changed.dataset, changed.names.join(", ")))
+    }
+
+    /// Whether it only reports what it would destroy.
+    fn is_preview(&self) -> bool {
+        false
     }
 
     /// Whether it is asked of every pool that is served here where none is named.

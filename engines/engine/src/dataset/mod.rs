@@ -202,3 +202,35 @@ pub struct Damage {
     /// share it.
     pub birth_txg: Option<u64>,
 }
+
+/// The reservation of a volume whose size changes, where `reserved` bytes are set aside, the old size took `old` and the new one
+/// takes `new`; none if it stays as it is.
+pub fn adjusted(reserved: u64, old: u64, new: u64) -> Option<u64> {
+    let is_whole = reserved >= old;
+    let is_chosen = reserved != old;
+    match is_whole {
+        false => None,
+        true if is_chosen => (new > reserved).then_some(new),
+        true => (new != reserved).then_some(new),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::adjusted;
+
+    #[test]
+    fn a_reservation_follows_the_size_unless_it_was_chosen() {
+        assert_eq!(adjusted(10, 10, 20), Some(20));
+        assert_eq!(adjusted(10, 10, 5), Some(5));
+        assert_eq!(adjusted(0, 10, 20), None, "sparse");
+        assert_eq!(adjusted(7, 10, 5), None, "less was chosen");
+        assert_eq!(adjusted(15, 10, 5), None, "more was chosen");
+        assert_eq!(adjusted(15, 10, 12), None);
+        assert_eq!(
+            adjusted(15, 10, 20),
+            Some(20),
+            "all of it is reserved as before"
+        );
+    }
+}

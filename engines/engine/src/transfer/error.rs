@@ -50,6 +50,18 @@ pub enum TransferErrorKind {
     /// The pool cannot keep what the stream holds.
     #[error("the pool lacks a feature that the stream needs: enable it, or send without it")]
     FeatureMissing,
+    /// The volume was received with large blocks, and the stream has none.
+    #[error(
+        "the volume was received with large blocks, and the stream has them split: send it as before, with large blocks \
+         (without --plain; with stock ZFS `zfs send -L`)"
+    )]
+    LargeBlocksSplit,
+    /// The name of the snapshot in the stream cannot be used here.
+    #[error(
+        "the stream's snapshot is called {0:?}, which cannot be used here: it has to have letters, digits and - _ . : only, spaces \
+         within, and 255 characters with the volume's name; name it here, as POOL/NAME@SNAPSHOT"
+    )]
+    SnapshotName(String),
     /// The stream does not make a volume.
     #[error("what the stream makes is no usable volume")]
     NotAVolume,

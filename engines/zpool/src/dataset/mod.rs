@@ -15,7 +15,7 @@ use engine::Volume as _;
 use engine::capabilities::{Datasets, Keys, Properties, Sending, Snapshotting, Volumes};
 use engine::dataset::{
     DatasetError, DatasetErrorKind, DatasetInfo, DatasetKind, DatasetRef, Depth, FileSystemSpec,
-    Snapshots, SpaceUse, Value, VolumeShape, VolumeSpec,
+    Snapshots, SpaceUse, Value, VolumeShape, VolumeSpec, adjusted,
 };
 use engine::volume::OpenOptions;
 use units::{ByteCount, SnapshotName, VolumeName};
@@ -378,12 +378,27 @@ impl Datasets for Pool {
     fn resize_volume(&self, name: &VolumeName, size: ByteCount) -> Result<(), DatasetError> {
         let before = self.dataset(name.into())?;
         let volume = self.open_volume(name, OpenOptions::default())?;
-        volume.resize(size.get())?;
+        let grows = before.volume.is_some_and(|old| size > old.size);
+        if grows {
+            self.adjust_reservation(&before, size)?;
+        }
+        let resized = volume.resize(size.get());
         drop(volume);
-        self.adjust_reservation(&before)
+        match (resized, grows) {
+            (Ok(()), true) => Ok(()),
+            (Ok(()), false) => self.adjust_reservation(&before, size),
+            (Err(error), _) => {
+                self.reserve(name, before.refreservation.get())?;
+                Err(error.into())
+            }
+        }
     }
 
-    fn adjust_reservation(&self, before: &DatasetInfo) -> Result<(), DatasetError> {
+    fn adjust_reservation(
+        &self,
+        before: &DatasetInfo,
+        size: ByteCount,
+    ) -> Result<(), DatasetError> {
         let Some(old) = before.volume else {
             return Ok(());
         };
@@ -399,17 +414,11 @@ impl Datasets for Pool {
         };
         let block = old.block_size.get();
         let whole = self.reservation(old.size.get(), block, copies)?;
-        if before.refreservation.get() < whole {
-            return Ok(());
+        let bytes = self.reservation(size.get(), block, copies)?;
+        match adjusted(before.refreservation.get(), whole, bytes) {
+            Some(bytes) => self.reserve(&name, bytes),
+            None => Ok(()),
         }
-        let Some(now) = self.dataset((&name).into())?.volume else {
-            return Ok(());
-        };
-        let bytes = self.reservation(now.size.get(), block, copies)?;
-        self.set_dataset_properties(
-            (&name).into(),
-            &[("refreservation".to_owned(), Value::Number(bytes))],
-        )
     }
 
     fn destroy_dataset(&self, name: &VolumeName, depth: Depth) -> Result<(), DatasetError> {
@@ -511,6 +520,11 @@ impl Datasets for Pool {
 }
 
 impl Pool {
+    fn reserve(&self, name: &VolumeName, bytes: u64) -> Result<(), DatasetError> {
+        let reserved = [("refreservation".to_owned(), Value::Number(bytes))];
+        self.set_dataset_properties(name.into(), &reserved)
+    }
+
     /// As [`Volumes::open_volume`].
     pub fn open_volume(
         &self,

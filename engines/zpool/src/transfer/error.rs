@@ -37,7 +37,8 @@ pub(super) fn receiving(dataset: &str, is_incremental: bool, cause: SystemError)
     let kind = match cause.0 {
         own::WRONG_PARENT => TransferErrorKind::Dataset(Common::ParentUnsuitable),
         own::KEY_SET_MISSING | own::KEY_SET_MISMATCH => TransferErrorKind::EncryptionDiffers,
-        own::UNKNOWN_FEATURE | own::LARGE_BLOCKS => TransferErrorKind::FeatureMissing,
+        own::UNKNOWN_FEATURE => TransferErrorKind::FeatureMissing,
+        own::LARGE_BLOCKS => TransferErrorKind::LargeBlocksSplit,
         own::TRUNCATED => TransferErrorKind::Stream(StreamErrorKind::Cut),
         own::RESUME_EXISTS => TransferErrorKind::Partial,
         _ => receive_errno(is_incremental, errno(cause.0)),

@@ -95,8 +95,8 @@ impl Pool {
             .map_err(TransferError::dataset)?;
         let tag = spec.tag.as_deref().or(begin.tag()).unwrap_or_default();
         let snapshot: SnapshotName = format!("{}@{tag}", spec.volume).parse().map_err(|_| {
-            let what = "its snapshot has a name that cannot be used";
-            in_stream(spec, stream_error(StreamErrorKind::Malformed(what)))
+            let kind = TransferErrorKind::SnapshotName(tag.to_owned());
+            TransferError::new("receive", spec.volume.as_str(), kind)
         })?;
         let origin = self.origin_of(spec, begin)?;
         let flags = [

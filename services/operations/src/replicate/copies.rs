@@ -3,11 +3,11 @@
 
 use control::Failure;
 use control::replication::{CopyView, PROMOTED_PROPERTY, PromotedDocument};
-use engine::dataset::Snapshots;
 use units::VolumeName;
 
+use super::bases::{self, Origin};
 use super::sender::TAG_PREFIX;
-use super::{now_unix_s, promote, receiver};
+use super::{health, now_unix_s, promote, receiver};
 use crate::Context;
 use crate::documents::Documents;
 
@@ -42,20 +42,26 @@ fn view(context: &Context<'_>, volume: VolumeName) -> Result<CopyView, Failure> 
     Ok(CopyView {
         volume,
         contents_unix_s: moment,
-        age_s: moment.map(|moment| now_unix_s().saturating_sub(moment)),
+        age_s: moment.and_then(|moment| health::age_s(moment, now_unix_s())),
         is_arriving: false,
         exports: Vec::new(),
         promoted_unix_s: None,
     })
 }
 
-/// The moment of the newest snapshot that replication made of `volume`, in seconds since 1970.
+/// The moment of the newest snapshot that replication brought to `volume`, in seconds since 1970 by the sender's clock.
 pub fn newest_moment(context: &Context<'_>, volume: &VolumeName) -> Result<Option<u64>, Failure> {
-    let all = context.pool.datasets(volume.into(), Snapshots::Include);
-    let all = all.map_err(crate::dataset_failure)?;
-    let prefix = format!("{volume}@{TAG_PREFIX}");
-    let moments = all
-        .iter()
-        .filter_map(|info| info.name.strip_prefix(&prefix)?.parse::<u64>().ok());
-    Ok(moments.max())
+    let all = bases::snapshots_of(context, volume)?;
+    let newest = all.iter().rev().find(|info| {
+        let is_sent = || matches!(bases::origin_of(context, &info.name), Origin::SentTo(_));
+        bases::is_of_replication(info) && !is_sent()
+    });
+    Ok(newest.map(|info| {
+        // A name may be ahead of its second; what the snapshot says itself is what that clock said.
+        let number = info.name.rsplit_once(TAG_PREFIX).map(|(_, number)| number);
+        let number = number.and_then(|number| number.parse::<u64>().ok());
+        number.map_or(info.creation_time_s, |number| {
+            number.min(info.creation_time_s)
+        })
+    }))
 }

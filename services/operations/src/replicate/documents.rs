@@ -14,11 +14,12 @@ use control::replication::{
     ReplicateDocument, ReplicateState, ReplicatedView, ReplicationView, Retention,
 };
 use control::{Answer, Failure, FailureKind};
+use engine::dataset::Snapshots;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use units::VolumeName;
 
-use super::{copies, key, now_unix_s, promote, receiver, sender, under_way};
+use super::{bases, copies, health, key, now_unix_s, promote, receiver, sender, under_way};
 use crate::Context;
 use crate::documents::{All, Documents};
 
@@ -60,12 +61,21 @@ pub fn perform(
         }
         ReplicateRequest::Set(Set { dataset, document }) => set(context, &dataset, document),
         ReplicateRequest::Remove(Remove { dataset }) => {
-            if document_of(context, &dataset)?.is_none() {
+            let all = context.all()?;
+            let own = all.own(dataset.as_str());
+            // One that cannot be read can still be removed.
+            if !own.is_some_and(|own| own.contains_key(REPLICATE_PROPERTY)) {
                 return Ok(Done::already(format!("{dataset} is not replicated")));
             }
+            let document = document_of(context, &dataset);
             let gone = [REPLICATE_PROPERTY, REPLICATE_STATE_PROPERTY];
             let gone = gone.map(|name| (name.to_owned(), None));
             context.edit(dataset.as_str(), gone.into())?;
+            if let Ok(Some(document)) = document {
+                if let Err(failure) = bases::forget_bookmarks(context, &dataset, &document) {
+                    tracing::warn!(%dataset, %failure, "bookmarks of replication stay");
+                }
+            }
             Ok(Done::changed(format!(
                 "{dataset} is not replicated any more"
             )))
@@ -180,15 +190,77 @@ fn set(
     }
     let exists = context.pool.dataset(dataset.into());
     exists.map_err(crate::dataset_failure)?;
-    if document_of(context, dataset)?.as_ref() == Some(&document) {
+    // One that cannot be read is replaced.
+    if matches!(document_of(context, dataset), Ok(Some(before)) if before == document) {
         return Ok(Done::already(format!("{dataset} is replicated so already")));
     }
+    if !document.raw && !document.decrypt {
+        refuse_encrypted(context, dataset)?;
+    }
+    let left_out = left_out(context, dataset)?;
     let fingerprint = key::identity(context)?.fingerprint;
-    store(context, dataset.as_str(), REPLICATE_PROPERTY, &document)?;
+    let state = ReplicateState {
+        version: 1,
+        since_unix_s: now_unix_s(),
+        failure: None,
+        ..state_of(context, dataset)
+    };
+    let text = |value: Result<String, serde_json::Error>| value.expect("documents are JSON");
+    let rule = text(serde_json::to_string(&document));
+    let state = text(serde_json::to_string(&state));
+    let edits = [
+        (REPLICATE_PROPERTY, rule),
+        (REPLICATE_STATE_PROPERTY, state),
+    ];
+    let edits = edits.map(|(name, value)| (name.to_owned(), Some(value)));
+    context.edit(dataset.as_str(), edits.into())?;
     Ok(Done::changed(format!(
-        "{dataset} is replicated to {} at {}; there, accept {fingerprint}",
+        "{dataset} is replicated to {} at {}; there, accept {fingerprint}{left_out}",
         document.into, document.to
     )))
+}
+
+/// Refuses to have what is encrypted at or below `dataset` stored where its key is not needed.
+pub fn refuse_encrypted(context: &Context<'_>, dataset: &VolumeName) -> Result<(), Failure> {
+    let keys = context.pool.encrypted_datasets();
+    let keys = keys.map_err(crate::dataset_failure)?;
+    let is_meant = |name: &str| {
+        let name = name.parse::<VolumeName>();
+        name.is_ok_and(|name| name.is_at_or_below(dataset))
+    };
+    let mut encrypted = keys
+        .iter()
+        .filter(|key| key.root.is_some() && is_meant(&key.dataset));
+    let Some(first) = encrypted.next() else {
+        return Ok(());
+    };
+    let message = format!(
+        "{} is encrypted, and would be sent decrypted: the receiver stores it as it stores others",
+        first.dataset
+    );
+    Err(Failure::new(FailureKind::NeedsConfirmation, message).advise(
+        "set it with --raw, so that it stays encrypted and the receiver needs no key; or with --decrypt if that is what you want",
+    ))
+}
+
+/// A sentence about file systems with files that are not replicated, because they are not shared.
+fn left_out(context: &Context<'_>, dataset: &VolumeName) -> Result<String, Failure> {
+    let all = context.pool.datasets(dataset.into(), Snapshots::Skip);
+    let all = all.map_err(crate::dataset_failure)?;
+    let shares = crate::filesystem::shares(context)?;
+    let contents = crate::datasets::Contents::of(&all);
+    let names: Vec<&str> = all
+        .iter()
+        .filter(|info| info.volume.is_none() && contents.has(info) && shares.of(info).is_none())
+        .map(|info| info.name.as_str())
+        .collect();
+    Ok(match names.is_empty() {
+        true => String::new(),
+        false => format!(
+            "; not replicated, because not shared: {}",
+            crate::loss::some_of(&names)
+        ),
+    })
 }
 
 /// Where `dataset` is replicated to.
@@ -215,7 +287,7 @@ pub fn keep_state(
     store(context, dataset.as_str(), REPLICATE_STATE_PROPERTY, state)
 }
 
-/// Everything that is replicated. A document that cannot be read is left out, and said in the log.
+/// Everything that is replicated. A document that cannot be read is left out: `health` reports it.
 pub fn replicated(context: &Context<'_>) -> Result<Vec<(VolumeName, ReplicateDocument)>, Failure> {
     let all = context.all()?;
     let mut found = Vec::new();
@@ -223,10 +295,8 @@ pub fn replicated(context: &Context<'_>) -> Result<Vec<(VolumeName, ReplicateDoc
         let Ok(name) = name.parse::<VolumeName>() else {
             continue;
         };
-        match document_of(context, &name) {
-            Ok(Some(document)) => found.push((name, document)),
-            Ok(None) => {}
-            Err(failure) => tracing::error!(dataset = %name, %failure, "not replicated"),
+        if let Ok(Some(document)) = document_of(context, &name) {
+            found.push((name, document));
         }
     }
     Ok(found)
@@ -242,7 +312,7 @@ fn view(context: &Context<'_>) -> Result<Answer, Failure> {
                 .as_ref()
                 .filter(|run| run.dataset == dataset)
                 .map(ToString::to_string),
-            lag_s: (state.succeeded_unix_s > 0).then(|| now.saturating_sub(state.succeeded_unix_s)),
+            lag_s: health::lag_s(&state, now),
             dataset,
             document,
             state,

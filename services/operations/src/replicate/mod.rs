@@ -5,11 +5,13 @@
 //! `key` keeps the pool's key, `identity` uses it and checks the peer's; `wire` is what the two sides say to
 //! each other; `sender` and `receiver` are the two sides, `retention` is what the receiver keeps,
 //! `places` are its connections; `service` runs both in a pool server;
-//! `under_way` is the run of the moment; `copies` are the volumes that came from elsewhere, and
+//! `bases` are the snapshots and bookmarks that the next run begins at; `under_way` is the run of the moment; `health` says whether all of it goes as it should; `copies` are the volumes that came from elsewhere, and
 //! `promote` makes them take the place of their originals.
 
+mod bases;
 mod copies;
 mod documents;
+pub mod health;
 mod identity;
 mod key;
 mod places;
@@ -21,6 +23,7 @@ mod service;
 mod under_way;
 mod wire;
 
+pub use bases::loses;
 pub use documents::perform;
 pub use key::seal_key;
 pub use service::{Access, Service};
@@ -28,7 +31,7 @@ pub use service::{Access, Service};
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use control::Failure;
+use control::{Failure, FailureKind};
 use units::{SnapshotName, VolumeName};
 
 use crate::Context;
@@ -42,12 +45,21 @@ pub fn is_own(name: &SnapshotName) -> bool {
     name.tag().starts_with(sender::TAG_PREFIX)
 }
 
+/// Refuses a name that replication would take for that of its own snapshots.
+pub fn refuse_own_name(name: &SnapshotName) -> Result<(), Failure> {
+    if !is_own(name) {
+        return Ok(());
+    }
+    let message = format!("replication finds its snapshots by names such as {name}");
+    Err(Failure::new(FailureKind::Busy, message).advise("choose another name"))
+}
+
 /// The volumes that another pool's replication fills: after a snapshot of this side's own it could not go on.
 pub fn copies(context: &Context<'_>) -> Result<BTreeSet<VolumeName>, Failure> {
     let mut filled = BTreeSet::new();
     for replica in promote::replicas(context, &context.root())? {
         // Others were received once, by hand, and are volumes like any.
-        if copies::newest_moment(context, &replica.name)?.is_some() {
+        if bases::newest_arrived(context, &replica.name)?.is_some() {
             filled.insert(replica.name);
         }
     }

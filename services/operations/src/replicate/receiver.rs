@@ -235,17 +235,28 @@ fn about(
     drop(settle(volume)?);
     let left = context.pool.interrupted(volume);
     let left = left.map_err(crate::transfer::failure)?;
-    let guids = match context.pool.datasets(volume.into(), Snapshots::Include) {
-        Ok(all) => {
-            let own = format!("{volume}@");
-            let snapshots = all.into_iter().filter(|info| info.name.starts_with(&own));
-            snapshots.map(|info| info.guid).collect()
-        }
-        Err(error) if error.kind == DatasetErrorKind::NotFound => Vec::new(),
-        Err(error) => return Err(crate::dataset_failure(error)),
-    };
-    let token = left.and_then(|left| left.token);
-    Ok(FromReceiver::Present(Present { guids, token }))
+    let own = format!("{volume}@");
+    let snapshots: Vec<(u64, String)> =
+        match context.pool.datasets(volume.into(), Snapshots::Include) {
+            Ok(all) => {
+                let named = all.into_iter().filter_map(|info| {
+                    let tag = info.name.strip_prefix(&own)?.to_owned();
+                    Some((info.guid, tag))
+                });
+                named.collect()
+            }
+            Err(error) if error.kind == DatasetErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(crate::dataset_failure(error)),
+        };
+    let number = |tag: &String| tag.strip_prefix(TAG_PREFIX)?.parse().ok();
+    Ok(FromReceiver::Present(Present {
+        guids: snapshots.iter().map(|(guid, _)| *guid).collect(),
+        tags: snapshots
+            .iter()
+            .filter_map(|(_, tag)| number(tag))
+            .collect(),
+        token: left.and_then(|left| left.token),
+    }))
 }
 
 /// The snapshot that comes. Names other than those of replication are this side's own.

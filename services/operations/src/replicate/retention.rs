@@ -9,8 +9,9 @@ use control::replication::{ARRIVED_PROPERTY, Peer, Retention};
 use engine::dataset::{PropertySource, Snapshots, Value};
 use units::{SnapshotName, VolumeName};
 
+use super::bases::destroy;
 use super::now_unix_s;
-use super::sender::{TAG_PREFIX, destroy};
+use super::sender::TAG_PREFIX;
 use crate::Context;
 
 const DAY_S: u64 = 24 * 3600;

@@ -13,12 +13,13 @@ use control::replication::{
     RESERVED_PROPERTY, ReplicateDocument, ReplicateState, ReservedDocument,
 };
 use control::{Failure, FailureKind};
-use engine::dataset::{DatasetInfo, Snapshots};
-use engine::transfer::{Base, SendForm, SendSpec, TransferErrorKind};
+use engine::dataset::{DatasetInfo, DatasetKind, Snapshots};
+use engine::transfer::{Base, Bookmark, SendForm, SendSpec, TransferErrorKind};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 use units::{SnapshotName, VolumeName};
 
+use super::bases;
 use super::documents;
 use super::key;
 use super::under_way::Turn;
@@ -34,6 +35,14 @@ pub const TAG_PREFIX: &str = "repl-";
 const BUFFER_BYTES: usize = 256 << 10;
 /// Interrupted streams that one run may have to complete before it gets to its own snapshot.
 const RESUMES_MAX: usize = 4;
+/// Connections in a row that may break off before the run ends.
+const BROKEN_MAX: usize = 3;
+/// Volumes that the failure of a run names.
+const FAILURES_NAMED_MAX: usize = 3;
+/// What is kept of a failure.
+const FAILURE_CHARS_MAX: usize = 1_500;
+/// Tags that are further ahead of the clock are nobody's next.
+const AHEAD_SECONDS_MAX: u64 = 366 * 24 * 3600;
 
 type Tls = StreamOwned<ClientConnection, TcpStream>;
 
@@ -46,32 +55,100 @@ pub fn run(
 ) -> Result<u64, Failure> {
     let turn = Turn::take(dataset)?;
     let began = now_unix_s();
-    let outcome = run_once(context, dataset, document, began, &turn, progress);
+    let run = run_once(context, dataset, document, began, &turn, progress);
+    let (bytes, outcome) = match run {
+        Ok(run) => (run.bytes, run.failure().map_or(Ok(run.bytes), Err)),
+        Err(failure) => (0, Err(failure)),
+    };
     let before = documents::state_of(context, dataset);
+    let bytes_total = before.bytes_total.saturating_add(bytes);
     let state = match &outcome {
         Ok(bytes) => ReplicateState {
             version: 1,
             attempted_unix_s: began,
             succeeded_unix_s: began,
             bytes: *bytes,
-            bytes_total: before.bytes_total.saturating_add(*bytes),
+            bytes_total,
             failure: None,
+            ..before
         },
         Err(failure) => ReplicateState {
             version: 1,
             attempted_unix_s: began,
-            failure: Some(failure.message.clone()),
+            bytes_total,
+            failure: Some(shortened(&failure.message)),
             ..before
         },
     };
     let _alone = context.hooks.alone();
     // One that was removed meanwhile has no state any more.
     if documents::document_of(context, dataset)?.is_some() {
-        documents::keep_state(context, dataset, &state)?;
+        if let Err(failure) = documents::keep_state(context, dataset, &state) {
+            tracing::warn!(%dataset, %failure, "how the replication went is not kept");
+            return outcome.and(Err(failure));
+        }
     }
     outcome
 }
 
+/// A property has an end.
+fn shortened(message: &str) -> String {
+    match message.char_indices().nth(FAILURE_CHARS_MAX) {
+        None => message.to_owned(),
+        Some((at, _)) => format!("{} ...", &message[..at]),
+    }
+}
+
+/// What a run sent, and what of it did not work.
+#[derive(Default)]
+struct Run {
+    bytes: u64,
+    /// Volumes, those that did not arrive too.
+    count: usize,
+    failed: Vec<(VolumeName, Failure)>,
+}
+
+impl Run {
+    fn failed(&mut self, volume: &VolumeName, failure: Failure) {
+        tracing::warn!(%volume, %failure, "a volume is not replicated");
+        self.failed.push((volume.clone(), failure));
+    }
+
+    /// One failure for all: of a volume that is alone in words of its own.
+    fn failure(&self) -> Option<Failure> {
+        let (volume, first) = self.failed.first()?;
+        let are_same = self
+            .failed
+            .iter()
+            .all(|(_, failure)| failure.message == first.message);
+        if are_same && self.failed.len() == self.count {
+            return Some(first.clone());
+        }
+        let named = self.failed.iter().take(FAILURES_NAMED_MAX);
+        let named: Vec<String> = named
+            .map(|(volume, failure)| format!("{volume}: {}", failure.message))
+            .collect();
+        let more = match self.failed.len().saturating_sub(FAILURES_NAMED_MAX) {
+            0 => String::new(),
+            more => format!("; and {more} more"),
+        };
+        let message = format!(
+            "{} of {} were not replicated: {}{more}",
+            self.failed.len(),
+            self.count,
+            named.join("; ")
+        );
+        let advice = first.advice.as_ref();
+        let advice = advice.map(|advice| format!("{volume}: {advice}"));
+        Some(Failure {
+            message,
+            advice,
+            ..first.clone()
+        })
+    }
+}
+
+/// Replicates each volume. One that fails does not hold up the others.
 fn run_once(
     context: &Context<'_>,
     dataset: &VolumeName,
@@ -79,70 +156,153 @@ fn run_once(
     began: u64,
     turn: &Turn,
     progress: &mut dyn FnMut(&str),
-) -> Result<u64, Failure> {
+) -> Result<Run, Failure> {
     let volumes = volumes_of(context, dataset)?;
-    let tag = free_tag(context, dataset, began)?;
-    let mut ways = Vec::new();
-    for volume in &volumes {
-        let below = &volume.as_str()[dataset.as_str().len()..];
-        let into: VolumeName = format!("{}{below}", document.into)
-            .parse()
-            .map_err(|error: units::NameError| Failure::usage(error.to_string()))?;
-        ways.push(One {
-            context,
-            document,
-            volume,
-            into,
-            snapshot: name(volume, &tag)?,
-        });
+    let copies = super::copies(context)?;
+    let mut run = Run {
+        count: volumes.len(),
+        ..Run::default()
+    };
+    let mut session = Session::new(context, document);
+    session.tls()?;
+    let (originals, received): (Vec<_>, Vec<_>) =
+        volumes.iter().partition(|volume| !copies.contains(*volume));
+    // No snapshot is taken while no receiver would accept it.
+    let mut asked = Vec::new();
+    let mut tags = BTreeSet::new();
+    for volume in originals {
+        let ready = into_of(dataset, document, volume)
+            .and_then(|into| session.ask(&into))
+            .and_then(|present| {
+                refuse_decryption(context, document, volume, &present)?;
+                bases::forget_failed(context, volume, document, &present)?;
+                Ok(present)
+            });
+        match ready {
+            Ok(present) => {
+                tags.extend(present.tags);
+                asked.push(volume.clone());
+            }
+            Err(failure) => {
+                session.reset(&failure);
+                run.failed(volume, failure);
+            }
+        }
     }
-    let mut tls = connect(context, document)?;
-    // No snapshot is taken while nobody would take it over.
-    for one in &ways {
-        one.ask(&mut tls)?;
+    let tag = free_tag(context, dataset, began, &tags)?;
+    let mut ways = take_snapshots(context, asked, document, &tag, &mut run)?;
+    for volume in received {
+        // What arrives here goes on as it arrived: a snapshot of this side's own would be in the way of the next.
+        match bases::newest_arrived(context, volume)? {
+            Some(info) => ways.push((volume.clone(), parse(&info.name)?)),
+            None => {
+                let message = format!("nothing of {volume} has arrived yet, of which it is a copy");
+                run.failed(volume, Failure::new(FailureKind::NotFound, message));
+            }
+        }
     }
-    take_snapshots(context, &volumes, &tag)?;
-    let mut bytes = 0;
     let mut told = |text: &str| {
         turn.tell(text);
         progress(text);
     };
-    for (number, one) in (1..).zip(&ways) {
-        turn.begin(one.volume, number, ways.len());
-        bytes += one.replicate(&mut tls, &mut told)?;
+    for (number, (volume, snapshot)) in (1..).zip(&ways) {
+        turn.begin(volume, number, ways.len());
+        let sent = into_of(dataset, document, volume).and_then(|into| {
+            let one = One {
+                context,
+                document,
+                volume,
+                into,
+                snapshot: snapshot.clone(),
+                is_copy: copies.contains(volume),
+            };
+            one.replicate(&mut session, &mut told, &mut run.bytes)
+        });
+        if let Err(failure) = sent {
+            session.reset(&failure);
+            run.failed(volume, failure);
+        }
     }
-    tls.conn.send_close_notify();
-    let _ = tls.flush();
-    Ok(bytes)
+    session.end();
+    Ok(run)
 }
 
-/// The name of this run's snapshots: its second, or the one after the newest that there is. The receiver may keep
+/// Where a volume goes.
+fn into_of(
+    dataset: &VolumeName,
+    document: &ReplicateDocument,
+    volume: &VolumeName,
+) -> Result<VolumeName, Failure> {
+    let below = &volume.as_str()[dataset.as_str().len()..];
+    let into = format!("{}{below}", document.into).parse();
+    into.map_err(|error: units::NameError| Failure::usage(error.to_string()))
+}
+
+/// Refuses to make a first copy of an encrypted volume that is not encrypted, unless the rule says so.
+fn refuse_decryption(
+    context: &Context<'_>,
+    document: &ReplicateDocument,
+    volume: &VolumeName,
+    present: &Present,
+) -> Result<(), Failure> {
+    if document.raw || document.decrypt || !present.guids.is_empty() {
+        return Ok(());
+    }
+    documents::refuse_encrypted(context, volume)
+}
+
+/// The name of this run's snapshots: its second, or one after the newest that there is on either side. The receiver may keep
 /// names that are free again here, and a run that follows another within a second must not take that one's
-/// snapshots for its own: what was written since would be missing.
-fn free_tag(context: &Context<'_>, dataset: &VolumeName, began: u64) -> Result<String, Failure> {
+/// snapshots for its own: what was written since would be missing. `there`: what the receiver has.
+fn free_tag(
+    context: &Context<'_>,
+    dataset: &VolumeName,
+    began: u64,
+    there: &BTreeSet<u64>,
+) -> Result<String, Failure> {
     let all = context.pool.datasets(dataset.into(), Snapshots::Include);
     let all = all.map_err(crate::dataset_failure)?;
-    let taken = all.iter().filter_map(|info| {
+    let here = all.iter().filter_map(|info| {
         let tag = info.name.split_once('@')?.1;
         tag.strip_prefix(TAG_PREFIX)?.parse::<u64>().ok()
     });
-    let after = taken.max().map_or(0, |newest| newest.saturating_add(1));
-    Ok(format!("{TAG_PREFIX}{}", began.max(after)))
+    let taken: BTreeSet<u64> = here.chain(there.iter().copied()).collect();
+    Ok(format!("{TAG_PREFIX}{}", first_free(began, &taken)))
 }
 
-fn name(volume: &VolumeName, tag: &str) -> Result<SnapshotName, Failure> {
-    let full = format!("{volume}@{tag}").parse();
-    full.map_err(|error: units::NameError| Failure::usage(error.to_string()))
+/// A number of which a clock was wrong, or that a person made up, is in nobody's way.
+fn first_free(began: u64, taken: &BTreeSet<u64>) -> u64 {
+    let bound = began.saturating_add(AHEAD_SECONDS_MAX);
+    let newest = taken.range(..bound).next_back();
+    let mut number = newest.map_or(began, |newest| began.max(newest + 1));
+    while taken.contains(&number) {
+        number += 1;
+    }
+    number
 }
 
-/// The volume or file system, and those below the dataset. A file system that nobody shares only holds what is below it.
-fn volumes_of(context: &Context<'_>, dataset: &VolumeName) -> Result<Vec<VolumeName>, Failure> {
-    let all = context.pool.datasets(dataset.into(), Snapshots::Skip);
+fn parse(name: &str) -> Result<SnapshotName, Failure> {
+    let parsed = name.parse();
+    parsed.map_err(|error: units::NameError| Failure::usage(error.to_string()))
+}
+
+/// The volume or file system, and those below the dataset. A file system that is not shared only holds what is below it, unless it
+/// was shared and replicated before: then its copy goes on, and learns that it is not shared any more.
+pub fn volumes_of(context: &Context<'_>, dataset: &VolumeName) -> Result<Vec<VolumeName>, Failure> {
+    let all = context.pool.datasets(dataset.into(), Snapshots::Include);
     let all = all.map_err(crate::dataset_failure)?;
     let shares = filesystem::shares(context)?;
-    let volumes = all
-        .iter()
-        .filter(|info| info.volume.is_some() || shares.of(info).is_some());
+    let sent = all.iter().filter(|info| bases::is_of_replication(info));
+    let sent: BTreeSet<&str> = sent
+        .filter_map(|info| info.name.split('@').next())
+        .collect();
+    let is_meant = |info: &&DatasetInfo| {
+        !info.snapshot
+            && (info.volume.is_some()
+                || shares.of(info).is_some()
+                || (info.kind == DatasetKind::Filesystem && sent.contains(info.name.as_str())))
+    };
+    let volumes = all.iter().filter(is_meant);
     let volumes: Vec<VolumeName> = volumes.filter_map(|info| info.name.parse().ok()).collect();
     match volumes.is_empty() {
         true => Err(Failure::not_found(format!(
@@ -152,14 +312,32 @@ fn volumes_of(context: &Context<'_>, dataset: &VolumeName) -> Result<Vec<VolumeN
     }
 }
 
-/// All at one moment, with what only their logs hold.
-fn take_snapshots(context: &Context<'_>, volumes: &[VolumeName], tag: &str) -> Result<(), Failure> {
-    let names: Result<Vec<_>, _> = volumes.iter().map(|volume| name(volume, tag)).collect();
-    let names = names?;
+/// All at one moment, with what only their logs hold. Those of which no snapshot can be taken are left out.
+fn take_snapshots(
+    context: &Context<'_>,
+    volumes: Vec<VolumeName>,
+    document: &ReplicateDocument,
+    tag: &str,
+    run: &mut Run,
+) -> Result<Vec<(VolumeName, SnapshotName)>, Failure> {
     let _alone = context.hooks.alone();
-    crate::replay_before_snapshot(context, &names)?;
-    let taken = context.pool.snapshot(&names);
-    taken.map_err(crate::dataset_failure)
+    let mut ways = Vec::new();
+    for volume in volumes {
+        let ready = parse(&format!("{volume}@{tag}")).and_then(|name| {
+            crate::replay_before_snapshot(context, std::slice::from_ref(&name))?;
+            Ok(name)
+        });
+        match ready {
+            Ok(name) => ways.push((volume, name)),
+            Err(failure) => run.failed(&volume, failure),
+        }
+    }
+    let names: Vec<SnapshotName> = ways.iter().map(|(_, name)| name.clone()).collect();
+    let taken = context
+        .pool
+        .snapshot_marked(&names, &[bases::mark(document)]);
+    taken.map_err(crate::dataset_failure)?;
+    Ok(ways)
 }
 
 /// The space that is set aside for the volume: no stream says so.
@@ -213,56 +391,96 @@ fn connect(context: &Context<'_>, document: &ReplicateDocument) -> Result<Tls, F
     Err(unreachable(last))
 }
 
-/// One volume on its way.
-struct One<'a> {
+/// The connection to the receiver, which ends it after each failure.
+struct Session<'a> {
     context: &'a Context<'a>,
     document: &'a ReplicateDocument,
-    volume: &'a VolumeName,
-    into: VolumeName,
-    snapshot: SnapshotName,
+    tls: Option<Tls>,
+    /// Connections in a row that broke off.
+    broken: usize,
+    /// Why the last one ended.
+    last: Option<Failure>,
 }
 
-impl One<'_> {
-    fn replicate(&self, tls: &mut Tls, progress: &mut dyn FnMut(&str)) -> Result<u64, Failure> {
-        let mut bytes = 0;
-        for _ in 0..=RESUMES_MAX {
-            let present = self.ask(tls)?;
-            let own = self.snapshots()?;
-            let target = own.iter().find(|info| info.name == self.snapshot.as_str());
-            if target.is_some_and(|info| present.guids.contains(&info.guid)) {
-                self.prune(&own, &present);
-                return Ok(bytes);
-            }
-            let (spec, before) = self.next(&present, &own)?;
-            bytes += self.send(tls, &spec, before, progress)?;
+impl<'a> Session<'a> {
+    fn new(context: &'a Context<'a>, document: &'a ReplicateDocument) -> Self {
+        Self {
+            context,
+            document,
+            tls: None,
+            broken: 0,
+            last: None,
         }
-        let message = format!("{} was interrupted too often", self.volume);
-        Err(Failure::new(FailureKind::Failed, message))
     }
 
-    fn ask(&self, tls: &mut Tls) -> Result<Present, Failure> {
+    /// The connection, a new one if there is none. Fails at once if the receiver is gone for all.
+    fn tls(&mut self) -> Result<&mut Tls, Failure> {
+        let tls = match self.tls.take() {
+            Some(tls) => tls,
+            None => {
+                let last = self.last.take();
+                if let Some(last) =
+                    last.filter(|_| self.broken >= BROKEN_MAX || self.context.hooks.is_ending())
+                {
+                    self.last = Some(last.clone());
+                    return Err(last);
+                }
+                connect(self.context, self.document).inspect_err(|_| self.broken = BROKEN_MAX)?
+            }
+        };
+        Ok(self.tls.insert(tls))
+    }
+
+    fn end(&mut self) {
+        if let Some(mut tls) = self.tls.take() {
+            tls.conn.send_close_notify();
+            let _ = tls.flush();
+        }
+    }
+
+    /// After a failure with one volume the receiver has ended the connection: the next volume gets another one.
+    fn reset(&mut self, failure: &Failure) {
+        self.tls = None;
+        self.last = Some(failure.clone());
+    }
+
+    /// What the receiver has of a volume.
+    fn ask(&mut self, into: &VolumeName) -> Result<Present, Failure> {
         let about = FromSender::About {
             version: wire::VERSION,
-            volume: self.into.clone(),
+            volume: into.clone(),
         };
-        wire::say(tls, &about).map_err(|failure| self.broken(failure))?;
-        match self.hear(tls)? {
+        self.say(&about)?;
+        match self.hear()? {
             FromReceiver::Present(present) => Ok(present),
             FromReceiver::Failed(failure) => Err(self.theirs(failure)),
             FromReceiver::Done { .. } => Err(Failure::usage("the receiver makes no sense")),
         }
     }
 
-    fn hear(&self, tls: &mut Tls) -> Result<FromReceiver, Failure> {
-        let heard = wire::hear(tls).map_err(|failure| self.broken(failure))?;
-        heard.ok_or_else(|| {
-            let message = format!("{} ended the connection", self.document.to);
-            Failure::new(FailureKind::Unreachable, message)
-        })
+    fn say(&mut self, what: &FromSender) -> Result<(), Failure> {
+        let said = wire::say(self.tls()?, what);
+        said.map_err(|failure| self.broken(failure))
+    }
+
+    fn hear(&mut self) -> Result<FromReceiver, Failure> {
+        match wire::hear(self.tls()?) {
+            Ok(Some(heard)) => {
+                self.broken = 0;
+                Ok(heard)
+            }
+            Ok(None) => {
+                self.broken += 1;
+                let message = format!("{} ended the connection", self.document.to);
+                Err(Failure::new(FailureKind::Unreachable, message))
+            }
+            Err(failure) => Err(self.broken(failure)),
+        }
     }
 
     /// A receiver that does not know this pool says so after the handshake.
-    fn broken(&self, failure: Failure) -> Failure {
+    fn broken(&mut self, failure: Failure) -> Failure {
+        self.broken += 1;
         let message = format!("talk to {}: {}", self.document.to, failure.message);
         Failure { message, ..failure }.advise(
             "there, `bulkhead replicate accept` has to have this pool's fingerprint, which \
@@ -274,38 +492,76 @@ impl One<'_> {
         let message = format!("{} says: {}", self.document.to, failure.message);
         Failure { message, ..failure }
     }
+}
 
-    fn snapshots(&self) -> Result<Vec<DatasetInfo>, Failure> {
-        let all = self
-            .context
-            .pool
-            .datasets(self.volume.into(), Snapshots::Include);
-        let mut all = all.map_err(crate::dataset_failure)?;
-        let own = format!("{}@", self.volume);
-        all.retain(|info| info.snapshot && info.name.starts_with(&own));
-        all.sort_by_key(|info| info.creation_txg);
-        Ok(all)
+/// One volume on its way.
+struct One<'a> {
+    context: &'a Context<'a>,
+    document: &'a ReplicateDocument,
+    volume: &'a VolumeName,
+    into: VolumeName,
+    snapshot: SnapshotName,
+    /// It came from elsewhere, and what it has is not this side's to destroy.
+    is_copy: bool,
+}
+
+impl One<'_> {
+    fn replicate(
+        &self,
+        session: &mut Session<'_>,
+        progress: &mut dyn FnMut(&str),
+        bytes: &mut u64,
+    ) -> Result<(), Failure> {
+        let mut may_resume = true;
+        for _ in 0..=RESUMES_MAX {
+            let mut present = session.ask(&self.into)?;
+            if !may_resume {
+                present.token = None;
+            }
+            let own = bases::snapshots_of(self.context, self.volume)?;
+            let target = own.iter().find(|info| info.name == self.snapshot.as_str());
+            if let Some(info) = target.filter(|info| present.guids.contains(&info.guid)) {
+                bases::keep_bookmark(self.context, &self.snapshot, info.guid, self.document);
+                if !self.is_copy {
+                    bases::prune(self.context, self.volume, self.document, &own, &present);
+                }
+                return Ok(());
+            }
+            let (spec, before) = self.next(&present, &own)?;
+            match self.send(session, &spec, before, progress) {
+                Ok(sent) => *bytes += sent,
+                // What was interrupted may not be wanted any more: then it is sent from its beginning.
+                Err(failure)
+                    if spec.resume.is_some() && failure.kind != FailureKind::Unreachable =>
+                {
+                    tracing::debug!(%failure, "an interrupted stream is not resumed");
+                    may_resume = false;
+                    session.reset(&failure);
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        let message = format!("{} was interrupted too often", self.volume);
+        Err(Failure::new(FailureKind::Failed, message))
     }
 
     /// What to send next: the rest of what was interrupted, or what has changed.
     fn next(&self, present: &Present, own: &[DatasetInfo]) -> Result<(SendSpec, u64), Failure> {
-        if let Some(token) = &present.token {
-            let token = self.context.pool.parse_token(token);
-            let token = token.map_err(crate::transfer::failure)?;
-            // One whose snapshot is gone is forgotten by the receiver when another stream comes.
-            let of_ours = own.iter().any(|info| info.guid == token.to_guid);
-            if of_ours {
-                let spec = self.context.pool.resumed_send(&token);
-                return Ok((spec.map_err(crate::transfer::failure)?, token.bytes));
-            }
+        if let Some(resumed) = self.resumed(present, own) {
+            return Ok(resumed);
         }
         let common = own
             .iter()
             .rev()
             .find(|info| present.guids.contains(&info.guid));
-        let base = match common {
-            Some(info) => Base::parse(self.volume, &info.name).ok(),
-            None => self.bookmark(present)?,
+        let mark = self.bookmark(present)?;
+        let base = match (common, mark) {
+            // What the receiver has last is what it can go on from.
+            (Some(info), Some(mark)) if mark.creation_txg > info.creation_txg => {
+                Base::parse(self.volume, &mark.name).ok()
+            }
+            (Some(info), _) => Base::parse(self.volume, &info.name).ok(),
+            (None, mark) => mark.and_then(|mark| Base::parse(self.volume, &mark.name).ok()),
         };
         if base.is_none() && !present.guids.is_empty() {
             let message = format!(
@@ -327,20 +583,39 @@ impl One<'_> {
         Ok((spec, 0))
     }
 
-    /// The newest bookmark of a snapshot that is there and not here any more.
-    fn bookmark(&self, present: &Present) -> Result<Option<Base>, Failure> {
+    /// The rest of an interrupted stream of ours. One that cannot go on, because its snapshot or the base of it is gone, and one
+    /// that was sent by hand is forgotten by the receiver when another stream comes.
+    fn resumed(&self, present: &Present, own: &[DatasetInfo]) -> Option<(SendSpec, u64)> {
+        let token = self
+            .context
+            .pool
+            .parse_token(present.token.as_ref()?)
+            .ok()?;
+        let of_ours =
+            |info: &DatasetInfo| info.guid == token.to_guid && bases::is_of_replication(info);
+        own.iter().find(|info| of_ours(info))?;
+        match self.context.pool.resumed_send(&token) {
+            Ok(spec) => Some((spec, token.bytes)),
+            Err(error) => {
+                tracing::debug!(volume = %self.volume, %error, "an interrupted stream cannot go on");
+                None
+            }
+        }
+    }
+
+    /// The newest bookmark of a snapshot that is there.
+    fn bookmark(&self, present: &Present) -> Result<Option<Bookmark>, Failure> {
         let marks = self.context.pool.bookmarks(self.volume);
         let marks = marks.map_err(crate::transfer::failure)?;
         let common = marks
             .into_iter()
             .filter(|mark| present.guids.contains(&mark.guid));
-        let newest = common.max_by_key(|mark| mark.creation_txg);
-        Ok(newest.and_then(|mark| Base::parse(self.volume, &mark.name).ok()))
+        Ok(common.max_by_key(|mark| mark.creation_txg))
     }
 
     fn send(
         &self,
-        tls: &mut Tls,
+        session: &mut Session<'_>,
         spec: &SendSpec,
         before: u64,
         progress: &mut dyn FnMut(&str),
@@ -354,10 +629,10 @@ impl One<'_> {
             keep: self.document.keep,
             resumes: spec.resume.is_some(),
         });
-        wire::say(tls, &offer).map_err(|failure| self.broken(failure))?;
+        session.say(&offer)?;
         let sent = {
             let metered = Metered {
-                to: &mut *tls,
+                to: session.tls()?,
                 meter: Meter::new(progress, Some(total), before),
                 context: self.context,
             };
@@ -378,9 +653,10 @@ impl One<'_> {
             Ok(_) => {}
             // The receiver may have said why it does not listen any more.
             Err((true, error)) => {
-                return match wire::hear(tls) {
-                    Ok(Some(FromReceiver::Failed(failure))) => Err(self.theirs(failure)),
+                return match wire::hear(session.tls()?) {
+                    Ok(Some(FromReceiver::Failed(failure))) => Err(session.theirs(failure)),
                     _ => {
+                        session.broken += 1;
                         let message =
                             format!("send {} to {}: {error:#}", spec.snapshot, self.document.to);
                         Err(Failure::new(FailureKind::Unreachable, message))
@@ -392,9 +668,9 @@ impl One<'_> {
                 return Err(Failure::new(FailureKind::Failed, message));
             }
         }
-        match self.hear(tls)? {
+        match session.hear()? {
             FromReceiver::Done { bytes } => Ok(bytes),
-            FromReceiver::Failed(failure) => Err(self.theirs(failure)),
+            FromReceiver::Failed(failure) => Err(session.theirs(failure)),
             FromReceiver::Present(_) => Err(Failure::usage("the receiver makes no sense")),
         }
     }
@@ -443,43 +719,8 @@ impl One<'_> {
             return Ok(None);
         }
         let share = filesystem::shares(self.context)?.of(info);
-        Ok(share.map(|share| (SHARE_PROPERTY.to_owned(), share)))
-    }
-
-    /// Destroys the oldest snapshots of replication. The newest that both have stays, whatever was
-    /// asked for: the next run begins at it.
-    fn prune(&self, own: &[DatasetInfo], present: &Present) {
-        let made = |info: &&DatasetInfo| {
-            let tag = info.name.split('@').nth(1);
-            tag.is_some_and(|tag| tag.starts_with(TAG_PREFIX))
-        };
-        let made: Vec<&DatasetInfo> = own.iter().filter(made).collect();
-        let excess = made
-            .len()
-            .saturating_sub(self.document.keep.max(1) as usize);
-        let newest = made
-            .iter()
-            .rev()
-            .find(|info| present.guids.contains(&info.guid));
-        let newest: BTreeSet<u64> = newest.iter().map(|info| info.guid).collect();
-        for old in made
-            .iter()
-            .take(excess)
-            .filter(|info| !newest.contains(&info.guid))
-        {
-            destroy(self.context, &old.name);
-        }
-    }
-}
-
-/// Destroys a snapshot that is not needed; one with clones or holds stays.
-pub fn destroy(context: &Context<'_>, name: &str) {
-    let Ok(name) = name.parse::<SnapshotName>() else {
-        return;
-    };
-    let _alone = context.hooks.alone();
-    if let Err(error) = context.pool.destroy_snapshots(&[name]) {
-        tracing::warn!(%error, "an old snapshot of replication stays");
+        let share = share.unwrap_or_else(|| filesystem::OFF.to_owned());
+        Ok(Some((SHARE_PROPERTY.to_owned(), share)))
     }
 }
 
@@ -513,5 +754,37 @@ impl Write for Metered<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.to.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A clock that was ahead for a while, and a tag that a person made up.
+    #[test]
+    fn a_tag_follows_those_that_are_there_and_none_from_another_century() {
+        let free = |taken: &[u64]| first_free(1_795_000_000, &taken.iter().copied().collect());
+        assert_eq!(free(&[]), 1_795_000_000);
+        assert_eq!(free(&[1_794_000_000]), 1_795_000_000);
+        assert_eq!(free(&[1_795_000_000]), 1_795_000_001);
+        assert_eq!(free(&[1_795_086_400]), 1_795_086_401);
+        assert_eq!(free(&[u64::MAX, 4_000_000_000]), 1_795_000_000);
+    }
+
+    #[test]
+    fn the_failures_of_some_volumes_are_told_by_volume_and_the_same_of_all_once() {
+        let name = |text: &str| text.parse::<VolumeName>().expect("a name");
+        let mut run = Run {
+            count: 2,
+            ..Run::default()
+        };
+        assert!(run.failure().is_none());
+        run.failed(&name("tank/a"), Failure::usage("no"));
+        let one = run.failure().expect("failed").message;
+        assert_eq!(one, "1 of 2 were not replicated: tank/a: no");
+        run.failed(&name("tank/b"), Failure::usage("no"));
+        assert_eq!(run.failure().expect("failed").message, "no");
+        assert!(shortened(&"é".repeat(5000)).len() < 4000);
     }
 }

@@ -272,6 +272,7 @@ mod tests {
             every_s,
             keep: 1,
             raw: false,
+            decrypt: false,
         };
         let state = |attempted, succeeded, failed: bool| ReplicateState {
             version: 1,

@@ -68,6 +68,9 @@ pub enum FromReceiver {
 pub struct Present {
     /// GUIDs of its snapshots.
     pub guids: Vec<u64>,
+    /// Numbers of the names of those that are called as replication calls them: another one may not have the same name.
+    #[serde(default)]
+    pub tags: Vec<u64>,
     /// Where an interrupted stream goes on.
     pub token: Option<String>,
 }

@@ -5,17 +5,18 @@ mod cases;
 mod hooks;
 mod streams;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use control::{Answer, Request};
 use engine::Pool;
 use engine::capabilities::FileSystems;
-use engine::dataset::{DatasetRef, FileSystemSpec};
+use engine::dataset::{DatasetRef, FileSystemSpec, PropertySource, Snapshots};
 use file_system::{Identity, Make, SetAttributes};
 use memory_engine::{MemoryEngine, MemoryPool, WaitingLog};
 use operations::seals::Seals;
 use operations::{Context, DocumentCache, NoServer, ServerHooks, perform};
 use serde_json::{Value, json};
+use units::VolumeName;
 
 use cases::{ALL, Case};
 
@@ -122,12 +123,99 @@ impl Bench {
         if let Some(what) = what.strip_prefix('!') {
             return self.meanwhile(what, arguments);
         }
+        let before = self.everything();
+        let shown = self.shown_before(what, arguments, expected);
+        if shown.is_some() {
+            assert_eq!(self.everything(), before, "a dry run of {what} {arguments}");
+        }
         let outcome = self.ask(&NoServer, what, arguments);
         assert_eq!(
             outcome.kind, expected,
             "{what} {arguments}: {}",
             outcome.text
         );
+        let after = self.everything();
+        if !["changed", "told"].contains(&expected) {
+            assert_eq!(
+                after, before,
+                "{what} {arguments} was refused, or had nothing to do"
+            );
+        }
+        if let Some(shown) = shown {
+            assert_eq!(
+                shown, outcome.destroyed,
+                "{what} {arguments} destroyed other things than its dry run showed"
+            );
+        }
+        let is_gone = |name: &&String| !after.contains_key(*name) && !MOVES.contains(&what);
+        let gone: Vec<&String> = before.keys().filter(is_gone).collect();
+        let untold: Vec<_> = gone
+            .iter()
+            .filter(|name| !outcome.destroyed.contains(**name))
+            .collect();
+        assert!(
+            untold.is_empty(),
+            "{what} {arguments} destroyed {untold:?}, and its answer does not list them"
+        );
+    }
+
+    /// What a dry run of the request shows, if the request destroys datasets.
+    fn shown_before(&self, verb: &str, arguments: &str, expected: &str) -> Option<Vec<String>> {
+        if expected != "changed" || !self.destroys_datasets(verb, arguments) {
+            return None;
+        }
+        let mut own: Value = serde_json::from_str(arguments).expect("JSON");
+        own["dry_run"] = Value::from(true);
+        let shown = self.ask(&NoServer, verb, &own.to_string());
+        assert_eq!(
+            shown.kind, "already",
+            "a dry run of {verb} {arguments}: {}",
+            shown.text
+        );
+        own["dry_run"] = Value::from(false);
+        own["ask"] = Value::from(true);
+        let asked = self.ask(&NoServer, verb, &own.to_string());
+        let asks = ["NeedsConfirmation", "already"].contains(&asked.kind.as_str());
+        assert!(asks, "{verb} {arguments}: {}", asked.text);
+        Some(shown.destroyed)
+    }
+
+    fn destroys_datasets(&self, verb: &str, arguments: &str) -> bool {
+        let request = request(verb, &self.filled_in(arguments));
+        let is_destroy = matches!(
+            request.effect(&"tank".parse().expect("a name")),
+            control::Effect::Destroy(_)
+        );
+        is_destroy && !WITHOUT_DRY_RUN.contains(&verb)
+    }
+
+    /// Datasets, snapshots and bookmarks, with all that is known of each; nothing while the pool cannot be looked at.
+    fn everything(&self) -> BTreeMap<String, String> {
+        let pool = &self.pool as &dyn Pool;
+        let mut all = BTreeMap::new();
+        for info in pool
+            .datasets(pool.name().into(), Snapshots::Include)
+            .unwrap_or_default()
+        {
+            let dataset = DatasetRef::from_checked(&info.name);
+            let properties = pool.dataset_properties(dataset).unwrap_or_default();
+            // What is written to the pool changes with time.
+            let shape = (info.volume, info.refreservation, info.origin, info.kind);
+            let fixed: Vec<_> = properties
+                .iter()
+                .filter(|(name, property)| {
+                    // How a run went is kept even where it failed.
+                    property.source == PropertySource::Local && *name != "bulkhead:replicate-state"
+                })
+                .collect();
+            let volume = info.name.parse::<VolumeName>();
+            let marks = volume.ok().and_then(|name| pool.bookmarks(&name).ok());
+            for mark in marks.unwrap_or_default() {
+                all.insert(mark.name, String::new());
+            }
+            all.insert(info.name, format!("{shape:?} {fixed:?}"));
+        }
+        all
     }
 }
 
@@ -137,7 +225,31 @@ pub struct Outcome {
     pub kind: String,
     /// All of it.
     pub text: String,
+    /// What the answer lists as destroyed.
+    pub destroyed: Vec<String>,
 }
+
+/// Requests after which snapshots and datasets have other names, or one that was not complete is gone.
+const MOVES: &[&str] = &[
+    "filesystem.promote",
+    "filesystem.rename",
+    "snapshot.rename",
+    "transfer.abort",
+    "volume.promote",
+    "volume.rename",
+];
+
+/// Requests that destroy what is on a device, which they name; and one that destroys what its stream decides.
+const WITHOUT_DRY_RUN: &[&str] = &[
+    "pool.add",
+    "pool.attach",
+    "pool.clear",
+    "pool.discard_leg",
+    "pool.remove",
+    "pool.replace",
+    "pool.replace_disk",
+    "transfer.receive",
+];
 
 impl Outcome {
     /// In words.
@@ -150,7 +262,19 @@ impl Outcome {
             Ok(_) => "told".to_owned(),
             Err(failure) => format!("{:?}", failure.kind),
         };
-        Self { kind, text }
+        let destroyed = match outcome {
+            Ok(Answer::Done(done)) => done.destroyed,
+            Ok(Answer::RolledBack(done)) => {
+                let snapshots = done.destroyed.iter().map(ToString::to_string);
+                snapshots.chain(done.destroyed_bookmarks).collect()
+            }
+            _ => Vec::new(),
+        };
+        Self {
+            kind,
+            text,
+            destroyed,
+        }
     }
 }
 

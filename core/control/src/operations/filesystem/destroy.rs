@@ -7,27 +7,35 @@ use units::{PoolName, VolumeName};
 
 use crate::answer::Done;
 use crate::operations::{
-    Confirmable, Confirmed, Least, Operation, PoolSelector, Route, Source, Verb, schema_of,
+    Confirmable, Confirmed, Least, Operation, PoolSelector, Preview, Previewed, Route, Source, Turn, Verb, schema_of,
 };
 use crate::{Effect, Failure};
 
-/// Destroy a file system
+const EXAMPLES: &str = "Examples:
+  bulkhead filesystem destroy tank/home --recursive --dry-run
+  bulkhead filesystem destroy tank/home --yes-destroy-data";
+
+/// Destroy a file system, or what holds volumes
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "FilesystemDestroy")]
 #[command(
     visible_alias = "rm",
-    after_help = "Example:\n  bulkhead filesystem destroy tank/home --yes-destroy-data"
+    after_help = EXAMPLES
 )]
 pub struct Destroy {
     /// The file system
     #[arg(id = "filesystem", value_name = "FILESYSTEM")]
     pub name: VolumeName,
-    /// Its snapshots too, and all that is below it
+    /// Its snapshots too, and all that is below it: file systems, volumes, and their snapshots
     #[arg(long, short)]
     pub recursive: bool,
     /// Even though it is shared, or in use: clients lose it, and what is below it is exported no more
     #[arg(long, visible_alias = "in-use")]
     pub shared: bool,
+    /// What would be lost.
+    #[serde(flatten)]
+    #[command(flatten)]
+    pub preview: Preview,
 }
 
 impl Operation for Destroy {
@@ -36,8 +44,26 @@ impl Operation for Destroy {
             name,
             recursive: _,
             shared: _,
+            preview,
         } = self;
-        Effect::Destroy(vec![name.to_string()])
+        match preview.is_wanted() {
+            true => Effect::Look,
+            false => Effect::Destroy(vec![name.to_string()]),
+        }
+    }
+
+    fn turn(&self) -> Turn {
+        self.preview.turn()
+    }
+
+    fn is_preview(&self) -> bool {
+        self.preview.is_wanted()
+    }
+}
+
+impl Previewed for Destroy {
+    fn preview(&mut self) -> &mut Preview {
+        &mut self.preview
     }
 }
 
@@ -61,10 +87,11 @@ impl Verb for Destroy {
         ("name", Source::Filesystem),
         ("recursive", Source::Query("false")),
         ("shared", Source::Query("false")),
+        ("dry_run", Source::Query("false")),
     ])];
 
     fn from_arguments(arguments: Confirmed<Self>) -> Result<(PoolSelector, Self), Failure> {
-        let destroy = arguments.check()?;
+        let destroy = arguments.or_ask();
         Ok((PoolSelector::Pool(destroy.name.pool()), destroy))
     }
 }

@@ -7,7 +7,7 @@ use units::PoolName;
 
 use crate::answer::Done;
 use crate::operations::{
-    Confirmable, Confirmed, Least, Operation, PoolSelector, Route, Source, Urgency, Verb, schema_of,
+    Confirmable, Confirmed, Least, Operation, PoolSelector, Preview, Previewed, Route, Source, Turn, Urgency, Verb, schema_of,
 };
 use crate::{Effect, Failure};
 
@@ -18,12 +18,26 @@ pub struct Destroy {
     /// Even though clients are connected: their sessions end.
     #[serde(default)]
     pub in_use: bool,
+    /// What would be lost.
+    #[serde(flatten)]
+    pub preview: Preview,
 }
 
 impl Operation for Destroy {
     fn effect(&self, pool: &PoolName) -> Effect {
-        let Self { in_use: _ } = self;
-        Effect::Destroy(vec![pool.to_string()])
+        let Self { in_use: _, preview } = self;
+        match preview.is_wanted() {
+            true => Effect::Look,
+            false => Effect::Destroy(vec![pool.to_string()]),
+        }
+    }
+
+    fn turn(&self) -> Turn {
+        self.preview.turn()
+    }
+
+    fn is_preview(&self) -> bool {
+        self.preview.is_wanted()
     }
 
     fn urgency(&self) -> Option<Urgency> {
@@ -40,6 +54,14 @@ pub struct Arguments {
     /// Even though clients are connected: their sessions end
     #[arg(long)]
     in_use: bool,
+    #[command(flatten)]
+    preview: Preview,
+}
+
+impl Previewed for Arguments {
+    fn preview(&mut self) -> &mut Preview {
+        &mut self.preview
+    }
 }
 
 impl Confirmable for Arguments {
@@ -62,10 +84,17 @@ impl Verb for Destroy {
         schema_of::<Done>,
         Least::Govern,
     )
-    .with(&[("in_use", Source::Query("false"))])];
+    .with(&[
+        ("in_use", Source::Query("false")),
+        ("dry_run", Source::Query("false")),
+    ])];
 
     fn from_arguments(arguments: Confirmed<Arguments>) -> Result<(PoolSelector, Self), Failure> {
-        let Arguments { pool, in_use } = arguments.check()?;
-        Ok((PoolSelector::Pool(pool), Self { in_use }))
+        let Arguments {
+            pool,
+            in_use,
+            preview,
+        } = arguments.or_ask();
+        Ok((PoolSelector::Pool(pool), Self { in_use, preview }))
     }
 }

@@ -58,6 +58,9 @@ pub struct Arguments {
     /// Encrypted volumes stay encrypted on the way and there: the receiver needs no key
     #[arg(long)]
     raw: bool,
+    /// Encrypted volumes leave this pool decrypted: the receiver stores them as it stores others
+    #[arg(long, conflicts_with = "raw")]
+    decrypt: bool,
 }
 
 fn host_and_port(text: &str) -> Result<String, String> {
@@ -103,6 +106,7 @@ impl Verb for Set {
             every_s: arguments.every,
             keep: arguments.keep,
             raw: arguments.raw,
+            decrypt: arguments.decrypt,
         };
         let dataset = arguments.dataset;
         let pool = PoolSelector::Pool(dataset.pool());

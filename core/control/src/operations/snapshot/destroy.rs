@@ -7,7 +7,7 @@ use units::{PoolName, SnapshotName};
 
 use crate::answer::Done;
 use crate::operations::{
-    Confirmable, Confirmed, Least, Operation, PoolSelector, Route, Source, Verb, schema_of,
+    Confirmable, Confirmed, Least, Operation, PoolSelector, Preview, Previewed, Route, Source, Turn, Verb, schema_of,
 };
 use crate::{Effect, Failure};
 
@@ -22,16 +22,37 @@ pub struct Destroy {
     /// Snapshots, as POOL/NAME@SNAPSHOT
     #[arg(id = "snapshots", value_name = "SNAPSHOTS", required = true)]
     pub names: Vec<SnapshotName>,
+    /// What would be lost.
+    #[serde(flatten)]
+    #[command(flatten)]
+    pub preview: Preview,
 }
 
 impl Operation for Destroy {
     fn effect(&self, _: &PoolName) -> Effect {
-        let Self { names } = self;
-        Effect::Destroy(names.iter().map(ToString::to_string).collect())
+        let Self { names, preview } = self;
+        match preview.is_wanted() {
+            true => Effect::Look,
+            false => Effect::Destroy(names.iter().map(ToString::to_string).collect()),
+        }
+    }
+
+    fn turn(&self) -> Turn {
+        self.preview.turn()
+    }
+
+    fn is_preview(&self) -> bool {
+        self.preview.is_wanted()
     }
 
     fn opens_volumes(&self) -> bool {
         true
+    }
+}
+
+impl Previewed for Destroy {
+    fn preview(&mut self) -> &mut Preview {
+        &mut self.preview
     }
 }
 
@@ -54,10 +75,13 @@ impl Verb for Destroy {
         schema_of::<Done>,
         Least::Govern,
     )
-    .with(&[("names", Source::Snapshots)])];
+    .with(&[
+        ("names", Source::Snapshots),
+        ("dry_run", Source::Query("false")),
+    ])];
 
     fn from_arguments(arguments: Confirmed<Self>) -> Result<(PoolSelector, Self), Failure> {
-        let destroy = arguments.check()?;
+        let destroy = arguments.or_ask();
         Ok((super::pool_of(&destroy.names)?, destroy))
     }
 }

@@ -7,7 +7,7 @@ use units::{IscsiName, PoolName};
 
 use super::WhichTarget;
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Source, Verb, schema_of};
+use crate::operations::{Least, Operation, PoolSelector, Preview, Route, Source, Turn, Verb, schema_of};
 use crate::{Effect, Failure};
 
 /// Remove a target and the maps of its volumes.
@@ -19,12 +19,30 @@ pub struct Destroy {
     /// Even though initiators are connected: their sessions end.
     #[serde(default)]
     pub in_use: bool,
+    /// What would be lost.
+    #[serde(flatten)]
+    pub preview: Preview,
 }
 
 impl Operation for Destroy {
     fn effect(&self, _: &PoolName) -> Effect {
-        let Self { name, in_use: _ } = self;
-        Effect::Destroy(vec![name.to_string()])
+        let Self {
+            name,
+            in_use: _,
+            preview,
+        } = self;
+        match preview.is_wanted() {
+            true => Effect::Look,
+            false => Effect::Destroy(vec![name.to_string()]),
+        }
+    }
+
+    fn turn(&self) -> Turn {
+        self.preview.turn()
+    }
+
+    fn is_preview(&self) -> bool {
+        self.preview.is_wanted()
     }
 
     fn target(&self) -> Option<&IscsiName> {
@@ -44,6 +62,8 @@ pub struct Arguments {
     /// Even though initiators are connected: their sessions end
     #[arg(long)]
     in_use: bool,
+    #[command(flatten)]
+    preview: Preview,
 }
 
 impl Verb for Destroy {
@@ -54,11 +74,24 @@ impl Verb for Destroy {
         schema_of::<Done>,
         Least::Govern,
     )
-    .with(&[("name", Source::Target), ("in_use", Source::Query("false"))])];
+    .with(&[
+        ("name", Source::Target),
+        ("in_use", Source::Query("false")),
+        ("dry_run", Source::Query("false")),
+    ])];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let (pool, name) = arguments.target.told();
-        let in_use = arguments.in_use;
-        Ok((pool, Self { name, in_use }))
+        let Arguments {
+            in_use, preview, ..
+        } = arguments;
+        Ok((
+            pool,
+            Self {
+                name,
+                in_use,
+                preview,
+            },
+        ))
     }
 }

@@ -7,16 +7,22 @@ use units::{PoolName, VolumeName};
 
 use crate::answer::Done;
 use crate::operations::{
-    Confirmable, Confirmed, Least, Operation, PoolSelector, Route, Source, Verb, schema_of,
+    Confirmable, Confirmed, Least, Operation, PoolSelector, Preview, Previewed, Route, Source, Turn, Verb, schema_of,
 };
 use crate::{Effect, Failure};
 
-/// Destroy a volume
+const EXAMPLES: &str = "Examples:
+  bulkhead volume destroy tank/vm0 --recursive --dry-run
+  bulkhead volume destroy tank/vm0 --yes-destroy-data";
+
+/// Destroy a volume, with its snapshots if that is said
+///
+/// What holds volumes is no volume: `bulkhead filesystem destroy --recursive` destroys it with all below it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "VolumeDestroy")]
 #[command(
     visible_alias = "rm",
-    after_help = "Example:\n  bulkhead volume destroy tank/vm0 --yes-destroy-data"
+    after_help = EXAMPLES
 )]
 pub struct Destroy {
     /// The volume
@@ -28,6 +34,10 @@ pub struct Destroy {
     /// Even though it is exported, or in use: end its exports first
     #[arg(long, visible_alias = "in-use")]
     pub exported: bool,
+    /// What would be lost.
+    #[serde(flatten)]
+    #[command(flatten)]
+    pub preview: Preview,
 }
 
 impl Operation for Destroy {
@@ -36,8 +46,26 @@ impl Operation for Destroy {
             name,
             recursive: _,
             exported: _,
+            preview,
         } = self;
-        Effect::Destroy(vec![name.to_string()])
+        match preview.is_wanted() {
+            true => Effect::Look,
+            false => Effect::Destroy(vec![name.to_string()]),
+        }
+    }
+
+    fn turn(&self) -> Turn {
+        self.preview.turn()
+    }
+
+    fn is_preview(&self) -> bool {
+        self.preview.is_wanted()
+    }
+}
+
+impl Previewed for Destroy {
+    fn preview(&mut self) -> &mut Preview {
+        &mut self.preview
     }
 }
 
@@ -61,10 +89,11 @@ impl Verb for Destroy {
         ("name", Source::Volume),
         ("recursive", Source::Query("false")),
         ("exported", Source::Query("false")),
+        ("dry_run", Source::Query("false")),
     ])];
 
     fn from_arguments(arguments: Confirmed<Self>) -> Result<(PoolSelector, Self), Failure> {
-        let destroy = arguments.check()?;
+        let destroy = arguments.or_ask();
         Ok((PoolSelector::Pool(destroy.name.pool()), destroy))
     }
 }

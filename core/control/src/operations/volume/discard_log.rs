@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
-use crate::operations::{Confirmable, Confirmed, Operation, PoolSelector, Verb};
+use crate::operations::{Confirmable, Confirmed, Operation, PoolSelector, Preview, Previewed, Turn, Verb};
 use crate::{Effect, Failure};
 
 const EXAMPLES: &str = "Example:
@@ -22,12 +22,33 @@ pub struct DiscardLog {
     /// The volume
     #[arg(id = "volume", value_name = "VOLUME")]
     pub name: VolumeName,
+    /// What would be lost.
+    #[serde(flatten)]
+    #[command(flatten)]
+    pub preview: Preview,
 }
 
 impl Operation for DiscardLog {
     fn effect(&self, _: &PoolName) -> Effect {
-        let Self { name } = self;
-        Effect::Destroy(vec![name.to_string()])
+        let Self { name, preview } = self;
+        match preview.is_wanted() {
+            true => Effect::Look,
+            false => Effect::Destroy(vec![name.to_string()]),
+        }
+    }
+
+    fn turn(&self) -> Turn {
+        self.preview.turn()
+    }
+
+    fn is_preview(&self) -> bool {
+        self.preview.is_wanted()
+    }
+}
+
+impl Previewed for DiscardLog {
+    fn preview(&mut self) -> &mut Preview {
+        &mut self.preview
     }
 }
 
@@ -47,7 +68,7 @@ impl Verb for DiscardLog {
     type Arguments = Confirmed<Self>;
 
     fn from_arguments(arguments: Confirmed<Self>) -> Result<(PoolSelector, Self), Failure> {
-        let discard = arguments.check()?;
+        let discard = arguments.or_ask();
         Ok((PoolSelector::Pool(discard.name.pool()), discard))
     }
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
-use crate::operations::{Operation, PoolSelector, Verb, bytes};
+use crate::operations::{Operation, PoolSelector, Preview, Turn, Verb, bytes};
 use crate::{Effect, Failure};
 
 /// Change a volume's size; connected clients are told
@@ -22,6 +22,10 @@ pub struct Resize {
     /// What lies beyond the new size may be lost
     #[arg(long)]
     pub allow_shrink: bool,
+    /// What would be lost.
+    #[serde(flatten)]
+    #[command(flatten)]
+    pub preview: Preview,
 }
 
 impl Operation for Resize {
@@ -30,11 +34,21 @@ impl Operation for Resize {
             name,
             size: _,
             allow_shrink,
+            preview,
         } = self;
-        match allow_shrink {
-            true => Effect::Destroy(vec![name.to_string()]),
-            false => Effect::Change,
+        match (preview.is_wanted(), allow_shrink) {
+            (true, _) => Effect::Look,
+            (false, true) => Effect::Destroy(vec![name.to_string()]),
+            (false, false) => Effect::Change,
         }
+    }
+
+    fn turn(&self) -> Turn {
+        self.preview.turn()
+    }
+
+    fn is_preview(&self) -> bool {
+        self.preview.is_wanted()
     }
 
     fn opens_volumes(&self) -> bool {

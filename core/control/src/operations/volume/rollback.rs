@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{PoolName, SnapshotName};
 
-use crate::operations::{Operation, PoolSelector, Verb};
+use crate::operations::{Operation, PoolSelector, Preview, Turn, Verb};
 use crate::{Effect, Failure};
 
 const EXAMPLES: &str = "Examples:
@@ -28,15 +28,32 @@ pub struct Rollback {
     #[serde(default)]
     #[arg(long)]
     pub destroy_newer: bool,
+    /// What would be lost.
+    #[serde(flatten)]
+    #[command(flatten)]
+    pub preview: Preview,
 }
 
 impl Operation for Rollback {
     fn effect(&self, _: &PoolName) -> Effect {
-        let Self { to, destroy_newer } = self;
-        match destroy_newer {
-            true => Effect::Destroy(vec![to.to_string()]),
-            false => Effect::Revert(to.to_string()),
+        let Self {
+            to,
+            destroy_newer,
+            preview,
+        } = self;
+        match (preview.is_wanted(), destroy_newer) {
+            (true, _) => Effect::Look,
+            (false, true) => Effect::Destroy(vec![to.to_string()]),
+            (false, false) => Effect::Revert(to.to_string()),
         }
+    }
+
+    fn turn(&self) -> Turn {
+        self.preview.turn()
+    }
+
+    fn is_preview(&self) -> bool {
+        self.preview.is_wanted()
     }
 }
 

@@ -166,7 +166,7 @@ pub const FILESYSTEMS: &[Case] = &[
     (
         "volume.destroy",
         r#"{"name":"tank/f","recursive":false,"exported":false}"#,
-        "Busy",
+        "Usage",
     ),
     ("!make files", "tank/f", ""),
     (

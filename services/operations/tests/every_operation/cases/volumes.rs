@@ -121,8 +121,8 @@ pub const VOLUMES: &[Case] = &[
         "Busy",
     ),
     (
-        "volume.destroy",
-        r#"{"name":"tank/dir","recursive":true,"exported":false}"#,
+        "filesystem.destroy",
+        r#"{"name":"tank/dir","recursive":true,"shared":false}"#,
         "Busy",
     ),
     ("volume.promote", r#"{"name":"tank/none"}"#, "NotFound"),
@@ -134,13 +134,24 @@ pub const VOLUMES: &[Case] = &[
         "changed",
     ),
     (
-        "volume.destroy",
-        r#"{"name":"tank/dir","recursive":true,"exported":false}"#,
+        "filesystem.destroy",
+        r#"{"name":"tank/dir","recursive":true,"shared":false}"#,
         "Busy",
     ),
+    // What holds volumes is no volume, and all below it would go.
     (
         "volume.destroy",
         r#"{"name":"tank/dir","recursive":true,"exported":true}"#,
+        "Usage",
+    ),
+    (
+        "volume.destroy",
+        r#"{"name":"tank/dir","recursive":false,"exported":true}"#,
+        "Usage",
+    ),
+    (
+        "filesystem.destroy",
+        r#"{"name":"tank/dir","recursive":true,"shared":true}"#,
         "changed",
     ),
     (

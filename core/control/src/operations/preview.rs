@@ -1,0 +1,44 @@
+//! The options by which a request that destroys data reports what would be lost, and changes nothing.
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Turn;
+
+/// Whether a request is only to report what it would destroy.
+///
+/// A server that does not know these members would ignore them and destroy. So a request with one of them travels with
+/// [`PREVIEW_VERSION`](crate::frame::PREVIEW_VERSION), which such a server refuses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Args)]
+pub struct Preview {
+    /// Show what would be destroyed, and change nothing
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Refuse, with the list of what would be destroyed: nothing was confirmed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[arg(skip)]
+    pub ask: bool,
+}
+
+impl Preview {
+    /// Whether nothing is to be changed.
+    pub fn is_wanted(self) -> bool {
+        self.dry_run || self.ask
+    }
+
+    /// The turn of a request with these options, which changes something without them.
+    pub fn turn(self) -> Turn {
+        match self.is_wanted() {
+            true => Turn::Looks,
+            false => Turn::InOrder,
+        }
+    }
+}
+
+/// Arguments with these options.
+pub trait Previewed {
+    /// The options.
+    fn preview(&mut self) -> &mut Preview;
+}

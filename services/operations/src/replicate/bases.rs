@@ -1,0 +1,295 @@
+//! What a sender keeps of its volumes so that the next run can begin where the last ended: snapshots that are marked with their
+//! destination, and for each destination a bookmark. A destination's snapshots are destroyed for the sake of no other, and what
+//! arrived from elsewhere is never destroyed here.
+
+use std::collections::BTreeSet;
+
+use control::Failure;
+use control::replication::{
+    ARRIVED_PROPERTY, PROMOTED_PROPERTY, ReplicateDocument, SENT_TO_PROPERTY,
+};
+use engine::dataset::{DatasetInfo, PropertySource, Snapshots, Value};
+use engine::transfer::Bookmark;
+use units::{SnapshotName, VolumeName};
+
+use super::documents;
+use super::sender::TAG_PREFIX;
+use super::wire::Present;
+use crate::Context;
+use crate::documents::Documents;
+
+/// A destination as the marks of snapshots name it.
+pub fn destination(document: &ReplicateDocument) -> String {
+    format!("{} {}", document.peer, document.into)
+}
+
+/// The mark of a snapshot that is made for a destination.
+pub fn mark(document: &ReplicateDocument) -> (String, Value) {
+    let value = Value::Text(destination(document));
+    (SENT_TO_PROPERTY.to_owned(), value)
+}
+
+/// What begins the names of a destination's bookmarks.
+fn bookmark_prefix(document: &ReplicateDocument) -> String {
+    // FNV-1a: names of bookmarks are short, and nothing depends on the hash but that destinations have others.
+    let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let whole = destination(document);
+    let digest = whole.bytes().fold(0xcbf2_9ce4_8422_2325, hash);
+    format!("{TAG_PREFIX}{digest:016x}-")
+}
+
+/// The snapshots of a volume, oldest first.
+pub fn snapshots_of(
+    context: &Context<'_>,
+    volume: &VolumeName,
+) -> Result<Vec<DatasetInfo>, Failure> {
+    let all = context.pool.datasets(volume.into(), Snapshots::Include);
+    let mut all = all.map_err(crate::dataset_failure)?;
+    let own = format!("{volume}@");
+    all.retain(|info| info.snapshot && info.name.starts_with(&own));
+    all.sort_by_key(|info| info.creation_txg);
+    Ok(all)
+}
+
+/// Whether a snapshot is called as those of replication are.
+pub fn is_of_replication(info: &DatasetInfo) -> bool {
+    let tag = info.name.split_once('@').map(|(_, tag)| tag);
+    tag.is_some_and(|tag| tag.starts_with(TAG_PREFIX))
+}
+
+/// Where a snapshot of replication comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It was made here for this destination.
+    SentTo(String),
+    /// It came from elsewhere.
+    Arrived,
+    /// An older program made it, or brought it.
+    Unknown,
+}
+
+/// Where the snapshot comes from.
+pub fn origin_of(context: &Context<'_>, name: &str) -> Origin {
+    let Ok(name) = name.parse::<SnapshotName>() else {
+        return Origin::Unknown;
+    };
+    let Ok(own) = context.pool.dataset_properties((&name).into()) else {
+        return Origin::Unknown;
+    };
+    // What the volume has says nothing of its snapshots.
+    let local = |property: &str| {
+        let found = own.get(property);
+        found.filter(|found| found.source == PropertySource::Local)
+    };
+    match (local(ARRIVED_PROPERTY), local(SENT_TO_PROPERTY)) {
+        (Some(_), _) => Origin::Arrived,
+        (None, Some(to)) => Origin::SentTo(to.value.to_string()),
+        (None, None) => Origin::Unknown,
+    }
+}
+
+/// The newest snapshot that came from elsewhere.
+pub fn newest_arrived(
+    context: &Context<'_>,
+    volume: &VolumeName,
+) -> Result<Option<DatasetInfo>, Failure> {
+    let mut all = snapshots_of(context, volume)?.into_iter().rev();
+    let is_arrived = |info: &DatasetInfo| {
+        is_of_replication(info) && origin_of(context, &info.name) == Origin::Arrived
+    };
+    Ok(all.find(is_arrived))
+}
+
+/// Destinations that other rules replicate `volume` to.
+fn other_destinations(
+    context: &Context<'_>,
+    volume: &VolumeName,
+    document: &ReplicateDocument,
+) -> BTreeSet<String> {
+    let rules = documents::replicated(context).unwrap_or_default();
+    let covering = rules
+        .iter()
+        .filter(|(dataset, _)| volume.is_at_or_below(dataset));
+    let mut all: BTreeSet<String> = covering.map(|(_, rule)| destination(rule)).collect();
+    all.remove(&destination(document));
+    all
+}
+
+/// Whether snapshots without a mark were made here: by an older program, which had one destination for each, on a volume that never
+/// was a copy.
+fn are_unmarked_ours(context: &Context<'_>, volume: &VolumeName) -> bool {
+    let was_copy = context.all().map(|all| {
+        let own = all.own(volume.as_str());
+        own.is_some_and(|own| own.contains_key(PROMOTED_PROPERTY))
+    });
+    let source = context
+        .pool
+        .own_user_properties(volume.into(), crate::transfer::SOURCE_PREFIX);
+    !was_copy.unwrap_or(true) && source.is_ok_and(|own| own.is_empty())
+}
+
+/// Destroys the oldest snapshots that were made for this destination, or for one that is none any more, beyond the number to keep.
+/// The newest that both sides have stays, whatever the number is: the next run begins at it.
+pub fn prune(
+    context: &Context<'_>,
+    volume: &VolumeName,
+    document: &ReplicateDocument,
+    own: &[DatasetInfo],
+    present: &Present,
+) {
+    let keep = document.keep.max(1) as usize;
+    let named: Vec<&DatasetInfo> = own.iter().filter(|info| is_of_replication(info)).collect();
+    if named.len() <= keep {
+        return;
+    }
+    let others = other_destinations(context, volume, document);
+    let are_unmarked_ours = others.is_empty() && are_unmarked_ours(context, volume);
+    let is_ours = |info: &&DatasetInfo| match origin_of(context, &info.name) {
+        Origin::SentTo(to) => !others.contains(&to),
+        Origin::Arrived => false,
+        Origin::Unknown => are_unmarked_ours,
+    };
+    let ours: Vec<&DatasetInfo> = named.into_iter().filter(is_ours).collect();
+    let is_common = |info: &&&DatasetInfo| present.guids.contains(&info.guid);
+    let newest_common = ours.iter().rev().find(is_common).map(|info| info.guid);
+    let excess = ours.len().saturating_sub(keep);
+    for old in ours.iter().take(excess) {
+        if Some(old.guid) != newest_common {
+            destroy(context, &old.name);
+        }
+    }
+}
+
+/// Destroys snapshots that were made for this destination and never got there: each run that fails leaves one. That of a stream
+/// that can be resumed stays.
+pub fn forget_failed(
+    context: &Context<'_>,
+    volume: &VolumeName,
+    document: &ReplicateDocument,
+    present: &Present,
+) -> Result<(), Failure> {
+    let own = snapshots_of(context, volume)?;
+    let resumed = present.token.as_ref().and_then(|text| {
+        let token = context.pool.parse_token(text).ok()?;
+        Some(token.to_guid)
+    });
+    let common = own
+        .iter()
+        .filter(|info| present.guids.contains(&info.guid))
+        .map(|info| info.creation_txg);
+    let marks = bookmarks(context, volume, document)?;
+    let sent = marks.iter().map(|mark| mark.creation_txg);
+    let newest_sent = common.chain(sent).max().unwrap_or(0);
+    let destination = destination(document);
+    for info in own.iter().filter(|info| {
+        is_of_replication(info)
+            && info.creation_txg > newest_sent
+            && Some(info.guid) != resumed
+            && !present.guids.contains(&info.guid)
+    }) {
+        if origin_of(context, &info.name) == Origin::SentTo(destination.clone()) {
+            destroy(context, &info.name);
+        }
+    }
+    Ok(())
+}
+
+/// The bookmarks of a volume that were made for this destination.
+pub fn bookmarks(
+    context: &Context<'_>,
+    volume: &VolumeName,
+    document: &ReplicateDocument,
+) -> Result<Vec<Bookmark>, Failure> {
+    let prefix = bookmark_prefix(document);
+    let all = context.pool.bookmarks(volume);
+    let mut all = all.map_err(crate::transfer::failure)?;
+    all.retain(|mark| mark.tag().starts_with(&prefix));
+    Ok(all)
+}
+
+/// Keeps a bookmark of the snapshot that arrived last, and no older one of this destination: if the snapshot goes, the next run
+/// begins at the bookmark.
+pub fn keep_bookmark(
+    context: &Context<'_>,
+    snapshot: &SnapshotName,
+    guid: u64,
+    document: &ReplicateDocument,
+) {
+    let volume = snapshot.volume();
+    let _alone = context.hooks.alone();
+    let kept = bookmarks(context, &volume, document).and_then(|before| {
+        if before.iter().any(|mark| mark.guid == guid) {
+            return Ok(());
+        }
+        let number = snapshot.tag().strip_prefix(TAG_PREFIX).unwrap_or_default();
+        let mark = format!("{}{number}", bookmark_prefix(document));
+        let made = context.pool.create_bookmark(snapshot, &mark);
+        made.map_err(crate::transfer::failure)?;
+        for old in &before {
+            let gone = context.pool.destroy_bookmark(old);
+            gone.map_err(crate::transfer::failure)?;
+        }
+        Ok(())
+    });
+    if let Err(failure) = kept {
+        // Usual where the pool has no bookmarks, or the name is too long: then the snapshot alone is what the next run begins at.
+        tracing::debug!(%snapshot, %failure, "no bookmark for replication");
+    }
+}
+
+/// Destroys the bookmarks of a rule that is removed.
+pub fn forget_bookmarks(
+    context: &Context<'_>,
+    dataset: &VolumeName,
+    document: &ReplicateDocument,
+) -> Result<(), Failure> {
+    let all = context.pool.datasets(dataset.into(), Snapshots::Skip);
+    for info in all.map_err(crate::dataset_failure)? {
+        let Ok(volume) = info.name.parse() else {
+            continue;
+        };
+        for mark in bookmarks(context, &volume, document)? {
+            let gone = context.pool.destroy_bookmark(&mark);
+            gone.map_err(crate::transfer::failure)?;
+        }
+    }
+    Ok(())
+}
+
+/// Destroys a snapshot that is not needed; one with clones or holds stays.
+pub fn destroy(context: &Context<'_>, name: &str) {
+    let Ok(name) = name.parse::<SnapshotName>() else {
+        return;
+    };
+    let _alone = context.hooks.alone();
+    if let Err(error) = context.pool.destroy_snapshots(&[name]) {
+        tracing::warn!(%error, "an old snapshot of replication stays");
+    }
+}
+
+/// A sentence about the replications of `volume` that begin at one of these snapshots or bookmarks; empty if none does.
+pub fn loses(context: &Context<'_>, volume: &VolumeName, names: &[String]) -> String {
+    let rules = documents::replicated(context).unwrap_or_default();
+    let covering = rules
+        .iter()
+        .filter(|(dataset, _)| volume.is_at_or_below(dataset));
+    let hit: Vec<String> = covering
+        .filter(|(_, rule)| {
+            let prefix = format!("{volume}#{}", bookmark_prefix(rule));
+            let destination = destination(rule);
+            names.iter().any(|name| {
+                name.starts_with(&prefix)
+                    || origin_of(context, name) == Origin::SentTo(destination.clone())
+            })
+        })
+        .map(|(dataset, rule)| format!("{dataset} to {}", rule.to))
+        .collect();
+    match hit.is_empty() {
+        true => String::new(),
+        false => format!(
+            "; the replication of {} may begin at one of them: after this, take the copy back to a snapshot that both have, or \
+             replicate into another name",
+            hit.join(", ")
+        ),
+    }
+}
