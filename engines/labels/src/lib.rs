@@ -14,6 +14,8 @@ mod host;
 mod label;
 mod list;
 mod lock;
+mod place;
+mod twins;
 mod uberblock;
 
 pub use contents::{forget_other_contents, other_contents};
@@ -21,4 +23,6 @@ pub use device::{DEVICE_BYTES_MIN, Device, Source, may_write_root, newest_settle
 pub use host::{HostId, NoHostId, host_name};
 pub use label::{Detached, Label, LabelState, RECORD, least_bytes_beside};
 pub use lock::LockLook;
+pub use place::{Place, Recorded};
+pub use twins::{Choice, RootId, Standing, Twin, choose, has_root};
 pub use uberblock::Uberblock;
