@@ -96,6 +96,8 @@ txg_sync_start(dsl_pool_t *dp)
 	void (*library)(dsl_pool_t *) = bh_library_function(__func__);
 	spa_t *spa = dp->dp_spa;
 
+	if (importing && spa_writeable(spa))
+		bh_copies_note_behind(spa);
 	if (importing && spa_writeable(spa) && !has_new_space(spa)) {
 		spa_config_enter(spa, SCL_CONFIG, FTAG, RW_WRITER);
 		vdev_config_dirty(spa->spa_root_vdev);

@@ -85,6 +85,10 @@ extern boolean_t bh_library_walks;
 /* import_config.c: spa_import(), with the configuration written once. */
 int bh_import(char *pool, nvlist_t *config, nvlist_t *properties, uint64_t flags);
 
+/* copies.c: what labels say of the import and of copies; notes, before the first transaction group, what devices lack. */
+void bh_copies_add_to_label(nvlist_t *label);
+void bh_copies_note_behind(spa_t *spa);
+
 /*
  * unopened.c: the devices that the imports of this thread count on until the end, which adds those that the library could
  * not open to the list, by their numbers, with the library's reason.

@@ -162,6 +162,7 @@ spa_config_generate(spa_t *spa, vdev_t *vd, uint64_t txg, int getstats)
 			fnvlist_add_uint64(config, ZPOOL_CONFIG_POOL_STATE,
 			    POOL_STATE_ACTIVE);
 		add_record(config);
+		bh_copies_add_to_label(config);
 		add_failed(spa, config);
 		add_removed(spa, config);
 		add_note(spa, config);

@@ -525,6 +525,16 @@ bh_pool_sync(const char *name)
 }
 
 int32_t
+bh_pool_change_guid(const char *name)
+{
+	spa_t *spa;
+	int error;
+
+	BH_WITH_POOL(name, spa, error, refuse_change, spa_change_guid(spa, NULL));
+	return (error);
+}
+
+int32_t
 bh_pool_label_note(const char *name, const char *text)
 {
 	spa_t *spa;

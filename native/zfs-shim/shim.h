@@ -190,6 +190,21 @@ int32_t bh_pool_import(const char *name, struct nvlist *config, struct nvlist *p
 #define	BH_LABEL_REMOVED	"bulkhead:removed"
 /* The name of the number in labels of the record of a pool's legs. */
 #define	BH_LABEL_RECORD	"bulkhead:record"
+/* The name of the number in labels of the import that wrote them, and of the list of copies that a person decided against. */
+#define	BH_LABEL_START	"bulkhead:start"
+#define	BH_LABEL_REJECTED	"bulkhead:rejected"
+/* Copies that are listed. */
+#define	BH_LABEL_REJECTED_MAX	32
+/*
+ * Labels that this process writes from now on have another number of an import, and that list: the transaction group of a root
+ * and a sum, for each.
+ */
+void bh_label_start(const uint64_t *rejected, uint32_t count);
+/*
+ * The next import of this thread notes what these devices lack.  Three words for each: its number, the transaction group of its
+ * newest uberblock, and whether another device has that uberblock.
+ */
+void bh_import_behind(const uint64_t *list, uint32_t count);
 /* Labels that this process writes from now on have that number of a record; 0: they have none. */
 void bh_label_record(uint64_t number);
 /* The labels of that pool that are written from now on, by its import first of all, have this note. */
@@ -210,6 +225,10 @@ int32_t bh_pool_property_parse(struct nvlist *properties, const char *name, cons
     uint32_t creating);
 /* The word for a value of an enumerated property (static), or NULL if it is a plain number. */
 const char *bh_pool_property_word(const char *name, uint64_t value);
+/* The first transaction group that a leaf is known to be missing, UINT64_MAX if none; and the first one since the pool was opened. */
+int32_t bh_leaf_missing_since(const char *name, uint64_t guid, uint64_t *since, uint64_t *first);
+/* Gives the pool another number.  ENXIO: a device is missing or lacks something. */
+int32_t bh_pool_change_guid(const char *name);
 /* Waits until everything written so far is on disk. */
 int32_t bh_pool_sync(const char *name);
 /* Adds a record to the history in the pool.  While the pool is suspended it waits. */

@@ -35,6 +35,7 @@ ELSEWHERE = {
     "pool export": "the end of a server, which proof.crash and the drills kill at any moment",
     "pool inspect-legs": "changes nothing: programs/bulkhead/tests/legs/pair_of_legs.rs",
     "pool move": "heads are killed during moves in the drills",
+    "pool reidentify": "killed, it is said again with either name: programs/bulkhead/tests/head/copies.rs",
     "pool record-legs": "killed again and again, and said again: programs/bulkhead/tests/legs/recorded_legs.rs",
     "pool set-witness": "owner, leg-server and witness are killed meanwhile: programs/bulkhead/tests/legs/witness_of_legs.rs",
     "pool-server": "killed by every round",

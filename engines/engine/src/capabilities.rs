@@ -508,6 +508,9 @@ pub trait Ownership {
     /// ([`Candidate::note`](crate::pool::Candidate::note)). The labels are written with the next transaction group.
     fn note_in_labels(&self, text: &str) -> Result<(), PoolError>;
 
+    /// Gives the pool another number, by which its devices are told from copies of them. `NoReplicas` if a device is missing, or lacks something.
+    fn change_number(&self) -> Result<(), PoolError>;
+
     /// Returns when everything written before the call is on disk.
     fn sync(&self) -> Result<(), PoolError>;
 }

@@ -1,5 +1,6 @@
 //! Reads the parts of the labels from a device.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use rustix::fd::OwnedFd;
@@ -116,8 +117,17 @@ impl<S: Source> Device<S> {
 
     /// The newest uberblock, and the transaction group of the one before; 0 if there is none.
     pub fn newest_uberblocks(&self) -> Option<(Uberblock, u64)> {
+        let all = self.uberblocks();
+        let newest = *all.last()?;
+        let before = all.iter().rev().map(|one| one.txg);
+        let before = before.filter(|txg| *txg < newest.txg).max();
+        Some((newest, before.unwrap_or_default()))
+    }
+
+    /// The uberblocks that can be read, one of each transaction group, in ascending order.
+    pub fn uberblocks(&self) -> Vec<Uberblock> {
         let mut memory = Aligned::new(RING_BYTES);
-        let mut all = Vec::new();
+        let mut all = BTreeMap::new();
         for start in self.starts() {
             let Ok(bytes) = self.read(start + RING_OFFSET, RING_BYTES, &mut memory) else {
                 continue;
@@ -125,12 +135,14 @@ impl<S: Source> Device<S> {
             let found = bytes
                 .chunks_exact(Uberblock::DISTANCE_MIN)
                 .filter_map(Uberblock::parse);
-            all.extend(found);
+            all.extend(found.map(|one| (one.txg, one)));
         }
-        let newest = *all.iter().max_by_key(|one| one.txg)?;
-        let before = all.iter().map(|one| one.txg);
-        let before = before.filter(|txg| *txg < newest.txg).max();
-        Some((newest, before.unwrap_or_default()))
+        all.into_values().collect()
+    }
+
+    /// Its length in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
     }
 
     /// Whether somebody emptied it by `wipefs -a`: that erases the marks of uberblocks until fewer than four are left, and leaves the lists of

@@ -15,6 +15,8 @@ mod label;
 mod list;
 mod lock;
 mod open;
+mod place;
+mod twins;
 mod uberblock;
 
 pub use contents::{forget_other_contents, other_contents};
@@ -23,4 +25,6 @@ pub use host::{HostId, NoHostId, host_name};
 pub use label::{Detached, Label, LabelState, RECORD, least_bytes_beside};
 pub use lock::LockLook;
 pub use open::open_disk;
+pub use place::{Place, Recorded};
+pub use twins::{Choice, RootId, Standing, Twin, choose, has_root};
 pub use uberblock::Uberblock;

@@ -1,7 +1,7 @@
 //! The root of a transaction group, as far as it tells of the pool's owner.
 
 /// What is of interest of an uberblock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Uberblock {
     /// Its transaction group.
     pub txg: u64,
@@ -9,6 +9,8 @@ pub struct Uberblock {
     pub root_txg: u64,
     /// When that was written, in seconds since 1970, by the clock of its writer.
     pub time_s: u64,
+    /// Of the checksum of that directory: two roots of one group with different ones have different histories.
+    pub sum: u64,
     /// Whether its writer leaves signs of life (`multihost=on`).
     pub is_watched: bool,
 }
@@ -18,6 +20,11 @@ impl Uberblock {
     pub(crate) const DISTANCE_MIN: usize = 1024;
     const MAGIC: u64 = 0x00ba_b10c;
     const MULTIHOST_MAGIC: u64 = 0xa11c_ea11;
+
+    /// What tells it from other roots.
+    pub fn id(&self) -> (u64, u64) {
+        (self.txg, self.sum)
+    }
 
     /// Whether these bytes begin as one does, of either byte order.
     pub(crate) fn is_marked(bytes: &[u8]) -> bool {
@@ -37,12 +44,17 @@ impl Uberblock {
             other if other.swap_bytes() == Self::MAGIC => true,
             _ => return None,
         };
-        // Members 3 to 21 are a sum, a time, a block pointer (in which 10 is the group of its birth) and a version.
+        // Members 3 to 21 are a sum, a time, a block pointer (in which 10 is the group of its birth, and 12 to 15 are its checksum) and a version.
+        let mut sum = 0_u64;
+        for index in 17..21 {
+            sum = sum.rotate_left(16) ^ number(index, swapped)?;
+        }
         let (magic, delay_ns) = (number(22, swapped)?, number(23, swapped)?);
         Some(Self {
             txg: number(2, swapped)?,
             root_txg: number(15, swapped)?,
             time_s: number(4, swapped)?,
+            sum,
             is_watched: magic == Self::MULTIHOST_MAGIC && delay_ns != 0,
         })
     }
@@ -58,6 +70,7 @@ mod tests {
         members[2] = txg;
         members[15] = txg - 1;
         members[4] = 1_800_000_000;
+        members[20] = 0x11;
         members[22..24].copy_from_slice(&multihost);
         members.into_iter().flat_map(write).collect()
     }
@@ -75,6 +88,7 @@ mod tests {
                     txg: 77,
                     root_txg: 76,
                     time_s: 1_800_000_000,
+                    sum: 0x11,
                     is_watched,
                 };
                 assert_eq!(found, Some(expected));

@@ -87,6 +87,8 @@ impl MemoryEngine {
             groups_missing: 0,
             features_for_read: Vec::new(),
             note: state.note.clone(),
+            conflicts: Vec::new(),
+            left_out: Vec::new(),
             legs: Legs {
                 groups: state.vdevs.groups.iter().filter(holds).map(group).collect(),
                 groups_missing: 0,

@@ -264,6 +264,17 @@ impl Ownership for MemoryPool {
         Ok(())
     }
 
+    fn change_number(&self) -> Result<(), PoolError> {
+        let kind = PoolErrorKind::Shape {
+            why: "the devices of a simulated pool have no copies".into(),
+        };
+        Err(PoolError::new(
+            "change the number of",
+            self.name().as_str(),
+            kind,
+        ))
+    }
+
     fn sync(&self) -> Result<(), PoolError> {
         let mut state = self.begin_pool_change("sync", "sync")?;
         state.tree.next_txg();

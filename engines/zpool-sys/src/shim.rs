@@ -202,6 +202,15 @@ unsafe extern "C" {
         expected_count: u32,
     ) -> i32;
     pub fn bh_label_record(number: u64);
+    pub fn bh_label_start(rejected: *const u64, count: u32);
+    pub fn bh_import_behind(list: *const u64, count: u32);
+    pub fn bh_leaf_missing_since(
+        name: *const c_char,
+        guid: u64,
+        since: *mut u64,
+        first: *mut u64,
+    ) -> i32;
+    pub fn bh_pool_change_guid(name: *const c_char) -> i32;
     pub fn bh_label_note(pool_guid: u64, text: *const c_char);
     pub fn bh_pool_label_note(name: *const c_char, text: *const c_char) -> i32;
     pub fn bh_pool_export(name: *const c_char, force: u32) -> i32;

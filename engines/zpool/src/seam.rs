@@ -6,7 +6,7 @@ use engine::pool::{Candidate, DiscoverError, ImportOptions, PoolError, PoolSpec,
 use engine::{Claimed, HostId};
 use units::ByteCount;
 
-use crate::pool::{ClaimedPool, Pool, discover, same_host_and_locked};
+use crate::pool::{ClaimedPool, Pool, discover_all, same_host_and_locked};
 use crate::runtime::Engine;
 
 impl engine::Engine for &'static Engine {
@@ -23,7 +23,7 @@ impl engine::Engine for &'static Engine {
     }
 
     fn discover(&self, places: &[PathBuf]) -> Result<Vec<Candidate>, DiscoverError> {
-        discover(places)
+        discover_all(places, &[])
     }
 
     fn same_host_and_locked(&self, candidate: &Candidate) -> Result<SafeToOwn, PoolError> {

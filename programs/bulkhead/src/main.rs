@@ -81,7 +81,14 @@ fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
         Plan::TakeOver {
             pool,
             previous_owner_is_stopped,
-        } => pool_access::take_over(common, &pool, previous_owner_is_stopped)?,
+            devices,
+        } => pool_access::take_over(common, &pool, previous_owner_is_stopped, &devices)?,
+        Plan::Reidentify {
+            pool,
+            name,
+            devices,
+            previous_owner_is_stopped,
+        } => pool_access::reidentify(common, &pool, &name, &devices, previous_owner_is_stopped)?,
         Plan::RecordLegs {
             pool,
             legs,

@@ -152,6 +152,7 @@ mod tests {
             txg: newest.0,
             root_txg: newest.0,
             time_s: 0,
+            sum: 0,
             is_watched: newest.1,
         };
         let content = Content {

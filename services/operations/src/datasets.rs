@@ -10,9 +10,8 @@ use engine::dataset::{
 };
 use units::{PoolName, VolumeName};
 
-use super::Context;
 use super::documents::{All, Documents, Edits};
-use super::failures;
+use super::{Context, directory_names, failures};
 use crate::seals::Ring;
 
 /// A checked name of a volume or of the pool itself.
@@ -90,6 +89,10 @@ impl<'c> Context<'c> {
             return Ok(parents);
         }
         let path = name.as_str();
+        let directly_above = path.rsplit_once('/').and_then(|(above, _)| above.parse().ok());
+        if let Some(above) = directly_above {
+            directory_names::refuse_taken(self, &above)?;
+        }
         let above = path.match_indices('/').skip(1).map(|(at, _)| &path[..at]);
         for parent in above.filter_map(|parent| parent.parse::<VolumeName>().ok()) {
             let found = self.pool.dataset((&parent).into());

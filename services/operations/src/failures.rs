@@ -88,6 +88,7 @@ pub fn pool(error: PoolError) -> Failure {
         | Kind::LogMissing
         | Kind::MayBeStale(_)
         | Kind::HasRecord(_)
+        | Kind::Copies(_)
         | Kind::UnopenedMayBeNewer { .. }
         | Kind::MayLack(_)
         | Kind::NewestUnreadable { .. } => FailureKind::NeedsConfirmation,

@@ -5,6 +5,7 @@
 
 pub mod block_class;
 mod chap;
+pub mod copies;
 mod datasets;
 mod directory_names;
 mod discovery;
@@ -21,6 +22,7 @@ mod loss;
 mod nbd;
 mod next_step;
 mod pool;
+pub mod reidentify;
 mod replace;
 pub mod replicate;
 pub mod rescue_clones;

@@ -16,6 +16,7 @@ pub fn explain(error: &PoolError) -> Option<Failure> {
         PoolErrorKind::UnopenedMayBeNewer { doubt, path, why } => {
             Some(unopened(&error.pool, doubt, path, why))
         }
+        PoolErrorKind::Copies(conflicts) => Some(crate::copies::refusal(&error.pool, conflicts)),
         PoolErrorKind::HasRecord(number) => {
             Some(has_record(&error.pool, *number, Path::new(LEGS_PATH)))
         }

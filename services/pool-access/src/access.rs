@@ -24,7 +24,7 @@ use crate::audit;
 use crate::common::Common;
 use crate::engines;
 use crate::managed;
-use crate::open::{self, Access, PreviousOwner};
+use crate::open::{self, Access, OpenOptions, PreviousOwner};
 use crate::places;
 use crate::sockets::{self, Sockets};
 
@@ -547,11 +547,13 @@ fn served(common: &Common, name: &PoolName) -> Option<PoolSummary> {
     })
 }
 
-/// Imports a pool, so that it is marked as this machine's, and exports it again.
+/// Imports a pool, so that it is marked as this machine's, and exports it again. Of several devices that say that they are the same,
+/// `devices` are used.
 pub fn take_over(
     common: &Common,
     name: &PoolName,
     previous_owner_is_stopped: bool,
+    devices: &[PathBuf],
 ) -> Result<Answer, Failure> {
     let Hold::Own(_lock) = hold(common, name)? else {
         return Ok(Done::already(format!("pool {name} is served here already")));
@@ -561,9 +563,13 @@ pub fn take_over(
         false => PreviousOwner::Unknown,
     };
     managed::refuse(common, name)?;
-    places::candidate(common, name)?;
+    places::candidate_among(common, name, &[], devices)?;
     let engine = engines::start(open::small_engine(common, name))?;
-    let pool = open::import(&*engine, common, name, &owner, Access::Change)?;
+    let options = OpenOptions {
+        chosen: devices.to_vec(),
+        ..OpenOptions::new(owner, Access::Change)
+    };
+    let pool = open::import_telling(&*engine, common, name, &options, |_| Ok(()))?;
     open::export(pool)?;
     Ok(Done::changed(format!(
         "pool {name} is in good order and free: `bulkhead pool-server {name}` serves it"

@@ -28,18 +28,19 @@ pub struct Late {
     pub devices: Vec<PathBuf>,
 }
 
-/// The pool, once its newest state is surely present, and why that is so.
+/// The pool, with those devices that were `chosen`, once its newest state is surely present, and why that is so.
 pub fn find(
     common: &Common,
     pool: &PoolName,
     late: &Late,
     word: Option<&Word>,
+    chosen: &[PathBuf],
 ) -> Result<(Candidate, Basis), Failure> {
     let begun = Instant::now();
     let mut arrivals: Option<Arrivals> = None;
     loop {
         let arrived = arrivals.as_ref().map_or_else(Vec::new, Arrivals::so_far);
-        let candidate = places::candidate_among(common, pool, &arrived)?;
+        let candidate = places::candidate_among(common, pool, &arrived, chosen)?;
         let evidence = Evidence {
             // A record that is kept elsewhere would be asked here.
             record: None,

@@ -27,6 +27,7 @@ pub mod open;
 pub mod patience;
 pub mod places;
 pub mod pools;
+mod reidentify;
 pub mod rescue;
 pub mod sockets;
 pub mod stream;
@@ -34,3 +35,4 @@ pub mod watch;
 
 pub use access::*;
 pub use on_record::record_legs;
+pub use reidentify::reidentify;

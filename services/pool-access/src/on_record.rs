@@ -59,7 +59,7 @@ fn put_on_record(
     legs.install(&mut options);
     let engine = engines::start(options)?;
     are_there(&legs)?;
-    let candidate = places::candidate_among(common, pool, &legs.own_paths())?;
+    let candidate = places::candidate_among(common, pool, &legs.own_paths(), &[])?;
     consists_of(&candidate, &legs)?;
     let is_labelled = match candidate.legs.record {
         None => false,
@@ -243,6 +243,8 @@ mod tests {
             groups_missing: 0,
             features_for_read: Vec::new(),
             note: None,
+            conflicts: Vec::new(),
+            left_out: Vec::new(),
             legs: Legs {
                 groups: groups.iter().map(group).collect(),
                 groups_missing: 0,

@@ -1,5 +1,6 @@
 //! Opens a pool in this process: the engine, the labels, the proof that nobody else has it.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use control::failure::chain;
@@ -63,12 +64,7 @@ pub fn import(
     owner: &PreviousOwner,
     access: Access,
 ) -> Result<Box<dyn Pool>, Failure> {
-    let options = OpenOptions {
-        owner: owner.clone(),
-        claims: Claims::Auto,
-        access,
-        late: Late::default(),
-    };
+    let options = OpenOptions::new(owner.clone(), access);
     import_telling(engine, common, pool, &options, |_| Ok(()))
 }
 
@@ -92,6 +88,21 @@ pub struct OpenOptions {
     pub access: Access,
     /// What is done about devices that may come late.
     pub late: Late,
+    /// Devices that a person chose, of several that say that they are the same.
+    pub chosen: Vec<PathBuf>,
+}
+
+impl OpenOptions {
+    /// For a command, whose user can repeat it.
+    pub fn new(owner: PreviousOwner, access: Access) -> Self {
+        Self {
+            owner,
+            claims: Claims::Auto,
+            access,
+            late: Late::default(),
+            chosen: Vec::new(),
+        }
+    }
 }
 
 /// The same. Between the proof that nobody else has the pool and the import, which is the long part,
@@ -113,7 +124,8 @@ pub fn import_telling(
     };
     let mut changes = 0;
     loop {
-        let (candidate, basis) = legs::find(common, pool, &options.late, word.as_ref())?;
+        let (candidate, basis) =
+            legs::find(common, pool, &options.late, word.as_ref(), &options.chosen)?;
         let proof = prove(engine, &candidate, &options.owner)?;
         let claimed = match engine.claim(&candidate, proof, &import) {
             Err(error) if error.kind == PoolErrorKind::Changed && changes < CHANGES_MAX => {
@@ -142,7 +154,7 @@ pub fn import_telling(
 }
 
 /// Proof that nobody else has the pool, from the strongest to the weakest.
-fn prove(
+pub(crate) fn prove(
     engine: &dyn Engine,
     candidate: &Candidate,
     owner: &PreviousOwner,

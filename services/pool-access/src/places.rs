@@ -12,7 +12,7 @@ use takeover::legs::DiskId;
 use units::PoolName;
 
 use crate::common::Common;
-use crate::engines::discover;
+use crate::engines::discover_all;
 use crate::managed;
 
 /// Searched when nothing else is known.
@@ -155,11 +155,11 @@ pub fn is_device(place: &Path) -> bool {
 
 /// Every pool that can be found, destroyed ones left out.
 pub fn candidates(common: &Common, pool: Option<&PoolName>) -> Result<Vec<Candidate>, Failure> {
-    candidates_in(&places(common, pool))
+    candidates_in(&places(common, pool), &[])
 }
 
-fn candidates_in(places: &[PathBuf]) -> Result<Vec<Candidate>, Failure> {
-    let found = discover(places).map_err(|error| {
+fn candidates_in(places: &[PathBuf], chosen: &[PathBuf]) -> Result<Vec<Candidate>, Failure> {
+    let found = discover_all(places, chosen).map_err(|error| {
         let kind = match error.cause.kind() {
             std::io::ErrorKind::PermissionDenied => FailureKind::Denied,
             std::io::ErrorKind::NotFound => FailureKind::NotFound,
@@ -173,9 +173,9 @@ fn candidates_in(places: &[PathBuf]) -> Result<Vec<Candidate>, Failure> {
     Ok(found.into_iter().filter(is_pool).collect())
 }
 
-/// The one pool of that name.
+/// The one pool of that name, if it is clear which devices are its own.
 pub fn candidate(common: &Common, pool: &PoolName) -> Result<Candidate, Failure> {
-    candidate_among(common, pool, &[])
+    candidate_among(common, pool, &[], &[])
 }
 
 /// A pool that the configuration of legs at `path` names is opened by its record only.
@@ -248,24 +248,31 @@ fn not_found(common: &Common, pool: &PoolName, places: &[PathBuf]) -> Failure {
     ))
 }
 
-/// The same, with `more` devices to look at.
+/// The same, with `more` devices to look at. Of several that say that they are the same, those at `chosen` are meant.
 pub fn candidate_among(
     common: &Common,
     pool: &PoolName,
     more: &[PathBuf],
+    chosen: &[PathBuf],
 ) -> Result<Candidate, Failure> {
     let mut places = places(common, Some(pool));
     places.extend_from_slice(more);
-    let mut found = candidates_in(&places)?;
+    let mut found = candidates_in(&places, chosen)?;
     found.retain(|candidate| candidate.name == pool.as_str());
     match found.len() {
+        1 if !found[0].conflicts.is_empty() => Err(operations::copies::refusal(
+            pool.as_str(),
+            &found[0].conflicts,
+        )),
         1 => Ok(found.remove(0)),
         0 => Err(not_found(common, pool, &places)),
         _ => {
             let guids: Vec<_> = found.iter().map(|c| c.guid.to_string()).collect();
             let message = format!("several pools are called {pool}: {}", guids.join(", "));
             Err(Failure::new(FailureKind::Exists, message)
-                .advise("narrow the search to the devices of one with --search"))
+                .advise(format!(
+                    "narrow the search to the devices of one with --search; or give one another name: `bulkhead pool reidentify {pool} NAME --device PATH`"
+                )))
         }
     }
 }

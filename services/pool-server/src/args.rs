@@ -145,13 +145,12 @@ impl ServeArgs {
     /// How the pool shall be opened.
     pub fn options(&self) -> OpenOptions {
         OpenOptions {
-            owner: self.owner(),
             claims: self.claims.into(),
-            access: Access::Change,
             late: Late {
                 wait: Duration::from_secs(self.wait_for_devices.into()),
                 devices: self.late_device.clone(),
             },
+            ..OpenOptions::new(self.owner(), Access::Change)
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::ImportOptions;
+use super::copies::Conflict;
 use super::legs::{Doubt, Legs, Verdict};
 use crate::error::{SystemError, errno};
 
@@ -173,6 +174,11 @@ pub enum PoolErrorKind {
         }, .0.newest_txg
     )]
     MayBeStale(Box<Doubt>),
+    /// Copies of its devices lie beside them.
+    #[error(
+        "several devices say that they are the same one of the pool, and what they hold differs"
+    )]
+    Copies(Box<[Conflict]>),
     /// Only the record of its legs tells which of them hold everything.
     #[error(
         "the pool has legs, and only their record, of number {0}, tells which of them hold everything: open it by that"

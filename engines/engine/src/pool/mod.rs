@@ -1,5 +1,6 @@
 //! Pools: what they are made of, how they are doing, who may open one.
 
+mod copies;
 mod error;
 mod go_on;
 pub mod legs;
@@ -7,6 +8,7 @@ mod ownership;
 mod spec;
 mod status;
 
+pub use copies::{Conflict, FoundDevice, LeftOut};
 pub use error::{PoolError, PoolErrorKind};
 pub use go_on::{Anew, Attempt, GoesOn};
 pub use labels::LabelState;

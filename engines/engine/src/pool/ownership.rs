@@ -7,6 +7,7 @@ use std::sync::Arc;
 use labels::{HostId, LabelState};
 use units::PoolName;
 
+use super::copies::{Conflict, LeftOut};
 use super::legs::{Evidence, Legs, Record, Word};
 
 /// A pool that could be opened.
@@ -38,6 +39,12 @@ pub struct Candidate {
     /// What its last owner left in the labels for the next, by [`note_in_labels`](crate::Ownership::note_in_labels).
     #[serde(skip)]
     pub note: Option<String>,
+    /// Why it is unclear which devices are its own; an import is refused until somebody chooses.
+    #[serde(skip)]
+    pub conflicts: Vec<Conflict>,
+    /// Other names of its devices, and copies of them.
+    #[serde(skip)]
+    pub left_out: Vec<LeftOut>,
     /// The devices that hold its data, for who decides whether they are the newest.
     #[serde(skip)]
     pub legs: Legs,

@@ -178,7 +178,13 @@ impl Pool {
     pub(super) fn clear_and(&self, device: Option<&str>, resumes: bool) -> Result<(), PoolError> {
         const DOING: &str = "clear";
         let guid = match device {
-            Some(device) => self.find(DOING, device)?.guid,
+            Some(device) => {
+                let found = self.find(DOING, device)?;
+                if !resumes {
+                    self.note_older_images(&self.status()?.devices, &found);
+                }
+                found.guid
+            }
             None => 0,
         };
         // SAFETY: the library runs; the name is copied.
@@ -397,6 +403,7 @@ impl Devices for Pool {
     fn online(&self, device: &str, expand: bool) -> Result<DeviceState, PoolError> {
         const DOING: &str = "bring online a device of";
         let found = self.find(DOING, device)?;
+        self.note_older_images(&self.status()?.devices, &found);
         let mut state = 0;
         // SAFETY: the library runs; the name is copied; `state` is a valid place.
         let code = unsafe {

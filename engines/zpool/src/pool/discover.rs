@@ -6,15 +6,13 @@ use std::path::{Path, PathBuf};
 
 use engine::pool::legs::{GroupContent, Leg, LegGroup, Legs};
 use engine::pool::{Candidate, CandidateDevice, Detail, DiscoverError};
-use labels::{Detached, LabelState, Uberblock, newest_settled};
+use labels::{Detached, LabelState, Place, RootId, Uberblock, newest_settled};
 
+use super::copies::{self, Behind, DEPTH_MAX, Settled};
 use super::label::{self, Label, Standing, Written};
 use crate::device;
 use crate::nvlist::{NvList, NvRef};
 
-/// Deepest nesting of devices that ZFS makes: a root, a group, a replacement under way, a spare
-/// standing in.
-const DEPTH_MAX: usize = 8;
 /// Groups a pool may name in its labels; more would be garbage.
 const GROUPS_MAX: u64 = 4096;
 /// The name of our own text in labels (`BH_LABEL_NOTE`).
@@ -27,6 +25,8 @@ const LABEL_REMOVED: &str = "bulkhead:removed";
 const FAILED_MARKS: [&str; 4] = ["offline", "faulted", "removed", "not_present"];
 /// Words of the library's in `aux_state`: a device had too many errors, or an administrator gave it up.
 const FAILED_WORDS: [&str; 2] = ["err_exceeded", "external"];
+/// Behind the path of a device that is not one of the copies that become a pool of their own.
+const OF_THE_ORIGINAL: &str = " (of the original)";
 /// Devices that are read at the same time.
 const READERS_MAX: usize = 32;
 
@@ -34,6 +34,10 @@ const READERS_MAX: usize = 32;
 #[derive(Clone, Debug)]
 pub(super) struct Contents {
     pub(super) config: NvList,
+    /// Devices that lack something of which the pool may not know.
+    pub(super) behind: Vec<Behind>,
+    /// Roots of copies that a person decided against.
+    pub(super) rejected: Vec<RootId>,
     /// Spares and caches that were found, of whatever pool: number and place.
     aux: Vec<(u64, PathBuf)>,
 }
@@ -58,7 +62,49 @@ impl Contents {
 /// Searches `places`: folders (not their subfolders), files and block devices. Reads labels only;
 /// takes as long as the slowest device takes to answer.
 pub fn discover(places: &[PathBuf]) -> Result<Vec<Candidate>, DiscoverError> {
-    Ok(candidates(written_in(places)?))
+    Ok(candidates(written_in(places)?, Chosen::default()))
+}
+
+/// The same, and what the labels say of devices that were not found: the library opens whatever is there. Of several devices that say that
+/// they are the same, those at `chosen` are used.
+pub fn discover_all(
+    places: &[PathBuf],
+    chosen: &[PathBuf],
+) -> Result<Vec<Candidate>, DiscoverError> {
+    let mut places: Vec<PathBuf> = places.iter().chain(chosen).cloned().collect();
+    let chosen = Chosen {
+        devices: chosen,
+        are_all: false,
+    };
+    let found = candidates(written_in(&places)?, chosen);
+    let devices = found.iter().flat_map(|candidate| &candidate.devices);
+    let missing = devices.filter(|device| !device.present && device::is_there(&device.path));
+    let missing: Vec<PathBuf> = missing.map(|device| device.path.clone()).collect();
+    let reads = at_once(&missing, |path| label::read(path));
+    let is_read = |(path, read): (PathBuf, _)| matches!(read, Ok(Some(_))).then_some(path);
+    let more: Vec<PathBuf> = missing.into_iter().zip(reads).filter_map(is_read).collect();
+    if more.is_empty() {
+        return Ok(found);
+    }
+    places.extend(more);
+    Ok(candidates(written_in(&places)?, chosen))
+}
+
+/// The pool that is on the devices at `places` alone: what is at the places of other devices, by the labels, is not its own.
+pub fn discover_alone(places: &[PathBuf]) -> Result<Vec<Candidate>, DiscoverError> {
+    let chosen = Chosen {
+        devices: places,
+        are_all: true,
+    };
+    Ok(candidates(written_in(places)?, chosen))
+}
+
+/// The devices that a person named.
+#[derive(Clone, Copy, Default)]
+struct Chosen<'a> {
+    devices: &'a [PathBuf],
+    /// The pool has no others.
+    are_all: bool,
 }
 
 /// What is on the devices of `places`.
@@ -130,7 +176,7 @@ fn is_device(path: &Path) -> bool {
 }
 
 /// Groups devices by pool. A device seen under two paths counts once.
-fn candidates(standings: Vec<Standing>) -> Vec<Candidate> {
+fn candidates(standings: Vec<Standing>, chosen: Chosen<'_>) -> Vec<Candidate> {
     let mut pools: BTreeMap<u64, Vec<Written>> = BTreeMap::new();
     let mut aux = Vec::new();
     let mut detached = Vec::new();
@@ -149,24 +195,45 @@ fn candidates(standings: Vec<Standing>) -> Vec<Candidate> {
             pools.entry(label.pool_guid).or_default().push(device);
         }
     }
+    let aux = one_place_each(aux);
     let pools = pools.into_values();
     pools
-        .filter_map(|written| assemble(written, &aux, &detached))
+        .filter_map(|written| {
+            let settled = copies::settle(written, chosen.devices);
+            assemble(settled, &aux, &detached, chosen.are_all)
+        })
+        .collect()
+}
+
+/// Of spares and caches those that are in one place: of several the pool's own list says where the device is.
+fn one_place_each(aux: Vec<(u64, PathBuf)>) -> Vec<(u64, PathBuf)> {
+    let mut places: BTreeMap<u64, Vec<PathBuf>> = BTreeMap::new();
+    for (guid, path) in aux {
+        places.entry(guid).or_default().push(path);
+    }
+    let is_one = |paths: &[PathBuf]| {
+        let mut found = paths.iter().map(|path| Place::of(path));
+        let first = found.next().flatten();
+        found.all(|other| matches!((&first, &other), (Some(one), Some(other)) if one.is(other)))
+    };
+    let single = places.into_iter().filter(|(_, paths)| is_one(paths));
+    single
+        .map(|(guid, paths)| (guid, paths[0].clone()))
         .collect()
 }
 
 /// One pool from what is on its devices.
 fn assemble(
-    written: Vec<Written>,
+    mut settled: Settled,
     aux: &[(u64, PathBuf)],
     detached: &[(PathBuf, Detached)],
+    are_all: bool,
 ) -> Option<Candidate> {
-    let uberblocks = written.iter().filter_map(|device| device.newest);
+    let written = &settled.written;
+    let uberblocks = written.iter().filter_map(Written::newest);
     let root = uberblocks.max_by_key(|uberblock| uberblock.txg);
-    let labels: Vec<Label> = written
-        .into_iter()
-        .filter_map(|device| newest_settled(device.labels, |label| label.txg, root))
-        .collect();
+    let of_pool = |device: &Written| newest_settled(device.labels.clone(), |label| label.txg, root);
+    let labels: Vec<Label> = written.iter().filter_map(of_pool).collect();
     let newest = labels.iter().max_by_key(|label| label.txg)?;
     let view = newest.list.view();
     let groups = newest_groups(&labels);
@@ -182,28 +249,29 @@ fn assemble(
     let is_let_go =
         |device: &Detached| device.pool_guid == newest.pool_guid && device.root_txg <= newest_root;
     let let_go = detached.iter().filter(|(_, device)| is_let_go(device));
-    let let_go: Vec<(u64, &Path)> = let_go
-        .map(|(path, device)| (device.guid, &**path))
+    let let_go: Vec<(u64, PathBuf)> = let_go
+        .map(|(path, device)| (device.guid, path.clone()))
         .collect();
     let mut places = places_of(&labels);
-    places.extend(let_go.iter().copied());
+    places.extend(let_go.iter().cloned());
 
     let holes = view.u64s("hole_array");
     let removed = view.u64s(LABEL_REMOVED);
+    let has_label = |id: &u64| groups.contains_key(id) || holes.contains(id);
+    let is_missing = |id: &u64| !has_label(id) && !removed.contains(id);
+    let groups_missing = (0..count).filter(is_missing).count();
+    let mut legs = legs(newest, root, &groups, &places, groups_missing, &let_go);
+    let behind = settled.behind(&mut legs, &mut places);
     let mut devices = Vec::new();
-    let mut groups_missing = 0;
     let children: Vec<NvList> = (0..count)
         .map(|id| match groups.get(&id) {
             Some(label) => {
                 let tree = label.list.view().list("vdev_tree");
-                with_paths(tree, &places, &mut devices, 0)
+                with_paths(tree, &places, &mut devices, are_all, 0)
             }
             None if holes.contains(&id) => placeholder("hole", id),
-            None => {
-                // No device has a label of a group that was removed. The library knows by the pool's own list what it is.
-                groups_missing += usize::from(!removed.contains(&id));
-                placeholder("missing", id)
-            }
+            // No device has a label of a group that was removed. The library knows by the pool's own list what it is.
+            None => placeholder("missing", id),
         })
         .collect();
 
@@ -217,9 +285,13 @@ fn assemble(
         is_watched: root.is_some_and(|root| root.is_watched),
         features_for_read: features_for_read(view),
         note: view.text(LABEL_NOTE),
-        legs: legs(newest, root, &groups, &places, groups_missing, &let_go),
+        conflicts: settled.conflicts,
+        left_out: settled.left_out,
+        legs,
         detail: Detail::new(Contents {
             config: pool_config(newest, &children),
+            behind,
+            rejected: settled.rejected,
             aux: aux.to_vec(),
         }),
         devices,
@@ -228,14 +300,14 @@ fn assemble(
 }
 
 /// Where the devices were found, by their numbers.
-type Places<'a> = HashMap<u64, &'a Path>;
+type Places = HashMap<u64, PathBuf>;
 
-/// Where the devices of `labels` are; of one that was found twice, where its newer label is, or the first.
-fn places_of(labels: &[Label]) -> Places<'_> {
-    let mut ascending: Vec<&Label> = labels.iter().rev().collect();
-    ascending.sort_by_key(|label| label.txg);
-    let places = ascending.into_iter();
-    places.map(|label| (label.guid, &*label.path)).collect()
+/// Where the devices of `labels` are.
+fn places_of(labels: &[Label]) -> Places {
+    let places = labels.iter();
+    places
+        .map(|label| (label.guid, label.path.clone()))
+        .collect()
 }
 
 /// Labels name features with the organisation that made them, as in `org.freebsd:zstd_compress`.
@@ -255,9 +327,9 @@ fn legs(
     newest: &Label,
     root: Option<Uberblock>,
     groups: &BTreeMap<u64, &Label>,
-    places: &Places<'_>,
+    places: &Places,
     groups_missing: usize,
-    let_go: &[(u64, &Path)],
+    let_go: &[(u64, PathBuf)],
 ) -> Legs {
     let mut gone = newest.list.view().u64s(LABEL_FAILED).to_vec();
     gone.extend(let_go.iter().map(|(guid, _)| *guid));
@@ -302,7 +374,7 @@ impl Marks<'_> {
 }
 
 /// A group that holds data; `None` if it holds none, such as one that was removed.
-fn leg_group(tree: NvRef<'_>, places: &Places<'_>, marks: &Marks<'_>) -> Option<LegGroup> {
+fn leg_group(tree: NvRef<'_>, places: &Places, marks: &Marks<'_>) -> Option<LegGroup> {
     let kind = tree.text("type")?;
     let members: Vec<Vec<Leg>> = match tree.lists("children") {
         children if children.is_empty() => vec![legs_below(tree, places, marks, 0)],
@@ -330,7 +402,7 @@ fn leg_group(tree: NvRef<'_>, places: &Places<'_>, marks: &Marks<'_>) -> Option<
 }
 
 /// The devices of `vdev`.
-fn legs_below(vdev: NvRef<'_>, places: &Places<'_>, marks: &Marks<'_>, depth: usize) -> Vec<Leg> {
+fn legs_below(vdev: NvRef<'_>, places: &Places, marks: &Marks<'_>, depth: usize) -> Vec<Leg> {
     let children = vdev.lists("children");
     if !children.is_empty() && depth < DEPTH_MAX {
         let below = children.into_iter();
@@ -349,7 +421,7 @@ fn legs_below(vdev: NvRef<'_>, places: &Places<'_>, marks: &Marks<'_>, depth: us
     let labelled = PathBuf::from(path);
     vec![Leg {
         guid,
-        path: place.map_or_else(|| labelled.clone(), |place| place.to_path_buf()),
+        path: place.cloned().unwrap_or_else(|| labelled.clone()),
         labelled,
         is_present: place.is_some(),
         is_marked: marks.are_on(guid, vdev),
@@ -421,11 +493,12 @@ fn placeholder(kind: &str, id: u64) -> NvList {
     vdev
 }
 
-/// `vdev` with the paths where its devices were found; notes the devices.
+/// `vdev` with the paths where its devices were found; notes the devices. `are_all`: others are not looked for where they were.
 fn with_paths(
     vdev: Option<NvRef<'_>>,
-    places: &Places<'_>,
+    places: &Places,
     devices: &mut Vec<CandidateDevice>,
+    are_all: bool,
     depth: usize,
 ) -> NvList {
     let Some(vdev) = vdev.filter(|_| depth < DEPTH_MAX) else {
@@ -436,7 +509,7 @@ fn with_paths(
     if !children.is_empty() {
         let children: Vec<NvList> = children
             .into_iter()
-            .map(|child| with_paths(Some(child), places, devices, depth + 1))
+            .map(|child| with_paths(Some(child), places, devices, are_all, depth + 1))
             .collect();
         copy.set_lists("children", &children);
         return copy;
@@ -445,7 +518,12 @@ fn with_paths(
         return copy;
     };
     let place = places.get(&guid);
-    let path = place.map_or_else(|| PathBuf::from(recorded), |place| place.to_path_buf());
+    let path = match place {
+        Some(place) => place.clone(),
+        // Whatever is there is a device of the original.
+        None if are_all => PathBuf::from(format!("{recorded}{OF_THE_ORIGINAL}")),
+        None => PathBuf::from(recorded),
+    };
     copy.set_text("path", &path.to_string_lossy());
     // Where it was plugged in elsewhere; the library would prefer these to the path.
     copy.remove("devid").remove("phys_path");

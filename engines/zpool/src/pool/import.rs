@@ -3,10 +3,13 @@
 use std::path::PathBuf;
 
 use engine::pool::legs::Verdict;
-use engine::pool::{Candidate, CandidateDevice, Claims, DeviceState, ImportOptions, SafeToOwn};
+use engine::pool::{
+    Candidate, CandidateDevice, Claims, DeviceState, ImportOptions, LeftOut, SafeToOwn,
+};
 use units::PoolName;
 use zpool_sys as sys;
 
+use super::copies::Behind;
 use super::discover::{Contents, at_once};
 use super::label::{self, Standing};
 use super::status::reason;
@@ -102,6 +105,13 @@ impl ClaimedPool<'_> {
             sys::bh_label_note(candidate.guid, note.as_ptr());
             sys::bh_label_record(record);
         }
+        let rejected = &Contents::of(candidate).rejected;
+        let rejected: Vec<u64> = rejected
+            .iter()
+            .flat_map(|(txg, sum)| [*txg, *sum])
+            .collect();
+        // SAFETY: the list, which is no longer than the header says, is copied.
+        unsafe { sys::bh_label_start(rejected.as_ptr(), rejected.len() as u32) };
         let load = |flags| load(candidate, &self.name, &properties, flags, options);
         let imported = load(flags);
         let checks = sys::BH_IMPORT_CHECK_NEWEST | sys::BH_IMPORT_REWIND;
@@ -174,7 +184,10 @@ fn attempt(
 ) -> Result<(), (NvList, SystemError)> {
     let found = Contents::of(candidate);
     let (config, aux_paths) = (found.config.clone(), found.aux_paths());
+    let behind: Vec<u64> = found.behind.iter().flat_map(Behind::words).collect();
     let c_name = c_text(name.as_str());
+    // SAFETY: the list lives until the import on this thread is over, and is forgotten then.
+    unsafe { sys::bh_import_behind(behind.as_ptr(), (behind.len() / 3) as u32) };
     // SAFETY: the library runs; name, numbers and lists live for the call. It adds what it learns to
     // `config`, which is ours alone.
     let code = unsafe {
@@ -188,6 +201,8 @@ fn attempt(
             expected.len() as u32,
         )
     };
+    // SAFETY: an empty list is not read.
+    unsafe { sys::bh_import_behind(std::ptr::null(), 0) };
     SystemError::check(code).map_err(|cause| (config, cause))
 }
 
@@ -236,6 +251,11 @@ impl Pool {
             Some(name) => name.clone(),
             None => name_of(candidate)?,
         };
+        if !candidate.conflicts.is_empty() {
+            let kind = PoolErrorKind::Copies(candidate.conflicts.clone().into());
+            return Err(PoolError::new(DOING, &candidate.name, kind));
+        }
+        tell_left_out(candidate);
         if let Some(kind) = PoolErrorKind::against(&candidate.legs, options) {
             return Err(PoolError::new(DOING, &candidate.name, kind));
         }
@@ -249,6 +269,31 @@ impl Pool {
             name,
             guarded,
         })
+    }
+}
+
+/// What was found of the pool and is not used.
+fn tell_left_out(candidate: &Candidate) {
+    let pool = &candidate.name;
+    for left_out in &candidate.left_out {
+        match left_out {
+            LeftOut::SameDevice { path, used } => {
+                let (path, used) = (path.display(), used.display());
+                tracing::info!(pool, %path, %used, "two names of one device: one of them is used");
+            }
+            LeftOut::Copy { path, used } => {
+                let (path, used) = (path.display(), used.display());
+                tracing::warn!(
+                    pool, %path, %used,
+                    "a copy of a device of the pool is left out: take it away from this machine, or give it an identity of its own with \
+                     `bulkhead pool reidentify`"
+                );
+            }
+            LeftOut::Older { path, newest_txg } => tracing::warn!(
+                pool, path = %path.display(), newest_txg,
+                "an older copy of a device of the pool is left out: it is not where the pool was last opened"
+            ),
+        }
     }
 }
 

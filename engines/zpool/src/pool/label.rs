@@ -1,6 +1,7 @@
 //! What ZFS writes on each device, with the whole list that a label holds: the shape of the device's
 //! part of the pool is for the library to read.
 
+use std::hash::Hasher;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,8 @@ pub(crate) struct Label {
     pub(crate) path: PathBuf,
     plain: labels::Label,
     pub(crate) list: NvList,
+    /// Equal for equal bytes.
+    pub(crate) sum: u64,
 }
 
 /// It is a label that has more to it.
@@ -32,10 +35,17 @@ impl Deref for Label {
 pub(crate) struct Written {
     /// Its labels, one at least.
     pub(crate) labels: Vec<Label>,
-    pub(crate) newest: Option<Uberblock>,
+    /// Its uberblocks, in ascending order.
+    pub(crate) roots: Vec<Uberblock>,
+    /// Its length in bytes.
+    pub(crate) size: u64,
 }
 
 impl Written {
+    pub(crate) fn newest(&self) -> Option<Uberblock> {
+        self.roots.last().copied()
+    }
+
     /// The newest label, whether its transaction group was finished or not.
     pub(crate) fn last(&self) -> &Label {
         let newest = self.labels.iter().max_by_key(|label| label.txg);
@@ -62,6 +72,7 @@ pub(crate) fn read(path: &Path) -> rustix::io::Result<Option<Standing>> {
             path: path.to_owned(),
             plain: labels::Label::parse(bytes)?,
             list: NvList::unpack(bytes)?,
+            sum: sum(bytes),
         })
     });
     if labels.is_empty() {
@@ -70,8 +81,15 @@ pub(crate) fn read(path: &Path) -> rustix::io::Result<Option<Standing>> {
     }
     Ok(Some(Standing::Member(Written {
         labels,
-        newest: device.newest_uberblock(),
+        roots: device.uberblocks(),
+        size: device.size(),
     })))
+}
+
+fn sum(bytes: &[u8]) -> u64 {
+    let mut hasher = std::collections::hash_map::DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
 }
 
 /// The newest uberblock on the device at `path`; `None` if none can be read.

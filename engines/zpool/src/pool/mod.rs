@@ -2,6 +2,7 @@
 
 mod change;
 mod compatibility;
+mod copies;
 mod discover;
 mod go_on;
 mod history;
@@ -9,6 +10,7 @@ mod import;
 mod label;
 pub mod legs;
 mod owner;
+mod returns;
 mod spec;
 mod status;
 
@@ -16,15 +18,16 @@ use std::ffi::{CStr, CString};
 use std::sync::Arc;
 
 use engine::capabilities::Ownership;
+use rustix::io::Errno;
 use units::PoolName;
 use zpool_sys as sys;
 
-pub use discover::discover;
+pub use discover::{discover, discover_all, discover_alone};
 pub use import::{ClaimedPool, same_host_and_locked};
 pub use spec::features;
 
 use crate::device::{self, Owner};
-use crate::error::{PoolError, SystemError};
+use crate::error::{PoolError, PoolErrorKind, SystemError, errno};
 use crate::runtime::Engine;
 use crate::snapshots::OpenSnapshots;
 use engine::pool::PoolSpec;
@@ -53,6 +56,8 @@ impl Pool {
         let c_name = c_text(name);
         // SAFETY: it keeps a number.
         unsafe { sys::bh_label_record(spec.record.unwrap_or(0)) };
+        // SAFETY: an empty list is not read.
+        unsafe { sys::bh_label_start(std::ptr::null(), 0) };
         // SAFETY: the library runs; name and lists live for the call and are copied.
         let code =
             unsafe { sys::bh_pool_create(c_name.as_ptr(), tree.as_raw(), properties.as_raw()) };
@@ -172,6 +177,17 @@ impl Ownership for Pool {
         let code = unsafe { sys::bh_pool_label_note(self.c_name.as_ptr(), text.as_ptr()) };
         SystemError::check(code)
             .map_err(|cause| PoolError::common("write labels", self.name.as_str(), cause))
+    }
+
+    fn change_number(&self) -> Result<(), PoolError> {
+        const DOING: &str = "change the number of";
+        let name = self.name.as_str();
+        // SAFETY: the library runs; the name is copied.
+        let code = unsafe { sys::bh_pool_change_guid(self.c_name.as_ptr()) };
+        match errno(code) {
+            Errno::NXIO => Err(PoolError::new(DOING, name, PoolErrorKind::NoReplicas)),
+            _ => SystemError::check(code).map_err(|cause| PoolError::common(DOING, name, cause)),
+        }
     }
 
     fn sync(&self) -> Result<(), PoolError> {

@@ -236,6 +236,19 @@ pub enum Plan {
         pool: PoolName,
         /// The administrator says that the previous owner is stopped.
         previous_owner_is_stopped: bool,
+        /// Those that are used of several that say that they are the same.
+        devices: Vec<PathBuf>,
+    },
+    /// Make copies of a pool's devices a pool of their own.
+    Reidentify {
+        /// The pool that they are copies of.
+        pool: PoolName,
+        /// The new name.
+        name: PoolName,
+        /// The copies.
+        devices: Vec<PathBuf>,
+        /// The administrator says that nobody uses them.
+        previous_owner_is_stopped: bool,
     },
     /// Show what legs of a head hold.
     Inspect(InspectArgs),

@@ -29,6 +29,9 @@ pub enum PoolCommand {
     /// this machine's
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
+    /// Make copies of a pool's devices a pool of their own: another number, another name, other identities of its volumes
+    #[command(after_help = REIDENTIFY_EXAMPLES)]
+    Reidentify(ReidentifyArgs),
     /// Say, once, that a pool may be opened though something newer may be lost by that
     #[command(after_help = CONFIRM_EXAMPLES)]
     Confirm {
@@ -62,7 +65,14 @@ const CREATE_EXAMPLES: &str = "Examples:
 
 const IMPORT_EXAMPLES: &str = "Examples:
   bulkhead pool import --search /srv/disks
-  bulkhead pool import tank --previous-owner-is-stopped";
+  bulkhead pool import tank --previous-owner-is-stopped
+  bulkhead pool import tank --device /dev/disk/by-id/scsi-a";
+
+const REIDENTIFY_EXAMPLES: &str = "Example:
+  bulkhead pool reidentify tank tank-copy --device /dev/disk/by-id/scsi-a-snapshot
+
+It opens the devices that are named and no others, so that the pool itself may be served meanwhile. Of a mirror one side is enough,
+and the other sides are detached. Of a pool with legs, a copy of one leg of each group becomes a pool without legs.";
 
 const CONFIRM_EXAMPLES: &str = "Example:
   bulkhead pool confirm tank --missing-devices-are-not-newer
@@ -111,6 +121,25 @@ pub struct ImportArgs {
     /// The machine that used the pool last is switched off or will never touch it again
     #[arg(long, requires = "pool")]
     previous_owner_is_stopped: bool,
+    /// Use this one of several devices that say that they are the same, such as a disk and a copy of it; may be repeated. What only the
+    /// others hold is lost to the pool
+    #[arg(long, value_name = "PATH", requires = "pool")]
+    device: Vec<PathBuf>,
+}
+
+/// `pool reidentify`
+#[derive(Debug, Args)]
+pub struct ReidentifyArgs {
+    /// The pool that the devices are copies of
+    pool: PoolName,
+    /// What the copies are called from now on
+    name: PoolName,
+    /// A copy of a device of the pool; may be repeated
+    #[arg(long, value_name = "PATH", required = true)]
+    device: Vec<PathBuf>,
+    /// The machine that used the copies last, or the pool when they were made, will never touch the copies again
+    #[arg(long)]
+    previous_owner_is_stopped: bool,
 }
 
 /// `pool record-legs`
@@ -147,6 +176,12 @@ impl PoolCommand {
             Self::Import(args) => Ok(args.plan()),
             Self::Confirm { pool, said } => Ok(Plan::Confirm { pool, said }),
             Self::RecordLegs(args) => Ok(args.plan()),
+            Self::Reidentify(args) => Ok(Plan::Reidentify {
+                pool: args.pool,
+                name: args.name,
+                devices: args.device,
+                previous_owner_is_stopped: args.previous_owner_is_stopped,
+            }),
             Self::InspectLegs(args) => Ok(Plan::Inspect(args)),
             Self::Move(args) => Ok(Plan::Move(args)),
             Self::Events(args) if args.follow => Ok(Plan::Follow(args.pool)),
@@ -202,6 +237,7 @@ impl ImportArgs {
             Some(pool) => Plan::TakeOver {
                 pool,
                 previous_owner_is_stopped: self.previous_owner_is_stopped,
+                devices: self.device,
             },
         }
     }

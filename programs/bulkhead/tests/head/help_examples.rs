@@ -21,7 +21,7 @@ const DISKS: [&str; 8] = [
 ];
 
 /// Starts of the examples that are not run here, and why.
-const ELSEWHERE: [(&str, &str); 36] = [
+const ELSEWHERE: [(&str, &str); 37] = [
     ("head", "never ends, and wants real addresses: proof.api"),
     ("user ", "wants a password: proof.api"),
     ("token ", "wants a user: proof.api"),
@@ -33,6 +33,10 @@ const ELSEWHERE: [(&str, &str); 36] = [
     (
         "pool create tank --legs",
         "needs two heads: tests/pair_of_legs.rs",
+    ),
+    (
+        "pool reidentify",
+        "needs a copy of a disk: tests/head/copies.rs",
     ),
     (
         "pool record-legs",

@@ -6,6 +6,7 @@ mod common;
 mod block_devices;
 mod care;
 mod confinement;
+mod copies;
 mod encrypted_copies;
 mod encryption;
 mod file_systems;

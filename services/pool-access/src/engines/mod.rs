@@ -4,6 +4,7 @@
 mod zfs;
 
 pub use zfs::{
-    EngineOptions, across, allow_huge_pages, bench_crypto, discover, fail_devices,
-    fail_devices_once, features, knows_reservations, legs, library, parse_token, probe, start,
+    EngineOptions, across, allow_huge_pages, bench_crypto, discover, discover_all, discover_alone,
+    fail_devices, fail_devices_once, features, knows_reservations, legs, library, parse_token,
+    probe, start,
 };

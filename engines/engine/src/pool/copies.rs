@@ -1,0 +1,60 @@
+//! Devices that were found and are not, or may not be, those of the pool: copies of its disks.
+
+use std::path::PathBuf;
+
+/// A device with a label of the pool, as far as its contents tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundDevice {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its newest transaction group.
+    pub newest_txg: u64,
+    /// When that was written, in seconds since 1970.
+    pub newest_time_s: u64,
+    /// Whether it is where the pool was last opened, by its own label.
+    pub is_home: bool,
+    /// Whether the pool was exported when it was written to last.
+    pub is_exported: bool,
+}
+
+/// Why it is unclear which devices are those of the pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Conflict {
+    /// These say that they are the same device, and each may alone hold what was acknowledged; that with the newest group first.
+    Same(Vec<FoundDevice>),
+    /// It holds an older state than other devices of the pool, which cannot do without it.
+    Older {
+        /// Which.
+        device: FoundDevice,
+        /// The newest transaction group of the pool.
+        newest_txg: u64,
+        /// When that was written, in seconds since 1970.
+        newest_time_s: u64,
+    },
+}
+
+/// A device that was found and is not used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeftOut {
+    /// Another name of a device that is used.
+    SameDevice {
+        /// The name.
+        path: PathBuf,
+        /// The name that is used.
+        used: PathBuf,
+    },
+    /// A copy, or what is left of an earlier disk: the one that is used holds all that was acknowledged on it.
+    Copy {
+        /// Where it is.
+        path: PathBuf,
+        /// Where the one is that is used.
+        used: PathBuf,
+    },
+    /// It is not where the pool was last opened, and holds an older state than the devices beside it. The pool opens without it.
+    Older {
+        /// Where it is.
+        path: PathBuf,
+        /// Its newest transaction group.
+        newest_txg: u64,
+    },
+}

@@ -1,0 +1,261 @@
+//! Whether two names lead to one device, and whether a device is where its label says.
+
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use crate::twins::Standing;
+
+/// What the kernel says of block devices.
+const SYSFS: &str = "/sys/dev/block";
+/// Names that stay with a device, and those that stay with its slot.
+const BY_ID: &str = "/dev/disk/by-id";
+const BY_PATH: &str = "/dev/disk/by-path";
+
+/// A device behind a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Number of the block device, or of the file system and of the file in it.
+    number: (u64, u64),
+    /// The disk, as its own electronics or dm-multipath name it, and the partition; `None` of a file, or if nothing is known.
+    unit: Option<String>,
+    /// A loop device: the file behind it.
+    behind: Option<(u64, u64)>,
+    /// Another device of this machine is made of it, such as one of dm-multipath: it is reached by that one.
+    is_part: bool,
+}
+
+impl Place {
+    /// What is behind `path`; `None` if there is nothing.
+    pub fn of(path: &Path) -> Option<Self> {
+        Self::in_sysfs(path, Path::new(SYSFS))
+    }
+
+    fn in_sysfs(path: &Path, sysfs: &Path) -> Option<Self> {
+        let found = std::fs::metadata(path).ok()?;
+        if !found.file_type().is_block_device() {
+            return Some(Self {
+                number: (found.dev(), found.ino()),
+                unit: None,
+                behind: None,
+                is_part: false,
+            });
+        }
+        let number = found.rdev();
+        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        let block = std::fs::canonicalize(sysfs.join(format!("{major}:{minor}"))).ok();
+        Some(Self {
+            number: (u64::MAX, number),
+            unit: block.as_deref().and_then(unit),
+            behind: block.as_deref().and_then(behind),
+            is_part: block.as_deref().is_some_and(is_part),
+        })
+    }
+
+    /// Whether both are one device for certain.
+    pub fn is(&self, other: &Self) -> bool {
+        let of_both =
+            |one: &Option<(u64, u64)>, other: &Option<(u64, u64)>| one.is_some() && (one == other);
+        self.number == other.number
+            || of_both(&self.behind, &other.behind)
+            || self.behind == Some(other.number)
+            || other.behind == Some(self.number)
+    }
+
+    /// Whether both say that they are paths to one disk. Some disks have names that are not theirs alone.
+    pub fn may_be(&self, other: &Self) -> bool {
+        self.unit.is_some() && self.unit == other.unit
+    }
+
+    /// Whether another device is made of it.
+    pub fn is_part(&self) -> bool {
+        self.is_part
+    }
+}
+
+fn text(path: PathBuf) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// The directory of the disk that `block` is, or is a partition of.
+fn disk(block: &Path) -> &Path {
+    let is_partition = block.join("partition").exists();
+    block.parent().filter(|_| is_partition).unwrap_or(block)
+}
+
+fn unit(block: &Path) -> Option<String> {
+    let disk = disk(block);
+    let partition = text(block.join("partition"));
+    let (name, partition) = match text(disk.join("dm/uuid")) {
+        // `mpath-3600...`, and `part1-mpath-3600...` for a partition of such a device.
+        Some(uuid) => {
+            let (before, name) = uuid.split_once("mpath-")?;
+            let number = before
+                .strip_prefix("part")
+                .and_then(|one| one.strip_suffix('-'));
+            // One digit before says how it names disks; the kernel has a word for that.
+            let name = name.get(1..)?.to_owned();
+            (name, number.map(str::to_owned))
+        }
+        None => {
+            let name = text(disk.join("device/wwid")).or_else(|| text(disk.join("wwid")))?;
+            let name = name.split_once('.').map_or(name.as_str(), |(_, name)| name);
+            (name.to_owned(), partition)
+        }
+    };
+    Some(format!("{name} {}", partition.unwrap_or_default()))
+}
+
+/// The file behind a loop device, from its beginning on.
+fn behind(block: &Path) -> Option<(u64, u64)> {
+    let file = text(block.join("loop/backing_file"))?;
+    text(block.join("loop/offset")).filter(|offset| offset == "0")?;
+    let found = std::fs::metadata(file).ok()?;
+    Some((found.dev(), found.ino()))
+}
+
+fn is_part(block: &Path) -> bool {
+    let holds = |block: &Path| {
+        let holders = std::fs::read_dir(block.join("holders"));
+        holders.is_ok_and(|mut holders| holders.next().is_some())
+    };
+    holds(block) || holds(disk(block))
+}
+
+/// The names that a label has for the place of its device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// The path.
+    pub path: Option<String>,
+    /// Its name below `/dev/disk/by-id`.
+    pub device: Option<String>,
+    /// Its name below `/dev/disk/by-path`.
+    pub slot: Option<String>,
+}
+
+impl Recorded {
+    /// Where the device at `found` stands. `is_of_this_host`: the names were written on this machine, so that one that leads nowhere is that
+    /// of a device which is not there.
+    pub fn standing(&self, found: &Path, is_of_this_host: bool) -> Standing {
+        let path = self.path.as_deref().map(Path::new);
+        let path = path.filter(|path| !is_given_anew(path));
+        if path == Some(found) {
+            return Standing::Home;
+        }
+        let below = |folder: &str, name: &Option<String>| {
+            let name = name.as_deref().filter(|name| !name.contains('/'));
+            name.map(|name| Path::new(folder).join(name))
+        };
+        let names = [
+            below(BY_ID, &self.device),
+            path.map(Path::to_owned),
+            below(BY_PATH, &self.slot),
+        ];
+        let mut named = names.iter().flatten().filter_map(|name| Place::of(name));
+        match (named.next(), Place::of(found)) {
+            (Some(named), Some(found)) if named.is(&found) => Standing::Home,
+            (Some(_), _) => Standing::Elsewhere,
+            (None, _) if is_of_this_host && path.is_some() => Standing::Elsewhere,
+            (None, _) => Standing::Unknown,
+        }
+    }
+}
+
+/// Whether the kernel gives this name anew at each start, to whichever device comes first.
+fn is_given_anew(path: &Path) -> bool {
+    path.parent() == Some(Path::new("/dev"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{create_dir_all, write};
+
+    fn block(folder: &Path, name: &str, files: &[(&str, &str)]) -> PathBuf {
+        let block = folder.join(name);
+        create_dir_all(block.join("holders")).expect("made");
+        for (name, text) in files {
+            let path = block.join(name);
+            create_dir_all(path.parent().expect("below")).expect("made");
+            write(path, text).expect("written");
+        }
+        block
+    }
+
+    /// As Linux shows two paths to a disk, the device that dm-multipath makes of them, and partitions of all.
+    #[test]
+    fn paths_to_one_disk_and_what_multipath_makes_of_them_have_one_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path();
+        let wwid = ("device/wwid", "naa.600a0b80\n");
+        let (a, b) = (block(folder, "sda", &[wwid]), block(folder, "sdb", &[wwid]));
+        let uuid = ("dm/uuid", "mpath-3600a0b80\n");
+        let whole = block(folder, "dm-0", &[uuid]);
+        assert_eq!(unit(&a), Some("600a0b80 ".to_owned()));
+        assert_eq!((unit(&b), unit(&whole)), (unit(&a), unit(&a)));
+        let partition = block(folder, "sda/sda1", &[("partition", "1\n")]);
+        let mapped = block(folder, "dm-1", &[("dm/uuid", "part1-mpath-3600a0b80\n")]);
+        assert_eq!(unit(&partition), Some("600a0b80 1".to_owned()));
+        assert_eq!(unit(&mapped), unit(&partition));
+        assert!(!is_part(&partition));
+        create_dir_all(folder.join("sda/holders/dm-0")).expect("made");
+        assert!(is_part(&a) && is_part(&partition) && !is_part(&whole));
+        let nvme = block(folder, "nvme0n1", &[("wwid", "eui.0025385\n")]);
+        assert_eq!(unit(&nvme), Some("0025385 ".to_owned()));
+        // A logical volume and its snapshot are two devices on one disk.
+        let volume = block(folder, "dm-2", &[("dm/uuid", "LVM-abc\n")]);
+        assert_eq!(unit(&volume), None);
+    }
+
+    #[test]
+    fn names_of_one_file_are_one_place_and_a_copy_is_another() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        for name in ["disk", "copy"] {
+            write(path(name), name).expect("written");
+        }
+        std::os::unix::fs::symlink(path("disk"), path("link")).expect("made");
+        std::fs::hard_link(path("disk"), path("hard")).expect("made");
+        let place = |name: &str| Place::of(&path(name)).expect("it is there");
+        for name in ["link", "hard"] {
+            assert!(place("disk").is(&place(name)), "{name}");
+        }
+        assert!(!place("disk").is(&place("copy")) && !place("disk").may_be(&place("copy")));
+        assert_eq!(Place::of(&path("none")), None);
+    }
+
+    #[test]
+    fn a_device_is_at_home_where_a_name_that_stays_leads_to_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        let recorded = |name: &Path| Recorded {
+            path: Some(name.to_string_lossy().into_owned()),
+            ..Recorded::default()
+        };
+        for name in ["disk", "copy"] {
+            write(path(name), name).expect("written");
+        }
+        std::os::unix::fs::symlink(path("disk"), path("link")).expect("made");
+        for (label, found, is_ours, expected) in [
+            ("disk", "disk", true, Standing::Home),
+            ("link", "disk", true, Standing::Home),
+            ("disk", "link", true, Standing::Home),
+            ("disk", "copy", true, Standing::Elsewhere),
+            ("gone", "copy", true, Standing::Elsewhere),
+            // Another machine may have other names for the same devices.
+            ("gone", "copy", false, Standing::Unknown),
+            ("disk", "copy", false, Standing::Elsewhere),
+        ] {
+            let found = recorded(&path(label)).standing(&path(found), is_ours);
+            assert_eq!(found, expected, "{label}");
+        }
+        let volatile = recorded(Path::new("/dev/sdb"));
+        let standing = volatile.standing(Path::new("/dev/sdb"), true);
+        assert_eq!(standing, Standing::Unknown);
+        assert_eq!(
+            Recorded::default().standing(&path("disk"), true),
+            Standing::Unknown
+        );
+    }
+}

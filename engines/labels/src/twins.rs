@@ -1,0 +1,292 @@
+//! Which of several devices is the pool's, where their labels call all of them the same device: copies by a storage array or a
+//! hypervisor, a clone at rest, a disk that was copied before it was replaced. Pure: what is on them in, a [`Choice`] out.
+//!
+//! `docs/formats/labels.md` states the rule. A copy is left out only if the device that is used surely holds all that was acknowledged
+//! on the copy.
+
+use crate::label::LabelState;
+use crate::uberblock::Uberblock;
+
+/// A ring holds the roots of so many transaction groups at least, with the largest blocks.
+const ROOTS_MIN: u64 = 15;
+
+/// What a label says of the place of its device, compared with where the device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Where the pool was last opened.
+    Home,
+    /// Somewhere else.
+    Elsewhere,
+    /// The recorded name says nothing, such as `/dev/sdb`.
+    Unknown,
+}
+
+/// The identity of one root: its transaction group, and of its checksum.
+pub type RootId = (u64, u64);
+
+/// One of the devices that say that they are the same.
+#[derive(Clone, Debug)]
+pub struct Twin {
+    /// Tells the import that wrote its newest label from others.
+    pub import: u64,
+    /// The state of the pool by that label.
+    pub state: LabelState,
+    /// Its uberblocks, in ascending order.
+    pub roots: Vec<Uberblock>,
+    /// Where it is.
+    pub standing: Standing,
+    /// Roots of copies that an administrator decided against, by its label.
+    pub rejected: Vec<RootId>,
+}
+
+impl Twin {
+    /// The newest root; the default if it has none.
+    pub fn newest(&self) -> Uberblock {
+        self.roots.last().copied().unwrap_or_default()
+    }
+
+    fn has_root_of(&self, other: &Self) -> bool {
+        has_root(&self.roots, other.newest())
+    }
+
+    /// Whether the newest root of `other` was never on this one, which is no older: both were written to since they separated. Of an
+    /// older root that cannot be known.
+    fn contradicts(&self, other: &Self) -> bool {
+        let newest = other.newest();
+        let mut roots = self.roots.iter();
+        let is_recent = self.newest().txg < newest.txg + ROOTS_MIN;
+        let has_another = roots.any(|root| root.txg == newest.txg && root.id() != newest.id());
+        has_another || (is_recent && !self.has_root_of(other))
+    }
+
+    /// Whether this one holds all that was acknowledged on `other`.
+    fn supersedes(&self, other: &Self) -> bool {
+        let (own, others) = (self.newest(), other.newest());
+        if own.txg < others.txg || self.contradicts(other) {
+            return false;
+        }
+        // Only one of them is at its recorded place.
+        let is_home = self.standing == Standing::Home && other.standing != Standing::Home;
+        if own.id() == others.id() {
+            // What was made durable since that root is in the intent log of the device that was in use.
+            return is_home && self.import == other.import;
+        }
+        // Each import writes the labels anew, with a number of its own: one process wrote to one of the two since.
+        if self.import == other.import {
+            return true;
+        }
+        // An exported pool has nothing in its intent log.
+        let was_passed = other.state == LabelState::Exported && self.has_root_of(other);
+        was_passed || (is_home && own.time_s >= others.time_s)
+    }
+}
+
+/// Whether `root` is one of `roots`.
+pub fn has_root(roots: &[Uberblock], root: Uberblock) -> bool {
+    roots.iter().any(|one| one.id() == root.id())
+}
+
+/// Which one it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The one of that index.
+    One(usize),
+    /// Any choice may lose what was acknowledged. The one of that index has the newest root.
+    Unclear(usize),
+}
+
+/// Decides which of `twins`, of which there is at least one, is the pool's device.
+///
+/// # Panics
+///
+/// There is none.
+pub fn choose(twins: &[Twin]) -> Choice {
+    let newest = |one: &usize| (twins[*one].newest().txg, twins[*one].newest().time_s);
+    let is_rejected = |one: usize| {
+        let id = twins[one].newest().id();
+        let mut others = twins.iter().enumerate();
+        others.any(|(index, other)| index != one && other.rejected.contains(&id))
+    };
+    let mut left: Vec<usize> = (0..twins.len()).filter(|one| !is_rejected(*one)).collect();
+    if left.is_empty() {
+        left = (0..twins.len()).collect();
+    }
+    let passes_all = |one: &&usize| {
+        let mut others = left.iter().filter(|other| other != one);
+        others.all(|other| twins[**one].supersedes(&twins[*other]))
+    };
+    match left.iter().find(passes_all) {
+        Some(one) => Choice::One(*one),
+        None => {
+            let newest = left.iter().copied().max_by_key(newest);
+            Choice::Unclear(newest.expect("at least one"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `groups` of one history: `A` and `B` stand for histories, as in `A30-33` or `A30-31 B32`.
+    fn roots(text: &str) -> Vec<Uberblock> {
+        let mut all = Vec::new();
+        for part in text.split(' ') {
+            let (history, range) = part.split_at(1);
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let (first, last): (u64, u64) = (
+                first.parse().expect("a number"),
+                last.parse().expect("a number"),
+            );
+            all.extend((first..=last).map(|txg| Uberblock {
+                txg,
+                root_txg: txg,
+                time_s: 1000 + txg,
+                sum: u64::from(history.as_bytes()[0]),
+                is_watched: false,
+            }));
+        }
+        all
+    }
+
+    fn twin(import: u64, place: char, text: &str) -> Twin {
+        let (state, standing) = match place {
+            'h' => (LabelState::Active, Standing::Home),
+            'H' => (LabelState::Exported, Standing::Home),
+            'e' => (LabelState::Active, Standing::Elsewhere),
+            'E' => (LabelState::Exported, Standing::Elsewhere),
+            'u' => (LabelState::Active, Standing::Unknown),
+            _ => panic!("no such place"),
+        };
+        Twin {
+            import,
+            state,
+            roots: roots(text),
+            standing,
+            rejected: Vec::new(),
+        }
+    }
+
+    /// The same in every order: whichever name sorts first.
+    fn chosen(twins: &[Twin]) -> Option<usize> {
+        let count = twins.len();
+        let choices: Vec<Option<usize>> = (0..count)
+            .flat_map(|turn| [false, true].map(|is_reversed| (turn, is_reversed)))
+            .map(|(turn, is_reversed)| {
+                let mut order: Vec<usize> = (0..count).collect();
+                order.rotate_left(turn);
+                if is_reversed {
+                    order.reverse();
+                }
+                let ordered: Vec<Twin> = order.iter().map(|one| twins[*one].clone()).collect();
+                match choose(&ordered) {
+                    Choice::One(one) => Some(order[one]),
+                    Choice::Unclear(_) => None,
+                }
+            })
+            .collect();
+        assert!(
+            choices.iter().all(|choice| *choice == choices[0]),
+            "by order: {choices:?} of {twins:?}"
+        );
+        choices[0]
+    }
+
+    #[test]
+    fn the_device_that_holds_everything_is_used_and_where_none_surely_does_none_is() {
+        for (twins, expected) in [
+            // Copied while it was served: one process went on with one of them, whatever their names are now.
+            (
+                vec![twin(1, 'h', "A30-33"), twin(1, 'e', "A30-32")],
+                Some(0),
+            ),
+            (
+                vec![twin(1, 'e', "A30-32"), twin(1, 'e', "A30-33")],
+                Some(1),
+            ),
+            (
+                vec![twin(1, 'h', "A30-32"), twin(1, 'e', "A30-33")],
+                Some(1),
+            ),
+            (
+                vec![
+                    twin(1, 'h', "A1-99"),
+                    twin(1, 'e', "A1-9"),
+                    twin(1, 'e', "A1-50"),
+                ],
+                Some(0),
+            ),
+            // The same root: what was flushed since is in the intent log of the one that was in use.
+            (
+                vec![twin(1, 'h', "A30-33"), twin(1, 'e', "A30-33")],
+                Some(0),
+            ),
+            (
+                vec![twin(1, 'H', "A30-33"), twin(1, 'E', "A30-33")],
+                Some(0),
+            ),
+            (vec![twin(1, 'e', "A30-33"), twin(1, 'e', "A30-33")], None),
+            (vec![twin(1, 'E', "A30-33"), twin(1, 'E', "A30-33")], None),
+            (vec![twin(1, 'u', "A30-33"), twin(1, 'e', "A30-33")], None),
+            // A copy of an earlier start, which was killed: it may be the one with the last log records.
+            (
+                vec![twin(2, 'h', "A30-40"), twin(1, 'e', "A20-33")],
+                Some(0),
+            ),
+            (vec![twin(2, 'e', "A30-40"), twin(1, 'e', "A20-33")], None),
+            (vec![twin(2, 'e', "A30-40"), twin(1, 'h', "A20-33")], None),
+            (vec![twin(2, 'u', "A30-40"), twin(1, 'u', "A20-33")], None),
+            // Both were opened where they are.
+            (vec![twin(2, 'h', "A30-40"), twin(1, 'h', "A20-33")], None),
+            // A clone at rest, of an exported pool: it has no log.
+            (
+                vec![twin(2, 'e', "A30-40"), twin(1, 'E', "A20-33")],
+                Some(0),
+            ),
+            (
+                vec![twin(2, 'h', "A60-90"), twin(1, 'E', "A20-33")],
+                Some(0),
+            ),
+            (vec![twin(2, 'e', "A60-90"), twin(1, 'E', "A20-33")], None),
+            // Both were written to, in groups that the other one did not have.
+            (
+                vec![twin(1, 'h', "A30-33 A36"), twin(1, 'e', "A30-33 A35")],
+                None,
+            ),
+            (
+                vec![twin(2, 'h', "A30-33 B34-40"), twin(1, 'e', "A30-35")],
+                None,
+            ),
+            (
+                vec![twin(2, 'h', "A30-33 B34"), twin(3, 'e', "A30-34")],
+                None,
+            ),
+            // One of three is unclear.
+            (
+                vec![
+                    twin(2, 'h', "A30-40"),
+                    twin(1, 'e', "A20-33"),
+                    twin(1, 'h', "A20-32"),
+                ],
+                None,
+            ),
+        ] {
+            assert_eq!(chosen(&twins), expected, "{twins:?}");
+        }
+    }
+
+    #[test]
+    fn a_copy_that_was_decided_against_stays_out_until_it_is_written_to() {
+        let mut used = twin(2, 'h', "A30-31 B32-34");
+        let other = twin(1, 'h', "A30-40");
+        assert_eq!(chosen(&[used.clone(), other.clone()]), None);
+        used.rejected = vec![other.newest().id()];
+        assert_eq!(chosen(&[used.clone(), other]), Some(0));
+        assert_eq!(chosen(&[used, twin(1, 'h', "A30-41")]), None);
+    }
+
+    #[test]
+    fn a_single_device_is_itself() {
+        assert_eq!(chosen(&[twin(1, 'e', "A30-33")]), Some(0));
+    }
+}

@@ -1,0 +1,322 @@
+//! Of the devices that have labels of one pool, those that are its own: one of several names of a device, one of several devices that say that
+//! they are the same, and none that fell behind without the pool's knowledge. `docs/formats/labels.md` states the rule.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use engine::pool::legs::{GroupContent, Leg, LegGroup, Legs};
+use engine::pool::{Conflict, FoundDevice, LeftOut};
+use labels::{
+    Choice, LabelState, Place, Recorded, RootId, Standing, Twin, Uberblock, choose, has_root,
+    host_name, newest_settled,
+};
+
+use super::label::{Label, Written};
+use crate::nvlist::NvRef;
+
+/// Deepest nesting of devices that ZFS makes: a root, a group, a replacement under way, a spare
+/// standing in.
+pub(super) const DEPTH_MAX: usize = 8;
+/// The name of our own list of copies that a person decided against (`BH_LABEL_REJECTED`).
+const LABEL_REJECTED: &str = "bulkhead:rejected";
+/// The name of the number of the import that wrote a label (`BH_LABEL_START`).
+const LABEL_START: &str = "bulkhead:start";
+/// So many of them are kept (`BH_LABEL_REJECTED_MAX`).
+const REJECTED_MAX: usize = 32;
+/// The library writes each root to all groups with data, if there are no more.
+const GROUPS_OF_ROOTS: usize = 3;
+
+/// A device that holds an older state than those beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Behind {
+    pub(super) guid: u64,
+    /// Its newest root.
+    pub(super) newest_txg: u64,
+    /// Whether another device has that root.
+    pub(super) is_of_history: bool,
+}
+
+impl Behind {
+    /// As the shim is told of it.
+    pub(super) fn words(&self) -> [u64; 3] {
+        [self.guid, self.newest_txg, self.is_of_history.into()]
+    }
+}
+
+/// One device for each number.
+#[derive(Default)]
+pub(super) struct Settled {
+    pub(super) written: Vec<Written>,
+    pub(super) conflicts: Vec<Conflict>,
+    pub(super) left_out: Vec<LeftOut>,
+    /// Roots of copies that a person decided against.
+    pub(super) rejected: Vec<RootId>,
+    /// Numbers of the devices that a person chose.
+    chosen: BTreeSet<u64>,
+}
+
+/// Chooses among `written`, which are of one pool. A person chose what is at `chosen`.
+pub(super) fn settle(written: Vec<Written>, chosen: &[PathBuf]) -> Settled {
+    let chosen: Vec<Place> = chosen.iter().filter_map(|path| Place::of(path)).collect();
+    let mut by_guid: BTreeMap<u64, Vec<Written>> = BTreeMap::new();
+    for device in written {
+        by_guid.entry(device.last().guid).or_default().push(device);
+    }
+    let mut settled = Settled::default();
+    for (guid, devices) in by_guid {
+        let devices = settled.names_of_one(devices);
+        let is_chosen = |device: &Written| {
+            let place = Place::of(device.path());
+            place.is_some_and(|place| chosen.iter().any(|one| one.is(&place)))
+        };
+        // Who names two of them has not chosen.
+        let named = devices.iter().enumerate().filter(|_| !chosen.is_empty());
+        let named: Vec<usize> = named
+            .filter(|(_, one)| is_chosen(one))
+            .map(|(index, _)| index)
+            .collect();
+        let by_person = named.first().copied().filter(|_| named.len() == 1);
+        if by_person.is_some() {
+            settled.chosen.insert(guid);
+        }
+        settled.one_of(devices, by_person);
+    }
+    settled.rejected.truncate(REJECTED_MAX);
+    settled
+}
+
+impl Settled {
+    /// The same without other names of a device.
+    fn names_of_one(&mut self, devices: Vec<Written>) -> Vec<Written> {
+        if devices.len() < 2 {
+            return devices;
+        }
+        let mut named: Vec<(Option<Place>, Written)> = devices
+            .into_iter()
+            .map(|device| (Place::of(device.path()), device))
+            .collect();
+        // Behind a name that its label has, then behind one that nothing else is made of, then behind the first.
+        named.sort_by_key(|(place, device)| {
+            let recorded = recorded(device.last()).path;
+            let is_recorded = recorded.is_some_and(|path| Path::new(&path) == device.path());
+            let is_part = place.as_ref().is_some_and(Place::is_part);
+            (is_part, !is_recorded)
+        });
+        let mut kept: Vec<(Option<Place>, Written)> = Vec::new();
+        for (place, device) in named {
+            let is_one = |other: &&(Option<Place>, Written)| match (&place, &other.0) {
+                (Some(place), Some(of_other)) => {
+                    let is_one = || place.is_part() || device.has_contents_of(&other.1);
+                    place.is(of_other) || (place.may_be(of_other) && is_one())
+                }
+                _ => device.path() == other.1.path(),
+            };
+            match kept.iter().find(is_one) {
+                Some((_, used)) if used.path() == device.path() => {}
+                Some((_, used)) => self.left_out.push(LeftOut::SameDevice {
+                    path: device.path().to_owned(),
+                    used: used.path().to_owned(),
+                }),
+                None => kept.push((place, device)),
+            }
+        }
+        kept.into_iter().map(|(_, device)| device).collect()
+    }
+
+    /// Uses one of `devices`, which are several and say that they are the same.
+    fn one_of(&mut self, mut devices: Vec<Written>, by_person: Option<usize>) {
+        let twins: Vec<Twin> = devices.iter().map(Written::as_twin).collect();
+        let index = match (by_person, choose(&twins)) {
+            (Some(index), _) | (None, Choice::One(index)) => index,
+            (None, Choice::Unclear(index)) => {
+                let mut all: Vec<FoundDevice> = devices.iter().map(Written::as_found).collect();
+                all.sort_by_key(|one| std::cmp::Reverse((one.newest_txg, one.newest_time_s)));
+                self.conflicts.push(Conflict::Same(all));
+                self.written.push(devices.swap_remove(index));
+                return;
+            }
+        };
+        if by_person.is_some() {
+            let others = twins.iter().enumerate().filter(|(one, _)| *one != index);
+            self.rejected
+                .extend(others.map(|(_, twin)| twin.newest().id()));
+        }
+        self.rejected.extend(&twins[index].rejected);
+        let used = devices.swap_remove(index);
+        self.left_out
+            .extend(devices.iter().map(|copy| LeftOut::Copy {
+                path: copy.path().to_owned(),
+                used: used.path().to_owned(),
+            }));
+        self.written.push(used);
+    }
+
+    /// The devices of `legs` that hold an older state than those beside them, without those that are not where they were: these count as
+    /// missing from now on, and are taken off `places`. What the pool cannot do without is a conflict.
+    pub(super) fn behind(
+        &mut self,
+        legs: &mut Legs,
+        places: &mut HashMap<u64, PathBuf>,
+    ) -> Vec<Behind> {
+        let by_guid: BTreeMap<u64, &Written> = self
+            .written
+            .iter()
+            .map(|device| (device.last().guid, device))
+            .collect();
+        let is_data = |group: &&LegGroup| group.content == GroupContent::Data;
+        let data_count = legs.groups.iter().filter(is_data).count() + legs.groups_missing;
+        let newest = newest_of(self.written.iter());
+        let (mut behind, mut older) = (Vec::new(), Vec::new());
+        for group in &mut legs.groups {
+            let mut newest = newest;
+            if group.content != GroupContent::Data || data_count > GROUPS_OF_ROOTS {
+                let present = group.members.iter().flatten().filter(|leg| leg.is_present);
+                newest = newest_of(present.filter_map(|leg| by_guid.get(&leg.guid).copied()));
+            }
+            let Some(newest) = newest else { continue };
+            let is_far = |leg: &Leg| {
+                let device = by_guid.get(&leg.guid);
+                device.is_some_and(|device| device.is_far_behind(newest))
+            };
+            let is_current = |leg: &Leg| leg.is_present && !is_far(leg);
+            let current = group
+                .members
+                .iter()
+                .filter(|legs| legs.iter().any(is_current));
+            let is_short = current.count() < group.needed;
+            for leg in group
+                .members
+                .iter_mut()
+                .flatten()
+                .filter(|leg| leg.is_present)
+            {
+                let Some(device) = by_guid.get(&leg.guid) else {
+                    continue;
+                };
+                let root = device.root();
+                if root.txg >= newest.root().txg || device.roots.is_empty() {
+                    continue;
+                }
+                let is_at_fault = device.is_far_behind(newest) && !leg.is_marked;
+                let is_elsewhere = device.standing() == Standing::Elsewhere
+                    && !self.chosen.contains(&leg.guid)
+                    && legs.record.is_none();
+                if is_at_fault && is_short {
+                    older.push(Conflict::Older {
+                        device: device.as_found(),
+                        newest_txg: newest.root().txg,
+                        newest_time_s: newest.root().time_s,
+                    });
+                } else if is_at_fault && is_elsewhere {
+                    self.left_out.push(LeftOut::Older {
+                        path: leg.path.clone(),
+                        newest_txg: root.txg,
+                    });
+                    places.remove(&leg.guid);
+                    (leg.is_present, leg.path) = (false, leg.labelled.clone());
+                } else if has_root(&newest.roots, root) || !leg.is_marked {
+                    // The pool knows since when a device failed that is marked.
+                    behind.push(Behind {
+                        guid: leg.guid,
+                        newest_txg: root.txg,
+                        is_of_history: has_root(&newest.roots, root),
+                    });
+                }
+            }
+        }
+        self.conflicts.extend(older);
+        behind
+    }
+}
+
+/// The one with the newest root.
+fn newest_of<'a>(devices: impl Iterator<Item = &'a Written>) -> Option<&'a Written> {
+    devices.max_by_key(|device| device.root().txg)
+}
+
+impl Written {
+    fn path(&self) -> &Path {
+        &self.last().path
+    }
+
+    /// The default if it has none.
+    fn root(&self) -> Uberblock {
+        self.newest().unwrap_or_default()
+    }
+
+    /// Whether it lacks roots that every device of its group has: of the last one it cannot be told whether it was being written.
+    fn is_far_behind(&self, newest: &Self) -> bool {
+        let before = newest.roots.iter().rev().nth(1);
+        before.is_some_and(|before| self.root().txg < before.txg)
+    }
+
+    /// The newest label of a group that was finished.
+    fn settled(&self) -> &Label {
+        let all = self.labels.iter().collect();
+        newest_settled(all, |label: &&Label| label.txg, self.newest()).unwrap_or(self.last())
+    }
+
+    fn has_contents_of(&self, other: &Self) -> bool {
+        let (own, others) = (self.settled(), other.settled());
+        (self.size, own.sum) == (other.size, others.sum) && self.roots == other.roots
+    }
+
+    fn standing(&self) -> Standing {
+        let label = self.settled();
+        let is_ours = label.host_name.as_deref() == Some(host_name().as_str());
+        recorded(label).standing(self.path(), is_ours)
+    }
+
+    fn as_twin(&self) -> Twin {
+        let label = self.settled();
+        let view = label.list.view();
+        let rejected = view.u64s(LABEL_REJECTED);
+        let rejected = rejected.chunks_exact(2).take(REJECTED_MAX);
+        Twin {
+            import: import_of(self),
+            state: label.state,
+            roots: self.roots.clone(),
+            standing: self.standing(),
+            rejected: rejected.map(|id| (id[0], id[1])).collect(),
+        }
+    }
+
+    fn as_found(&self) -> FoundDevice {
+        let root = self.root();
+        FoundDevice {
+            path: self.path().to_owned(),
+            newest_txg: root.txg,
+            newest_time_s: root.time_s,
+            is_home: self.standing() == Standing::Home,
+            is_exported: self.settled().state == LabelState::Exported,
+        }
+    }
+}
+
+/// Tells the import that wrote its newest label from others.
+pub(super) fn import_of(device: &Written) -> u64 {
+    let label = device.settled();
+    let start = label.list.view().u64(LABEL_START);
+    start.unwrap_or(label.sum)
+}
+
+/// What the label says of the place of its own device.
+fn recorded(label: &Label) -> Recorded {
+    let tree = label.list.view().list("vdev_tree");
+    let leaf = tree.and_then(|tree| leaf_of(tree, label.guid, 0));
+    let text = |name| leaf.and_then(|leaf| leaf.text(name));
+    Recorded {
+        path: text("path"),
+        device: text("devid"),
+        slot: text("phys_path"),
+    }
+}
+
+fn leaf_of(vdev: NvRef<'_>, guid: u64, depth: usize) -> Option<NvRef<'_>> {
+    let children = vdev.lists("children");
+    if children.is_empty() {
+        return (vdev.u64("guid") == Some(guid)).then_some(vdev);
+    }
+    let mut below = children.into_iter().filter(|_| depth < DEPTH_MAX);
+    below.find_map(|child| leaf_of(child, guid, depth + 1))
+}

@@ -1,0 +1,94 @@
+//! A device comes back while the pool is open: as it left, or as an older image of itself that somebody put in its place. The library copies to it
+//! what it missed since it left, and an older image lacks more than that.
+
+use std::path::Path;
+
+use engine::capabilities::Health;
+use engine::pool::{DeviceState, DeviceStatus};
+use zpool_sys as sys;
+
+use super::copies::import_of;
+use super::label::{self, Standing, Written};
+use super::{Pool, c_text, legs};
+use crate::device;
+
+/// Of the roots of before it left, a device may lack the last one.
+const ROOTS_LACKING_MAX: usize = 1;
+
+impl Pool {
+    /// Notes that `returning`, and all that is below it, lacks everything, where it is an older image of itself.
+    pub(super) fn note_older_images(&self, devices: &[DeviceStatus], returning: &DeviceStatus) {
+        // What is noted would wait for a pool that is suspended.
+        if self
+            .health()
+            .is_none_or(|health| health.suspended.is_some())
+        {
+            return;
+        }
+        for group in devices {
+            let leaves = leaves(group);
+            let peers = leaves
+                .iter()
+                .filter(|leaf| leaf.state == DeviceState::Online);
+            let peers = peers.filter_map(|leaf| written_on(leaf));
+            let Some(peer) = peers.max_by_key(|peer| peer.newest().map(|root| root.txg)) else {
+                continue;
+            };
+            let is_meant = |leaf: &&&DeviceStatus| {
+                let is_below = returning.guid == group.guid || returning.guid == leaf.guid;
+                is_below && leaf.state != DeviceState::Online
+            };
+            for leaf in leaves.iter().filter(is_meant) {
+                let is_older =
+                    written_on(leaf).is_some_and(|found| self.is_older(leaf, &found, &peer));
+                if !is_older {
+                    continue;
+                }
+                tracing::warn!(
+                    pool = %self.name, path = leaf.name,
+                    "an older image of the device is in its place: all of it is copied again"
+                );
+                if let Err(error) = legs::note_lacking(&self.name, leaf.guid, 1, false) {
+                    tracing::warn!(%error, "what the device lacks is not noted");
+                }
+            }
+        }
+    }
+
+    /// Whether `found` lacks roots that the device had when it left, as `peer` shows.
+    fn is_older(&self, leaf: &DeviceStatus, found: &Written, peer: &Written) -> bool {
+        let (mut since, mut first) = (0, 0);
+        let name = c_text(self.name.as_str());
+        // SAFETY: the library runs; the name is copied, and there is a place for each result.
+        let code =
+            unsafe { sys::bh_leaf_missing_since(name.as_ptr(), leaf.guid, &mut since, &mut first) };
+        let Some(newest) = found.newest().filter(|_| code == 0) else {
+            return false;
+        };
+        let roots = peer.roots.iter().map(|root| root.txg);
+        let lacking = roots
+            .filter(|txg| *txg > newest.txg && *txg < since)
+            .count();
+        let is_of_earlier_start = since > first && import_of(found) != import_of(peer);
+        lacking > ROOTS_LACKING_MAX || is_of_earlier_start
+    }
+}
+
+fn written_on(leaf: &DeviceStatus) -> Option<Written> {
+    let path = Path::new(&leaf.name);
+    // Another head's has a record of its own.
+    if device::far_labels(path).is_some() {
+        return None;
+    }
+    match label::read(path).ok().flatten()? {
+        Standing::Member(found) if found.last().guid == leaf.guid => Some(found),
+        _ => None,
+    }
+}
+
+fn leaves(device: &DeviceStatus) -> Vec<&DeviceStatus> {
+    match device.children.is_empty() {
+        true => vec![device],
+        false => device.children.iter().flat_map(leaves).collect(),
+    }
+}

@@ -1,0 +1,120 @@
+/*
+ * What keeps a pool apart from copies of its devices.
+ *
+ * The library opens whatever has the number of a device of the pool, at the newest uberblock among all, and takes for granted that
+ * each of them holds what it should.  A device with an older uberblock than the devices beside it missed transaction groups.  If the
+ * pool knows that, the list of what the device is missing tells so.  If it does not, the device is an older image of itself, as a
+ * storage array puts it back, and its blocks of those groups would be served and built upon until a checksum happens to be
+ * looked at.  So an import notes what it lacks, with the first transaction group: before that the uberblocks differ, and after
+ * that the pool knows it.
+ *
+ * Each import also has a number of its own in the labels: two devices whose labels are equal were written to by one process
+ * only.  And the labels name the copies that a person decided against, by their uberblocks.
+ */
+#include "internal.h"
+
+#include <sys/txg.h>
+
+#include <pthread.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Of the one pool of this process. */
+static uint64_t start;
+static uint64_t rejected[2 * BH_LABEL_REJECTED_MAX];
+static uint32_t rejected_count;
+
+/* What the import of this thread was told. */
+static __thread struct {
+	const uint64_t *list;
+	uint32_t count;
+} behind;
+
+void
+bh_label_start(const uint64_t *words, uint32_t count)
+{
+	VERIFY3U(count, <=, 2 * BH_LABEL_REJECTED_MAX);
+	VERIFY0(pthread_mutex_lock(&lock));
+	(void) random_get_pseudo_bytes((uint8_t *)&start, sizeof (start));
+	memcpy(rejected, words, count * sizeof (uint64_t));
+	rejected_count = count;
+	VERIFY0(pthread_mutex_unlock(&lock));
+}
+
+void
+bh_copies_add_to_label(nvlist_t *label)
+{
+	VERIFY0(pthread_mutex_lock(&lock));
+	if (start != 0)
+		fnvlist_add_uint64(label, BH_LABEL_START, start);
+	if (rejected_count > 0)
+		fnvlist_add_uint64_array(label, BH_LABEL_REJECTED, rejected, rejected_count);
+	VERIFY0(pthread_mutex_unlock(&lock));
+}
+
+void
+bh_import_behind(const uint64_t *list, uint32_t count)
+{
+	behind.list = list;
+	behind.count = count;
+}
+
+/* Since when it lacks something that the pool does not know of; 0: the pool knows of everything. */
+static uint64_t
+lacks_since(vdev_t *vd, uint64_t newest, boolean_t is_of_history)
+{
+	if (is_of_history)
+		return (MAX(newest, TXG_INITIAL));
+	mutex_enter(&vd->vdev_dtl_lock);
+	zfs_range_tree_t *missing = vd->vdev_dtl[DTL_MISSING];
+	boolean_t knows = !zfs_range_tree_is_empty(missing) && zfs_range_tree_min(missing) <= newest + 1;
+	mutex_exit(&vd->vdev_dtl_lock);
+	/* An uberblock that no other device has any more may be of another history. */
+	return (knows ? 0 : TXG_INITIAL);
+}
+
+void
+bh_copies_note_behind(spa_t *spa)
+{
+	const uint64_t first = spa_first_txg(spa);
+
+	for (uint32_t i = 0; i < behind.count; i++) {
+		const uint64_t *one = &behind.list[3 * i];
+
+		spa_config_enter(spa, SCL_VDEV, FTAG, RW_READER);
+		vdev_t *vd = spa_lookup_by_guid(spa, one[0], B_FALSE);
+		uint64_t since = vd == NULL || !vd->vdev_ops->vdev_op_leaf ? 0 :
+		    lacks_since(vd, one[1], one[2] != 0);
+		if (since != 0) {
+			for (uint64_t txg = since; txg <= first; txg++)
+				vdev_dtl_dirty(vd, DTL_MISSING, txg, 1);
+			vdev_dirty(vd->vdev_top, VDD_DTL, vd, first);
+		}
+		spa_config_exit(spa, SCL_VDEV, FTAG);
+	}
+}
+
+int32_t
+bh_leaf_missing_since(const char *name, uint64_t guid, uint64_t *since, uint64_t *first)
+{
+	spa_t *spa;
+	int error = spa_open(name, &spa, FTAG);
+
+	if (error != 0)
+		return (error);
+	*since = UINT64_MAX;
+	*first = spa_first_txg(spa);
+	spa_config_enter(spa, SCL_VDEV, FTAG, RW_READER);
+	vdev_t *vd = spa_lookup_by_guid(spa, guid, B_FALSE);
+	if (vd == NULL || !vd->vdev_ops->vdev_op_leaf) {
+		error = ENODEV;
+	} else {
+		mutex_enter(&vd->vdev_dtl_lock);
+		zfs_range_tree_t *missing = vd->vdev_dtl[DTL_MISSING];
+		if (!zfs_range_tree_is_empty(missing))
+			*since = zfs_range_tree_min(missing);
+		mutex_exit(&vd->vdev_dtl_lock);
+	}
+	spa_config_exit(spa, SCL_VDEV, FTAG);
+	spa_close(spa, FTAG);
+	return (error);
+}

@@ -1,0 +1,112 @@
+//! Copies of a pool's disks lie beside them: what a server opens, what it refuses and says, and how a copy becomes a pool of its own.
+
+use std::process::Command;
+
+use crate::common::Machine;
+use crate::common::nbd::Nbd;
+
+fn copy(machine: &Machine, from: &str, to: &str) {
+    let mut cp = Command::new("cp");
+    cp.arg("--sparse=always")
+        .args([from, to].map(|name| machine.path(name)));
+    assert!(cp.status().expect("cp").success());
+}
+
+fn rename(machine: &Machine, from: &str, to: &str) {
+    std::fs::rename(machine.path(from), machine.path(to)).expect("renamed");
+}
+
+/// All files of the machine are looked at.
+fn everywhere(machine: &Machine) -> String {
+    format!("--search {}", machine.directory.path().display())
+}
+
+/// What is written is flushed.
+fn write(machine: &Machine, number: u8) {
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(0, &[number; 4096]).expect("written");
+    client.flush().expect("flushed");
+}
+
+fn read(machine: &Machine) -> u8 {
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.read(0, 4096).expect("read")[0]
+}
+
+#[test]
+fn an_older_copy_whose_name_sorts_first_is_left_out_with_a_warning() {
+    let machine = Machine::with_exported_volume();
+    let server = machine.serve(&everywhere(&machine));
+    write(&machine, 1);
+    copy(&machine, "a", "0.copy");
+    write(&machine, 2);
+    server.kill();
+    let server = machine.serve(&everywhere(&machine));
+    assert_eq!(read(&machine), 2);
+    let log = machine.log();
+    assert!(
+        log.contains("a copy of a device of the pool is left out") && log.contains("0.copy"),
+        "{log}"
+    );
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn copies_of_which_either_may_be_newer_are_refused_until_one_is_named() {
+    let machine = Machine::with_exported_volume();
+    let server = machine.serve("");
+    write(&machine, 1);
+    server.kill();
+    copy(&machine, "a", "0.copy");
+    rename(&machine, "a", "z.original");
+    let search = everywhere(&machine);
+    for words in ["pool status tank", "pool import tank", "pool-server tank"] {
+        let words = format!("{words} {search}");
+        machine.refused(&words, 6, "say that they are the same device");
+    }
+    let said = machine
+        .run(&format!("pool import tank --json {search}"))
+        .json();
+    let advice = said["failure"]["advice"].to_string();
+    for part in [
+        "pool import tank --device",
+        "pool reidentify tank NAME --device",
+    ] {
+        assert!(advice.contains(part), "{advice}");
+    }
+    let named = machine.path("z.original").display().to_string();
+    machine.ok(&format!("pool import tank --device {named} {search}"));
+    let server = machine.serve(&search);
+    assert_eq!(read(&machine), 1);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_copy_becomes_a_pool_of_its_own_beside_the_original() {
+    let machine = Machine::with_disks(&["a", "b"]);
+    machine.ok("pool create tank mirror a b");
+    machine.ok("volume create tank/v --size 32M --sparse");
+    machine.ok("nbd export tank/v --name v");
+    let server = machine.serve("");
+    write(&machine, 1);
+    copy(&machine, "a", "copy");
+    write(&machine, 2);
+    let device = machine.path("copy").display().to_string();
+    let reidentify = format!("pool reidentify tank other --device {device}");
+    machine.ok(&reidentify);
+    let own = machine.ok("volume list tank --json").json();
+    let others = machine.ok("volume list other --json").json();
+    assert_ne!(own[0]["identity"], others[0]["identity"]);
+    let status = |pool: &str| machine.ok(&format!("pool status {pool} --json")).json();
+    assert_ne!(status("tank")["guid"], status("other")["guid"]);
+    assert_eq!(status("other")["health"], "ONLINE");
+    assert_eq!(status("other")["devices"][0]["name"], device.as_str());
+    // One that was killed is said again.
+    machine.ok(&reidentify);
+    server.kill();
+    let server = machine.serve(&everywhere(&machine));
+    assert_eq!(read(&machine), 2);
+    assert!(!machine.log().contains("left out"), "{}", machine.log());
+    assert_eq!(server.stop(), 0);
+    assert_eq!(status("tank")["health"], "ONLINE");
+}

@@ -1,0 +1,123 @@
+//! What an administrator is told where copies of a pool's devices lie beside them.
+
+use control::{Failure, FailureKind, calendar};
+use engine::pool::{Conflict, FoundDevice};
+
+/// The sentence that refuses, and what to do.
+pub fn refusal(pool: &str, conflicts: &[Conflict]) -> Failure {
+    let sentences: Vec<String> = conflicts.iter().map(sentence).collect();
+    let message = format!(
+        "it is unclear which devices are those of pool {pool}: {}",
+        sentences.join("; ")
+    );
+    let choices: Vec<String> = conflicts.iter().map(choice).collect();
+    let devices = choices.join(" ");
+    let is_older = conflicts
+        .iter()
+        .any(|one| matches!(one, Conflict::Older { .. }));
+    let first = match is_older {
+        true => "bring the newer devices back, or take the older ones away from this machine",
+        false => "take those away from this machine that are not the pool's",
+    };
+    Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
+        "{first}. To open it with the devices that you name, whatever only the others hold: `bulkhead pool import {pool} {devices}`. To make \
+         copies a pool of their own, which has another name: `bulkhead pool reidentify {pool} NAME {devices}`"
+    ))
+}
+
+fn choice(conflict: &Conflict) -> String {
+    let device = match conflict {
+        Conflict::Same(devices) => devices.first(),
+        Conflict::Older { device, .. } => Some(device),
+    };
+    let path = device.map(|device| device.path.display().to_string());
+    format!("--device {}", path.unwrap_or_default())
+}
+
+fn sentence(conflict: &Conflict) -> String {
+    match conflict {
+        Conflict::Same(devices) => {
+            let newest = devices.first().map_or(0, |device| device.newest_txg);
+            let told: Vec<String> = devices.iter().map(|one| told(one, newest)).collect();
+            format!(
+                "{} say that they are the same device, and each may alone hold what was acknowledged: {}",
+                names(devices),
+                told.join(", ")
+            )
+        }
+        Conflict::Older {
+            device,
+            newest_txg,
+            newest_time_s,
+        } => format!(
+            "{} is an older copy, of transaction group {} of {}: it lacks what was written until transaction group {newest_txg} of {}, \
+             and the pool cannot do without",
+            device.path.display(),
+            device.newest_txg,
+            calendar::utc(device.newest_time_s),
+            calendar::utc(*newest_time_s),
+        ),
+    }
+}
+
+fn names(devices: &[FoundDevice]) -> String {
+    let names: Vec<String> = devices
+        .iter()
+        .map(|one| one.path.display().to_string())
+        .collect();
+    names.join(" and ")
+}
+
+fn told(device: &FoundDevice, newest_txg: u64) -> String {
+    let (txg, time) = (device.newest_txg, calendar::utc(device.newest_time_s));
+    let lacks = match newest_txg > txg {
+        true => ", so that it lacks what was written since",
+        false => "",
+    };
+    let place = match device.is_home {
+        true => ", where the pool was opened last",
+        false => "",
+    };
+    let state = match device.is_exported {
+        true => "exported",
+        false => "not exported",
+    };
+    format!(
+        "{} was last written in transaction group {txg} of {time}{lacks}{place} ({state})",
+        device.path.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_all_copies_what_each_lacks_and_what_to_type() {
+        let device = |path: &str, newest_txg, is_home| FoundDevice {
+            path: path.into(),
+            newest_txg,
+            newest_time_s: 1_800_000_000 + newest_txg,
+            is_home,
+            is_exported: false,
+        };
+        let older = Conflict::Older {
+            device: device("/c", 30, false),
+            newest_txg: 90,
+            newest_time_s: 1_800_000_090,
+        };
+        let same = Conflict::Same(vec![device("/a", 33, false), device("/b", 32, true)]);
+        let failure = refusal("tank", &[same, older]);
+        let text = format!("{} {}", failure.message, failure.advice.unwrap_or_default());
+        for part in [
+            "/a and /b say that they are the same device",
+            "/b was last written in transaction group 32",
+            "lacks what was written since, where the pool was opened last",
+            "/c is an older copy, of transaction group 30",
+            "`bulkhead pool import tank --device /a --device /c`",
+            "`bulkhead pool reidentify tank NAME --device /a --device /c`",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+}

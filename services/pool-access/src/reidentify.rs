@@ -1,0 +1,161 @@
+//! Makes copies of a pool's devices a pool of their own: with another number, another name, and volumes that are other disks for their users.
+//!
+//! Only the devices that a person names are opened. Those of the original may lie beside them, be served, or be where the copies' labels say
+//! that the devices are.
+
+use std::path::PathBuf;
+
+use control::answer::Done;
+use control::{Answer, Failure, FailureKind};
+use engine::Pool;
+use engine::pool::legs::{Evidence, Verdict, Word};
+use engine::pool::{
+    Candidate, DeviceState, DeviceStatus, ImportOptions, LabelState, PoolErrorKind,
+};
+use operations::{Context, DocumentCache, NoServer};
+use units::PoolName;
+
+use crate::access::{Hold, hold};
+use crate::common::Common;
+use crate::open::{self, PreviousOwner};
+use crate::{audit, engines, places};
+
+/// Makes the copies of devices of `pool` at `devices` a pool `name`, and exports it.
+///
+/// # Errors
+///
+/// A device is no copy of one of that pool, too few are named, or a process has one open.
+pub fn reidentify(
+    common: &Common,
+    pool: &PoolName,
+    name: &PoolName,
+    devices: &[PathBuf],
+    previous_owner_is_stopped: bool,
+) -> Result<Answer, Failure> {
+    let owner = match previous_owner_is_stopped {
+        true => PreviousOwner::IsStopped,
+        false => PreviousOwner::Unknown,
+    };
+    let audit = audit::path(common);
+    audit::noted(&audit, "pool.reidentify", pool.as_str(), || {
+        make_own(common, pool, name, devices, &owner)
+    })
+}
+
+fn make_own(
+    common: &Common,
+    pool: &PoolName,
+    name: &PoolName,
+    devices: &[PathBuf],
+    owner: &PreviousOwner,
+) -> Result<Answer, Failure> {
+    operations::refuse_space(name.as_str())?;
+    let Hold::Own(_lock) = hold(common, name)? else {
+        return Err(taken(name));
+    };
+    let candidate = copies(pool, name, devices)?;
+    let is_other = |other: &Candidate| other.name == name.as_str() && other.guid != candidate.guid;
+    if places::candidates(common, Some(name))?.iter().any(is_other) {
+        return Err(taken(name));
+    }
+    let engine = engines::start(open::small_engine(common, pool))?;
+    let proof = open::prove(&*engine, &candidate, owner)?;
+    let options = ImportOptions {
+        rename: Some(name.clone()),
+        word: Some(word(&candidate)),
+        ..ImportOptions::default()
+    };
+    let opened = engine.import(&candidate, proof, &options);
+    let opened = opened.map_err(operations::pool_failure)?;
+    let changed = change(&*opened, common);
+    open::export(opened)?;
+    let volumes = changed?;
+    let present = candidate.devices.iter().filter(|device| device.present);
+    let paths: Vec<_> = present.map(|device| device.path.clone()).collect();
+    places::remember(common, name, &paths);
+    Ok(Done::changed(format!(
+        "the copies are pool {name} now, with a number of its own, and {volumes} volumes with identities of their own. Its targets and exports \
+         have the names of the original: change them before `bulkhead pool-server {name}` serves it beside that"
+    )))
+}
+
+fn taken(name: &PoolName) -> Failure {
+    let message = format!("there is a pool {name} on this machine already");
+    Failure::new(FailureKind::Exists, message).advise("choose another name for the copies")
+}
+
+/// The pool that is on these devices, and on no other. A command that was killed may have given it the new name already.
+fn copies(pool: &PoolName, name: &PoolName, devices: &[PathBuf]) -> Result<Candidate, Failure> {
+    let found = engines::discover_alone(devices);
+    let mut found = found.map_err(|error| Failure::from_chain(FailureKind::Failed, &error))?;
+    let is_named = |one: &Candidate| [pool, name].iter().any(|name| name.as_str() == one.name);
+    let is_free = |one: &Candidate| matches!(one.state, LabelState::Active | LabelState::Exported);
+    found.retain(|one| is_named(one) && is_free(one));
+    match found.len() {
+        1 if found[0].conflicts.is_empty() => Ok(found.remove(0)),
+        1 => Err(operations::copies::refusal(
+            pool.as_str(),
+            &found[0].conflicts,
+        )),
+        0 => Err(Failure::not_found(format!(
+            "none of the devices that are named has a label of pool {pool}"
+        ))),
+        _ => Err(Failure::usage(format!(
+            "the devices that are named are those of several pools {pool}"
+        ))
+        .advise("name the copies of one pool")),
+    }
+}
+
+/// It becomes another pool: what it lacks of the original is no loss, and the record of legs is about the original.
+fn word(candidate: &Candidate) -> Word {
+    let mut word = Word {
+        pool_guid: candidate.guid,
+        newest_txg: candidate.legs.newest_txg,
+        missing: Default::default(),
+        may_lose_newest: false,
+        forgets_record: true,
+    };
+    let evidence = Evidence {
+        word: Some(&word),
+        has_waited: true,
+        ..Evidence::default()
+    };
+    if let Verdict::Refuse(doubt) = candidate.legs.judge(&evidence) {
+        word.missing = doubt.word().missing;
+    }
+    word
+}
+
+fn change(pool: &dyn Pool, common: &Common) -> Result<usize, Failure> {
+    let status = pool.status().map_err(operations::pool_failure)?;
+    for device in absent(&status.devices) {
+        // The other sides of a mirror stay the original's.
+        pool.detach(&device.guid.to_string())
+            .map_err(operations::pool_failure)?;
+    }
+    pool.change_number().map_err(|error| {
+        let lacks = error.kind == PoolErrorKind::NoReplicas;
+        let failure = operations::pool_failure(error);
+        match lacks {
+            true => failure
+                .advise("name copies of all devices of the pool, or of one side of each mirror"),
+            false => failure,
+        }
+    })?;
+    let context = Context {
+        pool,
+        hooks: &NoServer,
+        documents: &DocumentCache::with_seals(places::seals(common)),
+    };
+    operations::reidentify::volumes(&context)
+}
+
+/// Devices of mirrors that were not named.
+fn absent(devices: &[DeviceStatus]) -> Vec<&DeviceStatus> {
+    let groups = devices.iter().filter(|group| group.kind == "mirror");
+    let sides = groups.flat_map(|group| &group.children);
+    sides
+        .filter(|side| side.state != DeviceState::Online)
+        .collect()
+}
