@@ -256,7 +256,11 @@ fn what_an_agent_asks_gets_through_without_a_place() {
     let export = || Request::Pool(PoolRequest::Export);
     let (close, destroy) = (
         Close { in_use: false }.into(),
-        Destroy { in_use: false }.into(),
+        Destroy {
+            in_use: false,
+            preview: false,
+        }
+        .into(),
     );
     let ends = [close, destroy].map(Request::Pool);
     for urgent in [Request::Status, export()].into_iter().chain(ends) {

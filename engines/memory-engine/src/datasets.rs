@@ -340,7 +340,7 @@ impl Datasets for MemoryPool {
                 let bytes = Value::Number(before.refreservation.get());
                 let reserved = [("refreservation".to_owned(), bytes)];
                 self.set_dataset_properties(name.into(), &reserved)?;
-                Err(error.into())
+                Err(error)
             }
         }
     }

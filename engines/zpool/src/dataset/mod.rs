@@ -389,7 +389,7 @@ impl Datasets for Pool {
             (Ok(()), false) => self.adjust_reservation(&before, size),
             (Err(error), _) => {
                 self.reserve(name, before.refreservation.get())?;
-                Err(error.into())
+                Err(error)
             }
         }
     }

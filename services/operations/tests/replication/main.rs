@@ -306,6 +306,7 @@ fn a_part_that_was_sent_by_hand_does_not_block_replication() {
         tag: None,
         force: false,
         resumable: true,
+        only_volumes: true,
     };
     let half = &mut &stream[..stream.len() / 2];
     second
