@@ -258,7 +258,7 @@ fn what_an_agent_asks_gets_through_without_a_place() {
         Close { in_use: false }.into(),
         Destroy {
             in_use: false,
-            preview: false,
+            preview: control::operations::Preview::default(),
         }
         .into(),
     );
