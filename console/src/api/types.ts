@@ -2581,6 +2581,8 @@ export interface components {
             space?: components["schemas"]["PoolSpace"] | null;
             /** @description Whether all I/O waits for devices. */
             suspended: boolean;
+            /** @description Since when writes wait, and why, if they do. */
+            writes_wait?: components["schemas"]["WritesWait"] | null;
         };
         /** @description A pool that was found on devices. */
         PoolSummary: {
@@ -4494,6 +4496,16 @@ export interface components {
              */
             tls?: boolean;
         };
+        /** @description Writes of a pool wait, and with them its changes. */
+        WritesWait: {
+            /**
+             * Format: uint64
+             * @description Since when, in seconds since 1970.
+             */
+            since: number;
+            /** @description Why. */
+            why: string;
+        };
     };
     responses: never;
     parameters: never;
@@ -4783,5 +4795,6 @@ export type VolumeView = components['schemas']['VolumeView'];
 export type When = components['schemas']['When'];
 export type Who = components['schemas']['Who'];
 export type Witness = components['schemas']['Witness'];
+export type WritesWait = components['schemas']['WritesWait'];
 export type $defs = Record<string, never>;
 export type operations = Record<string, never>;

@@ -89,7 +89,9 @@ impl<'c> Context<'c> {
             return Ok(parents);
         }
         let path = name.as_str();
-        let directly_above = path.rsplit_once('/').and_then(|(above, _)| above.parse().ok());
+        let directly_above = path
+            .rsplit_once('/')
+            .and_then(|(above, _)| above.parse().ok());
         if let Some(above) = directly_above {
             directory_names::refuse_taken(self, &above)?;
         }

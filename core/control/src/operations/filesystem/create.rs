@@ -10,7 +10,9 @@ use units::{PoolName, VolumeName};
 use crate::answer::Done;
 use crate::key::KeySettings;
 use crate::operations::key::KeyOptions;
-use crate::operations::{Changed, Least, Operation, PoolSelector, Route, Source, Verb, property, schema_of};
+use crate::operations::{
+    Changed, Least, Operation, PoolSelector, Route, Source, Verb, property, schema_of,
+};
 use crate::request::Properties;
 use crate::{Effect, Failure, effect};
 

@@ -7,7 +7,8 @@ use units::{PoolName, VolumeName};
 
 use crate::answer::Done;
 use crate::operations::{
-    Confirmable, Confirmed, Least, Operation, PoolSelector, Preview, Previewed, Route, Source, Turn, Verb, schema_of,
+    Confirmable, Confirmed, Least, Operation, PoolSelector, Preview, Previewed, Route, Source,
+    Turn, Verb, schema_of,
 };
 use crate::{Effect, Failure};
 

@@ -8,7 +8,8 @@ use units::{PoolName, SnapshotName, VolumeName};
 use crate::answer::Done;
 use crate::effect::{change_unless, governs};
 use crate::operations::{
-    Changed,     Least, Operation, PoolSelector, PropertyOptions, Route, Source, Verb, one_pool, schema_of,
+    Changed, Least, Operation, PoolSelector, PropertyOptions, Route, Source, Verb, one_pool,
+    schema_of,
 };
 use crate::request::Properties;
 use crate::{Effect, Failure};

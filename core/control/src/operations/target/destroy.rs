@@ -7,7 +7,9 @@ use units::{IscsiName, PoolName};
 
 use super::WhichTarget;
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Preview, Route, Source, Turn, Verb, schema_of};
+use crate::operations::{
+    Least, Operation, PoolSelector, Preview, Route, Source, Turn, Verb, schema_of,
+};
 use crate::{Effect, Failure};
 
 /// Remove a target and the maps of its volumes.

@@ -9,7 +9,7 @@ use crate::answer::Done;
 use crate::key::KeySettings;
 use crate::operations::key::KeyOptions;
 use crate::operations::{
-    Changed,     Least, Operation, PoolSelector, Route, Source, Verb, block_size, property, schema_of,
+    Changed, Least, Operation, PoolSelector, Route, Source, Verb, block_size, property, schema_of,
 };
 use crate::request::Properties;
 use crate::{Effect, Failure, effect};

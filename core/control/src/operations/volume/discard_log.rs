@@ -5,7 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
-use crate::operations::{Confirmable, Confirmed, Operation, PoolSelector, Preview, Previewed, Turn, Verb};
+use crate::operations::{
+    Confirmable, Confirmed, Operation, PoolSelector, Preview, Previewed, Turn, Verb,
+};
 use crate::{Effect, Failure};
 
 const EXAMPLES: &str = "Example:
