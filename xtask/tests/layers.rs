@@ -282,6 +282,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "protocols",
             "rendering",
             "takeover",
+            "telling",
             "units",
             "zpool",
         ],

@@ -134,8 +134,8 @@ fn framed(text: &str) -> Vec<u8> {
 #[test]
 fn another_protocol_version_is_refused_with_a_sentence() {
     let (_directory, path, _server) = start();
-    let back = raw(&path, &framed(r#"{"version":2,"request":"status"}"#));
-    assert!(back.contains("speaks 1"), "{back}");
+    let back = raw(&path, &framed(r#"{"version":3,"request":"status"}"#));
+    assert!(back.contains("speaks 1 and 2"), "{back}");
 }
 
 #[test]

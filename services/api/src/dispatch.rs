@@ -796,7 +796,7 @@ mod tests {
             &[("recursive", "true")],
             Value::Null,
         );
-        let wanted = json!({"volume": {"destroy": {"name": "tank/a", "recursive": true, "exported": false}}});
+        let wanted = json!({"volume": {"destroy": {"name": "tank/a", "recursive": true, "exported": false, "dry_run": false}}});
         assert_eq!(call_of.request(verb, members_of).expect("made"), wanted);
         let (verb, members_of) = members("GET", "/pools/{pool}/events");
         let call_of = call(&[("pool", "tank")], &[("after", "7")], Value::Null);

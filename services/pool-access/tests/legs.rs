@@ -195,6 +195,13 @@ fn write(volume: &Volume, block: u64) {
     writeln!(acknowledged, "{block}").expect("note");
 }
 
+fn read(volume: &Volume, block: u64) -> Result<Vec<u8>, block_device::DeviceError> {
+    let loan = volume.read(Extent::new(block * BLOCK, BLOCK), WaitMode::MayBlock)?;
+    let mut parts = Vec::new();
+    loan.append_parts(&mut parts);
+    Ok(parts.concat())
+}
+
 fn assert_shows_what_was_acknowledged(volume: &Volume) -> u64 {
     let text = std::fs::read_to_string(place("acknowledged")).unwrap_or_default();
     let mut count = 0;
@@ -202,11 +209,7 @@ fn assert_shows_what_was_acknowledged(volume: &Volume) -> u64 {
         .lines()
         .map(|line| line.parse::<u64>().expect("a number"))
     {
-        let loan = volume.read(Extent::new(block * BLOCK, BLOCK), WaitMode::MayBlock);
-        let mut parts = Vec::new();
-        let loan = loan.expect("read");
-        loan.append_parts(&mut parts);
-        let is_there = parts.concat() == vec![block as u8 + 1; BLOCK as usize];
+        let is_there = read(volume, block).expect("read") == vec![block as u8 + 1; BLOCK as usize];
         assert!(is_there, "block {block} was acknowledged and is lost");
         count += 1;
     }
@@ -492,16 +495,19 @@ fn damage_on_the_last_leg_is_an_error_of_its_blocks_only() {
             let legs = head.open(None).expect("open");
             let pool = head.pool();
             let volume = open_volume(&pool);
-            let fails = |block: u64| {
-                let extent = Extent::new(block * BLOCK, BLOCK);
-                volume.read(extent, WaitMode::MayBlock).is_err()
+            let fails = |block: &u64| match read(&volume, *block) {
+                Ok(found) => {
+                    assert_eq!(found, vec![*block as u8 + 1; BLOCK as usize]);
+                    false
+                }
+                Err(_) => true,
             };
             let wrong = Fault {
                 reads_corrupt: true,
                 ..Fault::default()
             };
             head.faults.set(&place("a"), wrong);
-            assert!((0..BEFORE).all(fails), "nothing wrong is returned");
+            assert!((0..BEFORE).all(|block| fails(&block)), "nothing is cached");
             head.faults.lift(&place("a"));
             write(&volume, BEFORE + 1);
             assert!(is_current(&legs, "a"));
@@ -510,7 +516,8 @@ fn damage_on_the_last_leg_is_an_error_of_its_blocks_only() {
                 ..Fault::default()
             };
             head.faults.set(&place("a"), unreadable);
-            assert!((0..BEFORE).all(fails));
+            // Blocks that were read ahead after the first fault was lifted are cached.
+            assert!((0..BEFORE).filter(fails).count() > 0);
             head.faults.lift(&place("a"));
             write(&volume, BEFORE + 2);
             assert!(is_current(&legs, "a"));

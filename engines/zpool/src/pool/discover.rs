@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use engine::pool::legs::{GroupContent, Leg, LegGroup, Legs};
 use engine::pool::{Candidate, CandidateDevice, Detail, DiscoverError};
-use labels::{Detached, LabelState, Place, RootId, Uberblock, newest_settled};
+use labels::{Detached, LabelState, LockLook, Place, RootId, Uberblock, newest_settled};
 
 use super::copies::{self, Behind, DEPTH_MAX, Settled};
 use super::label::{self, Label, Standing, Written};
@@ -78,7 +78,9 @@ pub fn discover_all(
     };
     let found = candidates(written_in(&places)?, chosen);
     let devices = found.iter().flat_map(|candidate| &candidate.devices);
-    let missing = devices.filter(|device| !device.present && device::is_there(&device.path));
+    // A device that another process has locked is not opened by the library either.
+    let can_be_opened = |path: &Path| device::is_there(path) && !is_locked(path);
+    let missing = devices.filter(|device| !device.present && can_be_opened(&device.path));
     let missing: Vec<PathBuf> = missing.map(|device| device.path.clone()).collect();
     let reads = at_once(&missing, |path| label::read(path));
     let is_read = |(path, read): (PathBuf, _)| matches!(read, Ok(Some(_))).then_some(path);
@@ -88,6 +90,11 @@ pub fn discover_all(
     }
     places.extend(more);
     Ok(candidates(written_in(&places)?, chosen))
+}
+
+fn is_locked(path: &Path) -> bool {
+    let look = LockLook::open(path).ok().flatten();
+    look.is_some_and(|look| look.is_held() == Ok(true))
 }
 
 /// The pool that is on the devices at `places` alone: what is at the places of other devices, by the labels, is not its own.

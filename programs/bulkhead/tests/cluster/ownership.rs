@@ -73,7 +73,7 @@ fn a_frozen_server_keeps_its_locks_and_goes_on_when_it_wakes_up() {
          pool-server tank --no-nbd --no-iscsi --previous-owner-is-stopped",
         machine.directory.path().display()
     );
-    machine.refused(&other, 5, "in use by process");
+    machine.refused(&other, 5, "in use by pool tank (process");
     std::thread::sleep(FROZEN_FOR);
     signal(&server, Signal::SIGCONT);
     client.write(4096, &[2; 4096]).expect("still its own");

@@ -157,9 +157,16 @@ fn stock_zdb_finds_four_labels_and_only_features_that_the_kernel_has() {
                 let _ = writeln!(std::io::stderr(), "skipped: {KERNEL_FEATURES} is missing");
                 continue;
             };
-            // Below the heading there are only features: ORGANISATION:NAME.
-            let features = label.split_once("features_for_read:").expect("features").1;
-            let names = features.lines().filter_map(|line| line.split_once(':'));
+            // Indented below the heading there are only features: ORGANISATION:NAME.
+            let features = label
+                .split_once("features_for_read:\n")
+                .expect("features")
+                .1;
+            let features = features
+                .lines()
+                .take_while(|line| line.starts_with("        "));
+            let names: Vec<_> = features.filter_map(|line| line.split_once(':')).collect();
+            assert!(!names.is_empty(), "{label}");
             for (_, name) in names {
                 assert!(known.lines().any(|line| line == name), "{name}");
             }

@@ -79,7 +79,11 @@ fn labels(machine: &Machine) -> Vec<String> {
         let path = machine.path(disk).display().to_string();
         let said = run("zdb", &["-l", &path]);
         let lines = said.lines().filter(|line| {
-            !line.trim_start().starts_with("txg:") && !line.trim_start().starts_with("state:")
+            // The import, which is numbered, is expected.
+            let of_each_import = ["txg:", "state:", "bulkhead:start:"];
+            !of_each_import
+                .iter()
+                .any(|name| line.trim_start().starts_with(name))
         });
         lines.collect::<Vec<_>>().join("\n")
     };

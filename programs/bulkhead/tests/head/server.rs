@@ -426,7 +426,7 @@ fn changes_of_a_suspended_pool_are_refused_at_once_and_an_export_says_how_it_end
     });
     for change in [
         "volume create --size 1M tank/new",
-        "volume destroy tank/v",
+        "volume destroy tank/v --exported --yes-destroy-data",
         "snapshot create tank/v@now",
         "filesystem create tank/files",
         "nbd unexport tank/v",

@@ -43,7 +43,7 @@ impl Operation for ChapSet {
 
 const EXAMPLES: &str = "Examples:
   bulkhead target chap set iqn.2026-01.org.example:tank --user ann
-  bulkhead target chap set iqn.2026-01.org.example:tank --user ann --initiator iqn.2026-01.org.example:ann
+  bulkhead target chap set iqn.2026-01.org.example:tank --user ann --initiator iqn.2026-01.org:ann
   bulkhead target chap set iqn.2026-01.org.example:tank --user ann --secret-file /root/ann.secret";
 
 /// Ask initiators for a user name and a secret; the secret is never an argument
