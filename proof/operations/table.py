@@ -110,7 +110,7 @@ def _replicate(world: World) -> None:
 def _stop_replicating(world: World) -> None:
     world.ask("replicate", "remove", V)
     world.destroy_volume("far/v")
-    world.ask("volume", "destroy", f"{POOL}/far", YES)
+    world.ask("filesystem", "destroy", f"{POOL}/far", YES)
     world.destroy_snapshots("v", "repl-")
 
 
@@ -283,7 +283,7 @@ OPERATIONS: tuple[Operation, ...] = (
         rest=Rest.AS_BEFORE,
         needs_server=True,
     ),
-    Operation(("volume", "key", "create", f"{POOL}/vms", *KEEP, "file://KEY1"), after=(("volume", "destroy", f"{POOL}/vms", YES),)),
+    Operation(("volume", "key", "create", f"{POOL}/vms", *KEEP, "file://KEY1"), after=(("filesystem", "destroy", f"{POOL}/vms", YES),)),
     Operation(("volume", "key", "load", E), before=(("volume", "key", "unload", E),), rest=Rest.AS_BEFORE, reads=("e",), needs_server=True),
     Operation(("volume", "key", "unload", E), after=(("volume", "key", "load", E),), rest=Rest.AS_BEFORE, reads=("e",), needs_server=True),
     Operation(("volume", "key", "change", E, *KEEP, "file://KEY1"), after=(("volume", "key", "change", E, *KEEP, "file://KEY0"),), reads=("e",)),
@@ -294,7 +294,7 @@ OPERATIONS: tuple[Operation, ...] = (
             ("volume", "key", "create", f"{POOL}/vms", *KEEP, "file://KEY1"),
             ("volume", "create", f"{POOL}/vms/a", "--size", "1M", "--sparse", *KEEP, "file://KEY2"),
         ),
-        after=(_destroy("vms/a"), ("volume", "destroy", f"{POOL}/vms", YES)),
+        after=(_destroy("vms/a"), ("filesystem", "destroy", f"{POOL}/vms", YES)),
         reads=("vms/a",),
     ),
     Operation(("snapshot", "send", f"{V}@next"), stdout="sent"),
@@ -320,7 +320,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         ("replicate", "promote", f"{POOL}/far/lost", "--original-is-lost"),
         before=(_lose_an_original,),
-        after=(_destroy("far/lost"), ("volume", "destroy", f"{POOL}/far", YES)),
+        after=(_destroy("far/lost"), ("filesystem", "destroy", f"{POOL}/far", YES)),
         reads=("far/lost",),
     ),
     Operation(("replicate", "identity", SECOND), before=(_make_second,), after=(_blank_spare,), probe=("pool", "status", SECOND), on_spare=True),

@@ -20,6 +20,8 @@ use super::{Access, Device, Driver, OpenFailure, Shape};
 pub struct Fault {
     /// Reads fail with `EIO`.
     pub reads_fail: bool,
+    /// Reads of data fail with `EIO`, those of labels do not.
+    pub data_reads_fail: bool,
     /// Writes and discards fail with `EIO`.
     pub writes_fail: bool,
     /// Writes and discards of data fail with `ENOSPC`, those of labels do not: a file in a file system that is full.
@@ -205,7 +207,7 @@ impl Device for FaultDevice {
             fault
         };
         let fails = match io.kind() {
-            IoKind::Read => fault.reads_fail,
+            IoKind::Read => fault.reads_fail || fault.data_reads_fail && self.is_of_data(&io),
             IoKind::Write | IoKind::Trim => fault.writes_fail,
             IoKind::Flush => fault.flushes_fail,
         };
@@ -235,10 +237,13 @@ fn die() -> ! {
 }
 
 impl FaultDevice {
-    fn changes_data(&self, io: &DeviceIo) -> bool {
+    fn is_of_data(&self, io: &DeviceIo) -> bool {
         let end = self.inner.shape().map_or(u64::MAX, |shape| shape.bytes);
-        let data = FRONT_BYTES..end.saturating_sub(BACK_BYTES);
-        matches!(io.kind(), IoKind::Write | IoKind::Trim) && data.contains(&io.offset())
+        (FRONT_BYTES..end.saturating_sub(BACK_BYTES)).contains(&io.offset())
+    }
+
+    fn changes_data(&self, io: &DeviceIo) -> bool {
+        matches!(io.kind(), IoKind::Write | IoKind::Trim) && self.is_of_data(io)
     }
 
     /// In order: the delay of a device hardly ever changes, and order does no harm.
