@@ -30,7 +30,7 @@ PAGES: dict[str, Page] = {
     "volumes": Page(
         before=POOL + "serve tank\n",
         first=(
-            ("bulkhead volume destroy", "bulkhead volume create tank/vm0 --size 1M\n"),
+            ("bulkhead volume destroy tank/vm0 --recursive", "bulkhead volume create tank/vm0 --size 1M\n"),
         ),
     ),
     "snapshots": Page(
