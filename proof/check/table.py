@@ -45,6 +45,7 @@ TEST: tuple[Step, ...] = (
     Step("drill-short", "make drill-short", "waits", CLUSTER),
     Step("demo", "make demo", "waits"),
     Step("legs", "make legs ROUNDS=16", "waits", LEGS),
+    Step("console", "make console", "waits", ("console/", "services/api/")),
     Step("conformance", "make conformance", "computes", ("protocols/scsi/", "protocols/iscsi/", "protocols/nbd/")),
     Step("crash", "make crash ROUNDS=50", "computes", ENGINE, "make crash ROUNDS=10"),
     Step("crash, legs harmed", "make crash ROUNDS=16 LEGS=mix", "computes"),
@@ -58,7 +59,6 @@ TEST: tuple[Step, ...] = (
     Step("operations-crash", "make operations-crash ROUNDS=16", "computes", ("services/operations/", "native/")),
     Step("requests", "make requests", "computes", ("core/control/",)),
     Step("api", "make api", "computes", ("services/api/", "services/head/", "core/control/")),
-    Step("console", "make console", "computes", ("console/", "services/api/")),
     Step("guide", "make guide", "computes", ("docs/guide/",)),
     Step("fuzz", "scripts/fuzz.sh 60", "computes"),
 )
