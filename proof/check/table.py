@@ -39,7 +39,7 @@ UNITS = "scripts/cargo.sh nextest run --binaries-metadata target/test-binaries.j
 # The lane `waits` mostly waits for heads to boot and for time-outs, `computes` mostly computes.
 TEST: tuple[Step, ...] = (
     Step("units", UNITS, "units"),
-    Step("proof.tests", "python3 -m proof.tests", "units", ("proof/",)),
+    Step("proof.tests", "/usr/bin/python3 -m proof.tests", "units", ("proof/",)),
     Step("lint", "make lint", "lint"),
     Step("fuzz-build", "scripts/fuzz.sh build", "lint"),
     Step("drill-short", "make drill-short", "waits", CLUSTER),
