@@ -198,7 +198,7 @@ libzpool: ## target/bulkhead-libzpool_VERSION_ARCH.deb, OpenZFS's library withou
 	@scripts/deps.sh libzpool
 	scripts/libzpool.sh
 
-test: ## everything, in the short form: half an hour on two cores
+test: ## everything, in the short form
 	@scripts/deps.sh check
 	$(PYTHON) -m proof.check test
 
@@ -206,6 +206,6 @@ check: ## before a commit: lint, and what tests the files that differ from BASE 
 	@scripts/deps.sh check
 	$(PYTHON) -m proof.check change $(or $(BASE),HEAD)
 
-nightly: ## PART 1 to 4 of the long forms, on the packaged programs: at most an hour each
+nightly: ## PART 1 to 4 of the long forms, on the packaged programs
 	@scripts/deps.sh $(if $(filter 4,$(PART)),linux,test)
 	$(PYTHON) -m proof.check nightly $(PART)

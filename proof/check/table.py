@@ -66,7 +66,7 @@ TEST: tuple[Step, ...] = (
 NIGHTLY_BUILD = Step("build", "make build && scripts/cargo.sh build --workspace --examples --locked", "")
 """The programs as they are packaged. The examples, which some steps run, are those of the tests."""
 
-# Each part takes at most an hour on two cores.
+# A part should take at most an hour on two cores: move a step where one does not.
 NIGHTLY: dict[int, tuple[Step, ...]] = {
     1: (
         Step("demo", "make demo", "a"),
