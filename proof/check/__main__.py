@@ -69,7 +69,6 @@ def main(arguments: list[str]) -> int:
             groups = [list(table.NIGHTLY[int(part)])]
         case _:
             raise runtime.ProofError(f"{USAGE}, PART from 1 to {len(table.NIGHTLY)}")
-    run.logs_directory()
     plain = {key: value for key, value in environment(program).items() if key != "BULKHEAD_PREPARED"}
     outcomes = [run.run_step(build, plain)]
     if outcomes[0].passed:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from proof import runtime
 from proof.check.table import Step
@@ -95,10 +94,3 @@ def summary(outcomes: Sequence[Outcome], seconds: float) -> str:
     lines.append(f"{seconds / 60:.1f} minutes")
     lines.append(f"{len(outcomes) - failed} passed, {failed} failed")
     return "\n".join(lines)
-
-
-def logs_directory() -> Path:
-    """Where tests and steps leave what explains a failure."""
-    path = runtime.REPOSITORY / "target/test-logs"
-    path.mkdir(parents=True, exist_ok=True)
-    return path
