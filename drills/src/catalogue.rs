@@ -54,6 +54,7 @@ macro_rules! drills {
                         | Self::LegSlow
                         | Self::LegServerKilled
                         | Self::LenderReboots
+                        | Self::LastLegDamaged
                         | Self::WitnessLost
                         | Self::WitnessHung
                         | Self::StaleAlone
@@ -146,6 +147,8 @@ drills! {
     LegServerKilled "leg-server-killed": "legs: the leg-server of a head is killed",
         Hidden Same Forbidden;
     LenderReboots "lender-reboots": "legs: the power of another head is gone for less than half a second",
+        Hidden Same Allowed;
+    LastLegDamaged "last-leg-damaged": "legs: blocks of the last leg that holds everything cannot be read, or are wrong, while the other head is off",
         Hidden Same Allowed;
     WitnessLost "witness-lost": "legs: no head reaches the witness",
         Hidden Same Forbidden;

@@ -15,7 +15,7 @@ use crate::error::DrillError;
 use crate::kinds::{self, Files, carried};
 
 /// Debian's own interpreter has libnbd's module; others may not.
-const PYTHON: &str = "/usr/bin/python3";
+pub(crate) const PYTHON: &str = "/usr/bin/python3";
 /// How long the client may take to end after it was told to.
 const END_LIMIT: Duration = Duration::from_secs(10);
 /// Pause between two looks at whether it has ended.
@@ -31,6 +31,7 @@ const FILES: Files = carried![
     "clients/base.py",
     "drill/__init__.py",
     "drill/__main__.py",
+    "drill/blocks.py",
     "drill/events.py",
     "drill/initiator.py",
     "drill/path.py",
@@ -219,7 +220,7 @@ impl Drop for Client {
     }
 }
 
-fn unpack() -> std::io::Result<TempDir> {
+pub(crate) fn unpack() -> std::io::Result<TempDir> {
     let folder = tempfile::Builder::new()
         .prefix("bulkhead-client-")
         .tempdir()?;

@@ -13,6 +13,7 @@ use units::{HeadName, PoolName};
 
 use crate::beside::Beside;
 use crate::client::{Client, Clients, Pace, Targets};
+use crate::damage::Damage;
 use crate::error::DrillError;
 use crate::extra_volumes;
 use crate::health;
@@ -62,6 +63,8 @@ pub struct Environment {
     pub beside: Vec<Beside>,
     /// A head without memory, while there is one.
     pub exhausted: Option<Exhausted>,
+    /// The blocks that a round damages.
+    pub damage: Option<Damage>,
     path_count: usize,
 }
 
@@ -100,6 +103,7 @@ impl Environment {
             watch,
             beside,
             exhausted: None,
+            damage: None,
         })
     }
 
@@ -139,9 +143,21 @@ impl Environment {
     ///
     /// It cannot be written.
     pub fn set_device_faults(&self, devices: &[PathBuf], how: &str) -> Result<(), DrillError> {
-        let lines = devices
+        let devices = devices
             .iter()
-            .map(|device| format!("{} {how}\n", device.display()));
+            .map(|device| (device.as_path(), how.to_owned()));
+        self.set_faults_of_devices(&devices.collect())
+    }
+
+    /// Has each of these devices of the pool fail in its way, and no others.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn set_faults_of_devices(&self, how: &BTreeMap<&Path, String>) -> Result<(), DrillError> {
+        let lines = how
+            .iter()
+            .map(|(device, how)| format!("{} {how}\n", device.display()));
         // Whoever reads the file sees all of it.
         let file = self.lab.leg_faults(&self.pool);
         let new = file.with_extension("new");

@@ -10,6 +10,7 @@ use units::{HeadName, NetworkName};
 
 use crate::catalogue::{Drill, SLOW_BMC_MS};
 use crate::clock::{self, JUMP_S};
+use crate::damage;
 use crate::disks;
 use crate::environment::Environment;
 use crate::error::DrillError;
@@ -245,6 +246,9 @@ pub fn prepare(
         _ => home,
     };
     let mut head = head.clone();
+    if drill == Drill::LastLegDamaged {
+        damage::prepare(environment, &head, rng)?;
+    }
     if drill.is_of_legs() && head == wanted {
         // A server takes a leg back a few times an hour only: each round has a server of its own.
         let other = other_head(environment, &head, rng);

@@ -1,6 +1,7 @@
 //! Faults of pools whose disks belong to heads: of the way to another head's legs, of what lends them, of the witness,
 //! and of power while a leg lacks something.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use lab::{Power, Who};
 use units::{HeadName, NetworkName, PoolName};
 
 use crate::catalogue::Drill;
+use crate::damage;
 use crate::environment::Environment;
 use crate::error::DrillError;
 use crate::faults::{Fault, other_head, reach_fence_devices};
@@ -72,6 +74,9 @@ pub fn impossible(drill: Drill, appliance: &Appliance, pool: &PoolName) -> Optio
             Some("heads reach each other's disks by networks of clients")
         }
         Drill::ThirdHeadJoins => third::impossible(appliance),
+        Drill::LastLegDamaged if !has_two_lenders(appliance, pool) => {
+            Some("its legs are not on two heads")
+        }
         Drill::WitnessLost | Drill::WitnessHung if appliance.witness.is_none() => {
             Some("no witness remembers")
         }
@@ -85,6 +90,12 @@ pub fn impossible(drill: Drill, appliance: &Appliance, pool: &PoolName) -> Optio
         }
         _ => None,
     }
+}
+
+/// Whether the loss of one head leaves the pool one leg of each group.
+fn has_two_lenders(appliance: &Appliance, pool: &PoolName) -> bool {
+    let lenders = appliance.pools[pool].all_legs().map(|leg| &leg.head);
+    lenders.collect::<BTreeSet<_>>().len() == 2
 }
 
 /// Makes the fault. `head` serves the pool.
@@ -154,6 +165,7 @@ pub fn strike(
             signal_witness(environment, "STOP")?;
             Ok(fault)
         }
+        Drill::LastLegDamaged => damage::strike(environment, head, &lender),
         Drill::StaleAlone => return_stale_alone(environment, head, &lender, rng),
         Drill::PowerInTurn => lose_power_in_turn(environment, rng),
         Drill::PowerLostDuringReturn => lose_power_during_return(environment, head, &lender, rng),
@@ -172,7 +184,7 @@ pub fn undo(
     environment: &mut Environment,
     fault: &mut Fault,
 ) -> Result<(), DrillError> {
-    if let Some(lender) = &fault.lender {
+    if let Some(lender) = &fault.lender.clone() {
         match drill {
             Drill::LegLinkCut => mend(environment, lender)?,
             Drill::LegHung => {
@@ -180,6 +192,7 @@ pub fn undo(
             }
             Drill::LegSlow => environment.set_device_faults(&[], "")?,
             Drill::LegHalfOpen => hear(environment, lender, true)?,
+            Drill::LastLegDamaged => damage::undo(environment, lender, fault)?,
             _ => {}
         }
     }
@@ -198,7 +211,10 @@ pub fn undo(
 }
 
 /// Waits until every leg has what it missed. The cluster may switch heads off meanwhile, as it had meant to do before it could.
-fn wait_until_whole(environment: &mut Environment, fault: &mut Fault) -> Result<(), DrillError> {
+pub(crate) fn wait_until_whole(
+    environment: &mut Environment,
+    fault: &mut Fault,
+) -> Result<(), DrillError> {
     let is_whole = |environment: &Environment| {
         let serving = environment.serving().ok().flatten();
         serving.is_some_and(|head| environment.devices_unwell(&head).is_none())
@@ -355,10 +371,20 @@ fn fall_behind(
     fault: &mut Fault,
 ) -> Result<(), DrillError> {
     cut(environment, lender)?;
+    wait_until_stale(environment, head, lender, fault)
+}
+
+/// Waits until the record says that the legs of a head that is not reached lack something, and clients have written more.
+pub(crate) fn wait_until_stale(
+    environment: &mut Environment,
+    head: &HeadName,
+    lender: &HeadName,
+    fault: &mut Fault,
+) -> Result<(), DrillError> {
     let lacks = |environment: &Environment| environment.are_stale(head, lender);
     if !environment.wait_until(FALL_BEHIND_WITHIN, lacks)? {
-        let words = "it is not told that the legs of a head without cables lack something";
-        fault.complaints.push(words.to_owned());
+        let words = format!("the record does not say that the legs of {lender} lack something");
+        fault.complaints.push(words);
     }
     environment.client.listen(LACKING)
 }

@@ -15,6 +15,7 @@ mod client;
 mod client_events;
 mod clock;
 pub mod command;
+mod damage;
 mod disks;
 mod environment;
 mod error;

@@ -85,6 +85,11 @@ impl Exported<'_> {
     }
 }
 
+/// The command that exports a volume by NBD.
+pub fn nbd_export(of: &Exported<'_>) -> Words {
+    nbd::export(of)
+}
+
 /// The command that makes a volume.
 pub fn create_volume(of: &Exported<'_>, size: &str) -> Words {
     let volume = of.dataset();

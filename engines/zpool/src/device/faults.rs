@@ -15,6 +15,9 @@ use rustix::process::{Signal, getpid, kill_process};
 use super::io::{DeviceIo, IoKind, Place};
 use super::{Access, Device, Driver, OpenFailure, Shape};
 
+/// Most places of a device that cannot be read.
+pub const UNREADABLE_MAX: usize = 16;
+
 /// What goes wrong with a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Fault {
@@ -22,6 +25,8 @@ pub struct Fault {
     pub reads_fail: bool,
     /// Reads of data fail with `EIO`, those of labels do not.
     pub data_reads_fail: bool,
+    /// Reads that touch one of these places fail with `EIO`: offsets and lengths in bytes.
+    pub unreadable: [(u64, u64); UNREADABLE_MAX],
     /// Writes and discards fail with `EIO`.
     pub writes_fail: bool,
     /// Writes and discards of data fail with `ENOSPC`, those of labels do not: a file in a file system that is full.
@@ -51,6 +56,11 @@ const BACK_BYTES: u64 = 512 << 10;
 impl Fault {
     fn holds(&self, kind: IoKind) -> bool {
         self.hangs || (self.flushes_hang && kind == IoKind::Flush)
+    }
+
+    fn is_unreadable(&self, offset: u64, length: u64) -> bool {
+        let mut places = self.unreadable.iter();
+        places.any(|&(begin, bytes)| offset < begin + bytes && begin < offset + length)
     }
 }
 
@@ -207,7 +217,11 @@ impl Device for FaultDevice {
             fault
         };
         let fails = match io.kind() {
-            IoKind::Read => fault.reads_fail || fault.data_reads_fail && self.is_of_data(&io),
+            IoKind::Read => {
+                fault.reads_fail
+                    || fault.data_reads_fail && self.is_of_data(&io)
+                    || fault.is_unreadable(io.offset(), io.length() as u64)
+            }
             IoKind::Write | IoKind::Trim => fault.writes_fail,
             IoKind::Flush => fault.flushes_fail,
         };

@@ -1,6 +1,7 @@
 //! Faults of devices on command, for tests of the whole server: `--leg-faults FILE`. The file has
 //! a line for each device that fails, `PATH read=eio write=eio flush=eio`, or `PATH hang`, `PATH flush=hang`,
-//! `PATH write=enospc` (all but the labels, as a file in a full file system), `PATH gone` or `PATH delay=MILLISECONDS`; an empty file is a healthy pool. It is read again when it changes.
+//! `PATH write=enospc` (all but the labels, as a file in a full file system), `PATH gone`, `PATH delay=MILLISECONDS`, or
+//! `PATH read-at=OFFSET+LENGTH` for each place that cannot be read, in bytes; an empty file is a healthy pool. It is read again when it changes.
 //! `PATH kill-after=STEPS` lets so many writes, discards and flushes pass, and kills the process
 //! in the place of the next. A device that is named no more is said to have had so many.
 
@@ -85,6 +86,11 @@ fn parse(text: &str) -> BTreeMap<PathBuf, Fault> {
                 "read=corrupt" => fault.reads_corrupt = true,
                 "hang" => fault.hangs = true,
                 "gone" => fault.gone = true,
+                other if other.starts_with("read-at=") => {
+                    if add_place(&mut fault, &other["read-at=".len()..]).is_none() {
+                        tracing::error!(word = other, "no such place, or too many");
+                    }
+                }
                 other => match other.split_once('=').map(|(name, n)| (name, n.parse())) {
                     Some(("delay", Ok(delay_ms))) => fault.delay = Duration::from_millis(delay_ms),
                     Some(("kill-after", Ok(steps))) => fault.kill_after = Some(steps),
@@ -95,6 +101,16 @@ fn parse(text: &str) -> BTreeMap<PathBuf, Fault> {
         Some((path, fault))
     };
     text.lines().filter_map(line).collect()
+}
+
+/// Adds a place that cannot be read, if there is such a place, and room for it.
+fn add_place(fault: &mut Fault, place: &str) -> Option<()> {
+    let (offset, length) = place.split_once('+')?;
+    let (offset, length): (u64, u64) = (offset.parse().ok()?, length.parse().ok()?);
+    offset.checked_add(length).filter(|_| length > 0)?;
+    let mut free = fault.unreadable.iter_mut().filter(|(_, bytes)| *bytes == 0);
+    *free.next()? = (offset, length);
+    Some(())
 }
 
 #[cfg(test)]
@@ -114,5 +130,8 @@ mod tests {
         let delay = Duration::from_millis(50);
         assert_eq!(found[Path::new("/d")].delay, delay);
         assert_eq!(found[Path::new("/d")].kill_after, Some(7));
+        let found = parse("/f read-at=512+1024 read-at=x+1 read-at=9+0 read-at=8192+512\n");
+        let places = found[Path::new("/f")].unreadable;
+        assert_eq!(places[..3], [(512, 1024), (8192, 512), (0, 0)]);
     }
 }
