@@ -17,10 +17,10 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::limits::{
-    ALIVE_INTERVAL, CONNECT_WAIT, HANDSHAKE_WAIT, LAST_WORDS_WAIT, NEXT_ADDRESS_AFTER, QUEUE_MAX,
-    RECONNECT_PAUSE,
+    ALIVE_INTERVAL, ANSWERS_AT_ONCE_MAX, CONNECT_WAIT, HANDSHAKE_WAIT, LAST_WORDS_WAIT,
+    MESSAGES_PER_SECOND_MAX, NEXT_ADDRESS_AFTER, QUEUE_MAX, RECONNECT_PAUSE,
 };
-use crate::stream::{End, greet, hear, prepare, say};
+use crate::stream::{End, Pace, greet, hear, prepare, say};
 use crate::wire::{Envelope, Message};
 
 /// Another member, and where it is.
@@ -299,8 +299,11 @@ impl Link {
     async fn converse(&self, stream: Stream, waiting: &mut mpsc::Receiver<Envelope>) -> End {
         let (mut from, mut to) = tokio::io::split(stream);
         let hears = async {
+            let mut pace = Pace::new(MESSAGES_PER_SECOND_MAX, ANSWERS_AT_ONCE_MAX);
             loop {
-                match hear(&mut from).await {
+                let heard = hear(&mut from).await;
+                pace.wait().await;
+                match heard {
                     Ok(envelope) if envelope.message == Message::Alive => {}
                     Ok(envelope) => (self.hear)(Heard {
                         from: self.peer.member,

@@ -19,6 +19,9 @@ pub const CONNECTIONS_OF_ONE_MEMBER_MAX: usize = 64;
 pub const MESSAGES_PER_SECOND_MAX: u32 = 200;
 /// How many messages may come at once before they are slowed down.
 pub const MESSAGES_AT_ONCE_MAX: u32 = 100;
+/// Answers that may come at once before they are slowed down: one for each disk of the largest pool, and some. The receiver queues what came,
+/// and a member whose key was stolen must not fill the memory of a head.
+pub const ANSWERS_AT_ONCE_MAX: u32 = 2048;
 /// Pause of a member that has nothing to say, until it says that it is there.
 pub const ALIVE_INTERVAL: Duration = Duration::from_millis(500);
 /// A connection is given up when the other machine has not acknowledged for so long that something came: a cable is cut, and there
@@ -38,8 +41,12 @@ pub const LAST_WORDS_WAIT: Duration = Duration::from_millis(20);
 pub const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
 /// Messages that wait for one connection. Further ones are dropped.
 pub const QUEUE_MAX: usize = 256;
-/// Claims of disks that one connection may have under way. Each may wait for a disk. Further ones are dropped.
+/// Claims of disks that one connection may have under way. Each may wait for a disk, and further ones wait for those.
 pub const CLAIMS_MAX: usize = 32;
+/// Claims of all connections that are under way: each has a thread, and threads are needed for what is remembered, too.
+pub const CLAIMS_OF_ALL_MAX: usize = 128;
+/// Claims that one connection may have under way or waiting: one for each disk of the largest pool. Further ones are dropped.
+pub const CLAIMS_WAITING_MAX: usize = 1024;
 /// Answers that wait for one connection to take them.
 pub const ANSWERS_MAX: usize = 16;
 /// Pools that one member remembers.

@@ -15,8 +15,9 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::limits::{
-    ANSWERS_MAX, CLAIMS_MAX, CONNECTIONS_OF_ONE_MEMBER_MAX, HANDSHAKE_WAIT, HANDSHAKES_MAX,
-    HANDSHAKES_OF_ONE_ADDRESS_MAX, MESSAGES_AT_ONCE_MAX, MESSAGES_PER_SECOND_MAX,
+    ANSWERS_MAX, CLAIMS_MAX, CLAIMS_OF_ALL_MAX, CLAIMS_WAITING_MAX, CONNECTIONS_OF_ONE_MEMBER_MAX,
+    HANDSHAKE_WAIT, HANDSHAKES_MAX, HANDSHAKES_OF_ONE_ADDRESS_MAX, MESSAGES_AT_ONCE_MAX,
+    MESSAGES_PER_SECOND_MAX,
 };
 use crate::member::Member;
 use crate::stream::{End, Pace, greet, hear, prepare, say};
@@ -127,6 +128,14 @@ pub struct Server {
     /// Told of each message, before it is answered.
     heard: Box<Heard>,
     lend: Arc<Lend>,
+    /// Of all connections.
+    claims: Arc<Semaphore>,
+}
+
+/// The claims of one connection.
+struct Claims {
+    waiting: Arc<Semaphore>,
+    under_way: Arc<Semaphore>,
 }
 
 impl Server {
@@ -144,8 +153,8 @@ impl Server {
         Self::with_lender(member, identity, friends, heard, |_, _| None)
     }
 
-    /// The same on a machine that lends disks. Its runtime needs threads that may block: [`CLAIMS_MAX`] for each connection of a
-    /// member, beside those that write what is remembered.
+    /// The same on a machine that lends disks. Its runtime needs threads that may block: [`CLAIMS_OF_ALL_MAX`], in addition to those that
+    /// write what is remembered.
     ///
     /// # Errors
     ///
@@ -165,6 +174,7 @@ impl Server {
             guests: Mutex::default(),
             heard: Box::new(heard),
             lend: Arc::new(lend),
+            claims: Arc::new(Semaphore::new(CLAIMS_OF_ALL_MAX)),
         }))
     }
 
@@ -263,7 +273,10 @@ impl Server {
         answers: mpsc::Sender<Envelope>,
     ) -> Result<(), End> {
         let mut pace = Pace::new(MESSAGES_PER_SECOND_MAX, MESSAGES_AT_ONCE_MAX);
-        let claims = Arc::new(Semaphore::new(CLAIMS_MAX));
+        let claims = Claims {
+            waiting: Arc::new(Semaphore::new(CLAIMS_WAITING_MAX)),
+            under_way: Arc::new(Semaphore::new(CLAIMS_MAX)),
+        };
         loop {
             let envelope = hear(stream).await?;
             pace.wait().await;
@@ -306,18 +319,25 @@ impl Server {
         &self,
         from: MemberId,
         question: Envelope,
-        claims: &Arc<Semaphore>,
+        claims: &Claims,
         answers: mpsc::Sender<Envelope>,
     ) {
-        let Ok(place) = Arc::clone(claims).try_acquire_owned() else {
+        let Ok(waiting) = Arc::clone(&claims.waiting).try_acquire_owned() else {
             tracing::warn!(member = from.0, "too many claims wait for disks");
             return;
         };
+        let (own, all) = (Arc::clone(&claims.under_way), Arc::clone(&self.claims));
         let (lend, boot) = (Arc::clone(&self.lend), self.member.boot());
         tokio::spawn(async move {
             let pool = question.pool;
+            let own = own.acquire_owned().await;
+            let all = all.acquire_owned().await;
+            // The member may have disconnected while the claim waited: it claims again.
+            if answers.is_closed() {
+                return;
+            }
             let asked = tokio::task::spawn_blocking(move || lend(from, &question)).await;
-            drop(place);
+            drop((own, all, waiting));
             if let Ok(Some(message)) = asked {
                 let answer = Envelope {
                     pool,

@@ -3,11 +3,11 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use certificates::{Identity, Purpose};
-use members::limits::{HANDSHAKE_WAIT, HANDSHAKES_MAX, MESSAGE_BYTES_MAX, SILENCE_MAX};
+use members::limits::{CLAIMS_MAX, HANDSHAKE_WAIT, HANDSHAKES_MAX, MESSAGE_BYTES_MAX, SILENCE_MAX};
 use members::{
     Envelope, Friend, Heard, Lent, LinkState, Links, Member, Message, Peer, Server, Silence, wire,
 };
@@ -502,4 +502,117 @@ fn a_claim_that_waits_for_a_disk_delays_no_other_message() {
         denial: Some(Denial::InUse),
     };
     assert_eq!(heard.envelope.message, Message::Lent(lent));
+}
+
+fn refused(disk: DiskId, session: Session) -> Message {
+    Message::Lent(Lent {
+        disk,
+        answer: LenderAnswer::Refused(session),
+        export: String::new(),
+        denial: Some(Denial::InUse),
+    })
+}
+
+fn claim_of(disk: u64) -> Message {
+    let session = Session {
+        ballot: Ballot { epoch: 2, nonce: 1 },
+        number: 1,
+    };
+    Message::AskLender(DiskId(disk), LenderRequest::Claim(session))
+}
+
+/// A head that opens a pool claims all disks of this machine at once, and asks again much later than a takeover may take.
+#[test]
+fn all_disks_of_a_large_pool_are_claimed_at_once() {
+    const DISKS: u64 = 3 * CLAIMS_MAX as u64;
+    let world = World::lending(|_, question| {
+        let Message::AskLender(disk, LenderRequest::Claim(session)) = question.message else {
+            return None;
+        };
+        // As a disk that has to make the claim durable.
+        std::thread::sleep(Duration::from_millis(20));
+        Some(refused(disk, session))
+    });
+    let head = world.head(0);
+    for disk in 1..=DISKS {
+        assert!(head.links.say(WITNESS, POOL, claim_of(disk)));
+    }
+    for number in 1..=DISKS {
+        let heard = head.heard.recv_timeout(WAIT);
+        assert!(heard.is_ok(), "{number} of {DISKS} are answered");
+    }
+}
+
+/// Disks of many pools that do not answer take no thread from what is remembered.
+#[test]
+fn claims_that_wait_for_disks_leave_threads_for_other_messages() {
+    // More than a runtime has threads that may block.
+    const CONNECTIONS: usize = 520 / CLAIMS_MAX + 1;
+    let are_free = Arc::new((Mutex::new(false), Condvar::new()));
+    let waits = Arc::clone(&are_free);
+    let world = World::lending(move |_, _| {
+        let (is_free, changed) = &*waits;
+        let is_free = is_free.lock().expect("no holder panics");
+        let waited = changed.wait_timeout_while(is_free, 2 * WAIT, |is_free| !*is_free);
+        drop(waited.expect("no holder panics"));
+        None
+    });
+    let heads: Vec<Head> = (0..CONNECTIONS).map(|_| world.head(0)).collect();
+    for head in &heads {
+        for disk in 1..=CLAIMS_MAX as u64 {
+            assert!(head.links.say(WITNESS, POOL, claim_of(disk)));
+        }
+    }
+    // Its own messages come after its claims.
+    let answers: Vec<Message> = heads.iter().map(|head| head.ask(read())).collect();
+    let (is_free, changed) = &*are_free;
+    *is_free.lock().expect("no holder panics") = true;
+    changed.notify_all();
+    let is_right = |answer: &Message| *answer == Message::Silent(Silence::Unknown);
+    assert!(answers.iter().all(is_right), "{answers:?}");
+}
+
+/// A witness whose key was stolen says more than anybody asked.
+#[test]
+fn a_member_that_floods_a_head_is_slowed_down() {
+    const SAID: usize = 20_000;
+    let (witness, own) = (identity(), identity());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address");
+    let config = witness.server(vec![own.fingerprint()]).expect("TLS");
+    std::thread::spawn(move || {
+        let (socket, _) = listener.accept().expect("a connection");
+        let session = ServerConnection::new(config).expect("a session");
+        let mut stream = StreamOwned::new(session, socket);
+        stream.write_all(&wire::hello(WITNESS)).expect("greeted");
+        stream
+            .read_exact(&mut [0; wire::HELLO_BYTES])
+            .expect("greeted");
+        let envelope = Envelope {
+            pool: POOL,
+            boot: 9,
+            message: Message::Silent(Silence::Unknown),
+        };
+        // It ends when the other side has enough.
+        let _ = stream.write_all(&envelope.encode().repeat(SAID));
+    });
+    let (send, heard) = channel();
+    let send = Mutex::new(send);
+    let hear = move |heard| {
+        let _ = send.lock().expect("no holder panics").send(heard);
+    };
+    let peer = Peer {
+        member: WITNESS,
+        fingerprint: witness.fingerprint(),
+        addresses: vec![address],
+    };
+    let links = Links::start(HEADS[0], 4, &own, vec![peer], hear).expect("links");
+    heard.recv_timeout(WAIT).expect("the first message");
+    let begun = Instant::now();
+    let mut count = 0;
+    while begun.elapsed() < Duration::from_secs(2) {
+        count += usize::from(heard.recv_timeout(Duration::from_millis(50)).is_ok());
+    }
+    assert!((1024..4096).contains(&count), "{count} in two seconds");
+    drop(links);
 }
