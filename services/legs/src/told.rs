@@ -181,17 +181,25 @@ fn stale(side: &impl Side, config: &Config, newer: &Newer) -> String {
     let present: Vec<_> = disks.filter_map(seen).collect();
     let is_missing = |disk: &&DiskId| !present.iter().any(|(found, _)| found == *disk);
     let missing = names(side, newer.disks.keys().filter(is_missing));
+    let own = |seen: &crate::Seen| {
+        let when = seen.newest_time.map(written).unwrap_or_default();
+        format!("its own newest group is {}{when}", seen.roots.newest)
+    };
     let lacking: Vec<String> = present
         .iter()
         .filter_map(|(disk, seen)| {
             let since = newer.since.get(disk)?;
-            let when = seen.newest_time.map(written).unwrap_or_default();
-            let name = side.name(*disk);
+            let (name, own) = (side.name(*disk), own(seen));
             Some(format!(
-                "{name} lacks what was written since transaction group {since}; its own newest group is {}{when}",
-                seen.roots.newest
+                "{name} lacks what was written since transaction group {since}; {own}"
             ))
         })
+        .collect();
+    // One that is an older image of itself is among these: the record calls it current.
+    let reached: String = present
+        .iter()
+        .filter(|(disk, _)| newer.disks.contains_key(disk))
+        .map(|(disk, seen)| format!(". {} can be reached; {}", side.name(*disk), own(seen)))
         .collect();
     let lacking = match lacking.is_empty() {
         true => "no disk that holds everything can be reached".to_owned(),
@@ -199,7 +207,7 @@ fn stale(side: &impl Side, config: &Config, newer: &Newer) -> String {
     };
     format!(
         "acknowledged writes would be lost: {lacking}. By the record of epoch {}, {missing} holds everything, and cannot be \
-         reached: connect it, and open the pool again",
+         reached: connect it, and open the pool again{reached}",
         newer.epoch
     )
 }
