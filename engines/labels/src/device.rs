@@ -181,6 +181,48 @@ impl<S: Source> Device<S> {
     }
 }
 
+/// Erases the labels that `wipefs -a` left on the device at `path` ([`Device::is_wiped`]); whether there were any.
+///
+/// # Errors
+///
+/// It cannot be opened or written.
+pub fn forget_wiped(path: &Path) -> rustix::io::Result<bool> {
+    let device = Device::open(path)?;
+    let is_left = |device: &Device| !device.labels().is_empty() && device.is_wiped();
+    let Some(device) = device.filter(is_left) else {
+        return Ok(false);
+    };
+    let fd = open_disk(path, OFlags::WRONLY | OFlags::DSYNC)?;
+    let zeros = vec![0; (RING_OFFSET - LIST_OFFSET) as usize];
+    for start in device.starts() {
+        let mut done = 0;
+        while done < zeros.len() {
+            let at = start + LIST_OFFSET + done as u64;
+            match rustix::io::pwrite(&fd, &zeros[done..], at) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// What is at the beginning of the device at `path` that changes with the configuration of a pool only.
+///
+/// # Errors
+///
+/// It cannot be opened, or is shorter.
+pub(crate) fn beginning(path: &Path) -> rustix::io::Result<Vec<u8>> {
+    let fd = open_disk(path, OFlags::RDONLY | OFlags::DIRECT)
+        .or_else(|_| open_disk(path, OFlags::RDONLY))?;
+    let mut memory = Aligned::new(RING_OFFSET as usize);
+    let bytes = memory.bytes(RING_OFFSET as usize);
+    fd.read(0, bytes)?;
+    Ok(bytes.to_vec())
+}
+
 /// Whether a write of so many bytes at `offset` of a device may be that of a root. Each is written to all labels; the first one counts here.
 pub fn may_write_root(offset: u64, length: usize) -> bool {
     (RING_OFFSET..LABEL_BYTES).contains(&offset) && length <= RING_BYTES

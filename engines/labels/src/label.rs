@@ -59,9 +59,13 @@ pub struct Label {
     pub host_name: Option<String>,
     /// Number of the record of its legs (`bulkhead:record`), if its pool has one.
     pub record: Option<u64>,
+    /// Number of the import that wrote it (`bulkhead:start`).
+    pub start: Option<u64>,
 }
 
-/// The name of that number in a label (`BH_LABEL_RECORD`).
+/// The name of the number of an import in a label (`BH_LABEL_START`).
+pub const START: &str = "bulkhead:start";
+/// The name of the number of a record in a label (`BH_LABEL_RECORD`).
 pub const RECORD: &str = "bulkhead:record";
 
 impl Label {
@@ -84,6 +88,7 @@ impl Label {
             host_id: number("hostid").map(|id| id as u32),
             host_name: text("hostname"),
             record: number(RECORD),
+            start: number(START),
         };
         let is_member = !matches!(state, LabelState::Spare | LabelState::Cache);
         // A device being added carries a label of transaction group 0 until it is in.
@@ -120,7 +125,9 @@ fn least_bytes(packed: &[u8]) -> Option<u64> {
     let shift = u32::try_from(find_number(&group, "metaslab_shift")?).ok()?;
     let step = 1_u64.checked_shl(shift)?;
     let is_raidz = find_number(&group, "nparity").is_some();
-    (!is_raidz).then_some(room - room % step + AROUND_BYTES)
+    (room - room % step)
+        .checked_add(AROUND_BYTES)
+        .filter(|_| !is_raidz)
 }
 
 /// As ZFS computes it of what the label at `path` says: bytes of the smallest disk that can be attached beside that one, or replace it. `None` if
@@ -190,6 +197,7 @@ mod tests {
             a_number("hostid", 0x00ab_cdef),
             a_text("hostname", "left"),
             a_number("bulkhead:record", 14),
+            a_number("bulkhead:start", 15),
         ])
     }
 
@@ -205,6 +213,7 @@ mod tests {
             host_id: Some(0x00ab_cdef),
             host_name: Some("left".to_owned()),
             record: Some(14),
+            start: Some(15),
         };
         assert_eq!(Label::parse(&list(0, 77)), Some(expected));
     }
@@ -222,6 +231,8 @@ mod tests {
         );
         let mirror = of(&[room.clone(), shift.clone()]);
         assert_eq!(mirror, Some((40 << 30) + (4 << 20) + (512 << 10)));
+        let most = a_number("asize", u64::MAX);
+        assert_eq!(of(&[most, a_number("metaslab_shift", 9)]), None);
         assert_eq!(of(&[room.clone(), shift, a_number("nparity", 1)]), None);
         assert_eq!(of(&[room.clone(), a_number("metaslab_shift", 64)]), None);
         assert_eq!(of(&[room]), None);

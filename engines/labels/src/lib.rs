@@ -20,11 +20,13 @@ mod twins;
 mod uberblock;
 
 pub use contents::{forget_other_contents, other_contents};
-pub use device::{DEVICE_BYTES_MIN, Device, Source, may_write_root, newest_settled, root_written};
+pub use device::{
+    DEVICE_BYTES_MIN, Device, Source, forget_wiped, may_write_root, newest_settled, root_written,
+};
 pub use host::{HostId, NoHostId, host_name};
-pub use label::{Detached, Label, LabelState, RECORD, least_bytes_beside};
+pub use label::{Detached, Label, LabelState, RECORD, START, least_bytes_beside};
 pub use lock::LockLook;
 pub use open::open_disk;
-pub use place::{Place, Recorded};
+pub use place::{Place, Recorded, are_one, in_use_as};
 pub use twins::{Choice, RootId, Standing, Twin, choose, has_root};
 pub use uberblock::Uberblock;

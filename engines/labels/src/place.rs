@@ -3,10 +3,18 @@
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::device::beginning;
+use crate::lock::LockLook;
+use crate::open::open_disk;
 use crate::twins::Standing;
 
 /// What the kernel says of block devices.
 const SYSFS: &str = "/sys/dev/block";
+/// Devices that are made of others are made of others, so often at most: multipath, its partition, encryption.
+const DEPTH_MAX: usize = 4;
 /// Names that stay with a device, and those that stay with its slot.
 const BY_ID: &str = "/dev/disk/by-id";
 const BY_PATH: &str = "/dev/disk/by-path";
@@ -70,6 +78,92 @@ impl Place {
     pub fn is_part(&self) -> bool {
         self.is_part
     }
+}
+
+/// Whether two names lead to one device: for certain, or both disks have one `wwid` and one beginning. Some disks have the `wwid` of others.
+pub fn are_one(one: &Path, other: &Path) -> bool {
+    match (Place::of(one), Place::of(other)) {
+        (Some(place), Some(of_other)) => {
+            place.is(&of_other) || (place.may_be(&of_other) && begin_alike(one, other))
+        }
+        _ => false,
+    }
+}
+
+fn begin_alike(one: &Path, other: &Path) -> bool {
+    let (one, other) = (beginning(one), beginning(other));
+    one.is_ok_and(|one| other == Ok(one))
+}
+
+/// The name by which the device at `path` is in use, if that is not `path`: another path to the disk, a loop device of the file, or the file
+/// behind it. A lock belongs to one of these only.
+pub fn in_use_as(path: &Path) -> Option<PathBuf> {
+    let own = Place::of(path)?;
+    let own_block = block_of(path);
+    let nodes = std::fs::read_dir(SYSFS).into_iter().flatten().flatten();
+    let nodes = nodes.filter_map(|entry| std::fs::canonicalize(entry.path()).ok());
+    let others = nodes.filter_map(|block| {
+        let node = node(&block)?;
+        // A path of a device of dm-multipath is in use by that.
+        if own_block
+            .as_deref()
+            .is_some_and(|own| is_below(&block, own, 0))
+        {
+            return None;
+        }
+        let place = Place::of(&node).filter(|place| place.number != own.number)?;
+        (place.is(&own) || (place.may_be(&own) && begin_alike(path, &node))).then_some(node)
+    });
+    let behind = own.behind.and_then(|_| backing_file(path));
+    behind
+        .into_iter()
+        .chain(others)
+        .find(|other| is_in_use(other))
+}
+
+/// Locked by a process, or used by the operating system.
+fn is_in_use(path: &Path) -> bool {
+    let look = LockLook::open(path).ok().flatten();
+    let is_locked = look.is_some_and(|look| look.is_held() == Ok(true));
+    let is_disk = std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
+    is_locked
+        || (is_disk && open_disk(path, OFlags::RDONLY | OFlags::EXCL).err() == Some(Errno::BUSY))
+}
+
+/// The special file of a block device.
+fn node(block: &Path) -> Option<PathBuf> {
+    let event = text(block.join("uevent"))?;
+    let name = event
+        .lines()
+        .find_map(|line| line.strip_prefix("DEVNAME="))?;
+    Some(Path::new("/dev").join(name))
+}
+
+/// What the kernel says of the block device at `path`.
+fn block_of(path: &Path) -> Option<PathBuf> {
+    let found = std::fs::metadata(path).ok()?;
+    let number = found.rdev();
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let block = Path::new(SYSFS).join(format!("{major}:{minor}"));
+    let is_block = found.file_type().is_block_device();
+    std::fs::canonicalize(block).ok().filter(|_| is_block)
+}
+
+/// Whether `other` is made of `block`, or of what is made of it.
+fn is_below(block: &Path, other: &Path, depth: usize) -> bool {
+    let holders = [block, disk(block)].map(|one| std::fs::read_dir(one.join("holders")));
+    let mut holders = holders.into_iter().flatten().flatten().flatten();
+    holders.any(|holder| {
+        let holder = std::fs::canonicalize(holder.path());
+        let is_it = |holder: PathBuf| {
+            holder == other || (depth < DEPTH_MAX && is_below(&holder, other, depth + 1))
+        };
+        holder.is_ok_and(is_it)
+    })
+}
+
+fn backing_file(path: &Path) -> Option<PathBuf> {
+    text(block_of(path)?.join("loop/backing_file")).map(PathBuf::from)
 }
 
 fn text(path: PathBuf) -> Option<String> {
@@ -201,6 +295,13 @@ mod tests {
         assert!(!is_part(&partition));
         create_dir_all(folder.join("sda/holders/dm-0")).expect("made");
         assert!(is_part(&a) && is_part(&partition) && !is_part(&whole));
+        let below = |block: &Path, other: &Path| is_below(block, other, 0);
+        assert!(!below(&a, &mapped));
+        for (one, of) in [("sdb/holders/dm-0", &whole), ("dm-0/holders/dm-1", &mapped)] {
+            std::os::unix::fs::symlink(of, folder.join(one)).expect("made");
+        }
+        assert!(below(&b, &whole) && below(&b, &mapped) && below(&whole, &mapped));
+        assert!(!below(&whole, &whole) && !below(&mapped, &whole) && !below(&b, &a));
         let nvme = block(folder, "nvme0n1", &[("wwid", "eui.0025385\n")]);
         assert_eq!(unit(&nvme), Some("0025385 ".to_owned()));
         // A logical volume and its snapshot are two devices on one disk.

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use labels::{Device, Label, LabelState, Uberblock, newest_settled};
+use labels::{
+    Choice, Device, Label, LabelState, Standing, Twin, Uberblock, choose, newest_settled,
+};
 use units::PoolName;
 
 /// How long disks may take to give their labels. A healthy one takes milliseconds.
@@ -17,8 +19,8 @@ const LABEL_TIME_LIMIT: Duration = Duration::from_secs(3);
 pub struct Content {
     /// Its labels; none where it belongs to nothing.
     labels: Vec<Label>,
-    /// Its newest uberblock.
-    newest: Option<Uberblock>,
+    /// Its uberblocks, in ascending order.
+    roots: Vec<Uberblock>,
 }
 
 /// A pool as its disks tell.
@@ -34,8 +36,8 @@ fn content(disk: &Path) -> rustix::io::Result<Content> {
     let device = Device::open(disk)?;
     let labels = device.as_ref().map_or_else(Vec::new, Device::labels);
     let has_label = device.as_ref().filter(|_| !labels.is_empty());
-    let newest = has_label.and_then(Device::newest_uberblock);
-    Ok(Content { labels, newest })
+    let roots = has_label.map_or_else(Vec::new, Device::uberblocks);
+    Ok(Content { labels, roots })
 }
 
 /// Those of `disks` that can be read now, with what is on them, in the order of `disks`.
@@ -77,45 +79,130 @@ pub fn readable(disks: &[PathBuf]) -> Vec<(PathBuf, Content)> {
     good
 }
 
-/// The one pool of that name on `disks`, all of which can be read.
+/// A disk with a label of a pool.
+#[derive(Clone, Copy)]
+struct Member<'a> {
+    path: &'a Path,
+    content: &'a Content,
+    /// Its newest label, whether the transaction group of it was finished or not.
+    label: &'a Label,
+}
+
+impl<'a> Member<'a> {
+    /// None if the disk belongs to no pool, or is a spare or a cache.
+    fn of(path: &'a Path, content: &'a Content) -> Option<Self> {
+        let label = content.labels.iter().max_by_key(|label| label.txg)?;
+        let is_member = !matches!(label.state, LabelState::Spare | LabelState::Cache);
+        is_member.then_some(Self {
+            path,
+            content,
+            label,
+        })
+    }
+
+    fn newest(&self) -> Option<Uberblock> {
+        self.content.roots.last().copied()
+    }
+
+    /// The newest label that counts where `newest` is the newest uberblock.
+    fn settled(&self, newest: Option<Uberblock>) -> Option<&'a Label> {
+        newest_settled(
+            self.content.labels.iter().collect(),
+            |label: &&Label| label.txg,
+            newest,
+        )
+    }
+
+    /// `number` stands for the import of a label that does not name it.
+    fn as_twin(&self, number: usize) -> Twin {
+        let label = self.settled(self.newest()).unwrap_or(self.label);
+        Twin {
+            import: label.start.unwrap_or(number as u64),
+            state: label.state,
+            roots: self.content.roots.clone(),
+            // The server of the pool reads what the whole label says of the place.
+            standing: Standing::Unknown,
+            rejected: Vec::new(),
+        }
+    }
+}
+
+/// Of disks that say that they are the same device the one that surely holds everything; all of them if there is none.
+fn one_of_each(same: Vec<Member<'_>>) -> Vec<Member<'_>> {
+    let twins = same.iter().enumerate();
+    let twins: Vec<Twin> = twins.map(|(number, one)| one.as_twin(number)).collect();
+    match choose(&twins) {
+        Choice::One(one) => vec![same[one]],
+        Choice::Unclear(_) => same,
+    }
+}
+
+/// What the newest labels of a pool say; none where no label counts. Of labels of one transaction group one of a pool in use counts more than one
+/// of an exported pool: it asks for a proof that the owner has stopped. Two owners are an error.
+fn owner(pool: &PoolName, members: &[Member<'_>]) -> Result<Option<Found>, String> {
+    let newest = members.iter().filter_map(Member::newest);
+    let newest = newest.max_by_key(|one| one.txg);
+    let labels = members.iter();
+    let labels = labels.filter_map(|one| Some((one.path, one.settled(newest)?)));
+    let labels: Vec<(&Path, &Label)> = labels.collect();
+    let Some(txg) = labels.iter().map(|(_, label)| label.txg).max() else {
+        return Ok(None);
+    };
+    let mut counting: Vec<(&Path, &Label)> = labels
+        .into_iter()
+        .filter(|(_, label)| label.txg == txg)
+        .collect();
+    counting.sort_by_key(|(_, label)| match label.state {
+        LabelState::Active => 0,
+        LabelState::Exported => 1,
+        LabelState::Destroyed | LabelState::Spare | LabelState::Cache => 2,
+    });
+    let Some(((path, label), others)) = counting.split_first() else {
+        return Ok(None);
+    };
+    let is_of_another = |(_, other): &&(&Path, &Label)| {
+        let are_in_use = [label.state, other.state] == [LabelState::Active; 2];
+        are_in_use && other.host_id != label.host_id
+    };
+    if let Some((other, _)) = others.iter().find(is_of_another) {
+        return Err(format!(
+            "{} and {} name two hosts as the last user of pool {pool}: one of them is a copy; take it off the list of disks, and away from this machine",
+            path.display(),
+            other.display()
+        ));
+    }
+    Ok(Some(Found {
+        label: (*label).clone(),
+        is_watched: newest.is_some_and(|newest| newest.is_watched),
+    }))
+}
+
+/// The one pool of that name on `disks`, all of which can be read. Disks that say that they are the same device are judged as
+/// `docs/formats/labels.md` says.
 pub fn find(pool: &PoolName, disks: &[(PathBuf, Content)]) -> Result<Found, String> {
     if disks.is_empty() {
         return Err(format!(
             "none of the disks of {pool} in the appliance file can be read"
         ));
     }
-    let members = disks.iter().filter_map(|(_, content)| {
-        let is_member =
-            |label: &&Label| !matches!(label.state, LabelState::Spare | LabelState::Cache);
-        let pool = content.labels.iter().max_by_key(|label| label.txg)?;
-        is_member(&pool).then_some((pool.pool_guid, content))
-    });
-    let mut newest: BTreeMap<u64, Option<Uberblock>> = BTreeMap::new();
-    for (pool, content) in members.clone() {
-        let best = newest.entry(pool).or_default();
-        let both = (*best).into_iter().chain(content.newest);
-        *best = both.max_by_key(|one| one.txg);
-    }
-    let mut pools: BTreeMap<u64, Found> = BTreeMap::new();
-    for (pool, content) in members {
-        let newest = newest.get(&pool).copied().flatten();
-        let labels = content.labels.clone();
-        let Some(label) = newest_settled(labels, |label| label.txg, newest) else {
+    let mut pools: BTreeMap<u64, BTreeMap<u64, Vec<Member<'_>>>> = BTreeMap::new();
+    for (path, content) in disks {
+        let Some(member) = Member::of(path, content) else {
             continue;
         };
-        let is_watched = newest.is_some_and(|newest| newest.is_watched);
-        match pools.get_mut(&pool) {
-            Some(found) if label.txg <= found.label.txg => {}
-            _ => {
-                pools.insert(pool, Found { label, is_watched });
-            }
-        }
+        let devices = pools.entry(member.label.pool_guid).or_default();
+        devices.entry(member.label.guid).or_default().push(member);
     }
+    let pools = pools.into_values().map(|devices| {
+        let used = devices.into_values().flat_map(one_of_each);
+        owner(pool, &used.collect::<Vec<_>>())
+    });
+    let pools = pools.collect::<Result<Vec<_>, String>>()?;
     let is_wanted = |found: &Found| {
         let is_pool = matches!(found.label.state, LabelState::Active | LabelState::Exported);
         is_pool && found.label.pool_name == pool.as_str()
     };
-    let mut found: Vec<Found> = pools.into_values().filter(is_wanted).collect();
+    let mut found: Vec<Found> = pools.into_iter().flatten().filter(is_wanted).collect();
     match found.len() {
         1 => Ok(found.remove(0)),
         0 => Err(format!(
@@ -147,6 +234,7 @@ mod tests {
             host_id: Some(7),
             host_name: Some("left".to_owned()),
             record: None,
+            start: None,
         };
         let newest = Uberblock {
             txg: newest.0,
@@ -157,7 +245,7 @@ mod tests {
         };
         let content = Content {
             labels: vec![label],
-            newest: Some(newest),
+            roots: vec![newest],
         };
         (PathBuf::from("disk"), content)
     }
@@ -177,6 +265,55 @@ mod tests {
         let spare = disk(0, 99, Spare, (99, false));
         let disks = [stale, newer, newest, spare];
         assert_eq!(find_tank(&disks), Ok((9, Active, true)));
+    }
+
+    /// One device of one pool by two disks, in both orders.
+    fn find_twins(
+        one: (PathBuf, Content),
+        other: (PathBuf, Content),
+    ) -> Result<(u64, LabelState, bool), String> {
+        let both = [one, other].map(|(path, mut content)| {
+            content.labels.iter_mut().for_each(|label| label.guid = 1);
+            (path, content)
+        });
+        let [one, other] = both;
+        let found = find_tank(&[one.clone(), other.clone()]);
+        let in_other_order = find_tank(&[other, one]);
+        assert_eq!(
+            found.as_ref().ok(),
+            in_other_order.as_ref().ok(),
+            "by order"
+        );
+        found
+    }
+
+    #[test]
+    fn of_a_disk_and_its_copy_the_order_decides_nothing() {
+        use LabelState::{Active, Exported};
+        let copy = |import, txg, state, roots: &[u64]| {
+            let (_, mut content) = disk(1, txg, state, (1, false));
+            content.labels[0].start = Some(import);
+            content.roots = roots
+                .iter()
+                .map(|txg| Uberblock {
+                    txg: *txg,
+                    ..Uberblock::default()
+                })
+                .collect();
+            (PathBuf::from(format!("{import}-{txg}")), content)
+        };
+        // A copy of an exported pool was passed by the disk, although its label is as new.
+        let old = copy(1, 5, Exported, &[4, 5]);
+        let used = copy(2, 6, Active, &[4, 5, 6, 7]);
+        assert_eq!(find_twins(old, used), Ok((6, Active, false)));
+        // Both went on, and one of them was exported: the other one may be in use.
+        let exported = copy(1, 9, Exported, &[5, 7, 9]);
+        let used = copy(2, 9, Active, &[5, 8, 9]);
+        assert_eq!(find_twins(exported, used.clone()), Ok((9, Active, false)));
+        let mut elsewhere = copy(3, 9, Active, &[5, 7, 9]);
+        elsewhere.1.labels[0].host_id = Some(8);
+        let why = find_twins(used, elsewhere).expect_err("two hosts");
+        assert!(why.contains("2-9") && why.contains("3-9"), "{why}");
     }
 
     /// Its owner died before the uberblock that makes the export count.

@@ -222,6 +222,7 @@ mod tests {
             host_id: Some(host),
             host_name: None,
             record: None,
+            start: None,
         };
         let ours = label("tank", 7, LabelState::Active);
         let theirs = label("tank", 8, LabelState::Active);

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use engine::capabilities::{Devices, Health, Upkeep};
 use engine::pool::{
-    DeviceState, DeviceStatus, GroupSpec, PoolProperty, PoolSpec, Role, ScrubCommand, TrimCommand,
+    DeviceState, DeviceStatus, GroupSpec, PoolProperty, PoolSpec, PoolStatus, Role, ScrubCommand,
+    TrimCommand,
 };
-use labels::{DEVICE_BYTES_MIN, Label, LabelState};
+use labels::{DEVICE_BYTES_MIN, Label, LabelState, are_one, in_use_as};
 use rustix::io::Errno;
 use zpool_sys as sys;
 
@@ -19,25 +20,46 @@ use crate::error::{PoolError, PoolErrorKind, SystemError, errno, static_text};
 use crate::nvlist::{NvList, NvValue};
 
 /// Who may be known to have stopped using a device that is to be overwritten.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Overwriter {
     /// Whether it may be overwritten at all.
     pub(super) is_asked: bool,
     /// The host that overwrites: no process of it holds the lock of a device that it claimed.
     pub(super) host: HostId,
     /// The pool that is open here, so that nobody else uses its devices.
-    pub(super) pool_guid: Option<u64>,
+    pub(super) pool: Option<OwnPool>,
+}
+
+/// An open pool, as the labels of its devices name it.
+#[derive(Clone)]
+pub(super) struct OwnPool {
+    guid: u64,
+    /// Its devices, by their numbers, and where they are.
+    devices: Vec<(u64, String)>,
 }
 
 impl Overwriter {
     /// Whether whoever wrote this label has surely stopped.
-    fn outlived(self, label: &Label) -> bool {
+    fn outlived(&self, label: &Label) -> bool {
         let is_ours = |host: u32| {
             // Where nobody chose a number, each pool gives the host another one.
             let of_pool = HostId::of_this_machine(&label.pool_name);
             [self.host, of_pool].iter().any(|own| own.0.get() == host)
         };
-        self.pool_guid == Some(label.pool_guid) || label.host_id.is_some_and(is_ours)
+        self.has_pool_of(label) || label.host_id.is_some_and(is_ours)
+    }
+
+    fn has_pool_of(&self, label: &Label) -> bool {
+        let pool = self.pool.as_ref();
+        pool.is_some_and(|pool| pool.guid == label.pool_guid)
+    }
+
+    /// The device of the open pool that this label says to be.
+    fn own_device(&self, label: &Label) -> Option<&str> {
+        let pool = self.pool.as_ref().filter(|_| self.has_pool_of(label))?;
+        let mut devices = pool.devices.iter();
+        let (_, name) = devices.find(|(guid, _)| *guid == label.guid)?;
+        Some(name)
     }
 }
 
@@ -46,20 +68,41 @@ pub(super) fn check_new_devices<'a>(
     doing: &'static str,
     pool: &str,
     devices: impl Iterator<Item = &'a PathBuf>,
-    overwriter: Overwriter,
+    overwriter: &Overwriter,
 ) -> Result<(), PoolError> {
-    let mut seen = std::collections::HashSet::new();
+    let mut seen: Vec<&PathBuf> = Vec::new();
     for path in devices {
-        let twice = !seen.insert(std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
-        let checked = if twice {
-            Err(PoolErrorKind::DeviceUnusable {
+        let twin = seen.iter().find(|one| **one == path || are_one(one, path));
+        let checked = match twin {
+            Some(twin) => Err(PoolErrorKind::DeviceUnusable {
                 path: path.clone(),
-                why: "it is named twice".into(),
-            })
-        } else {
-            check_new_device(path, overwriter)
+                why: match *twin == path {
+                    true => "it is named twice".to_owned(),
+                    false => format!("it is the same device as {}", twin.display()),
+                },
+            }),
+            None => check_new_device(path, overwriter),
         };
+        seen.push(path);
         checked.map_err(|kind| PoolError::new(doing, pool, kind))?;
+    }
+    Ok(())
+}
+
+/// The library goes by labels that `wipefs -a` left: a copy of a disk of this pool would be that disk.
+fn forget_wiped<'a>(
+    doing: &'static str,
+    pool: &str,
+    devices: impl Iterator<Item = &'a PathBuf>,
+) -> Result<(), PoolError> {
+    for path in devices {
+        labels::forget_wiped(path).map_err(|errno| {
+            let kind = PoolErrorKind::DeviceUnusable {
+                path: path.clone(),
+                why: errno.to_string(),
+            };
+            PoolError::new(doing, pool, kind)
+        })?;
     }
     Ok(())
 }
@@ -77,7 +120,7 @@ pub(super) fn forget_other_contents<'a>(devices: impl Iterator<Item = &'a PathBu
     }
 }
 
-fn check_new_device(path: &Path, overwriter: Overwriter) -> Result<(), PoolErrorKind> {
+fn check_new_device(path: &Path, overwriter: &Overwriter) -> Result<(), PoolErrorKind> {
     if !path.is_absolute() {
         return Err(PoolErrorKind::DeviceUnusable {
             path: path.to_owned(),
@@ -85,6 +128,12 @@ fn check_new_device(path: &Path, overwriter: Overwriter) -> Result<(), PoolError
         });
     }
     drop(device::claim(path).map_err(|failure| unusable(path, failure))?);
+    if let Some(other) = in_use_as(path) {
+        return Err(PoolErrorKind::DeviceInUse {
+            path: path.to_owned(),
+            by: format!("a process that has it open as {}", other.display()),
+        });
+    }
     let failed = |error: Errno| PoolErrorKind::DeviceUnusable {
         path: path.to_owned(),
         why: error.to_string(),
@@ -105,6 +154,21 @@ fn check_new_device(path: &Path, overwriter: Overwriter) -> Result<(), PoolError
         };
     };
     let path = path.to_owned();
+    if let Some(own) = overwriter.own_device(&label) {
+        if Path::new(own) == path {
+            let why = "it is this pool's own device: `bulkhead pool online` brings it back; `wipefs -a` makes it a new one";
+            return Err(PoolErrorKind::DeviceUnusable {
+                path,
+                why: why.to_owned(),
+            });
+        }
+        let why = format!(
+            "its label says that it is {own}, which this pool has in use: it is a copy of that disk, or another path to it. If it is a copy, erase \
+             it first: `wipefs -a {}`",
+            path.display()
+        );
+        return Err(PoolErrorKind::DeviceUnusable { path, why });
+    }
     let state = match label.state {
         LabelState::Destroyed => return Ok(()),
         LabelState::Active if overwriter.is_asked && !overwriter.outlived(&label) => {
@@ -195,11 +259,20 @@ impl Pool {
         }
     }
 
-    fn overwriter(&self, is_asked: bool, guid: u64) -> Overwriter {
+    fn overwriter(&self, is_asked: bool, status: &PoolStatus) -> Overwriter {
+        let mut devices = Vec::new();
+        let mut queue: Vec<&DeviceStatus> = status.devices.iter().collect();
+        while let Some(device) = queue.pop() {
+            devices.push((device.guid, device.name.clone()));
+            queue.extend(&device.children);
+        }
         Overwriter {
             is_asked,
             host: self.engine.host_id(),
-            pool_guid: Some(guid),
+            pool: Some(OwnPool {
+                guid: status.guid,
+                devices,
+            }),
         }
     }
 
@@ -236,8 +309,9 @@ impl Pool {
         }
         if !(replacing && is_own(Role::Spare)) {
             let name = self.name().as_str();
-            let overwriter = self.overwriter(overwrite, status.guid);
-            check_new_devices(doing, name, std::iter::once(&path), overwriter)?;
+            let overwriter = self.overwriter(overwrite, &status);
+            check_new_devices(doing, name, std::iter::once(&path), &overwriter)?;
+            forget_wiped(doing, name, std::iter::once(&path))?;
         }
         let mut tree = NvList::new();
         tree.set_text("type", "root");
@@ -347,9 +421,10 @@ impl Devices for Pool {
     fn add(&self, groups: &[GroupSpec], overwrite: bool) -> Result<(), PoolError> {
         const DOING: &str = "add devices to";
         let name = self.name().as_str();
-        let devices = groups.iter().flat_map(|group| &group.devices);
-        let overwriter = self.overwriter(overwrite, self.status()?.guid);
-        check_new_devices(DOING, name, devices, overwriter)?;
+        let devices = || groups.iter().flat_map(|group| &group.devices);
+        let overwriter = self.overwriter(overwrite, &self.status()?);
+        check_new_devices(DOING, name, devices(), &overwriter)?;
+        forget_wiped(DOING, name, devices())?;
         let tree = spec::vdev_tree(groups, self.ashift())
             .map_err(|kind| PoolError::new(DOING, name, kind))?;
         // SAFETY: the library runs; name and list live for the call and are copied.
@@ -523,7 +598,7 @@ pub(super) fn check_devices(spec: &PoolSpec, host: HostId) -> Result<(), PoolErr
     let overwriter = Overwriter {
         is_asked: spec.overwrite,
         host,
-        pool_guid: None,
+        pool: None,
     };
-    check_new_devices("create", spec.name.as_str(), spec.devices(), overwriter)
+    check_new_devices("create", spec.name.as_str(), spec.devices(), &overwriter)
 }

@@ -19,8 +19,6 @@ use crate::nvlist::NvRef;
 pub(super) const DEPTH_MAX: usize = 8;
 /// The name of our own list of copies that a person decided against (`BH_LABEL_REJECTED`).
 const LABEL_REJECTED: &str = "bulkhead:rejected";
-/// The name of the number of the import that wrote a label (`BH_LABEL_START`).
-const LABEL_START: &str = "bulkhead:start";
 /// So many of them are kept (`BH_LABEL_REJECTED_MAX`).
 const REJECTED_MAX: usize = 32;
 /// The library writes each root to all groups with data, if there are no more.
@@ -296,8 +294,7 @@ impl Written {
 /// Tells the import that wrote its newest label from others.
 pub(super) fn import_of(device: &Written) -> u64 {
     let label = device.settled();
-    let start = label.list.view().u64(LABEL_START);
-    start.unwrap_or(label.sum)
+    label.start.unwrap_or(label.sum)
 }
 
 /// What the label says of the place of its own device.

@@ -199,3 +199,35 @@ fn disks_of_unlike_sectors_and_disks_in_use_are_treated_with_care() {
     assert_eq!(server.stop(), 0, "{}", machine.log());
     fine.audit();
 }
+
+/// A lock belongs to one special file, or to one file. The disk behind it may have others, such as a second path of a SAN.
+#[test]
+fn a_disk_that_is_in_use_by_another_path_is_not_overwritten() {
+    let Some(disks) = Disks::with_pool(512) else {
+        return;
+    };
+    let machine = &disks.machine;
+    let server = machine.serve("");
+    let Some(second) = LoopDevice::attach(&machine.path("a"), 512) else {
+        return;
+    };
+    let file = machine.path("b");
+    for (other, used) in [
+        (second.node.as_path(), disks.devices[0].node.as_path()),
+        (file.as_path(), disks.devices[1].node.as_path()),
+    ] {
+        let (other, used) = (text(other), text(used));
+        let said = machine.run(&format!("pool create other {other} --overwrite-old-labels"));
+        assert_ne!(said.code, 0, "{other}: {}", said.out);
+        let expected = format!("has it open as {used}");
+        assert!(said.err.contains(&expected), "{other}: {}", said.err);
+    }
+    assert_eq!(server.stop(), 0);
+    let [one, other] =
+        [second.node.as_path(), machine.path("a").as_path()].map(|path| text(path).to_owned());
+    let said = machine.run(&format!(
+        "pool create other mirror {one} {other} --overwrite-old-labels"
+    ));
+    assert_ne!(said.code, 0, "{}", said.out);
+    assert!(said.err.contains("the same device as"), "{}", said.err);
+}
