@@ -1572,6 +1572,13 @@ export interface components {
             /** @description The dataset whose key it shares; none if the key is its own. */
             shared_with?: string | null;
         };
+        /** @description A copy of a device of a pool, which is not used. */
+        LeftOutView: {
+            /** @description Where it is. */
+            device: string;
+            /** @description The device that is used; none where the pool is opened without it. */
+            used?: string | null;
+        };
         /** @description A disk of a head, as `HEAD:DISK`. */
         Leg: string;
         /** @description Disks on different heads that hold the same, or parity of each other. */
@@ -2195,6 +2202,8 @@ export interface components {
             health?: string | null;
             /** @description Host that used it last. */
             last_host?: string | null;
+            /** @description Copies of its devices, which are not used. */
+            left_out?: components["schemas"]["LeftOutView"][];
             /** @description Devices that its labels name and that were not found. */
             missing?: string[];
             /** @description Its name. */
@@ -2210,6 +2219,8 @@ export interface components {
             space?: components["schemas"]["PoolSpace"] | null;
             /** @description `served`, `exported`, `active`, `destroyed` or `damaged`. */
             state: string;
+            /** @description Devices of which it is unclear whether they are its own: it is not opened until one is chosen. */
+            unclear?: string[];
         };
         /** @description Read properties of the pool. */
         PoolGet: {
@@ -2560,6 +2571,8 @@ export interface components {
             guid: string;
             /** @description `ONLINE`, `DEGRADED`, `FAULTED`, `SUSPENDED`, ... */
             health: string;
+            /** @description Copies of its devices that were found when it was opened, and are not used. */
+            left_out?: components["schemas"]["LeftOutView"][];
             /** @description Its legs, if they lie on several heads and a server has it open. */
             legs?: components["schemas"]["PoolLegs"] | null;
             /** @description Its name. */
@@ -2599,6 +2612,8 @@ export interface components {
             health?: string | null;
             /** @description Host that used it last. */
             last_host?: string | null;
+            /** @description Copies of its devices, which are not used. */
+            left_out?: components["schemas"]["LeftOutView"][];
             /** @description Devices that its labels name and that were not found. */
             missing?: string[];
             /** @description Its name. */
@@ -2612,6 +2627,8 @@ export interface components {
             space?: components["schemas"]["PoolSpace"] | null;
             /** @description `served`, `exported`, `active`, `destroyed` or `damaged`. */
             state: string;
+            /** @description Devices of which it is unclear whether they are its own: it is not opened until one is chosen. */
+            unclear?: string[];
         };
         /** @description A pool that a person makes, once, on one head. */
         PoolToMake: {
@@ -4605,6 +4622,7 @@ export type KeySettings = components['schemas']['KeySettings'];
 export type KeyStatus = components['schemas']['KeyStatus'];
 export type KeyUnload = components['schemas']['KeyUnload'];
 export type KeyView = components['schemas']['KeyView'];
+export type LeftOutView = components['schemas']['LeftOutView'];
 export type Leg = components['schemas']['Leg'];
 export type LegGroup = components['schemas']['LegGroup'];
 export type LegGroupKind = components['schemas']['LegGroupKind'];

@@ -205,6 +205,35 @@ pub struct PoolSummary {
     /// Devices that its labels name and that were not found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
+    /// Copies of its devices, which are not used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOutView>,
+    /// Devices of which it is unclear whether they are its own: it is not opened until one is chosen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unclear: Vec<String>,
+}
+
+/// A copy of a device of a pool, which is not used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftOutView {
+    /// Where it is.
+    pub device: String,
+    /// The device that is used; none where the pool is opened without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<String>,
+}
+
+impl std::fmt::Display for LeftOutView {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.used {
+            Some(used) => write!(f, "{} is a copy of {used}", self.device),
+            None => write!(
+                f,
+                "{} is an older copy of a device of the pool",
+                self.device
+            ),
+        }
+    }
 }
 
 /// A pool in detail.
@@ -237,6 +266,9 @@ pub struct PoolStatus {
     pub dedup: Option<DedupView>,
     /// The tree of devices.
     pub devices: Vec<DeviceView>,
+    /// Copies of its devices that were found when it was opened, and are not used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOutView>,
     /// Its legs, if they lie on several heads and a server has it open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub legs: Option<LegsView>,

@@ -403,6 +403,21 @@ fn pool_list(pools: &[PoolSummary]) -> String {
         if !pool.missing.is_empty() {
             let _ = write!(devices, " (missing: {})", pool.missing.join(" "));
         }
+        if !pool.left_out.is_empty() {
+            let copies: Vec<&str> = pool
+                .left_out
+                .iter()
+                .map(|one| one.device.as_str())
+                .collect();
+            let _ = write!(devices, " (copies, left out: {})", copies.join(" "));
+        }
+        if !pool.unclear.is_empty() {
+            let _ = write!(
+                devices,
+                " (unclear which is the pool's: {})",
+                pool.unclear.join(" ")
+            );
+        }
         let space = pool.space.as_ref();
         table.row([
             pool.name.to_string(),

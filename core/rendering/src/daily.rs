@@ -289,6 +289,9 @@ pub fn care_lines(pool: &PoolStatus, text: &mut String) {
         let next = utc(schedule.next);
         let _ = writeln!(text, "scrubs:   {}, next {next}", schedule.when);
     }
+    for copy in &pool.left_out {
+        text.push_str(&wrap::line("left out:", &copy.to_string()));
+    }
     for damage in pool.damaged.iter().take(DAMAGED_SHOWN_MAX) {
         let _ = writeln!(text, "damaged:  {}", damage_text(damage));
     }

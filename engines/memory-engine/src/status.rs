@@ -205,6 +205,7 @@ impl State {
             dedup: None,
             scan: self.vdevs.scan.clone(),
             devices: self.vdevs.statuses(),
+            left_out: Vec::new(),
             load: Load {
                 name: self.name.to_string(),
                 size_bytes: size,

@@ -1,7 +1,54 @@
 //! What an administrator is told where copies of a pool's devices lie beside them.
 
-use control::{Failure, FailureKind, calendar};
-use engine::pool::{Conflict, FoundDevice};
+use control::answer::LeftOutView;
+use control::{Advice, Failure, FailureKind, Severity, calendar};
+use engine::pool::{Conflict, FoundDevice, LeftOut};
+
+/// Copies that are not used. Another name of a device is none.
+pub fn left_out(found: &[LeftOut]) -> Vec<LeftOutView> {
+    let found = found.iter().filter_map(|one| {
+        let used = match one {
+            LeftOut::SameDevice { .. } => return None,
+            LeftOut::Copy { used, .. } => Some(used.display().to_string()),
+            LeftOut::Older { .. } => None,
+        };
+        Some(LeftOutView {
+            device: one.path().display().to_string(),
+            used,
+        })
+    });
+    found.collect()
+}
+
+/// The devices of which it is unclear whether they are those of the pool.
+pub fn unclear(conflicts: &[Conflict]) -> Vec<String> {
+    let devices = conflicts.iter().flat_map(|conflict| match conflict {
+        Conflict::Same(devices) => devices.as_slice(),
+        Conflict::Older { device, .. } => std::slice::from_ref(device),
+    });
+    devices.map(|one| one.path.display().to_string()).collect()
+}
+
+/// What to do about copies that are not used.
+pub fn step(pool: &str, left_out: &[LeftOutView]) -> Option<Advice> {
+    let first = left_out.first()?;
+    let more = match left_out.len() {
+        1 => String::new(),
+        count => format!(", and {} more", count - 1),
+    };
+    let what =
+        "take the copy away from this machine, or make copies of all disks a pool of their own";
+    let why = format!("{first}, and was left out when the pool was opened{more}");
+    let command = format!(
+        "bulkhead pool reidentify {pool} NAME --device {}",
+        first.device
+    );
+    Some(
+        Advice::new(Severity::Warning, what, why)
+            .by(command)
+            .about(first.device.clone()),
+    )
+}
 
 /// The sentence that refuses, and what to do.
 pub fn refusal(pool: &str, conflicts: &[Conflict]) -> Failure {

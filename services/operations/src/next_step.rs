@@ -9,6 +9,8 @@ use control::space::{FULL_PERCENTS, full_level};
 use control::words::bytes;
 use control::{Advice, Button, Severity};
 
+use super::copies;
+
 /// A device with more errors than this is not to be trusted again.
 const ERRORS_MAX: u64 = 50;
 
@@ -25,7 +27,9 @@ pub fn steps(pool: &PoolStatus) -> Vec<Advice> {
         other => (None, other),
     };
     let devices = device_steps(pool);
-    first.into_iter().chain(devices).chain(last).collect()
+    let copies = copies::step(&pool.name, &pool.left_out);
+    let all = first.into_iter().chain(devices).chain(copies);
+    all.chain(last).collect()
 }
 
 /// What to do about a pool whose I/O waits.

@@ -342,6 +342,7 @@ mod tests {
             dedup: None,
             scan: None,
             devices: vec![group, spare],
+            left_out: Vec::new(),
             load: engine::pool::Load::default(),
             features: Vec::new(),
             advice: Vec::new(),

@@ -18,8 +18,8 @@ use super::documents::Documents;
 use super::next_step::steps;
 use super::space::{self, Promises};
 use super::{
-    Context, discovery, documents, failures, filesystem, nbd, replicate, schedule, scrub, secrets,
-    target,
+    Context, copies, discovery, documents, failures, filesystem, nbd, replicate, schedule, scrub,
+    secrets, target,
 };
 
 /// Everything at a glance, as far as a pool can tell without a server.
@@ -90,6 +90,7 @@ pub fn pool_status(context: &Context<'_>, space: Option<PoolSpace>) -> Result<Po
         fragmentation_percent: status.fragmentation_percent,
         dedup: status.dedup.map(dedup),
         devices: status.devices.into_iter().map(device).collect(),
+        left_out: copies::left_out(&status.left_out),
         legs: None,
         scan: status.scan.as_ref().map(scan),
         scrub_schedule: scrub::schedule_view(context.pool),

@@ -511,6 +511,8 @@ pub fn discover(common: &Common) -> Result<Answer, Failure> {
             last_host: candidate.host_name.clone(),
             devices: path(true),
             missing: path(false),
+            left_out: operations::copies::left_out(&candidate.left_out),
+            unclear: operations::copies::unclear(&candidate.conflicts),
         });
     }
     pools.sort_by(|a, b| a.name.cmp(&b.name));
@@ -544,6 +546,8 @@ fn served(common: &Common, name: &PoolName) -> Option<PoolSummary> {
         last_host: None,
         devices,
         missing: Vec::new(),
+        left_out: status.left_out,
+        unclear: Vec::new(),
     })
 }
 

@@ -1,6 +1,8 @@
 //! Devices that were found and are not, or may not be, those of the pool: copies of its disks.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
 
 /// A device with a label of the pool, as far as its contents tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +35,20 @@ pub enum Conflict {
     },
 }
 
+impl LeftOut {
+    /// Where the device is.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::SameDevice { path, .. } | Self::Copy { path, .. } | Self::Older { path, .. } => {
+                path
+            }
+        }
+    }
+}
+
 /// A device that was found and is not used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum LeftOut {
     /// Another name of a device that is used.
     SameDevice {

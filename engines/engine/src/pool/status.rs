@@ -4,6 +4,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
 
+use super::copies::LeftOut;
+
 /// State of a device, a group, or the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -236,6 +238,9 @@ pub struct PoolStatus {
     pub scan: Option<ScanStatus>,
     /// Groups and devices, caches and spares last.
     pub devices: Vec<DeviceStatus>,
+    /// Devices that were found when the pool was opened, and are not used.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
     /// What they did since the pool was opened.
     pub load: Load,
     /// Features that are enabled.

@@ -128,6 +128,7 @@ impl ClaimedPool<'_> {
             guard.keep();
         }
         let mut pool = Pool::opened(self.engine, &self.name, DOING)?;
+        pool.left_out.clone_from(&self.candidate.left_out);
         if !options.read_only {
             pool.owner = pool.watch_ownership(candidate);
         }

@@ -30,7 +30,7 @@ use crate::device::{self, Owner};
 use crate::error::{PoolError, PoolErrorKind, SystemError, errno};
 use crate::runtime::Engine;
 use crate::snapshots::OpenSnapshots;
-use engine::pool::PoolSpec;
+use engine::pool::{LeftOut, PoolSpec};
 
 /// A pool that this process has open. Dropping it leaves it open: a pool is closed by
 /// [`Pool::export`], whose failure somebody has to see, or by the end of the process.
@@ -43,6 +43,8 @@ pub struct Pool {
     owner: Option<Arc<dyn Owner>>,
     /// Whatever they are in the way of closes them.
     pub(crate) snapshots: Arc<OpenSnapshots>,
+    /// Devices that were found when it was opened, and are not used.
+    left_out: Vec<LeftOut>,
 }
 
 impl Pool {
@@ -77,6 +79,7 @@ impl Pool {
             c_name: c_text(name.as_str()),
             owner: None,
             snapshots: Arc::default(),
+            left_out: Vec::new(),
         };
         match pool.engine.check_layout(name.as_str()) {
             Ok(()) => Ok(pool),
@@ -92,6 +95,7 @@ impl Pool {
             c_name: self.c_name.clone(),
             owner: None,
             snapshots: Arc::clone(&self.snapshots),
+            left_out: self.left_out.clone(),
         }
     }
 

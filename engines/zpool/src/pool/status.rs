@@ -7,8 +7,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use engine::capabilities::Health;
 use engine::dataset::Damage;
 use engine::pool::{
-    DedupStatus, DeviceState, DeviceStatus, FeatureStatus, GoesOn, Load, PoolHealth, PoolStatus,
-    Role, ScanKind, ScanState, ScanStatus, Suspension, Unrecorded,
+    DedupStatus, DeviceState, DeviceStatus, FeatureStatus, GoesOn, LeftOut, Load, PoolHealth,
+    PoolStatus, Role, ScanKind, ScanState, ScanStatus, Suspension, Unrecorded,
 };
 use zpool_sys as sys;
 
@@ -78,7 +78,10 @@ impl Health for Pool {
         SystemError::check(code).map_err(|cause| self.unseen(cause))?;
         // SAFETY: the library hands the list over.
         let config = unsafe { NvList::from_raw(raw) }.unwrap_or_default();
-        Ok(status_of(config.view()))
+        let mut status = status_of(config.view());
+        let is_there = |one: &&LeftOut| one.path().exists();
+        status.left_out = self.left_out.iter().filter(is_there).cloned().collect();
+        Ok(status)
     }
 
     fn health(&self) -> Option<PoolHealth> {
@@ -141,6 +144,7 @@ fn status_of(config: NvRef<'_>) -> PoolStatus {
         dedup: dedup_of(config.u64s("ddt_stats")),
         scan: tree.and_then(|tree| scan_of(tree.u64s("scan_stats"))),
         devices,
+        left_out: Vec::new(),
         load: load.unwrap_or_default(),
         features: features_of(config),
         advice: Vec::new(),

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use crate::common::Machine;
 use crate::common::nbd::Nbd;
+use crate::common::tools::run;
 
 fn copy(machine: &Machine, from: &str, to: &str) {
     let mut cp = Command::new("cp");
@@ -48,6 +49,23 @@ fn an_older_copy_whose_name_sorts_first_is_left_out_with_a_warning() {
         log.contains("a copy of a device of the pool is left out") && log.contains("0.copy"),
         "{log}"
     );
+    let copy = machine.path("0.copy").display().to_string();
+    let status = machine.ok("pool status tank --json").json();
+    assert_eq!(status["left_out"][0]["device"], copy.as_str());
+    let advice = status["advice"].to_string();
+    assert!(advice.contains("pool reidentify tank NAME"), "{advice}");
+    for words in ["pool status tank", "status"] {
+        let said = machine.ok(words).out;
+        assert!(said.contains(&copy), "{words}: {said}");
+    }
+    assert!(machine.ok("pool list").out.contains(&copy));
+    assert_eq!(server.stop(), 0);
+    let listed = machine.ok(&format!("pool list {}", everywhere(&machine)));
+    assert!(listed.out.contains("copies, left out"), "{}", listed.out);
+    std::fs::remove_file(&copy).expect("removed");
+    let server = machine.serve("");
+    let status = machine.ok("pool status tank --json").json();
+    assert!(status["left_out"].is_null(), "{status}");
     assert_eq!(server.stop(), 0);
 }
 
@@ -109,4 +127,31 @@ fn a_copy_becomes_a_pool_of_its_own_beside_the_original() {
     assert!(!machine.log().contains("left out"), "{}", machine.log());
     assert_eq!(server.stop(), 0);
     assert_eq!(status("tank")["health"], "ONLINE");
+}
+
+/// The library would only say that it is busy, with and without the flag.
+#[test]
+fn a_copy_of_a_disk_in_use_is_added_to_the_pool_only_when_it_was_erased() {
+    let machine = Machine::with_disks(&["a", "b"]);
+    machine.ok("pool create tank mirror a b");
+    let server = machine.serve("");
+    copy(&machine, "a", "copy");
+    let [a, new] = ["a", "copy"].map(|name| machine.path(name).display().to_string());
+    let commands = [
+        format!("pool attach tank {a} {new}"),
+        format!("pool replace tank {a} {new}"),
+        format!("pool add tank {new} --mismatched"),
+    ];
+    for command in &commands {
+        for flag in ["", "--overwrite-old-labels"] {
+            let said = machine.run(&format!("{command} {flag}"));
+            assert_ne!(said.code, 0, "{command} {flag}");
+            for part in ["a copy of that disk", a.as_str(), "wipefs -a"] {
+                assert!(said.err.contains(part), "{command} {flag}: {}", said.err);
+            }
+        }
+    }
+    run("wipefs", &["-a", &new]);
+    machine.ok(&format!("pool attach tank {a} {new}"));
+    assert_eq!(server.stop(), 0);
 }
