@@ -669,3 +669,102 @@ fn live(deadly: u64) {
     export(pool);
     legs.close();
 }
+
+fn copy(parts: &Parts, from: &str, to: &str) {
+    let place = |name: &str| parts.folder().join(name);
+    let mut cp = std::process::Command::new("cp");
+    cp.arg("--sparse=always").args([place(from), place(to)]);
+    assert!(cp.status().expect("cp").success());
+}
+
+/// A storage array or a person copied a leg: while it was in use, after its head was killed, and after the pool was exported. The copies lie
+/// where pools are searched, and one of them is put in the place of the leg.
+#[test]
+fn copies_of_a_leg_beside_it_and_in_its_place_lose_nothing_that_was_acknowledged() {
+    let Some(part) = part() else {
+        let test = "copies_of_a_leg_beside_it_and_in_its_place_lose_nothing_that_was_acknowledged";
+        let parts = Parts::of(test);
+        parts.pass("make");
+        pass_killed(&parts, "write");
+        copy(&parts, "a", "0.killed");
+        parts.pass("look");
+        copy(&parts, "a", "0.exported");
+        pass_killed(&parts, "more");
+        parts.pass("look");
+        hide(&parts, "b");
+        copy(&parts, "0.older", "a");
+        parts.pass("older");
+        show(&parts, "b");
+        parts.pass("unclear");
+        for name in ["0.killed", "0.exported", "0.older"] {
+            hide(&parts, name);
+        }
+        return parts.pass("whole");
+    };
+    match part.as_str() {
+        "make" => make(&Head::start()),
+        "write" => {
+            let head = Head::start();
+            let _legs = head.open(None).expect("open");
+            let pool = head.pool();
+            let volume = open_volume(&pool);
+            (0..BEFORE).for_each(|block| write(&volume, block));
+            pool.sync().expect("sync");
+            std::fs::copy(place("a"), place("0.older")).expect("copied");
+            (BEFORE..BEFORE + MEANWHILE).for_each(|block| write(&volume, block));
+            kill_oneself();
+        }
+        "more" => {
+            let head = Head::start();
+            let _legs = head.open(None).expect("open");
+            let volume = open_volume(&head.pool());
+            assert_shows_what_was_acknowledged(&volume);
+            let first = BEFORE + MEANWHILE;
+            (first..first + AFTER).for_each(|block| write(&volume, block));
+            kill_oneself();
+        }
+        "older" => {
+            let why = refusal();
+            let other = place("b").display().to_string();
+            let expected = format!("{other} holds everything, and cannot be reached");
+            assert!(why.contains(&expected), "{why}");
+            let own = place("a").display().to_string();
+            assert!(why.contains(&own), "{why}");
+        }
+        "look" => {
+            let head = Head::start();
+            let legs = head.open(None).expect("it holds everything");
+            let pool = head.pool();
+            let volume = open_volume(&pool);
+            assert_shows_what_was_acknowledged(&volume);
+            assert!(is_current(&legs, "a") && is_current(&legs, "b"));
+            volume.close();
+            export(pool);
+            legs.close();
+        }
+        "unclear" => {
+            let Err(failure) = Head::start().open(None) else {
+                panic!("an older image and newer copies of it beside it");
+            };
+            let why = failure.to_string();
+            for name in ["a", "0.exported"] {
+                let name = place(name).display().to_string();
+                assert!(why.contains(&format!("{name:?}")), "{name}: {why}");
+            }
+        }
+        // From the leg that holds everything.
+        _ => {
+            let head = Head::start();
+            let legs = head.open(None).expect("open");
+            let pool = head.pool();
+            let volume = open_volume(&pool);
+            assert_shows_what_was_acknowledged(&volume);
+            // The stamp on it is none that the record knows: nothing is copied over it without a person's word.
+            let record = legs.shown().record.expect("committed");
+            assert!(record.divergent.contains(&leg("a")), "{record:?}");
+            volume.close();
+            export(pool);
+            legs.close();
+        }
+    }
+}
