@@ -87,9 +87,10 @@ pub fn prepare(
         name: VOLUME,
         number: 0,
     };
-    let mut create = kinds::create_volume(&exported, VOLUME_SIZE);
-    create.push("--exist-ok".to_owned());
-    for words in [create, kinds::nbd_export(&exported)] {
+    let mut commands = kinds::OF_BLOCKS.make(&exported, VOLUME_SIZE);
+    // It is there from the second round on.
+    commands[0].push("--exist-ok".to_owned());
+    for words in commands {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         environment.bulkhead(head, &words)?;
     }
@@ -353,7 +354,12 @@ fn blocks(environment: &Environment, verb: &str, contents: &[u8]) -> Result<Stri
         std::net::IpAddr::V6(address) => format!("[{address}]"),
     };
     let path = format!("PYTHONPATH={}", files.path().display());
-    let uri = format!("nbd://{host}/{VOLUME}");
+    let exported = Exported {
+        pool: &environment.pool,
+        name: VOLUME,
+        number: 0,
+    };
+    let uri = (kinds::OF_BLOCKS.way)(&exported, &[host]);
     let words = [
         "PYTHONDONTWRITEBYTECODE=1",
         &path,

@@ -50,6 +50,7 @@ const KNOWN: &[(&str, &[&str])] = &[
             "beside",
             "catalogue",
             "clock",
+            "damage",
             "disks",
             "environment",
             "extra_volumes",

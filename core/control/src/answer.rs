@@ -2,6 +2,7 @@
 //! names are stable. Sizes are in bytes, times in the unit that the name says.
 
 mod files;
+mod left_out;
 
 use std::collections::BTreeMap;
 
@@ -23,6 +24,7 @@ use crate::replication::{ReplicationGlance, ReplicationView};
 use crate::rescue::RescueView;
 pub use crate::space::PoolSpace;
 use crate::transfer::{InterruptedView, TransferView};
+pub use left_out::LeftOutView;
 
 /// One answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -211,29 +213,6 @@ pub struct PoolSummary {
     /// Devices of which it is unclear whether they are its own: it is not opened until one is chosen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unclear: Vec<String>,
-}
-
-/// A copy of a device of a pool, which is not used.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct LeftOutView {
-    /// Where it is.
-    pub device: String,
-    /// The device that is used; none where the pool is opened without it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub used: Option<String>,
-}
-
-impl std::fmt::Display for LeftOutView {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.used {
-            Some(used) => write!(f, "{} is a copy of {used}", self.device),
-            None => write!(
-                f,
-                "{} is an older copy of a device of the pool",
-                self.device
-            ),
-        }
-    }
 }
 
 /// A pool in detail.

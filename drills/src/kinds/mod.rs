@@ -10,6 +10,9 @@ use units::PoolName;
 /// Every kind, in the order in which they are made.
 pub const ALL: &[Kind] = &[iscsi::KIND, nbd::KIND, nfs::KIND];
 
+/// The kind of the client of single blocks, `proof/drill/blocks.py`.
+pub const OF_BLOCKS: &Kind = &nbd::KIND;
+
 /// Files of the Python package `proof`, by their names, with their contents.
 pub type Files = &'static [(&'static str, &'static str)];
 
@@ -83,11 +86,6 @@ impl Exported<'_> {
     pub fn dataset(&self) -> String {
         format!("{}/{}", self.pool, self.name)
     }
-}
-
-/// The command that exports a volume by NBD.
-pub fn nbd_export(of: &Exported<'_>) -> Words {
-    nbd::export(of)
 }
 
 /// The command that makes a volume.

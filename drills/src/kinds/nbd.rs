@@ -11,7 +11,7 @@ pub const KIND: Kind = Kind {
     way,
 };
 
-pub(super) fn export(of: &Exported<'_>) -> Words {
+fn export(of: &Exported<'_>) -> Words {
     let volume = of.dataset();
     words([
         "nbd",
