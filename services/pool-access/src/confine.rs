@@ -54,7 +54,7 @@ const NEVER: [libc::c_long; 17] = [
     libc::SYS_acct,
 ];
 /// What a pool server does not do besides: mounts, name spaces, the clock, the machine.
-const NEVER_BY_A_POOL_SERVER: [libc::c_long; 41] = [
+const NEVER_BY_A_POOL_SERVER: [libc::c_long; 40] = [
     // Each can be replaced by one that is refused above, acts on other processes, or watches them.
     libc::SYS_process_madvise,
     libc::SYS_process_mrelease,
@@ -72,7 +72,6 @@ const NEVER_BY_A_POOL_SERVER: [libc::c_long; 41] = [
     libc::SYS_syslog,
     libc::SYS_vhangup,
     libc::SYS_mknodat,
-    libc::SYS_nfsservctl,
     libc::SYS_personality,
     libc::SYS_mount,
     libc::SYS_umount2,

@@ -478,7 +478,10 @@ fn tls_secrets_and_replication_outlive_another_key_of_the_cluster_and_a_takeover
     assert!(old_peer_key.starts_with("400\n"), "{old_peer_key}");
     assert_eq!(shell(&place, "right", peer_key), old_peer_key);
     let by_its_server = "cd /proc/$(pgrep -f 'pool-server tank' | head -1)/root && pwd && ls etc/corosync etc/bulkhead/head";
-    assert_eq!(shell(&place, "left", "ls /etc/corosync | grep -c authkey").trim(), "1");
+    assert_eq!(
+        shell(&place, "left", "ls /etc/corosync | grep -c authkey").trim(),
+        "1"
+    );
     let seen = shell(&place, "left", by_its_server);
     assert!(seen.contains("/proc/") && !seen.contains("key"), "{seen}");
     let rotate = "appliance rotate-key /etc/bulkhead/appliance.toml --ssh";
