@@ -130,6 +130,8 @@ const ON_PROCESSES: [libc::c_long; 5] = [
     libc::SYS_rt_tgsigqueueinfo,
     libc::SYS_prlimit64,
 ];
+/// The bits of a socket's kind; others are flags.
+const SOCKET_KINDS: u64 = 0xf;
 /// The start of other programs.
 const PROGRAMS: [libc::c_long; 2] = [libc::SYS_execve, libc::SYS_execveat];
 
@@ -153,12 +155,22 @@ pub struct Needs {
     pub only_devices: bool,
     /// Disks may be reserved, which takes the right to administer the system.
     pub reservations: bool,
+    /// Services of this machine are looked for at sockets, such as for the names of users; a key program may, too.
+    pub local_services: bool,
     /// Key programs may be started; what they in turn need is not known.
     pub programs: bool,
     /// Folders that it writes in besides.
     pub folders: Vec<PathBuf>,
     /// Files and folders with secrets of the heads and the cluster.
     pub secrets: Vec<PathBuf>,
+}
+
+impl Needs {
+    /// The folders in which it may have sockets; none for all.
+    pub fn socket_folders(&self) -> Option<Vec<PathBuf>> {
+        let is_limited = self.only_devices && !self.programs;
+        is_limited.then(|| self.folders.clone())
+    }
 }
 
 /// Protections that a test leaves out, to see what the others hold, or to start what tries them.
@@ -227,6 +239,8 @@ fn pool_server_without(needs: &Needs, without: Without) -> Vec<&'static str> {
             forbid_other_processes(),
         );
     }
+    let sockets = forbid_sockets(needs.local_services || needs.programs);
+    note(&mut missing, "seccomp of sockets", sockets);
     missing
 }
 
@@ -237,8 +251,9 @@ pub fn key_keeper() {
     note(&mut missing, "no_new_privs", no_new_privileges());
     let mut never = [&NEVER[..], &NEVER_BY_A_POOL_SERVER, &NEVER_HERE].concat();
     never.extend(PROGRAMS);
-    never.push(libc::SYS_socket);
     note(&mut missing, "seccomp", forbid(&never));
+    let sockets = forbid_families(&[libc::AF_UNIX]);
+    note(&mut missing, "seccomp of sockets", sockets);
     note(&mut missing, "seccomp of name spaces", forbid_name_spaces());
 }
 
@@ -404,16 +419,74 @@ fn forbid_other_processes() -> Result<(), String> {
     apply(rules, libc::EPERM)
 }
 
+/// No further io_uring, in all threads: one carries calls out past the filters of system calls. What has one already keeps it.
+pub fn no_more_rings() {
+    let done = filter(
+        BTreeMap::from([(libc::SYS_io_uring_setup, Vec::new())]),
+        libc::EPERM,
+    );
+    let done = done.and_then(|filter| {
+        seccompiler::apply_filter_all_threads(&filter).map_err(|error| error.to_string())
+    });
+    note(&mut Vec::new(), "seccomp of io_uring", done);
+}
+
+/// Sockets of these families only. Services of this machine, such as service managers, Pacemaker and servers of other pools, take
+/// connections: unless `local_services`, none can be made to them. Logs and the service manager receive datagrams.
+fn forbid_sockets(local_services: bool) -> Result<(), String> {
+    let families = [
+        libc::AF_UNIX,
+        libc::AF_INET,
+        libc::AF_INET6,
+        libc::AF_NETLINK,
+    ];
+    forbid_families(&families)?;
+    if local_services {
+        return Ok(());
+    }
+    let is = |argument, compared, value: i32| {
+        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, compared, value as u64)
+            .map_err(|error| error.to_string())
+    };
+    let mut rules = Vec::new();
+    for kind in [libc::SOCK_STREAM, libc::SOCK_SEQPACKET] {
+        let conditions = vec![
+            is(0, SeccompCmpOp::Eq, libc::AF_UNIX)?,
+            is(1, SeccompCmpOp::MaskedEq(SOCKET_KINDS), kind)?,
+        ];
+        rules.push(SeccompRule::new(conditions).map_err(|error| error.to_string())?);
+    }
+    apply(BTreeMap::from([(libc::SYS_socket, rules)]), libc::EPERM)
+}
+
+fn forbid_families(others: &[i32]) -> Result<(), String> {
+    let conditions = others.iter().map(|family| {
+        let differs = SeccompCmpOp::Ne;
+        SeccompCondition::new(0, SeccompCmpArgLen::Dword, differs, *family as u64)
+    });
+    let conditions = conditions.collect::<Result<Vec<_>, _>>();
+    let rule = conditions.and_then(SeccompRule::new);
+    let rule = rule.map_err(|error| error.to_string())?;
+    apply(
+        BTreeMap::from([(libc::SYS_socket, vec![rule])]),
+        libc::EAFNOSUPPORT,
+    )
+}
+
 /// Has these calls fail with `errno` from now on.
 fn apply(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: i32) -> Result<(), String> {
+    let filter = filter(rules, errno)?;
+    seccompiler::apply_filter(&filter).map_err(|error| error.to_string())
+}
+
+fn filter(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: i32) -> Result<BpfProgram, String> {
     let refused = SeccompAction::Errno(errno as u32);
     let here = std::env::consts::ARCH.try_into();
     let here = here.map_err(|error: seccompiler::BackendError| error.to_string())?;
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, here);
-    let filter: BpfProgram = filter
+    filter
         .and_then(TryInto::try_into)
-        .map_err(|error| error.to_string())?;
-    seccompiler::apply_filter(&filter).map_err(|error| error.to_string())
+        .map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -428,6 +501,7 @@ mod tests {
         let needs = |only_devices, reservations| Needs {
             only_devices,
             reservations,
+            local_services: true,
             programs: false,
             folders: Vec::new(),
             secrets: Vec::new(),
@@ -486,6 +560,7 @@ if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 7:
             let needs = Needs {
                 only_devices: true,
                 reservations: true,
+                local_services: true,
                 programs: true,
                 folders: Vec::new(),
                 secrets: Vec::new(),
@@ -518,6 +593,7 @@ if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 7:
             let needs = Needs {
                 only_devices: true,
                 reservations: false,
+                local_services: true,
                 programs: false,
                 folders: vec![inside.clone()],
                 secrets: Vec::new(),

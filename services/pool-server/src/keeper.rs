@@ -1,21 +1,25 @@
-//! A process of its own beside each pool server that reads the files of keys, so that the server never can: it hands over keys that are
-//! derived for one pool ([`operations::seals`]). A server that is taken over by a client has the keys of its own pool's secrets, which it
+//! A process of its own beside each pool server, for what the server itself cannot do. It reads the files of keys, and hands over keys
+//! that are derived for one pool ([`operations::seals`]). It binds sockets at paths in the server's folders: the server can make none,
+//! because it could connect them to other servers.
+//! A server that is taken over by a client has the keys of its own pool's secrets, which it
 //! shows its clients anyway, and neither Corosync's key nor those of other pools.
 //!
 //! Started before the server gives up its rights ([`pool_access::confine`]). It ends with the server: its input ends then. If it ends
 //! first, the server goes on with the keys that it has.
 
-use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
-use std::os::fd::AsFd as _;
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use control::descriptor::{Receiving, Sending};
 use control::{Failure, FailureKind};
 use operations::seals::{Keeper, KeyFiles, PoolKeys, Stamp};
 use pool_access::common::Common;
 use pool_access::confine;
-use rustix::event::{PollFd, PollFlags, poll};
 use serde::{Deserialize, Serialize};
 use telling::signals;
 
@@ -25,7 +29,7 @@ pub const COMMAND: &str = "pool-keys";
 const LINE_BYTES_MAX: u64 = 64 << 10;
 /// Longest wait for a reply, on a machine with much else to do.
 const REPLY_WAIT: Duration = Duration::from_secs(10);
-/// Descriptors below this stay open in it: input, output and log.
+/// Descriptors below this stay open in it: the way to the server, the output and the log.
 const FIRST_OTHER: i32 = 3;
 
 /// What a server sends.
@@ -35,6 +39,10 @@ enum Request {
     Stamp,
     /// The keys of the pool. The first GUID is the only one.
     Derive { guid: u64, to_seal: bool },
+    /// Where sockets may be bound; anywhere if none. Heeded once.
+    Folders(Option<Vec<PathBuf>>),
+    /// A socket at the path, which comes along with the reply.
+    Bind(PathBuf),
 }
 
 /// What it receives.
@@ -42,14 +50,17 @@ enum Request {
 enum Reply {
     Stamp(Stamp),
     Keys(PoolKeys),
+    Done,
+    /// The number of an error of the system.
+    Refused(i32),
     Failed(Failure),
 }
 
-/// Reads files of keys for the server at its input and output, until that ends.
+/// Serves the pool server at the socket that is its input, until that ends.
 ///
 /// # Errors
 ///
-/// The input or output fails.
+/// The socket fails.
 pub fn serve(common: &Common) -> Result<(), Failure> {
     crate::log_to_stderr(false);
     // Those of the service manager are for the server.
@@ -58,16 +69,17 @@ pub fn serve(common: &Common) -> Result<(), Failure> {
     let settings = &common.settings;
     let files = KeyFiles::new(&settings.cluster_key, &settings.state_dir);
     confine::key_keeper();
-    let mut pool = OnePool { files, guid: None };
-    let mut input = BufReader::new(std::io::stdin().lock());
-    let mut output = std::io::stdout().lock();
+    let mut pool = OnePool::new(files);
+    let server = std::io::stdin().as_fd().try_clone_to_owned();
+    let server = UnixStream::from(server.map_err(Failure::of("reach the server"))?);
+    let mut input = BufReader::new(&server);
     loop {
         let Some(request) = read_line(&mut input).map_err(Failure::of("read a request"))? else {
             return Ok(());
         };
-        let reply = pool.reply(&request);
-        let sent = write_line(&mut output, &reply);
-        match sent {
+        let (reply, socket) = pool.reply(&request);
+        let socket = socket.as_ref().map(OwnedFd::as_fd);
+        match write_line(&server, socket, &reply) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
             sent => sent.map_err(Failure::of("send a reply"))?,
         }
@@ -92,11 +104,55 @@ fn close_inherited() {
 struct OnePool {
     files: KeyFiles,
     guid: Option<u64>,
+    /// Where sockets may be, once that is known.
+    folders: Option<Option<Vec<PathBuf>>>,
 }
 
 impl OnePool {
-    fn reply(&mut self, request: &[u8]) -> Reply {
+    const fn new(files: KeyFiles) -> Self {
+        Self {
+            files,
+            guid: None,
+            folders: None,
+        }
+    }
+
+    fn reply(&mut self, request: &[u8]) -> (Reply, Option<OwnedFd>) {
+        if let Ok(Request::Bind(path)) = serde_json::from_slice(request) {
+            return match self.bind(&path) {
+                Ok(socket) => (Reply::Done, Some(socket)),
+                Err(error) => {
+                    let number = error.raw_os_error();
+                    let denied = rustix::io::Errno::ACCESS.raw_os_error();
+                    (Reply::Refused(number.unwrap_or(denied)), None)
+                }
+            };
+        }
+        (self.reply_alone(request), None)
+    }
+
+    fn bind(&self, path: &Path) -> io::Result<OwnedFd> {
+        let denied = || io::Error::from(ErrorKind::PermissionDenied);
+        let parent = path.parent().ok_or_else(denied)?.canonicalize()?;
+        let is_it = |folder: &PathBuf| folder.canonicalize().is_ok_and(|one| one == parent);
+        let is_inside = match &self.folders {
+            None => false,
+            Some(None) => true,
+            Some(Some(folders)) => folders.iter().any(is_it),
+        };
+        match is_inside {
+            true => ::serving::bind_unix(path),
+            false => Err(denied()),
+        }
+    }
+
+    fn reply_alone(&mut self, request: &[u8]) -> Reply {
         match serde_json::from_slice(request) {
+            Ok(Request::Folders(folders)) => {
+                self.folders.get_or_insert(folders);
+                Reply::Done
+            }
+            Ok(Request::Bind(_)) => Reply::Done,
             Ok(Request::Stamp) => Reply::Stamp(self.files.stamp()),
             Ok(Request::Derive { guid, to_seal }) => {
                 let keys = match *self.guid.get_or_insert(guid) == guid {
@@ -126,11 +182,14 @@ fn read_line(from: &mut impl std::io::BufRead) -> std::io::Result<Option<Vec<u8>
     }
 }
 
-fn write_line(to: &mut impl std::io::Write, what: &impl Serialize) -> std::io::Result<()> {
+fn write_line(
+    to: &UnixStream,
+    descriptor: Option<BorrowedFd<'_>>,
+    what: &impl Serialize,
+) -> io::Result<()> {
     let mut line = serde_json::to_vec(what)?;
     line.push(b'\n');
-    to.write_all(&line)?;
-    to.flush()
+    Sending::new(to, descriptor).write_all(&line)
 }
 
 /// A server's way to it.
@@ -140,34 +199,56 @@ pub struct Started(Mutex<State>);
 #[derive(Debug)]
 struct State {
     /// None once it has failed: what it sends later may belong to a former request.
-    ends: Option<(ChildStdin, BufReader<ChildStdout>)>,
+    stream: Option<UnixStream>,
+    /// The reply to the first request is not read yet.
+    owes_done: bool,
     stamp: Stamp,
     keys: Option<PoolKeys>,
 }
 
 impl Started {
-    /// Starts it, with the folders and files of this process.
+    /// Starts it, with the folders and files of this process. It binds sockets in `folders`, or anywhere.
     ///
     /// # Errors
     ///
     /// This program cannot be started again.
-    pub fn new(common: &Common) -> Result<Self, Failure> {
+    pub fn new(common: &Common, folders: Option<Vec<PathBuf>>) -> Result<Self, Failure> {
         let failed = Failure::of("start the process that reads the keys of secrets");
         let started = std::env::current_exe().and_then(|program| {
+            let (near, far) = UnixStream::pair()?;
+            let absolute =
+                |folders: Vec<PathBuf>| folders.iter().map(std::path::absolute).collect();
+            let folders = folders.map(absolute).transpose()?;
             Command::new(program)
                 .arg(COMMAND)
                 .args(common.as_options())
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()
+                .stdin(Stdio::from(OwnedFd::from(far)))
+                .stdout(Stdio::null())
+                .spawn()?;
+            // Read when it has started.
+            write_line(&near, None, &Request::Folders(folders))?;
+            Ok(near)
         });
-        let mut child = started.map_err(failed)?;
-        let ends = child.stdin.take().zip(child.stdout.take());
         Ok(Self(Mutex::new(State {
-            ends: ends.map(|(to, from)| (to, BufReader::new(from))),
+            stream: Some(started.map_err(failed)?),
+            owes_done: true,
             stamp: Stamp::default(),
             keys: None,
         })))
+    }
+
+    /// A socket at `path`, in one of the folders.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be bound, or the process has ended.
+    pub fn bind(&self, path: &Path) -> io::Result<OwnedFd> {
+        let path = std::path::absolute(path)?;
+        match self.lock().ask(&Request::Bind(path)) {
+            Some((Reply::Done, Some(socket))) => Ok(socket),
+            Some((Reply::Refused(number), _)) => Err(io::Error::from_raw_os_error(number)),
+            _ => Err(io::Error::other("the process that binds sockets has ended")),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -176,47 +257,46 @@ impl Started {
 }
 
 impl State {
-    fn ask(&mut self, request: &Request) -> Option<Reply> {
-        let ends = self.ends.as_mut()?;
-        match exchange(ends, request) {
+    fn ask(&mut self, request: &Request) -> Option<(Reply, Option<OwnedFd>)> {
+        let stream = self.stream.as_ref()?;
+        let owed = match std::mem::take(&mut self.owes_done) {
+            true => receive(stream).map(drop),
+            false => Ok(()),
+        };
+        match owed.and_then(|()| exchange(stream, request)) {
             Ok(reply) => Some(reply),
             Err(error) => {
                 tracing::error!(
                     %error,
-                    "the process that reads the keys of secrets has ended: secrets stay sealed with the present key until this server is restarted"
+                    "the process that reads the keys of secrets has ended: restart this server before the key of the cluster is replaced, or a socket is added"
                 );
-                self.ends = None;
+                self.stream = None;
                 None
             }
         }
     }
 }
 
-fn exchange(
-    (to, from): &mut (ChildStdin, BufReader<ChildStdout>),
-    request: &Request,
-) -> std::io::Result<Reply> {
-    write_line(to, request)?;
-    let wait = rustix::event::Timespec {
-        tv_sec: REPLY_WAIT.as_secs() as i64,
-        tv_nsec: 0,
-    };
-    let output = from.get_ref().as_fd();
-    let mut wanted = [PollFd::new(&output, PollFlags::IN)];
-    if rustix::io::retry_on_intr(|| poll(&mut wanted, Some(&wait)))? == 0 {
-        return Err(ErrorKind::TimedOut.into());
-    }
-    let line = read_line(from)?.ok_or(ErrorKind::UnexpectedEof)?;
-    Ok(serde_json::from_slice(&line)?)
+fn exchange(stream: &UnixStream, request: &Request) -> io::Result<(Reply, Option<OwnedFd>)> {
+    write_line(stream, None, request)?;
+    receive(stream)
+}
+
+fn receive(stream: &UnixStream) -> io::Result<(Reply, Option<OwnedFd>)> {
+    // One reply comes for each request, so that nothing is left in this buffer.
+    let mut from = BufReader::new(Receiving::until(stream, Instant::now() + REPLY_WAIT));
+    let line = read_line(&mut from)?.ok_or(ErrorKind::UnexpectedEof)?;
+    let reply = serde_json::from_slice(&line)?;
+    Ok((reply, from.into_inner().descriptor))
 }
 
 impl Keeper for Started {
     fn derive(&self, guid: u64, to_seal: bool) -> Result<PoolKeys, Failure> {
         let mut state = self.lock();
         match state.ask(&Request::Derive { guid, to_seal }) {
-            Some(Reply::Keys(keys)) => Ok(state.keys.insert(keys).clone()),
-            Some(Reply::Failed(failure)) => Err(failure),
-            Some(Reply::Stamp(_)) | None => state.keys.clone().ok_or_else(|| {
+            Some((Reply::Keys(keys), _)) => Ok(state.keys.insert(keys).clone()),
+            Some((Reply::Failed(failure), _)) => Err(failure),
+            _ => state.keys.clone().ok_or_else(|| {
                 Failure::new(
                     FailureKind::Failed,
                     "the process that reads the keys of secrets has ended",
@@ -228,7 +308,7 @@ impl Keeper for Started {
 
     fn stamp(&self) -> Stamp {
         let mut state = self.lock();
-        if let Some(Reply::Stamp(stamp)) = state.ask(&Request::Stamp) {
+        if let Some((Reply::Stamp(stamp), _)) = state.ask(&Request::Stamp) {
             state.stamp = stamp;
         }
         state.stamp
@@ -244,13 +324,13 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let files = KeyFiles::new(&folder.path().join("authkey"), folder.path());
         std::fs::write(folder.path().join("authkey"), [1; 128]).expect("a key");
-        let mut pool = OnePool { files, guid: None };
+        let mut pool = OnePool::new(files);
         let mut derive = |guid| {
             let request = Request::Derive {
                 guid,
                 to_seal: false,
             };
-            pool.reply(&serde_json::to_vec(&request).expect("JSON"))
+            pool.reply(&serde_json::to_vec(&request).expect("JSON")).0
         };
         assert!(matches!(derive(1), Reply::Keys(_)));
         assert!(matches!(derive(2), Reply::Failed(_)));
@@ -259,6 +339,24 @@ mod tests {
         };
         let sent = serde_json::to_string(&keys).expect("JSON");
         assert!(!sent.contains("1,1,1,1"), "not the key itself: {sent}");
-        assert!(matches!(pool.reply(b"{}\n"), Reply::Failed(_)));
+        // Sockets: nowhere until the folders are known, then there only.
+        let ask = |pool: &mut OnePool, request: &Request| {
+            pool.reply(&serde_json::to_vec(request).expect("JSON"))
+        };
+        let inside = Request::Bind(folder.path().join("socket"));
+        assert!(matches!(ask(&mut pool, &inside), (Reply::Refused(_), None)));
+        let here = Request::Folders(Some(vec![folder.path().to_owned()]));
+        ask(&mut pool, &here);
+        ask(&mut pool, &Request::Folders(None));
+        assert!(matches!(ask(&mut pool, &inside), (Reply::Done, Some(_))));
+        std::fs::create_dir(folder.path().join("other")).expect("made");
+        for outside in ["other/socket", "other/../../socket"] {
+            let outside = Request::Bind(folder.path().join(outside));
+            assert!(matches!(
+                ask(&mut pool, &outside),
+                (Reply::Refused(_), None)
+            ));
+        }
+        assert!(matches!(pool.reply(b"{}\n").0, Reply::Failed(_)));
     }
 }

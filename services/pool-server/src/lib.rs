@@ -56,7 +56,7 @@ use engine::pool::Anew;
 use operations::DocumentCache;
 use operations::events::News;
 use operations::replicate;
-use operations::seals::Seals;
+use operations::seals::{Keeper, Seals};
 use pool_access::across::LegsOfPool;
 use pool_access::common::Common;
 use pool_access::confine;
@@ -151,8 +151,10 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let legs_of_pool = legs_of_pool
         .map(|file| LegsOfPool::read(common, &args.pool, file).map(Arc::new))
         .transpose()?;
-    let seals = Seals::kept_by(Arc::new(keeper::Started::new(common)?));
     let needs = needs(&args, common, control.path(), legs_of_pool.as_deref());
+    let keeper = Arc::new(keeper::Started::new(common, needs.socket_folders())?);
+    let seals = Seals::kept_by(Arc::clone(&keeper) as Arc<dyn Keeper>);
+    ::serving::bind_unix_by(Box::new(move |path| keeper.bind(path)));
     setup.unprotected = confine::pool_server(&needs);
 
     let mut options = engine_options(&args, common)?;
@@ -191,6 +193,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         }
     };
     control.takes_its_place();
+    confine::no_more_rings();
     let told = std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
     let imported_ms = started.elapsed().as_millis() as u64;
     steps.server_took(&args.pool, Step::Imported);
@@ -349,6 +352,7 @@ fn needs(
             Some(legs) => legs.own_paths().iter().all(|path| places::is_device(path)),
         },
         reservations: args.claims != ClaimsWord::Locks,
+        local_services: !args.listen.keytabs.is_empty(),
         programs: operations::key_source::has_programs(),
         folders,
     }
