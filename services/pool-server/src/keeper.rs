@@ -1,8 +1,8 @@
 //! A process of its own beside each pool server, for what the server itself cannot do. It reads the files of keys, and hands over keys
 //! that are derived for one pool ([`operations::seals`]). It binds sockets at paths in the server's folders: the server can make none,
 //! because it could connect them to other servers.
-//! A server that is taken over by a client has the keys of its own pool's secrets, which it
-//! shows its clients anyway, and neither Corosync's key nor those of other pools.
+//!
+//! A server that a client has taken over has the keys of its own pool's secrets, and neither Corosync's key nor those of other pools.
 //!
 //! Started before the server gives up its rights ([`pool_access::confine`]). It ends with the server: its input ends then. If it ends
 //! first, the server goes on with the keys that it has.
@@ -141,7 +141,8 @@ impl OnePool {
             Some(Some(folders)) => folders.iter().any(is_it),
         };
         match is_inside {
-            true => ::serving::bind_unix(path),
+            // Not by the path that was sent, in which the server could put a link by now.
+            true => ::serving::bind_unix(&parent.join(path.file_name().ok_or_else(denied)?)),
             false => Err(denied()),
         }
     }
