@@ -449,6 +449,10 @@ const NAME_PROTOCOLS: &[(&str, &str)] = &[
     ),
     ("services/leg-server/", "disks are lent by NBD"),
     (
+        "services/pool-access/src/confine/view.rs",
+        "file systems of the kernel, of which a lookup may wait, are called after it",
+    ),
+    (
         "services/pool-access/src/engines/zfs/across.rs",
         "disks of other heads are reached by NBD",
     ),

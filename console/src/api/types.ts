@@ -362,6 +362,13 @@ export interface components {
             source: components["schemas"]["AuthkeySource"];
         } | {
             /** @constant */
+            action: "write_peer_key";
+            /** @description Where. */
+            head: components["schemas"]["HeadName"];
+            /** @description Which key. */
+            source: components["schemas"]["AuthkeySource"];
+        } | {
+            /** @constant */
             action: "set_portals";
             /** @description What goes. */
             gone: components["schemas"]["Portals"];

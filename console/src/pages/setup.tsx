@@ -236,6 +236,8 @@ function words(change: Change): string {
       return `${change.is_new ? "write" : "change"} ${change.path}${where}`;
     case "write_authkey":
       return `write the cluster's secret${where}`;
+    case "write_peer_key":
+      return `write the key of the heads${where}`;
     case "set_witness":
       return change.witness
         ? `add ${change.witness} to the record of ${change.pool}${where}, while it is served`

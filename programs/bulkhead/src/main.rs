@@ -103,6 +103,7 @@ fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
 fn perform(program: Program, common: &Common, out: Printer) -> Result<ExitCode, Failure> {
     match program {
         Program::PoolServer(args) => pool_server::run(*args, common),
+        Program::PoolKeys => pool_server::keeper::serve(common),
         Program::LegServer(command) => leg_server::run(&command, &common.settings.state_dir, out),
         Program::Head(command) => head::run(&command, common, out),
         Program::User(command) => head::accounts::user(&command, out),

@@ -41,7 +41,8 @@ pub use early::EarlySockets;
 pub use flush::{FlushGroup, FlushOutcome};
 pub use link::{Link, Turn};
 pub use listener::{
-    ListenAddress, ListenError, Listener, OpenSocket, ParseListenAddressError, bind_tcp, is_here,
+    ListenAddress, ListenError, Listener, OpenSocket, ParseListenAddressError, UnixBinder,
+    bind_tcp, bind_unix, bind_unix_by, is_here,
 };
 pub use outbound::{Flushed, Outbound, OutboundLimits, Pending};
 pub use refusals::Refusals;

@@ -8,8 +8,8 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -130,7 +130,7 @@ impl OpenSocket {
                 (socket, bound, None)
             }
             ListenAddress::Unix(path) => {
-                let socket = bind_unix(path).map_err(failed("bind"))?;
+                let socket = bound_unix(path).map_err(failed("bind"))?;
                 (socket, address.clone(), Some(SocketFile(path.clone())))
             }
         };
@@ -273,7 +273,29 @@ pub fn is_here(address: IpAddr) -> bool {
     }
 }
 
-fn bind_unix(path: &Path) -> io::Result<OwnedFd> {
+/// Binds sockets at paths, for a process that may not create such sockets itself.
+pub type UnixBinder = Box<dyn Fn(&Path) -> io::Result<OwnedFd> + Send + Sync>;
+
+static UNIX_BINDER: OnceLock<UnixBinder> = OnceLock::new();
+
+/// From now on `binder` binds the sockets at paths of this process. The first one stays.
+pub fn bind_unix_by(binder: UnixBinder) {
+    let _ = UNIX_BINDER.set(binder);
+}
+
+fn bound_unix(path: &Path) -> io::Result<OwnedFd> {
+    match UNIX_BINDER.get() {
+        Some(binder) => binder(path),
+        None => bind_unix(path),
+    }
+}
+
+/// A socket at `path`, in the place of one that a killed server left.
+///
+/// # Errors
+///
+/// A file is there, or this process may not create it.
+pub fn bind_unix(path: &Path) -> io::Result<OwnedFd> {
     remove_stale_socket(path)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

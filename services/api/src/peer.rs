@@ -2,7 +2,8 @@
 //! sides prove that they know the appliance's key, bound to the very TLS connection (RFC 5705, RFC
 //! 9266): a certificate that nobody vouches for is enough then, and nothing can be replayed or relayed.
 //!
-//! The key is Corosync's, which every head has already and only root can read. After TLS 1.3 is agreed each side shows an
+//! The key is one that only heads have (`/etc/bulkhead/head/peer-key`). Until `appliance apply` has given it to all of them, they use
+//! Corosync's. After TLS 1.3 is agreed each side shows an
 //! HMAC, under that key, of what only the two ends of this connection can compute. A relay has two connections, and no proof
 //! fits both. Mutual TLS would need an authority: files to distribute, dates that end at night. A
 //! shared token could be stolen, and would be sent to whoever answers.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use appliance::plan::{
     AUTHKEY_BYTES, AUTHKEY_PATH, AuthkeySource, COROSYNC_CONF_PATH, COROSYNC_UNREAD_PATH, Change,
-    Plan,
+    PEER_KEY_BYTES, PEER_KEY_PATH, Plan,
 };
 use control::failure::chain;
 use units::HeadName;
@@ -17,8 +17,8 @@ use crate::machine::{Machine, MachineError, Machines, must, read_file, write_fil
 use crate::observe::{pacemaker_runs, witness};
 use crate::process::Invocation;
 
-/// Permissions of the cluster's secret.
-const AUTHKEY_MODE: u32 = 0o400;
+/// Permissions of the cluster's secret, and of the heads' key.
+const SECRET_MODE: u32 = 0o400;
 /// How long a service may take to start.
 const UNIT_TIME_LIMIT: Duration = Duration::from_secs(120);
 /// How long a change of members may take: a change that the other head does not accept is taken back before.
@@ -119,6 +119,7 @@ pub fn apply(
     let mut run = Run {
         machines,
         new_secret: None,
+        new_peer_key: None,
         reloads: plan.changes.iter().any(is_reload),
         legs: LegWait::default(),
     };
@@ -198,6 +199,8 @@ struct Run<'a> {
     machines: &'a Machines,
     /// One secret for all heads that get a new one.
     new_secret: Option<Vec<u8>>,
+    /// The same of the heads' own key.
+    new_peer_key: Option<Vec<u8>>,
     /// Corosync is told to read its file again.
     reloads: bool,
     legs: LegWait,
@@ -208,14 +211,19 @@ impl Run<'_> {
         let machines = self.machines;
         match change {
             Change::WriteAuthkey { head, source } => {
-                let secret = match source {
-                    AuthkeySource::Head(holder) => secret_of(machines, holder)?,
-                    AuthkeySource::New => match &self.new_secret {
-                        Some(secret) => secret.clone(),
-                        None => self.new_secret.insert(make_secret()?).clone(),
-                    },
-                };
-                write_secret(on(machines, head)?, &secret).map_err(|source| failed(change, source))
+                let new = &mut self.new_secret;
+                let secret = one_secret(machines, source, AUTHKEY_PATH, new, || {
+                    make_secret(AUTHKEY_BYTES)
+                })?;
+                write_secret(on(machines, head)?, AUTHKEY_PATH, &secret)
+                    .map_err(|source| failed(change, source))
+            }
+            Change::WritePeerKey { head, source } => {
+                let new = &mut self.new_peer_key;
+                let make = || make_secret(PEER_KEY_BYTES);
+                let key = one_secret(machines, source, PEER_KEY_PATH, new, make)?;
+                write_secret(on(machines, head)?, PEER_KEY_PATH, &key)
+                    .map_err(|source| failed(change, source))
             }
             Change::ConfigurePacemaker { cib, .. } => {
                 configure(answering(machines)?, cib).map_err(ApplyError::Configure)?;
@@ -394,6 +402,7 @@ fn perform(machines: &Machines, change: &Change) -> Result<(), Performing> {
         }
         // What a run does by itself.
         Change::WriteAuthkey { .. }
+        | Change::WritePeerKey { .. }
         | Change::ConfigurePacemaker { .. }
         | Change::StopResources { .. }
         | Change::AwaitWitness { .. }
@@ -401,8 +410,23 @@ fn perform(machines: &Machines, change: &Change) -> Result<(), Performing> {
     }
 }
 
-fn secret_of(machines: &Machines, holder: &HeadName) -> Result<Vec<u8>, ApplyError> {
-    match read_file(on(machines, holder)?, Path::new(AUTHKEY_PATH)) {
+/// The secret of a head, or the new one of this run.
+fn one_secret(
+    machines: &Machines,
+    source: &AuthkeySource,
+    path: &str,
+    new: &mut Option<Vec<u8>>,
+    make: impl FnOnce() -> Result<Vec<u8>, ApplyError>,
+) -> Result<Vec<u8>, ApplyError> {
+    match (source, &new) {
+        (AuthkeySource::Head(holder), _) => secret_of(machines, holder, path),
+        (AuthkeySource::New, Some(made)) => Ok(made.clone()),
+        (AuthkeySource::New, None) => Ok(new.insert(make()?).clone()),
+    }
+}
+
+fn secret_of(machines: &Machines, holder: &HeadName, path: &str) -> Result<Vec<u8>, ApplyError> {
+    match read_file(on(machines, holder)?, Path::new(path)) {
         Ok(Some((secret, _))) => Ok(secret),
         Ok(None) => Err(ApplyError::SecretGone(holder.clone())),
         Err(source) => Err(ApplyError::Change {
@@ -412,12 +436,16 @@ fn secret_of(machines: &Machines, holder: &HeadName) -> Result<Vec<u8>, ApplyErr
     }
 }
 
-pub(crate) fn write_secret(machine: &dyn Machine, secret: &[u8]) -> Result<(), MachineError> {
-    write_file(machine, Path::new(AUTHKEY_PATH), secret, AUTHKEY_MODE)
+pub(crate) fn write_secret(
+    machine: &dyn Machine,
+    path: &str,
+    secret: &[u8],
+) -> Result<(), MachineError> {
+    write_file(machine, Path::new(path), secret, SECRET_MODE)
 }
 
-pub(crate) fn make_secret() -> Result<Vec<u8>, ApplyError> {
-    let mut secret = vec![0; AUTHKEY_BYTES];
+pub(crate) fn make_secret(bytes: usize) -> Result<Vec<u8>, ApplyError> {
+    let mut secret = vec![0; bytes];
     getrandom::fill(&mut secret).map_err(ApplyError::Secret)?;
     Ok(secret)
 }

@@ -63,6 +63,7 @@ struct FakeState {
     /// What its leg-server has read.
     legs_read: Option<String>,
     lacks_program: bool,
+    is_older: bool,
     locked_by: Option<Arc<String>>,
     /// The addresses and numbers that its running Corosync has, where they are not those of its file.
     nodes: Option<String>,
@@ -108,6 +109,11 @@ impl FakeMachine {
     /// The program of the heads is not there any more, or again.
     pub fn set_program(&self, is_there: bool) {
         lock(&self.state).lacks_program = !is_there;
+    }
+
+    /// The program of the heads is one that does not read their key, or one that does.
+    pub fn set_older(&self, is_older: bool) {
+        lock(&self.state).is_older = is_older;
     }
 
     /// What `corosync-cmapctl nodelist.` prints there from now on.
@@ -283,6 +289,7 @@ impl FakeMachine {
             },
             ["-c", "corosync-cmapctl nodelist."] => answer(0, self.nodes()),
             ["-c", _, "program", _] => answer(lock(&self.state).lacks_program.into(), ""),
+            ["-c", _, "names", ..] => answer(lock(&self.state).is_older.into(), ""),
             ["-c", _, "beside", ..] => answer(0, ""),
             ["-c", _, "device", _] => answer(0, self.witness()),
             ["-c", _, "read", path] => match lock(&self.state).files.get(*path) {

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use appliance::plan::{
     AUTHKEY_PATH, Actual, CERTIFICATE_PATH, COROSYNC_UNREAD_PATH, DesiredState, DiskSeen,
-    Fingerprint, HEAD_UNIT, HeadActual, OnRecord, RunningNode, is_authkey,
+    Fingerprint, HEAD_UNIT, HeadActual, OnRecord, PEER_KEY_PATH, RunningNode, is_authkey,
+    is_peer_key,
 };
 use appliance::ports::Portals;
 use appliance::render::{LEGS_PATH, QDEVICE_SETTINGS, pool_of};
@@ -92,7 +93,9 @@ fn observe_head(
         has_program: has_program(machine, desired)?,
         running_cluster: running_cluster(machine)?,
         running_nodes: running_nodes(machine)?,
-        authkey: fingerprint(machine)?,
+        authkey: fingerprint(machine, AUTHKEY_PATH, is_authkey)?,
+        peer_key: fingerprint(machine, PEER_KEY_PATH, is_peer_key)?,
+        reads_peer_key: reads_peer_key(machine, desired)?,
         remembered: remembered(machine, desired)?,
         on_record: on_record(machine, desired)?,
         legs_read: legs_read(machine, desired)?,
@@ -444,14 +447,26 @@ fn has_program(machine: &dyn Machine, desired: &DesiredState) -> Result<bool, Ma
     Ok(machine.run(&Invocation::new("sh", &arguments))?.code == 0)
 }
 
-fn fingerprint(machine: &dyn Machine) -> Result<Option<Fingerprint>, MachineError> {
+/// Whether the heads' key is among the files that the program there names in its help.
+fn reads_peer_key(machine: &dyn Machine, desired: &DesiredState) -> Result<bool, MachineError> {
+    let program = desired.program.to_string_lossy();
+    let command = "\"$1\" head --help 2>/dev/null | grep -qF \"$2\"";
+    let arguments = ["-c", command, "names", &program, PEER_KEY_PATH];
+    Ok(machine.run(&Invocation::new("sh", &arguments))?.code == 0)
+}
+
+fn fingerprint(
+    machine: &dyn Machine,
+    path: &str,
+    is_key: fn(usize) -> bool,
+) -> Result<Option<Fingerprint>, MachineError> {
     let command = "[ ! -e \"$1\" ] || { wc -c <\"$1\"; sha256sum <\"$1\"; }";
-    let invocation = Invocation::new("sh", &["-c", command, "digest", AUTHKEY_PATH]);
+    let invocation = Invocation::new("sh", &["-c", command, "digest", path]);
     let output = crate::machine::must(machine, &invocation)?;
     let text = output.text();
     let mut words = text.split_whitespace();
     let length = words.next().and_then(|length| length.parse().ok());
     // A copy that was cut off is no secret, and gets another one as if there was none.
-    let digest = words.next().filter(|_| length.is_some_and(is_authkey));
+    let digest = words.next().filter(|_| length.is_some_and(is_key));
     Ok(digest.map(|digest| Fingerprint(digest.to_owned())))
 }

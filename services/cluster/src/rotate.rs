@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use appliance::plan::{AUTHKEY_PATH, is_authkey};
+use appliance::plan::{AUTHKEY_BYTES, AUTHKEY_PATH, PEER_KEY_BYTES, PEER_KEY_PATH, is_authkey};
 use units::HeadName;
 
 use crate::apply::{ApplyError, make_secret, write_secret};
@@ -29,6 +29,8 @@ pub enum Step {
     Keep(HeadName),
     /// Write the new one on a head.
     Write(HeadName),
+    /// Write a new key of the heads on a head.
+    WritePeerKey(HeadName),
     /// Have every running Corosync take it.
     Reload(HeadName),
 }
@@ -41,6 +43,12 @@ impl std::fmt::Display for Step {
                 write!(
                     f,
                     "{head}: write a new secret to {AUTHKEY_PATH} (not shown)"
+                )
+            }
+            Self::WritePeerKey(head) => {
+                write!(
+                    f,
+                    "{head}: write a new key of the heads to {PEER_KEY_PATH} (not shown)"
                 )
             }
             Self::Reload(head) => write!(f, "{head}: have every Corosync take the new secret"),
@@ -61,12 +69,15 @@ pub fn rotate_key(machines: &Machines, progress: &mut dyn FnMut(&Step)) -> Resul
     };
     let mut former = BTreeSet::new();
     let mut running = None;
+    let mut has_peer_key = false;
     for (head, machine) in machines {
         let step = Step::Keep(head.clone());
         let path = Path::new(AUTHKEY_PATH);
         let found = read_file(machine.as_ref(), path).map_err(failed(&step))?;
         let found = found.map(|(secret, _)| secret);
         former.extend(found.filter(|secret| is_authkey(secret.len())));
+        let peer_key = read_file(machine.as_ref(), Path::new(PEER_KEY_PATH));
+        has_peer_key |= peer_key.map_err(failed(&step))?.is_some();
         let is_running = running_cluster(machine.as_ref()).map_err(failed(&step))?;
         running = running.or_else(|| is_running.map(|_| head));
     }
@@ -75,11 +86,20 @@ pub fn rotate_key(machines: &Machines, progress: &mut dyn FnMut(&Step)) -> Resul
         progress(&step);
         keep(machine.as_ref(), &former).map_err(failed(&step))?;
     }
-    let secret = make_secret()?;
+    let secret = make_secret(AUTHKEY_BYTES)?;
     for (head, machine) in machines {
         let step = Step::Write(head.clone());
         progress(&step);
-        write_secret(machine.as_ref(), &secret).map_err(failed(&step))?;
+        write_secret(machine.as_ref(), AUTHKEY_PATH, &secret).map_err(failed(&step))?;
+    }
+    // Heads that have none may be older than it. `apply` gives it to them.
+    if has_peer_key {
+        let key = make_secret(PEER_KEY_BYTES)?;
+        for (head, machine) in machines {
+            let step = Step::WritePeerKey(head.clone());
+            progress(&step);
+            write_secret(machine.as_ref(), PEER_KEY_PATH, &key).map_err(failed(&step))?;
+        }
     }
     // Where it does not run, the next start reads the new one.
     if let Some(head) = running {

@@ -16,6 +16,8 @@ const PAIR: &str = include_str!("../../../examples/pair.toml");
 const WITNESS: &str = include_str!("../../../examples/witness.toml");
 const LEGS: &str = include_str!("../../../examples/legs-two-heads-witness.toml");
 
+const PEER_KEY: &str = "/etc/bulkhead/head/peer-key";
+
 struct Pair {
     cluster: Arc<Mutex<FakeCluster>>,
     left: FakeMachine,
@@ -70,6 +72,9 @@ fn bare_heads_become_an_appliance_and_a_second_plan_is_empty() {
         let key = pair.left.file("/etc/corosync/authkey").expect("a secret");
         assert_eq!(key.len(), 256);
         assert_eq!(pair.right.file("/etc/corosync/authkey"), Some(key));
+        let peer_key = pair.left.file(PEER_KEY).expect("a key of the heads");
+        assert_eq!(peer_key.len(), 32);
+        assert_eq!(pair.right.file(PEER_KEY), Some(peer_key));
     }
 }
 
@@ -101,11 +106,15 @@ fn another_secret_is_taken_by_all_after_the_former_one_is_kept_by_all() {
     let (pair, desired) = (pair(), desired_of(PAIR));
     apply_quietly(&pair, &desired).expect("everything can be done");
     let before = pair.left.file(KEY).expect("a secret");
+    let peer_key = pair.left.file(PEER_KEY).expect("a key of the heads");
     pair.cluster.lock().expect("not poisoned").log.clear();
     rotate_key(&pair.machines, &mut |_| {}).expect("everything can be done");
     let after = pair.left.file(KEY).expect("a secret");
     assert_ne!(after, before);
     assert_eq!(pair.right.file(KEY), Some(after));
+    let new_peer_key = pair.left.file(PEER_KEY).expect("a key of the heads");
+    assert_ne!(new_peer_key, peer_key);
+    assert_eq!(pair.right.file(PEER_KEY), Some(new_peer_key));
     let log = pair.cluster.lock().expect("not poisoned").log.clone();
     let kept = |line: &String| line.contains("write /var/lib/bulkhead/seal-keys/authkey-");
     assert!(log[..2].iter().all(kept), "{log:?}");
@@ -114,6 +123,8 @@ fn another_secret_is_taken_by_all_after_the_former_one_is_kept_by_all() {
         [
             "left: write /etc/corosync/authkey",
             "right: write /etc/corosync/authkey",
+            "left: write /etc/bulkhead/head/peer-key",
+            "right: write /etc/bulkhead/head/peer-key",
             "left: reload",
         ]
     );
@@ -128,6 +139,25 @@ fn another_secret_is_taken_by_all_after_the_former_one_is_kept_by_all() {
     assert_ne!(pair.left.file(KEY), None);
     pair.right.set_down(false);
     assert_eq!(pair.left.file(KEY), pair.right.file(KEY));
+}
+
+/// The right head has the new program only after the left one was applied, as in a rolling upgrade.
+#[test]
+fn a_rotation_half_way_through_an_upgrade_leaves_heads_the_key_that_all_of_them_read() {
+    let (pair, desired) = (pair(), desired_of(PAIR));
+    pair.right.set_older(true);
+    apply_quietly(&pair, &desired).expect("everything can be done");
+    rotate_key(&pair.machines, &mut |_| {}).expect("everything can be done");
+    assert_eq!(pair.left.file(PEER_KEY), None);
+    pair.right.set_older(false);
+    apply_quietly(&pair, &desired).expect("everything can be done");
+    assert!(pair.left.file(PEER_KEY).is_some());
+    assert_eq!(pair.left.file(PEER_KEY), pair.right.file(PEER_KEY));
+    // A copy that was cut off is no key, and the other head's is taken.
+    let whole = pair.right.file(PEER_KEY);
+    write_file(&pair.left, PEER_KEY.as_ref(), &[7; 31], 0o400).expect("written");
+    apply_quietly(&pair, &desired).expect("everything can be done");
+    assert_eq!(pair.left.file(PEER_KEY), whole);
 }
 
 /// A copy was cut off, by somebody's own command or an older version of this program.

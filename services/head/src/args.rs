@@ -103,8 +103,9 @@ pub struct HeadArgs {
     /// The appliance file; there need be none
     #[arg(long, value_name = "FILE", default_value = appliance::plan::APPLIANCE_PATH)]
     pub file: PathBuf,
-    /// What the other heads of the appliance know as well, to recognise each other by
-    #[arg(long, value_name = "FILE", default_value = appliance::plan::AUTHKEY_PATH)]
+    /// The key that the heads of the appliance recognise each other by; without such a file, that of
+    /// --cluster-key
+    #[arg(long, value_name = "FILE", default_value = appliance::plan::PEER_KEY_PATH)]
     pub peer_key: PathBuf,
     /// Port of the other heads [default: that of the first --listen]
     #[arg(long, value_name = "PORT")]
@@ -135,8 +136,9 @@ pub struct MoveArgs {
     /// Also when that head lacks keys of volumes that are served now
     #[arg(long)]
     pub without_keys: bool,
-    /// What the heads of the appliance know, to recognise each other by
-    #[arg(long, value_name = "FILE", default_value = appliance::plan::AUTHKEY_PATH)]
+    /// The key that the heads of the appliance recognise each other by; without such a file, that of
+    /// --cluster-key
+    #[arg(long, value_name = "FILE", default_value = appliance::plan::PEER_KEY_PATH)]
     pub peer_key: PathBuf,
     /// Port of the API of the other heads
     #[arg(long, value_name = "PORT", default_value_t = API_PORT)]

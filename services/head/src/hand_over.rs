@@ -17,7 +17,7 @@ pub fn run(args: &MoveArgs, common: &Common) -> Result<Answer, Failure> {
     let here = Local::default();
     let from = cluster::server_before(&here, &appliance, pool, head);
     let way = move_keys::Way {
-        key: args.peer_key.clone(),
+        key: crate::peer_key::PeerKey::new(&args.peer_key, common),
         port: args.peer_port,
     };
     let mut remarks = Vec::new();

@@ -19,6 +19,7 @@ mod interfaces;
 mod logs;
 pub mod move_keys;
 mod move_legs;
+pub mod peer_key;
 mod sensors;
 mod validity;
 
@@ -90,9 +91,10 @@ fn serve(command: &HeadCommand, common: &Common) -> Result<(), Failure> {
         tracing::warn!("there is no user yet: `bulkhead user add NAME --role admin` adds one");
     }
     let backend = Arc::new(backend::Machine::new(args.clone(), common.clone()));
+    let key = peer_key::PeerKey::new(&args.peer_key, common);
     let served = runtime.block_on(async {
-        let peers = api::Peers::new(std::fs::read(&args.peer_key).ok());
-        tokio::spawn(follow_peers(peers.clone(), args.clone()));
+        let peers = api::Peers::new(key.read());
+        tokio::spawn(follow_peers(peers.clone(), args.clone(), key));
         let settings = api::Settings {
             listen: args.listen.clone(),
             folder: command.place.head_dir.clone(),
@@ -116,13 +118,11 @@ fn announce(address: &str) {
 }
 
 /// Keeps the addresses of the other heads as the appliance file says, and the key that it was set up with.
-async fn follow_peers(peers: api::Peers, args: HeadArgs) {
+async fn follow_peers(peers: api::Peers, args: HeadArgs, key: peer_key::PeerKey) {
     loop {
         let (args, own) = (args.clone(), cluster_view::own_name(&args));
-        let looked = tokio::task::spawn_blocking(move || {
-            let key = std::fs::read(&args.peer_key).ok();
-            (peer_addresses(&args, &own), key)
-        });
+        let key = key.clone();
+        let looked = tokio::task::spawn_blocking(move || (peer_addresses(&args, &own), key.read()));
         if let Ok((heads, key)) = looked.await {
             peers.set_key(key);
             // While the file cannot be read, the heads are where they were.

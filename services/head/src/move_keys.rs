@@ -2,7 +2,6 @@
 //! make volumes unavailable by surprise.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use api::{MissingKey, Peers};
@@ -14,6 +13,8 @@ use control::{Answer, Failure, FailureKind, Request};
 use operations::key_source;
 use pool_access::common::Common;
 use units::{HeadName, PoolName};
+
+use crate::peer_key::PeerKey;
 
 /// Longest wait for the other head, which may have to run key programs.
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
@@ -28,7 +29,7 @@ const PLAIN: &str = "off";
 #[derive(Clone, Debug)]
 pub struct Way {
     /// What they know as well.
-    pub key: PathBuf,
+    pub key: PeerKey,
     /// The port of their API.
     pub port: u16,
 }
@@ -103,7 +104,7 @@ pub(crate) fn with_peers<T>(
         .build();
     let runtime = runtime.map_err(Failure::of("start the runtime"))?;
     Ok(runtime.block_on(async {
-        let peers = Peers::new(std::fs::read(&way.key).ok());
+        let peers = Peers::new(way.key.read());
         let addresses = |head: &&HeadName| {
             let addresses = appliance.addresses_of(head).into_iter();
             let addresses = addresses.map(|address| SocketAddr::new(address, way.port));

@@ -6,14 +6,15 @@
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use appliance::plan::{AUTHKEY_BYTES_MAX, is_authkey};
 use control::{Failure, FailureKind};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, KeyType, Salt};
-use zeroize::Zeroizing;
+use serde::{Deserialize, Serialize};
+use zeroize::{Zeroize as _, Zeroizing};
 
 /// The first word of whatever is sealed as this file says.
 const FORM: &str = "1";
@@ -37,12 +38,73 @@ const NEW_KEY: &str = ".new";
 /// What a key's file holds.
 type KeyBytes = Zeroizing<Vec<u8>>;
 
-/// Where the keys of this machine are, for the secrets of one pool.
-#[derive(Debug)]
+/// Bytes of a key that seals.
+const SEALING_KEY_BYTES: usize = 32;
+
+/// Where the keys of this machine come from, for the secrets of one pool.
+#[derive(Clone, Debug)]
 pub struct Seals {
+    source: Source,
+    guid: OnceLock<u64>,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Files(KeyFiles),
+    Keeper(Arc<dyn Keeper>),
+}
+
+/// What changes with the keys that are here: the times of the cluster's key and of the folder of the others.
+pub type Stamp = [Option<SystemTime>; 2];
+
+/// Reads the files of keys for a process that must not, and derives those of its pool.
+pub trait Keeper: std::fmt::Debug + Send + Sync {
+    /// As [`KeyFiles::derive`].
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read, or the keeper does not reply.
+    fn derive(&self, guid: u64, to_seal: bool) -> Result<PoolKeys, Failure>;
+
+    /// As [`KeyFiles::stamp`]; the last one if the keeper does not reply.
+    fn stamp(&self) -> Stamp;
+}
+
+/// The files of a machine's keys.
+#[derive(Clone, Debug)]
+pub struct KeyFiles {
     cluster_key: PathBuf,
     folder: PathBuf,
-    guid: OnceLock<u64>,
+}
+
+/// Keys of one pool's secrets, derived from those in the files. They seal and open secrets of that pool, and nothing else: the keys
+/// in the files do not follow from them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct PoolKeys {
+    /// The first one seals.
+    keys: Vec<PoolKey>,
+    can_seal: bool,
+    /// The first file in the place of a key that is none.
+    cut: Option<WrongLength>,
+}
+
+/// One of them.
+#[derive(Clone, Serialize, Deserialize)]
+struct PoolKey {
+    id: String,
+    sealing: [u8; SEALING_KEY_BYTES],
+}
+
+impl Drop for PoolKey {
+    fn drop(&mut self) {
+        self.sealing.zeroize();
+    }
+}
+
+impl std::fmt::Debug for PoolKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PoolKey").field("id", &self.id).finish()
+    }
 }
 
 /// Why something sealed stays sealed.
@@ -63,12 +125,12 @@ pub enum SealError {
 }
 
 /// A file in the place of a key that has another length: a copy that was cut off, most likely. It is never used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("the key file {} has {bytes} bytes, and a key has {wanted}", path.display())]
 pub struct WrongLength {
     path: PathBuf,
     bytes: u64,
-    wanted: &'static str,
+    wanted: String,
 }
 
 /// Whose key a file should be.
@@ -102,8 +164,15 @@ impl Seals {
     /// The keys of a machine: the file of its cluster's key, and its state directory.
     pub fn new(cluster_key: &Path, state_dir: &Path) -> Self {
         Self {
-            cluster_key: cluster_key.to_owned(),
-            folder: state_dir.join(KEYS_DIR),
+            source: Source::Files(KeyFiles::new(cluster_key, state_dir)),
+            guid: OnceLock::new(),
+        }
+    }
+
+    /// The same, read by another process.
+    pub fn kept_by(keeper: Arc<dyn Keeper>) -> Self {
+        Self {
+            source: Source::Keeper(keeper),
             guid: OnceLock::new(),
         }
     }
@@ -111,11 +180,69 @@ impl Seals {
     /// The folder in which a key of another machine is looked for.
     #[cfg(test)]
     pub fn folder(&self) -> &Path {
+        match &self.source {
+            Source::Files(files) => &files.folder,
+            Source::Keeper(_) => unreachable!("tests read files"),
+        }
+    }
+
+    /// What changes with the keys that are here.
+    pub fn stamp(&self) -> Stamp {
+        match &self.source {
+            Source::Files(files) => files.stamp(),
+            Source::Keeper(keeper) => keeper.stamp(),
+        }
+    }
+
+    /// The keys that are here now, for the pool with the GUID that `guid` finds out.
+    pub fn ring(&self, guid: impl FnOnce() -> Result<u64, Failure>) -> Result<Ring, Failure> {
+        self.ring_for(guid, false)
+    }
+
+    /// As [`Self::ring`], with a key to seal with, which is made if there is none.
+    pub fn ring_to_seal(
+        &self,
+        guid: impl FnOnce() -> Result<u64, Failure>,
+    ) -> Result<Ring, Failure> {
+        self.ring_for(guid, true)
+    }
+
+    fn ring_for(
+        &self,
+        guid: impl FnOnce() -> Result<u64, Failure>,
+        to_seal: bool,
+    ) -> Result<Ring, Failure> {
+        let guid = match self.guid.get() {
+            Some(known) => *known,
+            None => {
+                let found = guid()?;
+                *self.guid.get_or_init(|| found)
+            }
+        };
+        let keys = match &self.source {
+            Source::Files(files) => files.derive(guid, to_seal)?,
+            Source::Keeper(keeper) => keeper.derive(guid, to_seal)?,
+        };
+        Ok(Ring::of(&keys))
+    }
+}
+
+impl KeyFiles {
+    /// The file of the cluster's key, and the state directory.
+    pub fn new(cluster_key: &Path, state_dir: &Path) -> Self {
+        Self {
+            cluster_key: cluster_key.to_owned(),
+            folder: state_dir.join(KEYS_DIR),
+        }
+    }
+
+    /// The folder of keys in the state directory.
+    pub fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// What changes with the keys that are here.
-    pub fn stamp(&self) -> [Option<SystemTime>; 2] {
+    pub fn stamp(&self) -> Stamp {
         let changed = |path: &Path| {
             std::fs::metadata(path)
                 .and_then(|facts| facts.modified())
@@ -124,40 +251,30 @@ impl Seals {
         [&self.cluster_key, &self.folder].map(|path| changed(path))
     }
 
-    /// The keys that are here now, for the pool with the GUID that `guid` finds out.
-    pub fn ring(&self, guid: impl FnOnce() -> Result<u64, Failure>) -> Result<Ring, Failure> {
-        let guid = match self.guid.get() {
-            Some(known) => *known,
-            None => {
-                let found = guid()?;
-                *self.guid.get_or_init(|| found)
-            }
-        };
-        let mut ring = Ring::none();
-        let cluster = ring.take(&self.cluster_key, KeyOwner::Cluster, guid)?;
-        let own = self.folder.join(OWN_KEY);
-        let own = ring.take(&own, KeyOwner::Own, guid)?;
-        // The machine's own seals where there is no cluster.
-        ring.can_seal = cluster || (own && ring.cut.is_none());
-        for path in self.others() {
-            ring.take(&path, KeyOwner::Others, guid)?;
-        }
-        Ok(ring)
-    }
-
-    /// As [`Self::ring`], with a key to seal with, which is made if there is none.
-    pub fn ring_to_seal(
-        &self,
-        guid: impl FnOnce() -> Result<u64, Failure>,
-    ) -> Result<Ring, Failure> {
-        if !self.cluster_key.exists() {
+    /// The keys of the pool with this GUID that follow from the files; with one to seal with, which is made if there is none, if
+    /// `to_seal`.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read, or the key not be made.
+    pub fn derive(&self, guid: u64, to_seal: bool) -> Result<PoolKeys, Failure> {
+        if to_seal && !self.cluster_key.exists() {
             make_own_key(&self.folder).map_err(|error| {
                 let message = format!("make a key in {}: {error}", self.folder.display());
                 Failure::new(FailureKind::Failed, message)
                     .advise("secrets are sealed with it: make room there, or run it as root")
             })?;
         }
-        self.ring(guid)
+        let mut keys = PoolKeys::default();
+        let cluster = keys.take(&self.cluster_key, KeyOwner::Cluster, guid)?;
+        let own = self.folder.join(OWN_KEY);
+        let own = keys.take(&own, KeyOwner::Own, guid)?;
+        // The machine's own seals where there is no cluster.
+        keys.can_seal = cluster || (own && keys.cut.is_none());
+        for path in self.others() {
+            keys.take(&path, KeyOwner::Others, guid)?;
+        }
+        Ok(keys)
     }
 
     /// The files of keys in the folder, beside the one that this machine made.
@@ -220,7 +337,7 @@ fn read_key(path: &Path, owner: KeyOwner) -> Result<Found, Failure> {
     let cut = WrongLength {
         path: path.to_owned(),
         bytes: facts.len(),
-        wanted: owner.wanted(),
+        wanted: owner.wanted().to_owned(),
     };
     tracing::warn!("{cut}: it is not used; copy it again from where it is whole, or remove it");
     Ok(Found::Cut(cut))
@@ -289,21 +406,48 @@ impl KeyType for Bytes {
     }
 }
 
-impl Key {
+impl PoolKey {
     fn of(bytes: &[u8], guid: u64) -> Self {
         let secret = Salt::new(HKDF_SHA256, &guid.to_be_bytes()).extract(bytes);
-        let sealing = secret
-            .expand(&[LABEL], &CHACHA20_POLY1305)
-            .expect("shorter than HKDF's bound");
+        let fill = |label: &[u8], bytes: &mut [u8]| {
+            secret
+                .expand(&[label], Bytes(bytes.len()))
+                .and_then(|expanded| expanded.fill(bytes))
+                .expect("shorter than HKDF's bound");
+        };
         let mut id = [0; ID_BYTES];
-        secret
-            .expand(&[ID_LABEL], Bytes(ID_BYTES))
-            .and_then(|named| named.fill(&mut id))
-            .expect("shorter than HKDF's bound");
-        Self {
+        fill(ID_LABEL, &mut id);
+        let mut key = Self {
             id: units::hex::encode(&id),
-            sealing: LessSafeKey::new(UnboundKey::from(sealing)),
+            sealing: [0; SEALING_KEY_BYTES],
+        };
+        fill(LABEL, &mut key.sealing);
+        key
+    }
+}
+
+impl Key {
+    fn of(key: &PoolKey) -> Self {
+        let sealing = UnboundKey::new(&CHACHA20_POLY1305, &key.sealing);
+        Self {
+            id: key.id.clone(),
+            sealing: LessSafeKey::new(sealing.expect("as long as the cipher's keys")),
         }
+    }
+}
+
+impl PoolKeys {
+    /// Takes the key in a file; whether there is one.
+    fn take(&mut self, path: &Path, owner: KeyOwner, guid: u64) -> Result<bool, Failure> {
+        match read_key(path, owner)? {
+            Found::Nothing => return Ok(false),
+            Found::Cut(cut) => {
+                self.cut.get_or_insert(cut);
+                return Ok(false);
+            }
+            Found::Key(bytes) => self.keys.push(PoolKey::of(&bytes, guid)),
+        }
+        Ok(true)
     }
 }
 
@@ -317,17 +461,12 @@ impl Ring {
         }
     }
 
-    /// Takes the key in a file; whether there is one.
-    fn take(&mut self, path: &Path, owner: KeyOwner, guid: u64) -> Result<bool, Failure> {
-        match read_key(path, owner)? {
-            Found::Nothing => return Ok(false),
-            Found::Cut(cut) => {
-                self.cut.get_or_insert(cut);
-                return Ok(false);
-            }
-            Found::Key(bytes) => self.keys.push(Key::of(&bytes, guid)),
+    fn of(keys: &PoolKeys) -> Self {
+        Self {
+            keys: keys.keys.iter().map(Key::of).collect(),
+            can_seal: keys.can_seal,
+            cut: keys.cut.clone(),
         }
-        Ok(true)
     }
 
     /// Seals `secret` for one place, and no other.
@@ -398,12 +537,12 @@ fn parts(sealed: &str) -> Result<(&str, &str), SealError> {
 pub mod fake {
     //! A key for tests.
 
-    use super::{Key, Ring};
+    use super::{Key, PoolKey, Ring};
 
     /// A ring with one key.
     pub fn ring() -> Ring {
         Ring {
-            keys: vec![Key::of(&[7; 32], 1)],
+            keys: vec![Key::of(&PoolKey::of(&[7; 32], 1))],
             can_seal: true,
             cut: None,
         }

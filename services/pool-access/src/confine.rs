@@ -2,13 +2,16 @@
 //! parser gains little. A unit of systemd does as much and more; Pacemaker starts servers without one.
 //!
 //! Called while the process has one thread: the others inherit all of it. What a kernel does not know
-//! is told, and the server goes on.
+//! is logged, and the server goes on.
+
+mod view;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use landlock::{
-    ABI, AccessFs, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, path_beneath_rules,
+    ABI, Access as _, AccessFs, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope,
+    path_beneath_rules,
 };
 use nix::libc;
 use rustix::thread::{
@@ -24,6 +27,10 @@ use seccompiler::{
 const OOM_SCORE_ADJUST: &str = "-500";
 /// Newer than what is asked for here; older kernels do as much of it as they know.
 const LANDLOCK: ABI = ABI::V3;
+/// The first with scopes: signals, and abstract sockets.
+const LANDLOCK_SCOPES: ABI = ABI::V6;
+/// Where the service manager's socket is named.
+const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 
 /// System calls that no server makes, nor what it starts: each looks into or changes other processes, or
 /// the kernel.
@@ -47,7 +54,25 @@ const NEVER: [libc::c_long; 17] = [
     libc::SYS_acct,
 ];
 /// What a pool server does not do besides: mounts, name spaces, the clock, the machine.
-const NEVER_BY_A_POOL_SERVER: [libc::c_long; 23] = [
+const NEVER_BY_A_POOL_SERVER: [libc::c_long; 40] = [
+    // Each can be replaced by one that is refused above, acts on other processes, or watches them.
+    libc::SYS_process_madvise,
+    libc::SYS_process_mrelease,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_tkill,
+    libc::SYS_move_pages,
+    libc::SYS_migrate_pages,
+    libc::SYS_fanotify_init,
+    libc::SYS_fanotify_mark,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_lookup_dcookie,
+    libc::SYS_quotactl_fd,
+    libc::SYS_setdomainname,
+    libc::SYS_syslog,
+    libc::SYS_vhangup,
+    libc::SYS_mknodat,
+    libc::SYS_personality,
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_move_mount,
@@ -86,6 +111,27 @@ const X32: libc::c_long = 1 << 30;
 /// Numbers of calls that only the x32 ABI has, such as its own `ptrace`.
 #[cfg(target_arch = "x86_64")]
 const ONLY_X32: std::ops::RangeInclusive<libc::c_long> = 512..=547;
+/// Calls that only this machine's architecture has: ports of devices, and files that stand for devices.
+#[cfg(target_arch = "x86_64")]
+const NEVER_HERE: [libc::c_long; 5] = [
+    libc::SYS_iopl,
+    libc::SYS_ioperm,
+    libc::SYS_modify_ldt,
+    libc::SYS_mknod,
+    libc::SYS_uselib,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const NEVER_HERE: [libc::c_long; 0] = [];
+/// Calls by which root's processes signal or limit each other, and the argument with the process. Only this one is left.
+const ON_PROCESSES: [libc::c_long; 5] = [
+    libc::SYS_kill,
+    libc::SYS_tgkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_prlimit64,
+];
+/// The bits of a socket's kind; others are flags.
+const SOCKET_KINDS: u64 = 0xf;
 /// The start of other programs.
 const PROGRAMS: [libc::c_long; 2] = [libc::SYS_execve, libc::SYS_execveat];
 
@@ -109,31 +155,111 @@ pub struct Needs {
     pub only_devices: bool,
     /// Disks may be reserved, which takes the right to administer the system.
     pub reservations: bool,
+    /// Services of this machine are looked for at sockets, such as for the names of users; a key program may, too.
+    pub local_services: bool,
     /// Key programs may be started; what they in turn need is not known.
     pub programs: bool,
     /// Folders that it writes in besides.
     pub folders: Vec<PathBuf>,
+    /// Files and folders with secrets of the heads and the cluster.
+    pub secrets: Vec<PathBuf>,
+}
+
+impl Needs {
+    /// The folders in which it may have sockets; none for all.
+    pub fn socket_folders(&self) -> Option<Vec<PathBuf>> {
+        let is_limited = self.only_devices && !self.programs;
+        is_limited.then(|| self.folders.clone())
+    }
+}
+
+/// Protections that a test leaves out, to see what the others hold, or to start what tries them.
+#[derive(Clone, Copy, Default)]
+struct Without {
+    landlock: bool,
+    no_programs: bool,
 }
 
 /// Confines a pool server; what could not be done.
 pub fn pool_server(needs: &Needs) -> Vec<&'static str> {
+    pool_server_without(needs, Without::default())
+}
+
+fn pool_server_without(needs: &Needs, without: Without) -> Vec<&'static str> {
     let mut missing = Vec::new();
     let adjusted = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJUST);
     if let Err(error) = adjusted {
         tracing::debug!(%error, "the kernel kills it as it does any other when memory is short");
     }
+    let writes_below = (needs.only_devices && !needs.programs).then_some(&*needs.folders);
+    // A unit of systemd has no right to mount, and has done as much.
+    if may_mount() {
+        let view = view::View {
+            written: writes_below,
+            secrets: &needs.secrets,
+            of_the_machine: !needs.programs,
+        };
+        note(
+            &mut missing,
+            "view of the file systems",
+            view::narrow(&view),
+        );
+    }
     note(&mut missing, "capabilities", keep(kept(needs)));
     note(&mut missing, "no_new_privs", no_new_privileges());
-    if needs.only_devices && !needs.programs {
-        note(&mut missing, "Landlock", write_only_below(&needs.folders));
+    if rustix::process::getuid().is_root() {
+        // Other processes of root with as few rights, such as servers of other pools, must not read or write its memory.
+        let hidden = rustix::process::DumpableBehavior::NotDumpable;
+        let hidden = rustix::process::set_dumpable_behavior(hidden);
+        note(
+            &mut missing,
+            "memory for itself",
+            hidden.map_err(|error| error.to_string()),
+        );
     }
-    let mut never = [&NEVER[..], &NEVER_BY_A_POOL_SERVER].concat();
-    if !needs.programs {
+    match writes_below {
+        _ if without.landlock || needs.programs => {}
+        Some(folders) => note(&mut missing, "Landlock", write_only_below(folders)),
+        None => {
+            if let Err(error) = scoped() {
+                tracing::debug!(error, "other processes can be signalled");
+            }
+        }
+    }
+    let mut never = [&NEVER[..], &NEVER_BY_A_POOL_SERVER, &NEVER_HERE].concat();
+    if !needs.programs && !without.no_programs {
         never.extend(PROGRAMS);
     }
     note(&mut missing, "seccomp", forbid(&never));
     note(&mut missing, "seccomp of name spaces", forbid_name_spaces());
+    if !needs.programs {
+        note(
+            &mut missing,
+            "seccomp of processes",
+            forbid_other_processes(),
+        );
+    }
+    let sockets = forbid_sockets(needs.local_services || needs.programs);
+    note(&mut missing, "seccomp of sockets", sockets);
     missing
+}
+
+/// Confines the process that reads keys for a pool server. It keeps what root's own files allow.
+pub fn key_keeper() {
+    let mut missing = Vec::new();
+    note(&mut missing, "capabilities", keep(CapabilitySet::empty()));
+    note(&mut missing, "no_new_privs", no_new_privileges());
+    let mut never = [&NEVER[..], &NEVER_BY_A_POOL_SERVER, &NEVER_HERE].concat();
+    never.extend(PROGRAMS);
+    note(&mut missing, "seccomp", forbid(&never));
+    let sockets = forbid_families(&[libc::AF_UNIX]);
+    note(&mut missing, "seccomp of sockets", sockets);
+    note(&mut missing, "seccomp of name spaces", forbid_name_spaces());
+}
+
+fn may_mount() -> bool {
+    let own = capabilities(None);
+    own.is_ok_and(|own| own.effective.contains(CapabilitySet::SYS_ADMIN))
 }
 
 /// Confines a head, which goes on to run the commands of an administrator.
@@ -208,6 +334,7 @@ fn write_only_below(folders: &[PathBuf]) -> Result<(), String> {
     let places = places.chain([std::path::Path::new("/dev")]);
     let status = Ruleset::default()
         .handle_access(writes)
+        .and_then(|rules| rules.scope(scopes()))
         .and_then(Ruleset::create)
         .and_then(|rules| rules.add_rules(path_beneath_rules(places, writes)))
         .and_then(landlock::RulesetCreated::restrict_self)
@@ -215,6 +342,29 @@ fn write_only_below(folders: &[PathBuf]) -> Result<(), String> {
     match status.ruleset {
         RulesetStatus::NotEnforced => Err("this kernel has none".to_owned()),
         _ => Ok(()),
+    }
+}
+
+/// Signals and abstract sockets of processes outside are out of reach, where the kernel knows that.
+fn scoped() -> Result<(), String> {
+    let status = Ruleset::default()
+        .scope(scopes())
+        .and_then(Ruleset::create)
+        .and_then(landlock::RulesetCreated::restrict_self)
+        .map_err(|error| error.to_string())?;
+    match status.ruleset {
+        RulesetStatus::NotEnforced => Err("this kernel has none".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+fn scopes() -> landlock::BitFlags<Scope> {
+    let all = Scope::from_all(LANDLOCK_SCOPES);
+    let notify = std::env::var(NOTIFY_SOCKET).unwrap_or_default();
+    match notify.starts_with('@') {
+        // A service manager outside listens at an abstract socket.
+        true => all & !Scope::AbstractUnixSocket,
+        false => all,
     }
 }
 
@@ -249,17 +399,98 @@ fn forbid_name_spaces() -> Result<(), String> {
     apply(BTreeMap::from([(libc::SYS_clone, rules)]), libc::EPERM)
 }
 
+/// Processes of root may signal each other without any capability.
+fn forbid_other_processes() -> Result<(), String> {
+    let own = u64::from(std::process::id());
+    let mut rules = BTreeMap::new();
+    for call in ON_PROCESSES {
+        let differs = |value| {
+            SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, value)
+                .map_err(|error| error.to_string())
+        };
+        // `prlimit64` of 0 is the caller; `kill` of 0 would be its group.
+        let mut conditions = vec![differs(own)?];
+        if call == libc::SYS_prlimit64 {
+            conditions.push(differs(0)?);
+        }
+        let rule = SeccompRule::new(conditions).map_err(|error| error.to_string())?;
+        rules.insert(call, vec![rule]);
+    }
+    apply(rules, libc::EPERM)
+}
+
+/// No further io_uring, in all threads: one carries calls out past the filters of system calls. What has one already keeps it.
+pub fn no_more_rings() {
+    let done = filter(
+        BTreeMap::from([(libc::SYS_io_uring_setup, Vec::new())]),
+        libc::EPERM,
+    );
+    let done = done.and_then(|filter| {
+        seccompiler::apply_filter_all_threads(&filter).map_err(|error| error.to_string())
+    });
+    note(&mut Vec::new(), "seccomp of io_uring", done);
+}
+
+/// Sockets of these families only. Services of this machine, such as service managers, Pacemaker and servers of other pools, take
+/// connections: unless `local_services`, none can be made to them. Logs and the service manager receive datagrams.
+fn forbid_sockets(local_services: bool) -> Result<(), String> {
+    let families = [
+        libc::AF_UNIX,
+        libc::AF_INET,
+        libc::AF_INET6,
+        libc::AF_NETLINK,
+    ];
+    forbid_families(&families)?;
+    if local_services {
+        return Ok(());
+    }
+    let is = |argument, compared, value: i32| {
+        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, compared, value as u64)
+            .map_err(|error| error.to_string())
+    };
+    let mut rules = Vec::new();
+    for kind in [libc::SOCK_STREAM, libc::SOCK_SEQPACKET] {
+        let conditions = vec![
+            is(0, SeccompCmpOp::Eq, libc::AF_UNIX)?,
+            is(1, SeccompCmpOp::MaskedEq(SOCKET_KINDS), kind)?,
+        ];
+        rules.push(SeccompRule::new(conditions).map_err(|error| error.to_string())?);
+    }
+    apply(BTreeMap::from([(libc::SYS_socket, rules)]), libc::EPERM)
+}
+
+fn forbid_families(others: &[i32]) -> Result<(), String> {
+    let conditions = others.iter().map(|family| {
+        let differs = SeccompCmpOp::Ne;
+        SeccompCondition::new(0, SeccompCmpArgLen::Dword, differs, *family as u64)
+    });
+    let conditions = conditions.collect::<Result<Vec<_>, _>>();
+    let rule = conditions.and_then(SeccompRule::new);
+    let rule = rule.map_err(|error| error.to_string())?;
+    apply(
+        BTreeMap::from([(libc::SYS_socket, vec![rule])]),
+        libc::EAFNOSUPPORT,
+    )
+}
+
 /// Has these calls fail with `errno` from now on.
 fn apply(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: i32) -> Result<(), String> {
+    let filter = filter(rules, errno)?;
+    seccompiler::apply_filter(&filter).map_err(|error| error.to_string())
+}
+
+fn filter(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: i32) -> Result<BpfProgram, String> {
     let refused = SeccompAction::Errno(errno as u32);
     let here = std::env::consts::ARCH.try_into();
     let here = here.map_err(|error: seccompiler::BackendError| error.to_string())?;
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, here);
-    let filter: BpfProgram = filter
+    filter
         .and_then(TryInto::try_into)
-        .map_err(|error| error.to_string())?;
-    seccompiler::apply_filter(&filter).map_err(|error| error.to_string())
+        .map_err(|error| error.to_string())
 }
+
+#[cfg(test)]
+mod tried;
 
 #[cfg(test)]
 mod tests {
@@ -270,8 +501,10 @@ mod tests {
         let needs = |only_devices, reservations| Needs {
             only_devices,
             reservations,
+            local_services: true,
             programs: false,
             folders: Vec::new(),
+            secrets: Vec::new(),
         };
         let least = CapabilitySet::NET_RAW | CapabilitySet::NET_BIND_SERVICE;
         assert_eq!(kept(&needs(true, false)), least);
@@ -327,8 +560,10 @@ if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 7:
             let needs = Needs {
                 only_devices: true,
                 reservations: true,
+                local_services: true,
                 programs: true,
                 folders: Vec::new(),
+                secrets: Vec::new(),
             };
             let missing = pool_server(&needs);
             std::thread::spawn(|| ()).join().expect("threads are made");
@@ -358,8 +593,10 @@ if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 7:
             let needs = Needs {
                 only_devices: true,
                 reservations: false,
+                local_services: true,
                 programs: false,
                 folders: vec![inside.clone()],
+                secrets: Vec::new(),
             };
             let missing = pool_server(&needs);
             std::fs::write(inside.join("file"), "x").expect("may be written");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use control::{Failure, FailureKind};
 use engine::pool::{Candidate, LabelState};
-use operations::seals::Seals;
+use operations::seals::{KeyFiles, Seals};
 use serde::{Deserialize, Serialize};
 use takeover::legs::DiskId;
 use units::PoolName;
@@ -100,6 +100,24 @@ pub fn unwritten_events(common: &Common, pool: &PoolName) -> PathBuf {
 /// The keys of the secrets in a pool.
 pub fn seals(common: &Common) -> Seals {
     Seals::new(&common.settings.cluster_key, &common.settings.state_dir)
+}
+
+/// Makes the folder of those keys, and the state directory, for the owner only.
+pub fn make_key_folder(common: &Common) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let [_, folder] = key_files(common);
+    std::fs::create_dir_all(&common.settings.state_dir)?;
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(folder)
+}
+
+/// The files and folders of those keys.
+pub fn key_files(common: &Common) -> [PathBuf; 2] {
+    let files = KeyFiles::new(&common.settings.cluster_key, &common.settings.state_dir);
+    [
+        common.settings.cluster_key.clone(),
+        files.folder().to_owned(),
+    ]
 }
 
 /// Forgets devices that left `pool`.

@@ -13,6 +13,7 @@ mod diagnosis;
 mod headroom;
 pub mod inspect;
 mod journal;
+pub mod keeper;
 mod keys;
 mod lazy;
 mod leg_watch;
@@ -55,6 +56,7 @@ use engine::pool::Anew;
 use operations::DocumentCache;
 use operations::events::News;
 use operations::replicate;
+use operations::seals::{Keeper, Seals};
 use pool_access::across::LegsOfPool;
 use pool_access::common::Common;
 use pool_access::confine;
@@ -140,7 +142,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let limits = headroom::connection_limits(usize::from(args.workers));
     let early = Arc::new(early_sockets(&args, common)?);
     // What is wrong with it is better found before the pool is touched.
-    let setup = setup(&args, Arc::clone(&early), limits)?;
+    let mut setup = setup(&args, Arc::clone(&early), limits)?;
     if args.noted_in.is_none() {
         // Nobody who started this server brings addresses along.
         warn_of_foreign_addresses(&args);
@@ -149,12 +151,11 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let legs_of_pool = legs_of_pool
         .map(|file| LegsOfPool::read(common, &args.pool, file).map(Arc::new))
         .transpose()?;
-    confine::pool_server(&needs(
-        &args,
-        common,
-        control.path(),
-        legs_of_pool.as_deref(),
-    ));
+    let needs = needs(&args, common, control.path(), legs_of_pool.as_deref());
+    let keeper = Arc::new(keeper::Started::new(common, needs.socket_folders())?);
+    let seals = Seals::kept_by(Arc::clone(&keeper) as Arc<dyn Keeper>);
+    ::serving::bind_unix_by(Box::new(move |path| keeper.bind(path)));
+    setup.unprotected = confine::pool_server(&needs);
 
     let mut options = engine_options(&args, common)?;
     let disk_wait = options.devices.timeout;
@@ -192,6 +193,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         }
     };
     control.takes_its_place();
+    confine::no_more_rings();
     let told = std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
     let imported_ms = started.elapsed().as_millis() as u64;
     steps.server_took(&args.pool, Step::Imported);
@@ -212,7 +214,11 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         control.path().parent().unwrap_or(&common.settings.run_dir),
         &args.pool,
     );
-    let known = Arc::new(DocumentCache::with_seals(places::seals(common)));
+    let known = Arc::new(DocumentCache::with_seals(seals.clone()));
+    // Which pool's keys are handed over is settled before a client can send anything.
+    if let Err(failure) = pool.require().and_then(|pool| known.ring(&*pool)) {
+        tracing::warn!(%failure, "the keys of secrets cannot be read yet");
+    }
     let protocols = protocols::all(&Start {
         setup: &setup,
         pool: &pool,
@@ -239,7 +245,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
             replication = Some(service);
             supervisor.ready(&format!("serving pool {}", args.pool));
             engines::allow_huge_pages();
-            wait(&core, common, &events, &mut supervisor)
+            wait(&core, common, &seals, &events, &mut supervisor)
         }
         Err(failure) => Outcome::Failed(failure),
     };
@@ -310,6 +316,15 @@ fn imported_by() -> String {
     )
 }
 
+/// Secrets of heads and of the cluster, which no pool server reads.
+const HEADS_ONLY: [&str; 5] = [
+    "/etc/bulkhead/head",
+    "/etc/bulkhead/secrets",
+    "/etc/corosync",
+    "/etc/pacemaker",
+    "/var/lib/pacemaker",
+];
+
 /// What stays open to this server for as long as it lives.
 fn needs(
     args: &ServeArgs,
@@ -321,15 +336,23 @@ fn needs(
     let mut folders = vec![settings.run_dir.clone(), settings.state_dir.clone()];
     let sockets = args.listen.unix().map(PathBuf::as_path).chain([control]);
     folders.extend(sockets.filter_map(|path| path.parent().map(Path::to_owned)));
-    if let Err(error) = std::fs::create_dir_all(&settings.state_dir) {
-        tracing::debug!(%error, "the state directory is not there");
+    // They are there before others are hidden or made read-only around them.
+    let keys = places::make_key_folder(common);
+    for made in [std::fs::create_dir_all(&settings.run_dir), keys] {
+        if let Err(error) = made {
+            tracing::debug!(%error, "a folder is not there");
+        }
     }
+    let mut secrets: Vec<PathBuf> = HEADS_ONLY.map(PathBuf::from).into();
+    secrets.extend(places::key_files(common));
     confine::Needs {
+        secrets,
         only_devices: match legs {
             None => places::are_devices(common, &args.pool),
             Some(legs) => legs.own_paths().iter().all(|path| places::is_device(path)),
         },
         reservations: args.claims != ClaimsWord::Locks,
+        local_services: !args.listen.keytabs.is_empty(),
         programs: operations::key_source::has_programs(),
         folders,
     }
@@ -483,6 +506,7 @@ fn setup(
         connections,
         workers: usize::from(args.workers),
         early,
+        unprotected: Vec::new(),
     };
     protocols::check(&setup)?;
     Ok(setup)
@@ -605,10 +629,10 @@ enum Outcome {
 fn wait(
     core: &Arc<Core>,
     common: &Common,
+    seals: &Seals,
     events: &Receiver<Event>,
     supervisor: &mut Supervisor,
 ) -> Outcome {
-    let seals = places::seals(common);
     let mut stamp = seals.stamp();
     loop {
         let now = seals.stamp();

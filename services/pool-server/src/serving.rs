@@ -44,6 +44,8 @@ pub struct Setup {
     pub workers: usize,
     /// Where clients may wait already.
     pub early: Arc<EarlySockets>,
+    /// Protections that this machine does not have.
+    pub unprotected: Vec<&'static str>,
 }
 
 /// The protocols, and what they serve.
@@ -156,6 +158,12 @@ impl Serving {
             ),
         }));
         problems.extend(secrets::problems(&desired, &ring));
+        problems.extend(self.setup.unprotected.iter().map(|what| Problem {
+            subject: "isolation".to_owned(),
+            sentence: format!(
+                "this machine has no {what}: a client that takes the pool's server over could reach more of it; start a kernel that has it"
+            ),
+        }));
         let changes = difference(&served.desired, &desired);
         report(&changes);
         let volume_count = all.volumes().count() as u64;

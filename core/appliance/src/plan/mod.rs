@@ -73,6 +73,12 @@ pub const COROSYNC_CONF_PATH: &str = "/etc/corosync/corosync.conf";
 pub const COROSYNC_UNREAD_PATH: &str = "/var/lib/bulkhead/corosync-unread";
 /// The secret that heads prove their membership with.
 pub const AUTHKEY_PATH: &str = "/etc/corosync/authkey";
+/// The key by which heads prove to each other that they are heads, and nothing else.
+pub const PEER_KEY_PATH: &str = "/etc/bulkhead/head/peer-key";
+/// Length of a new key of the heads, in bytes.
+pub const PEER_KEY_BYTES: usize = 32;
+/// Longest key of the heads, in bytes.
+pub const PEER_KEY_BYTES_MAX: usize = 4096;
 /// The unit of Pacemaker.
 const PACEMAKER_UNIT: &str = "pacemaker.service";
 /// The unit of the API and the console, where the packages are installed.
@@ -95,6 +101,11 @@ pub const AUTHKEY_BYTES_MAX: usize = 4096;
 /// Whether so many bytes are a secret of Corosync. Others are a copy that was cut off, or something else.
 pub const fn is_authkey(bytes: usize) -> bool {
     AUTHKEY_BYTES_MIN <= bytes && bytes <= AUTHKEY_BYTES_MAX
+}
+
+/// Whether so many bytes are a key of the heads. Others are a copy that was cut off, or something else.
+pub const fn is_peer_key(bytes: usize) -> bool {
+    PEER_KEY_BYTES <= bytes && bytes <= PEER_KEY_BYTES_MAX
 }
 
 /// What should be.
@@ -171,6 +182,10 @@ pub struct HeadActual {
     pub files: BTreeMap<PathBuf, (String, u32)>,
     /// A digest of the secret; none where there is no secret.
     pub authkey: Option<Fingerprint>,
+    /// A digest of the key of the heads; none where there is none.
+    pub peer_key: Option<Fingerprint>,
+    /// Whether the program there reads that key. Older ones prove themselves with Corosync's.
+    pub reads_peer_key: bool,
     /// Where the servers that run there listen.
     pub portals: BTreeMap<PoolName, Portals>,
     /// Units that serve pools of the file there without Pacemaker, or do at the next boot.
@@ -257,6 +272,13 @@ pub enum Change {
         /// Where.
         head: HeadName,
         /// Which secret.
+        source: AuthkeySource,
+    },
+    /// Write the key by which heads know each other. It is never printed.
+    WritePeerKey {
+        /// Where.
+        head: HeadName,
+        /// Which key.
         source: AuthkeySource,
     },
     /// Have the running server of a pool listen elsewhere. Clients at addresses that stay notice nothing.
@@ -570,6 +592,7 @@ pub fn plan(desired: &DesiredState, actual: &Actual) -> Plan {
     changes.extend(portals.then);
     changes.extend(witnesses.go);
     changes.extend(authkey_changes(desired, actual));
+    changes.extend(peer_key_changes(desired, actual));
     changes.extend(file_changes(desired, actual, Reader::Agents));
     changes.extend(leg_changes(desired, actual));
     // The cluster is as it was until the pools have it on record: no head is a member that cannot have them, and no witness votes
@@ -693,6 +716,27 @@ fn authkey_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     known(desired, actual)
         .filter(|(_, one)| right.is_none() || one.authkey.as_ref() != right)
         .map(|(head, _)| Change::WriteAuthkey {
+            head: head.clone(),
+            source: source.clone(),
+        })
+        .collect()
+}
+
+/// All heads get the key of the first that has one, else a new one, once the programs of all read it: an older head would not be
+/// believed any more, and would not believe the others.
+fn peer_key_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
+    if !known(desired, actual).all(|(_, one)| one.reads_peer_key) {
+        return Vec::new();
+    }
+    let holder = known(desired, actual).find(|(_, one)| one.peer_key.is_some());
+    let source = match holder {
+        Some((head, _)) => AuthkeySource::Head(head.clone()),
+        None => AuthkeySource::New,
+    };
+    let right = holder.and_then(|(_, one)| one.peer_key.as_ref());
+    known(desired, actual)
+        .filter(|(_, one)| right.is_none() || one.peer_key.as_ref() != right)
+        .map(|(head, _)| Change::WritePeerKey {
             head: head.clone(),
             source: source.clone(),
         })

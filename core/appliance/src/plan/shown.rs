@@ -4,7 +4,7 @@ use std::fmt;
 
 use units::PoolName;
 
-use super::{AUTHKEY_PATH, AuthkeySource, Change, Obstacle, Plan};
+use super::{AUTHKEY_PATH, AuthkeySource, Change, Obstacle, PEER_KEY_PATH, Plan};
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -34,6 +34,13 @@ impl fmt::Display for Change {
                     AuthkeySource::Head(head) => format!("the secret of {head}"),
                 };
                 write!(f, "{head}: write {source} to {AUTHKEY_PATH} (not shown)")
+            }
+            Self::WritePeerKey { head, source } => {
+                let source = match source {
+                    AuthkeySource::New => "a new key of the heads".to_owned(),
+                    AuthkeySource::Head(head) => format!("the key of the heads, from {head},"),
+                };
+                write!(f, "{head}: write {source} to {PEER_KEY_PATH} (not shown)")
             }
             Self::SetPortals {
                 head,

@@ -56,6 +56,7 @@ fn bare(desired: &DesiredState) -> Actual {
                 let known = HeadActual {
                     units_installed: [HEAD_UNIT.to_owned()].into(),
                     has_program: true,
+                    reads_peer_key: true,
                     ..HeadActual::default()
                 };
                 (head.clone(), known)
@@ -87,6 +88,13 @@ fn perform(desired: &DesiredState, actual: &mut Actual, changes: &[Change]) {
                     AuthkeySource::Head(holder) => actual.heads[holder].authkey.clone(),
                 };
                 actual.heads.get_mut(head).expect("a known head").authkey = key;
+            }
+            Change::WritePeerKey { head, source } => {
+                let key = match source {
+                    AuthkeySource::New => Some(Fingerprint("new".into())),
+                    AuthkeySource::Head(holder) => actual.heads[holder].peer_key.clone(),
+                };
+                actual.heads.get_mut(head).expect("a known head").peer_key = key;
             }
             Change::ReloadCorosync { .. } => {
                 for known in actual.heads.values_mut() {
@@ -246,7 +254,7 @@ fn bare_heads_get_files_first_then_services_then_the_configuration_then_consoles
     let desired = desired_of(PAIR);
     let plan = plan(&desired, &bare(&desired));
     let rank = |change: &Change| match change {
-        Change::SetPortals { .. } | Change::WriteAuthkey { .. } => 0,
+        Change::SetPortals { .. } | Change::WriteAuthkey { .. } | Change::WritePeerKey { .. } => 0,
         Change::WriteFile { .. } => 1,
         Change::ReloadCorosync { .. } => 2,
         Change::SetWitness { .. } | Change::AddHead { .. } | Change::AttachLeg { .. } => {
@@ -422,6 +430,33 @@ fn heads_get_the_secret_of_the_one_that_runs() {
     );
 }
 
+/// A rolling upgrade: the heads go on to prove themselves with Corosync's key until the last one has the new program.
+#[test]
+fn heads_get_a_key_of_their_own_once_all_of_them_read_it() {
+    let (desired, mut actual) = applied(PAIR);
+    for known in actual.heads.values_mut() {
+        known.peer_key = None;
+    }
+    let right = head("right");
+    actual.heads.get_mut(&right).expect("right").reads_peer_key = false;
+    let half_way = plan(&desired, &actual);
+    assert!(half_way.is_empty(), "{half_way}");
+    actual.heads.get_mut(&right).expect("right").reads_peer_key = true;
+    let all = plan(&desired, &actual);
+    let writes = |name: &str, source| Change::WritePeerKey {
+        head: head(name),
+        source,
+    };
+    let new = || AuthkeySource::New;
+    assert_eq!(all.changes, [writes("left", new()), writes("right", new())]);
+    perform(&desired, &mut actual, &all.changes);
+    assert!(plan(&desired, &actual).is_empty());
+    // A head was replaced.
+    actual.heads.get_mut(&right).expect("right").peer_key = Some(Fingerprint("other".into()));
+    let from_left = writes("right", AuthkeySource::Head(head("left")));
+    assert_eq!(plan(&desired, &actual).changes, [from_left]);
+}
+
 #[test]
 fn nothing_is_changed_while_a_head_is_silent_or_in_another_cluster() {
     let (desired, actual) = applied(PAIR);
@@ -447,7 +482,9 @@ fn a_plan_says_that_a_secret_is_written_and_never_which() {
     let desired = desired_of(PAIR);
     let json = serde_json::to_string(&plan(&desired, &bare(&desired))).expect("plain data");
     assert!(
-        json.contains("write_authkey") && !json.contains("fingerprint"),
+        json.contains("write_authkey")
+            && json.contains("write_peer_key")
+            && !json.contains("fingerprint"),
         "{json}"
     );
 }

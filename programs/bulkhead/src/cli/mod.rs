@@ -144,6 +144,9 @@ pub enum Program {
     /// Own a pool and serve its volumes until told to stop
     #[command(after_help = pool_server::args::EXAMPLES)]
     PoolServer(Box<ServeArgs>),
+    /// Read keys of secrets for the pool server at the standard input and output
+    #[command(hide = true, name = pool_server::keeper::COMMAND)]
+    PoolKeys,
     /// Remember which legs of pools hold everything, and lend this machine's disks to other heads
     #[command(after_help = leg_server::arguments::EXAMPLES)]
     LegServer(LegServerCommand),

@@ -473,11 +473,25 @@ fn tls_secrets_and_replication_outlive_another_key_of_the_cluster_and_a_takeover
     let before = shell(&place, "left", members);
     let key = "sha256sum </etc/corosync/authkey";
     let old_key = shell(&place, "left", key);
+    let peer_key = "f=/etc/bulkhead/head/peer-key; stat -c %a $f; sha256sum <$f";
+    let old_peer_key = shell(&place, "left", peer_key);
+    assert!(old_peer_key.starts_with("400\n"), "{old_peer_key}");
+    assert_eq!(shell(&place, "right", peer_key), old_peer_key);
+    let by_its_server = "cd /proc/$(pgrep -f 'pool-server tank' | head -1)/root && pwd && ls etc/corosync etc/bulkhead/head";
+    assert_eq!(
+        shell(&place, "left", "ls /etc/corosync | grep -c authkey").trim(),
+        "1"
+    );
+    let seen = shell(&place, "left", by_its_server);
+    assert!(seen.contains("/proc/") && !seen.contains("key"), "{seen}");
     let rotate = "appliance rotate-key /etc/bulkhead/appliance.toml --ssh";
     bulkhead_on(&place, "left", rotate);
     let new_key = shell(&place, "left", key);
     assert_ne!(new_key, old_key);
     assert_eq!(shell(&place, "right", key), new_key);
+    let new_peer_key = shell(&place, "left", peer_key);
+    assert_ne!(new_peer_key, old_peer_key);
+    assert_eq!(shell(&place, "right", peer_key), new_peer_key);
     says(&place, "left", "pool events tank --json", "imported");
     assert_eq!(shell(&place, "left", members), before);
     let sealed = "until grep -q 'sealed with the present key' /var/lib/bulkhead/tank.log; do sleep 0.2; done";

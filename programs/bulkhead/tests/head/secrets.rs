@@ -143,9 +143,12 @@ fn without_its_key_a_target_lets_nobody_in_until_the_key_is_brought() {
 }
 
 fn signal(child: &std::process::Child, signal: &str) -> Option<i32> {
-    let pid = child.id().to_string();
+    signal_to(child.id(), signal)
+}
+
+fn signal_to(pid: u32, signal: &str) -> Option<i32> {
     let sent = Command::new("kill")
-        .args([&format!("-{signal}"), &pid])
+        .args([&format!("-{signal}"), &pid.to_string()])
         .status();
     sent.expect("kill runs").code()
 }
@@ -218,6 +221,57 @@ fn a_secret_in_the_clear_is_sealed_at_the_next_start_and_survives_another_cluste
             "old history only"
         );
     }
+}
+
+/// Processes that `pid` has started.
+fn children(pid: u32) -> Vec<u32> {
+    let read = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let text = read.unwrap_or_default();
+    text.split_whitespace()
+        .filter_map(|one| one.parse().ok())
+        .collect()
+}
+
+/// A client that has taken the server over reads what the server can.
+#[test]
+#[allow(clippy::print_stderr, reason = "a test that cannot run says why")]
+fn a_server_cannot_read_the_keys_of_secrets_and_goes_on_when_their_reader_is_killed() {
+    if !rustix::process::getuid().is_root() {
+        eprintln!("skipped: it takes root");
+        return;
+    }
+    let machine = Machine::with_exported_volume();
+    machine.ok(&format!("target create {TARGET}"));
+    std::fs::write(machine.path("authkey"), [1; 128]).expect("a key");
+    let server = machine.serve("");
+    let pid = server.child.id();
+    let [reader] = children(pid)[..] else {
+        panic!("one process beside it: {:?}", children(pid));
+    };
+    let seen_by = |pid: u32, name: &str| {
+        let path = machine.path(name);
+        std::fs::read(format!("/proc/{pid}/root{}", path.display())).unwrap_or_default()
+    };
+    assert_eq!(seen_by(reader, "authkey"), [1; 128]);
+    assert_eq!(seen_by(pid, "authkey"), b"");
+    let shadow = std::fs::read(format!("/proc/{pid}/root/etc/shadow"));
+    assert_eq!(shadow.unwrap_or_default(), b"");
+    set(&machine, "set", "ann", SECRET);
+    assert_eq!(signal_to(reader, "KILL"), Some(0));
+    set(&machine, "set", "bob", "another-long-secret");
+    assert_eq!(problems(&machine), "[]");
+    assert!(machine.log().contains("has ended"), "{}", machine.log());
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+
+    // The next one has both, and its reader ends with it.
+    let server = machine.serve("");
+    assert_eq!(problems(&machine), "[]");
+    let readers = children(server.child.id());
+    server.kill();
+    eventually("the reader has ended", || {
+        let is_there = |pid: &u32| Path::new(&format!("/proc/{pid}/exe")).exists();
+        !readers.iter().any(is_there)
+    });
 }
 
 /// A person who stops at the question for a secret has a terminal that shows what is typed.

@@ -1,0 +1,363 @@
+//! A process of its own beside each pool server, for what the server itself cannot do. It reads the files of keys, and hands over keys
+//! that are derived for one pool ([`operations::seals`]). It binds sockets at paths in the server's folders: the server can make none,
+//! because it could connect them to other servers.
+//!
+//! A server that a client has taken over has the keys of its own pool's secrets, and neither Corosync's key nor those of other pools.
+//!
+//! Started before the server gives up its rights ([`pool_access::confine`]). It ends with the server: its input ends then. If it ends
+//! first, the server goes on with the keys that it has.
+
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use control::descriptor::{Receiving, Sending};
+use control::{Failure, FailureKind};
+use operations::seals::{Keeper, KeyFiles, PoolKeys, Stamp};
+use pool_access::common::Common;
+use pool_access::confine;
+use serde::{Deserialize, Serialize};
+use telling::signals;
+
+/// The word of the command line that starts it.
+pub const COMMAND: &str = "pool-keys";
+/// Longest request or reply, in bytes: a reply holds at most 66 keys.
+const LINE_BYTES_MAX: u64 = 64 << 10;
+/// Longest wait for a reply, on a machine with much else to do.
+const REPLY_WAIT: Duration = Duration::from_secs(10);
+/// Descriptors below this stay open in it: the way to the server, the output and the log.
+const FIRST_OTHER: i32 = 3;
+
+/// What a server sends.
+#[derive(Serialize, Deserialize)]
+enum Request {
+    /// When the files were changed last.
+    Stamp,
+    /// The keys of the pool. The first GUID is the only one.
+    Derive { guid: u64, to_seal: bool },
+    /// Where sockets may be bound; anywhere if none. Heeded once.
+    Folders(Option<Vec<PathBuf>>),
+    /// A socket at the path, which comes along with the reply.
+    Bind(PathBuf),
+}
+
+/// What it receives.
+#[derive(Serialize, Deserialize)]
+enum Reply {
+    Stamp(Stamp),
+    Keys(PoolKeys),
+    Done,
+    /// The number of an error of the system.
+    Refused(i32),
+    Failed(Failure),
+}
+
+/// Serves the pool server at the socket that is its input, until that ends.
+///
+/// # Errors
+///
+/// The socket fails.
+pub fn serve(common: &Common) -> Result<(), Failure> {
+    crate::log_to_stderr(false);
+    // Those of the service manager are for the server.
+    signals::block().map_err(Failure::of("block signals"))?;
+    close_inherited();
+    let settings = &common.settings;
+    let files = KeyFiles::new(&settings.cluster_key, &settings.state_dir);
+    confine::key_keeper();
+    let mut pool = OnePool::new(files);
+    let server = std::io::stdin().as_fd().try_clone_to_owned();
+    let server = UnixStream::from(server.map_err(Failure::of("reach the server"))?);
+    let mut input = BufReader::new(&server);
+    loop {
+        let Some(request) = read_line(&mut input).map_err(Failure::of("read a request"))? else {
+            return Ok(());
+        };
+        let (reply, socket) = pool.reply(&request);
+        let socket = socket.as_ref().map(OwnedFd::as_fd);
+        match write_line(&server, socket, &reply) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
+            sent => sent.map_err(Failure::of("send a reply"))?,
+        }
+    }
+}
+
+/// The server's starter may wait until each holder of a descriptor that it passed has closed it.
+fn close_inherited() {
+    let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten();
+    let numbers: Vec<i32> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|number| *number >= FIRST_OTHER)
+        .collect();
+    for number in numbers {
+        // The one that listed them is closed already.
+        let _ = nix::unistd::close(number);
+    }
+}
+
+/// The files, for the first pool that is named.
+struct OnePool {
+    files: KeyFiles,
+    guid: Option<u64>,
+    /// Where sockets may be, once that is known.
+    folders: Option<Option<Vec<PathBuf>>>,
+}
+
+impl OnePool {
+    const fn new(files: KeyFiles) -> Self {
+        Self {
+            files,
+            guid: None,
+            folders: None,
+        }
+    }
+
+    fn reply(&mut self, request: &[u8]) -> (Reply, Option<OwnedFd>) {
+        if let Ok(Request::Bind(path)) = serde_json::from_slice(request) {
+            return match self.bind(&path) {
+                Ok(socket) => (Reply::Done, Some(socket)),
+                Err(error) => {
+                    let number = error.raw_os_error();
+                    let denied = rustix::io::Errno::ACCESS.raw_os_error();
+                    (Reply::Refused(number.unwrap_or(denied)), None)
+                }
+            };
+        }
+        (self.reply_alone(request), None)
+    }
+
+    fn bind(&self, path: &Path) -> io::Result<OwnedFd> {
+        let denied = || io::Error::from(ErrorKind::PermissionDenied);
+        let parent = path.parent().ok_or_else(denied)?.canonicalize()?;
+        let is_it = |folder: &PathBuf| folder.canonicalize().is_ok_and(|one| one == parent);
+        let is_inside = match &self.folders {
+            None => false,
+            Some(None) => true,
+            Some(Some(folders)) => folders.iter().any(is_it),
+        };
+        match is_inside {
+            // Not by the path that was sent, in which the server could put a link by now.
+            true => ::serving::bind_unix(&parent.join(path.file_name().ok_or_else(denied)?)),
+            false => Err(denied()),
+        }
+    }
+
+    fn reply_alone(&mut self, request: &[u8]) -> Reply {
+        match serde_json::from_slice(request) {
+            Ok(Request::Folders(folders)) => {
+                self.folders.get_or_insert(folders);
+                Reply::Done
+            }
+            Ok(Request::Bind(_)) => Reply::Done,
+            Ok(Request::Stamp) => Reply::Stamp(self.files.stamp()),
+            Ok(Request::Derive { guid, to_seal }) => {
+                let keys = match *self.guid.get_or_insert(guid) == guid {
+                    true => self.files.derive(guid, to_seal),
+                    false => Err(Failure::new(
+                        FailureKind::Denied,
+                        "the keys of another pool are not for this server",
+                    )),
+                };
+                keys.map_or_else(Reply::Failed, Reply::Keys)
+            }
+            Err(error) => Reply::Failed(Failure::new(
+                FailureKind::Usage,
+                format!("no request for keys: {error}"),
+            )),
+        }
+    }
+}
+
+fn read_line(from: &mut impl std::io::BufRead) -> std::io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    from.take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
+    match line.last() {
+        None => Ok(None),
+        Some(b'\n') => Ok(Some(line)),
+        Some(_) => Err(ErrorKind::InvalidData.into()),
+    }
+}
+
+fn write_line(
+    to: &UnixStream,
+    descriptor: Option<BorrowedFd<'_>>,
+    what: &impl Serialize,
+) -> io::Result<()> {
+    let mut line = serde_json::to_vec(what)?;
+    line.push(b'\n');
+    Sending::new(to, descriptor).write_all(&line)
+}
+
+/// A server's way to it.
+#[derive(Debug)]
+pub struct Started(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    /// None once it has failed: what it sends later may belong to a former request.
+    stream: Option<UnixStream>,
+    /// The reply to the first request is not read yet.
+    owes_done: bool,
+    stamp: Stamp,
+    keys: Option<PoolKeys>,
+}
+
+impl Started {
+    /// Starts it, with the folders and files of this process. It binds sockets in `folders`, or anywhere.
+    ///
+    /// # Errors
+    ///
+    /// This program cannot be started again.
+    pub fn new(common: &Common, folders: Option<Vec<PathBuf>>) -> Result<Self, Failure> {
+        let failed = Failure::of("start the process that reads the keys of secrets");
+        let started = std::env::current_exe().and_then(|program| {
+            let (near, far) = UnixStream::pair()?;
+            let absolute =
+                |folders: Vec<PathBuf>| folders.iter().map(std::path::absolute).collect();
+            let folders = folders.map(absolute).transpose()?;
+            Command::new(program)
+                .arg(COMMAND)
+                .args(common.as_options())
+                .stdin(Stdio::from(OwnedFd::from(far)))
+                .stdout(Stdio::null())
+                .spawn()?;
+            // Read when it has started.
+            write_line(&near, None, &Request::Folders(folders))?;
+            Ok(near)
+        });
+        Ok(Self(Mutex::new(State {
+            stream: Some(started.map_err(failed)?),
+            owes_done: true,
+            stamp: Stamp::default(),
+            keys: None,
+        })))
+    }
+
+    /// A socket at `path`, in one of the folders.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be bound, or the process has ended.
+    pub fn bind(&self, path: &Path) -> io::Result<OwnedFd> {
+        let path = std::path::absolute(path)?;
+        match self.lock().ask(&Request::Bind(path)) {
+            Some((Reply::Done, Some(socket))) => Ok(socket),
+            Some((Reply::Refused(number), _)) => Err(io::Error::from_raw_os_error(number)),
+            _ => Err(io::Error::other("the process that binds sockets has ended")),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn ask(&mut self, request: &Request) -> Option<(Reply, Option<OwnedFd>)> {
+        let stream = self.stream.as_ref()?;
+        let owed = match std::mem::take(&mut self.owes_done) {
+            true => receive(stream).map(drop),
+            false => Ok(()),
+        };
+        match owed.and_then(|()| exchange(stream, request)) {
+            Ok(reply) => Some(reply),
+            Err(error) => {
+                tracing::error!(
+                    %error,
+                    "the process that reads the keys of secrets has ended: restart this server before the key of the cluster is replaced, or a socket is added"
+                );
+                self.stream = None;
+                None
+            }
+        }
+    }
+}
+
+fn exchange(stream: &UnixStream, request: &Request) -> io::Result<(Reply, Option<OwnedFd>)> {
+    write_line(stream, None, request)?;
+    receive(stream)
+}
+
+fn receive(stream: &UnixStream) -> io::Result<(Reply, Option<OwnedFd>)> {
+    // One reply comes for each request, so that nothing is left in this buffer.
+    let mut from = BufReader::new(Receiving::until(stream, Instant::now() + REPLY_WAIT));
+    let line = read_line(&mut from)?.ok_or(ErrorKind::UnexpectedEof)?;
+    let reply = serde_json::from_slice(&line)?;
+    Ok((reply, from.into_inner().descriptor))
+}
+
+impl Keeper for Started {
+    fn derive(&self, guid: u64, to_seal: bool) -> Result<PoolKeys, Failure> {
+        let mut state = self.lock();
+        match state.ask(&Request::Derive { guid, to_seal }) {
+            Some((Reply::Keys(keys), _)) => Ok(state.keys.insert(keys).clone()),
+            Some((Reply::Failed(failure), _)) => Err(failure),
+            _ => state.keys.clone().ok_or_else(|| {
+                Failure::new(
+                    FailureKind::Failed,
+                    "the process that reads the keys of secrets has ended",
+                )
+                .advise("restart the pool's server")
+            }),
+        }
+    }
+
+    fn stamp(&self) -> Stamp {
+        let mut state = self.lock();
+        if let Some((Reply::Stamp(stamp), _)) = state.ask(&Request::Stamp) {
+            state.stamp = stamp;
+        }
+        state.stamp
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keys_of_one_pool_only_are_handed_over() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = KeyFiles::new(&folder.path().join("authkey"), folder.path());
+        std::fs::write(folder.path().join("authkey"), [1; 128]).expect("a key");
+        let mut pool = OnePool::new(files);
+        let mut derive = |guid| {
+            let request = Request::Derive {
+                guid,
+                to_seal: false,
+            };
+            pool.reply(&serde_json::to_vec(&request).expect("JSON")).0
+        };
+        assert!(matches!(derive(1), Reply::Keys(_)));
+        assert!(matches!(derive(2), Reply::Failed(_)));
+        let Reply::Keys(keys) = derive(1) else {
+            panic!("the first pool stays");
+        };
+        let sent = serde_json::to_string(&keys).expect("JSON");
+        assert!(!sent.contains("1,1,1,1"), "not the key itself: {sent}");
+        // Sockets: nowhere until the folders are known, then there only.
+        let ask = |pool: &mut OnePool, request: &Request| {
+            pool.reply(&serde_json::to_vec(request).expect("JSON"))
+        };
+        let inside = Request::Bind(folder.path().join("socket"));
+        assert!(matches!(ask(&mut pool, &inside), (Reply::Refused(_), None)));
+        let here = Request::Folders(Some(vec![folder.path().to_owned()]));
+        ask(&mut pool, &here);
+        ask(&mut pool, &Request::Folders(None));
+        assert!(matches!(ask(&mut pool, &inside), (Reply::Done, Some(_))));
+        std::fs::create_dir(folder.path().join("other")).expect("made");
+        for outside in ["other/socket", "other/../../socket"] {
+            let outside = Request::Bind(folder.path().join(outside));
+            assert!(matches!(
+                ask(&mut pool, &outside),
+                (Reply::Refused(_), None)
+            ));
+        }
+        assert!(matches!(pool.reply(b"{}\n").0, Reply::Failed(_)));
+    }
+}
