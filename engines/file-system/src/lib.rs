@@ -37,7 +37,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use block_device::ReadLoan;
 
 pub use error::FileError;
-pub use handle::{BadHandle, FileSystemId, Handle, Node};
+pub use handle::{FileSystemId, Handle, Node};
 pub use receipt::{Place, Receipt};
 pub use snapshots::{Snapshot, Snapshots, Visibility};
 

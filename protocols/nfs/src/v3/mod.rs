@@ -14,10 +14,10 @@ mod tests;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use file_system::{Done, FileError, FileSystem, Handle, Identity, Node, Receipt};
+use file_system::{Done, FileError, FileSystem, Identity, Node, Receipt};
 
 use crate::activity::{Moved, Used};
-use crate::exports::{Exports, Place};
+use crate::exports::{Exports, NoPlace, Place};
 use crate::sharenfs::Access;
 use crate::v4::{Caller, Service, Unanswered};
 use crate::xdr::{Malformed, Reader, Writer};
@@ -389,13 +389,12 @@ impl Call<'_> {
     /// The object of the handle in the arguments.
     fn at(&mut self, reader: &mut Reader<'_>) -> Answered<At> {
         let bytes = reader.opaque(HANDLE_BYTES_MAX)?;
-        let handle = Handle::from_bytes(bytes).map_err(|_| Status::BADHANDLE)?;
-        let gone = match self.exports.is_complete() {
-            true => Status::STALE,
-            // It may be one of those that are not open yet.
-            false => Status::JUKEBOX,
-        };
-        let place = self.exports.place(handle).ok_or(gone)?;
+        let found = self.exports.found(bytes, self.caller.now_ms);
+        let place = found.map_err(|none| match none {
+            NoPlace::Bad => Status::BADHANDLE,
+            NoPlace::Stale => Status::STALE,
+            NoPlace::NotYet => Status::JUKEBOX,
+        })?;
         self.enter(place)
     }
 

@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
+use file_system::FileSystem;
 use file_system::memory::MemoryFileSystem;
-use file_system::{FileSystem, Handle};
 
 use super::{Memory, execute, mount, procedure};
 use crate::exports::{Exports, Shared, Source};
+use crate::handles::{HANDLE_BYTES, HandleKey, unverified};
 use crate::hosts::Way;
 use crate::rpc::Credential;
 use crate::sharenfs::Share;
 use crate::v4::{Caller, Had, Holders, HostShare, NoRecord, Presentation, Service, key_of_host};
 use crate::xdr::{Reader, Writer};
+
+mod handles;
 
 const EVERYTHING: &str = "rw=127.0.0.1,no_root_squash";
 /// Who may append.
@@ -43,6 +46,7 @@ impl Client {
         let presentation = Presentation {
             owner: b"tank".to_vec(),
             start: 7,
+            handle_key: key(),
             lease_seconds: 20,
             grace_seconds: 20,
         };
@@ -367,6 +371,10 @@ fn directories_are_listed_in_parts_with_their_dots() {
 }
 
 /// The host that denies others something by NLM.
+fn key() -> HandleKey {
+    HandleKey::new(&[7; HandleKey::BYTES])
+}
+
 const OTHER: [u8; 4] = [192, 0, 2, 7];
 const BOTH_HOSTS: &str = "rw=127.0.0.1:192.0.2.7,no_root_squash";
 
@@ -381,7 +389,7 @@ fn deny_writes(client: &Client, file: &[u8], is_reclaim: bool) -> bool {
     let share = HostShare {
         host: host.expect("there is a place"),
         owner: b"owner",
-        file: Handle::from_bytes(file).expect("a handle"),
+        file: unverified(file).expect("a handle"),
         mode: (1, 2),
         is_reclaim,
     };
@@ -619,7 +627,7 @@ fn snapshots_are_listed_by_their_names_alone() {
     let monday = client
         .mount("/tank/home/.zfs/snapshot/monday")
         .expect("there");
-    assert_eq!(monday.len(), 36);
+    assert_eq!(monday.len(), HANDLE_BYTES);
     assert_eq!(
         client.status(procedure::MKDIR, &{
             let mut arguments = named(&monday, "x");

@@ -7,6 +7,7 @@ use file_system::memory::MemoryFileSystem;
 
 use super::{Caller, ClientRecord, Holders, NoRecord, Presentation, Remembered, Service};
 use crate::exports::{Exports, Shared, Source};
+use crate::handles::{HANDLE_BYTES, HandleKey};
 use crate::rpc::Credential;
 use crate::sharenfs::Share;
 use crate::xdr::{Reader, Writer};
@@ -44,6 +45,11 @@ fn shared(name: &str, guid: u64, share: &str) -> (Shared, Arc<MemoryFileSystem>)
     (shared, files)
 }
 
+/// Signs the handles of all services here: they are of one pool.
+fn key() -> HandleKey {
+    HandleKey::new(&[7; HandleKey::BYTES])
+}
+
 fn service_of(shared: Vec<Shared>) -> Arc<Service> {
     service_after_another(shared, 7, 0, (Holders::default(), Arc::new(NoRecord)))
 }
@@ -60,6 +66,7 @@ fn service_after_another(
     let presentation = Presentation {
         owner: b"tank".to_vec(),
         start,
+        handle_key: key(),
         lease_seconds: LEASE_SECONDS,
         grace_seconds,
     };
@@ -895,7 +902,7 @@ fn a_snapshot_is_a_file_system_of_its_own() {
     let answer = client.ask(&all);
     let mut put = Writer::new();
     put.u32(22);
-    put.opaque(&answer[answer.len() - 36..]);
+    put.opaque(&answer[answer.len() - HANDLE_BYTES..]);
     let remove = named(28, &[b"file"]);
     assert_eq!(client.status(&[put.bytes(), &path(&[b"file"])]), 0);
     assert_eq!(client.status(&[put.bytes(), &remove]), ROFS);

@@ -129,7 +129,7 @@ fn opens_and_locks_outlast_a_file_system_that_is_closed_for_a_while() {
     };
     let mut put = Writer::new();
     put.u32(22);
-    put.opaque(&root.to_bytes());
+    put.opaque(&key().sign(root));
     assert_eq!(client.status(&[put.bytes()]), 10008, "DELAY");
     // The other one has the same first file, and not the one that was made later.
     let elsewhere = service_of(vec![home_again.clone()]);
@@ -171,7 +171,7 @@ fn what_is_not_open_yet_is_waited_for() {
     let handle = {
         let files = &home.files;
         let (file_system, node) = (files.id(), files.root());
-        file_system::Handle { file_system, node }.to_bytes()
+        key().sign(file_system::Handle { file_system, node })
     };
     let service = service_of(Vec::new());
     let mut client = Client::connect(&service, b"one", 0);

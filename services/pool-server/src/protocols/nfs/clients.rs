@@ -10,7 +10,7 @@ use operations::DocumentCache;
 use super::super::super::shared_pool::SharedPool;
 
 /// The property of the root dataset.
-const PROPERTY: &str = "bulkhead:nfs-clients";
+pub const PROPERTY: &str = "bulkhead:nfs-clients";
 /// The same, of hosts that lock over NFS 3.
 const HOSTS_PROPERTY: &str = "bulkhead:nfs-hosts";
 /// Longest list, in bytes; ZFS keeps 8,191.
