@@ -1,8 +1,7 @@
 //! A compound: its operations one after the other, until one fails (RFC 8881, 2.10 and 16.2; RFC 7530, 15.2).
 
 use std::cell::Cell;
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
+use std::collections::hash_map::RandomState;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
@@ -165,6 +164,8 @@ impl From<Malformed> for Unanswered {
 /// NFS 4 for what is shared.
 pub struct Service {
     exports: RwLock<Arc<Exports>>,
+    /// Numbers principals of Kerberos.
+    pub(super) names: RandomState,
     /// Signs the handles of what is shared next.
     handle_key: Mutex<HandleKey>,
     pub(super) presentation: Presentation,
@@ -202,6 +203,7 @@ impl Service {
             exports: RwLock::new(Arc::new(
                 Exports::none().signed_by(presentation.handle_key.clone()),
             )),
+            names: RandomState::new(),
             handle_key: Mutex::new(presentation.handle_key.clone()),
             state: Mutex::new(State::new(start, lease_ms, grace_ms, earlier.clone())),
             presentation,
@@ -791,19 +793,6 @@ impl Call<'_> {
             op::LISTXATTRS => self.list_extended(reader, out),
             op::REMOVEXATTR => self.remove_extended(reader, out),
             _ => Err(Status::NOTSUPP),
-        }
-    }
-
-    pub(super) fn principal(&self) -> u64 {
-        match self.caller.credential {
-            Credential::Nobody => u64::MAX,
-            Credential::System { uid, .. } => (*uid).into(),
-            Credential::Kerberos(principal) => {
-                let mut hasher = DefaultHasher::new();
-                principal.name.hash(&mut hasher);
-                // Numbers of users are smaller.
-                hasher.finish() | 1 << 63
-            }
         }
     }
 

@@ -16,6 +16,7 @@ mod appending;
 mod children;
 mod counted;
 mod exclusive;
+mod makers;
 mod promises;
 mod refusals;
 mod restarts;
@@ -31,6 +32,8 @@ struct Client {
     sequence: u32,
     now_ms: u64,
     uid: u32,
+    /// The principal of Kerberos that calls as the user.
+    principal: Option<&'static str>,
 }
 
 const EVERYTHING: &str = "rw=127.0.0.1,no_root_squash";
@@ -85,8 +88,12 @@ fn send(service: &Service, uid: u32, now_ms: u64, compound: &[u8]) -> Vec<u8> {
         gid: uid,
         groups: Vec::new(),
     };
+    send_by(service, &credential, now_ms, compound)
+}
+
+fn send_by(service: &Service, credential: &Credential, now_ms: u64, compound: &[u8]) -> Vec<u8> {
     let caller = Caller {
-        credential: &credential,
+        credential,
         transaction: 0,
         connection: 1,
         from: Source::LOCAL,
@@ -180,6 +187,7 @@ impl Client {
             sequence: 0,
             now_ms,
             uid: 0,
+            principal: None,
         }
     }
 
@@ -206,7 +214,11 @@ impl Client {
             .chain(operations.iter().copied())
             .collect();
         let compound = compound_of(minor, &all);
-        send(&self.service, self.uid, self.now_ms, &compound)
+        let Some(name) = self.principal else {
+            return send(&self.service, self.uid, self.now_ms, &compound);
+        };
+        let credential = makers::kerberos(name, self.uid);
+        send_by(&self.service, &credential, self.now_ms, &compound)
     }
 
     fn status(&mut self, operations: &[&[u8]]) -> u32 {
