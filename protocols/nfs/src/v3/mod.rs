@@ -137,6 +137,8 @@ struct Call<'a> {
     moved: Moved,
     /// Of a change that must not be made twice.
     receipt: Option<Receipt>,
+    /// The object of its first handle, where the call may use it.
+    changing: Option<Place>,
 }
 
 /// An object, and what the caller may do with its file system.
@@ -271,6 +273,7 @@ pub fn execute(
         entered: 0,
         moved: Moved::default(),
         receipt: once.map(|key| caller.receipt(key, 0)),
+        changing: None,
     };
     out.u32(Status::OK.0);
     let executed = call.execute(number, &mut Reader::new(arguments), out);
@@ -278,9 +281,7 @@ pub fn execute(
         out.truncate(start);
         if let Failed::With(status) = failed {
             out.u32(status.0);
-            for _ in 0..words_of_failure(number) {
-                out.boolean(false);
-            }
+            call.write_failure(number, out);
         }
     }
     if let Some(key) = once {
@@ -316,6 +317,7 @@ pub fn mount(
         entered: 0,
         moved: Moved::default(),
         receipt: None,
+        changing: None,
     };
     match call.mount(number, &mut Reader::new(arguments), out) {
         Err(Failed::Gone) => Err(Unanswered::Gone),
@@ -366,6 +368,24 @@ impl Call<'_> {
         }
     }
 
+    /// What follows the status of a refused call. What the call would have changed is returned as it is now, so that a client that was late
+    /// forgets what it knew (RFC 1813, 2.6).
+    fn write_failure(&self, number: u32, out: &mut Writer) {
+        let words = words_of_failure(number);
+        match self.changing {
+            // `wcc_data`.
+            Some(place) if words == 2 => {
+                out.boolean(false);
+                let files = &self.exports.export(place.export).files;
+                match files.attributes(place.node) {
+                    Ok(attributes) => self.write_after(place, &attributes, out),
+                    Err(_) => out.boolean(false),
+                }
+            }
+            _ => (0..words).for_each(|_| out.boolean(false)),
+        }
+    }
+
     fn used(&self) -> Used {
         match self.entered {
             0 => Used::default(),
@@ -412,6 +432,7 @@ impl Call<'_> {
     fn execute(&mut self, number: u32, reader: &mut Reader<'_>, out: &mut Writer) -> Answered {
         let at = self.at(reader)?;
         self.check_security(&at, number)?;
+        self.changing = Some(at.place);
         match number {
             procedure::GETATTR => self.get_attributes(&at, out),
             procedure::SETATTR => self.set_attributes(&at, reader, out),

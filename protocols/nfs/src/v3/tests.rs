@@ -335,6 +335,35 @@ fn an_exclusive_create_is_known_again_by_its_verifier() {
     );
 }
 
+/// Another client made the file: who is refused learns by the answer that the directory is another one than it knew.
+#[test]
+fn a_refused_change_tells_what_the_directory_is_now() {
+    let mut client = Client::new(EVERYTHING);
+    let home = client.mount("/tank/home").expect("it is shared");
+    client.create(&home, "file");
+    let mut exclusive = named(&home, "file");
+    exclusive.u32(2);
+    exclusive.u64(7);
+    let mut make = named(&home, "file");
+    nothing_set(&mut make);
+    let root = client.files.attributes(client.files.root()).expect("there");
+    for (number, arguments, status) in [
+        (procedure::CREATE, &exclusive, 17),
+        (procedure::MKDIR, &make, 17),
+        (procedure::REMOVE, &named(&home, "none"), 2),
+    ] {
+        let answer = client.call(number, arguments);
+        let mut reader = Reader::new(&answer);
+        assert_eq!(reader.u32(), Ok(status));
+        assert_eq!(reader.boolean(), Ok(false), "not known before");
+        assert_eq!(reader.boolean(), Ok(true), "known now");
+        let attributes = reader.fixed(84).expect("attributes");
+        let modified = [root.modified.seconds as u32, root.modified.nanoseconds];
+        assert_eq!(attributes[68..76], modified.map(u32::to_be_bytes).concat());
+        assert!(reader.rest().is_empty());
+    }
+}
+
 #[test]
 fn directories_are_listed_in_parts_with_their_dots() {
     let mut client = Client::new(EVERYTHING);
