@@ -378,6 +378,39 @@ fn check_new(opened: &Opened) {
     let link = files.look_up(&ROOT, look_up(b"project"), b"link");
     let link = stored(opened, link.expect("it was replayed").node);
     assert!(!link.has.has(Has::PROJECT), "links belong to none");
+    check_moves_between_projects(&*files);
+}
+
+/// As in a kernel. What gives away its project takes in nothing of another one, which the project's quota would not count.
+fn check_moves_between_projects(files: &dyn FileSystem) {
+    let root = files.root();
+    let look_up = |name: &[u8]| files.look_up(&ROOT, root, name).expect("there").node;
+    let project = look_up(b"project");
+    let link = |name: &[u8], to: &[u8]| {
+        let linked = files.link(&ROOT, look_up(name), project, to, None);
+        linked.map(drop)
+    };
+    let rename =
+        |from: (Node, &[u8]), to: (Node, &[u8])| files.rename(&ROOT, from, to, None).map(drop);
+    let refused = Err(FileError::OtherProject);
+    assert_eq!(link(b"with-list", b"second"), refused);
+    for name in [&b"with-list"[..], b"folder-with-list"] {
+        assert_eq!(rename((root, name), (project, b"moved")), refused);
+    }
+    assert_eq!(link(b"with-both", b"second"), Ok(()));
+    assert_eq!(
+        rename((project, b"second"), (root, b"second")),
+        Ok(()),
+        "out of it"
+    );
+    assert_eq!(
+        rename((root, b"second"), (project, b"second")),
+        Ok(()),
+        "of the same"
+    );
+    // What has no project anywhere moves freely.
+    assert_eq!(rename((project, b"link"), (root, b"link")), Ok(()));
+    assert_eq!(rename((root, b"link"), (project, b"link")), Ok(()));
 }
 
 fn check_old(opened: &Opened) {

@@ -1,15 +1,16 @@
 //! Opening a file system of a pool.
 
+use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use engine::OpenFileSystem;
 use engine::capabilities::FileSystems;
 use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef};
 use engine::gate::Gate;
-use file_system::FileSystemId;
 use file_system::check::{Summary, Told};
+use file_system::{FileSystemId, Node};
 use rustix::io::Errno;
 use zpl::check::Ended;
 use zpl::objects::ObjectError;
@@ -22,11 +23,35 @@ use crate::error::SystemError;
 use crate::pool::{Pool, c_text};
 use crate::snapshots::{KeptClosed, OpenSnapshots};
 
+/// By file system the objects without a name that were held when it was closed. A server closes a file system and opens it again when
+/// `readonly` changes: its clients go on with what they have open.
+#[derive(Debug, Default)]
+pub struct Nameless(Mutex<HashMap<u64, Vec<Node>>>);
+
+impl Nameless {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Vec<Node>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, file_system: u64, held: Vec<Node>) {
+        let mut all = self.lock();
+        match held.is_empty() {
+            true => all.remove(&file_system),
+            false => all.insert(file_system, held),
+        };
+    }
+
+    fn of(&self, file_system: u64) -> Vec<Node> {
+        self.lock().get(&file_system).cloned().unwrap_or_default()
+    }
+}
+
 /// An open file system or snapshot of one.
 pub struct FileSystem {
     name: String,
     zpl: Arc<Zpl<Files>>,
     snapshots: Arc<OpenSnapshots>,
+    nameless: Arc<Nameless>,
     is_closed: AtomicBool,
     /// Of a snapshot: clients do not have it open meanwhile.
     _kept_closed: Option<KeptClosed>,
@@ -101,6 +126,10 @@ impl OpenFileSystem for FileSystem {
         if self.is_closed.swap(true, Ordering::AcqRel) {
             return;
         }
+        if self.zpl.objects().facts.snapshot == 0 {
+            let held = self.zpl.held_without_name();
+            self.nameless.put(self.zpl.objects().facts.identity, held);
+        }
         self.zpl.objects().close();
         self.snapshots
             .close_those_of(self.zpl.objects().facts.identity);
@@ -158,12 +187,18 @@ impl Pool {
             .contains('@')
             .then(|| self.snapshots.keep_closed([&name]));
         let files = open_files(&name, read_only)?;
-        let zpl = Arc::new(Zpl::open(files).map_err(|error| refused(&name, &error))?);
+        let held = match files.facts.snapshot {
+            0 => self.nameless.of(files.facts.identity),
+            _ => Vec::new(),
+        };
+        let opened = Zpl::open_again(files, held);
+        let zpl = Arc::new(opened.map_err(|error| refused(&name, &error))?);
         zpl.free_beside();
         Ok(FileSystem {
             name,
             zpl,
             snapshots: Arc::clone(&self.snapshots),
+            nameless: Arc::clone(&self.nameless),
             is_closed: AtomicBool::default(),
             _kept_closed: kept_closed,
         })

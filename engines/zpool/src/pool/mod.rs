@@ -28,6 +28,7 @@ pub use spec::features;
 
 use crate::device::{self, Owner};
 use crate::error::{PoolError, PoolErrorKind, SystemError, errno};
+use crate::files::Nameless;
 use crate::runtime::Engine;
 use crate::snapshots::OpenSnapshots;
 use engine::pool::PoolSpec;
@@ -43,6 +44,8 @@ pub struct Pool {
     owner: Option<Arc<dyn Owner>>,
     /// Whatever they are in the way of closes them.
     pub(crate) snapshots: Arc<OpenSnapshots>,
+    /// What was open without a name when file systems were closed.
+    pub(crate) nameless: Arc<Nameless>,
 }
 
 impl Pool {
@@ -77,6 +80,7 @@ impl Pool {
             c_name: c_text(name.as_str()),
             owner: None,
             snapshots: Arc::default(),
+            nameless: Arc::default(),
         };
         match pool.engine.check_layout(name.as_str()) {
             Ok(()) => Ok(pool),
@@ -92,6 +96,7 @@ impl Pool {
             c_name: self.c_name.clone(),
             owner: None,
             snapshots: Arc::clone(&self.snapshots),
+            nameless: Arc::clone(&self.nameless),
         }
     }
 

@@ -103,6 +103,7 @@ impl From<FileError> for Failed {
             FileError::NoSpace => 28,
             FileError::ReadOnly => 30,
             FileError::TooManyLinks => 31,
+            FileError::OtherProject => 18,
             FileError::NameTooLong => 63,
             FileError::NotEmpty => 66,
             FileError::Quota => 69,

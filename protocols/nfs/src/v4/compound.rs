@@ -79,6 +79,7 @@ impl From<FileError> for Status {
             FileError::Quota => Self::DQUOT,
             FileError::ReadOnly => Self::ROFS,
             FileError::TooManyLinks => Self::MLINK,
+            FileError::OtherProject => Self::XDEV,
             FileError::BeyondEnd => Self::NXIO,
             FileError::Unsupported => Self::NOTSUPP,
             FileError::NoExtended => Self::NOXATTR,
