@@ -23,7 +23,7 @@ use zpool_sys as sys;
 use crate::device;
 
 use lent::Lent;
-pub use open::{FileSystem, Nameless};
+pub use open::FileSystem;
 
 /// Bytes of entries that one call of the library gives.
 const LIST_BYTES: usize = 32 << 10;

@@ -1,16 +1,15 @@
 //! Opening a file system of a pool.
 
-use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 
 use engine::OpenFileSystem;
 use engine::capabilities::FileSystems;
 use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef};
 use engine::gate::Gate;
+use file_system::FileSystemId;
 use file_system::check::{Summary, Told};
-use file_system::{FileSystemId, Node};
 use rustix::io::Errno;
 use zpl::check::Ended;
 use zpl::objects::ObjectError;
@@ -20,31 +19,9 @@ use zpool_sys as sys;
 use super::snapshots::Shown;
 use super::{Files, Open, facts_of};
 use crate::error::SystemError;
+use crate::nameless::Nameless;
 use crate::pool::{Pool, c_text};
 use crate::snapshots::{KeptClosed, OpenSnapshots};
-
-/// By file system the objects without a name that were held when it was closed. A server closes a file system and opens it again when
-/// `readonly` changes: its clients go on with what they have open.
-#[derive(Debug, Default)]
-pub struct Nameless(Mutex<HashMap<u64, Vec<Node>>>);
-
-impl Nameless {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Vec<Node>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn put(&self, file_system: u64, held: Vec<Node>) {
-        let mut all = self.lock();
-        match held.is_empty() {
-            true => all.remove(&file_system),
-            false => all.insert(file_system, held),
-        };
-    }
-
-    fn of(&self, file_system: u64) -> Vec<Node> {
-        self.lock().get(&file_system).cloned().unwrap_or_default()
-    }
-}
 
 /// An open file system or snapshot of one.
 pub struct FileSystem {

@@ -28,7 +28,7 @@ pub use spec::features;
 
 use crate::device::{self, Owner};
 use crate::error::{PoolError, PoolErrorKind, SystemError, errno};
-use crate::files::Nameless;
+use crate::nameless::Nameless;
 use crate::runtime::Engine;
 use crate::snapshots::OpenSnapshots;
 use engine::pool::PoolSpec;
