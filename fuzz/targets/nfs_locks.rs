@@ -84,7 +84,7 @@ fuzz_target!(|input: &[u8]| {
         file_system: files.id(),
         node: made.expect("a file").object.node,
     };
-    let handle = file.to_bytes();
+    let handle = service.exports().key().sign(file);
     let credential = Credential::System {
         uid: 0,
         gid: 0,

@@ -108,6 +108,7 @@ def _shares(trial: Trial, machine: Machine, server: PortalServer) -> None:
     server.make_share()
     trial.step("shares: mount", shares.mount, essential=True)
     trial.step("shares: use", shares.use)
+    trial.step("shares: names", shares.names)
     trial.step("shares: load", shares.load)
     trial.step("shares: version 3", shares.older)
     trial.step("shares: locks by version 3, server killed", shares.older_locks, expected=SERVER_LOST)

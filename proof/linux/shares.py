@@ -20,6 +20,8 @@ GRANT_SECONDS_MAX = 15
 """A client that is not called back asks again after 30 seconds."""
 GRACE_OVER_SECONDS = 25
 MOUNT_SECONDS = 60.0
+CLOCK_SECONDS_MAX = 600
+"""Clocks of the guest and of the server differ by less, and the times of an exclusive create's verifier by more."""
 LOAD_SECONDS = 400.0
 WRITE_SECONDS = 200.0
 NANOSECONDS = 1_000_000_000
@@ -137,6 +139,33 @@ class Shares:
         machine.run(f"umount {OLDER}", MOUNT_SECONDS)
         self._server.command("snapshot", "destroy", f"{share}@tuesday", "--yes-destroy-data")
         return "copied and compared by versions 4.2 and 3; a destroyed one is gone for who has a file of it open"
+
+    def names(self) -> str:
+        """Nothing takes the name of a child file system, exclusive creates leave no times of the server's, and names need not be UTF-8."""
+        machine, child = self._machine, f"{POOL}/{SHARE}/child"
+        self._server.command("filesystem", "create", child)
+        self._mount_older()
+        for folder in (MOUNT, OLDER):
+            machine.run(
+                f"""
+                cd {folder}; ls child; mkdir names; echo x > names/file
+                for taken in 'mkdir child' 'mknod child p' 'ln -T names/file child' 'ln -s -T x child' 'mv -T names child' 'rmdir child'; do
+                    refused=$(LC_ALL=C $taken 2>&1) && exit 1
+                    case $refused in *'Input/output error'*|*Stale*|*'No such file'*) echo "$taken: $refused"; exit 1;; esac
+                done
+                [ "$(cat names/file)" = x ]; ls child; ! [ -p child ]
+                (umask 027; set -C; echo one > names/new; ! echo two > names/new) 2>/dev/null
+                [ "$(cat names/new)" = one ]; [ $(stat -c %a names/new) = 640 ]
+                [ $(($(date +%s) - $(stat -c %Y names/new))) -lt {CLOCK_SECONDS_MAX} ]; [ $(($(date +%s) - $(stat -c %X names/new))) -lt {CLOCK_SECONDS_MAX} ]
+                odd=$(printf 'caf\\351'); echo {folder} > "names/$odd"; ls names | grep -q caf; [ "$(cat "names/$odd")" = {folder} ]
+                mv "names/$odd" "names/$odd.2"; ln "names/$odd.2" "names/$odd"; rm "names/$odd" "names/$odd.2"
+                rm names/file names/new; rmdir names; cd /; ! mountpoint -q {folder}/child || umount {folder}/child
+                """,
+                LOAD_SECONDS,
+            )
+        machine.run(f"umount {OLDER}", MOUNT_SECONDS)
+        self._server.command("filesystem", "destroy", child, "--yes-destroy-data")
+        return "by versions 4.2 and 3: six ways to take a child's name refused, exclusive creates, names that are not UTF-8"
 
     def _use(self, folder: str) -> None:
         self._machine.run(

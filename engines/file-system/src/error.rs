@@ -60,6 +60,9 @@ pub enum FileError {
     /// There are too many names for the object (`EMLINK`).
     #[error("too many links")]
     TooManyLinks,
+    /// The directory gives all that it holds its project, and the object has another one (`EXDEV`).
+    #[error("of another project than the directory")]
+    OtherProject,
     /// The offset is behind the end (`ENXIO`).
     #[error("nothing there")]
     BeyondEnd,

@@ -37,7 +37,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use block_device::ReadLoan;
 
 pub use error::FileError;
-pub use handle::{BadHandle, FileSystemId, Handle, Node};
+pub use handle::{FileSystemId, Handle, Node};
 pub use receipt::{Place, Receipt};
 pub use snapshots::{Snapshot, Snapshots, Visibility};
 
@@ -624,7 +624,8 @@ pub trait FileSystem: Send + Sync {
         let _ = (node, names_left);
         None
     }
-    /// Keeps an object that loses its last name, until as many [`release`](Self::release).
+    /// Keeps an object that loses its last name, until as many [`release`](Self::release). A file system that is closed forgets that, and
+    /// keeps what has no name by then for who holds it again after the next open in the same process.
     fn hold(&self, node: Node) -> Done;
     /// Ends one [`hold`](Self::hold).
     fn release(&self, node: Node);

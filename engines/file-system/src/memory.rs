@@ -103,6 +103,12 @@ impl MemoryFileSystem {
         }
     }
 
+    /// It is closed. Objects without a name that are held stay for whoever holds them again.
+    pub fn forget_holds(&self) {
+        let mut state = self.lock();
+        state.nodes.values_mut().for_each(|object| object.holds = 0);
+    }
+
     /// How many objects there are.
     pub fn objects(&self) -> u64 {
         self.lock().nodes.len() as u64

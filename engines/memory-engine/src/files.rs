@@ -54,6 +54,7 @@ impl OpenFileSystem for MemoryFiles {
         if self.is_closed.swap(true, Ordering::AcqRel) {
             return;
         }
+        self.files.forget_holds();
         let mut state = self.shared.lock();
         let mut datasets = state.tree.datasets.values_mut();
         if let Some(dataset) = datasets.find(|one| one.guid == self.guid) {

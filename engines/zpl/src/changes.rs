@@ -4,7 +4,7 @@ use file_system::acl::{Entry, is_possible};
 use file_system::rights::{check_set, mode_after, without_set_id};
 use file_system::{
     Attributes, Changed, Done, FileError, Guard, Identity, Kind, Made, Make, Node, Object, Receipt,
-    SetAttributes, SetTime, Time,
+    SetAttributes, SetTime, Time, is_owner,
 };
 
 use crate::access::{Reach, Use};
@@ -161,12 +161,22 @@ impl<O: Objects> Zpl<O> {
         if !what.is_allowed_to(who) && !self.is_replaying() {
             return Err(FileError::NotPermitted);
         }
+        self.check_owners([Some(who.uid), Some(who.gid), wanted.uid, wanted.gid])?;
         let mut new = new_object(who, directory.object, &parent, &what, wanted)?;
         if let Some(list) = list {
             check_list(&attributes_of(&new.stored)?, list)?;
             new.list = Some(list.to_vec());
         }
         self.create((directory.object, &parent), name, &new, receipt)
+    }
+
+    /// Refuses to give an object to a number that is no user or group to a kernel. A log may say so: an earlier version allowed it.
+    fn check_owners(&self, numbers: [Option<u32>; 4]) -> Done {
+        let are_owners = numbers.into_iter().flatten().all(is_owner);
+        match are_owners || self.is_replaying() {
+            true => Ok(()),
+            false => Err(FileError::Invalid),
+        }
     }
 
     /// Makes an object. The names, and the directory, are locked.
@@ -246,6 +256,21 @@ impl<O: Objects> Zpl<O> {
         })
     }
 
+    /// Whether an object may get a name in a directory: not if that gives its own project to what is made there, and the object has another
+    /// one. Else a user would put a file out of reach of the project's quota.
+    pub(crate) fn check_project(&self, directory: &Stored, object: &Stored) -> Done {
+        let project = |stored: &Stored| match stored.has.has(Has::PROJECT) {
+            true => stored.project,
+            false => 0,
+        };
+        let inherits = directory.flags & flag::PROJECT_INHERITS != 0;
+        let is_other = may_have_project(object.mode) && project(directory) != project(object);
+        match inherits && is_other && !self.is_replaying() {
+            true => Err(FileError::OtherProject),
+            false => Ok(()),
+        }
+    }
+
     /// As [`FileSystem::link`](file_system::FileSystem::link).
     pub(crate) fn link_object(
         &self,
@@ -269,6 +294,7 @@ impl<O: Objects> Zpl<O> {
         if self.entry(directory.object, name)?.is_some() {
             return Err(FileError::Exists);
         }
+        self.check_project(&parent, &stored)?;
         // What lost its last name is on its way out, though somebody holds it.
         if stored.links == 0 {
             return Err(FileError::Stale);
@@ -325,6 +351,7 @@ impl<O: Objects> Zpl<O> {
         }
         self.judged(node.object, &stored, who)?
             .check_set(who, changes)?;
+        self.check_owners([changes.uid, changes.gid, None, None])?;
         self.check_kept(&stored)?;
         if let Some(size) = changes.size {
             check_size(attributes.kind, size)?;

@@ -24,6 +24,17 @@ enum Place {
     File { name: Vec<u8>, object: u64 },
 }
 
+/// What attributes are called that are no user's, in the systems that have them. As in a kernel, none of these is taken for an attribute of
+/// a user that another system has written without a prefix.
+const OTHER_PREFIXES: [&[u8]; 5] = [PREFIX, b"system.", b"security.", b"trusted.", b"freebsd:"];
+
+/// The names by which an attribute may be kept: that with the prefix, and that of systems without one.
+fn names_of(full: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let bare = &full[PREFIX.len()..];
+    let is_of_a_user = !OTHER_PREFIXES.iter().any(|other| bare.starts_with(other));
+    std::iter::once(full).chain(is_of_a_user.then_some(bare))
+}
+
 fn with_prefix(name: &[u8]) -> Done<Vec<u8>> {
     if name.is_empty() || name.contains(&0) {
         return Err(FileError::BadName);
@@ -53,7 +64,7 @@ impl<O: Objects> Zpl<O> {
         full: &[u8],
     ) -> Done<Option<Place>> {
         let known = decode(list).ok_or(FileError::Io)?;
-        for name in [full, &full[PREFIX.len()..]] {
+        for name in names_of(full) {
             if let Some((_, value)) = known.iter().find(|(known, _)| *known == name) {
                 return Ok(Some(Place::List(value.to_vec())));
             }
@@ -61,7 +72,7 @@ impl<O: Objects> Zpl<O> {
         if !stored.has.has(Has::EXTENDED) || stored.extended == 0 || stored.extended == object {
             return Ok(None);
         }
-        for name in [full, &full[PREFIX.len()..]] {
+        for name in names_of(full) {
             // What has no name in a directory is not in one.
             if name.contains(&b'/') {
                 continue;
@@ -206,9 +217,9 @@ impl<O: Objects> Zpl<O> {
             freed = Some(object);
         }
         let mut known = decode(list).ok_or(FileError::Io)?;
-        let bare = &full[PREFIX.len()..];
+        let names: Vec<&[u8]> = names_of(full).collect();
         let had: Vec<&[u8]> = known.iter().map(|(name, _)| *name).collect();
-        known.retain(|(name, _)| *name != full && *name != bare);
+        known.retain(|(name, _)| !names.contains(name));
         known.extend(value.map(|value| (full, value)));
         let packed = encode(&known);
         if packed.len() > LIST_BYTES_MAX {
@@ -221,13 +232,8 @@ impl<O: Objects> Zpl<O> {
             });
         }
         // A replay stops at a record that takes away what is not there.
-        let goes = |name: &&[u8]| had.contains(name) && (value.is_none() || *name == bare);
-        steps.extend(
-            [full, bare]
-                .into_iter()
-                .filter(goes)
-                .map(|name| record(name, b"")),
-        );
+        let goes = |name: &&&[u8]| had.contains(*name) && (value.is_none() || **name != full);
+        steps.extend(names.iter().filter(goes).map(|name| record(name, b"")));
         let is_empty = value.is_some_and(<[u8]>::is_empty);
         steps.extend(value.filter(|_| !is_empty).map(|value| record(full, value)));
         // Whoever replays all records of the change keeps its receipt. An empty value is in no record.

@@ -623,9 +623,10 @@ impl<O: Objects> FileSystem for Zpl<O> {
         }
         // Whoever took its last name before does not know of the hold, and removes it.
         let found = self.objects.stored(node.object).map_err(failure);
+        let is_kept = self.lock_holds().take_kept(node);
         let is_there = found.is_ok_and(|stored| {
-            stored.generation == node.generation
-                && (stored.links != 0 || self.lock_holds().count(node.object) > 1)
+            let is_held = is_kept || self.lock_holds().count(node.object) > 1;
+            stored.generation == node.generation && (stored.links != 0 || is_held)
         });
         if !is_there {
             self.release(node);

@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use file_system::Kind;
+use file_system::{Kind, Node};
 
 use crate::changes::LARGE_BYTES;
 use crate::convert::{attributes_of, entry_object};
@@ -53,6 +53,10 @@ impl<O: Objects> Zpl<O> {
     /// Who takes the last name and who gives up the last hold may both come here. The second one finds nothing, or what was made
     /// with that number since, and leaves it.
     pub(crate) fn purge_told(&self, object: u64) {
+        // The next open that may change it does so.
+        if self.facts().is_read_only && !self.is_replaying() {
+            return;
+        }
         if let Err(error) = self.purge_unheld(object) {
             Self::tell(object, &error);
         }
@@ -243,6 +247,7 @@ impl<O: Objects> Zpl<O> {
         let mut are_freed = false;
         for object in found {
             match self.objects.stored(object) {
+                Ok(stored) if self.is_kept(object, &stored) => {}
                 // What it alone has would be in the way of a log that makes something with that number.
                 Ok(stored) if is_large(&stored) && !has_extended(&stored) => {
                     let goes = self.lock_holds().goes(object);
@@ -262,6 +267,22 @@ impl<O: Objects> Zpl<O> {
             true => self.objects.settle(),
             false => Ok(()),
         }
+    }
+
+    fn is_kept(&self, object: u64, stored: &Stored) -> bool {
+        let generation = stored.generation;
+        self.lock_holds().is_kept(Node { object, generation })
+    }
+
+    /// The objects without a name that are held: whoever closes the file system and opens it again has them kept.
+    pub fn held_without_name(&self) -> Vec<Node> {
+        let (held, mut all) = self.lock_holds().all();
+        all.extend(held.into_iter().filter_map(|object| {
+            let stored = self.objects.stored(object).ok()?;
+            let generation = stored.generation;
+            (stored.links == 0).then_some(Node { object, generation })
+        }));
+        all
     }
 
     /// In a replay: frees objects that wait, because the log makes another one with their numbers.

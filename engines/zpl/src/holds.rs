@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use file_system::Node;
+
 /// Who keeps objects without a name.
 #[derive(Default)]
 pub(crate) struct Holds {
@@ -9,11 +11,39 @@ pub(crate) struct Holds {
     counts: HashMap<u64, u32>,
     /// Objects that are being freed: nobody can hold them any more.
     pub(crate) going: HashSet<u64>,
+    /// Objects without a name that were held when the file system was closed: whoever held them holds them again.
+    kept: HashSet<Node>,
+    /// Some object was held since the file system was opened.
+    were_used: bool,
 }
 
 impl Holds {
+    /// These were held when the file system was closed.
+    pub(crate) fn keep(&mut self, kept: impl IntoIterator<Item = Node>) {
+        self.kept.extend(kept);
+    }
+
+    pub(crate) fn is_kept(&self, node: Node) -> bool {
+        self.kept.contains(&node)
+    }
+
+    /// An object of those is held again, or is known to be gone. Whether it was one.
+    pub(crate) fn take_kept(&mut self, node: Node) -> bool {
+        self.kept.remove(&node)
+    }
+
+    /// The objects that are held. Where none was held since the file system was opened, as by a look at its names, also those of before.
+    pub(crate) fn all(&self) -> (Vec<u64>, Vec<Node>) {
+        let kept = self.kept.iter().filter(|_| !self.were_used);
+        (
+            self.counts.keys().copied().collect(),
+            kept.copied().collect(),
+        )
+    }
+
     /// Holds an object. False if it is being freed.
     pub(crate) fn hold(&mut self, object: u64) -> bool {
+        self.were_used = true;
         if self.going.contains(&object) {
             return false;
         }

@@ -105,6 +105,12 @@ fn check_log(objects: &impl Objects) -> Result<Survey, OpenError> {
 impl<O: Objects> Zpl<O> {
     /// Opens a file system: refuses what is not served, removes what lost its last name, and replays the log.
     pub fn open(objects: O) -> Result<Self, OpenError> {
+        Self::open_again(objects, [])
+    }
+
+    /// The same of one that was closed while these objects without a name were held. They stay until they are held and released again, or
+    /// until the file system is opened without them.
+    pub fn open_again(objects: O, held: impl IntoIterator<Item = Node>) -> Result<Self, OpenError> {
         let facts = objects.facts();
         check(&facts)?;
         let mut survey = Survey::default();
@@ -122,6 +128,7 @@ impl<O: Objects> Zpl<O> {
         let quotas = Quotas::find(&objects)?;
         let receipts = Receipts::read(&objects, facts.receipts)?;
         let zpl = Self::new(objects, facts, root, quotas, receipts);
+        zpl.lock_holds().keep(held);
         // What clients were told is durable is there also if nobody may change it any more. A log may make an object anew that is
         // still to be removed.
         if !facts.is_read_only || facts.log_waits {

@@ -251,6 +251,7 @@ impl<O: Objects> Zpl<O> {
         }
         if from.0 != to.0 {
             self.judged(moving, &mover.stored, who)?.check_moved(who)?;
+            self.check_project(&parents.1, &mover.stored)?;
         }
         if mover.is_directory && self.is_within(to.0.object, moving)? {
             return Err(FileError::Invalid);

@@ -19,6 +19,7 @@ mod error;
 pub mod files;
 pub mod keys;
 mod library;
+mod nameless;
 mod nvlist;
 mod parts;
 pub mod pool;

@@ -375,6 +375,61 @@ fn an_unlinked_file_that_was_held_is_freed_after_a_crash() {
     }
 }
 
+/// A server closes a file system and opens it again when `readonly` changes. What clients have open stays, also without a name.
+#[test]
+fn a_file_without_a_name_that_is_open_outlives_changes_of_readonly() {
+    const TEST: &str = "a_file_without_a_name_that_is_open_outlives_changes_of_readonly";
+    match part().as_deref() {
+        None => {
+            let parts = Parts::of(TEST);
+            parts.pass("change");
+            let queue = objects(&parts, "tank/files");
+            let queue = queue.split("ZFS delete queue").nth(1).expect("the list");
+            assert!(queue.contains("0 entries"), "{queue}");
+        }
+        Some(_) => {
+            let pool = new_pool();
+            let name = create(&pool, "tank/files");
+            let opened = open(&pool, &name);
+            let files = opened.files();
+            let nodes = [&b"held"[..], b"given up"].map(|name| {
+                let node = make(&*files, files.root(), name, Make::File);
+                files.write(node, 0, &[7; 100_000]).expect("room");
+                files.hold(node).expect("it is there");
+                let removed = files.remove(&ROOT, files.root(), name, Removable::Any, None);
+                removed.expect("it is there");
+                node
+            });
+            opened.close();
+            for value in ["on", "off"] {
+                let set = [("readonly".to_owned(), Value::Text(value.to_owned()))];
+                let set = pool.set_dataset_properties((&name).into(), &set);
+                set.expect("set");
+                // Somebody looks at its names, and holds nothing.
+                open(&pool, &name).close();
+                let opened = open(&pool, &name);
+                let files = opened.files();
+                files.hold(nodes[0]).expect("it is kept");
+                assert!(
+                    contents(&*files, nodes[0]) == [7; 100_000],
+                    "readonly={value}"
+                );
+                if value == "on" {
+                    // Given up while nothing can be changed: it is freed later.
+                    files.hold(nodes[1]).expect("it is kept");
+                    files.release(nodes[1]);
+                } else {
+                    assert_eq!(files.hold(nodes[1]), Err(FileError::Stale));
+                    files.release(nodes[0]);
+                    assert_eq!(files.hold(nodes[0]), Err(FileError::Stale));
+                }
+                opened.close();
+            }
+            export(pool);
+        }
+    }
+}
+
 /// Waits until all contents of files are freed, but for so many bytes.
 fn await_freed(pool: &Pool, files: &dyn FileSystem) {
     let until = Instant::now() + Duration::from_secs(60);

@@ -22,7 +22,8 @@ use support::{
 };
 use units::VolumeName;
 use zpl::acl::encode_logged;
-use zpl::objects::{Has, ObjectError, Objects, Step, Stored};
+use zpl::attribute_list::{LIST_BYTES_MAX, decode};
+use zpl::objects::{Has, ObjectError, Objects, Step, Stored, Text};
 use zpl::options::Options;
 use zpl::records::{Bytes, Creation, Record, Setting, set};
 use zpool::files::FileSystem as Opened;
@@ -330,6 +331,15 @@ fn crash() {
         };
         log(&opened, &again);
     }
+    // Of root alone, in a kernel.
+    log(
+        &opened,
+        &Record::Extended {
+            object: old[0].object,
+            name: b"trusted.secret",
+            value: b"of root",
+        },
+    );
     log_overwritten(&opened);
     log_ended(&opened);
     // One that has a project gets another one, and a mode with it.
@@ -378,6 +388,65 @@ fn check_new(opened: &Opened) {
     let link = files.look_up(&ROOT, look_up(b"project"), b"link");
     let link = stored(opened, link.expect("it was replayed").node);
     assert!(!link.has.has(Has::PROJECT), "links belong to none");
+    check_moves_between_projects(&*files);
+}
+
+/// As in a kernel. What gives away its project takes in nothing of another one, which the project's quota would not count.
+fn check_moves_between_projects(files: &dyn FileSystem) {
+    let root = files.root();
+    let look_up = |name: &[u8]| files.look_up(&ROOT, root, name).expect("there").node;
+    let project = look_up(b"project");
+    let link = |name: &[u8], to: &[u8]| {
+        let linked = files.link(&ROOT, look_up(name), project, to, None);
+        linked.map(drop)
+    };
+    let rename =
+        |from: (Node, &[u8]), to: (Node, &[u8])| files.rename(&ROOT, from, to, None).map(drop);
+    let refused = Err(FileError::OtherProject);
+    assert_eq!(link(b"with-list", b"second"), refused);
+    for name in [&b"with-list"[..], b"folder-with-list"] {
+        assert_eq!(rename((root, name), (project, b"moved")), refused);
+    }
+    assert_eq!(link(b"with-both", b"second"), Ok(()));
+    assert_eq!(
+        rename((project, b"second"), (root, b"second")),
+        Ok(()),
+        "out of it"
+    );
+    assert_eq!(
+        rename((root, b"second"), (project, b"second")),
+        Ok(()),
+        "of the same"
+    );
+    // What has no project anywhere moves freely.
+    assert_eq!(rename((project, b"link"), (root, b"link")), Ok(()));
+    assert_eq!(rename((root, b"link"), (project, b"link")), Ok(()));
+}
+
+/// A user's attribute of the same name is another one.
+fn check_attribute_of_root(opened: &Opened, node: Node) {
+    let (files, secret) = (opened.files(), b"trusted.secret");
+    assert_eq!(
+        files.extended(&ROOT, node, secret),
+        Err(FileError::NoExtended)
+    );
+    let removed = files.remove_extended(&ROOT, node, secret, None);
+    assert_eq!(removed.map(drop), Err(FileError::NoExtended));
+    let set = files.set_extended(&ROOT, node, secret, b"a user's", SetExtended::Create, None);
+    set.expect("another one");
+    assert_eq!(
+        files.extended(&ROOT, node, secret),
+        Ok(b"a user's".to_vec())
+    );
+    files
+        .remove_extended(&ROOT, node, secret, None)
+        .expect("it is there");
+    let list = opened
+        .objects()
+        .text(node.object, Text::Extended, LIST_BYTES_MAX);
+    let list = list.expect("there is a list");
+    let list = decode(&list).expect("a list");
+    assert!(list.contains(&(&secret[..], &b"of root"[..])), "{list:?}");
 }
 
 fn check_old(opened: &Opened) {
@@ -407,7 +476,10 @@ fn check_old(opened: &Opened) {
         );
         assert_ne!(found.flags & HAS_PROJECT, 0, "{name:?}");
         match name {
-            b"plain" => assert_eq!((found.mode, found.size), (0o100_600, 5100)),
+            b"plain" => {
+                assert_eq!((found.mode, found.size), (0o100_600, 5100));
+                check_attribute_of_root(opened, node);
+            }
             b"listed" => assert_eq!(files.acl(&ROOT, node), Ok(long_list())),
             b"extended" => {
                 let value = files.extended(&ROOT, node, b"long");

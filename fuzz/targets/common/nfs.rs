@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use file_system::memory::MemoryFileSystem;
+use nfs::handles::HandleKey;
 use nfs::exports::{Exports, Shared};
 use nfs::sharenfs::Share;
 use nfs::v4::{Holders, NoRecord, Presentation, Service};
@@ -19,6 +20,7 @@ pub fn service_of_files() -> (Service, Arc<MemoryFileSystem>) {
     let presentation = Presentation {
         owner: b"fuzz".to_vec(),
         start: 1,
+        handle_key: HandleKey::new(&[7; HandleKey::BYTES]),
         lease_seconds: 90,
         grace_seconds: 0,
     };

@@ -31,6 +31,7 @@ pub(crate) fn errno(error: FileError) -> Errno {
         FileError::Quota => Errno::EDQUOT,
         FileError::ReadOnly => Errno::EROFS,
         FileError::TooManyLinks => Errno::EMLINK,
+        FileError::OtherProject => Errno::EXDEV,
         FileError::BeyondEnd => Errno::ENXIO,
         FileError::Unsupported => Errno::EOPNOTSUPP,
         FileError::NoExtended => Errno::ENODATA,

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use file_system::memory::MemoryFileSystem;
 use nfs::exports::Shared;
+use nfs::handles::HandleKey;
 use nfs::server::{DesiredState, NfsServer, ServerLimits};
 use nfs::sharenfs::Share;
 use nfs::v4::Presentation;
@@ -32,6 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let presentation = Presentation {
         owner: b"memory".to_vec(),
         start: SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u64,
+        handle_key: HandleKey::random(),
         lease_seconds,
         grace_seconds: 0,
     };

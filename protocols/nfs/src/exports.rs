@@ -13,6 +13,7 @@ use file_system::{
 };
 
 use crate::activity::{Activity, Book, Moved, Used};
+use crate::handles::{BadHandle, HANDLE_BYTES, HandleKey};
 use crate::rpc::Credential;
 use crate::sharenfs::{Access, Security, Share, Transport};
 use crate::snapshots;
@@ -213,6 +214,19 @@ pub struct Exports {
     junctions: HashMap<u64, Junction>,
     /// The names of all file systems, also of those that are not shared.
     names: BTreeSet<String>,
+    /// Signs the handles of clients.
+    key: HandleKey,
+}
+
+/// Why the bytes of a handle lead nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoPlace {
+    /// They are no handle.
+    Bad,
+    /// Its file system is not shared, or the client was not given this handle. A client that guesses cannot tell which.
+    Stale,
+    /// Its file system may be one of those that cannot be read yet.
+    NotYet,
 }
 
 /// What a name in a directory belongs to.
@@ -292,6 +306,7 @@ impl Exports {
             exports: vec![own],
             junctions: HashMap::from([(ROOT.object, root)]),
             names: BTreeSet::new(),
+            key: HandleKey::random(),
         };
         for one in shared {
             tree.add(one)?;
@@ -326,6 +341,13 @@ impl Exports {
     #[must_use]
     pub fn with_names(mut self, names: BTreeSet<String>) -> Self {
         self.names = names;
+        self
+    }
+
+    /// The same, with this key for the handles of clients.
+    #[must_use]
+    pub(crate) fn signed_by(mut self, key: HandleKey) -> Self {
+        self.key = key;
         self
     }
 
@@ -460,6 +482,39 @@ impl Exports {
     /// The handle of a place.
     pub fn handle(&self, place: Place) -> Handle {
         self.exports[place.export].handle(place.node)
+    }
+
+    /// Signs the handles of clients.
+    pub const fn key(&self) -> &HandleKey {
+        &self.key
+    }
+
+    /// The handle of a place, for clients.
+    pub fn sign(&self, place: Place) -> [u8; HANDLE_BYTES] {
+        self.key.sign(self.handle(place))
+    }
+
+    /// The place of a handle that a client was given. The handles of roots need no code: each client that may use them finds them.
+    ///
+    /// A handle with a wrong code is stale, and not bad: a client that had a good one, before the pool had another key, finds the file
+    /// again by its name (RFC 8881, 15.1.2.1).
+    pub fn found(&self, bytes: &[u8], now_ms: u64) -> Result<Place, NoPlace> {
+        let is_root = |handle| {
+            let place = self.place(handle);
+            place.is_some_and(|place| self.junction(place).is_some())
+        };
+        let handle = self.key.open(bytes, now_ms, is_root);
+        let handle = handle.map_err(|bad| match bad {
+            BadHandle::Form { .. } => NoPlace::Bad,
+            BadHandle::Code => NoPlace::Stale,
+            // The root of one that is not open yet is not known.
+            BadHandle::Unsigned if self.is_incomplete => NoPlace::NotYet,
+            BadHandle::Unsigned => NoPlace::Stale,
+        })?;
+        self.place(handle).ok_or(match self.is_incomplete {
+            true => NoPlace::NotYet,
+            false => NoPlace::Stale,
+        })
     }
 
     /// The place of a handle; nothing if its file system is not shared.

@@ -9,6 +9,7 @@
 
 pub mod activity;
 pub mod exports;
+pub mod handles;
 pub mod hosts;
 mod listing;
 pub mod locks;

@@ -22,6 +22,7 @@ use serving::{
 
 use crate::activity::{Activity, Used};
 use crate::exports::{ExportError, Exports, Shared as SharedFiles, Source};
+use crate::handles::HandleKey;
 use crate::locks::sockets::{self, Calling, Task};
 use crate::locks::{self, portmap};
 use crate::programs::{Door, accepts};
@@ -113,6 +114,8 @@ pub struct DesiredState {
     /// The keys of the service `nfs`, by which clients may use Kerberos, if any. The file is read for each client. One that cannot be used keeps
     /// nothing else from being served: see [`NfsServer::keytab_problem`].
     pub keytab: Option<PathBuf>,
+    /// Signs the handles of clients from now on, if another one than until now.
+    pub handle_key: Option<HandleKey>,
     /// What to share.
     pub shared: Vec<SharedFiles>,
     /// Something else is to be shared that cannot be read yet.
@@ -326,6 +329,9 @@ impl NfsServer {
         }
         *self.shared.tls.lock().expect("no holder panics") = tls;
         self.open_keytab(desired.keytab);
+        if let Some(key) = desired.handle_key {
+            self.shared.service.sign_by(key);
+        }
         self.shared.service.share(exports);
         listeners.retain(|address, _| wanted.contains(address));
         self.shared.listen_only_at(wanted);

@@ -78,7 +78,7 @@ pub enum ShareError {
         text: String,
     },
     /// No number.
-    #[error("sharenfs has {option}={text:?}: write a number from 0 to 4294967295")]
+    #[error("sharenfs has {option}={text:?}: write a number from 0 to 4294967294")]
     BadNumber {
         /// The option.
         option: String,

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use file_system::memory::MemoryFileSystem;
 use file_system::{FileSystem, Handle, Identity, Make, SetAttributes};
 use nfs::exports::Shared;
+use nfs::handles::HandleKey;
 use nfs::server::{DesiredState, LockPorts, NfsServer, ServerLimits};
 use nfs::sharenfs::Share;
 use nfs::v4::{ClientRecord, Presentation, Remembered};
@@ -58,6 +59,10 @@ fn results(answer: &[u8]) -> Vec<u8> {
         .collect();
     assert_eq!(answer[4..24], accepted);
     answer[24..].to_vec()
+}
+
+fn key() -> HandleKey {
+    HandleKey::new(&[7; HandleKey::BYTES])
 }
 
 fn connect(to: SocketAddr) -> TcpStream {
@@ -192,6 +197,7 @@ impl World {
         let presentation = Presentation {
             owner: b"tank".to_vec(),
             start: 7,
+            handle_key: key(),
             lease_seconds: 20,
             grace_seconds: 20,
         };
@@ -228,7 +234,7 @@ impl World {
     /// The whole file, for a process of a host.
     fn write_lock(&self, host: &str, call: &mut Writer) {
         call.opaque(host.as_bytes());
-        call.opaque(&self.file.to_bytes());
+        call.opaque(&key().sign(self.file));
         call.opaque(b"owner");
         call.u32(9);
         call.u64(0);

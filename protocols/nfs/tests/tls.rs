@@ -9,6 +9,7 @@ use std::time::Duration;
 use certificates::{Made, Purpose};
 use file_system::memory::MemoryFileSystem;
 use nfs::exports::Shared;
+use nfs::handles::HandleKey;
 use nfs::server::{DesiredState, NfsServer, ServerLimits};
 use nfs::sharenfs::Share;
 use nfs::v4::Presentation;
@@ -59,6 +60,7 @@ impl Stand {
         let presentation = Presentation {
             owner: b"tls".to_vec(),
             start: 1,
+            handle_key: HandleKey::new(&[7; HandleKey::BYTES]),
             lease_seconds: 20,
             grace_seconds: 0,
         };

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use file_system::memory::MemoryFileSystem;
 use file_system::{FileSystem, Handle, Identity, Make, SetAttributes};
 use nfs::exports::Shared;
+use nfs::handles::HandleKey;
 use nfs::server::{DesiredState, NfsServer, ServerLimits};
 use nfs::sharenfs::Share;
 use nfs::v4::Presentation;
@@ -47,10 +48,15 @@ fn answered(stream: &mut TcpStream) -> u32 {
     Reader::new(&answer).u32().expect("a number")
 }
 
+fn key() -> HandleKey {
+    HandleKey::new(&[7; HandleKey::BYTES])
+}
+
 fn serve(files: &Arc<MemoryFileSystem>, limits: ServerLimits) -> (NfsServer, TcpStream) {
     let presentation = Presentation {
         owner: b"tank".to_vec(),
         start: 7,
+        handle_key: key(),
         lease_seconds: 20,
         grace_seconds: 0,
     };
@@ -95,7 +101,7 @@ fn one_file(bytes: &[u8]) -> (Arc<MemoryFileSystem>, Vec<u8>) {
     let node = made.expect("made").object.node;
     files.write(node, 0, bytes).expect("there is room");
     let file_system = files.id();
-    (files, Handle { file_system, node }.to_bytes().to_vec())
+    (files, key().sign(Handle { file_system, node }).to_vec())
 }
 
 #[test]

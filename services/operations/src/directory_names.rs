@@ -5,7 +5,7 @@ use control::{Failure, FailureKind};
 use engine::OpenFileSystem;
 use engine::dataset::{DatasetErrorKind, DatasetKind, DatasetRef};
 use file_system::{FileError, FileSystem, Identity};
-use units::VolumeName;
+use units::{SnapshotName, VolumeName};
 
 use super::{Context, failures};
 
@@ -40,6 +40,42 @@ pub fn refuse_taken(context: &Context<'_>, name: &VolumeName) -> Result<(), Fail
         }
     }
     Ok(())
+}
+
+/// Refuses to take a file system back to a snapshot in which a file or directory has the name of a file system that is below it now. A
+/// snapshot that cannot be opened is not checked, as above.
+pub fn refuse_hidden(context: &Context<'_>, to: &SnapshotName) -> Result<(), Failure> {
+    let above = to.volume();
+    let all = context.pool.file_systems().map_err(failures::dataset)?;
+    let below = all.iter().filter_map(|(name, _)| {
+        let (parent, entry) = name.rsplit_once('/')?;
+        (parent == above.as_str()).then_some((name, entry))
+    });
+    let below: Vec<_> = below.collect();
+    if below.is_empty() {
+        return Ok(());
+    }
+    let Some(opened) = open(context, to.as_str())? else {
+        return Ok(());
+    };
+    let hidden = below.into_iter().find_map(|(name, entry)| {
+        let found = is_in_root(&*opened.files(), to.as_str(), entry);
+        match found {
+            Ok(false) => None,
+            Ok(true) => Some(hidden(to, name, entry)),
+            Err(failure) => Some(failure),
+        }
+    });
+    opened.close();
+    hidden.map_or(Ok(()), Err)
+}
+
+fn hidden(to: &SnapshotName, name: &str, entry: &str) -> Failure {
+    let message =
+        format!("{to} has a file or directory {entry:?}, which the file system {name} would hide");
+    Failure::new(FailureKind::Exists, message).advise(format!(
+        "rename or destroy {name} first, or clone the snapshot and look there (`bulkhead snapshot clone {to} NAME`)"
+    ))
 }
 
 fn taken(new: &str, above: &str, entry: &str) -> Failure {

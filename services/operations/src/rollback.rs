@@ -13,7 +13,7 @@ use units::{SnapshotName, VolumeName};
 
 use super::documents::no_volume;
 use super::loss::some_of;
-use super::{Context, failures, filesystem, replicate, transfer, volume};
+use super::{Context, directory_names, failures, filesystem, replicate, transfer, volume};
 
 /// What a server did to exchange the contents of a volume that it serves.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +45,9 @@ pub fn perform(
         if !destroy_newer {
             return Err(newer_are_lost(context, &name, &newer));
         }
+    }
+    if before.volume.is_none() {
+        directory_names::refuse_hidden(context, to)?;
     }
     // So that little is left to be written while clients wait.
     context.pool.sync().map_err(failures::pool)?;

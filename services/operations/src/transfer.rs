@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use control::exports::PROPERTY_PREFIX;
+use control::exports::{HANDLE_KEY_PROPERTY, PROPERTY_PREFIX};
 use control::failure::chain;
 use control::operations::transfer::TransferRequest;
 use control::operations::transfer::abort::Abort;
@@ -256,9 +256,12 @@ fn prepare(context: &Context<'_>, request: &Receive) -> Result<bool, Failure> {
     Ok(false)
 }
 
-/// The sender's properties, those of ours under names without effect.
+/// The sender's properties, those of ours under names without effect, in which its key would be readable.
 fn kept(properties: &[(String, String)]) -> Properties {
-    let kept = properties.iter().map(|(name, value)| {
+    let others = properties
+        .iter()
+        .filter(|(name, _)| name != HANDLE_KEY_PROPERTY);
+    let kept = others.map(|(name, value)| {
         let own = name.strip_prefix(PROPERTY_PREFIX);
         let name = own.map_or(name.clone(), |own| format!("{SOURCE_PREFIX}{own}"));
         (name, value.clone())

@@ -34,6 +34,8 @@ pub const IDENTITY_PROPERTY: &str = "bulkhead:identity";
 pub const TARGET_PROPERTY_PREFIX: &str = "bulkhead:target:";
 /// The root dataset's property that says what whoever asks for targets has to prove.
 pub const DISCOVERY_PROPERTY: &str = "bulkhead:discovery";
+/// The root dataset's property with the key that signs file handles. Nobody reads it through an operation, and no copy of the dataset has it.
+pub const HANDLE_KEY_PROPERTY: &str = "bulkhead:file-handle-key";
 /// Longest value of one property, in bytes: ZFS's `ZAP_MAXVALUELEN` less the closing zero.
 pub const PROPERTY_BYTES_MAX: usize = 8191;
 

@@ -19,6 +19,7 @@ use zpool_sys as sys;
 use super::snapshots::Shown;
 use super::{Files, Open, facts_of};
 use crate::error::SystemError;
+use crate::nameless::Nameless;
 use crate::pool::{Pool, c_text};
 use crate::snapshots::{KeptClosed, OpenSnapshots};
 
@@ -27,6 +28,7 @@ pub struct FileSystem {
     name: String,
     zpl: Arc<Zpl<Files>>,
     snapshots: Arc<OpenSnapshots>,
+    nameless: Arc<Nameless>,
     is_closed: AtomicBool,
     /// Of a snapshot: clients do not have it open meanwhile.
     _kept_closed: Option<KeptClosed>,
@@ -101,6 +103,10 @@ impl OpenFileSystem for FileSystem {
         if self.is_closed.swap(true, Ordering::AcqRel) {
             return;
         }
+        if self.zpl.objects().facts.snapshot == 0 {
+            let held = self.zpl.held_without_name();
+            self.nameless.put(self.zpl.objects().facts.identity, held);
+        }
         self.zpl.objects().close();
         self.snapshots
             .close_those_of(self.zpl.objects().facts.identity);
@@ -158,12 +164,18 @@ impl Pool {
             .contains('@')
             .then(|| self.snapshots.keep_closed([&name]));
         let files = open_files(&name, read_only)?;
-        let zpl = Arc::new(Zpl::open(files).map_err(|error| refused(&name, &error))?);
+        let held = match files.facts.snapshot {
+            0 => self.nameless.of(files.facts.identity),
+            _ => Vec::new(),
+        };
+        let opened = Zpl::open_again(files, held);
+        let zpl = Arc::new(opened.map_err(|error| refused(&name, &error))?);
         zpl.free_beside();
         Ok(FileSystem {
             name,
             zpl,
             snapshots: Arc::clone(&self.snapshots),
+            nameless: Arc::clone(&self.nameless),
             is_closed: AtomicBool::default(),
             _kept_closed: kept_closed,
         })

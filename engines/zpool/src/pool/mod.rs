@@ -28,6 +28,7 @@ pub use spec::features;
 
 use crate::device::{self, Owner};
 use crate::error::{PoolError, PoolErrorKind, SystemError, errno};
+use crate::nameless::Nameless;
 use crate::runtime::Engine;
 use crate::snapshots::OpenSnapshots;
 use engine::pool::{LeftOut, PoolSpec};
@@ -45,6 +46,8 @@ pub struct Pool {
     pub(crate) snapshots: Arc<OpenSnapshots>,
     /// Devices that were found when it was opened, and are not used.
     left_out: Vec<LeftOut>,
+    /// What was open without a name when file systems were closed.
+    pub(crate) nameless: Arc<Nameless>,
 }
 
 impl Pool {
@@ -80,6 +83,7 @@ impl Pool {
             owner: None,
             snapshots: Arc::default(),
             left_out: Vec::new(),
+            nameless: Arc::default(),
         };
         match pool.engine.check_layout(name.as_str()) {
             Ok(()) => Ok(pool),
@@ -96,6 +100,7 @@ impl Pool {
             owner: None,
             snapshots: Arc::clone(&self.snapshots),
             left_out: self.left_out.clone(),
+            nameless: Arc::clone(&self.nameless),
         }
     }
 

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use file_system::{FileError, FileSystem, Handle, Kind};
 
 use crate::activity::{Moved, Used};
-use crate::exports::Exports;
+use crate::exports::{Exports, NoPlace};
+use crate::handles::unverified;
 use crate::hosts::{Message, Purpose, Way};
 use crate::sharenfs::Access;
 use crate::v4::{Asked, Caller, Conflict, HostShare, NoHostLock, Service, Span, Unanswered, WRITE};
@@ -540,7 +541,8 @@ impl Call<'_> {
         (host, handle): (&[u8], &[u8]),
         give: impl FnOnce(&mut crate::v4::State, u64, Handle) -> Result<Stat, Stat>,
     ) -> Result<Stat, Failed> {
-        let file = Handle::from_bytes(handle).map_err(|_| Stat::STALE)?;
+        // It names what this very host has, and may be shared no more.
+        let file = unverified(handle).map_err(|_| Stat::STALE)?;
         let mut state = self.service.state();
         let Some(host) = state.known_host(self.caller.from.address, host) else {
             return Ok(Stat::GRANTED);
@@ -551,13 +553,11 @@ impl Call<'_> {
     /// The file of a lock, if the caller may lock it: as in Linux by whoever may read or write it, or owns it, and exclusively only
     /// where the export may be written.
     fn find(&mut self, handle: &[u8], is_exclusive: bool) -> Result<Target, Failed> {
-        let handle = Handle::from_bytes(handle).map_err(|_| Stat::STALE)?;
-        let gone = match self.exports.is_complete() {
-            true => Stat::STALE,
-            // It may be one of those that are not open yet.
-            false => Stat::GRACE,
-        };
-        let place = self.exports.place(handle).ok_or(gone)?;
+        let found = self.exports.found(handle, self.caller.now_ms);
+        let place = found.map_err(|none| match none {
+            NoPlace::Bad | NoPlace::Stale => Stat::STALE,
+            NoPlace::NotYet => Stat::GRACE,
+        })?;
         let export = self.exports.export(place.export);
         let access = export.access(&self.caller.from).ok_or(Stat::FAILED)?;
         // Locks and shares have no lease: whoever only says who it is could keep all others from a file for good.
@@ -578,7 +578,7 @@ impl Call<'_> {
         }
         self.used = export.used(Moved::default());
         Ok(Target {
-            file: handle,
+            file: self.exports.handle(place),
             files: Arc::clone(&export.files),
         })
     }

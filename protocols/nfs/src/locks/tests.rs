@@ -9,6 +9,7 @@ use file_system::{FileError, FileSystem, FileSystemId, Handle, Identity, Make, S
 use super::portmap::{self, Ports, Transport};
 use super::{execute, monitor};
 use crate::exports::{Exports, Shared, Source};
+use crate::handles::HandleKey;
 use crate::hosts::{Message, Outcome, Purpose, Readiness, Way};
 use crate::rpc::Credential;
 use crate::sharenfs::Share;
@@ -46,6 +47,10 @@ struct World {
     share: &'static str,
 }
 
+fn key() -> HandleKey {
+    HandleKey::new(&[7; HandleKey::BYTES])
+}
+
 impl World {
     fn new(share: &'static str) -> Self {
         let files = Arc::new(MemoryFileSystem::with_guid(5, 1 << 20));
@@ -68,6 +73,7 @@ impl World {
         let presentation = Presentation {
             owner: b"tank".to_vec(),
             start: 7,
+            handle_key: key(),
             lease_seconds: 20,
             grace_seconds: 20,
         };
@@ -107,7 +113,7 @@ impl World {
             file_system: self.files.id(),
             node: object.node,
         };
-        file.to_bytes().to_vec()
+        key().sign(file).to_vec()
     }
 
     fn call(

@@ -129,7 +129,7 @@ impl Call<'_> {
     /// `post_op_fh3`.
     pub(super) fn write_handle(&self, place: Place, out: &mut Writer) {
         out.boolean(true);
-        out.opaque(&self.exports.handle(place).to_bytes());
+        out.opaque(&self.exports.sign(place));
     }
 
     pub(super) fn get_attributes(&self, at: &At, out: &mut Writer) -> Answered {

@@ -14,10 +14,10 @@ mod tests;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use file_system::{Done, FileError, FileSystem, Handle, Identity, Node, Receipt};
+use file_system::{Done, FileError, FileSystem, Identity, Node, Receipt};
 
 use crate::activity::{Moved, Used};
-use crate::exports::{Exports, Place};
+use crate::exports::{Exports, NoPlace, Place};
 use crate::sharenfs::Access;
 use crate::v4::{Caller, Service, Unanswered};
 use crate::xdr::{Malformed, Reader, Writer};
@@ -103,6 +103,7 @@ impl From<FileError> for Failed {
             FileError::NoSpace => 28,
             FileError::ReadOnly => 30,
             FileError::TooManyLinks => 31,
+            FileError::OtherProject => 18,
             FileError::NameTooLong => 63,
             FileError::NotEmpty => 66,
             FileError::Quota => 69,
@@ -137,6 +138,8 @@ struct Call<'a> {
     moved: Moved,
     /// Of a change that must not be made twice.
     receipt: Option<Receipt>,
+    /// The object of its first handle, where the call may use it.
+    changing: Option<Place>,
 }
 
 /// An object, and what the caller may do with its file system.
@@ -271,6 +274,7 @@ pub fn execute(
         entered: 0,
         moved: Moved::default(),
         receipt: once.map(|key| caller.receipt(key, 0)),
+        changing: None,
     };
     out.u32(Status::OK.0);
     let executed = call.execute(number, &mut Reader::new(arguments), out);
@@ -278,9 +282,7 @@ pub fn execute(
         out.truncate(start);
         if let Failed::With(status) = failed {
             out.u32(status.0);
-            for _ in 0..words_of_failure(number) {
-                out.boolean(false);
-            }
+            call.write_failure(number, out);
         }
     }
     if let Some(key) = once {
@@ -316,6 +318,7 @@ pub fn mount(
         entered: 0,
         moved: Moved::default(),
         receipt: None,
+        changing: None,
     };
     match call.mount(number, &mut Reader::new(arguments), out) {
         Err(Failed::Gone) => Err(Unanswered::Gone),
@@ -366,6 +369,24 @@ impl Call<'_> {
         }
     }
 
+    /// What follows the status of a refused call. What the call would have changed is returned as it is now, so that a client that was late
+    /// forgets what it knew (RFC 1813, 2.6).
+    fn write_failure(&self, number: u32, out: &mut Writer) {
+        let words = words_of_failure(number);
+        match self.changing {
+            // `wcc_data`.
+            Some(place) if words == 2 => {
+                out.boolean(false);
+                let files = &self.exports.export(place.export).files;
+                match files.attributes(place.node) {
+                    Ok(attributes) => self.write_after(place, &attributes, out),
+                    Err(_) => out.boolean(false),
+                }
+            }
+            _ => (0..words).for_each(|_| out.boolean(false)),
+        }
+    }
+
     fn used(&self) -> Used {
         match self.entered {
             0 => Used::default(),
@@ -389,13 +410,12 @@ impl Call<'_> {
     /// The object of the handle in the arguments.
     fn at(&mut self, reader: &mut Reader<'_>) -> Answered<At> {
         let bytes = reader.opaque(HANDLE_BYTES_MAX)?;
-        let handle = Handle::from_bytes(bytes).map_err(|_| Status::BADHANDLE)?;
-        let gone = match self.exports.is_complete() {
-            true => Status::STALE,
-            // It may be one of those that are not open yet.
-            false => Status::JUKEBOX,
-        };
-        let place = self.exports.place(handle).ok_or(gone)?;
+        let found = self.exports.found(bytes, self.caller.now_ms);
+        let place = found.map_err(|none| match none {
+            NoPlace::Bad => Status::BADHANDLE,
+            NoPlace::Stale => Status::STALE,
+            NoPlace::NotYet => Status::JUKEBOX,
+        })?;
         self.enter(place)
     }
 
@@ -413,6 +433,7 @@ impl Call<'_> {
     fn execute(&mut self, number: u32, reader: &mut Reader<'_>, out: &mut Writer) -> Answered {
         let at = self.at(reader)?;
         self.check_security(&at, number)?;
+        self.changing = Some(at.place);
         match number {
             procedure::GETATTR => self.get_attributes(&at, out),
             procedure::SETATTR => self.set_attributes(&at, reader, out),

@@ -56,7 +56,7 @@ impl Call<'_> {
         match self.walk(path) {
             Ok(found) => {
                 out.u32(Status::OK.0);
-                out.opaque(&self.exports.handle(found.place).to_bytes());
+                out.opaque(&self.exports.sign(found.place));
                 let ways = self.exports.securities(found.place, &self.caller.from);
                 let mut flavors: Vec<u32> = ways.iter().map(|way| way.flavor()).collect();
                 if ways.contains(&Security::System) {
@@ -75,8 +75,9 @@ impl Call<'_> {
         }
     }
 
-    /// The directory that a path leads to. Whoever may use a file system may mount any of its directories. Where calls have to be secured
-    /// better than this one is, only those that anybody comes to.
+    /// The directory that a path leads to. The names of file systems lead on for each client that may use them. Within a file system the
+    /// caller looks the names up as for any other call, so that it mounts and learns nothing that it could not reach from the root. Where
+    /// calls have to be secured better than this one is, it comes to what anybody comes to.
     fn walk(&mut self, path: &[u8]) -> Answered<At> {
         let root = self.exports.root(&self.caller.from);
         let mut at = self.enter(root)?;
@@ -87,14 +88,17 @@ impl Call<'_> {
             }
             let export = self.exports.export(at.place.export);
             let leads_on = matches!(self.owner(&at, name), NameOwner::FileSystem(_));
-            at.who = match leads_on || export.takes(self.caller.from.security) {
-                true => Identity {
+            at.who = if leads_on {
+                Identity {
                     uid: 0,
                     gid: 0,
                     groups: Vec::new(),
-                },
+                }
+            } else if export.takes(self.caller.from.security) {
+                export.identity(self.caller.credential)
+            } else {
                 // Linux mounts by numbers, also where the share does not take them.
-                false => export.identity(&Credential::Nobody),
+                export.identity(&Credential::Nobody)
             };
             at = match self.find(&at, name) {
                 // It may be one of those that are not open yet. There is no word for that here.

@@ -97,7 +97,7 @@ impl Call<'_> {
         let name = reader.opaque(NAME_BYTES_MAX)?;
         let found = self.find(at, name)?;
         self.check_security(&found, super::procedure::LOOKUP)?;
-        out.opaque(&self.exports.handle(found.place).to_bytes());
+        out.opaque(&self.exports.sign(found.place));
         self.write_now(&found, out);
         self.write_now(at, out);
         Ok(())

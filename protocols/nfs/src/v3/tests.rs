@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
+use file_system::FileSystem;
 use file_system::memory::MemoryFileSystem;
-use file_system::{FileSystem, Handle};
 
 use super::{Memory, execute, mount, procedure};
 use crate::exports::{Exports, Shared, Source};
+use crate::handles::{HANDLE_BYTES, HandleKey, unverified};
 use crate::hosts::Way;
 use crate::rpc::Credential;
 use crate::sharenfs::Share;
 use crate::v4::{Caller, Had, Holders, HostShare, NoRecord, Presentation, Service, key_of_host};
 use crate::xdr::{Reader, Writer};
+
+mod handles;
 
 const EVERYTHING: &str = "rw=127.0.0.1,no_root_squash";
 /// Who may append.
@@ -43,6 +46,7 @@ impl Client {
         let presentation = Presentation {
             owner: b"tank".to_vec(),
             start: 7,
+            handle_key: key(),
             lease_seconds: 20,
             grace_seconds: 20,
         };
@@ -331,6 +335,35 @@ fn an_exclusive_create_is_known_again_by_its_verifier() {
     );
 }
 
+/// Another client made the file: who is refused learns by the answer that the directory is another one than it knew.
+#[test]
+fn a_refused_change_tells_what_the_directory_is_now() {
+    let mut client = Client::new(EVERYTHING);
+    let home = client.mount("/tank/home").expect("it is shared");
+    client.create(&home, "file");
+    let mut exclusive = named(&home, "file");
+    exclusive.u32(2);
+    exclusive.u64(7);
+    let mut make = named(&home, "file");
+    nothing_set(&mut make);
+    let root = client.files.attributes(client.files.root()).expect("there");
+    for (number, arguments, status) in [
+        (procedure::CREATE, &exclusive, 17),
+        (procedure::MKDIR, &make, 17),
+        (procedure::REMOVE, &named(&home, "none"), 2),
+    ] {
+        let answer = client.call(number, arguments);
+        let mut reader = Reader::new(&answer);
+        assert_eq!(reader.u32(), Ok(status));
+        assert_eq!(reader.boolean(), Ok(false), "not known before");
+        assert_eq!(reader.boolean(), Ok(true), "known now");
+        let attributes = reader.fixed(84).expect("attributes");
+        let modified = [root.modified.seconds as u32, root.modified.nanoseconds];
+        assert_eq!(attributes[68..76], modified.map(u32::to_be_bytes).concat());
+        assert!(reader.rest().is_empty());
+    }
+}
+
 #[test]
 fn directories_are_listed_in_parts_with_their_dots() {
     let mut client = Client::new(EVERYTHING);
@@ -367,6 +400,10 @@ fn directories_are_listed_in_parts_with_their_dots() {
 }
 
 /// The host that denies others something by NLM.
+fn key() -> HandleKey {
+    HandleKey::new(&[7; HandleKey::BYTES])
+}
+
 const OTHER: [u8; 4] = [192, 0, 2, 7];
 const BOTH_HOSTS: &str = "rw=127.0.0.1:192.0.2.7,no_root_squash";
 
@@ -381,7 +418,7 @@ fn deny_writes(client: &Client, file: &[u8], is_reclaim: bool) -> bool {
     let share = HostShare {
         host: host.expect("there is a place"),
         owner: b"owner",
-        file: Handle::from_bytes(file).expect("a handle"),
+        file: unverified(file).expect("a handle"),
         mode: (1, 2),
         is_reclaim,
     };
@@ -619,7 +656,7 @@ fn snapshots_are_listed_by_their_names_alone() {
     let monday = client
         .mount("/tank/home/.zfs/snapshot/monday")
         .expect("there");
-    assert_eq!(monday.len(), 36);
+    assert_eq!(monday.len(), HANDLE_BYTES);
     assert_eq!(
         client.status(procedure::MKDIR, &{
             let mut arguments = named(&monday, "x");

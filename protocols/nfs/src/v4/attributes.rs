@@ -11,6 +11,7 @@ use file_system::{
 use super::numbers::Status;
 use super::owners::{self, Owners};
 use super::state::MESSAGE_BYTES_MAX;
+use crate::handles::HandleKey;
 use crate::objects::kind_number;
 use crate::xdr::{Malformed, Reader, Writer};
 
@@ -229,6 +230,8 @@ fn supported(minor: u32, has_acls: bool) -> Bitmap {
 pub struct Source<'a> {
     /// The object's handle.
     pub handle: Handle,
+    /// Signs it for clients.
+    pub key: &'a HandleKey,
     /// The number of the directory that it covers, if it is the root of a file system.
     pub covered: Option<u64>,
     /// Of its file system.
@@ -289,7 +292,7 @@ fn write_value(values: &mut Writer, bit: u32, source: &Source<'_>, supported: &B
         }
         10 => values.u32(source.lease_seconds),
         16 => values.boolean(source.limits.ignores_case),
-        19 => values.opaque(&source.handle.to_bytes()),
+        19 => values.opaque(&source.key.sign(source.handle)),
         20 => values.u64(source.handle.node.object),
         55 => values.u64(source.covered.unwrap_or(source.handle.node.object)),
         21 | 22 => values.u64(statistics.files_free),

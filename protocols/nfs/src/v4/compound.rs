@@ -1,8 +1,7 @@
 //! A compound: its operations one after the other, until one fails (RFC 8881, 2.10 and 16.2; RFC 7530, 15.2).
 
 use std::cell::Cell;
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
+use std::collections::hash_map::RandomState;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
@@ -26,7 +25,8 @@ use super::state::{
 use super::waiting::{Changes, changes_of};
 use super::without_sessions::Taken;
 use crate::activity::{Book, Moved, Used};
-use crate::exports::{Exports, Place, Source};
+use crate::exports::{Exports, NoPlace, Place, Source};
+use crate::handles::HandleKey;
 use crate::hosts::Outbox;
 use crate::repeats::Repeats;
 use crate::rpc::Credential;
@@ -79,6 +79,7 @@ impl From<FileError> for Status {
             FileError::Quota => Self::DQUOT,
             FileError::ReadOnly => Self::ROFS,
             FileError::TooManyLinks => Self::MLINK,
+            FileError::OtherProject => Self::XDEV,
             FileError::BeyondEnd => Self::NXIO,
             FileError::Unsupported => Self::NOTSUPP,
             FileError::NoExtended => Self::NOXATTR,
@@ -137,6 +138,8 @@ pub struct Presentation {
     pub start: u64,
     /// Seconds of a lease.
     pub lease_seconds: u32,
+    /// Signs the handles of clients, until another one takes its place.
+    pub handle_key: HandleKey,
     /// Seconds after the start in which clients take back what they had open and locked at an earlier server, and nothing new is opened or
     /// locked. Fewer, if all are done before.
     pub grace_seconds: u32,
@@ -162,6 +165,10 @@ impl From<Malformed> for Unanswered {
 /// NFS 4 for what is shared.
 pub struct Service {
     exports: RwLock<Arc<Exports>>,
+    /// Numbers principals of Kerberos.
+    pub(super) names: RandomState,
+    /// Signs the handles of what is shared next.
+    handle_key: Mutex<HandleKey>,
     pub(super) presentation: Presentation,
     state: Mutex<State>,
     record: Arc<dyn ClientRecord>,
@@ -194,7 +201,11 @@ impl Service {
         );
         let start = presentation.start as u32;
         Self {
-            exports: RwLock::new(Arc::new(Exports::none())),
+            exports: RwLock::new(Arc::new(
+                Exports::none().signed_by(presentation.handle_key.clone()),
+            )),
+            names: RandomState::new(),
+            handle_key: Mutex::new(presentation.handle_key.clone()),
             state: Mutex::new(State::new(start, lease_ms, grace_ms, earlier.clone())),
             presentation,
             record,
@@ -249,10 +260,17 @@ impl Service {
         Arc::clone(&self.exports.read().expect("no holder panics"))
     }
 
+    /// Signs the handles of what is shared from now on with this key.
+    pub fn sign_by(&self, key: HandleKey) {
+        *self.handle_key.lock().expect("no holder panics") = key;
+    }
+
     /// Shares this from now on. What clients have open of file systems that are shared no more is closed, unless they are closed for a
     /// while only. Calls of this come one after the other.
     pub fn share(&self, exports: Exports) {
         self.take_up(&exports);
+        let key = self.handle_key.lock().expect("no holder panics").clone();
+        let exports = exports.signed_by(key);
         let exports = exports.counted_in(&mut self.book.lock().expect("no holder panics"));
         let exports = Arc::new(exports);
         *self.exports.write().expect("no holder panics") = Arc::clone(&exports);
@@ -779,19 +797,6 @@ impl Call<'_> {
         }
     }
 
-    pub(super) fn principal(&self) -> u64 {
-        match self.caller.credential {
-            Credential::Nobody => u64::MAX,
-            Credential::System { uid, .. } => (*uid).into(),
-            Credential::Kerberos(principal) => {
-                let mut hasher = DefaultHasher::new();
-                principal.name.hash(&mut hasher);
-                // Numbers of users are smaller.
-                hasher.finish() | 1 << 63
-            }
-        }
-    }
-
     /// The file system of the current file handle.
     pub(super) fn files(&self) -> &dyn FileSystem {
         &*self.exports.export(self.entered).files
@@ -883,15 +888,12 @@ impl Call<'_> {
     /// The file handle of the arguments.
     pub(super) fn read_handle(&self, reader: &mut Reader<'_>) -> Result<Place, Status> {
         let bytes = reader.opaque(HANDLE_BYTES_MAX)?;
-        let handle = Handle::from_bytes(bytes).map_err(|_| Status::BADHANDLE)?;
-        let place = self
-            .exports
-            .place(handle)
-            .ok_or(match self.exports.is_complete() {
-                true => Status::STALE,
-                // It may be one of those that are not open yet.
-                false => Status::DELAY,
-            })?;
+        let found = self.exports.found(bytes, self.caller.now_ms);
+        let place = found.map_err(|none| match none {
+            NoPlace::Bad => Status::BADHANDLE,
+            NoPlace::Stale => Status::STALE,
+            NoPlace::NotYet => Status::DELAY,
+        })?;
         let export = self.exports.export(place.export);
         export.access(&self.caller.from).ok_or(Status::ACCESS)?;
         export.files.attributes(place.node)?;
@@ -954,6 +956,7 @@ impl Call<'_> {
         };
         use_it(&attributes::Source {
             handle: self.exports.handle(place),
+            key: self.exports.key(),
             covered: self.exports.covered(place),
             limits,
             attributes,

@@ -107,11 +107,10 @@ impl State {
         !silent.is_empty()
     }
 
-    /// Some files are held no more, and stay open.
+    /// The file systems of some files are closed, and the files stay open. They are not released: one without a name would be freed.
     pub(super) fn put_aside(&mut self, concerned: impl Fn(&Handle) -> bool) {
         let files = self.files.iter_mut().filter(|(file, _)| concerned(file));
-        let held = files.filter_map(|(file, state)| Some((state.files.take()?, *file)));
-        self.released.extend(held);
+        files.for_each(|(_, state)| state.files = None);
     }
 
     /// Files that are open and not held.

@@ -8,19 +8,21 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use sha2::{Digest as _, Sha256};
+
 use crate::hosts::Hosts;
 
 /// A client as it is kept: a hash of what it calls itself.
 pub type ClientKey = u64;
 
-/// The key of the client with this `co_ownerid` (FNV-1a: it must stay the same over versions).
+/// The key of the client with this `co_ownerid`.
 pub fn key_of(owner: &[u8]) -> ClientKey {
-    hash_on(0xcbf2_9ce4_8422_2325, owner)
+    hash_of(b"4.1", &[owner])
 }
 
 /// The key of the client of NFS 4.0 with this `id`: another one than that of a client with sessions that calls itself the same.
 pub fn key_without_sessions(id: &[u8]) -> ClientKey {
-    hash_on(key_of(b"4.0\0"), id)
+    hash_of(b"4.0", &[id])
 }
 
 /// The key of a host that locks over NFS 3: by its address, because that is where it is told to take back what it had.
@@ -29,18 +31,24 @@ pub fn key_of_host(address: IpAddr) -> ClientKey {
         IpAddr::V4(address) => address.to_ipv6_mapped(),
         IpAddr::V6(address) => address,
     };
-    hash_on(key_of(b"nlm\0"), &address.octets())
+    hash_of(b"nlm", &[&address.octets()])
 }
 
 /// The key of a client that `principal` of Kerberos has introduced, whose key would be this: no other principal takes back what it had.
 pub fn key_of_principal(key: ClientKey, principal: &str) -> ClientKey {
-    hash_on(hash_on(key, b"\0krb5\0"), principal.as_bytes())
+    hash_of(b"krb5", &[&key.to_be_bytes(), principal.as_bytes()])
 }
 
-fn hash_on(hash: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(hash, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+/// It must stay the same over versions, and no client finds a name that has the key of another one.
+fn hash_of(kind: &[u8], parts: &[&[u8]]) -> u64 {
+    let mut hash = Sha256::new();
+    hash.update(kind);
+    hash.update([0]);
+    for part in parts {
+        hash.update(part);
+    }
+    let hash = hash.finalize();
+    u64::from_be_bytes(hash[..8].try_into().expect("eight bytes"))
 }
 
 /// What a client may have besides files that are open and denied to nobody.
@@ -370,9 +378,13 @@ mod tests {
 
     #[test]
     fn keys_stay_the_same_over_versions() {
-        assert_eq!(key_of(b""), 0xcbf2_9ce4_8422_2325);
-        // Test vector of the FNV reference code.
-        assert_eq!(key_of(b"foobar"), 0x8594_4171_f739_67e8);
+        // By Python's `hashlib`.
+        let client = key_of(b"foobar");
+        assert_eq!(client, 0x911e_b2bb_6a03_b76b);
+        assert_eq!(key_without_sessions(b"foobar"), 0x53fe_9e60_e61f_a796);
+        assert_eq!(key_of_host([10, 0, 0, 1].into()), 0x8a5f_d42d_0e08_2e7f);
+        let of_principal = key_of_principal(client, "host/a@REALM");
+        assert_eq!(of_principal, 0x39ca_0edf_87fc_f4b8);
     }
 
     #[test]

@@ -268,6 +268,7 @@ impl State {
             principal: 0,
             kerberos: None,
             is_update: false,
+            address: way.there,
             network: serving::network(way.there),
         };
         let host = Host {

@@ -9,6 +9,7 @@ mod grace;
 mod hosts;
 mod input_output;
 mod kinds;
+mod makers;
 mod names;
 mod numbers;
 mod opening;

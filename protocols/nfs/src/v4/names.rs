@@ -53,7 +53,7 @@ impl Call<'_> {
     }
 
     pub(super) fn get_handle(&mut self, out: &mut Writer) -> Result<(), Status> {
-        out.opaque(&self.exports.handle(self.place()?).to_bytes());
+        out.opaque(&self.exports.sign(self.place()?));
         Ok(())
     }
 

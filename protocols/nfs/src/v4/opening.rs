@@ -300,13 +300,17 @@ impl Call<'_> {
         self.files().hold(opened.node)?;
         let mut state = self.service.state();
         // Others may have opened it meanwhile.
+        let principal = self.proven_principal();
         let checked = match self.is_shared_still(file) {
-            true => state.check_share(opener, file, mode, is_reclaim, now_ms),
+            true => state
+                .check_opener(opener, file, principal)
+                .and_then(|()| state.check_share(opener, file, mode, is_reclaim, now_ms)),
             false => Err(Status::DELAY),
         };
         let taken = checked.map(|()| {
             let taken = state.open(self.client, owner, file, mode, self.shared_files());
             state.opened_by(self.client, &taken.0, &self.who, mode.0);
+            state.made_by(self.client, &taken.0, principal);
             taken
         });
         drop(state);
@@ -451,6 +455,7 @@ impl Call<'_> {
         let sequence = reader.u32()?;
         let (asked, deny) = (reader.u32()?, reader.u32()?);
         let node = self.node()?;
+        self.check_maker(&id)?;
         if self.is_repeated(&Whose::State(&id), (sequence, Purpose::Other), out)? {
             return Ok(());
         }
@@ -458,10 +463,10 @@ impl Call<'_> {
         if access == 0 || access & !(READ | WRITE) != 0 || deny & !(READ | WRITE) != 0 {
             return Err(Status::INVAL);
         }
-        let id =
-            self.service
-                .state()
-                .downgrade(self.client, &id, self.file(node), (access, deny))?;
+        let file = self.file(node);
+        let mut state = self.service.state();
+        let id = state.downgrade(self.client, &id, file, (access, deny))?;
+        drop(state);
         self.answer_state(id, out);
         Ok(())
     }
@@ -474,12 +479,14 @@ impl Call<'_> {
         let sequence = reader.u32()?;
         let id = self.read_raw_stateid(reader)?;
         let node = self.node()?;
+        self.check_maker(&id)?;
         if self.is_repeated(&Whose::State(&id), (sequence, Purpose::Other), out)? {
             return Ok(());
         }
-        self.service
-            .state()
-            .close(self.client, &id, self.file(node))?;
+        let file = self.file(node);
+        let mut state = self.service.state();
+        state.close(self.client, &id, file)?;
+        drop(state);
         self.answer_state(CLOSED, out);
         Ok(())
     }
@@ -506,6 +513,7 @@ impl Call<'_> {
         };
         let node = self.node()?;
         let turn = (opener_sequence.unwrap_or(sequence), Purpose::Other);
+        self.check_maker(&id)?;
         if self.is_repeated(&Whose::State(&id), turn, out)? {
             return Ok(());
         }
@@ -524,11 +532,15 @@ impl Call<'_> {
         let span = Span::new(offset, length, is_write)?;
         let file = self.file(node);
         let (client, now_ms) = (self.client, self.caller.now_ms);
+        let principal = self.proven_principal();
         let mut state = self.service.state();
         let locked = match owner {
             Some((_, owner)) => {
                 let locked = state.lock_as(client, &id, owner, file, span, now_ms);
                 state.end_lock_turn(client, owner, sequence);
+                if let Ok(lock) = &locked {
+                    state.made_by(client, lock, principal);
+                }
                 locked
             }
             None => state.lock_more(client, &id, file, span, now_ms),
@@ -592,12 +604,15 @@ impl Call<'_> {
         let id = self.read_raw_stateid(reader)?;
         let (offset, length) = (reader.u64()?, reader.u64()?);
         let node = self.node()?;
+        self.check_maker(&id)?;
         if self.is_repeated(&Whose::State(&id), (sequence, Purpose::Other), out)? {
             return Ok(());
         }
         let span = Span::new(offset, length, is_write)?;
         let file = self.file(node);
-        let id = self.service.state().unlock(self.client, &id, file, span)?;
+        let mut state = self.service.state();
+        let id = state.unlock(self.client, &id, file, span)?;
+        drop(state);
         self.answer_state(id, out);
         Ok(())
     }

@@ -59,7 +59,9 @@ pub(super) struct Held {
     pub(super) client: u64,
     pub(super) file: Handle,
     pub(super) owner: Vec<u8>,
-    sequence: u32,
+    pub(super) sequence: u32,
+    /// The principal of Kerberos that has made it: it alone changes and ends it, or the one that introduced the client.
+    pub(super) principal: Option<u64>,
     pub(super) what: What,
 }
 
@@ -632,6 +634,7 @@ impl State {
             file,
             owner: owner.to_vec(),
             sequence: 1,
+            principal: None,
             what,
         };
         let named = held.named();

@@ -69,6 +69,7 @@ impl Call<'_> {
             principal: self.principal(),
             kerberos: self.caller.credential.kerberos(),
             is_update: flags & UPDATE_CONFIRMED != 0,
+            address: self.caller.from.address,
             network: self.caller.from.network(),
         };
         let now_ms = self.caller.now_ms;
@@ -104,11 +105,10 @@ impl Call<'_> {
             return Err(Status::INVAL);
         }
         let back = back.agreed()?;
-        let (principal, connection) = (self.principal(), self.caller.connection);
+        let (asker, connection) = (self.asker(), self.caller.connection);
         let now_ms = self.caller.now_ms;
         let mut state = self.service.state();
-        let created =
-            state.create_session(client, sequence, principal, fore, connection, now_ms)?;
+        let created = state.create_session(client, sequence, asker, fore, connection, now_ms)?;
         out.fixed(&created.session);
         out.u32(created.sequence);
         // Neither persistent nor with callbacks: there is nothing to call back for.
@@ -150,9 +150,8 @@ impl Call<'_> {
 
     pub(super) fn destroy_client(&mut self, reader: &mut Reader<'_>) -> Result<(), Status> {
         let client = reader.u64()?;
-        self.service
-            .state()
-            .destroy_client(client, self.principal())
+        let asker = self.asker();
+        self.service.state().destroy_client(client, asker)
     }
 
     pub(super) fn reclaim_complete(&mut self, reader: &mut Reader<'_>) -> Result<(), Status> {
@@ -194,6 +193,7 @@ impl Call<'_> {
 
     pub(super) fn free_stateid(&mut self, reader: &mut Reader<'_>) -> Result<(), Status> {
         let id = self.read_stateid(reader)?;
+        self.check_maker(&id)?;
         self.service.state().free(self.client, &id)
     }
 }

@@ -38,6 +38,8 @@ const HELD_PER_CLIENT_MAX: usize = 65_536;
 const HELD_MAX: usize = 1 << 20;
 /// Opens and locks of one IPv4 address or IPv6 network.
 const HELD_PER_NETWORK_MAX: usize = 131_072;
+/// Addresses that a client may have introduced itself from: a client with several networks does so by each.
+const ADDRESSES_PER_CLIENT_MAX: usize = 16;
 /// Connections that one session remembers.
 const CONNECTIONS_PER_SESSION_MAX: usize = 256;
 /// Slots of one session.
@@ -54,6 +56,15 @@ const MESSAGE_BYTES_MIN: u32 = 256;
 /// `sessionid4`.
 pub type SessionId = [u8; 16];
 
+/// Who makes a call that begins, changes or ends what a client is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asker {
+    /// A number that is equal for equal principals.
+    pub principal: u64,
+    /// The address that it comes from.
+    pub address: IpAddr,
+}
+
 /// What a client says of itself in `EXCHANGE_ID` or `SETCLIENTID`.
 pub struct Introduction<'a> {
     /// `co_ownerid`, or `id` of `nfs_client_id4`.
@@ -66,7 +77,9 @@ pub struct Introduction<'a> {
     pub kerberos: Option<&'a str>,
     /// `EXCHGID4_FLAG_UPD_CONFIRMED_REC_A`, which NFS 4.0 has not.
     pub is_update: bool,
-    /// The IPv4 address or IPv6 network that it comes from.
+    /// The address that it comes from.
+    pub address: IpAddr,
+    /// The IPv4 address or IPv6 network of that, which bounds count for.
     pub network: IpAddr,
 }
 
@@ -142,6 +155,8 @@ pub(super) struct WithoutSessions {
 
 pub(super) struct Client {
     owner: Vec<u8>,
+    /// Where it has introduced itself from, the last one behind.
+    addresses: Vec<IpAddr>,
     pub(super) network: IpAddr,
     pub(super) verifier: [u8; 8],
     pub(super) principal: u64,
@@ -195,6 +210,33 @@ impl Client {
         };
         let kerberos = self.kerberos.as_deref();
         kerberos.map_or(key, |principal| key_of_principal(key, principal))
+    }
+
+    /// The principal of Kerberos that introduced it, if one did.
+    pub(super) fn proven_principal(&self) -> Option<u64> {
+        self.kerberos.is_some().then_some(self.principal)
+    }
+
+    /// Refuses whoever did not introduce the client. With Kerberos its principal did. By numbers every host says that it is every user, so
+    /// what counts is the host, and for others there is no such client: one whose address has changed introduces itself again by its
+    /// verifier, which others do not have.
+    fn check_introduced_by(&self, asker: Asker, refusal: Status) -> Result<(), Status> {
+        if self.kerberos.is_some() {
+            return self.check_principal(asker.principal, refusal);
+        }
+        match self.addresses.contains(&asker.address) {
+            true => Ok(()),
+            false => Err(Status::STALE_CLIENTID),
+        }
+    }
+
+    /// It has introduced itself from here.
+    fn came_from(&mut self, address: IpAddr) {
+        self.addresses.retain(|known| *known != address);
+        if self.addresses.len() >= ADDRESSES_PER_CLIENT_MAX {
+            self.addresses.remove(0);
+        }
+        self.addresses.push(address);
     }
 
     /// Refuses whoever is not the principal of Kerberos that introduced the client. By numbers anybody says that he is anybody.
@@ -498,13 +540,13 @@ impl State {
             };
             if who.is_update {
                 return match (same_start, same_principal) {
-                    (true, true) => Ok((id, self.next_creation(id), true)),
+                    (true, true) => Ok(self.known_again(id, who.address)),
                     (false, _) => Err(Status::NOT_SAME),
                     (true, false) => Err(Status::PERM),
                 };
             }
             if same_start && same_principal {
-                return Ok((id, self.next_creation(id), true));
+                return Ok(self.known_again(id, who.address));
             }
             if !same_principal {
                 if has_state && !self.is_expired(id, now_ms) {
@@ -520,6 +562,14 @@ impl State {
         }
         let id = self.introduce(who, None, None, now_ms)?;
         Ok((id, 1, false))
+    }
+
+    /// A client that has introduced itself once more.
+    fn known_again(&mut self, id: u64, address: IpAddr) -> (u64, u32, bool) {
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.came_from(address);
+        }
+        (id, self.next_creation(id), true)
     }
 
     /// The clients that call themselves so, and which of them is confirmed.
@@ -546,6 +596,7 @@ impl State {
         }
         let client = Client {
             owner: who.owner.to_vec(),
+            addresses: vec![who.address],
             network: who.network,
             verifier: who.verifier,
             principal: who.principal,
@@ -567,9 +618,11 @@ impl State {
         Ok(id)
     }
 
-    /// A number for a client, which comes again after 2^32 of them.
+    /// A number for a client. Others cannot guess it: at NFS 4.0 it is all that they would have to know.
     fn client_number(&mut self) -> u64 {
-        u64::from(self.start) << 32 | self.number() & 0xffff_ffff
+        let number = self.number();
+        let scattered = self.scatter.hash_one(("client", number)) as u32;
+        u64::from(self.start) << 32 | u64::from(scattered.max(1))
     }
 
     fn next_creation(&self, client: u64) -> u32 {
@@ -675,7 +728,7 @@ impl State {
         &mut self,
         id: u64,
         sequence: u32,
-        principal: u64,
+        asker: Asker,
         fore: Channel,
         connection: u64,
         now_ms: u64,
@@ -685,7 +738,7 @@ impl State {
             self.forget_client(id);
             return Err(Status::STALE_CLIENTID);
         }
-        client.check_principal(principal, Status::CLID_INUSE)?;
+        client.check_introduced_by(asker, Status::CLID_INUSE)?;
         let (last, answer) = client.creation;
         if let (true, Some(answer)) = (last == sequence, answer) {
             return Ok(answer);
@@ -693,7 +746,7 @@ impl State {
         if sequence != last.wrapping_add(1) {
             return Err(Status::SEQ_MISORDERED);
         }
-        if !client.is_confirmed && client.principal != principal {
+        if !client.is_confirmed && client.principal != asker.principal {
             return Err(Status::CLID_INUSE);
         }
         let answer = self.new_session(id, sequence, fore, connection, now_ms)?;
@@ -795,9 +848,9 @@ impl State {
     }
 
     /// `DESTROY_CLIENTID`.
-    pub fn destroy_client(&mut self, id: u64, principal: u64) -> Result<(), Status> {
+    pub fn destroy_client(&mut self, id: u64, asker: Asker) -> Result<(), Status> {
         let client = self.with_sessions(id)?;
-        client.check_principal(principal, Status::WRONG_CRED)?;
+        client.check_introduced_by(asker, Status::WRONG_CRED)?;
         if !client.sessions.is_empty() || !client.held.is_empty() {
             return Err(Status::CLIENTID_BUSY);
         }

@@ -7,6 +7,7 @@ use file_system::memory::MemoryFileSystem;
 
 use super::{Caller, ClientRecord, Holders, NoRecord, Presentation, Remembered, Service};
 use crate::exports::{Exports, Shared, Source};
+use crate::handles::{HANDLE_BYTES, HandleKey};
 use crate::rpc::Credential;
 use crate::sharenfs::Share;
 use crate::xdr::{Reader, Writer};
@@ -15,6 +16,7 @@ mod appending;
 mod children;
 mod counted;
 mod exclusive;
+mod makers;
 mod promises;
 mod refusals;
 mod restarts;
@@ -30,6 +32,8 @@ struct Client {
     sequence: u32,
     now_ms: u64,
     uid: u32,
+    /// The principal of Kerberos that calls as the user.
+    principal: Option<&'static str>,
 }
 
 const EVERYTHING: &str = "rw=127.0.0.1,no_root_squash";
@@ -42,6 +46,11 @@ fn shared(name: &str, guid: u64, share: &str) -> (Shared, Arc<MemoryFileSystem>)
         files: Arc::<MemoryFileSystem>::clone(&files),
     };
     (shared, files)
+}
+
+/// Signs the handles of all services here: they are of one pool.
+fn key() -> HandleKey {
+    HandleKey::new(&[7; HandleKey::BYTES])
 }
 
 fn service_of(shared: Vec<Shared>) -> Arc<Service> {
@@ -60,6 +69,7 @@ fn service_after_another(
     let presentation = Presentation {
         owner: b"tank".to_vec(),
         start,
+        handle_key: key(),
         lease_seconds: LEASE_SECONDS,
         grace_seconds,
     };
@@ -78,8 +88,12 @@ fn send(service: &Service, uid: u32, now_ms: u64, compound: &[u8]) -> Vec<u8> {
         gid: uid,
         groups: Vec::new(),
     };
+    send_by(service, &credential, now_ms, compound)
+}
+
+fn send_by(service: &Service, credential: &Credential, now_ms: u64, compound: &[u8]) -> Vec<u8> {
     let caller = Caller {
-        credential: &credential,
+        credential,
         transaction: 0,
         connection: 1,
         from: Source::LOCAL,
@@ -173,6 +187,7 @@ impl Client {
             sequence: 0,
             now_ms,
             uid: 0,
+            principal: None,
         }
     }
 
@@ -199,7 +214,11 @@ impl Client {
             .chain(operations.iter().copied())
             .collect();
         let compound = compound_of(minor, &all);
-        send(&self.service, self.uid, self.now_ms, &compound)
+        let Some(name) = self.principal else {
+            return send(&self.service, self.uid, self.now_ms, &compound);
+        };
+        let credential = makers::kerberos(name, self.uid);
+        send_by(&self.service, &credential, self.now_ms, &compound)
     }
 
     fn status(&mut self, operations: &[&[u8]]) -> u32 {
@@ -895,7 +914,7 @@ fn a_snapshot_is_a_file_system_of_its_own() {
     let answer = client.ask(&all);
     let mut put = Writer::new();
     put.u32(22);
-    put.opaque(&answer[answer.len() - 36..]);
+    put.opaque(&answer[answer.len() - HANDLE_BYTES..]);
     let remove = named(28, &[b"file"]);
     assert_eq!(client.status(&[put.bytes(), &path(&[b"file"])]), 0);
     assert_eq!(client.status(&[put.bytes(), &remove]), ROFS);

@@ -364,11 +364,19 @@ impl State {
     }
 
     /// `RELEASE_LOCKOWNER`.
-    pub fn release_owner(&mut self, client: u64, owner: &[u8]) -> Result<(), Status> {
+    pub fn release_owner(
+        &mut self,
+        client: u64,
+        owner: &[u8],
+        principal: Option<u64>,
+    ) -> Result<(), Status> {
         let turns = self.turns(client).ok_or(Status::STALE_CLIENTID)?;
         let standing = turns.owners.get(&Owner::Lock(owner.to_vec()));
         let locks: Vec<u64> =
             standing.map_or(Vec::new(), |found| found.held.iter().copied().collect());
+        for number in &locks {
+            self.check_maker_of(*number, principal)?;
+        }
         let has_ranges = |number: &u64| {
             let held = self.held.get(number);
             let file = held.and_then(|held| self.files.get(&held.file));

@@ -1,12 +1,13 @@
 //! Which compounds take so long that others should not wait for them, as far as a look at their beginning tells.
 
-use file_system::{FileSystemId, Handle};
+use file_system::FileSystemId;
 
 use super::attributes::Bitmap;
 use super::compound::{HANDLE_BYTES_MAX, TAG_BYTES_MAX};
 use super::kinds::changes_files;
 use super::numbers::op;
 use super::state::{MESSAGE_BYTES_MAX, OPERATIONS_MAX};
+use crate::handles::unverified;
 use crate::xdr::{Malformed, Reader};
 
 /// Bytes of a read from which on others do not wait for it: the disks, and copies, take longer than to hand it to somebody else.
@@ -80,7 +81,7 @@ fn changes_in(mut rest: Reader<'_>) -> Result<Changes, Malformed> {
     while !rest.rest().is_empty() {
         match rest.u32()? {
             op::PUTFH => {
-                let handle = Handle::from_bytes(rest.opaque(HANDLE_BYTES_MAX)?);
+                let handle = unverified(rest.opaque(HANDLE_BYTES_MAX)?);
                 let Ok(handle) = handle else {
                     return Ok(Changes::None);
                 };
@@ -121,9 +122,10 @@ fn makes_guarded(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
 
 #[cfg(test)]
 mod tests {
-    use file_system::Node;
+    use file_system::{Handle, Node};
 
     use super::*;
+    use crate::handles::HandleKey;
     use crate::xdr::Writer;
 
     fn put(writer: &mut Writer, guid: u64) {
@@ -133,7 +135,7 @@ mod tests {
             generation: 1,
         };
         writer.u32(op::PUTFH);
-        writer.opaque(&Handle { file_system, node }.to_bytes());
+        writer.opaque(&HandleKey::random().sign(Handle { file_system, node }));
     }
 
     fn found(write: impl FnOnce(&mut Writer)) -> Changes {

@@ -251,6 +251,7 @@ impl Call<'_> {
             principal: self.principal(),
             kerberos: self.caller.credential.kerberos(),
             is_update: false,
+            address: self.caller.from.address,
             network: self.caller.from.network(),
         };
         let now_ms = self.caller.now_ms;
@@ -286,6 +287,7 @@ impl Call<'_> {
         let id = self.read_raw_stateid(reader)?;
         let sequence = reader.u32()?;
         let file = self.file(self.node()?);
+        self.check_maker(&id)?;
         if self.is_repeated(&Whose::State(&id), (sequence, Purpose::Confirms), out)? {
             return Ok(());
         }
@@ -299,6 +301,6 @@ impl Call<'_> {
         let now_ms = self.caller.now_ms;
         let mut state = self.service.state();
         state.check_client(client, now_ms)?;
-        state.release_owner(client, owner)
+        state.release_owner(client, owner, self.proven_principal())
     }
 }

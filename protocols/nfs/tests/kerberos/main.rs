@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use client::{Caller, Client, MOUNT, NFS, SERVER, Told, credential};
 use file_system::memory::MemoryFileSystem;
 use nfs::exports::Shared;
+use nfs::handles::HandleKey;
 use nfs::server::{ApplyError, DesiredState, NfsServer, ServerLimits};
 use nfs::sharenfs::Share;
 use nfs::v4::Presentation;
@@ -72,6 +73,7 @@ impl Files {
         let presentation = Presentation {
             owner: b"kerberos".to_vec(),
             start,
+            handle_key: HandleKey::new(&[7; HandleKey::BYTES]),
             lease_seconds: 20,
             grace_seconds: 0,
         };

@@ -11,7 +11,7 @@ use control::{Answer, Request};
 use engine::Pool;
 use engine::capabilities::FileSystems;
 use engine::dataset::{DatasetRef, FileSystemSpec, PropertySource, Snapshots};
-use file_system::{Identity, Make, SetAttributes};
+use file_system::{Identity, Make, Removable, SetAttributes};
 use memory_engine::{MemoryEngine, MemoryPool, WaitingLog};
 use operations::seals::Seals;
 use operations::{Context, DocumentCache, NoServer, ServerHooks, perform};
@@ -85,6 +85,7 @@ impl Bench {
             "log waits" => self.pool.set_log(arguments, WaitingLog::Waits),
             "log unreadable" => self.pool.set_log(arguments, WaitingLog::Unreadable),
             "make files" => self.make_files(arguments),
+            "remove file" => self.remove_file(arguments),
             "file" => {
                 let (name, text) = arguments.split_once(' ').expect("a name and a text");
                 std::fs::write(self.folder.path().join(name), text).expect("written");
@@ -116,6 +117,22 @@ impl Bench {
             );
             made.expect("a new file");
         }
+    }
+
+    /// Removes a file, given as the file system and the name in its root.
+    fn remove_file(&self, arguments: &str) {
+        let (name, file) = arguments.split_once(' ').expect("a name and a file");
+        let opened = self
+            .pool
+            .open_file_system(DatasetRef::from_checked(name), false);
+        let files = opened.expect("it opens").files();
+        let root = Identity {
+            uid: 0,
+            gid: 0,
+            groups: Vec::new(),
+        };
+        let removed = files.remove(&root, files.root(), file.as_bytes(), Removable::Any, None);
+        removed.expect("it is there");
     }
 
     /// Performs a line of a table.

@@ -2,6 +2,7 @@
 
 mod clients;
 mod files;
+mod handle_key;
 mod lazy_files;
 mod shares;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use ::nfs::exports::{ExportError, Shared};
+use ::nfs::handles::HandleKey;
 use ::nfs::server::{ApplyError, ConfigurationError, ConnectionStatus, DesiredState, KeytabError, LockPorts, NfsServer, NoPorts, ServerLimits};
 use ::nfs::v4::Presentation;
 use ::protocols::Description;
@@ -28,6 +30,7 @@ use control::portal::PortalView;
 use control::{Failure, FailureKind};
 use engine::dataset::DatasetError;
 use file_system::{FileSystem, FileSystemId};
+use operations::DocumentCache;
 use serving::{EarlySockets, ListenAddress, ListenError, Peer, TlsFiles};
 use units::{PoolName, VolumeName};
 
@@ -49,6 +52,7 @@ const MODE_OTHERS: u32 = 0o077;
 pub struct Server {
     server: NfsServer,
     pool: Arc<SharedPool>,
+    documents: Arc<DocumentCache>,
     early: Arc<EarlySockets>,
     tls: Option<TlsFiles>,
     keytab: Option<PathBuf>,
@@ -62,6 +66,8 @@ struct State {
     files: OpenFiles,
     /// Those that were closed and may come back, with their identities.
     aside: BTreeMap<String, FileSystemId>,
+    /// Signs the handles of clients; nothing before something is shared.
+    handle_key: Option<HandleKey>,
     /// What the server was told last.
     desired: DesiredState,
     problems: Vec<Problem>,
@@ -123,6 +129,30 @@ impl Server {
             }
             false => shares.without_address(pool.name()),
         })
+    }
+
+    /// Has the key of the pool sign handles. Nothing is shared before it is durable.
+    fn find_handle_key(&self, state: &mut State) -> bool {
+        if state.handle_key.is_some() {
+            return true;
+        }
+        let Some(pool) = self.pool.get() else {
+            return false;
+        };
+        match handle_key::of(&*pool, &self.documents) {
+            Ok(key) => state.handle_key = Some(key),
+            Err(failure) => {
+                tracing::error!(%failure, "the key of file handles");
+                let mut sentence = format!("nothing is shared over NFS: {}", failure.message);
+                if let Some(advice) = &failure.advice {
+                    sentence.push_str("; ");
+                    sentence.push_str(advice);
+                }
+                state.has_failed = true;
+                state.problem(pool.name().as_str(), sentence);
+            }
+        }
+        state.handle_key.is_some()
     }
 
     /// Closes these file systems. Clients are told to wait until it is known what becomes of them.
@@ -270,6 +300,8 @@ fn presentation(pool: &SharedPool) -> Presentation {
     Presentation {
         owner: owner.unwrap_or_default().into_bytes(),
         start: u64::from_ne_bytes(start),
+        // The pool's own takes its place before anything is shared.
+        handle_key: HandleKey::random(),
         lease_seconds: LEASE_SECONDS,
         grace_seconds: LEASE_SECONDS,
     }
@@ -293,6 +325,7 @@ impl Protocol for Server {
         Self {
             server: server.with_early(Arc::clone(&setup.early)),
             pool: Arc::clone(start.pool),
+            documents: Arc::clone(start.documents),
             early: Arc::clone(&setup.early),
             tls: setup.tls.get(PROTOCOL.name).cloned(),
             keytab: setup.keytabs.get(PROTOCOL.name).cloned(),
@@ -359,6 +392,7 @@ impl Protocol for Server {
         });
         let shared: Vec<_> = shared.collect();
         let is_needed = !shared.is_empty() || opened.has_waiting || !state.aside.is_empty();
+        let is_needed = is_needed && self.find_handle_key(state);
         let listeners = wanted.addresses.listeners(PROTOCOL.name);
         if !is_needed {
             let unused: Vec<SocketAddr> = listeners.iter().filter_map(ListenAddress::tcp).collect();
@@ -368,7 +402,8 @@ impl Protocol for Server {
             listeners: if is_needed { listeners } else { Vec::new() },
             tls: self.tls.clone(),
             keytab: self.keytab.clone(),
-            shared,
+            handle_key: state.handle_key.clone(),
+            shared: if is_needed { shared } else { Vec::new() },
             has_more_to_come: opened.has_waiting,
             closed: state.aside.values().copied().collect(),
             names: shares.names,

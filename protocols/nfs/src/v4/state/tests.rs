@@ -24,6 +24,7 @@ fn introduction(owner: &str, network: u8) -> Introduction<'_> {
         principal: 0,
         kerberos: None,
         is_update: false,
+        address: [10, 0, 0, network].into(),
         network: [10, 0, 0, network].into(),
     }
 }
@@ -41,8 +42,23 @@ fn come(state: &mut State, owner: &str, network: u8, now_ms: u64) -> Result<u64,
     Ok(id)
 }
 
+/// A principal at the address of most clients here.
+fn by(principal: u64) -> Asker {
+    Asker {
+        principal,
+        address: [10, 0, 0, 1].into(),
+    }
+}
+
 fn begin(state: &mut State, id: u64, sequence: u32, now_ms: u64) -> Result<Created, Status> {
-    state.create_session(id, sequence, 0, CHANNEL, 1, now_ms)
+    let asker = Asker {
+        principal: 0,
+        address: state
+            .clients
+            .get(&id)
+            .map_or(by(0).address, |client| client.network),
+    };
+    state.create_session(id, sequence, asker, CHANNEL, 1, now_ms)
 }
 
 #[test]
@@ -231,25 +247,27 @@ fn nobody_else_uses_the_identity_that_a_principal_of_kerberos_has_made() {
     const OTHERS: [u64; 3] = [0, u64::MAX, 1 << 63 | 1];
     let mut state = state();
     let (id, ..) = state.exchange_id(&kerberos("client", OURS), 0).unwrap();
-    let made = state.create_session(id, 1, OURS.0, CHANNEL, 1, 0).unwrap();
+    let made = state
+        .create_session(id, 1, by(OURS.0), CHANNEL, 1, 0)
+        .unwrap();
     for other in OTHERS {
         // The answer that is kept would tell the name of the session.
         for sequence in [1, 2] {
-            let again = state.create_session(id, sequence, other, CHANNEL, 2, 0);
+            let again = state.create_session(id, sequence, by(other), CHANNEL, 2, 0);
             assert_eq!(again.map(|_| ()), Err(Status::CLID_INUSE));
         }
         let refused = [
             state.bind(&made.session, 2, other),
             state.destroy_session(&made.session, 1, other),
             state.reclaim_complete(id, other),
-            state.destroy_client(id, other),
+            state.destroy_client(id, by(other)),
         ];
         assert_eq!(refused, [Err(Status::WRONG_CRED); 4]);
     }
     state.bind(&made.session, 2, OURS.0).unwrap();
     state.reclaim_complete(id, OURS.0).unwrap();
     state.destroy_session(&made.session, 1, OURS.0).unwrap();
-    state.destroy_client(id, OURS.0).unwrap();
+    state.destroy_client(id, by(OURS.0)).unwrap();
 
     let who = kerberos("older", OURS);
     let (id, confirmation) = state.set_client(&who, 0).unwrap();
@@ -262,6 +280,52 @@ fn nobody_else_uses_the_identity_that_a_principal_of_kerberos_has_made() {
         assert_eq!(state.renew(id, other, 0), Err(Status::ACCESS));
     }
     state.renew(id, OURS.0, 0).unwrap();
+}
+
+/// By numbers every host says that it is root. The answer to a repeated `CREATE_SESSION` would give it the name of the session.
+#[test]
+fn no_other_host_begins_or_ends_a_session_of_a_client_by_its_number() {
+    let mut state = state();
+    let id = introduce(&mut state, "client", 1, 0).unwrap();
+    let other = Asker {
+        address: [10, 0, 0, 2].into(),
+        ..by(0)
+    };
+    let made = state.create_session(id, 1, other, CHANNEL, 2, 0);
+    assert_eq!(made.map(|_| ()), Err(Status::STALE_CLIENTID));
+    let made = begin(&mut state, id, 1, 0).unwrap();
+    for sequence in [1, 2] {
+        let again = state.create_session(id, sequence, other, CHANNEL, 2, 0);
+        assert_eq!(again.map(|_| ()), Err(Status::STALE_CLIENTID));
+    }
+    state.destroy_session(&made.session, 1, 0).unwrap();
+    assert_eq!(state.destroy_client(id, other), Err(Status::STALE_CLIENTID));
+    // A client with several networks, or whose address has changed, introduces itself there.
+    let moved = Introduction {
+        address: other.address,
+        ..introduction("client", 1)
+    };
+    assert_eq!(state.exchange_id(&moved, 0), Ok((id, 2, true)));
+    for (sequence, asker) in [(2, other), (3, by(0))] {
+        let made = state
+            .create_session(id, sequence, asker, CHANNEL, 2, 0)
+            .unwrap();
+        state.destroy_session(&made.session, 2, 0).unwrap();
+    }
+    state.destroy_client(id, other).unwrap();
+}
+
+#[test]
+fn the_numbers_of_clients_cannot_be_guessed() {
+    let mut state = state();
+    let ids: Vec<u64> = (0..3)
+        .map(|number| introduce(&mut state, &format!("client {number}"), 1, 0).unwrap())
+        .collect();
+    assert!(
+        ids.iter().all(|id| id >> 32 == 1),
+        "they name the start of the server"
+    );
+    assert!(ids.windows(2).all(|two| two[0] + 1 != two[1]), "{ids:?}");
 }
 
 #[test]
@@ -282,7 +346,9 @@ fn only_the_principal_that_had_something_takes_it_back_from_the_next_server() {
     const OURS: (u64, &str) = (1 << 63, "host/a@REALM");
     let mut before = state();
     let (id, ..) = before.exchange_id(&kerberos("client", OURS), 0).unwrap();
-    before.create_session(id, 1, OURS.0, CHANNEL, 1, 0).unwrap();
+    before
+        .create_session(id, 1, by(OURS.0), CHANNEL, 1, 0)
+        .unwrap();
     before.reclaim_complete(id, OURS.0).unwrap();
     before.has_taken(id, Had::ALL);
     let set = before.set_client(&kerberos("older", OURS), 0).unwrap();

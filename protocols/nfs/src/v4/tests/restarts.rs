@@ -108,6 +108,30 @@ fn others_open_files_while_a_client_that_denied_nothing_is_waited_for() {
     assert_eq!(last.lock(b"file", &open, b"l", 0, 10), 0);
 }
 
+/// As when `readonly` of a file system changes.
+#[test]
+fn an_open_file_without_a_name_outlasts_a_file_system_that_is_closed_for_a_while() {
+    let (home, files) = shared("", 5, EVERYTHING);
+    let service = service_of(vec![home.clone()]);
+    let mut client = Client::connect(&service, b"one", 0);
+    let open = client.open(b"file", 3, 0).expect("it is free");
+    let root = words(&[24]);
+    let answer = client.ask(&[&root, &path(&[b"file"]), &words(&[10])]);
+    let handle = answer[answer.len() - HANDLE_BYTES..].to_vec();
+    let put = named(22, &[&handle]);
+    let objects = files.objects();
+    assert_eq!(client.status(&[&root, &named(28, &[b"file"])]), 0, "REMOVE");
+    let read = [words(&[25]), open.clone(), words(&[0, 0, 1])].concat();
+    assert_eq!(client.status(&[&put, &read]), 0);
+    service.share(Exports::none().with_closed(vec![files.id()]));
+    files.forget_holds();
+    service.share(Exports::new(vec![home]).expect("a tree"));
+    assert_eq!(client.status(&[&put, &read]), 0, "it is there still");
+    let close = [words(&[4, 0]), open].concat();
+    assert_eq!(client.status(&[&put, &close]), 0);
+    assert_eq!(files.objects(), objects - 1, "it is freed");
+}
+
 /// What is open and locked of a file system that is closed for a while stays its client's, unless the file is not there any more.
 #[test]
 fn opens_and_locks_outlast_a_file_system_that_is_closed_for_a_while() {
@@ -129,7 +153,7 @@ fn opens_and_locks_outlast_a_file_system_that_is_closed_for_a_while() {
     };
     let mut put = Writer::new();
     put.u32(22);
-    put.opaque(&root.to_bytes());
+    put.opaque(&key().sign(root));
     assert_eq!(client.status(&[put.bytes()]), 10008, "DELAY");
     // The other one has the same first file, and not the one that was made later.
     let elsewhere = service_of(vec![home_again.clone()]);
@@ -171,7 +195,7 @@ fn what_is_not_open_yet_is_waited_for() {
     let handle = {
         let files = &home.files;
         let (file_system, node) = (files.id(), files.root());
-        file_system::Handle { file_system, node }.to_bytes()
+        key().sign(file_system::Handle { file_system, node })
     };
     let service = service_of(Vec::new());
     let mut client = Client::connect(&service, b"one", 0);

@@ -265,6 +265,19 @@ pub const FILESYSTEMS: &[Case] = &[
         r#"{"to":"tank/deep/f@1"}"#,
         "NeedsConfirmation",
     ),
+    // Nor is one hidden that comes back.
+    ("!remove file", "tank/deep/f file0", ""),
+    ("filesystem.create", files!("tank/deep/f/file0"), "changed"),
+    (
+        "filesystem.rollback",
+        r#"{"to":"tank/deep/f@1","destroy_newer":true}"#,
+        "Exists",
+    ),
+    (
+        "filesystem.destroy",
+        r#"{"name":"tank/deep/f/file0","recursive":false,"shared":false}"#,
+        "changed",
+    ),
     (
         "filesystem.rollback",
         r#"{"to":"tank/deep/f@1","destroy_newer":true}"#,

@@ -10,7 +10,7 @@ use operations::DocumentCache;
 use super::super::super::shared_pool::SharedPool;
 
 /// The property of the root dataset.
-const PROPERTY: &str = "bulkhead:nfs-clients";
+pub const PROPERTY: &str = "bulkhead:nfs-clients";
 /// The same, of hosts that lock over NFS 3.
 const HOSTS_PROPERTY: &str = "bulkhead:nfs-hosts";
 /// Longest list, in bytes; ZFS keeps 8,191.
@@ -18,6 +18,8 @@ const LIST_BYTES_MAX: usize = 8_191;
 /// In the place of a list that is too long.
 const ANYBODY: &str = "any";
 const NOBODY: &str = "none";
+/// Before a list. That of earlier versions had another hash, for which a client could find the name of another one.
+const FORM: &str = "2 ";
 
 /// The record in a pool.
 pub struct PoolRecord {
@@ -89,7 +91,7 @@ fn encode(holders: &Holders) -> String {
                 let denials = if had.denials { "d" } else { "" };
                 format!("{client:016x}o{locks}{denials}")
             });
-            let list = clients.collect::<Vec<_>>().join(" ");
+            let list = format!("{FORM}{}", clients.collect::<Vec<_>>().join(" "));
             match list.len() <= LIST_BYTES_MAX {
                 true => list,
                 false => ANYBODY.to_owned(),
@@ -119,8 +121,9 @@ fn decode(text: &str) -> Holders {
     if text == NOBODY {
         return Holders::default();
     }
-    let clients = text.split(' ').map(decode_one);
-    clients.collect::<Option<_>>().map_or(Holders::Anybody, Holders::Known)
+    let clients = text.strip_prefix(FORM).map(|list| list.split(' ').map(decode_one));
+    let known = clients.and_then(Iterator::collect::<Option<_>>);
+    known.map_or(Holders::Anybody, Holders::Known)
 }
 
 #[cfg(test)]
@@ -133,7 +136,7 @@ mod tests {
             (Holders::default(), "none".to_owned()),
             (
                 Holders::Known([(7, Had::open(false)), (8, Had::LOCKS), (9, Had::open(true)), (1 << 63, Had::ALL)].into()),
-                "0000000000000007o 0000000000000008ol 0000000000000009od 8000000000000000old".to_owned(),
+                "2 0000000000000007o 0000000000000008ol 0000000000000009od 8000000000000000old".to_owned(),
             ),
             (Holders::Anybody, "any".to_owned()),
         ] {
@@ -146,13 +149,16 @@ mod tests {
     }
 
     #[test]
-    fn of_a_client_that_an_older_version_kept_nobody_knows_what_it_had() {
-        assert_eq!(decode("0000000000000007"), Holders::Known([(7, Had::ALL)].into()));
+    fn of_a_list_of_an_older_version_nobody_knows_who_they_are() {
+        assert_eq!(decode("2 0000000000000007"), Holders::Known([(7, Had::ALL)].into()));
+        for text in ["0000000000000007", "0000000000000007o 0000000000000008ol"] {
+            assert_eq!(decode(text), Holders::Anybody);
+        }
     }
 
     #[test]
     fn what_cannot_be_read_admits_anybody() {
-        for text in ["", "x", "0000000000000007,0000000000000008", "+000000000000007", "7", "0000000000000007x", "000000000000007ö"] {
+        for text in ["", "x", "2", "2 ", "2 x", "2 7", "3 0000000000000007", "0000000000000007,0000000000000008", "+000000000000007", "7", "0000000000000007x", "000000000000007ö"] {
             assert_eq!(decode(text), Holders::Anybody, "{text:?}");
         }
     }

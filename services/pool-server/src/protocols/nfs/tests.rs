@@ -40,11 +40,16 @@ impl World {
     }
 
     fn with(places: Vec<Place>, setup: Setup) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
         let pool = MemoryPool::new("tank");
         let volume = "tank/a/v".parse().expect("a name");
         pool.create_parents(&volume).expect("a file system");
-        let pool: Arc<SharedPool> = Arc::new(SharedPool::new(Box::new(pool) as Box<dyn Pool>));
+        let pool = Arc::new(SharedPool::new(Box::new(pool) as Box<dyn Pool>));
+        Self::of(pool, places, setup)
+    }
+
+    /// A server of a pool that may have had one before.
+    fn of(pool: Arc<SharedPool>, places: Vec<Place>, setup: Setup) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
         let places = Places([(PROTOCOL.name.to_owned(), places)].into());
         let addresses = Addresses::read(&places, &[&PROTOCOL]).expect("addresses");
         let addresses = addresses.with_real_ports(&setup.early).expect("a port");
@@ -94,6 +99,28 @@ impl World {
         client.read_exact(&mut answer).expect("an answer");
         let accepted = [0x8000_0018_u32, 7, 1, 0, 0, 0, 0];
         answer.to_vec() == accepted.map(u32::to_be_bytes).concat()
+    }
+
+    /// The server is killed, and another one serves the pool.
+    fn next(self) -> Self {
+        self.serving.close_volumes();
+        drop(self.serving);
+        let next = Self::of(self.pool, vec![Place::Tcp(any_port())], Setup::default());
+        next.serving.reconcile().expect("served");
+        next
+    }
+
+    /// The pool's properties of ours.
+    fn own(&self) -> std::collections::BTreeMap<String, String> {
+        let pool = self.pool.require().expect("open");
+        let own = pool.own_user_properties(pool.name().into(), "bulkhead:");
+        own.expect("read")
+    }
+
+    fn set(&self, property: &str, text: &str) {
+        let pool = self.pool.require().expect("open");
+        let values = [(property.to_owned(), Value::Text(text.to_owned()))];
+        pool.set_dataset_properties(pool.name().into(), &values).expect("set");
     }
 
     /// The pool can only be closed when nothing of it is open. A connection may end later.
@@ -443,5 +470,106 @@ fn a_file_system_that_cannot_be_opened_is_waited_for_and_not_tried_by_each_call(
     closed.open_now();
     assert!(!closed.is_open());
     drop((other, closed));
+    world.end();
+}
+
+const MOUNT: u32 = 100_005;
+const NFS: u32 = 100_003;
+
+/// The handles of the root of `tank/a`, and of a new directory there.
+fn made_directory(world: &World) -> [Vec<u8>; 2] {
+    let mut client = TcpStream::connect(world.address).expect("connected");
+    let mut path = Writer::new();
+    path.opaque(b"/tank/a");
+    let mounted = ask(&mut client, (MOUNT, 1), &path);
+    let root = Reader::new(&mounted).opaque(64).expect("a handle").to_vec();
+    let mut make = Writer::new();
+    make.opaque(&root);
+    make.opaque(b"made");
+    (0..6).for_each(|_| make.u32(0));
+    let made = ask(&mut client, (NFS, 9), &make);
+    let directory = Reader::new(&made[4..]).opaque(64).expect("a handle").to_vec();
+    [root, directory]
+}
+
+/// What `GETATTR` answers.
+fn status_of(world: &World, handle: &[u8]) -> u32 {
+    let mut client = TcpStream::connect(world.address).expect("connected");
+    let mut call = Writer::new();
+    for word in [7, 0, 2, NFS, 3, 1, 1, 20, 0, 0, 0, 0, 0, 0, 0] {
+        call.u32(word);
+    }
+    call.opaque(handle);
+    let mark = 0x8000_0000 | call.len() as u32;
+    client.write_all(&[&mark.to_be_bytes(), call.bytes()].concat()).expect("sent");
+    let mut answer = [0; 32];
+    client.read_exact(&mut answer).expect("an answer");
+    u32::from_be_bytes(answer[28..].try_into().expect("four bytes"))
+}
+
+/// A handle as an earlier version gave it.
+fn as_before(handle: &[u8]) -> Vec<u8> {
+    [&[1][..], &handle[1..36]].concat()
+}
+
+const STALE: u32 = 70;
+const SHARED_TO_ROOT: &str = "rw=127.0.0.0/8,insecure,no_root_squash";
+
+#[test]
+fn a_handle_is_good_at_the_next_server_of_the_pool_and_nobody_makes_one() {
+    let world = World::new(any_port());
+    assert!(!world.own().contains_key("bulkhead:file-handle-key"));
+    world.share(SHARED_TO_ROOT);
+    let kept = world.own()["bulkhead:file-handle-key"].clone();
+    assert!(kept.starts_with("1 ") && kept.len() == 66, "it is durable before a handle is given out");
+    let [root, directory] = made_directory(&world);
+    let world = world.next();
+    assert_eq!(world.own()["bulkhead:file-handle-key"], kept);
+    assert_eq!(status_of(&world, &directory), 0);
+    assert_eq!(status_of(&world, &as_before(&root)), 0, "every client finds it");
+    assert_eq!(status_of(&world, &as_before(&directory)), STALE, "no earlier version served this pool");
+    let mut guessed = directory;
+    guessed[47] ^= 1;
+    assert_eq!(status_of(&world, &guessed), STALE);
+    world.end();
+}
+
+#[test]
+fn clients_of_an_earlier_version_keep_their_handles_for_a_time() {
+    for (property, text) in [
+        ("bulkhead:nfs-clients", "none"),
+        ("bulkhead:connections", "127.0.0.1:2049 127.0.0.1 700;"),
+    ] {
+        let world = World::new(any_port());
+        world.set(property, text);
+        world.share(SHARED_TO_ROOT);
+        let [_, directory] = made_directory(&world);
+        let world = world.next();
+        assert_eq!(status_of(&world, &as_before(&directory)), 0, "{property}");
+        let kept = world.own()["bulkhead:file-handle-key"].clone();
+        let [form, key, until] = &kept.split(' ').collect::<Vec<_>>()[..] else { panic!("{kept}") };
+        let until: u64 = until.parse().expect("seconds");
+        let in_days = |days: u64| until - days * 24 * 60 * 60;
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs();
+        assert!(in_days(30) <= now && now < in_days(29), "{kept}");
+        world.set("bulkhead:file-handle-key", &format!("{form} {key} {now}"));
+        let world = world.next();
+        assert_eq!(status_of(&world, &directory), 0);
+        assert_eq!(status_of(&world, &as_before(&directory)), STALE, "the time is over");
+        world.end();
+    }
+}
+
+#[test]
+fn a_key_of_a_newer_version_is_not_replaced_and_nothing_is_shared_without_it() {
+    let world = World::new(any_port());
+    let newer = format!("2 {}", "0a".repeat(32));
+    world.set("bulkhead:file-handle-key", &newer);
+    world.share(SHARED);
+    assert!(!world.answers());
+    let problems = world.problems();
+    assert!(problems[0].starts_with("tank: nothing is shared over NFS") && problems[0].contains("newer"), "{problems:?}");
+    assert!(world.serving.wants_another_try());
+    assert_eq!(world.own()["bulkhead:file-handle-key"], newer);
     world.end();
 }

@@ -1,0 +1,96 @@
+//! Whose opens and locks are, where Kerberos proves who makes a call: no other principal changes or ends them (RFC 8881, 2.10.8.3). Clients
+//! introduce themselves without protection of their state (`SP4_NONE`), so their users have only their names to protect it.
+
+use std::hash::BuildHasher;
+
+use file_system::Handle;
+
+use super::compound::Call;
+use super::numbers::Status;
+use super::opens::StateId;
+use super::state::{Asker, Client, State};
+use crate::rpc::Credential;
+
+impl State {
+    /// A principal of Kerberos has made this state by the call that is under way.
+    pub fn made_by(&mut self, client: u64, id: &StateId, principal: Option<u64>) {
+        let number = self.number_of(client, id);
+        let held = number.ok().and_then(|number| self.held.get_mut(&number));
+        if let Some(held) = held.filter(|held| held.sequence == 1) {
+            held.principal = principal;
+        }
+    }
+
+    /// Refuses to change or to end what another principal of Kerberos has made. Whoever knows a state id, which `krb5` and `krb5i` show on
+    /// the wire, or says by numbers who it is, has not made it. What was made by numbers belongs to its client.
+    pub fn check_maker(&self, id: &StateId, principal: Option<u64>) -> Result<(), Status> {
+        let (start, number) = id.other.split_at(4);
+        let number = number.try_into().map(u64::from_be_bytes);
+        match number {
+            Ok(number) if start == self.start.to_be_bytes() => {
+                self.check_maker_of(number, principal)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn check_maker_of(&self, number: u64, principal: Option<u64>) -> Result<(), Status> {
+        let Some(held) = self.held.get(&number) else {
+            return Ok(());
+        };
+        let client = self.clients.get(&held.client);
+        let of_client = client.and_then(Client::proven_principal);
+        let is_allowed = held.principal.is_none()
+            || held.principal == principal
+            || (of_client.is_some() && of_client == principal);
+        if is_allowed {
+            Ok(())
+        } else {
+            Err(Status::ACCESS)
+        }
+    }
+
+    /// The same, of an owner that opens a file once more.
+    pub fn check_opener(
+        &self,
+        (client, owner): (u64, &[u8]),
+        file: Handle,
+        principal: Option<u64>,
+    ) -> Result<(), Status> {
+        let found = self.files.get(&file);
+        let number = found.and_then(|found| found.open_of(client, owner));
+        number.map_or(Ok(()), |number| self.check_maker_of(number, principal))
+    }
+}
+
+impl Call<'_> {
+    /// The principal of Kerberos that calls; nothing where it is said by numbers.
+    pub(super) fn proven_principal(&self) -> Option<u64> {
+        let is_proven = self.caller.credential.kerberos().is_some();
+        is_proven.then(|| self.principal())
+    }
+
+    pub(super) fn principal(&self) -> u64 {
+        match self.caller.credential {
+            Credential::Nobody => u64::MAX,
+            Credential::System { uid, .. } => (*uid).into(),
+            Credential::Kerberos(principal) => {
+                // Another one at each start, so that nobody looks for a name with the same. Numbers of users are smaller.
+                self.service.names.hash_one(&principal.name) | 1 << 63
+            }
+        }
+    }
+
+    pub(super) fn asker(&self) -> Asker {
+        Asker {
+            principal: self.principal(),
+            address: self.caller.from.address,
+        }
+    }
+
+    /// Refuses to change or to end what another principal has made, before it takes a turn of an owner.
+    pub(super) fn check_maker(&self, id: &StateId) -> Result<(), Status> {
+        let principal = self.proven_principal();
+        self.service.state().check_maker(id, principal)
+    }
+}
