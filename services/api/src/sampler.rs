@@ -88,6 +88,7 @@ struct Looking {
     peers: Option<Peers>,
     /// Where the servers of this head listen, as each said last: one may be too busy to say it now.
     listeners: BTreeMap<String, Vec<Listener>>,
+    alerts: alerts::FirstSeen,
 }
 
 impl Sampler {
@@ -228,6 +229,7 @@ impl Sampler {
         let metrics = metrics(&before, &statuses);
         let left = self.backend.left();
         let mut overview = self.overview_of(here, &surroundings, &served, &left, &statuses);
+        looking.alerts.note(&mut overview.alerts, overview.at_ms);
         let last = last_takeover(&looking.takeovers, &served, &statuses);
         let places = Places {
             backend: self.backend.as_ref(),
@@ -291,6 +293,7 @@ impl Sampler {
             heads: surroundings.heads.clone(),
             pools: pools.collect(),
             links: surroundings.links.clone(),
+            safeguards: surroundings.safeguards.clone(),
             last_takeover: None,
             alerts: Vec::new(),
             operations: self.operations.list(),

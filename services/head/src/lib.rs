@@ -19,6 +19,7 @@ mod interfaces;
 mod logs;
 pub mod move_keys;
 mod move_legs;
+mod safeguards;
 mod sensors;
 mod validity;
 

@@ -11,4 +11,5 @@ mod lab;
 mod orphaned_clients;
 mod ownership;
 mod portals;
+mod safeguards;
 mod two_pools;
