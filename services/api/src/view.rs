@@ -395,7 +395,7 @@ pub struct DrillRound {
 #[allow(dead_code, reason = "a schema")]
 pub enum Streamed {
     /// Everything, when something of it has changed.
-    Overview(Overview),
+    Overview(Box<Overview>),
     /// What volumes and file systems do, each second.
     Metrics(Metrics),
     /// Something that happened to a pool.
