@@ -463,6 +463,12 @@ pub fn desired_state(appliance: &Appliance, text: &str, layout: &Layout) -> Desi
             render::address_agent_script(&layout.program),
             0o755,
         ),
+        file(
+            render::AWAIT_HEADS_PATH,
+            render::await_heads_script(appliance),
+            0o755,
+        ),
+        file(render::PACEMAKER_UNIT_PATH, render::pacemaker_unit(), 0o644),
     ];
     files.extend(
         render::qdevice_defaults(appliance).map(|text| file(QDEVICE_DEFAULTS_PATH, text, 0o644)),

@@ -6,6 +6,7 @@ mod common;
 mod agent;
 mod appliance;
 mod beside_the_cluster;
+mod boots;
 mod drill;
 mod lab;
 mod orphaned_clients;
