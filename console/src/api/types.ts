@@ -173,6 +173,7 @@ export interface components {
             /**
              * @description How long to wait for what.
              * @default {
+             *       "boot_wait_s": null,
              *       "consensus_ms": null,
              *       "disk_answer_s": null,
              *       "fence_monitor_s": null,
@@ -3878,6 +3879,13 @@ export interface components {
         };
         /** @description Single time-outs that replace those of the profile. */
         TimeoutWishes: {
+            /**
+             * Format: uint32
+             * @description How long a head that boots waits for the others before it starts Pacemaker, which powers off what it does not
+             *     see, in seconds. With `rule = "two-node"` it waits until it has seen the other head, however long that takes.
+             * @default null
+             */
+            boot_wait_s?: number | null;
             /**
              * Format: uint32
              * @description Corosync's `consensus`: time for the surviving heads to agree, in milliseconds.
