@@ -30,7 +30,9 @@ fn power_off_all(place: &Place) {
 
 /// Power-offs that a head has asked for since it booted.
 fn power_offs(place: &Place, head: &str) -> usize {
-    let history = place.ok(&format!("exec {head} -- stonith_admin --history * --output-as xml"));
+    let history = place.ok(&format!(
+        "exec {head} -- stonith_admin --history * --output-as xml"
+    ));
     history.matches("<fence_event").count()
 }
 
@@ -59,7 +61,11 @@ fn a_head_that_boots_first_waits_for_the_other_and_serves_alone_after_the_stated
     place.ok("power right on");
     let begin = Instant::now();
     while begin.elapsed() < LATER {
-        assert!(place.status().contains("head right: on"), "{}", place.status());
+        assert!(
+            place.status().contains("head right: on"),
+            "{}",
+            place.status()
+        );
         std::thread::sleep(Duration::from_millis(300));
     }
     place.ok("mend right");
@@ -67,17 +73,27 @@ fn a_head_that_boots_first_waits_for_the_other_and_serves_alone_after_the_stated
     place.wait_for("head right: on, a member");
     let waited = served(&place, "");
     assert!(waited < START_MAX, "{waited:?}");
-    assert_eq!((power_offs(&place, "left"), power_offs(&place, "right")), (0, 0));
+    assert_eq!(
+        (power_offs(&place, "left"), power_offs(&place, "right")),
+        (0, 0)
+    );
 
     // One of them never boots. The other powers it off and serves, after the wait and not before.
     power_off_all(&place);
     place.ok("power left on");
     let waited = served(&place, "left");
-    assert!((BOOT_WAIT..BOOT_WAIT + START_MAX).contains(&waited), "{waited:?}");
+    assert!(
+        (BOOT_WAIT..BOOT_WAIT + START_MAX).contains(&waited),
+        "{waited:?}"
+    );
     assert_eq!(power_offs(&place, "left"), 1);
 
     // Long after the boot a restart of Pacemaker does not wait for a head that is off.
-    shell(&place, "left", "systemctl stop pacemaker && systemctl start pacemaker");
+    shell(
+        &place,
+        "left",
+        "systemctl stop pacemaker && systemctl start pacemaker",
+    );
     let waited = served(&place, "left");
     assert!(waited < BOOT_WAIT, "{waited:?}");
 

@@ -5,6 +5,7 @@ mod common;
 
 mod agent;
 mod appliance;
+mod applies;
 mod beside_the_cluster;
 mod boots;
 mod drill;
