@@ -75,6 +75,14 @@ impl Machine {
         }
     }
 
+    /// The same for a process that looks once.
+    pub fn for_one_look(args: HeadArgs, common: Common) -> Self {
+        Self {
+            safeguards: safeguards::Watch::once(),
+            ..Self::new(args, common)
+        }
+    }
+
     fn perform(&self, question: &Question, progress: Progress<'_>) -> Result<Answer, Failure> {
         let mut arguments: Vec<OsString> = vec!["--json".into(), "head".into(), "perform".into()];
         arguments.extend(self.common.as_options());

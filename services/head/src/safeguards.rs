@@ -34,6 +34,8 @@ pub struct Printed<'a> {
 #[derive(Default)]
 pub struct Watch {
     troubles: Mutex<BTreeMap<String, Trouble>>,
+    /// It looks once: what would be reported after a while is reported now.
+    is_impatient: bool,
 }
 
 #[derive(Clone)]
@@ -46,6 +48,7 @@ struct Trouble {
 struct Look<'a> {
     troubles: &'a mut BTreeMap<String, Trouble>,
     now_ms: u64,
+    is_impatient: bool,
 }
 
 impl Look<'_> {
@@ -67,11 +70,19 @@ impl Look<'_> {
     }
 
     fn is_older(&self, trouble: &Trouble, grace_ms: u64) -> bool {
-        self.now_ms.saturating_sub(trouble.since_ms) >= grace_ms
+        self.is_impatient || self.now_ms.saturating_sub(trouble.since_ms) >= grace_ms
     }
 }
 
 impl Watch {
+    /// For a process that looks once.
+    pub fn once() -> Self {
+        Self {
+            is_impatient: true,
+            ..Self::default()
+        }
+    }
+
     /// What is now. A tool that printed nothing changes nothing of what was known before.
     pub fn look(
         &self,
@@ -87,6 +98,7 @@ impl Watch {
         let mut look = Look {
             troubles: &mut troubles,
             now_ms,
+            is_impatient: self.is_impatient,
         };
         let has_quorum = printed.quorum.and_then(is_quorate);
         let no_quorum_since_ms = match has_quorum {

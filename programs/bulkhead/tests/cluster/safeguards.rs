@@ -118,6 +118,15 @@ fn a_lost_vote_a_broken_fence_device_and_an_unconfirmed_power_off_are_alerts_at_
         );
     }
 
+    let said = shell(&place, "right", "bulkhead head alerts");
+    assert!(
+        said.starts_with("error: the fence device fence-left-bmc does not work"),
+        "{said}"
+    );
+    let cleanup = "next: mend it (\"A fence device does not answer\" in the guide to failures), then have it tried again: \
+                   `crm_resource --cleanup --resource fence-left-bmc`";
+    assert!(said.contains(cleanup) && said.contains("(since "), "{said}");
+
     // The head itself is lost. Nothing is advised before the device has been tried.
     place.ok("power left off");
     let waits = alert(
@@ -153,6 +162,8 @@ fn a_lost_vote_a_broken_fence_device_and_an_unconfirmed_power_off_are_alerts_at_
             .expect("text")
             .contains("cut all its power")
     );
+    let said = shell(&place, "right", "bulkhead head alerts");
+    assert!(said.contains("`stonith_admin --confirm left`"), "{said}");
     let waited = metric(
         &place,
         "right",
