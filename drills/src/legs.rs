@@ -417,8 +417,9 @@ fn return_stale_alone(
         heads.iter().any(is_refused) || environment.client.seen.all_answered_since(back)
     };
     let has_votes = environment.lab.appliance().witness.is_some() || heads.len() > 1;
+    let boot_wait_s = environment.lab.appliance().timeouts().boot_wait_s;
     let limit = match has_votes {
-        true => REFUSED_WITHIN,
+        true => REFUSED_WITHIN + Duration::from_secs(boot_wait_s.into()),
         false => STARTED_WITHIN,
     };
     let is_over = environment.wait_until(limit, is_over)?;

@@ -46,6 +46,12 @@ export interface components {
             sentence: string;
             /** @description `error`, `warning` or `info`. */
             severity: string;
+            /**
+             * Format: uint64
+             * @description Since when, in milliseconds since 1970, as far as this head saw it.
+             * @default null
+             */
+            since_ms?: number | null;
         };
         /** @description One answer. */
         Answer: {
@@ -167,6 +173,7 @@ export interface components {
             /**
              * @description How long to wait for what.
              * @default {
+             *       "boot_wait_s": null,
              *       "consensus_ms": null,
              *       "disk_answer_s": null,
              *       "fence_monitor_s": null,
@@ -939,6 +946,27 @@ export interface components {
             path?: string | null;
             /** @description What is wrong, in a sentence without its subject. */
             what: string;
+        };
+        /** @description A device that powers a head off. */
+        FenceDeviceView: {
+            /** @description The head that it powers off. */
+            head: string;
+            /**
+             * Format: uint32
+             * @description 1 is tried first. All devices of a level are needed.
+             */
+            level: number;
+            /** @description What Pacemaker calls it. */
+            name: string;
+            /**
+             * Format: uint64
+             * @description Since when it does not work, in milliseconds since 1970.
+             */
+            since_ms?: number | null;
+            /** @description `works`, `failed`, `unverified` (no head could start it) or `unknown` (no head that would use it is up). */
+            state: string;
+            /** @description Why it failed. */
+            why?: string | null;
         };
         /** @description How a head is powered off. Tried in this order: the hypervisor, the BMC, all outlets together. */
         Fencing: {
@@ -1928,6 +1956,17 @@ export interface components {
             operations: components["schemas"]["Operation"][];
             /** @description The pools. */
             pools: components["schemas"]["PoolOverview"][];
+            /**
+             * @description What a takeover depends on.
+             * @default {
+             *       "fence_devices": [],
+             *       "has_quorum": null,
+             *       "no_quorum_since_ms": null,
+             *       "power_offs": [],
+             *       "witness": null
+             *     }
+             */
+            safeguards?: components["schemas"]["Safeguards"];
             /** @description The head that answers. */
             this_head: string;
             /** @description Version of the program. */
@@ -2769,6 +2808,21 @@ export interface components {
         Portals: {
             [key: string]: string[];
         };
+        /** @description A head that is lost, and that no fence device has confirmed to be off. */
+        PowerOffView: {
+            /**
+             * Format: uint64
+             * @description Attempts that failed.
+             */
+            failed_count: number;
+            /** @description The head. */
+            head: string;
+            /**
+             * Format: uint64
+             * @description Since when the cluster waits, in milliseconds since 1970.
+             */
+            since_ms: number;
+        };
         /** @description Privilege levels of IPMI that may switch the power. */
         Privilege: "operator" | "administrator";
         /** @description A set of time-outs that were tried together. */
@@ -3223,6 +3277,22 @@ export interface components {
              * @description Snapshots of it that there are.
              */
             snapshots: number;
+        };
+        /** @description What a takeover depends on, as this head sees it. */
+        Safeguards: {
+            /** @description What powers heads off. */
+            fence_devices: components["schemas"]["FenceDeviceView"][];
+            /** @description Whether the part of the cluster that this head is in may act, if that is known. */
+            has_quorum?: boolean | null;
+            /**
+             * Format: uint64
+             * @description Since when it may not, in milliseconds since 1970.
+             */
+            no_quorum_since_ms?: number | null;
+            /** @description Heads that are lost, and not confirmed to be off. */
+            power_offs: components["schemas"]["PowerOffView"][];
+            /** @description The witness, if one votes. */
+            witness?: components["schemas"]["WitnessView"] | null;
         };
         /** @description A scrub or resilver. */
         ScanView: {
@@ -3833,6 +3903,13 @@ export interface components {
         };
         /** @description Single time-outs that replace those of the profile. */
         TimeoutWishes: {
+            /**
+             * Format: uint32
+             * @description How long a head that boots waits for the others before it starts Pacemaker, which powers off what it does not
+             *     see, in seconds. With `rule = "two-node"` it waits until it has seen the other head, however long that takes.
+             * @default null
+             */
+            boot_wait_s?: number | null;
             /**
              * Format: uint32
              * @description Corosync's `consensus`: time for the surviving heads to agree, in milliseconds.
@@ -4520,6 +4597,22 @@ export interface components {
              */
             tls?: boolean;
         };
+        /** @description A witness that votes. */
+        WitnessView: {
+            /** @description Where it is. */
+            address: string;
+            /** @description Whether its vote counts at every head that is up, if that is known. */
+            has_vote?: boolean | null;
+            /**
+             * Format: uint64
+             * @description Since when, in milliseconds since 1970.
+             */
+            since_ms?: number | null;
+            /** @description Why, as far as this head knows. */
+            why?: string | null;
+            /** @description The heads at which it does not count. */
+            without_vote: string[];
+        };
         /** @description Writes of a pool wait, and with them its changes. */
         WritesWait: {
             /**
@@ -4584,6 +4677,7 @@ export type FailingView = components['schemas']['FailingView'];
 export type Failure = components['schemas']['Failure'];
 export type FailureKind = components['schemas']['FailureKind'];
 export type FaultView = components['schemas']['FaultView'];
+export type FenceDeviceView = components['schemas']['FenceDeviceView'];
 export type Fencing = components['schemas']['Fencing'];
 export type FileClientView = components['schemas']['FileClientView'];
 export type FileLockView = components['schemas']['FileLockView'];
@@ -4706,6 +4800,7 @@ export type PortalRequest = components['schemas']['PortalRequest'];
 export type PortalSet = components['schemas']['PortalSet'];
 export type PortalView = components['schemas']['PortalView'];
 export type Portals = components['schemas']['Portals'];
+export type PowerOffView = components['schemas']['PowerOffView'];
 export type Privilege = components['schemas']['Privilege'];
 export type Profile = components['schemas']['Profile'];
 export type Property = components['schemas']['Property'];
@@ -4742,6 +4837,7 @@ export type Role = components['schemas']['Role'];
 export type RolledBack = components['schemas']['RolledBack'];
 export type Rule = components['schemas']['Rule'];
 export type RuleView = components['schemas']['RuleView'];
+export type Safeguards = components['schemas']['Safeguards'];
 export type ScanView = components['schemas']['ScanView'];
 export type ScheduleRemove = components['schemas']['ScheduleRemove'];
 export type ScheduleRequest = components['schemas']['ScheduleRequest'];
@@ -4820,6 +4916,7 @@ export type VolumeView = components['schemas']['VolumeView'];
 export type When = components['schemas']['When'];
 export type Who = components['schemas']['Who'];
 export type Witness = components['schemas']['Witness'];
+export type WitnessView = components['schemas']['WitnessView'];
 export type WritesWait = components['schemas']['WritesWait'];
 export type $defs = Record<string, never>;
 export type operations = Record<string, never>;

@@ -4,7 +4,7 @@ import type { Alert, HeadView, LinkView, Overview, PoolOverview, PoolStatus } fr
 import { AdviceLine } from "../parts/advice";
 import { Card, Page } from "../parts/basics";
 import { Chart } from "../parts/chart";
-import { duration, plural } from "../parts/format";
+import { duration, moment, plural } from "../parts/format";
 import { Icon } from "../parts/icons";
 import { Said } from "../parts/said";
 import { ScanProgress } from "../parts/scan";
@@ -83,6 +83,7 @@ function Alerts({ now }: { now: Overview }) {
           <ToneIcon tone={toneOfAlert(alert)} />
           <div>
             <p><strong><Said text={alert.sentence} /></strong></p>
+            {alert.since_ms != null && alert.severity !== "info" && <p class="muted">Since {moment(alert.since_ms)}</p>}
             {alert.advice && <AdviceLine advice={alert.advice} pool={poolOf(now, alert)} />}
           </div>
         </div>

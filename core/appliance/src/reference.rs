@@ -137,6 +137,7 @@ fn add_profiles(page: &mut String) {
         ("pool_monitor_timeout_s", |t| t.pool_monitor_timeout_s),
         ("disk_answer_s", |t| t.disk_answer_s),
         ("takeover_budget_s", |t| t.takeover_budget_s),
+        ("boot_wait_s", |t| t.boot_wait_s),
     ];
     page.push_str(
         "\n## Values of the profiles\n\n\

@@ -65,6 +65,9 @@ pub struct TimeoutWishes {
     pub disk_answer_s: Option<u32>,
     /// The longest pause that clients are promised after the loss of a head, in seconds.
     pub takeover_budget_s: Option<u32>,
+    /// How long a head that boots waits for the others before it starts Pacemaker, which powers off what it does not
+    /// see, in seconds. With `rule = "two-node"` it waits until it has seen the other head, however long that takes.
+    pub boot_wait_s: Option<u32>,
 }
 
 /// Every time-out, decided.
@@ -96,6 +99,8 @@ pub struct Timeouts {
     pub disk_answer_s: u32,
     /// See [`TimeoutWishes::takeover_budget_s`].
     pub takeover_budget_s: u32,
+    /// See [`TimeoutWishes::boot_wait_s`].
+    pub boot_wait_s: u32,
 }
 
 const DEFAULT: Timeouts = Timeouts {
@@ -115,6 +120,8 @@ const DEFAULT: Timeouts = Timeouts {
     pool_monitor_timeout_s: 10,
     disk_answer_s: 10,
     takeover_budget_s: 5,
+    // Equal machines that get power at the same time boot within a minute of each other.
+    boot_wait_s: 60,
 };
 
 impl Profile {
@@ -176,6 +183,7 @@ impl TimeoutWishes {
                 .unwrap_or(base.pool_monitor_timeout_s),
             disk_answer_s: self.disk_answer_s.unwrap_or(base.disk_answer_s),
             takeover_budget_s: self.takeover_budget_s.unwrap_or(base.takeover_budget_s),
+            boot_wait_s: self.boot_wait_s.unwrap_or(base.boot_wait_s),
         }
     }
 }

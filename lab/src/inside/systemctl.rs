@@ -63,7 +63,9 @@ const UNITS: &[Unit] = &[
     Unit {
         name: "pacemaker.service",
         needs_corosync: true,
-        script: "set -a; [ -r /etc/default/pacemaker ] && . /etc/default/pacemaker; exec pacemakerd -f",
+        // What the unit file runs first, by the drop-in that the appliance's setup wrote.
+        script: "[ ! -x /etc/bulkhead/await-heads ] || /etc/bulkhead/await-heads; \
+            set -a; [ -r /etc/default/pacemaker ] && . /etc/default/pacemaker; exec pacemakerd -f",
         restarts: true,
     },
     Unit {

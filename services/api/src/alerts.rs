@@ -1,5 +1,9 @@
 //! What somebody should look at, in sentences, the worst first. Pure.
 
+mod safeguards;
+
+use std::collections::BTreeMap;
+
 use control::answer::{DeviceView, PoolStatus};
 use control::{Advice, Button, Severity};
 
@@ -17,6 +21,7 @@ fn alert(severity: &str, about: &str, sentence: String, advice: Option<&str>) ->
         severity: severity.to_owned(),
         about: about.to_owned(),
         sentence,
+        since_ms: None,
         advice: advice.map(|what| Advice::new(Severity::default(), what, "")),
     }
 }
@@ -24,7 +29,10 @@ fn alert(severity: &str, about: &str, sentence: String, advice: Option<&str>) ->
 /// The alerts of what is at a glance, and `problems` of the surroundings.
 pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
     let mut alerts = Vec::new();
-    for head in &overview.heads {
+    safeguards::of(overview, &mut alerts);
+    let waits = &overview.safeguards.power_offs;
+    let heads = overview.heads.iter();
+    for head in heads.filter(|head| waits.iter().all(|wait| wait.head != head.name)) {
         let about = format!("head {}", head.name);
         let (severity, advice) = match head.state.as_str() {
             "online" | "unknown" => continue,
@@ -54,7 +62,10 @@ pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
         alerts.push(alert(WARNING, &about, sentence, Some(advice)));
     }
     for pool in &overview.pools {
-        of_pool(pool, &mut alerts);
+        match safeguards::explains(overview, &pool.name) {
+            true => of_problems(pool, &mut alerts),
+            false => of_pool(pool, &mut alerts),
+        }
     }
     for problem in problems {
         alerts.push(alert(WARNING, "appliance", problem.clone(), None));
@@ -112,13 +123,18 @@ fn of_pool(pool: &PoolOverview, alerts: &mut Vec<Alert>) {
             ));
         }
     }
+    of_problems(pool, alerts);
+    if let Some(status) = &pool.pool {
+        of_status(&about, status, alerts);
+    }
+}
+
+fn of_problems(pool: &PoolOverview, alerts: &mut Vec<Alert>) {
+    let about = format!("pool {}", pool.name);
     for problem in &pool.problems {
         // A sentence that has a command says itself what to do.
         let advice = (!problem.contains('`')).then_some(PROBLEM_ADVICE);
         alerts.push(alert(ERROR, &about, problem.clone(), advice));
-    }
-    if let Some(status) = &pool.pool {
-        of_status(&about, status, alerts);
     }
 }
 
@@ -185,6 +201,28 @@ fn of_device(
         .offering(Button::Clear)
         .about(name);
     alerts.push(with_advice(WARNING, about, why, Some(&advice)));
+}
+
+/// Since when each alert stands, where what it is about does not say it.
+#[derive(Default)]
+pub struct FirstSeen(BTreeMap<(String, String), u64>);
+
+impl FirstSeen {
+    /// Completes the alerts of a look, and forgets those that are gone.
+    pub fn note(&mut self, alerts: &mut [Alert], now_ms: u64) {
+        let mut still = BTreeMap::new();
+        for alert in alerts {
+            // Counts in a sentence change while the trouble is the same.
+            let sentence = alert
+                .sentence
+                .replace(|letter: char| letter.is_ascii_digit(), "");
+            let key = (alert.about.clone(), sentence);
+            let first_ms = self.0.get(&key).copied().unwrap_or(now_ms);
+            alert.since_ms.get_or_insert(first_ms);
+            still.insert(key, first_ms);
+        }
+        self.0 = still;
+    }
 }
 
 #[cfg(test)]
@@ -325,5 +363,24 @@ mod tests {
     fn what_is_only_good_to_know_alarms_nobody() {
         let wait = Advice::new(Severity::Info, "wait for the scrub", "the scrub runs");
         assert!(told(|status| status.advice = vec![wait]).is_empty());
+    }
+
+    #[test]
+    fn an_alert_stands_since_it_was_first_seen_also_when_its_numbers_change() {
+        let mut seen = FirstSeen::default();
+        let mut look = |sentences: &[&str], now_ms| -> Vec<Option<u64>> {
+            let alerts = sentences.iter();
+            let alerts = alerts.map(|one| alert(WARNING, "pool tank", (*one).to_owned(), None));
+            let mut alerts: Vec<Alert> = alerts.collect();
+            seen.note(&mut alerts, now_ms);
+            alerts.iter().map(|alert| alert.since_ms).collect()
+        };
+        assert_eq!(look(&["sda has 3 errors"], 10), [Some(10)]);
+        assert_eq!(
+            look(&["sda has 4 errors", "sdb is FAULTED"], 20),
+            [Some(10), Some(20)]
+        );
+        assert_eq!(look(&[], 30), []);
+        assert_eq!(look(&["sda has 5 errors"], 40), [Some(40)]);
     }
 }

@@ -18,7 +18,9 @@ use takeover::timeline::Told;
 use units::{HeadName, PoolName};
 
 use crate::peer_keys::MissingKey;
-use crate::view::{ApplianceFile, DiskView, DrillView, HeadView, LinkView, Said, Sensor};
+use crate::view::{
+    ApplianceFile, DiskView, DrillView, HeadView, LinkView, Safeguards, Said, Sensor,
+};
 
 /// Tells how far something is.
 pub type Progress<'a> = &'a mut dyn FnMut(&str);
@@ -34,6 +36,8 @@ pub struct Surroundings {
     pub pools: BTreeMap<String, PoolPlace>,
     /// Connections between heads.
     pub links: Vec<LinkView>,
+    /// What a takeover depends on.
+    pub safeguards: Safeguards,
     /// What heartbeats of this head lost.
     pub heartbeats: Vec<HeartbeatLosses>,
     /// What does not fit, in sentences.

@@ -47,6 +47,7 @@ pub use openapi::document as openapi;
 pub use peer::Peers;
 pub use peer_keys::MissingKey;
 pub use role::{Role, verb};
+pub use sampler::alerts_now;
 pub use server::{ServeError, Settings, serve};
 
 use crate::audit::Audit;

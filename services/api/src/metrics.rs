@@ -3,6 +3,7 @@
 mod filesystems;
 mod legs;
 mod replication;
+mod safeguards;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -138,7 +139,9 @@ fn written(labels: Labels<'_>) -> String {
 fn text(api: &Api) -> String {
     let seen = api.sampler.fresh();
     let mut text = String::new();
-    for family in of_overview(&seen.overview) {
+    let overview = &seen.overview;
+    let families = of_overview(overview).into_iter();
+    for family in families.chain(safeguards::families(&overview.safeguards, overview)) {
         family.text(&mut text);
     }
     let statuses: Vec<(&str, &Status)> = seen

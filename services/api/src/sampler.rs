@@ -18,7 +18,7 @@ use crate::operations::Operations;
 use crate::peer::Peers;
 use crate::takeovers::{Places, Takeovers};
 use crate::view::{
-    FileSystemRates, Metrics, Overview, PoolEvent, PoolOverview, Step, Takeover, VolumeRates,
+    Alert, FileSystemRates, Metrics, Overview, PoolEvent, PoolOverview, Step, Takeover, VolumeRates,
 };
 use crate::{Accounts, alerts, now_ms};
 
@@ -88,6 +88,7 @@ struct Looking {
     peers: Option<Peers>,
     /// Where the servers of this head listen, as each said last: one may be too busy to say it now.
     listeners: BTreeMap<String, Vec<Listener>>,
+    alerts: alerts::FirstSeen,
 }
 
 impl Sampler {
@@ -228,6 +229,7 @@ impl Sampler {
         let metrics = metrics(&before, &statuses);
         let left = self.backend.left();
         let mut overview = self.overview_of(here, &surroundings, &served, &left, &statuses);
+        looking.alerts.note(&mut overview.alerts, overview.at_ms);
         let last = last_takeover(&looking.takeovers, &served, &statuses);
         let places = Places {
             backend: self.backend.as_ref(),
@@ -291,6 +293,7 @@ impl Sampler {
             heads: surroundings.heads.clone(),
             pools: pools.collect(),
             links: surroundings.links.clone(),
+            safeguards: surroundings.safeguards.clone(),
             last_takeover: None,
             alerts: Vec::new(),
             operations: self.operations.list(),
@@ -334,6 +337,22 @@ impl Sampler {
                 .send(Frame::new("event", &PoolEvent { pool, event }));
         }
     }
+}
+
+/// The alerts of one look by a process that does not serve the API. It has no connection to other heads: what their pool servers
+/// report is left out, and so is the start of a trouble that only a process which looks all the time has seen.
+pub fn alerts_now(backend: Arc<dyn Backend>) -> Vec<Alert> {
+    let sampler = Sampler::new(backend, Arc::new(Operations::default()));
+    let seen = sampler.fresh();
+    let mut overview = (*seen.overview).clone();
+    let own = overview.this_head.clone();
+    let is_away = |pool: &PoolOverview| pool.served_by.as_ref().is_some_and(|by| *by != own);
+    overview
+        .pools
+        .iter_mut()
+        .filter(|pool| is_away(pool))
+        .for_each(|pool| pool.state = "served".to_owned());
+    alerts::of(&overview, &seen.surroundings.problems)
 }
 
 /// The TCP ports among the addresses that a server says it listens on.

@@ -31,6 +31,9 @@ pub struct Overview {
     pub pools: Vec<PoolOverview>,
     /// The connections between heads.
     pub links: Vec<LinkView>,
+    /// What a takeover depends on.
+    #[serde(default)]
+    pub safeguards: Safeguards,
     /// The last time that a head began to serve a pool.
     pub last_takeover: Option<Takeover>,
     /// What somebody should look at, the worst first.
@@ -106,6 +109,64 @@ pub struct LinkView {
     pub state: String,
 }
 
+/// What a takeover depends on, as this head sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Safeguards {
+    /// Whether the part of the cluster that this head is in may act, if that is known.
+    pub has_quorum: Option<bool>,
+    /// Since when it may not, in milliseconds since 1970.
+    pub no_quorum_since_ms: Option<u64>,
+    /// The witness, if one votes.
+    pub witness: Option<WitnessView>,
+    /// What powers heads off.
+    pub fence_devices: Vec<FenceDeviceView>,
+    /// Heads that are lost, and not confirmed to be off.
+    pub power_offs: Vec<PowerOffView>,
+}
+
+/// A witness that votes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WitnessView {
+    /// Where it is.
+    pub address: String,
+    /// Whether its vote counts at every head that is up, if that is known.
+    pub has_vote: Option<bool>,
+    /// The heads at which it does not count.
+    pub without_vote: Vec<String>,
+    /// Why, as far as this head knows.
+    pub why: Option<String>,
+    /// Since when, in milliseconds since 1970.
+    pub since_ms: Option<u64>,
+}
+
+/// A device that powers a head off.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FenceDeviceView {
+    /// What Pacemaker calls it.
+    pub name: String,
+    /// The head that it powers off.
+    pub head: String,
+    /// 1 is tried first. All devices of a level are needed.
+    pub level: u32,
+    /// `works`, `failed`, `unverified` (no head could start it) or `unknown` (no head that would use it is up).
+    pub state: String,
+    /// Why it failed.
+    pub why: Option<String>,
+    /// Since when it does not work, in milliseconds since 1970.
+    pub since_ms: Option<u64>,
+}
+
+/// A head that is lost, and that no fence device has confirmed to be off.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PowerOffView {
+    /// The head.
+    pub head: String,
+    /// Since when the cluster waits, in milliseconds since 1970.
+    pub since_ms: u64,
+    /// Attempts that failed.
+    pub failed_count: u64,
+}
+
 /// A head began to serve a pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Takeover {
@@ -143,6 +204,9 @@ pub struct Alert {
     pub about: String,
     /// What is the matter.
     pub sentence: String,
+    /// Since when, in milliseconds since 1970, as far as this head saw it.
+    #[serde(default)]
+    pub since_ms: Option<u64>,
     /// What to do.
     pub advice: Option<Advice>,
 }
@@ -331,7 +395,7 @@ pub struct DrillRound {
 #[allow(dead_code, reason = "a schema")]
 pub enum Streamed {
     /// Everything, when something of it has changed.
-    Overview(Overview),
+    Overview(Box<Overview>),
     /// What volumes and file systems do, each second.
     Metrics(Metrics),
     /// Something that happened to a pool.

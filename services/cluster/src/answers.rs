@@ -9,12 +9,11 @@ use appliance::render::{Primitive, Score, cib};
 use units::HeadName;
 
 use crate::machine::Machine;
-use crate::observe::witness;
+use crate::observe::{reaches_witness, witness};
 use crate::process::{Invocation, Output, RunError};
 
-/// Programs of fence devices are not where every user looks. Both are as quick as what they ask.
+/// Programs of fence devices are not where every user looks.
 const AGENT: &str = "PATH=$PATH:/usr/sbin; exec timeout \"$2\" \"$1\"";
-const KNOCK: &str = "timeout 3 bash -c ': </dev/tcp/\"$0\"/\"$1\"' \"$1\" \"$2\"";
 /// What an agent ends with where the power is off: an answer, too.
 const EXIT_IS_OFF: i32 = 2;
 /// The most of a complaint that is told, in characters.
@@ -97,11 +96,10 @@ fn voting_witness(machine: &dyn Machine, appliance: &Appliance) -> Option<Answer
         }
         Ok((None, false)) | Err(_) => {}
     }
-    let (address, port) = (witness_of.address.to_string(), witness_of.port.to_string());
-    let invocation = Invocation::new("sh", &["-c", KNOCK, "knock", &address, &port]);
-    Some(match judge(machine.run(&invocation), &[0]) {
-        Answer::Given => Answer::Given,
-        Answer::Missing(_) => Answer::Missing(format!("nothing listens at {address}, port {port}")),
+    let (address, port) = (witness_of.address, witness_of.port);
+    Some(match reaches_witness(machine, (address, port)) {
+        true => Answer::Given,
+        false => Answer::Missing(format!("nothing listens at {address}, port {port}")),
     })
 }
 

@@ -285,6 +285,8 @@ struct Prepared {
     desired: DesiredState,
     /// Each change is told on the standard error.
     tells_progress: bool,
+    /// How long what was started may take until it runs.
+    settles_within: Duration,
 }
 
 /// Reads and checks the file; the findings are printed if there are errors among them.
@@ -321,6 +323,7 @@ fn prepare(
         machines,
         desired,
         tells_progress: apply.is_some_and(|args| args.progress),
+        settles_within: SETTLING_TIME_LIMIT,
     }))
 }
 
@@ -468,7 +471,7 @@ fn look_again(prepared: &Prepared) -> Result<(), Failure> {
     // All is copied to a new leg first, which takes as long as it takes.
     let takes_long =
         |change: &Change| matches!(change, Change::AttachLeg { .. } | Change::AwaitLegs { .. });
-    let deadline = Instant::now() + SETTLING_TIME_LIMIT;
+    let deadline = Instant::now() + prepared.settles_within;
     loop {
         let mut left = compare(prepared)?;
         left.changes.retain(|change| !takes_long(change));
@@ -499,4 +502,46 @@ fn made_by_hand(pools: &[PoolToMake]) -> String {
     }
     text + "A pool that exists on disks of one head is put on record there instead: `bulkhead pool record-legs POOL`.\n\
             Then apply the file again: Pacemaker is told of them, and starts them.\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::fake::{FakeCluster, FakeMachine};
+
+    /// Every command succeeds, and yet a unit does not run.
+    #[test]
+    fn what_does_not_run_after_everything_was_done_is_a_failure_that_names_it() {
+        let text = include_str!("../../../examples/pair.toml");
+        let parsed = appliance::parse(text).expect("well formed");
+        let cluster = Arc::new(Mutex::new(FakeCluster::default()));
+        let machine = |head: &HeadName| -> Box<dyn crate::machine::Machine> {
+            Box::new(FakeMachine::new(head.as_str(), &cluster))
+        };
+        let heads = parsed.appliance.heads.keys();
+        let prepared = Prepared {
+            machines: heads.map(|head| (head.clone(), machine(head))).collect(),
+            desired: appliance::desired_state(&parsed.appliance, text, &Layout::default()),
+            tells_progress: false,
+            settles_within: Duration::ZERO,
+        };
+        let out = Printer::new(true);
+        let unit = appliance::plan::HEAD_UNIT;
+        cluster.lock().expect("not poisoned").dies = Some(unit.to_owned());
+        let planned = compare(&prepared).expect("the heads answer");
+        let failure = apply(&prepared, &planned, out).expect_err("it does not run");
+        let start = format!("left: enable and start {unit}");
+        for part in ["all was done", &start] {
+            assert!(
+                failure.message.contains(part),
+                "{part}: {}",
+                failure.message
+            );
+        }
+        cluster.lock().expect("not poisoned").dies = None;
+        let planned = compare(&prepared).expect("the heads answer");
+        apply(&prepared, &planned, out).expect("it runs");
+    }
 }

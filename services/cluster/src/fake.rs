@@ -22,6 +22,10 @@ pub struct FakeCluster {
     pub rivals: u32,
     /// Whether what is to stop goes on.
     pub sticks: bool,
+    /// Commands until the run is killed: the next one panics.
+    pub fuse: Option<u32>,
+    /// A unit that ends as soon as it was started.
+    pub dies: Option<String>,
 }
 
 impl FakeCluster {
@@ -251,6 +255,9 @@ impl FakeMachine {
         match words {
             ["enable", "--now", unit] => {
                 self.log(format!("start {unit}"));
+                if lock(&self.cluster).dies.as_deref() == Some(*unit) {
+                    return answer(0, "");
+                }
                 lock(&self.state).units.insert((*unit).to_owned());
                 self.read(unit);
                 if *unit == "pacemaker.service" {
@@ -292,6 +299,7 @@ impl FakeMachine {
             ["-c", _, "names", ..] => answer(lock(&self.state).is_older.into(), ""),
             ["-c", _, "beside", ..] => answer(0, ""),
             ["-c", _, "device", _] => answer(0, self.witness()),
+            ["-c", _, "knock", ..] => answer(lock(&self.state).is_witness_off.into(), ""),
             ["-c", _, "read", path] => match lock(&self.state).files.get(*path) {
                 Some((bytes, mode)) => answer(0, [format!("{mode}\n").as_bytes(), bytes].concat()),
                 None => answer(44, ""),
@@ -391,6 +399,15 @@ impl Machine for FakeMachine {
     }
 
     fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
+        let is_cut_off = match &mut lock(&self.cluster).fuse {
+            Some(0) => true,
+            Some(left) => {
+                *left -= 1;
+                false
+            }
+            None => false,
+        };
+        assert!(!is_cut_off, "killed");
         if lock(&self.state).is_down {
             return Err(RunError::Start {
                 program: invocation.program.clone(),

@@ -1,6 +1,7 @@
 //! Looks at the heads: which files, services and configuration there are now.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use appliance::plan::{
@@ -105,6 +106,11 @@ fn observe_head(
     head.units_beside = units_beside(machine, desired)?;
     if desired.witness_settings.is_some() {
         (head.witness_settings, head.has_witness) = witness(machine)?;
+        // One that is used already, and is silent now, is in the way of no change.
+        if head.witness_settings != desired.witness_settings {
+            let place = desired.witness_place;
+            head.reaches_witness = place.map(|place| reaches_witness(machine, place));
+        }
     }
     for file in desired.files_of(name) {
         if let Some((bytes, mode)) = read_file(machine, &file.path)? {
@@ -438,6 +444,16 @@ pub(crate) fn witness(machine: &dyn Machine) -> Result<(Option<String>, bool), M
         settings.next().map(str::to_owned),
         text.lines().any(is_connected),
     ))
+}
+
+/// Whether a connection to the witness can be made from there, within three seconds.
+pub(crate) fn reaches_witness(machine: &dyn Machine, (address, port): (IpAddr, u16)) -> bool {
+    const KNOCK: &str = "timeout 3 bash -c ': </dev/tcp/\"$0\"/\"$1\"' \"$1\" \"$2\"";
+    let (address, port) = (address.to_string(), port.to_string());
+    let invocation = Invocation::new("sh", &["-c", KNOCK, "knock", &address, &port]);
+    machine
+        .run(&invocation)
+        .is_ok_and(|output| output.code == 0)
 }
 
 /// Whether the agents there can run the program.

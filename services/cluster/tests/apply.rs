@@ -1,6 +1,7 @@
 //! Plans performed on heads in memory, and the patching of a CIB by Pacemaker's own tools on a
 //! file, where they are installed.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -235,6 +236,75 @@ fn a_run_that_was_cut_off_is_repeated_without_doing_anything_twice() {
     }
     apply_quietly(&pair, &desired).expect("the rest can be done");
     assert!(plan_of(&pair, &desired).is_empty());
+}
+
+/// Killed after each of its commands, on whichever head that is, and repeated: all is as the file says.
+#[test]
+fn a_run_that_is_killed_after_any_command_is_completed_by_the_next_one() {
+    let faster = |text: &str| format!("{text}\n[timeouts]\nprofile = \"fast\"\n");
+    let fewer = PAIR.replace(
+        "    { network = \"storage-a\", address = \"10.77.1.100\" },\n",
+        "",
+    );
+    assert_ne!(fewer, PAIR);
+    for (what, before, after) in [
+        ("bare heads", None, WITNESS.to_owned()),
+        ("another profile", Some(WITNESS), faster(WITNESS)),
+        ("an address goes", Some(PAIR), fewer),
+        (
+            "a witness goes",
+            Some(WITNESS),
+            PAIR.replace("\"attic\"", "\"gallery\""),
+        ),
+    ] {
+        let desired = desired_of(&after);
+        let mut commands = 0;
+        loop {
+            let pair = pair();
+            if let Some(before) = before {
+                apply_quietly(&pair, &desired_of(before)).expect("everything can be done");
+            }
+            let planned = plan_of(&pair, &desired);
+            assert!(!planned.changes.is_empty(), "{what}: {planned}");
+            let set_fuse = |fuse| pair.cluster.lock().expect("not poisoned").fuse = fuse;
+            set_fuse(Some(commands));
+            let run = AssertUnwindSafe(|| apply(&pair.machines, &planned, &mut |_| {}));
+            let ended = catch_unwind(run);
+            set_fuse(None);
+            apply_quietly(&pair, &desired).expect("the rest can be done");
+            let rest = plan_of(&pair, &desired);
+            assert!(rest.is_empty(), "{what}, after {commands}: {rest}");
+            if let Ok(result) = ended {
+                result.expect("everything can be done");
+                break;
+            }
+            commands += 1;
+        }
+        assert!(commands > 5, "{what}: {commands}");
+    }
+}
+
+#[test]
+fn a_silent_witness_is_found_before_the_first_change_and_later_is_in_the_way_of_none() {
+    let (pair, desired) = (pair(), desired_of(WITNESS));
+    pair.right.set_witness(false);
+    let refused = apply_quietly(&pair, &desired).expect_err("it does not respond");
+    assert!(
+        refused
+            .to_string()
+            .contains("the witness does not respond to right"),
+        "{refused}"
+    );
+    assert!(pair.cluster.lock().expect("not poisoned").log.is_empty());
+    pair.right.set_witness(true);
+    apply_quietly(&pair, &desired).expect("it responds");
+    pair.right.set_witness(false);
+    let other = desired_of(&WITNESS.replace("10.77.1.100", "10.77.1.105"));
+    let planned = plan_of(&pair, &other);
+    assert!(
+        planned.obstacles.is_empty() && !planned.changes.is_empty(),
+        "{planned}"
+    );
 }
 
 #[test]

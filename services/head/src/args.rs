@@ -58,10 +58,19 @@ pub enum HeadVerb {
     /// Print the OpenAPI document of the HTTP API
     #[command(after_help = "Example:\n  bulkhead head openapi > openapi.json")]
     Openapi,
+    /// Show what needs attention, the worst first, and what to do
+    #[command(after_help = ALERTS_EXAMPLES)]
+    Alerts,
     /// Perform what stands on the standard input as JSON, for a head
     #[command(hide = true)]
     Perform,
 }
+
+const ALERTS_EXAMPLES: &str = "Examples:
+  bulkhead head alerts
+  bulkhead head alerts --json
+
+It looks by itself, whether `bulkhead head` runs or not. Pools that other heads serve are left out.";
 
 const CERTIFICATE_EXAMPLES: &str = "Examples:
   bulkhead head certificate

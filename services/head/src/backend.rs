@@ -32,7 +32,7 @@ use units::{HeadName, PoolName};
 use super::clients::Clients;
 use super::heartbeats::Heartbeats;
 use super::sensors::Sensors;
-use super::{cluster_view, console, disks, host_losses, interfaces, logs};
+use super::{cluster_view, console, disks, host_losses, interfaces, logs, safeguards};
 use crate::args::{API_PORT, HeadArgs, MoveArgs};
 
 /// Longest time that a question which opens a pool, or looks for pools, may take.
@@ -59,6 +59,7 @@ pub struct Machine {
     sensors: Arc<Sensors>,
     clients: Clients,
     heartbeats: Heartbeats,
+    safeguards: safeguards::Watch,
 }
 
 impl Machine {
@@ -70,6 +71,15 @@ impl Machine {
             sensors: Arc::default(),
             clients: Clients::default(),
             heartbeats: Heartbeats::default(),
+            safeguards: safeguards::Watch::default(),
+        }
+    }
+
+    /// The same for a process that looks once.
+    pub fn for_one_look(args: HeadArgs, common: Common) -> Self {
+        Self {
+            safeguards: safeguards::Watch::once(),
+            ..Self::new(args, common)
         }
     }
 
@@ -303,7 +313,12 @@ impl Backend for Machine {
     }
 
     fn surroundings(&self) -> Surroundings {
-        cluster_view::look(&self.args.file, &self.head(), &self.heartbeats)
+        cluster_view::look(
+            &self.args.file,
+            &self.head(),
+            &self.heartbeats,
+            &self.safeguards,
+        )
     }
 
     fn takeover_steps(&self, pool: &str) -> Vec<Told> {

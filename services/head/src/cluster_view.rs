@@ -1,18 +1,19 @@
 //! What the appliance file and the cluster say of heads, pools and links.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use api::backend::{PoolPlace, Surroundings};
-use api::view::{HeadView, LinkView};
+use api::view::{HeadView, LinkView, Safeguards};
 use appliance::Appliance;
 use appliance::render::pool_id;
 use appliance::xml::Element;
 use cluster::machine::{Local, Machine};
-use cluster::process::Invocation;
+use cluster::process::{Invocation, Output};
 use units::{HeadName, NetworkName};
 
 use super::heartbeats::Heartbeats;
+use super::safeguards;
 use crate::args::HeadArgs;
 
 /// Longest wait for a tool of the cluster or of this machine.
@@ -24,7 +25,12 @@ pub fn own_name(args: &HeadArgs) -> String {
 }
 
 /// What is now.
-pub fn look(file: &Path, own: &str, heartbeats: &Heartbeats) -> Surroundings {
+pub fn look(
+    file: &Path,
+    own: &str,
+    heartbeats: &Heartbeats,
+    safeguards: &safeguards::Watch,
+) -> Surroundings {
     if !file.exists() {
         return alone(own);
     }
@@ -38,15 +44,36 @@ pub fn look(file: &Path, own: &str, heartbeats: &Heartbeats) -> Surroundings {
         }
     };
     let here = Local::default();
-    let monitor = print_of(&here, "crm_mon", &["--output-as", "xml"]);
+    // Concurrently: each tool waits for another program, and one that hangs must not delay the others.
+    let (monitor, links, quorum, device) = std::thread::scope(|scope| {
+        let here = &here;
+        let monitor = scope.spawn(|| print_of(here, "crm_mon", &["--output-as", "xml"]));
+        let quorum = scope.spawn(|| reply_of(here, "corosync-quorumtool", &["-s"]));
+        let device = appliance
+            .has_voting_witness()
+            .then(|| scope.spawn(|| print_of(here, "corosync-qdevice-tool", &["-s"])));
+        let links = print_of(here, "corosync-cfgtool", &["-n"]);
+        (
+            joined(monitor),
+            links,
+            joined(quorum),
+            device.and_then(joined),
+        )
+    });
     let monitor = monitor.and_then(|text| Element::parse(&text).ok());
-    let links = print_of(&here, "corosync-cfgtool", &["-n"]);
     let around = of(&appliance, own, monitor.as_ref(), links.as_deref());
+    let printed = safeguards::Printed {
+        monitor: monitor.as_ref(),
+        quorum: quorum.as_deref(),
+        device: device.as_deref(),
+    };
+    let safeguards = safeguards.look(&appliance, own, printed, now_ms());
     // A Corosync that did not answer just now is not waited for again.
     let counters = links.and_then(|_| print_of(&here, "corosync-cmapctl", &["-m", "stats"]));
     let losses = |text: String| heartbeats.losses(&appliance, own, &text);
     Surroundings {
         heartbeats: counters.map_or_else(Vec::new, losses),
+        safeguards,
         ..around
     }
 }
@@ -63,11 +90,39 @@ fn alone(own: &str) -> Surroundings {
     }
 }
 
+fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
+    match thread.join() {
+        Ok(value) => value,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+fn now_ms() -> u64 {
+    let elapsed = UNIX_EPOCH.elapsed().unwrap_or_default();
+    u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// What a program prints; none if it fails.
 pub fn print_of(machine: &dyn Machine, program: &str, arguments: &[&str]) -> Option<String> {
+    printed(machine, program, arguments, |output| output.code == 0)
+}
+
+/// What a program prints whose exit code is part of its reply: corosync-quorumtool(8) fails without quorum.
+fn reply_of(machine: &dyn Machine, program: &str, arguments: &[&str]) -> Option<String> {
+    printed(machine, program, arguments, |output| {
+        !output.stdout.is_empty()
+    })
+}
+
+fn printed(
+    machine: &dyn Machine,
+    program: &str,
+    arguments: &[&str],
+    is_reply: impl Fn(&Output) -> bool,
+) -> Option<String> {
     let invocation = Invocation::new(program, arguments).within(TOOL_WAIT);
     match machine.run(&invocation) {
-        Ok(output) if output.code == 0 => Some(output.text()),
+        Ok(output) if is_reply(&output) => Some(output.text()),
         Ok(output) => {
             tracing::debug!(program, complaint = output.complaint(), "a tool failed");
             None
@@ -93,8 +148,10 @@ fn of(
     });
     let pools = appliance.pools.iter().map(|(name, pool)| {
         let resource = monitor.and_then(|monitor| resource(monitor, &pool_id(name)));
+        // Pacemaker shows what ran on a lost head as started there.
+        let is_up = |head: &&str| !matches!(head_state(monitor, head), "offline" | "unclean");
         let place = PoolPlace {
-            served_by: resource.and_then(server).map(str::to_owned),
+            served_by: resource.and_then(server).filter(is_up).map(str::to_owned),
             has_failed: resource.is_some_and(|one| is(one, "failed")),
             home: pool.home.as_ref().map(ToString::to_string),
             heads: appliance
@@ -124,6 +181,7 @@ fn of(
             links.map_or_else(Vec::new, |text| link_views(appliance, own, text)),
         ),
         heartbeats: Vec::new(),
+        safeguards: Safeguards::default(),
         problems,
     }
 }
@@ -142,7 +200,8 @@ fn head_state(monitor: Option<&Element>, head: &str) -> &'static str {
     }
 }
 
-fn resource<'a>(monitor: &'a Element, id: &str) -> Option<&'a Element> {
+/// What crm_mon says of a resource.
+pub fn resource<'a>(monitor: &'a Element, id: &str) -> Option<&'a Element> {
     let resources = &monitor.child("resources")?.children;
     resources.iter().find(|one| one.id() == Some(id))
 }
@@ -156,7 +215,8 @@ fn server(resource: &Element) -> Option<&str> {
     }
 }
 
-fn is(element: &Element, attribute: &str) -> bool {
+/// Whether an attribute is `true`.
+pub fn is(element: &Element, attribute: &str) -> bool {
     element.attribute(attribute) == Some("true")
 }
 
@@ -310,11 +370,21 @@ mod tests {
     }
 
     #[test]
+    fn a_pool_of_a_head_that_is_lost_is_served_by_no_head() {
+        let monitor = include_str!("recorded/power-off-failed.xml");
+        let monitor = Element::parse(monitor).expect("XML");
+        let around = of(&appliance(), "right", Some(&monitor), None);
+        assert_eq!(around.heads[0].state, "unclean");
+        assert_eq!(around.pools["tank"].served_by, None);
+    }
+
+    #[test]
     fn a_machine_without_a_file_is_alone_and_well() {
         let around = look(
             Path::new("/nonexistent/appliance.toml"),
             "here",
             &Heartbeats::default(),
+            &safeguards::Watch::default(),
         );
         assert_eq!((around.appliance, around.heads.len()), (None, 1));
     }

@@ -20,6 +20,7 @@ mod logs;
 pub mod move_keys;
 mod move_legs;
 pub mod peer_key;
+mod safeguards;
 mod sensors;
 mod validity;
 
@@ -48,12 +49,41 @@ pub fn run(command: &HeadCommand, common: &Common, out: Printer) -> Result<(), F
     match &command.verb {
         None => serve(command, common),
         Some(HeadVerb::Openapi) => out.text(&rendering::document(&api::openapi())),
+        Some(HeadVerb::Alerts) => alerts(&command.serve, common, out),
         Some(HeadVerb::Perform) => pool_access::child::perform(common, out),
         Some(HeadVerb::Certificate(args)) => {
             let message = certificate(args, folder)?;
             out.answer(&control::answer::Done::changed(message))
         }
     }
+}
+
+fn alerts(args: &HeadArgs, common: &Common, out: Printer) -> Result<(), Failure> {
+    let now_s = std::time::UNIX_EPOCH
+        .elapsed()
+        .unwrap_or_default()
+        .as_secs();
+    let backend = backend::Machine::for_one_look(args.clone(), common.clone());
+    let alerts = api::alerts_now(Arc::new(backend));
+    out.either(&alerts, || match alerts.is_empty() {
+        true => "all is well\n".to_owned(),
+        false => alerts
+            .iter()
+            .map(|alert| alert_lines(alert, now_s))
+            .collect(),
+    })
+}
+
+/// An alert as people read it, with the time only where it was not seen first just now.
+fn alert_lines(alert: &api::view::Alert, now_s: u64) -> String {
+    let since_s = alert.since_ms.map(|since_ms| since_ms / 1000);
+    let since = since_s.filter(|since_s| since_s + 1 < now_s);
+    let since = since.map_or_else(String::new, |since_s| {
+        format!(" (since {})", control::calendar::utc(since_s))
+    });
+    let advice = alert.advice.as_ref();
+    let advice = advice.map_or_else(String::new, |advice| format!("  next: {advice}\n"));
+    format!("{}: {}{since}\n{advice}", alert.severity, alert.sentence)
 }
 
 fn certificate(args: &CertificateArgs, folder: &std::path::Path) -> Result<String, Failure> {

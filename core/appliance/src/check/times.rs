@@ -53,6 +53,7 @@ fn check_zero(checker: &mut Checker<'_>) {
         ("pool_monitor_timeout_s", times.pool_monitor_timeout_s),
         ("disk_answer_s", times.disk_answer_s),
         ("takeover_budget_s", times.takeover_budget_s),
+        ("boot_wait_s", times.boot_wait_s),
     ] {
         if value == 0 {
             checker.find(

@@ -14,6 +14,7 @@ mod shown;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -129,6 +130,8 @@ pub struct DesiredState {
     pub units_optional: Vec<&'static str>,
     /// What corosync-qdevice is started with; none without a witness.
     pub witness_settings: Option<String>,
+    /// Where the witness listens; none without one that votes.
+    pub witness_place: Option<(IpAddr, u16)>,
     /// The `bulkhead` program of the heads.
     pub program: PathBuf,
     /// What the certificate of each head's API is made for, where it has none.
@@ -218,6 +221,9 @@ pub struct HeadActual {
     pub witness_settings: Option<String>,
     /// Whether its corosync-qdevice has the witness.
     pub has_witness: bool,
+    /// Whether something listens where the witness of the desired state is, as seen from there. None where that does not matter:
+    /// its corosync-qdevice runs with the settings of the desired state.
+    pub reaches_witness: Option<bool>,
     /// A file of Corosync was written there, and nobody had Corosync read it since.
     pub is_reload_due: bool,
 }
@@ -485,6 +491,12 @@ pub fn desired_state(appliance: &Appliance, text: &str, layout: &Layout) -> Desi
             render::address_agent_script(&layout.program),
             0o755,
         ),
+        file(
+            render::AWAIT_HEADS_PATH,
+            render::await_heads_script(appliance),
+            0o755,
+        ),
+        file(render::PACEMAKER_UNIT_PATH, render::pacemaker_unit(), 0o644),
     ];
     files.extend(
         render::qdevice_defaults(appliance).map(|text| file(QDEVICE_DEFAULTS_PATH, text, 0o644)),
@@ -525,6 +537,11 @@ pub fn desired_state(appliance: &Appliance, text: &str, layout: &Layout) -> Desi
         units_unwanted,
         units_optional,
         witness_settings: render::qdevice_settings(appliance),
+        witness_place: appliance
+            .quorum
+            .as_ref()
+            .and_then(|quorum| quorum.witness.as_ref())
+            .map(|witness| (witness.address, witness.port)),
         program: layout.program.clone(),
         certificate_names: certificate_names(appliance),
         portals: portals(appliance),
@@ -652,6 +669,7 @@ fn obstacles(desired: &DesiredState, actual: &Actual) -> Vec<Obstacle> {
     obstacles.extend(running::without_program(desired, actual));
     obstacles.extend(running::renumbered(desired, actual));
     obstacles.extend(running::beside(desired, actual));
+    obstacles.extend(running::silent_witness(desired, actual));
     obstacles.extend(removed::obstacles(desired, actual));
     obstacles.extend(portals::changes(desired, actual).obstacles);
     for name in members(actual) {

@@ -150,6 +150,24 @@ pub(super) fn witness_changes(desired: &DesiredState, actual: &Actual) -> Vec<Ch
     changes
 }
 
+/// A witness that does not respond where corosync-qdevice is to be started: the run would change everything else first, and fail then.
+pub(super) fn silent_witness(desired: &DesiredState, actual: &Actual) -> Vec<Obstacle> {
+    let Some((address, port)) = desired.witness_place else {
+        return Vec::new();
+    };
+    let heads = known(desired, actual);
+    let silent = heads.filter(|(_, known)| known.reaches_witness == Some(false));
+    silent
+        .map(|(head, _)| Obstacle {
+            what: format!("the witness does not respond to {head} at {address}, port {port}"),
+            mend: format!(
+                "run `systemctl enable --now corosync-qnetd` on the witness, and open TCP port {port} there; without a witness, leave \
+                 `[quorum.witness]` out, with `rule = \"two-node\"` for two heads"
+            ),
+        })
+        .collect()
+}
+
 /// Waits for the witness where only that is missing.
 pub(super) fn awaited_witness(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     lacking_witness(desired, actual)

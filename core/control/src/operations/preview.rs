@@ -42,3 +42,15 @@ pub trait Previewed {
     /// The options.
     fn preview(&mut self) -> &mut Preview;
 }
+
+/// Implements [`Previewed`] for arguments with a field `preview`.
+macro_rules! previewed {
+    ($arguments:ty) => {
+        impl $crate::operations::Previewed for $arguments {
+            fn preview(&mut self) -> &mut $crate::operations::Preview {
+                &mut self.preview
+            }
+        }
+    };
+}
+pub(crate) use previewed;

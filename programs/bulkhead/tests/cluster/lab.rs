@@ -10,7 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// What `lab up` ends with on a machine that cannot.
-const EXIT_INCAPABLE: i32 = 15;
+pub(super) const EXIT_INCAPABLE: i32 = 15;
 const EXIT_ERRORS: i32 = 12;
 /// What shells report for a program that was interrupted.
 const EXIT_INTERRUPTED: i32 = 130;
@@ -18,21 +18,21 @@ const EXIT_NOT_FOUND: i32 = 3;
 const EXIT_EXISTS: i32 = 4;
 const EXIT_UNAVAILABLE: i32 = 8;
 /// Nothing here waits longer for anything.
-const PATIENCE: Duration = Duration::from_secs(180);
+pub(super) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A folder for labs, in which none is left at the end of a test.
-struct Place {
+pub(super) struct Place {
     folder: tempfile::TempDir,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             folder: tempfile::tempdir().expect("a folder"),
         }
     }
 
-    fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         self.folder.path()
     }
 
@@ -46,11 +46,11 @@ impl Place {
         command
     }
 
-    fn run(&self, words: &str) -> Output {
+    pub(super) fn run(&self, words: &str) -> Output {
         self.command(words).output().expect("bulkhead runs")
     }
 
-    fn ok(&self, words: &str) -> String {
+    pub(super) fn ok(&self, words: &str) -> String {
         let output = self.run(words);
         assert!(output.status.success(), "{words}: {}", told(&output));
         String::from_utf8(output.stdout).expect("text")
@@ -67,6 +67,19 @@ impl Place {
         path
     }
 
+    /// Begins a lab of this text of an appliance file; false where this machine cannot, which is reported.
+    pub(super) fn up_as(&self, text: &str, words: &str) -> bool {
+        let path = self.path().join("pair.toml");
+        std::fs::write(&path, text).expect("written");
+        let output = self.run(&format!("up {} {words}", path.display()));
+        if output.status.code() == Some(EXIT_INCAPABLE) {
+            skip(&told(&output));
+            return false;
+        }
+        assert!(output.status.success(), "{}", told(&output));
+        true
+    }
+
     /// Begins a lab; none where this machine cannot, which is said.
     fn up(&self, words: &str) -> Option<String> {
         let output = self.run(&format!("up {} {words}", self.file().display()));
@@ -79,7 +92,7 @@ impl Place {
     }
 
     /// A shell on one of the machines, which reads `input`.
-    fn shell(&self, who: &str, script: &str, input: &str) -> Output {
+    pub(super) fn shell(&self, who: &str, script: &str, input: &str) -> Output {
         let mut command = self.command(&format!("exec {who} -- sh -c"));
         let child = command
             .arg(script)
@@ -95,11 +108,11 @@ impl Place {
         child.wait_with_output().expect("it ends")
     }
 
-    fn status(&self) -> String {
+    pub(super) fn status(&self) -> String {
         self.ok("status")
     }
 
-    fn wait_for(&self, part: &str) {
+    pub(super) fn wait_for(&self, part: &str) {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let status = self.status();
@@ -126,7 +139,7 @@ impl Place {
     }
 
     /// Fails if anything of a lab is left.
-    fn assert_empty(&self) {
+    pub(super) fn assert_empty(&self) {
         let left = self.processes();
         assert!(left.is_empty(), "{left:#?}");
         let folder = self.path().to_string_lossy().into_owned();
@@ -145,12 +158,12 @@ impl Drop for Place {
     }
 }
 
-fn told(output: &Output) -> String {
+pub(super) fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 /// Says why a test is skipped, also where the output of tests is kept back.
-fn skip(why: &str) {
+pub(super) fn skip(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
@@ -286,7 +299,7 @@ fn an_old_fence_does_not_prove_that_a_head_which_came_back_is_off() {
 }
 
 /// What `bulkhead` says on a head.
-fn bulkhead_on(place: &Place, head: &str, words: &str) -> String {
+pub(super) fn bulkhead_on(place: &Place, head: &str, words: &str) -> String {
     place.ok(&format!("exec {head} -- bulkhead {words}"))
 }
 
@@ -371,7 +384,7 @@ address = "10.77.1.100"
 "#;
 
 /// A shell on a machine that must succeed; what it printed.
-fn shell(place: &Place, who: &str, script: &str) -> String {
+pub(super) fn shell(place: &Place, who: &str, script: &str) -> String {
     let output = place.shell(who, script, "");
     assert!(output.status.success(), "{script}: {}", told(&output));
     String::from_utf8(output.stdout).expect("text")

@@ -5,10 +5,13 @@ mod common;
 
 mod agent;
 mod appliance;
+mod applies;
 mod beside_the_cluster;
+mod boots;
 mod drill;
 mod lab;
 mod orphaned_clients;
 mod ownership;
 mod portals;
+mod safeguards;
 mod two_pools;

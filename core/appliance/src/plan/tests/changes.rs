@@ -297,6 +297,163 @@ const WITNESS_TABLE: &[(&str, Edit, Fate)] = &[
     ),
 ];
 
+const IPV6: &str = include_str!("../../../../../examples/ipv6.toml");
+
+const IPV6_TABLE: &[(&str, Edit, Fate)] = &[
+    (
+        "an address comes",
+        &[(
+            "{ network = \"storage-a\", address = \"fd00:77:1::100\" },",
+            "{ network = \"storage-a\", address = \"fd00:77:1::100\" }, { network = \"storage-a\", address = \"fd00:77:1::109\" },",
+        )],
+        Done,
+    ),
+    (
+        "an address goes",
+        &[(
+            "{ network = \"storage-a\", address = \"fd00:77:1::100\" },",
+            "",
+        )],
+        Done,
+    ),
+    (
+        "an address is another",
+        &[("fd00:77:1::100", "fd00:77:1::109")],
+        Done,
+    ),
+    (
+        "an address is written in another way",
+        &[("fd00:77:1::100", "fd00:77:1:0:0:0:0:100")],
+        Done,
+    ),
+    (
+        "a head's address is another",
+        &[("fd00:77:1::12", "fd00:77:1::19")],
+        Refused("link 0 of right"),
+    ),
+    (
+        "a link has an address of IPv4, too, which it then uses",
+        &[
+            (
+                "subnets = [\"fd00:77:1::/64\"]",
+                "subnets = [\"fd00:77:1::/64\", \"10.77.1.0/24\"]",
+            ),
+            ("[\"fd00:77:1::11\"]", "[\"fd00:77:1::11\", \"10.77.1.11\"]"),
+            ("[\"fd00:77:1::12\"]", "[\"fd00:77:1::12\", \"10.77.1.12\"]"),
+        ],
+        Refused("link 0 of left"),
+    ),
+];
+
+/// What a third head adds to the example.
+const THIRD: &str = r#"
+[heads.third]
+number = 3
+memory = "64G"
+
+[heads.third.links]
+storage-a = { interface = "ens1f0", addresses = ["10.77.1.13", "fd00:77:1::13"] }
+storage-b = { interface = "ens1f1", addresses = ["10.77.2.13", "fd00:77:2::13"] }
+management = { interface = "eno1", addresses = ["10.77.9.13"] }
+
+[heads.third.fencing]
+delay_s = 2
+
+[heads.third.fencing.bmc]
+address = "10.77.9.23"
+user = "fence"
+password_file = "/etc/bulkhead/secrets/bmc-third"
+
+"#;
+
+/// The example with three heads.
+fn three() -> String {
+    let text = TWO.replace("rule = \"two-node\"", "rule = \"majority\"");
+    text.replace("[pdus.a]", &format!("{THIRD}[pdus.a]"))
+}
+
+const THREE_TABLE: &[(&str, Edit, Fate)] = &[
+    (
+        "an address goes",
+        &[(
+            "{ network = \"storage-a\", address = \"10.77.1.101\" },",
+            "",
+        )],
+        Done,
+    ),
+    (
+        "a pool has two of the heads",
+        &[("home = \"right\"", "heads = [\"right\", \"third\"]")],
+        Done,
+    ),
+    (
+        "home is the third head",
+        &[("home = \"right\"", "home = \"third\"")],
+        Done,
+    ),
+    (
+        "the profile is fast",
+        &[("[quorum]", "[timeouts]\nprofile = \"fast\"\n\n[quorum]")],
+        Done,
+    ),
+    (
+        "two heads swap their BMCs",
+        &[
+            ("10.77.9.23", "@"),
+            ("10.77.9.22", "10.77.9.23"),
+            ("@", "10.77.9.22"),
+        ],
+        Done,
+    ),
+    (
+        "two of three heads swap their numbers",
+        &[
+            ("number = 3\n", "@"),
+            ("number = 2\n", "number = 3\n"),
+            ("@", "number = 2\n"),
+        ],
+        Refused("running cluster"),
+    ),
+    (
+        "the third head's address is another",
+        &[("10.77.9.13", "10.77.9.19")],
+        Refused("link 2 of third"),
+    ),
+    (
+        "a head goes while it is a member",
+        &[(THIRD, ""), ("rule = \"majority\"", "rule = \"two-node\"")],
+        Refused("third is not in the file and is a member"),
+    ),
+];
+
+const LEGS_TABLE: &[(&str, Edit, Fate)] = &[
+    (
+        "an address is another",
+        &[("10.77.1.100", "10.77.1.109")],
+        Done,
+    ),
+    (
+        "a head's number is another",
+        &[("number = 2\nmemory", "number = 4\nmemory")],
+        Refused("number 4"),
+    ),
+    (
+        "the cache is smaller",
+        &[("arc = \"32G\"", "arc = \"8G\"")],
+        Done,
+    ),
+    (
+        "the disk of a leg has another path",
+        &[("nvme-eui.0025385200000001", "nvme-eui.0025385200000009")],
+        Refused("cannot be seen"),
+    ),
+    (
+        "the profile is fast",
+        &[("[quorum]", "[timeouts]\nprofile = \"fast\"\n\n[quorum]")],
+        Done,
+    ),
+];
+
 /// Like the example, where `edit` is made; a pool that goes has nothing left.
 fn edited(text: &str, edit: Edit) -> String {
     let mut edited = text.to_owned();
@@ -315,7 +472,42 @@ fn running(text: &str) -> Actual {
     let (desired, mut actual) = applied(text);
     let left = actual.heads.get_mut(&head("left")).expect("left");
     left.portals = desired.portals.clone();
+    let states = actual.cib.as_mut().expect("configured");
+    let states = &mut states.child_or_new("status").children;
+    states.extend(desired.heads.iter().map(|(head, number)| {
+        Element::new("node_state")
+            .with("id", number)
+            .with("uname", head)
+            .with("crmd", "online")
+    }));
     actual
+}
+
+/// The head comes to a cluster that runs.
+#[test]
+fn a_third_head_comes_also_in_a_run_that_is_cut_off() {
+    let desired = desired_of(&three());
+    let mut before = running(TWO);
+    let third = bare(&desired).heads.remove(&head("third")).expect("bare");
+    before.heads.insert(head("third"), third);
+    cut_off_everywhere("a third head", &before, &desired);
+}
+
+/// It was stopped by hand first, as the refusal says, or is gone for good.
+#[test]
+fn a_head_that_left_goes_from_the_file_also_in_a_run_that_is_cut_off() {
+    let desired = desired_of(TWO);
+    let mut before = running(&three());
+    before.heads.remove(&head("third"));
+    let states = before.cib.as_mut().expect("configured");
+    let states = &mut states.child_or_new("status").children;
+    states.retain(|state| state.attribute("uname") != Some("third"));
+    cut_off_everywhere("a head that left", &before, &desired);
+    let whole = plan(&desired, &before).changes;
+    let mut after = before;
+    perform_some(&desired, &mut after, &whole);
+    let cib = after.cib.expect("configured").to_string();
+    assert!(!cib.contains("fence-third"), "{cib}");
 }
 
 /// What must be so after each step.
@@ -415,14 +607,9 @@ fn cut_off_everywhere(what: &str, before: &Actual, desired: &DesiredState) {
     }
 }
 
-/// Every row, with both heads up, one away, cut off after each step, and taken back.
-#[test]
-fn every_change_of_the_file_is_refused_or_done_whole_and_powers_nobody_off() {
-    let tables = [(TWO, TABLE), (WITNESS, WITNESS_TABLE)];
-    let rows = tables
-        .into_iter()
-        .flat_map(|(text, table)| table.iter().map(move |row| (text, row)));
-    for (text, (what, edit, fate)) in rows {
+/// Every row, with all heads up, one away, cut off after each step, and taken back.
+fn assert_refused_or_done(text: &str, table: &[(&str, Edit, Fate)]) {
+    for (what, edit, fate) in table {
         let changed = edited(text, edit);
         let (was, desired) = (desired_of(text), desired_of(&changed));
         let before = running(text);
@@ -451,6 +638,31 @@ fn every_change_of_the_file_is_refused_or_done_whole_and_powers_nobody_off() {
             }
         }
     }
+}
+
+#[test]
+fn every_change_of_the_file_is_refused_or_done_whole_and_powers_no_head_off() {
+    assert_refused_or_done(TWO, TABLE);
+}
+
+#[test]
+fn every_change_of_a_witness_is_done_whole_and_powers_no_head_off() {
+    assert_refused_or_done(WITNESS, WITNESS_TABLE);
+}
+
+#[test]
+fn every_change_of_ipv6_is_refused_or_done_whole_and_powers_no_head_off() {
+    assert_refused_or_done(IPV6, IPV6_TABLE);
+}
+
+#[test]
+fn every_change_of_three_heads_is_refused_or_done_whole_and_powers_no_head_off() {
+    assert_refused_or_done(&three(), THREE_TABLE);
+}
+
+#[test]
+fn every_change_of_pools_of_legs_is_refused_or_done_whole_and_powers_no_head_off() {
+    assert_refused_or_done(LEGS, LEGS_TABLE);
 }
 
 /// What an operator set for a while is nobody else's to end.

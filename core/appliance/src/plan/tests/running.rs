@@ -130,6 +130,25 @@ fn links_that_change_their_number_or_address_while_the_cluster_runs_are_in_the_w
     assert_eq!(obstacles(&fewer, &actual), [""; 0]);
 }
 
+/// Found before anything is changed: the run would change the heads, and fail at its last step.
+#[test]
+fn a_witness_that_does_not_respond_to_a_head_that_is_to_use_it_is_in_the_way() {
+    let desired = desired_of(WITNESS);
+    let mut actual = bare(&desired);
+    for known in actual.heads.values_mut() {
+        known.reaches_witness = Some(true);
+    }
+    assert_eq!(obstacles(WITNESS, &actual), [""; 0]);
+    let left = actual.heads.get_mut(&head("left")).expect("left");
+    left.reaches_witness = Some(false);
+    assert_eq!(
+        obstacles(WITNESS, &actual),
+        ["the witness does not respond to left at 10.77.9.31, port 5403"]
+    );
+    // One that the file does not name any more is not needed.
+    assert_eq!(obstacles(PAIR, &actual), [""; 0]);
+}
+
 fn of_device(changes: &[Change]) -> Vec<String> {
     let is_it = |line: &String| line.contains("qdevice") || line.contains("witness answers");
     let lines = changes.iter().map(|one| one.to_string());

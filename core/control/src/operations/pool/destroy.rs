@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 use units::PoolName;
 
 use crate::answer::Done;
+use crate::operations::preview::previewed;
 use crate::operations::{
-    Confirmable, Confirmed, Least, Operation, PoolSelector, Preview, Previewed, Route, Source,
-    Turn, Urgency, Verb, schema_of,
+    Confirmable, Confirmed, Least, Operation, PoolSelector, Preview, Route, Source, Turn, Urgency,
+    Verb, schema_of,
 };
 use crate::{Effect, Failure};
 
@@ -59,11 +60,7 @@ pub struct Arguments {
     preview: Preview,
 }
 
-impl Previewed for Arguments {
-    fn preview(&mut self) -> &mut Preview {
-        &mut self.preview
-    }
-}
+previewed!(Arguments);
 
 impl Confirmable for Arguments {
     const OPTION: &'static str = "yes-destroy-all-data";

@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
 use crate::answer::Done;
+use crate::operations::preview::previewed;
 use crate::operations::{
-    Confirmable, Confirmed, Least, Operation, PoolSelector, Preview, Previewed, Route, Source,
-    Turn, Verb, schema_of,
+    Confirmable, Confirmed, Least, Operation, PoolSelector, Preview, Route, Source, Turn, Verb,
+    schema_of,
 };
 use crate::{Effect, Failure};
 
@@ -64,11 +65,7 @@ impl Operation for Destroy {
     }
 }
 
-impl Previewed for Destroy {
-    fn preview(&mut self) -> &mut Preview {
-        &mut self.preview
-    }
-}
+previewed!(Destroy);
 
 impl Confirmable for Destroy {
     const HELP: &'static str = "Yes, its contents shall be lost";

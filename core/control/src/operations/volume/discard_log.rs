@@ -5,9 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
-use crate::operations::{
-    Confirmable, Confirmed, Operation, PoolSelector, Preview, Previewed, Turn, Verb,
-};
+use crate::operations::preview::previewed;
+use crate::operations::{Confirmable, Confirmed, Operation, PoolSelector, Preview, Turn, Verb};
 use crate::{Effect, Failure};
 
 const EXAMPLES: &str = "Example:
@@ -48,11 +47,7 @@ impl Operation for DiscardLog {
     }
 }
 
-impl Previewed for DiscardLog {
-    fn preview(&mut self) -> &mut Preview {
-        &mut self.preview
-    }
-}
+previewed!(DiscardLog);
 
 impl Confirmable for DiscardLog {
     const OPTION: &'static str = "yes-lose-acknowledged-writes";

@@ -1,0 +1,79 @@
+//! How a head that boots gives the others time to boot, too.
+
+use crate::file::{Appliance, QuorumRule};
+
+/// What runs before Pacemaker.
+pub const AWAIT_HEADS_PATH: &str = "/etc/bulkhead/await-heads";
+/// What has it run: a drop-in of Pacemaker's unit.
+pub const PACEMAKER_UNIT_PATH: &str = "/etc/systemd/system/pacemaker.service.d/bulkhead.conf";
+
+/// Everything but the heads and the limit. The age of Corosync counts, so that a restart of Pacemaker alone, long after the
+/// boot, does not wait. `/proc/uptime`, because the clock is set while a machine boots.
+const LOOP: &str = r#"
+[ "$limit_s" -gt 0 ] || exit 0
+ticks=$(getconf CLK_TCK)
+now_s() { cut -d. -f1 /proc/uptime; }
+corosync_age_s() {
+    pid=$(cat /run/corosync.pid) && stat=$(cat "/proc/$pid/stat") || { echo 0; return; }
+    set -- ${stat##*) }
+    echo $(($(now_s) - ${20} / ticks))
+}
+begin_s=$(now_s)
+while :; do
+    joined=$(timeout 2 corosync-cmapctl runtime.members. 2>/dev/null | grep -c '= joined$')
+    [ "$joined" -lt "$heads" ] || exit 0
+    if [ $(($(now_s) - begin_s)) -ge "$limit_s" ] || [ "$(corosync_age_s 2>/dev/null)" -ge "$limit_s" ]; then
+        echo "$joined of $heads heads are members after $limit_s s: Pacemaker starts, and may power the others off" >&2
+        exit 0
+    fi
+    sleep 0.2
+done
+"#;
+
+/// Waits until Corosync sees all heads, for a bounded time. Pacemaker powers off every head that it has never seen, and
+/// with a majority or a witness a head that boots first may do so while the others still boot.
+pub fn await_heads_script(appliance: &Appliance) -> String {
+    let quorum = appliance.quorum.as_ref();
+    let limit_s = match quorum.map(|quorum| quorum.rule) {
+        Some(QuorumRule::Witness | QuorumRule::Majority) => appliance.timeouts().boot_wait_s,
+        // Without the other head there is no quorum, so that Pacemaker powers nothing off. Nor is there another head to
+        // wait for where a head is alone.
+        Some(QuorumRule::TwoNode) | None => 0,
+    };
+    format!(
+        "#!/bin/sh\n{}\n# Before Pacemaker starts: waits for the other heads, which may still boot.\n\
+         heads={}\nlimit_s={limit_s}\n{LOOP}",
+        super::GENERATED,
+        appliance.heads.len(),
+    )
+}
+
+/// The drop-in. It is the same whatever the file says, because systemd reads it at the next boot only. The script has its own
+/// bound; a script that fails keeps nothing from starting.
+pub fn pacemaker_unit() -> String {
+    format!(
+        "{}\n\n[Service]\nExecStartPre=-{AWAIT_HEADS_PATH}\nTimeoutStartSec=infinity\n",
+        super::GENERATED
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn script(text: &str) -> String {
+        await_heads_script(&crate::parse(text).expect("well formed").appliance)
+    }
+
+    #[test]
+    fn heads_wait_for_each_other_where_one_of_them_could_act_alone() {
+        let witness = script(include_str!("../../../../examples/witness.toml"));
+        assert!(witness.contains("heads=2\nlimit_s=60\n"), "{witness}");
+        let three = script(include_str!("../../../../examples/legs-three-heads.toml"));
+        assert!(three.contains("heads=3\nlimit_s=60\n"), "{three}");
+        let pair = script(include_str!("../../../../examples/pair.toml"));
+        assert!(pair.contains("limit_s=0\n"), "{pair}");
+        let single = script(include_str!("../../../../examples/single.toml"));
+        assert!(single.contains("heads=1\nlimit_s=0\n"), "{single}");
+    }
+}
