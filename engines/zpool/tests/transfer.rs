@@ -438,7 +438,7 @@ fn made_up_streams_do_not_end_the_process() {
             ..since("@first", second)
         });
         two.receive(&into("vault/w"), &whole).expect("received");
-        let mut random = fastrand::Rng::with_seed(5);
+        let mut random = fastrand::Rng::with_seed(seed());
         let mut refused = 0;
         for round in 0..120 {
             let (stream, target) = match round % 2 {
@@ -617,6 +617,77 @@ fn a_volume_whose_table_would_end_the_library_is_refused() {
             two.end();
         },
     );
+}
+
+/// The same of raw streams, with the list in front and what is in the table.
+#[test]
+fn made_up_raw_streams_do_not_end_the_process() {
+    isolated("made_up_raw_streams_do_not_end_the_process", || {
+        let two = two_pools();
+        let spec = VolumeSpec {
+            block_size: ByteCount(4096),
+            key: Some(NewKey {
+                suite: None,
+                format: KeyFormat::Hex,
+                material: KeyMaterial::new("30".repeat(32).into_bytes().into()),
+                iterations: None,
+                location: "prompt".to_owned(),
+            }),
+            ..VolumeSpec::sparse(volume("tank/v"), ByteCount(SIZE))
+        };
+        two.tank.create_volume(&spec).expect("create");
+        two.change(&spec.name, 1);
+        let first = two.take("tank/v@first");
+        let whole = two.stream(&SendSpec {
+            form: SendForm::RAW,
+            ..SendSpec::full(first)
+        });
+        let mut random = fastrand::Rng::with_seed(seed());
+        let mut refused = 0;
+        for _ in 0..ROUNDS {
+            let mut bytes = whole.clone();
+            let records = records(&whole);
+            let list = RECORD..records[1];
+            let table = table_in(&whole);
+            for _ in 0..random.usize(1..4) {
+                let record = records[random.usize(..records.len())];
+                let at = match random.u8(..3) {
+                    0 => random.usize(list.clone()),
+                    1 => table + random.usize(..512),
+                    _ => record + random.usize(0..112),
+                };
+                bytes[at] = random.u8(..);
+            }
+            let bytes = with_checksums(bytes);
+            let target = into("vault/new");
+            match two
+                .vault
+                .receive(&target, &|_, _| Vec::new(), &mut bytes.as_slice())
+            {
+                Err(_) => refused += 1,
+                Ok(_) => {
+                    let all = two
+                        .vault
+                        .datasets(DatasetRef::from_checked("vault"), Snapshots::Include);
+                    all.expect("listed");
+                    two.vault
+                        .destroy_dataset(&target.volume, engine::dataset::Depth::Recursive)
+                        .expect("destroyed");
+                }
+            }
+        }
+        assert!(refused > ROUNDS / 6, "only {refused} were refused");
+        two.end();
+    });
+}
+
+/// Streams that one run makes up.
+const ROUNDS: usize = 120;
+
+/// The seed of what is made up: `SEED` in the environment, or a fixed one.
+fn seed() -> u64 {
+    let given = std::env::var("SEED").ok();
+    given.and_then(|text| text.parse().ok()).unwrap_or(5)
 }
 
 /// The tools of stock ZFS read our streams.
