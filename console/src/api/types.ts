@@ -548,8 +548,15 @@ export interface components {
             contents_unix_s?: number | null;
             /** @description Where it would be served if it were promoted. */
             exports?: string[];
+            /** @description Who the original is to its initiators. */
+            identity?: components["schemas"]["Identity"] | null;
             /** @description A stream into it is just coming. */
             is_arriving?: boolean;
+            /**
+             * Format: uint64
+             * @description Since when the sender does not replicate its original any more, which was renamed or destroyed there, in seconds since 1970.
+             */
+            orphaned_unix_s?: number | null;
             /**
              * Format: uint64
              * @description Since when it is no copy any more, in seconds since 1970.

@@ -800,9 +800,32 @@ pub struct Status {
     pub file_system_activity: Vec<FileSystemActivity>,
 }
 
-/// Sentences about targets that several of these pools have, by the pool that tells them. Initiators know a target
-/// by its name only, and take what they find by another portal for the same one.
-pub fn shared_targets(statuses: &[&Status]) -> BTreeMap<String, Vec<String>> {
+/// Sentences about targets and disks that several of these pools have, by the pool that tells them. Initiators know a target
+/// by its name only, and take what they find by another portal for the same one; they know a disk by its designators.
+pub fn shared_names(statuses: &[&Status]) -> BTreeMap<String, Vec<String>> {
+    let mut told = shared_targets(statuses);
+    let mut units: BTreeMap<&str, BTreeMap<&str, &VolumeName>> = BTreeMap::new();
+    for status in statuses {
+        for unit in status.targets.iter().flat_map(|target| &target.units) {
+            let pools = units.entry(&unit.naa).or_default();
+            pools.insert(&status.pool.name, &unit.volume);
+        }
+    }
+    for pools in units.values().filter(|pools| pools.len() > 1) {
+        for (pool, volume) in pools {
+            let others = pools.iter().filter(|(other, _)| other != &pool);
+            let others: Vec<&str> = others.map(|(_, volume)| volume.as_str()).collect();
+            told.entry((*pool).to_owned()).or_default().push(format!(
+                "{volume} has the serial number of {}, and initiators take them for one disk: unmap the one that is not the disk, here with \
+                 `bulkhead target unmap`",
+                others.join(", ")
+            ));
+        }
+    }
+    told
+}
+
+fn shared_targets(statuses: &[&Status]) -> BTreeMap<String, Vec<String>> {
     let mut pools: BTreeMap<&IscsiName, Vec<&str>> = BTreeMap::new();
     for status in statuses {
         for target in &status.targets {

@@ -294,7 +294,7 @@ fn tell_shared_targets(answers: &mut [Answer]) {
             _ => None,
         })
         .collect();
-    let mut told = control::answer::shared_targets(&statuses);
+    let mut told = control::answer::shared_names(&statuses);
     for answer in answers {
         if let Answer::Status(status) = answer {
             let sentences = told.remove(&status.pool.name);
