@@ -498,7 +498,10 @@ mod tests {
         assert_eq!(meant(&create), Meant::One);
         let show = Request::Target(TargetRequest::Discovery(DiscoveryRequest::Show));
         assert_eq!(meant(&show), Meant::All);
-        let clear = DiscoveryRequest::ChapClear(ChapClear { user: None });
+        let clear = DiscoveryRequest::ChapClear(ChapClear {
+            user: None,
+            no_secret: true,
+        });
         let clear = Request::Target(TargetRequest::Discovery(clear));
         assert_eq!(meant(&clear), Meant::One);
         let identity = Request::Replicate(ReplicateRequest::Identity);
