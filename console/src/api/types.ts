@@ -691,6 +691,11 @@ export interface components {
         };
         /** @description Forget users and secrets; without any user everybody may ask. */
         DiscoveryChapClear: {
+            /**
+             * @description Even though no secret is asked for afterwards: everybody may ask.
+             * @default false
+             */
+            no_secret?: boolean;
             /** @description One user, or all with the mutual secret. */
             user?: string | null;
         };
@@ -3675,6 +3680,11 @@ export interface components {
         TargetChapClear: {
             /** @description Target. */
             name: components["schemas"]["IscsiName"];
+            /**
+             * @description Even though no secret is asked for afterwards: whoever the access rule lets in needs none.
+             * @default false
+             */
+            no_secret?: boolean;
             /** @description One user, or all with the mutual secret. */
             user?: string | null;
         };
@@ -3722,6 +3732,11 @@ export interface components {
              * @default false
              */
             in_use?: boolean;
+            /**
+             * @description Even though volumes are mapped in it.
+             * @default false
+             */
+            mapped?: boolean;
             /** @description Which. */
             name: components["schemas"]["IscsiName"];
         };
