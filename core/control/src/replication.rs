@@ -244,6 +244,12 @@ pub struct RuleDocument {
     pub peer: Fingerprint,
     /// The dataset there that has the rule.
     pub from: VolumeName,
+    /// Seconds between two runs, as the sender says; none: only when asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every_s: Option<u64>,
+    /// When the newest snapshot arrived, in seconds since 1970 by the receiver's clock.
+    #[serde(default)]
+    pub arrived_unix_s: u64,
 }
 
 /// Since when the original of a copy is not there any more.

@@ -29,6 +29,7 @@ mod wire;
 pub use bases::loses;
 pub use documents::perform;
 pub use key::seal_key;
+pub use originals::late as late_copies;
 pub use service::{Access, Service};
 
 use std::collections::BTreeSet;

@@ -4,16 +4,18 @@
 use std::collections::BTreeMap;
 
 use control::Failure;
+use control::calendar::utc;
 use control::exports::PROPERTY_PREFIX;
 use control::replication::{
-    Fingerprint, ORPHANED_PROPERTY, OrphanedDocument, Peer, RULE_PROPERTY, RuleDocument,
+    Fingerprint, ORPHANED_PROPERTY, OrphanedDocument, Peer, RULE_PROPERTY, ReplicationGlance,
+    ReplicationTrouble, RuleDocument,
 };
 use units::VolumeName;
 
-use super::now_unix_s;
 use super::promote::{self, Replica};
 use super::receiver;
-use super::wire::{FromReceiver, List, Listed};
+use super::wire::{FromReceiver, List, Listed, Offer};
+use super::{health, now_unix_s};
 use crate::Context;
 use crate::documents::{Documents, Edits};
 use crate::transfer::SOURCE_PREFIX;
@@ -22,7 +24,8 @@ use crate::transfer::SOURCE_PREFIX;
 pub fn with_rule(
     said: &[(String, String)],
     peer: &Fingerprint,
-    from: Option<&VolumeName>,
+    offer: &Offer,
+    now: u64,
 ) -> Vec<(String, String)> {
     let is_ours = |name: &str| [RULE_PROPERTY, ORPHANED_PROPERTY].contains(&name);
     let mut kept: Vec<_> = said
@@ -30,16 +33,47 @@ pub fn with_rule(
         .filter(|(name, _)| !is_ours(name))
         .cloned()
         .collect();
-    kept.extend(from.map(|from| {
+    kept.extend(offer.from.as_ref().map(|from| {
         let rule = RuleDocument {
             version: 1,
             peer: peer.clone(),
             from: from.clone(),
+            every_s: offer.every_s,
+            arrived_unix_s: now,
         };
         let rule = serde_json::to_string(&rule).expect("a document is JSON");
         (RULE_PROPERTY.to_owned(), rule)
     }));
     kept
+}
+
+/// Copies that should have had a newer snapshot by `now`: the sender, or the way to it, may be gone, which the sender cannot report.
+pub fn late(context: &Context<'_>, now: u64) -> Result<Vec<ReplicationGlance>, Failure> {
+    let replicas = promote::replicas(context, &context.root())?;
+    let is_fed = |replica: &&Replica| replica.orphaned_unix_s().is_none();
+    let fed = replicas.iter().filter(is_fed);
+    Ok(fed.filter_map(|replica| late_one(replica, now)).collect())
+}
+
+fn late_one(replica: &Replica, now: u64) -> Option<ReplicationGlance> {
+    let rule = replica.said::<RuleDocument>(RULE_PROPERTY)?;
+    let every_s = rule.every_s?;
+    let lag_s = now.checked_sub(rule.arrived_unix_s)?;
+    if !health::is_late(every_s, lag_s) {
+        return None;
+    }
+    let (name, from) = (&replica.name, &rule.from);
+    Some(ReplicationGlance {
+        dataset: name.clone(),
+        to: format!("copy of {from}"),
+        every_s: Some(every_s),
+        lag_s: Some(lag_s),
+        trouble: Some(ReplicationTrouble::Late),
+        why: Some(format!(
+            "nothing has arrived for {name} since {}: the sender replicates {from} every {every_s} s",
+            utc(rule.arrived_unix_s)
+        )),
+    })
 }
 
 /// Marks the copies of a rule whose originals it does not replicate any more, and no others.
@@ -143,14 +177,49 @@ mod tests {
         }
     }
 
+    /// The sender is gone, and cannot report that.
+    #[test]
+    fn a_copy_that_gets_nothing_for_two_pauses_and_five_minutes_is_late() {
+        let with = |every_s: Option<u64>| {
+            let rule = RuleDocument {
+                version: 1,
+                peer: "a".repeat(64).try_into().expect("digits"),
+                from: name("tank/z"),
+                every_s,
+                arrived_unix_s: 10_000,
+            };
+            let rule = serde_json::to_string(&rule).expect("a document");
+            Replica::new(name("vault/z/a"), [(RULE_PROPERTY.to_owned(), rule)].into())
+        };
+        for (every_s, now, late) in [
+            (Some(900), 10_000 + 2100, false),
+            (Some(900), 10_000 + 2101, true),
+            (Some(900), 9_000, false),
+            (None, 1_000_000, false),
+        ] {
+            let glance = late_one(&with(every_s), now);
+            assert_eq!(glance.is_some(), late, "{every_s:?} {now}");
+        }
+    }
+
     #[test]
     fn a_sender_writes_neither_its_rule_nor_the_mark_of_an_orphan() {
         let peer: Fingerprint = "a".repeat(64).try_into().expect("digits");
         let said = [RULE_PROPERTY, ORPHANED_PROPERTY, "bulkhead:export"];
         let said = said.map(|name| (name.to_owned(), "x".to_owned()));
-        let kept = with_rule(&said, &peer, None);
+        let mut offer = Offer {
+            volume: name("vault/z/a"),
+            tag: "repl-1".to_owned(),
+            properties: Vec::new(),
+            keep: 1,
+            resumes: false,
+            from: None,
+            every_s: Some(900),
+        };
+        let kept = with_rule(&said, &peer, &offer, 1000);
         assert_eq!(kept, [("bulkhead:export".to_owned(), "x".to_owned())]);
-        let kept = with_rule(&said, &peer, Some(&name("tank/z")));
+        offer.from = Some(name("tank/z"));
+        let kept = with_rule(&said, &peer, &offer, 1000);
         assert!(
             kept.len() == 2 && kept[1].1.contains("\"from\":\"tank/z\""),
             "{kept:?}"

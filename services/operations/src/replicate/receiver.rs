@@ -22,7 +22,7 @@ use super::originals;
 use super::promote::refuse_promoted;
 use super::sender::TAG_PREFIX;
 use super::wire::{self, FromReceiver, FromSender, Offer, Present, Until};
-use super::{places, retention};
+use super::{now_unix_s, places, retention};
 use crate::Context;
 
 type Tls = StreamOwned<ServerConnection, TcpStream>;
@@ -329,7 +329,7 @@ fn receive(
         tracing::warn!(%snapshot, %failure, "when it arrived is not noted");
     }
     let _alone = context.hooks.alone();
-    let said = originals::with_rule(said, peer, offer.from.as_ref());
+    let said = originals::with_rule(said, peer, offer, now_unix_s());
     crate::transfer::replace_properties(context, &offer.volume, &said)?;
     drop(_alone);
     let least = retention::of(may, &offer.volume);

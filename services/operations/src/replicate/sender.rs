@@ -676,6 +676,7 @@ impl One<'_> {
             keep: self.document.keep,
             resumes: spec.resume.is_some(),
             from: Some(self.dataset.clone()),
+            every_s: self.document.every_s,
         });
         session.say(&offer)?;
         let sent = {

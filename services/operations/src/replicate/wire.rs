@@ -71,6 +71,9 @@ pub struct Offer {
     /// The dataset of the sender that has the rule; absent in what an older sender sends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<VolumeName>,
+    /// Seconds between two runs; none: only when asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every_s: Option<u64>,
 }
 
 /// The receiver's part.

@@ -449,6 +449,32 @@ fn an_older_copy_of_a_disk_is_not_promoted_in_place_of_the_newer_one() {
     second.promote("vault/z/b").expect("promoted");
 }
 
+/// The sender is switched off.
+#[test]
+fn the_receiver_reports_copies_for_which_nothing_arrives_any_more() {
+    let _alone = alone();
+    let [first, second] = ["tank", "vault"].map(Site::new);
+    first.make("tank/v");
+    first.replicate("tank/v", &second, "vault/v", 2);
+    first.runs("tank/v", 1);
+    let now = std::time::SystemTime::UNIX_EPOCH
+        .elapsed()
+        .expect("a clock")
+        .as_secs();
+    let late = |now: u64| {
+        let late = operations::replicate::late_copies(&second.own.context(), now);
+        let late = late.expect("looked").into_iter();
+        late.map(|one| one.dataset.to_string()).collect::<Vec<_>>()
+    };
+    assert!(late(now + 1_000_000).is_empty(), "it has no time");
+    let mut document = serde_json::to_value(&first.view().replicated[0].document).expect("JSON");
+    document["every_s"] = json!(900);
+    first.ok(json!({"replicate": {"set": {"dataset": "tank/v", "document": document}}}));
+    first.runs("tank/v", 1);
+    assert!(late(now + 1800).is_empty());
+    assert_eq!(late(now + 2200), ["vault/v"]);
+}
+
 /// What the sender destroyed is not brought back by a promotion of all, and is by one that names it.
 #[test]
 fn the_copy_of_a_volume_that_the_sender_destroyed_is_promoted_by_name_only() {
