@@ -23,31 +23,36 @@
 
 /* Largest table that says how large a volume is. */
 #define	BH_TABLE_BYTES_MAX	(128ULL << 10)
+/* Largest volume. */
+#define	BH_VOLUME_BYTES_MAX	(1ULL << 60)
 /* Room for the name of a temporary dataset below the one that is received. */
 #define	BH_LONG_NAME		(ZFS_MAX_DATASET_NAME_LEN + 6)
-/* Longer than any snapshot's name may be. */
-#define	BH_TOO_LONG		(2 * ZFS_MAX_DATASET_NAME_LEN)
 
-/* Whether a block of `length` bytes is a table that has the volume's size in it. */
+/*
+ * Whether a block of `length` bytes is a table with the volume's size in it, and nothing else. The library aborts when two entries
+ * have one hash, which a sender can bring about with any two names.
+ */
 static boolean_t
-is_table(const void *block, uint64_t length)
+is_table(const void *block, uint64_t length, uint64_t block_size)
 {
 	const mzap_phys_t *table = block;
 	uint64_t entries = length / MZAP_ENT_LEN - 1;
 	boolean_t found = B_FALSE;
 
-	if (table->mz_block_type != ZBT_MICRO)
+	if (table->mz_block_type != ZBT_MICRO || table->mz_normflags != 0 ||
+	    table->mz_salt == 0)
 		return (B_FALSE);
 	for (uint64_t i = 0; i < entries; i++) {
 		const mzap_ent_phys_t *entry = &table->mz_chunk[i];
 
-		if (memchr(entry->mze_name, '\0', MZAP_NAME_LEN) == NULL)
+		if (entry->mze_name[0] == '\0')
+			continue;
+		if (found || entry->mze_cd != 0 || entry->mze_value == 0 ||
+		    entry->mze_value > BH_VOLUME_BYTES_MAX ||
+		    entry->mze_value % block_size != 0 ||
+		    strncmp(entry->mze_name, BH_SIZE_KEY, MZAP_NAME_LEN) != 0)
 			return (B_FALSE);
-		if (strcmp(entry->mze_name, BH_SIZE_KEY) == 0) {
-			if (found || entry->mze_value == 0)
-				return (B_FALSE);
-			found = B_TRUE;
-		}
+		found = B_TRUE;
 	}
 	return (found);
 }
@@ -71,7 +76,7 @@ check_volume(objset_t *os, boolean_t is_raw)
 	void *block = kmem_zalloc(length, KM_SLEEP);
 	int error = dmu_read(os, BH_PROPERTIES_OBJECT, 0, length, block,
 	    DMU_READ_NO_PREFETCH | (is_raw ? DMU_READ_NO_DECRYPT : 0));
-	if (error == 0 && !is_table(block, length))
+	if (error == 0 && !is_table(block, length, data.doi_data_block_size))
 		error = EBADMSG;
 	kmem_free(block, length);
 	return (error);
@@ -108,17 +113,13 @@ check_received(dmu_recv_cookie_t *receive)
 }
 
 /*
- * Ends a receive whose result is refused. The library cleans up after an end that fails: this one
- * does, for the name of its snapshot.
+ * Ends a receive whose result is refused. The library cleans up after an end that fails. This one does, because it names a pool that
+ * cannot exist. A snapshot name that is too long would pass the check of the end, and abort the process afterwards.
  */
 static void
 give_up(dmu_recv_cookie_t *receive)
 {
-	char name[BH_TOO_LONG + 1];
-
-	memset(name, 'x', BH_TOO_LONG);
-	name[BH_TOO_LONG] = '\0';
-	receive->drc_tosnap = name;
+	receive->drc_tofs = "%";
 	receive->drc_should_save = B_FALSE;
 	receive->drc_resumable = B_FALSE;
 	VERIFY3S(dmu_recv_end(receive, NULL), !=, 0);

@@ -562,8 +562,15 @@ export interface components {
             contents_unix_s?: number | null;
             /** @description Where it would be served if it were promoted. */
             exports?: string[];
+            /** @description Who the original is to its initiators. */
+            identity?: components["schemas"]["Identity"] | null;
             /** @description A stream into it is just coming. */
             is_arriving?: boolean;
+            /**
+             * Format: uint64
+             * @description Since when the sender does not replicate its original any more, which was renamed or destroyed there, in seconds since 1970.
+             */
+            orphaned_unix_s?: number | null;
             /**
              * Format: uint64
              * @description Since when it is no copy any more, in seconds since 1970.
@@ -698,6 +705,11 @@ export interface components {
         };
         /** @description Forget users and secrets; without any user everybody may ask. */
         DiscoveryChapClear: {
+            /**
+             * @description Even though no secret is asked for afterwards: everybody may ask.
+             * @default false
+             */
+            no_secret?: boolean;
             /** @description One user, or all with the mutual secret. */
             user?: string | null;
         };
@@ -3762,6 +3774,11 @@ export interface components {
         TargetChapClear: {
             /** @description Target. */
             name: components["schemas"]["IscsiName"];
+            /**
+             * @description Even though no secret is asked for afterwards: whoever the access rule lets in needs none.
+             * @default false
+             */
+            no_secret?: boolean;
             /** @description One user, or all with the mutual secret. */
             user?: string | null;
         };
@@ -3809,6 +3826,11 @@ export interface components {
              * @default false
              */
             in_use?: boolean;
+            /**
+             * @description Even though volumes are mapped in it.
+             * @default false
+             */
+            mapped?: boolean;
             /** @description Which. */
             name: components["schemas"]["IscsiName"];
         };

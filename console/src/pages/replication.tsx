@@ -168,7 +168,9 @@ function Copies({ pool, rows, ask }: CopiesProps) {
           title: "State",
           cell: (copy) => (copy.promoted_unix_s
             ? <State word={`promoted ${moment(copy.promoted_unix_s * 1000)}`} tone="idle" />
-            : <State word={copy.is_arriving ? "arriving" : "copy"} tone={copy.is_arriving ? "busy" : "good"} />),
+            : copy.orphaned_unix_s && !copy.is_arriving
+              ? <State word={`original gone ${moment(copy.orphaned_unix_s * 1000)}`} tone="idle" />
+              : <State word={copy.is_arriving ? "arriving" : "copy"} tone={copy.is_arriving ? "busy" : "good"} />),
         },
         { title: "Contents of", cell: (copy) => (copy.contents_unix_s ? moment(copy.contents_unix_s * 1000) : "–") },
         { title: "Served as, if promoted", cell: (copy) => (copy.exports ?? []).join(", ") || "–" },

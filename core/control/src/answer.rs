@@ -3,6 +3,7 @@
 
 mod files;
 mod left_out;
+mod shared;
 
 use std::collections::BTreeMap;
 
@@ -14,6 +15,7 @@ pub use files::{
     CheckView, FaultView, FileClientView, FileLockView, FilesystemView, OpenFileView,
     OpenFilesView, OpenView, ShareView,
 };
+pub use shared::shared_names;
 
 use crate::advice::Advice;
 use crate::exports::{AccessRule, NbdExport};
@@ -809,33 +811,6 @@ pub struct Status {
     /// What was done in the file systems that are shared, since the server began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub file_system_activity: Vec<FileSystemActivity>,
-}
-
-/// Sentences about targets that several of these pools have, by the pool that tells them. Initiators know a target
-/// by its name only, and take what they find by another portal for the same one.
-pub fn shared_targets(statuses: &[&Status]) -> BTreeMap<String, Vec<String>> {
-    let mut pools: BTreeMap<&IscsiName, Vec<&str>> = BTreeMap::new();
-    for status in statuses {
-        for target in &status.targets {
-            pools
-                .entry(&target.name)
-                .or_default()
-                .push(&status.pool.name);
-        }
-    }
-    let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (target, pools) in pools.iter().filter(|(_, pools)| pools.len() > 1) {
-        for pool in pools {
-            let others = pools.iter().filter(|other| *other != pool).copied();
-            let others = others.collect::<Vec<_>>().join(", ");
-            told.entry((*pool).to_owned()).or_default().push(format!(
-                "target {target} is also in pool {others}, and initiators take both for one: make it again under \
-                 another name in one of the pools, and destroy it there, here with \
-                 `bulkhead target destroy {target} --pool {pool}`"
-            ));
-        }
-    }
-    told
 }
 
 /// What clients did on a volume since the server began. Times are from the arrival of a request to its

@@ -23,6 +23,12 @@ pub const ARRIVED_PROPERTY: &str = "bulkhead:arrived";
 /// sender.
 pub const SENT_TO_PROPERTY: &str = "bulkhead:sent-to";
 
+/// Property of a copy: which rule of which pool sends it. The receiver writes it, and takes it from no sender. Never a property of the
+/// original itself.
+pub const RULE_PROPERTY: &str = "bulkhead:rule";
+/// Property of a copy: its original is none of the volumes that the rule replicates any more. The receiver writes it, too.
+pub const ORPHANED_PROPERTY: &str = "bulkhead:orphaned";
+
 /// What a volume's original has set aside, beside its [`EXPORT_PROPERTY`](crate::exports::EXPORT_PROPERTY);
 /// never a property of the original itself.
 pub const RESERVED_PROPERTY: &str = "bulkhead:reserved";
@@ -229,6 +235,32 @@ pub struct PromotedDocument {
     pub promoted_unix_s: u64,
 }
 
+/// Which rule sends a copy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuleDocument {
+    /// 1.
+    pub version: u32,
+    /// The certificate of the sending pool.
+    pub peer: Fingerprint,
+    /// The dataset there that has the rule.
+    pub from: VolumeName,
+    /// Seconds between two runs, as the sender says; none: only when asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every_s: Option<u64>,
+    /// When the newest snapshot arrived, in seconds since 1970 by the receiver's clock.
+    #[serde(default)]
+    pub arrived_unix_s: u64,
+}
+
+/// Since when the original of a copy is not there any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OrphanedDocument {
+    /// 1.
+    pub version: u32,
+    /// The first run that did not name it, in seconds since 1970 by the receiver's clock.
+    pub orphaned_unix_s: u64,
+}
+
 /// A pool that may replicate into this one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Peer {
@@ -298,6 +330,12 @@ pub struct CopyView {
     /// Since when it is no copy any more, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promoted_unix_s: Option<u64>,
+    /// Since when the sender does not replicate its original any more, which was renamed or destroyed there, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orphaned_unix_s: Option<u64>,
+    /// Who the original is to its initiators.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<crate::exports::Identity>,
 }
 
 /// One replicated dataset.

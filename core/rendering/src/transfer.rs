@@ -96,6 +96,9 @@ fn copies(view: &ReplicationView) -> Table {
             match one.promoted_unix_s {
                 Some(since) => format!("promoted {}", utc(since)),
                 None if one.is_arriving => "arriving".to_owned(),
+                None if let Some(since) = one.orphaned_unix_s => {
+                    format!("original gone {}", utc(since))
+                }
                 None => "copy".to_owned(),
             },
             match one.exports.is_empty() {

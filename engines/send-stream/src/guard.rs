@@ -22,6 +22,8 @@ const TABLE: u64 = 2;
 /// Types of the two objects.
 const DATA_TYPE: u32 = 23;
 const TABLE_TYPE: u32 = 24;
+/// `DRR_RAW_BYTESWAP`: the block is in the other byte order.
+const SWAPPED: u8 = 1 << 1;
 /// Largest table of a volume.
 const TABLE_BYTES_MAX: u64 = 128 << 10;
 /// What is read and passed on in one piece.
@@ -202,6 +204,11 @@ impl Guard {
         };
         if object_type != expected || flags & !3 != 0 {
             return Err(Kind::Malformed("a block has the wrong type"));
+        }
+        if object == TABLE && flags & SWAPPED != 0 {
+            return Err(Kind::Unsupported(
+                "is raw, and of a volume made on a machine of the other byte order",
+            ));
         }
         let compressed = (record.u8(50), record.u64(96));
         let stored = stored_length(compressed, length, self.limits.raw, object == DATA)?;

@@ -14,7 +14,9 @@ pub(crate) const OBJECT_BYTES_MAX: u64 = 1 << 60;
 /// Longest contents that fit into a block pointer.
 const EMBEDDED_BYTES_MAX: u32 = 112;
 /// The first kind of compression that a stored block can have, and the one past the last.
-const COMPRESSIONS: std::ops::Range<u8> = 3..17;
+const COMPRESSIONS: std::ops::Range<u8> = 5..17;
+/// A kind whose contents the library reads without a look at where they end.
+const LZJB: u8 = 3;
 /// "Not compressed".
 const COMPRESSION_OFF: u8 = 2;
 /// Checksum kinds that an object may ask for: inherited, or the default.
@@ -119,6 +121,7 @@ pub(crate) fn stored_length(
     if compression == 0 && !is_raw {
         return Ok(length);
     }
+    refuse_lzjb(compression)?;
     let whole_sectors = stored != 0 && stored % BLOCK_BYTES_MIN == 0;
     let fits = match compression {
         COMPRESSION_OFF => is_raw && stored == length,
@@ -130,10 +133,21 @@ pub(crate) fn stored_length(
     }
 }
 
+fn refuse_lzjb(compression: u8) -> Result<(), Kind> {
+    match compression == LZJB {
+        true => Err(Kind::Unsupported(
+            "has blocks compressed by lzjb, whose contents ZFS does not check: send it neither compressed nor raw, or write the data again \
+             with compression=lz4 there",
+        )),
+        false => Ok(()),
+    }
+}
+
 /// A block that is inside its record.
 pub(crate) fn check_embedded(record: &Record, limits: &Limits, block: u64) -> Result<Step, Kind> {
     let (compression, embedded_type) = (record.u8(40), record.u8(41));
     let (logical, physical) = (record.u32(48), record.u32(52));
+    refuse_lzjb(compression)?;
     if !limits.embedded {
         return Err(Kind::Malformed("it has embedded blocks unannounced"));
     }

@@ -7,7 +7,8 @@ use std::io::{Read, Write};
 
 use block_device::{BlockDevice, Extent, WaitMode};
 use engine::capabilities::{Datasets, Ownership, Receiving, Sending, Snapshotting};
-use engine::dataset::VolumeSpec;
+use engine::dataset::{DatasetRef, Snapshots, VolumeSpec};
+use engine::keys::{KeyFormat, KeyMaterial, NewKey};
 use engine::transfer::{Base, ReceiveSpec, SendForm, SendSpec, TransferError, TransferErrorKind};
 use engine::volume::OpenOptions;
 use support::records::{RECORD, records, with_checksums};
@@ -84,6 +85,11 @@ impl Two {
             .snapshot(std::slice::from_ref(&name))
             .expect("snapshot");
         name
+    }
+
+    fn resize(&self, name: &VolumeName, size: u64) {
+        let resized = self.tank.resize_volume(name, ByteCount(size));
+        resized.expect("resized");
     }
 
     fn contents(&self, pool: &Pool, name: &SnapshotName) -> Vec<u8> {
@@ -432,7 +438,7 @@ fn made_up_streams_do_not_end_the_process() {
             ..since("@first", second)
         });
         two.receive(&into("vault/w"), &whole).expect("received");
-        let mut random = fastrand::Rng::with_seed(5);
+        let mut random = fastrand::Rng::with_seed(seed());
         let mut refused = 0;
         for round in 0..120 {
             let (stream, target) = match round % 2 {
@@ -470,6 +476,218 @@ fn made_up_streams_do_not_end_the_process() {
         assert!(refused > 20, "only {refused} were refused");
         two.end();
     });
+}
+
+/// Where a number is in the list at the beginning of a raw stream: behind its name, aligned to the pairs, which begin at byte 12.
+fn number_at(stream: &[u8], name: &str) -> usize {
+    const PAIRS: usize = RECORD + 12;
+    let text = format!("{name}\0");
+    let mut found = (RECORD..stream.len()).filter(|at| stream[*at..].starts_with(text.as_bytes()));
+    let end = found.next().expect("the name") + text.len();
+    PAIRS + (end - PAIRS).next_multiple_of(8)
+}
+
+fn with_number(stream: &[u8], name: &str, value: u64) -> Vec<u8> {
+    let at = number_at(stream, name);
+    let mut made = stream.to_vec();
+    made[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    with_checksums(made)
+}
+
+/// The list in front of a raw stream of an encrypted volume says how the table of its objects is built, and the library builds it so.
+#[test]
+fn a_raw_stream_with_an_impossible_table_of_objects_is_refused() {
+    isolated(
+        "a_raw_stream_with_an_impossible_table_of_objects_is_refused",
+        || {
+            let two = two_pools();
+            let spec = VolumeSpec {
+                block_size: ByteCount(4096),
+                key: Some(NewKey {
+                    suite: None,
+                    format: KeyFormat::Hex,
+                    material: KeyMaterial::new("30".repeat(32).into_bytes().into()),
+                    iterations: None,
+                    location: "prompt".to_owned(),
+                }),
+                ..VolumeSpec::sparse(volume("tank/v"), ByteCount(SIZE))
+            };
+            two.tank.create_volume(&spec).expect("create");
+            two.change(&spec.name, 1);
+            let first = two.take("tank/v@first");
+            let whole = two.stream(&SendSpec {
+                form: SendForm::RAW,
+                ..SendSpec::full(first)
+            });
+            let at = number_at(&whole, "mdn_blksz");
+            assert_eq!(whole[at..at + 8], (16_u64 << 10).to_le_bytes());
+            for (name, value) in [
+                ("mdn_blksz", 1536),
+                ("mdn_blksz", 512),
+                ("mdn_maxblkid", 1 << 60),
+                ("mdn_maxblkid", u64::MAX),
+                ("mdn_nlevels", 0),
+            ] {
+                let made = with_number(&whole, name, value);
+                let refused = two.receive(&into("vault/w"), &made);
+                assert!(refused.is_err(), "{name} {value}");
+            }
+            let same = with_number(&whole, "mdn_blksz", 16 << 10);
+            two.receive(&into("vault/w"), &same).expect("received");
+            two.end();
+        },
+    );
+}
+
+/// Where in a stream the contents of a volume's table are.
+fn table_in(stream: &[u8]) -> usize {
+    const WRITE: u8 = 3;
+    let is_table = |at: &usize| stream[*at] == WRITE && stream[at + 8] == 2;
+    records(stream).into_iter().find(is_table).expect("a table") + RECORD
+}
+
+/// The library takes entries of a table on trust, and ends the process when two of them collide. That would happen at every look at the
+/// volume, on each head.
+#[test]
+fn a_volume_whose_table_would_end_the_library_is_refused() {
+    isolated(
+        "a_volume_whose_table_would_end_the_library_is_refused",
+        || {
+            const HEADER: usize = 64;
+            const ENTRY: usize = 64;
+            let two = two_pools();
+            two.source("tank/v", 4096);
+            let first = two.take("tank/v@first");
+            let whole = two.stream(&SendSpec::full(first));
+            let table = table_in(&whole);
+            assert_eq!(&whole[table + HEADER + 14..table + HEADER + 19], b"size\0");
+            let with = |places: &[(usize, &[u8])]| {
+                let mut stream = whole.clone();
+                for (place, bytes) in places {
+                    let at = table + place;
+                    stream[at..at + bytes.len()].copy_from_slice(bytes);
+                }
+                with_checksums(stream)
+            };
+            let name = |number: usize| HEADER + number * ENTRY + 14;
+            for (what, places) in [
+                (
+                    "an entry twice",
+                    vec![(name(1), &b"twin"[..]), (name(2), &b"twin"[..])],
+                ),
+                ("names that are folded", vec![(16, &[1][..])]),
+                ("a hash that begins at nothing", vec![(8, &[0; 8][..])]),
+                (
+                    "a number of a collision that is cut",
+                    vec![(HEADER + 8, &[0, 0, 1][..])],
+                ),
+                ("no size", vec![(name(0), &b"sizf"[..])]),
+                ("a size that ends in a block", vec![(HEADER, &[1][..])]),
+                ("a size that no disk has", vec![(HEADER + 7, &[0x7f][..])]),
+            ] {
+                let made = with(&places);
+                let refused = two.receive(&into("vault/w"), &made);
+                let all = two
+                    .vault
+                    .datasets(DatasetRef::from_checked("vault"), Snapshots::Include);
+                let names: Vec<String> = all
+                    .expect("listed")
+                    .into_iter()
+                    .map(|one| one.name)
+                    .collect();
+                assert!(refused.is_err(), "{what}: {names:?}");
+                assert_eq!(names, ["vault"], "{what}");
+            }
+            two.receive(&into("vault/w"), &with(&[])).expect("received");
+            // Into a volume that is there: it stays as it was.
+            let second = two.take("tank/v@second");
+            let mut changes = two.stream(&since("@first", second));
+            two.change(&volume("tank/v"), 3);
+            two.resize(&volume("tank/v"), SIZE * 2);
+            let third = two.take("tank/v@third");
+            let resized = two.stream(&since("@second", third));
+            let table = table_in(&resized);
+            let mut made = resized.clone();
+            made[table + name(1)..table + name(1) + 4].copy_from_slice(b"twin");
+            two.receive(&into("vault/w"), &std::mem::take(&mut changes))
+                .expect("received");
+            two.receive(&into("vault/w"), &with_checksums(made))
+                .expect_err("refused");
+            two.receive(&into("vault/w"), &resized).expect("received");
+            two.end();
+        },
+    );
+}
+
+/// The same of raw streams, with the list in front and what is in the table.
+#[test]
+fn made_up_raw_streams_do_not_end_the_process() {
+    isolated("made_up_raw_streams_do_not_end_the_process", || {
+        let two = two_pools();
+        let spec = VolumeSpec {
+            block_size: ByteCount(4096),
+            key: Some(NewKey {
+                suite: None,
+                format: KeyFormat::Hex,
+                material: KeyMaterial::new("30".repeat(32).into_bytes().into()),
+                iterations: None,
+                location: "prompt".to_owned(),
+            }),
+            ..VolumeSpec::sparse(volume("tank/v"), ByteCount(SIZE))
+        };
+        two.tank.create_volume(&spec).expect("create");
+        two.change(&spec.name, 1);
+        let first = two.take("tank/v@first");
+        let whole = two.stream(&SendSpec {
+            form: SendForm::RAW,
+            ..SendSpec::full(first)
+        });
+        let mut random = fastrand::Rng::with_seed(seed());
+        let mut refused = 0;
+        for _ in 0..ROUNDS {
+            let mut bytes = whole.clone();
+            let records = records(&whole);
+            let list = RECORD..records[1];
+            let table = table_in(&whole);
+            for _ in 0..random.usize(1..4) {
+                let record = records[random.usize(..records.len())];
+                let at = match random.u8(..3) {
+                    0 => random.usize(list.clone()),
+                    1 => table + random.usize(..512),
+                    _ => record + random.usize(0..112),
+                };
+                bytes[at] = random.u8(..);
+            }
+            let bytes = with_checksums(bytes);
+            let target = into("vault/new");
+            match two
+                .vault
+                .receive(&target, &|_, _| Vec::new(), &mut bytes.as_slice())
+            {
+                Err(_) => refused += 1,
+                Ok(_) => {
+                    let all = two
+                        .vault
+                        .datasets(DatasetRef::from_checked("vault"), Snapshots::Include);
+                    all.expect("listed");
+                    two.vault
+                        .destroy_dataset(&target.volume, engine::dataset::Depth::Recursive)
+                        .expect("destroyed");
+                }
+            }
+        }
+        assert!(refused > ROUNDS / 6, "only {refused} were refused");
+        two.end();
+    });
+}
+
+/// Streams that one run makes up.
+const ROUNDS: usize = 120;
+
+/// The seed of what is made up: `SEED` in the environment, or a fixed one.
+fn seed() -> u64 {
+    let given = std::env::var("SEED").ok();
+    given.and_then(|text| text.parse().ok()).unwrap_or(5)
 }
 
 /// The tools of stock ZFS read our streams.

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use control::Failure;
-use control::operations::Operation;
+use control::{Failure, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// A longer file is put aside; the one that was aside before is gone.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -73,15 +73,65 @@ impl Entry {
     }
 }
 
-/// What an operation says of itself, on one line.
-pub fn details(operation: &dyn Operation) -> Option<String> {
-    let said = operation.details()?;
+/// Members of requests that are names, and never a secret.
+const NAMES: &[&str] = &[
+    "name",
+    "names",
+    "volume",
+    "dataset",
+    "of",
+    "from",
+    "to",
+    "into",
+    "below",
+    "device",
+    "existing",
+    "old",
+    "new",
+    "with",
+    "user",
+    "lun",
+    "fingerprint",
+    "tag",
+];
+
+/// What a request is about, on one line: what its operation says of itself, or the names in it and the flags that are set.
+pub fn details(request: &Request) -> Option<String> {
+    let said = request.operation().details().or_else(|| names(request))?;
     let shown = said.chars().take(DETAILS_MAX);
     Some(
         shown
             .map(|c| if c.is_control() { '\u{fffd}' } else { c })
             .collect(),
     )
+}
+
+fn names(request: &Request) -> Option<String> {
+    let whole = serde_json::to_value(request).expect("requests are JSON");
+    // As deep as its verb is.
+    let depth = crate::role::verb_of(&whole).split('.').count();
+    let mut inner = &whole;
+    for _ in 0..depth {
+        inner = inner.as_object()?.values().next()?;
+    }
+    let mut words = Vec::new();
+    let members = inner.as_object()?;
+    let named = NAMES.iter().filter_map(|name| members.get(*name));
+    for value in named {
+        match value {
+            Value::String(text) => words.push(text.clone()),
+            Value::Number(number) => words.push(number.to_string()),
+            Value::Array(all) => {
+                words.extend(all.iter().filter_map(Value::as_str).map(str::to_owned))
+            }
+            _ => {}
+        }
+    }
+    let flags = members
+        .iter()
+        .filter(|(_, value)| **value == Value::Bool(true));
+    words.extend(flags.map(|(name, _)| name.clone()));
+    (!words.is_empty()).then(|| words.join(" "))
 }
 
 /// The word for how something ended.
@@ -342,14 +392,78 @@ mod tests {
             name: "tank/home".to_owned(),
             properties: properties.into(),
         };
-        let said = details(&set).expect("it says something");
+        let said = details(&Request::Filesystem(set.into())).expect("it says something");
         assert_eq!(said, "tank/home: quota\u{fffd}, sharenfs");
         let expire = control::operations::filesystem::expire_client::ExpireClient {
             name: "tank/home".parse().expect("a name"),
             client: "1f".to_owned(),
             in_use: false,
         };
+        let expire = Request::Filesystem(expire.into());
         assert_eq!(details(&expire).as_deref(), Some("client 1f of tank/home"));
+    }
+
+    /// Commands of a shell have no address with names in it.
+    #[test]
+    fn what_is_destroyed_ended_or_moved_is_named_and_no_secret_is() {
+        use serde_json::json;
+        const IQN: &str = "iqn.2026-01.org.example:t";
+        for (request, said) in [
+            (
+                json!({"volume": {"destroy": {"name": "tank/v", "recursive": true, "exported": false}}}),
+                "tank/v recursive",
+            ),
+            (
+                json!({"snapshot": {"destroy": {"names": ["tank/v@a", "tank/v@b"]}}}),
+                "tank/v@a tank/v@b",
+            ),
+            (
+                json!({"target": {"destroy": {"name": IQN, "mapped": true}}}),
+                "iqn.2026-01.org.example:t mapped",
+            ),
+            (
+                json!({"target": {"unmap": {"name": IQN, "volume": "tank/v"}}}),
+                "iqn.2026-01.org.example:t tank/v",
+            ),
+            (
+                json!({"target": {"chap_set": {"name": IQN, "user": "ann", "secret": "correct-horse-battery"}}}),
+                "iqn.2026-01.org.example:t ann",
+            ),
+            (
+                json!({"target": {"discovery": {"chap_clear": {"user": "finder", "no_secret": true}}}}),
+                "finder no_secret",
+            ),
+            (
+                json!({"nbd": {"unexport": {"volume": "tank/v", "name": "v", "in_use": true}}}),
+                "v tank/v in_use",
+            ),
+            (
+                json!({"snapshot": {"rename": {"from": "tank/v@a", "to": "tank/v@b"}}}),
+                "tank/v@a tank/v@b",
+            ),
+            (
+                json!({"snapshot": {"schedule": {"remove": {"of": "tank/v"}}}}),
+                "tank/v",
+            ),
+            (
+                json!({"replicate": {"promote": {"dataset": "tank/z", "original_is_lost": true}}}),
+                "tank/z original_is_lost",
+            ),
+            (
+                json!({"pool": {"replace": {"old": "/dev/a", "new": "/dev/b", "overwrite": true}}}),
+                "/dev/a /dev/b overwrite",
+            ),
+            (
+                json!({"key": {"load": {"name": "tank/v", "location": null, "key": "30".repeat(64)}}}),
+                "tank/v",
+            ),
+        ] {
+            let parsed: Request = serde_json::from_value(request.clone())
+                .unwrap_or_else(|error| panic!("{request}: {error}"));
+            assert_eq!(details(&parsed).as_deref(), Some(said), "{request}");
+        }
+        let scrub = serde_json::from_value(json!({"pool": "export"})).expect("a request");
+        assert_eq!(details(&scrub), None);
     }
 
     fn login(who: &str) -> Entry {

@@ -348,7 +348,7 @@ impl Told {
     fn note(&mut self, call: &Call, request: &PoolRequest) -> Result<&Effect, Failure> {
         let effect = request.effect(&call.pool()?);
         self.verb = Some(verb(request));
-        self.details = audit::details(request.operation());
+        self.details = audit::details(request);
         Ok(self.effect.insert(effect))
     }
 }

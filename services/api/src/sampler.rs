@@ -276,7 +276,7 @@ impl Sampler {
         names.sort_unstable();
         names.dedup();
         let all: Vec<&Status> = statuses.values().map(Arc::as_ref).collect();
-        let mut shared = control::answer::shared_targets(&all);
+        let mut shared = control::answer::shared_names(&all);
         let pools = names.into_iter().map(|name| {
             let place = surroundings.pools.get(name).unwrap_or(&none);
             let status = statuses.get(name).map(Arc::as_ref);

@@ -2,7 +2,7 @@
 
 use control::answer::ChapView;
 use control::exports::{ChapUser, ChapUsers, KeptSecret};
-use control::{Failure, Secret};
+use control::{Failure, FailureKind, Secret};
 use units::IscsiName;
 
 use super::secrets::{Direction, Secrets};
@@ -88,6 +88,19 @@ pub fn clear(users: &mut ChapUsers, user: Option<&str>) -> String {
         false if is_last => format!("forgot user {user}: no secret is asked for"),
         false => format!("forgot user {user}"),
     }
+}
+
+/// Refuses a change after which no secret is asked for, where one was. `what`: what that means, in words.
+pub fn refuse_opening(
+    before: &ChapUsers,
+    after: &ChapUsers,
+    what: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    if before.chap.is_empty() || !after.chap.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(FailureKind::NeedsConfirmation, what())
+        .advise("add --no-secret (with --all it is understood) if that is what you want, or set another user first"))
 }
 
 /// Checked again here: not every client of the control socket and the API has checked it.

@@ -6,7 +6,7 @@ use control::operations::target::discovery::DiscoveryRequest;
 use control::operations::target::discovery::chap_clear::ChapClear;
 use control::operations::target::discovery::chap_set::ChapSet;
 use control::operations::target::discovery::mutual_set::MutualSet;
-use control::{Answer, Failure};
+use control::{Answer, Failure, FailureKind};
 
 use super::chap;
 use super::documents::{All, Documents, document_failure, encoded};
@@ -38,10 +38,21 @@ pub fn perform(documents: &dyn Documents, request: DiscoveryRequest) -> Result<A
                 ))
             })
         }
-        DiscoveryRequest::ChapClear(ChapClear { user: Some(user) }) => {
-            change(documents, |users| Ok(chap::clear(users, Some(&user))))
-        }
-        DiscoveryRequest::ChapClear(ChapClear { user: None }) => clear(documents),
+        DiscoveryRequest::ChapClear(ChapClear {
+            user: Some(user),
+            no_secret,
+        }) => change(documents, |users| {
+            let before = users.clone();
+            let message = chap::clear(users, Some(&user));
+            if !no_secret {
+                chap::refuse_opening(&before, users, || opening(&pool))?;
+            }
+            Ok(message)
+        }),
+        DiscoveryRequest::ChapClear(ChapClear {
+            user: None,
+            no_secret,
+        }) => clear(documents, no_secret),
     }
 }
 
@@ -71,17 +82,26 @@ fn kept(root: &str, all: &All) -> Result<Option<ChapUsers>, Failure> {
     let users = value(root, all).map(|value| ChapUsers::decode(DISCOVERY_PROPERTY, value));
     users.transpose().map_err(|error| {
         document_failure(&error).advise(
-            "nobody may ask for targets: `bulkhead target discovery clear`, then `set` again",
+            "nobody may ask for targets: `bulkhead target discovery clear --all`, then `set` again",
         )
     })
 }
 
+/// What it means that no secret is asked for.
+fn opening(pool: &str) -> String {
+    format!("everybody could ask for the targets of {pool} without a secret")
+}
+
 /// Everybody may ask again, also where the document cannot be read.
-fn clear(documents: &dyn Documents) -> Result<Answer, Failure> {
+fn clear(documents: &dyn Documents, no_secret: bool) -> Result<Answer, Failure> {
     let message = "no secret is asked for";
     let root = documents.root();
     if value(&root, &*documents.all()?).is_none() {
         return Ok(Done::already(message));
+    }
+    if !no_secret {
+        return Err(Failure::new(FailureKind::NeedsConfirmation, opening(&root))
+            .advise("add --all if that is what you want"));
     }
     documents.edit(&root, vec![(DISCOVERY_PROPERTY.to_owned(), None)])?;
     Ok(Done::changed(message))
@@ -129,7 +149,25 @@ mod tests {
 
     fn clear_of(user: Option<&str>) -> DiscoveryRequest {
         let user = user.map(str::to_owned);
-        DiscoveryRequest::ChapClear(ChapClear { user })
+        DiscoveryRequest::ChapClear(ChapClear {
+            user,
+            no_secret: true,
+        })
+    }
+
+    #[test]
+    fn the_last_secret_of_discovery_is_not_cleared_without_a_question() {
+        let documents = FakeDocuments::with_volumes(&[]);
+        assert!(changed(&documents, set("ann", "the first secret")));
+        for user in [Some("ann".to_owned()), None] {
+            let clear = DiscoveryRequest::ChapClear(ChapClear {
+                user,
+                no_secret: false,
+            });
+            let failure = perform(&documents, clear).expect_err("it asks");
+            assert_eq!(failure.kind, FailureKind::NeedsConfirmation);
+        }
+        assert_eq!(shown(&documents).chap_users, ["ann"]);
     }
 
     fn changed(documents: &FakeDocuments, request: DiscoveryRequest) -> bool {

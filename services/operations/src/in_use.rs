@@ -39,6 +39,7 @@ pub fn refuse(context: &Context<'_>, request: &Request) -> Result<(), Failure> {
             name,
             in_use: false,
             preview,
+            ..
         })) if !preview.is_wanted() => unused_target(name, users_of),
         Request::Target(TargetRequest::Unmap(Unmap {
             name,

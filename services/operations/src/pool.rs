@@ -244,6 +244,7 @@ impl std::fmt::Display for Redundancy {
         match (self.kind, self.losses_max) {
             ("mirror", losses) => write!(f, "a mirror of {}", losses + 1),
             ("raidz", parity) => write!(f, "raidz{parity}"),
+            ("draid", parity) => write!(f, "draid{parity}"),
             (kind, _) => f.write_str(kind),
         }
     }
@@ -263,12 +264,20 @@ fn redundancy_of(group: &GroupSpec) -> Redundancy {
 fn redundancy_in(group: &DeviceStatus) -> Redundancy {
     let (kind, losses_max) = match group.kind.as_str() {
         "mirror" => ("mirror", group.children.len().saturating_sub(1)),
-        "raidz" if group.name.starts_with("raidz3") => ("raidz", 3),
-        "raidz" if group.name.starts_with("raidz2") => ("raidz", 2),
-        "raidz" => ("raidz", 1),
-        _ => ("a single device", 0),
+        "raidz" => ("raidz", parity_in(&group.name, "raidz")),
+        "draid" => ("draid", parity_in(&group.name, "draid")),
+        "file" | "disk" | "replacing" | "spare" => ("a single device", 0),
+        // None that can be added is like it: that is asked about.
+        _ => ("a group of another kind", usize::MAX),
     };
     Redundancy { kind, losses_max }
+}
+
+/// The parity of a group by its name, such as `raidz2-0` or `draid2:8d:11c:1s-0`; without a number it is 1.
+fn parity_in(name: &str, kind: &str) -> usize {
+    let digit = name.strip_prefix(kind).and_then(|rest| rest.chars().next());
+    let digit = digit.and_then(|digit| digit.to_digit(10));
+    digit.map_or(1, |digit| digit as usize)
 }
 
 /// A pool is lost with any of its groups of data: one that survives less makes the others' safety
@@ -341,4 +350,44 @@ fn get(context: &Context<'_>, names: &[String]) -> Result<Answer, Failure> {
         })
         .collect();
     chosen(all, names, context.pool.name().as_str()).map(Answer::Properties)
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::pool::DeviceState;
+
+    use super::*;
+    use crate::replace;
+
+    fn group(name: &str, kind: &str) -> DeviceStatus {
+        replace::tests::device(name, kind, DeviceState::Online)
+    }
+
+    /// Pools of other software have groups that cannot be made here.
+    #[test]
+    fn a_single_device_does_not_join_a_group_of_any_kind_without_a_question() {
+        let single = GroupSpec {
+            kind: engine::pool::GroupKind::Stripe,
+            role: engine::pool::GroupRole::Data,
+            devices: vec!["/new".into()],
+        };
+        for (name, kind, asks) in [
+            ("/a", "disk", false),
+            ("replacing-0", "replacing", false),
+            ("raidz2-0", "raidz", true),
+            ("draid2:8d:11c:1s-0", "draid", true),
+            ("new-0", "a kind of tomorrow", true),
+        ] {
+            let status = PoolStatus {
+                devices: vec![group(name, kind)],
+                ..replace::tests::mirror(Vec::new())
+            };
+            let refused = refuse_mismatched(&status, std::slice::from_ref(&single));
+            assert_eq!(refused.is_err(), asks, "{name}");
+        }
+        let parity = |name: &str, kind: &str| redundancy_in(&group(name, kind)).losses_max;
+        assert_eq!(parity("raidz3-1", "raidz"), 3);
+        assert_eq!(parity("draid2:8d:11c:1s-0", "draid"), 2);
+        assert_eq!(parity("draid:8d:11c-0", "draid"), 1);
+    }
 }

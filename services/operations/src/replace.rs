@@ -287,10 +287,10 @@ fn failing_view(leaf: &DeviceStatus) -> FailingView {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    fn device(name: &str, kind: &str, state: DeviceState) -> DeviceStatus {
+    pub fn device(name: &str, kind: &str, state: DeviceState) -> DeviceStatus {
         DeviceStatus {
             name: name.to_owned(),
             kind: kind.to_owned(),
@@ -320,7 +320,7 @@ mod tests {
         }
     }
 
-    fn mirror(children: Vec<DeviceStatus>) -> PoolStatus {
+    pub fn mirror(children: Vec<DeviceStatus>) -> PoolStatus {
         let group = DeviceStatus {
             children,
             ..device("mirror-0", "mirror", DeviceState::Degraded)

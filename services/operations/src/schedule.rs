@@ -82,12 +82,46 @@ fn set(context: &Context<'_>, request: Set) -> Result<Answer, Failure> {
     let text = document
         .encode()
         .map_err(|error| document_failure(&error))?;
+    let gone = too_many(context, &all, of, &text)?;
     context.edit(of, vec![(SCHEDULE_PROPERTY.to_owned(), Some(text))])?;
     let words: Vec<String> = document.rules.iter().map(Rule::to_string).collect();
     Ok(Done::changed(match words.is_empty() {
         true => format!("{of} is left out of schedules above it"),
-        false => format!("{of} has the schedule: {}{warning}", words.join(", ")),
+        false => format!("{of} has the schedule: {}{gone}{warning}", words.join(", ")),
     }))
+}
+
+/// A sentence about the snapshots that a schedule `of` a dataset with this text has destroyed at once, because it keeps fewer.
+fn too_many(context: &Context<'_>, all: &All, of: &str, text: &str) -> Result<String, Failure> {
+    let infos = context
+        .pool
+        .datasets(context.pool.name().into(), Snapshots::Include);
+    let infos = infos.map_err(failures::dataset)?;
+    let mut after = all.clone();
+    let mut own = after.own(of).cloned().unwrap_or_default();
+    own.insert(SCHEDULE_PROPERTY.to_owned(), text.to_owned());
+    after.set(of, own);
+    let names = newly_excess(all, &after, &infos);
+    Ok(match names.is_empty() {
+        true => String::new(),
+        false => {
+            let shown: Vec<&str> = names.iter().map(SnapshotName::as_str).collect();
+            format!(
+                "; {} older snapshot(s) are more than that, and are destroyed now: {}",
+                names.len(),
+                some_of(&shown)
+            )
+        }
+    })
+}
+
+/// What is kept by the documents as they were, and too many by what they are to be.
+fn newly_excess(before: &All, after: &All, infos: &[DatasetInfo]) -> Vec<SnapshotName> {
+    let made = made_by_volume(infos);
+    let of = |all: &All| excess(&schedules(all, infos).0, &made, &[]);
+    let before: BTreeSet<SnapshotName> = of(before).into_iter().collect();
+    let after = of(after).into_iter();
+    after.filter(|name| !before.contains(name)).collect()
 }
 
 /// The name of a snapshot that a rule takes at `now_s`.
@@ -572,6 +606,29 @@ mod tests {
         };
         let set = set.iter().map(|(of, rules)| ((*of).to_owned(), own(rules)));
         set.collect()
+    }
+
+    #[test]
+    fn a_schedule_that_keeps_fewer_says_what_it_destroys() {
+        let infos: Vec<DatasetInfo> = (1..=5_u64)
+            .map(|day| {
+                let at_s = 1_790_000_000 + day * 24 * 3600;
+                let label = "daily keep 5".parse::<Rule>().expect("a rule").when.label();
+                let name = name_at("tank/v0", at_s, &label).expect("a name");
+                info(name.as_str(), day)
+            })
+            .chain([info("tank/v0", 1)])
+            .collect();
+        let with = |rule: &str| all(&[("tank", &[rule])]);
+        let gone = newly_excess(&with("daily keep 5"), &with("daily keep 3"), &infos);
+        assert_eq!(gone.len(), 2);
+        assert_eq!(gone[0].as_str(), infos[0].name);
+        for (before, after) in [
+            ("daily keep 3", "daily keep 5"),
+            ("daily keep 3", "daily keep 3"),
+        ] {
+            assert!(newly_excess(&with(before), &with(after), &infos).is_empty());
+        }
     }
 
     #[test]

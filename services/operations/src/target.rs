@@ -21,8 +21,8 @@ use control::{Answer, Failure, FailureKind};
 use units::{IscsiName, VolumeName};
 
 use super::documents::{
-    All, Documents, Edits, desired_state, export_document, export_edits, set_target_document,
-    target_document, volume,
+    All, Documents, Edits, desired_state, export_document, export_edits, new_identity,
+    set_target_document, target_document, volume,
 };
 use super::secrets::Secrets;
 use super::{chap, discovery, loss};
@@ -47,9 +47,14 @@ pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answ
             let target = desired.targets.get(&name).ok_or_else(|| no_target(&name))?;
             Ok(Answer::Target(Box::new(view(&name, target))))
         }
-        TargetRequest::Destroy(Destroy { name, preview, .. }) => match preview.is_wanted() {
+        TargetRequest::Destroy(Destroy {
+            name,
+            in_use,
+            mapped,
+            preview,
+        }) => match preview.is_wanted() {
             true => preview_destroy(documents, &name),
-            false => destroy(documents, &name),
+            false => destroy(documents, &name, mapped || in_use),
         },
         TargetRequest::Map(Map {
             name,
@@ -105,11 +110,21 @@ pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answ
             let document = existing(documents, &*documents.all()?, &name)?;
             Ok(Answer::Chap(chap::view(name, &document.users)))
         }
-        TargetRequest::ChapClear(ChapClear { name, user }) => {
-            change(documents, &name, |document| {
-                Ok(chap::clear(&mut document.users, user.as_deref()))
-            })
-        }
+        TargetRequest::ChapClear(ChapClear {
+            name,
+            user,
+            no_secret,
+        }) => change(documents, &name, |document| {
+            let before = document.users.clone();
+            let message = chap::clear(&mut document.users, user.as_deref());
+            if !no_secret {
+                let who = document.access.summary();
+                chap::refuse_opening(&before, &document.users, || {
+                    format!("{name} would ask for no secret, and may be used by: {who}")
+                })?;
+            }
+            Ok(message)
+        }),
         TargetRequest::Discovery(request) => discovery::perform(documents, request),
     }
 }
@@ -182,8 +197,13 @@ fn create(
     }
 }
 
-fn destroy(documents: &dyn Documents, name: &IscsiName) -> Result<Answer, Failure> {
+fn destroy(documents: &dyn Documents, name: &IscsiName, mapped: bool) -> Result<Answer, Failure> {
     let (maps, edits) = target_removal(documents, name)?;
+    if !maps.is_empty() && !mapped {
+        let message = format!("{} shown in target {name}", are(&maps));
+        return Err(Failure::new(FailureKind::NeedsConfirmation, message)
+            .advise("unmap them first, or add --mapped: initiators lose them all"));
+    }
     documents.edit_all(edits)?;
     Ok(Done::changed(format!(
         "destroyed target {name}; {} no longer shown in it",
@@ -263,6 +283,10 @@ fn map(documents: &dyn Documents, name: &VolumeName, place: Place) -> Result<Ans
         write_cache: place.write_cache,
     };
     let mut edits = Edits::new();
+    if document.iscsi.is_empty() && has_twin(&all, &facts) {
+        // No initiator has seen it as what it says that it is.
+        edits.push(new_identity()?);
+    }
     match before {
         Some(at) if document.iscsi[at] == map => {
             return Ok(Done::already(format!(
@@ -285,6 +309,16 @@ fn map(documents: &dyn Documents, name: &VolumeName, place: Place) -> Result<Ans
     Ok(Done::changed(format!(
         "{name} is unit {lun} of target {target}"
     )))
+}
+
+/// Whether another volume of the pool says that it is the same disk.
+fn has_twin(all: &All, facts: &VolumeFacts) -> bool {
+    let Some(Ok(identity)) = &facts.identity else {
+        return false;
+    };
+    all.volumes().any(|other| {
+        other.name != facts.name && matches!(&other.identity, Some(Ok(same)) if same == identity)
+    })
 }
 
 /// Unit numbers of `target` that the documents claim, with their volumes.
@@ -511,6 +545,23 @@ mod tests {
         );
     }
 
+    /// Another program, or an older one of ours, gave two volumes one identity.
+    #[test]
+    fn a_volume_with_the_identity_of_another_one_gets_its_own_when_it_is_mapped() {
+        let documents = pool();
+        map_at(&documents, "tank/a", Some(0)).expect("mapped");
+        let identity = |name: &str| {
+            let all = documents.all().expect("read");
+            all.own(name).expect("it has some")["bulkhead:identity"].clone()
+        };
+        let first = identity("tank/a");
+        let twin = ("bulkhead:identity".to_owned(), Some(first.clone()));
+        documents.edit("tank/b", vec![twin]).expect("edited");
+        map_at(&documents, "tank/b", Some(1)).expect("mapped");
+        assert_eq!(identity("tank/a"), first);
+        assert_ne!(identity("tank/b"), first);
+    }
+
     #[test]
     fn an_identity_is_made_once_and_outlives_the_export() {
         let documents = pool();
@@ -523,7 +574,7 @@ mod tests {
         let first = identity();
         assert!(first.is_some());
         map_at(&documents, "tank/a", Some(5)).expect("moved");
-        destroy(&documents, &target()).expect("destroyed");
+        destroy(&documents, &target(), true).expect("destroyed");
         assert_eq!(identity(), first);
     }
 
@@ -534,14 +585,85 @@ mod tests {
         let part = part_names(&target(), 3).next().expect("a name");
         let kept = vec![(part, Some("1 1 00".to_owned()))];
         documents.edit("tank/a", kept).expect("kept");
-        assert!(changed(destroy(&documents, &target())));
+        assert!(changed(destroy(&documents, &target(), true)));
         let left = documents.all().expect("read");
         let names: Vec<_> = left.own("tank/a").expect("has some").keys().collect();
         assert_eq!(names, ["bulkhead:identity"]);
         assert_eq!(
-            destroy(&documents, &target()).expect_err("gone").kind,
+            destroy(&documents, &target(), true).expect_err("gone").kind,
             FailureKind::NotFound
         );
+    }
+
+    #[test]
+    fn a_target_that_shows_volumes_is_not_destroyed_without_a_question() {
+        let documents = pool();
+        assert!(changed(map_at(&documents, "tank/a", Some(3))));
+        let destroy = |mapped: bool| {
+            let destroy = Destroy {
+                name: target(),
+                in_use: false,
+                mapped,
+                preview: Default::default(),
+            };
+            perform(&documents, TargetRequest::Destroy(destroy))
+        };
+        let failure = destroy(false).expect_err("it asks");
+        assert_eq!(failure.kind, FailureKind::NeedsConfirmation);
+        assert!(failure.message.contains("tank/a"), "{failure:?}");
+        assert!(
+            failure
+                .advice
+                .is_some_and(|advice| advice.contains("--mapped"))
+        );
+        let all = documents.all().expect("read");
+        assert!(
+            all.own("tank/a")
+                .is_some_and(|own| own.contains_key("bulkhead:export"))
+        );
+        assert!(changed(destroy(true)));
+    }
+
+    #[test]
+    fn the_last_secret_of_a_target_is_not_cleared_without_a_question() {
+        let documents = pool();
+        let secret = |text: &str| Secret::new(text.to_owned()).expect("long enough");
+        for (user, text) in [("ann", "the first secret"), ("bob", "another secret")] {
+            let set = ChapSet {
+                name: target(),
+                user: user.to_owned(),
+                secret: secret(text),
+                initiators: Vec::new(),
+            };
+            assert!(changed(perform(&documents, TargetRequest::ChapSet(set))));
+        }
+        let clear = |user: Option<&str>, no_secret: bool| {
+            let clear = ChapClear {
+                name: target(),
+                user: user.map(str::to_owned),
+                no_secret,
+            };
+            perform(&documents, TargetRequest::ChapClear(clear))
+        };
+        let asks = |outcome: Result<Answer, Failure>| {
+            let failure = outcome.expect_err("it asks");
+            assert_eq!(failure.kind, FailureKind::NeedsConfirmation, "{failure:?}");
+            assert!(failure.message.contains("may be used by: "), "{failure:?}");
+        };
+        asks(clear(None, false));
+        assert!(changed(clear(Some("ann"), false)), "one is left");
+        asks(clear(Some("bob"), false));
+        let users = || {
+            let show = TargetRequest::ChapShow(ChapShow { name: target() });
+            match perform(&documents, show) {
+                Ok(Answer::Chap(view)) => view.chap_users,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(users(), ["bob"]);
+        assert!(!changed(clear(Some("nobody"), false)));
+        assert!(changed(clear(Some("bob"), true)));
+        assert!(!changed(clear(None, false)), "nothing is left to ask about");
     }
 
     #[test]

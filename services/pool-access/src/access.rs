@@ -11,13 +11,15 @@ use control::operations::PoolSelector;
 use control::operations::pool::create::PoolCreate;
 use control::operations::pool::detach::Detach;
 use control::operations::pool::layout;
+use control::operations::replicate::ReplicateRequest;
 use control::operations::target::create::Create;
+use control::replication::CopyView;
 use control::request::{PoolRequest, TargetRequest};
 use control::{Answer, Client, Failure, FailureKind, PoolLock, Request};
 use engine::Pool;
 use engine::pool::LabelState;
 use operations::{self, Context, DocumentCache, NoServer};
-use units::PoolName;
+use units::{PoolName, VolumeName};
 
 use crate::across::LegsOfPool;
 use crate::audit;
@@ -212,7 +214,71 @@ pub(crate) fn hold(common: &Common, pool: &PoolName) -> Result<Hold, Failure> {
 /// The cluster runs a pool that would end, or another pool of this machine has a target of that name.
 pub fn refuse(common: &Common, pool: &PoolName, request: &Request) -> Result<(), Failure> {
     managed::refuse_end(common, pool, request)?;
-    refuse_taken_target(common, pool, request)
+    refuse_taken_target(common, pool, request)?;
+    let is_promotion = promotion(request).is_some();
+    if is_promotion && sockets::is_served(common, pool)? {
+        let list = Request::Replicate(ReplicateRequest::List);
+        refuse_served_originals(common, pool, request, &ask_server(common, pool, list)?)?;
+    }
+    Ok(())
+}
+
+/// The dataset whose copies are to take the place of their originals.
+fn promotion(request: &Request) -> Option<&VolumeName> {
+    match request {
+        Request::Replicate(ReplicateRequest::Promote(promote)) => Some(&promote.dataset),
+        _ => None,
+    }
+}
+
+/// Refuses to have copies take the place of originals that another pool of this machine serves. `list`: the copies.
+fn refuse_served_originals(
+    common: &Common,
+    pool: &PoolName,
+    request: &Request,
+    list: &Answer,
+) -> Result<(), Failure> {
+    let (Some(dataset), Answer::Replication(view)) = (promotion(request), list) else {
+        return Ok(());
+    };
+    let mut others = sockets::served(common)
+        .into_iter()
+        .filter(|other| other != pool);
+    let found = others.find_map(|other| {
+        let status = ask_briefly(common, &other)?;
+        let (copy, original) = served_original(&view.copies, dataset, &status)?;
+        Some((other, copy, original))
+    });
+    match found {
+        None => Ok(()),
+        Some((other, copy, original)) => {
+            let message = format!(
+                "{original} of pool {other}, which this machine serves, is the disk that {copy} would be"
+            );
+            Err(Failure::new(FailureKind::Exists, message).advise(format!(
+                "initiators take both for one disk: first unmap it with `bulkhead target unmap`, or export the pool with \
+                 `bulkhead pool export {other}`"
+            )))
+        }
+    }
+}
+
+/// A copy at or below `dataset`, and the volume that is shown as the same disk.
+fn served_original(
+    copies: &[CopyView],
+    dataset: &VolumeName,
+    status: &Status,
+) -> Option<(VolumeName, VolumeName)> {
+    let meant = copies
+        .iter()
+        .filter(|copy| copy.promoted_unix_s.is_none() && copy.volume.is_at_or_below(dataset));
+    let mut identified =
+        meant.filter_map(|copy| Some((&copy.volume, &copy.identity.as_ref()?.naa)));
+    let units = || status.targets.iter().flat_map(|target| &target.units);
+    identified.find_map(|(copy, naa)| {
+        let unit = units().find(|unit| unit.naa == *naa)?;
+        Some((copy.clone(), unit.volume.clone()))
+    })
 }
 
 /// Refuses to make a target that another server of this machine has: an initiator tells targets apart by their names
@@ -354,7 +420,15 @@ fn open_and_perform(
             if request.operation().opens_volumes() {
                 operations::key::load_what_is_kept(&context);
             }
-            let answer = match request {
+            let allowed = match promotion(&request) {
+                None => Ok(()),
+                Some(_) => {
+                    let list = Request::Replicate(ReplicateRequest::List);
+                    let list = operations::perform(&context, list, progress);
+                    list.and_then(|list| refuse_served_originals(common, name, &request, &list))
+                }
+            };
+            let answer = allowed.and_then(|()| match request {
                 Request::Transfer(request) => {
                     let data = descriptor.map(|descriptor| operations::transfer::Data {
                         descriptor,
@@ -363,7 +437,7 @@ fn open_and_perform(
                     operations::transfer::perform(&context, request, data, progress)
                 }
                 other => operations::perform(&context, other, progress),
-            };
+            });
             let let_go = match access {
                 Access::Change => open::export(pool),
                 // Nothing was written, and its disks are let go of with this process.

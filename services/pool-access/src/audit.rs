@@ -40,7 +40,7 @@ pub fn path(common: &Common) -> PathBuf {
 pub fn entry(asker: Asker, pool: &PoolName, request: &Request) -> Option<Entry> {
     let changes = request.effect(pool) != Effect::Look;
     changes.then(|| Entry {
-        details: api::audit::details(request.operation()),
+        details: api::audit::details(request),
         ..deed(asker, api::verb(request), pool.to_string())
     })
 }

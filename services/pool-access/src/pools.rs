@@ -294,7 +294,7 @@ fn tell_shared_targets(answers: &mut [Answer]) {
             _ => None,
         })
         .collect();
-    let mut told = control::answer::shared_targets(&statuses);
+    let mut told = control::answer::shared_names(&statuses);
     for answer in answers {
         if let Answer::Status(status) = answer {
             let sentences = told.remove(&status.pool.name);
@@ -498,7 +498,10 @@ mod tests {
         assert_eq!(meant(&create), Meant::One);
         let show = Request::Target(TargetRequest::Discovery(DiscoveryRequest::Show));
         assert_eq!(meant(&show), Meant::All);
-        let clear = DiscoveryRequest::ChapClear(ChapClear { user: None });
+        let clear = DiscoveryRequest::ChapClear(ChapClear {
+            user: None,
+            no_secret: true,
+        });
         let clear = Request::Target(TargetRequest::Discovery(clear));
         assert_eq!(meant(&clear), Meant::One);
         let identity = Request::Replicate(ReplicateRequest::Identity);

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use control::Failure;
 use control::key::KeyLocation;
+use control::{Failure, FailureKind};
 use engine::keys::{KeyFormat, KeyInfo};
 use operations::events::News;
 use operations::key;
@@ -42,6 +42,7 @@ pub fn start(core: &Arc<Core>) -> std::io::Result<()> {
 
 fn run(core: &Core) {
     let mut told = Missing::new();
+    let mut failure: Option<String> = None;
     let mut pause = AGAIN_AFTER_MIN;
     // What somebody unloads later stays unloaded.
     let mut pending: Option<BTreeSet<String>> = None;
@@ -52,11 +53,16 @@ fn run(core: &Core) {
         };
         match look_and_serve(core, is_pending) {
             Ok(left) => {
+                failure = None;
                 tell(core, &told, &left);
                 pending = Some(left.keys().cloned().collect());
                 told = left;
             }
-            Err(failure) => tracing::error!(%failure, "look for missing keys"),
+            Err(new) => {
+                if let Some(news) = not_looked(&mut failure, &new) {
+                    core.watch.journal().add(news);
+                }
+            }
         }
         let until = Instant::now() + pause;
         while Instant::now() < until && !core.is_going() {
@@ -64,6 +70,21 @@ fn run(core: &Core) {
         }
         pause = (pause * 2).min(AGAIN_AFTER_MAX);
     }
+}
+
+/// What is to be told of a look that failed: each failure once. Changes that are under way are none.
+fn not_looked(before: &mut Option<String>, failure: &Failure) -> Option<News> {
+    let is_new = before.as_ref() != Some(&failure.message);
+    if failure.kind == FailureKind::Busy || !is_new {
+        return None;
+    }
+    *before = Some(failure.message.clone());
+    let message = format!(
+        "keys are not loaded, and what they encrypt is not served: {}; it is tried again every {} seconds",
+        failure.message,
+        AGAIN_AFTER_MAX.as_secs()
+    );
+    Some(News::of_pool("key", message, true))
 }
 
 /// Encryption roots whose keys are missing, with what is wrong at each place.
@@ -98,5 +119,22 @@ fn tell(core: &Core, told: &Missing, left: &Missing) {
     for root in told.keys().filter(|root| !left.contains_key(*root)) {
         let message = format!("the key of {root} is missing no more");
         journal.add(News::of_pool("key", message, false));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_for_keys_that_fails_is_an_event_once_and_again_when_it_is_another_failure() {
+        let mut before = None;
+        let failure = |message: &str| Failure::new(FailureKind::Failed, message.to_owned());
+        let busy = Failure::new(FailureKind::Busy, "a change is under way");
+        assert!(not_looked(&mut before, &busy).is_none());
+        let news = not_looked(&mut before, &failure("no document")).expect("an event");
+        assert!(news.is_bad && news.message.contains("no document"));
+        assert!(not_looked(&mut before, &failure("no document")).is_none());
+        assert!(not_looked(&mut before, &failure("another")).is_some());
     }
 }

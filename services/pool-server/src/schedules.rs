@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use control::replication::ReplicationGlance;
 use control::schedule::{SCHEDULE_PROPERTY, SCRUB_PROPERTY};
 use control::{Failure, FailureKind};
 use operations::documents::All;
@@ -17,6 +18,8 @@ use super::core::Core;
 const FIRST_LOOK_AFTER: Duration = Duration::from_secs(3);
 /// Pause between two looks at the clock.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// Pause between two looks at the copies that other pools send.
+const COPIES_LOOK_S: u64 = 60;
 /// When what failed is tried again.
 const AGAIN_AFTER_S: u64 = 60;
 
@@ -58,6 +61,9 @@ struct Plan {
     /// Why the last look failed.
     failure: Option<String>,
     replication: replicate::health::Memory,
+    /// Copies that are late, as they were looked at last, and when.
+    copies: (u64, Vec<ReplicationGlance>),
+    copies_told: replicate::health::Memory,
 }
 
 impl Plan {
@@ -84,11 +90,23 @@ impl Plan {
             return Ok(());
         };
         let all = core.serving.documents.all(&*pool)?;
+        let mut glances = replicate::health::glances(&all, now_s);
+        let (looked_s, _) = self.copies;
+        if now_s < looked_s || now_s - looked_s >= COPIES_LOOK_S {
+            let context = Context {
+                pool: &*pool,
+                hooks: core,
+                documents: &core.serving.documents,
+            };
+            self.copies = (now_s, replicate::late_copies(&context, now_s)?);
+        }
         drop(pool);
-        let glances = replicate::health::glances(&all, now_s);
-        for news in self.replication.look(&glances) {
+        let (_, copies) = &self.copies;
+        let news = self.replication.look(&glances).into_iter();
+        for news in news.chain(self.copies_told.look(copies)) {
             core.watch.journal().add(news);
         }
+        glances.extend(copies.iter().cloned());
         *core.replication.lock().expect("no holder panics") = glances;
         let seen = Arc::downgrade(&all);
         let mut is_same = now_s >= self.looked_s;

@@ -1,7 +1,7 @@
 //! What the documents of a pool add up to, and the difference between two such desired states. A bad
 //! document becomes a problem of its own export and never takes the others along.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use units::{IscsiName, VolumeName};
@@ -118,8 +118,9 @@ impl DesiredState {
         }
         let mut in_order: Vec<&VolumeFacts> = volumes.into_iter().collect();
         in_order.sort_by(|a, b| a.name.cmp(&b.name));
+        let twins = twins(&in_order);
         for facts in in_order {
-            desired.add_volume(facts, &mut problems);
+            desired.add_volume(facts, &twins, &mut problems);
         }
         (desired, problems)
     }
@@ -130,7 +131,7 @@ impl DesiredState {
         let users = ChapUsers::decode(DISCOVERY_PROPERTY, value).map_err(|error| Problem {
             subject: DISCOVERY.to_owned(),
             sentence: format!(
-                "{}. Nobody can ask for targets: `bulkhead target discovery clear`, then `set` again",
+                "{}. Nobody can ask for targets: `bulkhead target discovery clear --all`, then `set` again",
                 chain(&error)
             ),
         })?;
@@ -155,7 +156,7 @@ impl DesiredState {
         Ok(())
     }
 
-    fn add_volume(&mut self, facts: &VolumeFacts, problems: &mut Vec<Problem>) {
+    fn add_volume(&mut self, facts: &VolumeFacts, twins: &Twins<'_>, problems: &mut Vec<Problem>) {
         let Some(document) = &facts.export else {
             return;
         };
@@ -188,6 +189,14 @@ impl DesiredState {
             Ok(identity) => identity,
             Err(sentence) => return report(sentence),
         };
+        if let Some(others) = twins.get(&facts.name) {
+            let others: Vec<&str> = others.iter().map(|other| other.as_str()).collect();
+            return report(format!(
+                "it has the same serial number as {}, and initiators would take them for one disk, so none of them is shown: \
+                 unmap those that are not the disk; one that is mapped again is a disk of its own",
+                others.join(" ")
+            ));
+        }
         for map in &document.iscsi {
             let Some(target) = self.targets.get_mut(&map.target) else {
                 report(format!(
@@ -213,6 +222,36 @@ impl DesiredState {
             target.units.insert(map.lun, unit);
         }
     }
+}
+
+/// Volumes that are shown with the designators of another one, with those others.
+type Twins<'a> = BTreeMap<&'a VolumeName, Vec<&'a VolumeName>>;
+
+/// Which of the volumes that initiators see say that they are the same disk.
+fn twins<'a>(volumes: &[&'a VolumeFacts]) -> Twins<'a> {
+    let mut by_designator: BTreeMap<&str, BTreeSet<&VolumeName>> = BTreeMap::new();
+    for facts in volumes {
+        let (Some(Ok(document)), Some(Ok(identity))) = (&facts.export, &facts.identity) else {
+            continue;
+        };
+        if document.iscsi.is_empty() {
+            continue;
+        }
+        for designator in [&identity.naa, &identity.serial] {
+            by_designator
+                .entry(designator)
+                .or_default()
+                .insert(&facts.name);
+        }
+    }
+    let mut twins = Twins::new();
+    for names in by_designator.values().filter(|names| names.len() > 1) {
+        for name in names {
+            let others = names.iter().copied().filter(|other| other != name);
+            twins.insert(name, others.collect());
+        }
+    }
+    twins
 }
 
 fn identity_of(facts: &VolumeFacts) -> Result<Identity, String> {
@@ -344,7 +383,15 @@ mod tests {
     const TARGET: &str = "iqn.2026-01.org.example:a";
 
     fn facts(name: &str, export: &str) -> VolumeFacts {
-        let identity = Identity::from_entropy([1; 16]).encode("p").expect("fits");
+        let last = *name.as_bytes().last().expect("a name");
+        facts_of(name, export, last)
+    }
+
+    fn facts_of(name: &str, export: &str, identity: u8) -> VolumeFacts {
+        let mut entropy = [0; 16];
+        entropy[0] = identity;
+        let identity = Identity::from_entropy(entropy);
+        let identity = identity.encode("p").expect("fits");
         VolumeFacts::read(name.parse().expect("name"), Some(export), Some(&identity))
     }
 
@@ -377,6 +424,30 @@ mod tests {
         assert_eq!(desired.targets[&target].units[&0].volume.as_str(), "tank/a");
         assert_eq!(problems.len(), 1);
         assert_eq!(problems[0].subject, "tank/b");
+    }
+
+    /// Multipath would write to one and read from the other.
+    #[test]
+    fn of_two_volumes_with_one_identity_initiators_see_neither() {
+        let twin = |name: &str, lun: u16| {
+            let export =
+                format!(r#"{{"version":1,"iscsi":[{{"target":"{TARGET}","lun":{lun}}}]}}"#);
+            facts_of(name, &export, 9)
+        };
+        let all = [twin("tank/a", 0), mapped("tank/b", 1), twin("tank/c", 2)];
+        let (desired, problems) = desired_state(PLAIN, &all);
+        let shown: Vec<&str> = volumes(&desired)
+            .into_iter()
+            .map(VolumeName::as_str)
+            .collect();
+        assert_eq!(shown, ["tank/b"]);
+        let subjects: Vec<_> = problems.iter().map(|p| p.subject.as_str()).collect();
+        assert_eq!(subjects, ["tank/a", "tank/c"]);
+        assert!(problems[0].sentence.contains("tank/c"), "{problems:?}");
+        // One that is not mapped is in nobody's way.
+        let all = [twin("tank/a", 0), facts_of("tank/c", r#"{"version":1}"#, 9)];
+        let (desired, problems) = desired_state(PLAIN, &all);
+        assert!(problems.is_empty() && volumes(&desired).len() == 1);
     }
 
     #[test]

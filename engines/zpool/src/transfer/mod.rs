@@ -4,6 +4,7 @@
 //! Everything here waits for disks and for the other side.
 
 mod error;
+mod raw_list;
 mod receive;
 mod send;
 mod token;

@@ -14,7 +14,7 @@ use send_stream::{Begin, HeaderKind, Passed, RECORD_BYTES, StreamError, StreamEr
 use units::{SnapshotName, VolumeName};
 use zpool_sys as sys;
 
-use super::error;
+use super::{error, raw_list};
 use crate::dataset::property;
 use crate::error::SystemError;
 use crate::nvlist::{NvList, NvValue};
@@ -91,6 +91,7 @@ impl Pool {
                 TransferErrorKind::OfFiles,
             ));
         }
+        raw_list::check(begin).map_err(|kind| in_stream(spec, stream_error(kind)))?;
         let properties = property::to_list("receive", spec.volume.as_str(), initial)
             .map_err(TransferError::dataset)?;
         let tag = spec.tag.as_deref().or(begin.tag()).unwrap_or_default();

@@ -11,6 +11,7 @@ fn payload(stream: &[u8], at: usize) -> u64 {
     };
     let half = |place: usize| number(place) & u64::from(u32::MAX);
     match stream[at] {
+        0 => half(4),
         1 if half(36) == 0 => half(28).next_multiple_of(8),
         1 => half(36),
         7 if number(40) == 0 => number(16),

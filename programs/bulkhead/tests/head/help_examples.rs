@@ -163,7 +163,10 @@ const BEFORE: [(&str, &[&str]); 18] = [
     ),
     (
         "target chap clear",
-        &["target chap set iqn.2026-01.org.example:tank --user ann --secret-file root/ann.secret"],
+        &[
+            "target chap set iqn.2026-01.org.example:tank --user ann --secret-file root/ann.secret",
+            "target chap set iqn.2026-01.org.example:tank --user tank --secret-file root/tank.secret",
+        ],
     ),
     (
         "target chap mutual",

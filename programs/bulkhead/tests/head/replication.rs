@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::common::Machine;
 use crate::common::heads::{Head, MIB, fill, noise};
 
 /// Longest wait for a run that is due.
@@ -446,6 +447,56 @@ fn a_copy_takes_the_place_of_its_lost_original() {
         .ok(&format!("target unmap {TARGET} tank/from/v"));
     near.machine
         .refused("replicate run tank/v", 4, "was promoted");
+}
+
+/// Both pools are on one machine, and the original is not lost at all.
+#[test]
+fn a_copy_does_not_take_the_place_of_an_original_that_this_machine_serves() {
+    let machine = Machine::with_disks(&["a", "b"]);
+    for words in [
+        "pool create tank a",
+        "pool create vault b",
+        "volume create tank/v --size 32M --sparse",
+        &format!("target create {TARGET} --pool tank"),
+        &format!("target map {TARGET} tank/v --lun 7"),
+    ] {
+        machine.ok(words);
+    }
+    let address = free_address();
+    let near = machine.serve("");
+    let options = format!("--replication {address}");
+    let far = machine.serve_pool("vault", "far.sock", &options, |_| ());
+    let print = |pool: &str| {
+        let identity = machine
+            .ok(&format!("replicate identity {pool} --json"))
+            .json();
+        identity["fingerprint"]
+            .as_str()
+            .expect("a fingerprint")
+            .to_owned()
+    };
+    let (near_print, far_print) = (print("tank"), print("vault"));
+    machine.ok(&format!("replicate accept {near_print} --below vault/v"));
+    machine.ok(&format!(
+        "replicate set tank/v --to {address} --peer {far_print} --into vault/v"
+    ));
+    machine.ok("replicate run tank/v");
+    let promote = "replicate promote vault/v --original-is-lost";
+    let why = "tank/v of pool tank, which this machine serves, is the disk that vault/v would be";
+    machine.refused(promote, 4, why);
+    assert_eq!(far.stop(), 0);
+    machine.refused(promote, 4, why);
+    machine.ok(&format!("target unmap {TARGET} tank/v"));
+    machine.ok(promote);
+    // The original comes back: both are reported.
+    machine.ok(&format!("target map {TARGET} tank/v --lun 8"));
+    let far = machine.serve_pool("vault", "far.sock", &options, |_| ());
+    let all = machine.ok("status --json").json();
+    for status in all.as_array().expect("two pools") {
+        let problems = status["problems"].to_string();
+        assert!(problems.contains("has the serial number of"), "{status}");
+    }
+    assert_eq!((far.stop(), near.stop()), (0, 0));
 }
 
 /// A shared file system is replicated with those below it. The copies are not shared until they are promoted.

@@ -100,7 +100,7 @@ fn no_secret_is_read_from_disks_or_history_after_set_and_after_clear() {
     look("after it was set");
     let server = machine.serve("");
     set(&machine, "set", "bob", "another-long-secret");
-    machine.ok(&format!("target chap clear {TARGET}"));
+    machine.ok(&format!("target chap clear {TARGET} --all"));
     assert_eq!(server.stop(), 0);
     look("after it was cleared");
     assert!(is_on_no_disk(&machine, "another-long-secret"));

@@ -198,7 +198,7 @@ fn a_target_that_is_destroyed_while_the_server_is_killed_is_whole_or_gone() {
                 machine.ok(&format!("target map {TARGET} tank/t{number}"));
             }
         }
-        let mut destroy = machine.command(&format!("target destroy {TARGET}"));
+        let mut destroy = machine.command(&format!("target destroy {TARGET} --mapped"));
         let mut destroy = destroy.spawn().expect("started");
         // Not to wait for anything: the kill shall come at different moments.
         std::thread::sleep(std::time::Duration::from_millis(4 * round));

@@ -61,7 +61,7 @@ fn chap_lets_in_who_knows_the_secret_of_the_day_and_nobody_else() {
     assert!(is_let_in(&unit("bob%bobs-secret-12@", &portal, "")));
     assert!(is_let_in(&unit("ann%second-secret-2@", &portal, "")));
     assert!(!is_let_in(&unit("ann%first-secret-1@", &portal, "")));
-    machine.ok(&format!("target chap clear {TARGET}"));
+    machine.ok(&format!("target chap clear {TARGET} --all"));
     assert!(is_let_in(&unit("", &portal, "")));
     assert!(
         !contains(&machine.path("log"), "secret-"),
@@ -158,7 +158,7 @@ fn who_asks_for_targets_is_asked_for_the_secret_of_discovery_and_a_login_for_non
     let server = machine.serve("--iscsi [::1]:0");
     assert!(!is_told("") && is_told("finder%second-secret-2@"));
     assert_eq!(server.stop(), 0);
-    machine.ok("target discovery clear tank");
+    machine.ok("target discovery clear tank --all");
     let _server = machine.serve("--iscsi [::1]:0");
     assert!(is_told(""));
     assert!(!contains(&machine.path("log"), "secret-"));

@@ -18,6 +18,8 @@ pub fn views(context: &Context<'_>) -> Result<Vec<CopyView>, Failure> {
         views.push(CopyView {
             exports: promote::places_of(&replica),
             is_arriving: receiver::is_receiving(&replica.name),
+            orphaned_unix_s: replica.orphaned_unix_s(),
+            identity: replica.identity(),
             ..view(context, replica.name)?
         });
     }
@@ -46,11 +48,27 @@ fn view(context: &Context<'_>, volume: VolumeName) -> Result<CopyView, Failure> 
         is_arriving: false,
         exports: Vec::new(),
         promoted_unix_s: None,
+        orphaned_unix_s: None,
+        identity: None,
     })
 }
 
 /// The moment of the newest snapshot that replication brought to `volume`, in seconds since 1970 by the sender's clock.
 pub fn newest_moment(context: &Context<'_>, volume: &VolumeName) -> Result<Option<u64>, Failure> {
+    Ok(newest(context, volume)?.map(|state| state.moment_unix_s))
+}
+
+/// How new a copy is. Of two runs of a sender the later one is greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct State {
+    /// In seconds since 1970 by the sender's clock.
+    pub moment_unix_s: u64,
+    /// The number in the snapshot's name: no two runs have the same, however short the first was.
+    pub number: u64,
+}
+
+/// The state that the newest snapshot has which replication brought to `volume`.
+pub fn newest(context: &Context<'_>, volume: &VolumeName) -> Result<Option<State>, Failure> {
     let all = bases::snapshots_of(context, volume)?;
     let newest = all.iter().rev().find(|info| {
         let is_sent = || matches!(bases::origin_of(context, &info.name), Origin::SentTo(_));
@@ -60,8 +78,10 @@ pub fn newest_moment(context: &Context<'_>, volume: &VolumeName) -> Result<Optio
         // A name may be ahead of its second; what the snapshot says itself is what that clock said.
         let number = info.name.rsplit_once(TAG_PREFIX).map(|(_, number)| number);
         let number = number.and_then(|number| number.parse::<u64>().ok());
-        number.map_or(info.creation_time_s, |number| {
-            number.min(info.creation_time_s)
-        })
+        let number = number.unwrap_or(info.creation_time_s);
+        State {
+            moment_unix_s: number.min(info.creation_time_s),
+            number,
+        }
     }))
 }

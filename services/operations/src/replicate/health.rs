@@ -80,12 +80,13 @@ fn trouble(
     }
     // What was set up by an older program does not say since when it should have arrived.
     let since = state.succeeded_unix_s.max(state.since_unix_s);
-    let bound = document
-        .every_s?
-        .saturating_mul(2)
-        .saturating_add(LATE_GRACE_S);
-    let is_late = since > 0 && now.saturating_sub(since) > bound;
+    let is_late = since > 0 && is_late(document.every_s?, now.saturating_sub(since));
     is_late.then_some(ReplicationTrouble::Late)
+}
+
+/// Whether what is due every `every_s` seconds is late after `lag_s`.
+pub fn is_late(every_s: u64, lag_s: u64) -> bool {
+    lag_s > every_s.saturating_mul(2).saturating_add(LATE_GRACE_S)
 }
 
 fn why(

@@ -5,15 +5,18 @@
 //! `key` keeps the pool's key, `identity` uses it and checks the peer's; `wire` is what the two sides say to
 //! each other; `sender` and `receiver` are the two sides, `retention` is what the receiver keeps,
 //! `places` are its connections; `service` runs both in a pool server;
-//! `bases` are the snapshots and bookmarks that the next run begins at; `under_way` is the run of the moment; `health` says whether all of it goes as it should; `copies` are the volumes that came from elsewhere, and
-//! `promote` makes them take the place of their originals.
+//! `bases` are the snapshots and bookmarks that the next run begins at; `under_way` is the run of the moment; `health` says whether all of it goes as it should; `copies` are the volumes that came from elsewhere,
+//! `originals` is what the sender has of them still, `choice` decides which of them a promotion is about, and `promote` makes them take
+//! the place of their originals.
 
 mod bases;
+mod choice;
 mod copies;
 mod documents;
 pub mod health;
 mod identity;
 mod key;
+mod originals;
 mod places;
 mod promote;
 mod receiver;
@@ -26,6 +29,7 @@ mod wire;
 pub use bases::loses;
 pub use documents::perform;
 pub use key::seal_key;
+pub use originals::late as late_copies;
 pub use service::{Access, Service};
 
 use std::collections::BTreeSet;

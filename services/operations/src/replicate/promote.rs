@@ -10,14 +10,16 @@ use control::exports::{
     VolumeFacts, target_property,
 };
 use control::replication::{
-    PROMOTED_PROPERTY, PromotedDocument, RESERVED_PROPERTY, ReservedDocument,
+    ORPHANED_PROPERTY, OrphanedDocument, PROMOTED_PROPERTY, PromotedDocument, RESERVED_PROPERTY,
+    ReservedDocument,
 };
 use control::{Answer, Failure, FailureKind};
 use engine::dataset::Value;
 use nfs::sharenfs::Share;
+use serde::de::DeserializeOwned;
 use units::{IscsiName, VolumeName};
 
-use super::{SHARE_PROPERTY, copies, now_unix_s, receiver};
+use super::{SHARE_PROPERTY, choice, copies, now_unix_s, receiver};
 use crate::documents::{self, All, Documents, Edits, Own};
 use crate::transfer::SOURCE_PREFIX;
 use crate::{Context, filesystem};
@@ -30,6 +32,29 @@ pub(super) struct Replica {
 }
 
 impl Replica {
+    /// A copy of which the original says that, by the names that the properties have there.
+    pub(super) fn new(name: VolumeName, original: Own) -> Self {
+        Self { name, original }
+    }
+
+    /// A document about the copy, if there is one that can be read.
+    pub(super) fn said<T: DeserializeOwned>(&self, property: &str) -> Option<T> {
+        let text = self.original.get(property)?;
+        serde_json::from_str(text).ok()
+    }
+
+    /// Who the original is to its initiators.
+    pub(super) fn identity(&self) -> Option<Identity> {
+        let text = self.original.get(IDENTITY_PROPERTY)?;
+        Identity::decode(IDENTITY_PROPERTY, text).ok()
+    }
+
+    /// Since when the original is not replicated any more.
+    pub(super) fn orphaned_unix_s(&self) -> Option<u64> {
+        let document = self.said::<OrphanedDocument>(ORPHANED_PROPERTY);
+        document.map(|document| document.orphaned_unix_s)
+    }
+
     fn is_of_files(&self) -> bool {
         self.original.contains_key(SHARE_PROPERTY)
     }
@@ -56,14 +81,22 @@ pub fn perform(
     dataset: &VolumeName,
     original_is_lost: bool,
 ) -> Result<Answer, Failure> {
-    let replicas = replicas(context, dataset.as_str())?;
     let all = context.all()?;
+    let choice = choice::of(context, replicas(context, &context.root())?, &all, dataset)?;
+    let (left_out, replicas) = (choice.left_out(), choice.chosen);
     if replicas.is_empty() {
         return match all
             .with_property(PROMOTED_PROPERTY)
             .any(|name| is_below(name, dataset.as_str()))
         {
-            true => Ok(Done::already(format!("{dataset} was promoted already"))),
+            true => Ok(Done::already(format!(
+                "{dataset} was promoted already{left_out}"
+            ))),
+            false if !left_out.is_empty() => {
+                let message = format!("nothing is promoted{left_out}");
+                Err(Failure::new(FailureKind::NeedsConfirmation, message)
+                    .advise("name one of them to promote it: its original was renamed or destroyed before the others were lost"))
+            }
             false => Err(Failure::not_found(format!(
                 "neither {dataset} nor anything below it is a copy that replication made"
             ))),
@@ -72,7 +105,7 @@ pub fn perform(
     let plan = plan(&context.root(), &all, &replicas, now_unix_s())?;
     let age = age(context, &replicas)?;
     if !original_is_lost {
-        return Err(unconfirmed(&replicas, &plan, &age));
+        return Err(unconfirmed(&replicas, &plan, &age, &left_out));
     }
     for replica in &replicas {
         forget_what_comes(context, &replica.name)?;
@@ -87,6 +120,7 @@ pub fn perform(
     context.edit_all(plan.edits)?;
     context.hooks.exports_changed()?;
     let mut text = told(dataset, replicas.len(), &plan.exports, &plan.targets, &age);
+    text.push_str(&left_out);
     if !unreserved.is_empty() {
         let commands = unreserved.join("; ");
         text.push_str(&format!(
@@ -109,7 +143,7 @@ pub fn refuse_promoted(context: &Context<'_>, volume: &VolumeName) -> Result<(),
     Ok(())
 }
 
-fn is_below(name: &str, dataset: &str) -> bool {
+pub(super) fn is_below(name: &str, dataset: &str) -> bool {
     let rest = name.strip_prefix(dataset);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
@@ -131,7 +165,7 @@ pub(super) fn replicas(context: &Context<'_>, dataset: &str) -> Result<Vec<Repli
             .iter()
             .any(|property| original.contains_key(*property));
         if is_below(name.as_str(), dataset) && is_replica {
-            replicas.push(Replica { name, original });
+            replicas.push(Replica::new(name, original));
         }
     }
     replicas.sort_by(|a, b| a.name.cmp(&b.name));
@@ -353,14 +387,14 @@ fn forget_what_comes(context: &Context<'_>, name: &VolumeName) -> Result<(), Fai
     Ok(())
 }
 
-fn unconfirmed(replicas: &[Replica], plan: &Plan, age: &str) -> Failure {
+fn unconfirmed(replicas: &[Replica], plan: &Plan, age: &str, left_out: &str) -> Failure {
     let count = replicas.len();
     let places = match plan.exports.is_empty() {
         true => "no exports".to_owned(),
         false => plan.exports.join(" "),
     };
     let message = format!(
-        "{count} volume(s) and file system(s) with {age} would take the place of their originals: {places}"
+        "{count} volume(s) and file system(s) with {age} would take the place of their originals: {places}{left_out}"
     );
     Failure::new(FailureKind::NeedsConfirmation, message).advise(
         "two machines that serve the same disk destroy its data: if the originals are served \
@@ -396,7 +430,9 @@ mod tests {
     const IQN: &str = "iqn.2026-01.org.example:tank";
 
     fn replica(name: &str, lun: u16) -> Replica {
-        let identity = Identity::from_entropy([lun as u8; 16]);
+        let mut entropy = [0; 16];
+        entropy[0] = 1 + lun as u8;
+        let identity = Identity::from_entropy(entropy);
         let target = format!("bulkhead:target:{IQN}");
         let of = [
             (

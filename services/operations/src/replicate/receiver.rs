@@ -18,10 +18,11 @@ use units::{SnapshotName, VolumeName};
 use super::documents;
 use super::identity::fingerprint;
 use super::key;
+use super::originals;
 use super::promote::refuse_promoted;
 use super::sender::TAG_PREFIX;
 use super::wire::{self, FromReceiver, FromSender, Offer, Present, Until};
-use super::{places, retention};
+use super::{now_unix_s, places, retention};
 use crate::Context;
 
 type Tls = StreamOwned<ServerConnection, TcpStream>;
@@ -160,9 +161,9 @@ fn converse(context: &Context<'_>, tls: &mut Tls, peer: &Fingerprint) -> Result<
             FromSender::About { version, volume } => {
                 allowed(&may, &volume).and_then(|()| about(context, version, &volume))
             }
-            FromSender::Stream(offer) => {
-                allowed(&may, &offer.volume).and_then(|()| receive(context, &offer, &may, tls))
-            }
+            FromSender::Stream(offer) => allowed(&may, &offer.volume)
+                .and_then(|()| receive(context, &offer, peer, &may, tls)),
+            FromSender::List(list) => originals::listed(context, peer, &may, &list),
         };
         match outcome {
             Ok(answer) => wire::say(tls, &answer)?,
@@ -201,7 +202,7 @@ fn throw_away(tls: &mut Tls) {
     }
 }
 
-fn allowed(may: &[Peer], volume: &VolumeName) -> Result<(), Failure> {
+pub(super) fn allowed(may: &[Peer], volume: &VolumeName) -> Result<(), Failure> {
     if may.iter().any(|peer| volume.is_at_or_below(&peer.below)) {
         return Ok(());
     }
@@ -256,6 +257,7 @@ fn about(
             .filter_map(|(_, tag)| number(tag))
             .collect(),
         token: left.and_then(|left| left.token),
+        takes_lists: true,
     }))
 }
 
@@ -289,6 +291,7 @@ fn documents_of(said: &[(String, String)]) -> Result<&[(String, String)], Failur
 fn receive(
     context: &Context<'_>,
     offer: &Offer,
+    peer: &Fingerprint,
     may: &[Peer],
     tls: &mut Tls,
 ) -> Result<FromReceiver, Failure> {
@@ -326,7 +329,8 @@ fn receive(
         tracing::warn!(%snapshot, %failure, "when it arrived is not noted");
     }
     let _alone = context.hooks.alone();
-    crate::transfer::replace_properties(context, &offer.volume, said)?;
+    let said = originals::with_rule(said, peer, offer, now_unix_s());
+    crate::transfer::replace_properties(context, &offer.volume, &said)?;
     drop(_alone);
     let least = retention::of(may, &offer.volume);
     retention::prune(context, &offer.volume, offer.keep, least)?;

@@ -7,7 +7,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 
 use control::exports::{
-    AccessRule, EXPORT_PROPERTY, IDENTITY_PROPERTY, TargetDocument, target_property,
+    AccessRule, EXPORT_PROPERTY, IDENTITY_PROPERTY, Identity, TargetDocument, target_property,
 };
 use control::replication::{
     RESERVED_PROPERTY, ReplicateDocument, ReplicateState, ReservedDocument,
@@ -23,7 +23,7 @@ use super::bases;
 use super::documents;
 use super::key;
 use super::under_way::Turn;
-use super::wire::{self, FromReceiver, FromSender, Offer, Present};
+use super::wire::{self, FromReceiver, FromSender, List, Listed, Offer, Present};
 use super::{SHARE_PROPERTY, now_unix_s};
 use crate::documents::{Documents, target_document};
 use crate::stream::Meter;
@@ -170,6 +170,7 @@ fn run_once(
     // No snapshot is taken while no receiver would accept it.
     let mut asked = Vec::new();
     let mut tags = BTreeSet::new();
+    let mut takes_lists = false;
     for volume in originals {
         let ready = into_of(dataset, document, volume)
             .and_then(|into| session.ask(&into))
@@ -181,12 +182,21 @@ fn run_once(
         match ready {
             Ok(present) => {
                 tags.extend(present.tags);
+                takes_lists |= present.takes_lists;
                 asked.push(volume.clone());
             }
             Err(failure) => {
                 session.reset(&failure);
                 run.failed(volume, failure);
             }
+        }
+    }
+    if takes_lists {
+        let listed = listed(context, dataset, document, &volumes)?;
+        if let Err(failure) = session.list(listed) {
+            // The copies are what counts: the next run lists them again.
+            tracing::warn!(%dataset, %failure, "the receiver does not know which volumes there are");
+            session.reset(&failure);
         }
     }
     let tag = free_tag(context, dataset, began, &tags)?;
@@ -210,6 +220,7 @@ fn run_once(
         let sent = into_of(dataset, document, volume).and_then(|into| {
             let one = One {
                 context,
+                dataset,
                 document,
                 volume,
                 into,
@@ -236,6 +247,30 @@ fn into_of(
     let below = &volume.as_str()[dataset.as_str().len()..];
     let into = format!("{}{below}", document.into).parse();
     into.map_err(|error: units::NameError| Failure::usage(error.to_string()))
+}
+
+/// What the rule replicates, by the names that it has there.
+fn listed(
+    context: &Context<'_>,
+    dataset: &VolumeName,
+    document: &ReplicateDocument,
+    volumes: &[VolumeName],
+) -> Result<List, Failure> {
+    let all = context.all()?;
+    let identity = |volume: &VolumeName| {
+        let own = all.own(volume.as_str())?.get(IDENTITY_PROPERTY)?;
+        Identity::decode(IDENTITY_PROPERTY, own).ok()
+    };
+    let one = |volume: &VolumeName| {
+        Ok(Listed {
+            volume: into_of(dataset, document, volume)?,
+            identity: identity(volume),
+        })
+    };
+    Ok(List {
+        from: dataset.clone(),
+        volumes: volumes.iter().map(one).collect::<Result<_, Failure>>()?,
+    })
 }
 
 /// Refuses to make a first copy of an encrypted volume that is not encrypted, unless the rule says so.
@@ -458,6 +493,16 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Has the receiver learn which volumes there are.
+    fn list(&mut self, list: List) -> Result<(), Failure> {
+        self.say(&FromSender::List(list))?;
+        match self.hear()? {
+            FromReceiver::Done { .. } => Ok(()),
+            FromReceiver::Failed(failure) => Err(self.theirs(failure)),
+            FromReceiver::Present(_) => Err(Failure::usage("the receiver makes no sense")),
+        }
+    }
+
     fn say(&mut self, what: &FromSender) -> Result<(), Failure> {
         let said = wire::say(self.tls()?, what);
         said.map_err(|failure| self.broken(failure))
@@ -497,6 +542,8 @@ impl<'a> Session<'a> {
 /// One volume on its way.
 struct One<'a> {
     context: &'a Context<'a>,
+    /// The dataset that has the rule.
+    dataset: &'a VolumeName,
     document: &'a ReplicateDocument,
     volume: &'a VolumeName,
     into: VolumeName,
@@ -628,6 +675,8 @@ impl One<'_> {
             properties: self.properties()?,
             keep: self.document.keep,
             resumes: spec.resume.is_some(),
+            from: Some(self.dataset.clone()),
+            every_s: self.document.every_s,
         });
         session.say(&offer)?;
         let sent = {

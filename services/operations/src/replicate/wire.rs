@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use control::exports::Identity;
 use control::frame::{self, FrameError};
 use control::{Failure, FailureKind};
 use serde::de::DeserializeOwned;
@@ -31,6 +32,27 @@ pub enum FromSender {
     },
     /// A stream follows this frame at once, and ends by itself.
     Stream(Offer),
+    /// What the sender replicates in this run. Only for a receiver whose [`Present::takes_lists`] is true.
+    List(List),
+}
+
+/// All volumes and file systems that a rule replicates.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct List {
+    /// The dataset of the sender that has the rule.
+    pub from: VolumeName,
+    /// Their names at the receiver.
+    pub volumes: Vec<Listed>,
+}
+
+/// One of them.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Listed {
+    /// The name at the receiver.
+    pub volume: VolumeName,
+    /// Who it is to its initiators, if it has been shown to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
 }
 
 /// A stream that follows.
@@ -46,6 +68,12 @@ pub struct Offer {
     pub keep: u32,
     /// The stream goes on where one was interrupted.
     pub resumes: bool,
+    /// The dataset of the sender that has the rule; absent in what an older sender sends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<VolumeName>,
+    /// Seconds between two runs; none: only when asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every_s: Option<u64>,
 }
 
 /// The receiver's part.
@@ -73,6 +101,9 @@ pub struct Present {
     pub tags: Vec<u64>,
     /// Where an interrupted stream goes on.
     pub token: Option<String>,
+    /// The receiver takes a [`List`].
+    #[serde(default)]
+    pub takes_lists: bool,
 }
 
 /// A connection with TLS on it, of either side.

@@ -359,3 +359,181 @@ fn an_encrypted_volume_is_not_sent_decrypted_unless_that_is_said() {
     first.ok(document("raw"));
     first.ok(document("decrypt"));
 }
+
+const IQN: &str = "iqn.2026-01.org.example:tank";
+
+impl Site {
+    fn map(&self, volume: &str, lun: u16) {
+        self.ok(json!({"target": {"create": {"name": IQN, "portal_groups": []}}}));
+        self.ok(json!({"target": {"map": {"name": IQN, "volume": volume, "lun": lun, "read_only": false}}}));
+    }
+
+    fn promote(&self, dataset: &str) -> Result<String, Failure> {
+        let promote =
+            json!({"replicate": {"promote": {"dataset": dataset, "original_is_lost": true}}});
+        match self.ask(promote)? {
+            Answer::Done(done) => Ok(done.message),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Serial numbers of the units that are shown, with their volumes.
+    fn units(&self) -> Vec<(String, String)> {
+        let Ok(Answer::Targets(targets)) = self.ask(json!({"target": "list"})) else {
+            panic!("no targets");
+        };
+        let units = targets.into_iter().flat_map(|target| target.units);
+        units
+            .map(|unit| (unit.serial, unit.volume.to_string()))
+            .collect()
+    }
+}
+
+/// The sender's volume was renamed and mapped again: its copy under the former name is the same disk in an older state.
+#[test]
+fn a_volume_that_was_renamed_between_two_runs_is_promoted_once_and_in_its_newest_state() {
+    let _alone = alone();
+    for runs_after in [1, 2] {
+        let [first, second] = ["tank", "vault"].map(Site::new);
+        first.make("tank/z/old");
+        first.make("tank/z/other");
+        first.map("tank/z/old", 1);
+        first.map("tank/z/other", 2);
+        first.replicate("tank/z", &second, "vault/z", 4);
+        first.runs("tank/z", 1);
+        first.ok(
+            json!({"target": {"unmap": {"name": IQN, "volume": "tank/z/old", "in_use": false}}}),
+        );
+        first.ok(json!({"volume": {"rename": {"from": "tank/z/old", "to": "tank/z/new"}}}));
+        first.map("tank/z/new", 3);
+        first.own.pool.write("tank/z/new", 0, &[200; 4096]);
+        for _ in 0..runs_after {
+            first.run("tank/z").expect("it arrives");
+        }
+        let told = second.promote("vault/z").expect("promoted");
+        assert!(
+            told.contains("vault/z/old"),
+            "what is left out is named: {told}"
+        );
+        let volumes: Vec<String> = second
+            .units()
+            .into_iter()
+            .map(|(_, volume)| volume)
+            .collect();
+        assert_eq!(volumes, ["vault/z/other", "vault/z/new"]);
+        assert_eq!(second.first_byte("vault/z/new"), 200);
+        let again = second.promote("vault/z").expect("it was done");
+        assert!(again.contains("already"), "{again}");
+        // The older state cannot become the same disk afterwards.
+        let twice = second.promote("vault/z/old").expect_err("refused");
+        assert_eq!(twice.kind, FailureKind::Exists, "{twice:?}");
+    }
+}
+
+/// The newest copy alone is the disk, whichever is named.
+#[test]
+fn an_older_copy_of_a_disk_is_not_promoted_in_place_of_the_newer_one() {
+    let _alone = alone();
+    let [first, second] = ["tank", "vault"].map(Site::new);
+    first.make("tank/z/a");
+    first.map("tank/z/a", 1);
+    first.replicate("tank/z", &second, "vault/z", 4);
+    first.runs("tank/z", 1);
+    first.ok(json!({"target": {"unmap": {"name": IQN, "volume": "tank/z/a", "in_use": false}}}));
+    first.ok(json!({"volume": {"rename": {"from": "tank/z/a", "to": "tank/z/b"}}}));
+    first.map("tank/z/b", 1);
+    first.runs("tank/z", 1);
+    let refused = second.promote("vault/z/a").expect_err("refused");
+    assert_eq!(refused.kind, FailureKind::Exists, "{refused:?}");
+    assert!(refused.message.contains("vault/z/b"), "{refused:?}");
+    second.promote("vault/z/b").expect("promoted");
+}
+
+/// The sender is switched off.
+#[test]
+fn the_receiver_reports_copies_for_which_nothing_arrives_any_more() {
+    let _alone = alone();
+    let [first, second] = ["tank", "vault"].map(Site::new);
+    first.make("tank/v");
+    first.replicate("tank/v", &second, "vault/v", 2);
+    first.runs("tank/v", 1);
+    let now = std::time::SystemTime::UNIX_EPOCH
+        .elapsed()
+        .expect("a clock")
+        .as_secs();
+    let late = |now: u64| {
+        let late = operations::replicate::late_copies(&second.own.context(), now);
+        let late = late.expect("looked").into_iter();
+        late.map(|one| one.dataset.to_string()).collect::<Vec<_>>()
+    };
+    assert!(late(now + 1_000_000).is_empty(), "it has no time");
+    let mut document = serde_json::to_value(&first.view().replicated[0].document).expect("JSON");
+    document["every_s"] = json!(900);
+    first.ok(json!({"replicate": {"set": {"dataset": "tank/v", "document": document}}}));
+    first.runs("tank/v", 1);
+    assert!(late(now + 1800).is_empty());
+    assert_eq!(late(now + 2200), ["vault/v"]);
+}
+
+/// What the sender destroyed is not brought back by a promotion of all, and is by one that names it.
+#[test]
+fn the_copy_of_a_volume_that_the_sender_destroyed_is_promoted_by_name_only() {
+    let _alone = alone();
+    let [first, second] = ["tank", "vault"].map(Site::new);
+    for name in ["tank/z/a", "tank/z/b"] {
+        first.make(name);
+    }
+    first.map("tank/z/a", 1);
+    first.map("tank/z/b", 2);
+    first.replicate("tank/z", &second, "vault/z", 4);
+    first.runs("tank/z", 1);
+    first.ok(json!({"target": {"unmap": {"name": IQN, "volume": "tank/z/b", "in_use": false}}}));
+    let snapshots: Vec<String> = first.snapshots("tank/z/b").into_keys().collect();
+    let snapshots: Vec<String> = snapshots
+        .iter()
+        .map(|tag| format!("tank/z/b@{tag}"))
+        .collect();
+    first.ok(json!({"snapshot": {"destroy": {"names": snapshots}}}));
+    first.ok(
+        json!({"volume": {"destroy": {"name": "tank/z/b", "recursive": false, "exported": false}}}),
+    );
+    first.runs("tank/z", 1);
+    let copies = second.view().copies;
+    let gone: Vec<&str> = copies
+        .iter()
+        .filter(|copy| copy.orphaned_unix_s.is_some())
+        .map(|copy| copy.volume.as_str())
+        .collect();
+    assert_eq!(gone, ["vault/z/b"]);
+    let told = second.promote("vault/z").expect("promoted");
+    assert!(told.contains("vault/z/b"), "{told}");
+    assert_eq!(second.units().len(), 1);
+    second.promote("vault/z/b").expect("promoted by name");
+    assert_eq!(second.units().len(), 2);
+}
+
+/// The site is lost while the copy under the new name is on its way for the first time.
+#[test]
+fn the_only_copy_of_a_renamed_volume_is_promoted_although_its_name_is_gone() {
+    let _alone = alone();
+    let [first, second] = ["tank", "vault"].map(Site::new);
+    first.make("tank/z/a");
+    first.map("tank/z/a", 1);
+    first.replicate("tank/z", &second, "vault/z", 4);
+    first.runs("tank/z", 1);
+    first.ok(json!({"target": {"unmap": {"name": IQN, "volume": "tank/z/a", "in_use": false}}}));
+    first.ok(json!({"volume": {"rename": {"from": "tank/z/a", "to": "tank/z/b"}}}));
+    first.map("tank/z/b", 1);
+    // Something in its place there keeps it from arriving.
+    second.make("vault/z/b");
+    first.run("tank/z").expect_err("it cannot arrive");
+    assert!(
+        second
+            .view()
+            .copies
+            .iter()
+            .all(|copy| copy.orphaned_unix_s.is_none())
+    );
+    second.promote("vault/z").expect("promoted");
+    assert_eq!(second.units().len(), 1);
+}

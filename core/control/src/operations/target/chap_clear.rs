@@ -18,11 +18,18 @@ pub struct ChapClear {
     pub name: IscsiName,
     /// One user, or all with the mutual secret.
     pub user: Option<String>,
+    /// Even though no secret is asked for afterwards: whoever the access rule lets in needs none.
+    #[serde(default)]
+    pub no_secret: bool,
 }
 
 impl Operation for ChapClear {
     fn effect(&self, _: &PoolName) -> Effect {
-        let Self { name: _, user: _ } = self;
+        let Self {
+            name: _,
+            user: _,
+            no_secret: _,
+        } = self;
         Effect::Change
     }
 
@@ -31,17 +38,38 @@ impl Operation for ChapClear {
     }
 }
 
-/// Forget users and secrets
+/// Forget a user, or all; without any, no secret is asked for
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  bulkhead target chap clear iqn.2026-01.org.example:tank --user ann"
+    after_help = "Examples:\n  bulkhead target chap clear iqn.2026-01.org.example:tank --user ann\n  \
+                  bulkhead target chap clear iqn.2026-01.org.example:tank --all"
 )]
 pub struct Arguments {
     #[command(flatten)]
     target: WhichTarget,
+    #[command(flatten)]
+    cleared: Cleared,
+}
+
+/// Users to forget.
+#[derive(Debug, Args)]
+pub struct Cleared {
     /// Only this user
-    #[arg(long)]
+    #[arg(long, required_unless_present = "all")]
     user: Option<String>,
+    /// All users, and our own secret: no secret is asked for afterwards
+    #[arg(long, conflicts_with_all = ["user", "no_secret"])]
+    all: bool,
+    /// Even though it is the last user: no secret is asked for afterwards
+    #[arg(long)]
+    no_secret: bool,
+}
+
+impl Cleared {
+    /// The user, or none for all, and whether no secret may be asked for afterwards.
+    pub fn told(self) -> (Option<String>, bool) {
+        (self.user, self.all || self.no_secret)
+    }
 }
 
 impl Verb for ChapClear {
@@ -52,11 +80,22 @@ impl Verb for ChapClear {
         schema_of::<Done>,
         Least::Change,
     )
-    .with(&[("name", Source::Target), ("user", Source::Query("null"))])];
+    .with(&[
+        ("name", Source::Target),
+        ("user", Source::Query("null")),
+        ("no_secret", Source::Query("false")),
+    ])];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let (pool, name) = arguments.target.told();
-        let user = arguments.user;
-        Ok((pool, Self { name, user }))
+        let (user, no_secret) = arguments.cleared.told();
+        Ok((
+            pool,
+            Self {
+                name,
+                user,
+                no_secret,
+            },
+        ))
     }
 }

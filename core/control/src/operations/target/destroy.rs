@@ -21,6 +21,9 @@ pub struct Destroy {
     /// Even though initiators are connected: their sessions end.
     #[serde(default)]
     pub in_use: bool,
+    /// Even though volumes are mapped in it.
+    #[serde(default)]
+    pub mapped: bool,
     /// What would be lost.
     #[serde(flatten)]
     pub preview: Preview,
@@ -31,6 +34,7 @@ impl Operation for Destroy {
         let Self {
             name,
             in_use: _,
+            mapped: _,
             preview,
         } = self;
         match preview.is_wanted() {
@@ -52,11 +56,12 @@ impl Operation for Destroy {
     }
 }
 
-/// Remove a target; its volumes stay
+/// Remove a target with its access rules and secrets; its volumes stay, and are no longer shown in it
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "rm",
-    after_help = "Example:\n  bulkhead target destroy iqn.2026-01.org.example:tank"
+    after_help = "Examples:\n  bulkhead target destroy iqn.2026-01.org.example:tank --dry-run\n  \
+                  bulkhead target destroy iqn.2026-01.org.example:tank --mapped"
 )]
 pub struct Arguments {
     #[command(flatten)]
@@ -64,6 +69,9 @@ pub struct Arguments {
     /// Even though initiators are connected: their sessions end
     #[arg(long)]
     in_use: bool,
+    /// Even though volumes are mapped in it: initiators lose them
+    #[arg(long)]
+    mapped: bool,
     #[command(flatten)]
     preview: Preview,
 }
@@ -79,19 +87,25 @@ impl Verb for Destroy {
     .with(&[
         ("name", Source::Target),
         ("in_use", Source::Query("false")),
+        // The name confirms that.
+        ("mapped", Source::Query("true")),
         ("dry_run", Source::Query("false")),
     ])];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let (pool, name) = arguments.target.told();
         let Arguments {
-            in_use, preview, ..
+            in_use,
+            mapped,
+            preview,
+            ..
         } = arguments;
         Ok((
             pool,
             Self {
                 name,
                 in_use,
+                mapped,
                 preview,
             },
         ))

@@ -177,6 +177,11 @@ pub const SECRETS: &[Case] = &[
     (
         "target.chap_clear",
         r#"{"name":"iqn.2026-01.org.example:t","user":null}"#,
+        "NeedsConfirmation",
+    ),
+    (
+        "target.chap_clear",
+        r#"{"name":"iqn.2026-01.org.example:t","user":null,"no_secret":true}"#,
         "changed",
     ),
     (
@@ -205,7 +210,16 @@ pub const SECRETS: &[Case] = &[
         r#"{"user":"tank","secret":"our-own-battery"}"#,
         "changed",
     ),
-    ("target.discovery.chap_clear", r#"{"user":null}"#, "changed"),
+    (
+        "target.discovery.chap_clear",
+        r#"{"user":null}"#,
+        "NeedsConfirmation",
+    ),
+    (
+        "target.discovery.chap_clear",
+        r#"{"user":null,"no_secret":true}"#,
+        "changed",
+    ),
     ("target.discovery.chap_clear", r#"{"user":null}"#, "already"),
 ];
 

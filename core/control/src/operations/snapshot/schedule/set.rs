@@ -40,6 +40,7 @@ const EXAMPLES: &str = "Examples:
   bulkhead snapshot schedule set tank/vm0 --none
 
 Rules in words, each in quotes: \"every 15m keep 8\" \"weekly on friday at 22:00 keep 4\".
+A schedule that keeps fewer than before destroys the oldest at once; the answer names them.
 All times are UTC. The volumes of one schedule are snapshot at one moment. Only snapshots that the
 schedule made are ever removed. The nearest schedule above a volume counts.";
 

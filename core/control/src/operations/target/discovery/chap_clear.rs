@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use units::PoolName;
 
 use crate::answer::Done;
+use crate::operations::target::chap_clear::Cleared;
 use crate::operations::{
     Least, Operation, PoolSelector, Route, Source, Verb, WhichPool, schema_of,
 };
@@ -17,24 +18,31 @@ use crate::{Effect, Failure};
 pub struct ChapClear {
     /// One user, or all with the mutual secret.
     pub user: Option<String>,
+    /// Even though no secret is asked for afterwards: everybody may ask.
+    #[serde(default)]
+    pub no_secret: bool,
 }
 
 impl Operation for ChapClear {
     fn effect(&self, _: &PoolName) -> Effect {
-        let Self { user: _ } = self;
+        let Self {
+            user: _,
+            no_secret: _,
+        } = self;
         Effect::Change
     }
 }
 
-/// Forget users and secrets; without any, everybody is told of the targets that he may use
+/// Forget a user, or all; without any, everybody is told of the targets that he may use
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  bulkhead target discovery clear tank")]
+#[command(
+    after_help = "Examples:\n  bulkhead target discovery clear tank --user finder\n  bulkhead target discovery clear tank --all"
+)]
 pub struct Arguments {
     #[command(flatten)]
     pool: WhichPool,
-    /// Only this user
-    #[arg(long)]
-    user: Option<String>,
+    #[command(flatten)]
+    cleared: Cleared,
 }
 
 impl Verb for ChapClear {
@@ -45,10 +53,13 @@ impl Verb for ChapClear {
         schema_of::<Done>,
         Least::Change,
     )
-    .with(&[("user", Source::Query("null"))])];
+    .with(&[
+        ("user", Source::Query("null")),
+        ("no_secret", Source::Query("false")),
+    ])];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
-        let user = arguments.user;
-        Ok((arguments.pool.into(), Self { user }))
+        let (user, no_secret) = arguments.cleared.told();
+        Ok((arguments.pool.into(), Self { user, no_secret }))
     }
 }

@@ -1,0 +1,111 @@
+//! What several pools say that they are: targets and disks which initiators take for one.
+
+use std::collections::BTreeMap;
+
+use units::{IscsiName, VolumeName};
+
+use super::Status;
+
+/// Sentences about targets and disks that several of these pools have, by the pool that tells them. Initiators know a target
+/// by its name only, and take what they find by another portal for the same one; they know a disk by its designators.
+pub fn shared_names(statuses: &[&Status]) -> BTreeMap<String, Vec<String>> {
+    let mut told = shared_targets(statuses);
+    let mut units: BTreeMap<&str, BTreeMap<&str, &VolumeName>> = BTreeMap::new();
+    for status in statuses {
+        for unit in status.targets.iter().flat_map(|target| &target.units) {
+            let pools = units.entry(&unit.naa).or_default();
+            pools.insert(&status.pool.name, &unit.volume);
+        }
+    }
+    for pools in units.values().filter(|pools| pools.len() > 1) {
+        for (pool, volume) in pools {
+            let others = pools.iter().filter(|(other, _)| other != &pool);
+            let others: Vec<&str> = others.map(|(_, volume)| volume.as_str()).collect();
+            told.entry((*pool).to_owned()).or_default().push(format!(
+                "{volume} has the serial number of {}, and initiators take them for one disk: unmap the one that is not the disk, here with \
+                 `bulkhead target unmap`",
+                others.join(", ")
+            ));
+        }
+    }
+    told
+}
+
+fn shared_targets(statuses: &[&Status]) -> BTreeMap<String, Vec<String>> {
+    let mut pools: BTreeMap<&IscsiName, Vec<&str>> = BTreeMap::new();
+    for status in statuses {
+        for target in &status.targets {
+            pools
+                .entry(&target.name)
+                .or_default()
+                .push(&status.pool.name);
+        }
+    }
+    let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (target, pools) in pools.iter().filter(|(_, pools)| pools.len() > 1) {
+        for pool in pools {
+            let others = pools.iter().filter(|other| *other != pool).copied();
+            let others = others.collect::<Vec<_>>().join(", ");
+            told.entry((*pool).to_owned()).or_default().push(format!(
+                "target {target} is also in pool {others}, and initiators take both for one: make it again under \
+                 another name in one of the pools, and destroy it there, here with \
+                 `bulkhead target destroy {target} --pool {pool}`"
+            ));
+        }
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::{PoolStatus, TargetView, UnitView};
+    use crate::exports::AccessRule;
+
+    fn status(pool: &str, target: &str, naa: &str) -> Status {
+        let unit = UnitView {
+            lun: 0,
+            volume: format!("{pool}/v").parse().expect("a name"),
+            read_only: false,
+            write_cache: false,
+            naa: naa.to_owned(),
+            serial: "bh0".to_owned(),
+        };
+        Status {
+            pool: PoolStatus {
+                name: pool.to_owned(),
+                ..PoolStatus::default()
+            },
+            targets: vec![TargetView {
+                name: format!("iqn.2026-01.org.example:{target}")
+                    .parse()
+                    .expect("a name"),
+                portal_groups: Vec::new(),
+                access: AccessRule::default(),
+                chap_users: Vec::new(),
+                mutual_user: None,
+                units: vec![unit],
+                sessions: Vec::new(),
+            }],
+            ..Status::default()
+        }
+    }
+
+    #[test]
+    fn disks_and_targets_that_several_pools_have_are_reported_by_each() {
+        let all = [
+            status("a", "x", "1"),
+            status("b", "y", "1"),
+            status("c", "y", "2"),
+        ];
+        let all: Vec<&Status> = all.iter().collect();
+        let told = shared_names(&all);
+        let has = |pool: &str, part: &str| {
+            let found = told.get(pool).into_iter().flatten();
+            found.filter(|sentence| sentence.contains(part)).count()
+        };
+        assert_eq!((has("a", "b/v"), has("b", "a/v")), (1, 1));
+        assert_eq!((has("b", "target iqn"), has("c", "target iqn")), (1, 1));
+        assert_eq!((has("a", "target iqn"), has("c", "serial number")), (0, 0));
+    }
+}
