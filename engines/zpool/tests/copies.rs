@@ -379,6 +379,52 @@ fn an_older_copy_in_the_place_of_one_side_is_mended_and_elsewhere_left_alone() {
     }
 }
 
+/// One of two disks without a mirror was put back as an older copy. Who names it opens the pool with it, and may attach a disk to it.
+#[test]
+fn an_older_copy_that_the_pool_cannot_do_without_is_used_where_a_person_names_it() {
+    const TEST: &str =
+        "an_older_copy_that_the_pool_cannot_do_without_is_used_where_a_person_names_it";
+    match part().as_deref() {
+        Some("serve") => {
+            let spec = PoolSpec::new(tank(), GroupKind::Stripe, disks(&["m", "n"]));
+            let pool = Pool::create(start(), &spec).expect("create");
+            let spec = VolumeSpec::sparse(volume_name(), ByteCount::mib(16));
+            pool.create_volume(&spec).expect("a volume");
+            let volume = open(&pool);
+            write(&volume, 1);
+            pool.sync().expect("sync");
+            copy(&folder(), &["n"], "first");
+            for number in 1..=3 {
+                write_at(&volume, 1 << 20, number);
+                pool.sync().expect("sync");
+            }
+            support::kill_oneself();
+        }
+        Some("chosen") => {
+            std::fs::rename(disk("first.n"), disk("n")).expect("renamed");
+            let candidate = found(&[folder()], &[]);
+            let older = matches!(&candidate.conflicts[..], [Conflict::Older { device, .. }] if device.path == disk("n"));
+            assert!(older, "{candidate:?}");
+            let pool = import(start(), &found(&[folder()], &[disk("n")]));
+            assert_eq!(number(&pool), 1);
+            export(pool);
+        }
+        // Without a choice, because the pool was opened with it.
+        Some("again") => {
+            let candidate = found(&[folder()], &[]);
+            assert_eq!(candidate.conflicts, []);
+            export(import(start(), &candidate));
+        }
+        Some(other) => panic!("no part {other}"),
+        None => {
+            let parts = Parts::of(TEST);
+            assert!(!parts.run("serve").success, "it is killed");
+            parts.pass("chosen");
+            parts.pass("again");
+        }
+    }
+}
+
 /// A device is taken out of use, an older copy is put in its place, and that is brought back.
 #[test]
 fn an_older_image_that_is_brought_online_is_copied_again() {

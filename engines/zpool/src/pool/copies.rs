@@ -198,9 +198,13 @@ impl Settled {
                     continue;
                 }
                 let is_at_fault = device.is_far_behind(newest) && !leg.is_marked;
-                let is_elsewhere = device.standing() == Standing::Elsewhere
-                    && !self.chosen.contains(&leg.guid)
-                    && legs.record.is_none();
+                let is_chosen = self.chosen.contains(&leg.guid);
+                let is_elsewhere =
+                    device.standing() == Standing::Elsewhere && !is_chosen && legs.record.is_none();
+                if is_at_fault && is_short && is_chosen {
+                    // No other device has the missing groups. A note of them would keep devices from being attached to this one.
+                    continue;
+                }
                 if is_at_fault && is_short {
                     older.push(Conflict::Older {
                         device: device.as_found(),
