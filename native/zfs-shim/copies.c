@@ -85,8 +85,7 @@ bh_copies_note_behind(spa_t *spa)
 		uint64_t since = vd == NULL || !vd->vdev_ops->vdev_op_leaf ? 0 :
 		    lacks_since(vd, one[1], one[2] != 0);
 		if (since != 0) {
-			for (uint64_t txg = since; txg <= first; txg++)
-				vdev_dtl_dirty(vd, DTL_MISSING, txg, 1);
+			bh_note_range(vd, since, first);
 			vdev_dirty(vd->vdev_top, VDD_DTL, vd, first);
 		}
 		spa_config_exit(spa, SCL_VDEV, FTAG);
