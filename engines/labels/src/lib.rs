@@ -25,6 +25,6 @@ pub use host::{HostId, NoHostId, host_name};
 pub use label::{Detached, Label, LabelState, RECORD, least_bytes_beside};
 pub use lock::LockLook;
 pub use open::open_disk;
-pub use place::{Place, Recorded};
+pub use place::{Place, Recorded, views};
 pub use twins::{Choice, RootId, Standing, Twin, choose, has_root};
 pub use uberblock::Uberblock;

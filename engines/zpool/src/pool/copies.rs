@@ -8,7 +8,7 @@ use engine::pool::legs::{GroupContent, Leg, LegGroup, Legs};
 use engine::pool::{Conflict, FoundDevice, LeftOut};
 use labels::{
     Choice, LabelState, Place, Recorded, RootId, Standing, Twin, Uberblock, choose, has_root,
-    host_name, newest_settled,
+    host_name, newest_settled, views,
 };
 
 use super::label::{Label, Written};
@@ -91,10 +91,7 @@ impl Settled {
         if devices.len() < 2 {
             return devices;
         }
-        let mut named: Vec<(Option<Place>, Written)> = devices
-            .into_iter()
-            .map(|device| (Place::of(device.path()), device))
-            .collect();
+        let mut named = self.without_views(devices);
         // Behind a name that its label has, then behind one that nothing else is made of, then behind the first.
         named.sort_by_key(|(place, device)| {
             let recorded = recorded(device.last()).path;
@@ -121,6 +118,27 @@ impl Settled {
             }
         }
         kept.into_iter().map(|(_, device)| device).collect()
+    }
+
+    /// The devices with their places, without disks that show the last labels of a partition, or partitions those of a disk.
+    fn without_views(&mut self, devices: Vec<Written>) -> Vec<(Option<Place>, Written)> {
+        let counted = devices
+            .iter()
+            .map(|device| (Place::of(device.path()), device.labels.len()));
+        let counted: Vec<(Option<Place>, usize)> = counted.collect();
+        let views = views(&counted);
+        let seen = views.iter().zip(&devices).filter_map(|(view, device)| {
+            Some(LeftOut::SameDevice {
+                path: device.path().to_owned(),
+                used: devices[(*view)?].path().to_owned(),
+            })
+        });
+        self.left_out.extend(seen);
+        let places = counted.into_iter().map(|(place, _)| place);
+        let named = places.zip(devices).zip(views);
+        named
+            .filter_map(|(named, view)| view.is_none().then_some(named))
+            .collect()
     }
 
     /// Uses one of `devices`, which are several and say that they are the same.
