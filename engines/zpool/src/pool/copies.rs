@@ -19,6 +19,8 @@ use crate::nvlist::NvRef;
 pub(super) const DEPTH_MAX: usize = 8;
 /// The name of our own list of copies that a person decided against (`BH_LABEL_REJECTED`).
 const LABEL_REJECTED: &str = "bulkhead:rejected";
+/// The name of the number of the pool that a device is leaving (`BH_LABEL_LEAVES`).
+const LABEL_LEAVES: &str = "bulkhead:leaves";
 /// The name of the number of the import that wrote a label (`BH_LABEL_START`).
 const LABEL_START: &str = "bulkhead:start";
 /// So many of them are kept (`BH_LABEL_REJECTED_MAX`).
@@ -55,14 +57,18 @@ pub(super) struct Settled {
     chosen: BTreeSet<u64>,
 }
 
-/// Chooses among `written`, which are of one pool. A person chose what is at `chosen`.
-pub(super) fn settle(written: Vec<Written>, chosen: &[PathBuf]) -> Settled {
+/// Chooses among `written`, which are of one pool. A person chose what is at `chosen`; `are_all`: and the pool has no others.
+pub(super) fn settle(written: Vec<Written>, chosen: &[PathBuf], are_all: bool) -> Settled {
     let chosen: Vec<Place> = chosen.iter().filter_map(|path| Place::of(path)).collect();
+    let mut settled = Settled::default();
+    let written = match are_all {
+        true => written,
+        false => settled.without_leaving(written),
+    };
     let mut by_guid: BTreeMap<u64, Vec<Written>> = BTreeMap::new();
     for device in written {
         by_guid.entry(device.last().guid).or_default().push(device);
     }
-    let mut settled = Settled::default();
     for (guid, devices) in by_guid {
         let devices = settled.names_of_one(devices);
         let is_chosen = |device: &Written| {
@@ -86,6 +92,23 @@ pub(super) fn settle(written: Vec<Written>, chosen: &[PathBuf]) -> Settled {
 }
 
 impl Settled {
+    /// The devices without copies that are becoming a pool of their own, whose number they do not have yet; all, if there are no others.
+    fn without_leaving(&mut self, written: Vec<Written>) -> Vec<Written> {
+        let (leaving, staying): (Vec<_>, Vec<_>) = written.into_iter().partition(Written::leaves);
+        let Some(first) = staying.first() else {
+            return leaving;
+        };
+        for copy in leaving {
+            let guid = copy.last().guid;
+            let original = staying.iter().find(|device| device.last().guid == guid);
+            self.left_out.push(LeftOut::Copy {
+                path: copy.path().to_owned(),
+                used: original.unwrap_or(first).path().to_owned(),
+            });
+        }
+        staying
+    }
+
     /// The same without other names of a device.
     fn names_of_one(&mut self, devices: Vec<Written>) -> Vec<Written> {
         if devices.len() < 2 {
@@ -276,6 +299,12 @@ impl Written {
     fn settled(&self) -> &Label {
         let all = self.labels.iter().collect();
         newest_settled(all, |label: &&Label| label.txg, self.newest()).unwrap_or(self.last())
+    }
+
+    /// Whether it is becoming a device of another pool.
+    fn leaves(&self) -> bool {
+        let label = self.settled();
+        label.list.view().u64(LABEL_LEAVES) == Some(label.pool_guid)
     }
 
     fn has_contents_of(&self, other: &Self) -> bool {
