@@ -22,6 +22,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t start;
 static uint64_t rejected[2 * BH_LABEL_REJECTED_MAX];
 static uint32_t rejected_count;
+static uint64_t leaves;
 
 /* What the import of this thread was told. */
 static __thread struct {
@@ -30,13 +31,14 @@ static __thread struct {
 } behind;
 
 void
-bh_label_start(const uint64_t *words, uint32_t count)
+bh_label_start(const uint64_t *words, uint32_t count, uint64_t pool)
 {
 	VERIFY3U(count, <=, 2 * BH_LABEL_REJECTED_MAX);
 	VERIFY0(pthread_mutex_lock(&lock));
 	(void) random_get_pseudo_bytes((uint8_t *)&start, sizeof (start));
 	memcpy(rejected, words, count * sizeof (uint64_t));
 	rejected_count = count;
+	leaves = pool;
 	VERIFY0(pthread_mutex_unlock(&lock));
 }
 
@@ -48,6 +50,8 @@ bh_copies_add_to_label(nvlist_t *label)
 		fnvlist_add_uint64(label, BH_LABEL_START, start);
 	if (rejected_count > 0)
 		fnvlist_add_uint64_array(label, BH_LABEL_REJECTED, rejected, rejected_count);
+	if (leaves != 0)
+		fnvlist_add_uint64(label, BH_LABEL_LEAVES, leaves);
 	VERIFY0(pthread_mutex_unlock(&lock));
 }
 
@@ -85,8 +89,7 @@ bh_copies_note_behind(spa_t *spa)
 		uint64_t since = vd == NULL || !vd->vdev_ops->vdev_op_leaf ? 0 :
 		    lacks_since(vd, one[1], one[2] != 0);
 		if (since != 0) {
-			for (uint64_t txg = since; txg <= first; txg++)
-				vdev_dtl_dirty(vd, DTL_MISSING, txg, 1);
+			bh_note_range(vd, since, first);
 			vdev_dirty(vd->vdev_top, VDD_DTL, vd, first);
 		}
 		spa_config_exit(spa, SCL_VDEV, FTAG);

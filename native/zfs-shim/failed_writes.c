@@ -96,6 +96,20 @@ begin_copy(dsl_pool_t *dp)
 		spa_async_request(spa, SPA_ASYNC_RESILVER);
 }
 
+/*
+ * A resilver that was asked for, and that no leaf needs any more when its group comes, as where a new disk failed before that.  The
+ * library would begin a scrub of the whole pool in its place, or end one that runs and begin again.
+ */
+static void
+forget_needless_copy(dsl_pool_t *dp, const dmu_tx_t *tx)
+{
+	dsl_scan_t *scan = dp->dp_scan;
+
+	if (scan->scn_restart_txg != 0 && scan->scn_restart_txg <= tx->tx_txg &&
+	    !vdev_resilver_needed(dp->dp_spa->spa_root_vdev, NULL, NULL))
+		scan->scn_restart_txg = 0;
+}
+
 /* Comes before the library's own, which each transaction group calls. */
 void
 dsl_scan_sync(dsl_pool_t *dp, dmu_tx_t *tx)
@@ -104,6 +118,7 @@ dsl_scan_sync(dsl_pool_t *dp, dmu_tx_t *tx)
 
 	if (__atomic_load_n(&library, __ATOMIC_RELAXED) == NULL)
 		__atomic_store_n(&library, bh_library_function(__func__), __ATOMIC_RELAXED);
+	forget_needless_copy(dp, tx);
 	library(dp, tx);
 	if (spa_sync_pass(dp->dp_spa) == 1)
 		begin_copy(dp);

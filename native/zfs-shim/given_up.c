@@ -101,12 +101,9 @@ list(uint64_t pool, uint64_t guid, uint64_t txg)
 	VERIFY0(pthread_cond_broadcast(&given_up.gu_changed));
 }
 
-/*
- * Notes in memory that a leaf is missing the groups from `since` to `last`.  Some of them may be noted already, and the
- * library's own function panics where a range overlaps one in its list.
- */
-static void
-note_range(vdev_t *vd, uint64_t since, uint64_t last)
+/* Some of the groups may be noted already, and the library's own function panics where a range overlaps one in its list. */
+void
+bh_note_range(vdev_t *vd, uint64_t since, uint64_t last)
 {
 	zfs_range_tree_t *missing = vd->vdev_dtl[DTL_MISSING];
 
@@ -141,7 +138,7 @@ bh_io_give_up(struct bh_io *io)
 		uint64_t since = MAX(spa_last_synced_txg(vd->vdev_spa), TXG_INITIAL);
 
 		list(spa_guid(vd->vdev_spa), vd->vdev_guid, since);
-		note_range(vd, since, bh_open_txg(vd->vdev_spa));
+		bh_note_range(vd, since, bh_open_txg(vd->vdev_spa));
 	}
 	VERIFY0(pthread_mutex_unlock(&given_up.gu_mutex));
 	return (spared);
@@ -241,7 +238,7 @@ bh_note_missing(spa_t *spa, uint64_t guid, uint64_t since)
 	spa_config_enter(spa, SCL_VDEV, FTAG, RW_READER);
 	vdev_t *vd = spa_lookup_by_guid(spa, guid, B_FALSE);
 	if (vd != NULL && !vd->vdev_detached) {
-		note_range(vd, since, open);
+		bh_note_range(vd, since, open);
 		vdev_dirty(vd->vdev_top, VDD_DTL, vd, open);
 	}
 	spa_config_exit(spa, SCL_VDEV, FTAG);

@@ -42,6 +42,9 @@ void bh_log_gap_note(spa_t *spa);
 /* failed_writes.c: sees to what a write that a leaf failed may leave behind. */
 void bh_failed_write_note(zio_t *zio);
 
+/* Notes in memory that a leaf is missing the groups from `since` to `last`, at once, however many they are. */
+void bh_note_range(vdev_t *vd, uint64_t since, uint64_t last);
+
 /*
  * given_up.c: gives a leg up that the record of its pool does without, with all since a transaction group; and notes
  * that a leaf is missing what was written since one, up to the one that is open.

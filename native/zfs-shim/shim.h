@@ -195,11 +195,13 @@ int32_t bh_pool_import(const char *name, struct nvlist *config, struct nvlist *p
 #define	BH_LABEL_REJECTED	"bulkhead:rejected"
 /* Copies that are listed. */
 #define	BH_LABEL_REJECTED_MAX	32
+/* The name of the number in labels of the pool that the device is leaving, because it becomes one of another pool. */
+#define	BH_LABEL_LEAVES	"bulkhead:leaves"
 /*
  * Labels that this process writes from now on have another number of an import, and that list: the transaction group of a root
- * and a sum, for each.
+ * and a sum, for each.  They also have the number of the pool that the devices leave, unless it is 0.
  */
-void bh_label_start(const uint64_t *rejected, uint32_t count);
+void bh_label_start(const uint64_t *rejected, uint32_t count, uint64_t leaves);
 /*
  * The next import of this thread notes what these devices lack.  Three words for each: its number, the transaction group of its
  * newest uberblock, and whether another device has that uberblock.

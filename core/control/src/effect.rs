@@ -53,11 +53,13 @@ const DAILY_PROPERTIES: &[&str] = &[
 pub const GOVERNED_BY_PLACE: &[&str] = &[
     "aclinherit",
     "aclmode",
+    "acltype",
     "checksum",
     "copies",
     "readonly",
     "redundant_metadata",
     "sharenfs",
+    "snapdir",
     "sync",
 ];
 

@@ -27,6 +27,6 @@ pub use host::{HostId, NoHostId, host_name};
 pub use label::{Detached, Label, LabelState, RECORD, START, least_bytes_beside};
 pub use lock::LockLook;
 pub use open::open_disk;
-pub use place::{Place, Recorded, are_one, in_use_as};
+pub use place::{Place, Recorded, are_one, in_use_as, views};
 pub use twins::{Choice, RootId, Standing, Twin, choose, has_root};
 pub use uberblock::Uberblock;

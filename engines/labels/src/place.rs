@@ -30,6 +30,8 @@ pub struct Place {
     behind: Option<(u64, u64)>,
     /// Another device of this machine is made of it, such as one of dm-multipath: it is reached by that one.
     is_part: bool,
+    /// A partition: the number of its disk.
+    disk: Option<(u64, u64)>,
 }
 
 impl Place {
@@ -46,6 +48,7 @@ impl Place {
                 unit: None,
                 behind: None,
                 is_part: false,
+                disk: None,
             });
         }
         let number = found.rdev();
@@ -56,6 +59,7 @@ impl Place {
             unit: block.as_deref().and_then(unit),
             behind: block.as_deref().and_then(behind),
             is_part: block.as_deref().is_some_and(is_part),
+            disk: block.as_deref().and_then(disk_number),
         })
     }
 
@@ -72,6 +76,11 @@ impl Place {
     /// Whether both say that they are paths to one disk. Some disks have names that are not theirs alone.
     pub fn may_be(&self, other: &Self) -> bool {
         self.unit.is_some() && self.unit == other.unit
+    }
+
+    /// Whether one of them is a partition of the other.
+    fn overlaps(&self, other: &Self) -> bool {
+        self.disk == Some(other.number) || other.disk == Some(self.number)
     }
 
     /// Whether another device is made of it.
@@ -166,6 +175,20 @@ fn backing_file(path: &Path) -> Option<PathBuf> {
     text(block_of(path)?.join("loop/backing_file")).map(PathBuf::from)
 }
 
+/// Of devices with labels of one device, where they are and how many labels each has: the index of the device that each is another view of.
+///
+/// The last labels of a partition that reaches to the end of its disk are those of the disk, too. The disk has no others.
+pub fn views(devices: &[(Option<Place>, usize)]) -> Vec<Option<usize>> {
+    let view_of = |(place, labels): &(Option<Place>, usize)| {
+        let place = place.as_ref()?;
+        devices.iter().position(|(other, of_other)| {
+            let overlaps = other.as_ref().is_some_and(|other| place.overlaps(other));
+            overlaps && labels < of_other
+        })
+    };
+    devices.iter().map(view_of).collect()
+}
+
 fn text(path: PathBuf) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     let text = text.trim();
@@ -176,6 +199,15 @@ fn text(path: PathBuf) -> Option<String> {
 fn disk(block: &Path) -> &Path {
     let is_partition = block.join("partition").exists();
     block.parent().filter(|_| is_partition).unwrap_or(block)
+}
+
+/// The number of the disk that the partition `block` is on.
+fn disk_number(block: &Path) -> Option<(u64, u64)> {
+    let disk = disk(block);
+    let number = text(disk.join("dev")).filter(|_| disk != block)?;
+    let (major, minor) = number.split_once(':')?;
+    let number = rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?);
+    Some((u64::MAX, number))
 }
 
 fn unit(block: &Path) -> Option<String> {
@@ -307,6 +339,43 @@ mod tests {
         // A logical volume and its snapshot are two devices on one disk.
         let volume = block(folder, "dm-2", &[("dm/uuid", "LVM-abc\n")]);
         assert_eq!(unit(&volume), None);
+    }
+
+    #[test]
+    fn a_disk_whose_last_partition_has_the_labels_is_no_copy_of_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path();
+        let whole = block(folder, "sda", &[("dev", "8:0\n")]);
+        let partition = block(
+            folder,
+            "sda/sda1",
+            &[("partition", "1\n"), ("dev", "8:1\n")],
+        );
+        let other = block(folder, "sdb", &[("dev", "8:16\n")]);
+        let place = |block: &Path, minor| {
+            Some(Place {
+                number: (u64::MAX, rustix::fs::makedev(8, minor)),
+                unit: None,
+                behind: None,
+                is_part: false,
+                disk: disk_number(block),
+            })
+        };
+        let (whole, partition) = (place(&whole, 0), place(&partition, 1));
+        let other = place(&other, 16);
+        let found = |devices: &[(&Option<Place>, usize)]| {
+            let devices = devices.iter().map(|(one, count)| ((*one).clone(), *count));
+            views(&devices.collect::<Vec<_>>())
+        };
+        assert_eq!(found(&[(&whole, 2), (&partition, 4)]), [Some(1), None]);
+        // The disk is the device, and a partition from its middle on has its last labels.
+        assert_eq!(found(&[(&partition, 2), (&whole, 4)]), [Some(1), None]);
+        // Which one it is cannot be told.
+        assert_eq!(found(&[(&whole, 2), (&partition, 2)]), [None, None]);
+        assert_eq!(
+            found(&[(&other, 2), (&partition, 4), (&None, 2)]),
+            [None; 3]
+        );
     }
 
     #[test]

@@ -202,7 +202,7 @@ unsafe extern "C" {
         expected_count: u32,
     ) -> i32;
     pub fn bh_label_record(number: u64);
-    pub fn bh_label_start(rejected: *const u64, count: u32);
+    pub fn bh_label_start(rejected: *const u64, count: u32, leaves: u64);
     pub fn bh_import_behind(list: *const u64, count: u32);
     pub fn bh_leaf_missing_since(
         name: *const c_char,

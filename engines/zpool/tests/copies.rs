@@ -16,7 +16,7 @@ use engine::pool::{
 use engine::volume::OpenOptions;
 use support::{Parts, disks, export, folder, options, part, tank, wait_for_scan};
 use units::{ByteCount, VolumeName};
-use zpool::pool::{discover_all, same_host_and_locked};
+use zpool::pool::{discover_all, discover_alone, same_host_and_locked};
 use zpool::{Engine, Pool, Volume};
 
 const LAYOUTS: [(&str, GroupKind, &[&str]); 3] = [
@@ -375,6 +375,126 @@ fn an_older_copy_in_the_place_of_one_side_is_mended_and_elsewhere_left_alone() {
             parts.pass("elsewhere");
             parts.pass("home");
             parts.pass("alone");
+        }
+    }
+}
+
+/// A command that makes copies a pool of their own is killed before they have another number, or is still at it. The original is opened as if
+/// they were not there, also where the disk is gone of which one is a copy.
+#[test]
+fn copies_that_are_becoming_a_pool_of_their_own_are_no_devices_of_the_original() {
+    const TEST: &str =
+        "copies_that_are_becoming_a_pool_of_their_own_are_no_devices_of_the_original";
+    match part().as_deref() {
+        Some("serve") => {
+            let spec = PoolSpec::new(tank(), GroupKind::Mirror, disks(&["m", "n"]));
+            let pool = Pool::create(start(), &spec).expect("create");
+            let spec = VolumeSpec::sparse(volume_name(), ByteCount::mib(16));
+            pool.create_volume(&spec).expect("a volume");
+            let volume = open(&pool);
+            write(&volume, 1);
+            pool.sync().expect("sync");
+            copy(&folder(), &["m"], "first");
+            write(&volume, 2);
+            support::kill_oneself();
+        }
+        Some("begin") => {
+            let mut alone = discover_alone(&[disk("first.m")]).expect("labels");
+            let candidate = alone.remove(0);
+            let missing = candidate.devices.iter().filter(|device| !device.present);
+            let options = ImportOptions {
+                rename: Some("other".parse().expect("a name")),
+                word: Some(Word {
+                    pool_guid: candidate.guid,
+                    newest_txg: candidate.legs.newest_txg,
+                    missing: missing.map(|device| device.guid).collect(),
+                    may_lose_newest: false,
+                    forgets_record: true,
+                }),
+                ..ImportOptions::default()
+            };
+            let engine = start();
+            let proof = same_host_and_locked(engine, &candidate).expect("its owner has died");
+            let pool = Pool::import(engine, &candidate, proof, &options).expect("import");
+            for _ in 0..3 {
+                pool.sync().expect("sync");
+            }
+            support::kill_oneself();
+        }
+        Some("original") => {
+            let candidate = found(&[folder()], &[]);
+            assert_eq!(candidate.conflicts, []);
+            assert_eq!(paths(&candidate), ["m", "n"].map(disk));
+            let pool = import(start(), &candidate);
+            assert_eq!(number(&pool), 2);
+            export(pool);
+        }
+        Some("one side") => {
+            std::fs::remove_file(disk("m")).expect("removed");
+            let candidate = found(&[disk("n"), disk("first.m")], &[]);
+            assert_eq!(candidate.conflicts, []);
+            assert_eq!(paths(&candidate), [disk("n")]);
+        }
+        // The command is repeated.
+        Some("again") => {
+            let alone = discover_alone(&[disk("first.m")]).expect("labels");
+            assert_eq!(paths(&alone[0]), [disk("first.m")]);
+            assert_eq!(alone[0].conflicts, []);
+        }
+        Some(other) => panic!("no part {other}"),
+        None => {
+            let parts = Parts::of(TEST);
+            assert!(!parts.run("serve").success, "it is killed");
+            assert!(!parts.run("begin").success, "it is killed");
+            for part in ["original", "one side", "again"] {
+                parts.pass(part);
+            }
+        }
+    }
+}
+
+/// One of two disks without a mirror was put back as an older copy. Who names it opens the pool with it, and may attach a disk to it.
+#[test]
+fn an_older_copy_that_the_pool_cannot_do_without_is_used_where_a_person_names_it() {
+    const TEST: &str =
+        "an_older_copy_that_the_pool_cannot_do_without_is_used_where_a_person_names_it";
+    match part().as_deref() {
+        Some("serve") => {
+            let spec = PoolSpec::new(tank(), GroupKind::Stripe, disks(&["m", "n"]));
+            let pool = Pool::create(start(), &spec).expect("create");
+            let spec = VolumeSpec::sparse(volume_name(), ByteCount::mib(16));
+            pool.create_volume(&spec).expect("a volume");
+            let volume = open(&pool);
+            write(&volume, 1);
+            pool.sync().expect("sync");
+            copy(&folder(), &["n"], "first");
+            for number in 1..=3 {
+                write_at(&volume, 1 << 20, number);
+                pool.sync().expect("sync");
+            }
+            support::kill_oneself();
+        }
+        Some("chosen") => {
+            std::fs::rename(disk("first.n"), disk("n")).expect("renamed");
+            let candidate = found(&[folder()], &[]);
+            let older = matches!(&candidate.conflicts[..], [Conflict::Older { device, .. }] if device.path == disk("n"));
+            assert!(older, "{candidate:?}");
+            let pool = import(start(), &found(&[folder()], &[disk("n")]));
+            assert_eq!(number(&pool), 1);
+            export(pool);
+        }
+        // Without a choice, because the pool was opened with it.
+        Some("again") => {
+            let candidate = found(&[folder()], &[]);
+            assert_eq!(candidate.conflicts, []);
+            export(import(start(), &candidate));
+        }
+        Some(other) => panic!("no part {other}"),
+        None => {
+            let parts = Parts::of(TEST);
+            assert!(!parts.run("serve").success, "it is killed");
+            parts.pass("chosen");
+            parts.pass("again");
         }
     }
 }

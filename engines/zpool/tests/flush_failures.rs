@@ -15,7 +15,7 @@ use block_device::{BlockDevice, Extent, WaitMode};
 use engine::Volume as _;
 use engine::capabilities::{Datasets, Devices, Health, Ownership, Upkeep};
 use engine::dataset::VolumeSpec;
-use engine::pool::{DeviceState, GroupKind, PoolSpec};
+use engine::pool::{DeviceState, GroupKind, PoolSpec, ScanKind, ScanState};
 use engine::volume::OpenOptions;
 use rustix::io::Errno;
 use support::{
@@ -300,13 +300,20 @@ fn new_disks_fail_flushes(test: &'static str, kind: GroupKind, old: &[&str], rep
                 .iter()
                 .all(|path| state_of(&pool, path) == DeviceState::Online)
         );
+        // The group that would begin the resilver comes after the disks have failed.
+        (0..4).for_each(|_| pool.sync().expect("sync"));
+        let scan = || pool.status().expect("status").scan;
+        let is_running = || scan().is_some_and(|scan| scan.state == ScanState::Running);
+        wait_until("no scan runs", || !is_running());
+        let is_scrub = scan().is_some_and(|scan| scan.kind == ScanKind::Scrub);
+        assert!(!is_scrub, "no scrub was requested: {:?}", scan());
         for path in &new {
             pool.detach(path.to_str().expect("UTF-8")).expect("detach");
         }
         write(&volume, 1);
         volume.flush().expect("flush");
         assert!((0..BLOCKS).all(|block| shows(&volume, block)));
-        wait_for_scan(&pool);
+        wait_until("no scan runs", || !is_running());
         scrub_finds_nothing(&pool);
         volume.close();
         export(pool);

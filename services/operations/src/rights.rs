@@ -71,7 +71,7 @@ fn is_share(names: &[String]) -> bool {
 }
 
 /// Governed properties that mean nothing to a volume.
-const OF_FILES: [&str; 3] = ["aclinherit", "aclmode", "sharenfs"];
+const OF_FILES: [&str; 5] = ["aclinherit", "aclmode", "acltype", "sharenfs", "snapdir"];
 
 /// What a dataset has by its place.
 struct AtPlace {

@@ -744,10 +744,15 @@ pub fn set(context: &Context<'_>, name: &str, properties: Properties) -> Result<
             .map_err(|error: units::ParseByteCountError| Failure::usage(error.to_string()))?;
         return resize(context, volume, size.get(), false, Preview::default());
     }
+    let before = context.pool.dataset_properties((&dataset).into());
+    let before = before.map_err(failures::dataset)?;
     let done = context
         .pool
         .set_dataset_properties((&dataset).into(), &values(&properties));
-    done.map_err(|error| beyond_quota(failures::dataset(error), name, &properties))?;
+    if let Err(error) = done {
+        set_back(context, &dataset, properties.keys(), &before);
+        return Err(beyond_quota(failures::dataset(error), name, &properties));
+    }
     filesystem::serve_as_set(context, name, properties.keys())?;
     let names: Vec<&str> = properties.keys().map(String::as_str).collect();
     Ok(Done::changed(format!("set {} of {name}", names.join(", "))))
@@ -765,22 +770,30 @@ fn beyond_quota(failure: Failure, name: &str, properties: &Properties) -> Failur
     ))
 }
 
-/// Sets properties again that were taken away before another one could not be.
-fn set_back(
+/// Gives properties the values again that they had before another one of the same request failed.
+fn set_back<'a>(
     context: &Context<'_>,
     dataset: &Dataset,
-    names: &[String],
+    names: impl Iterator<Item = &'a String>,
     before: &BTreeMap<String, engine::dataset::Property>,
 ) {
-    let values = names.iter().filter_map(|name| {
-        let was = before.get(name)?;
-        let is_own = matches!(was.source, PropertySource::Local | PropertySource::Received);
-        is_own.then(|| (name.clone(), was.value.clone()))
-    });
-    let values: Vec<_> = values.collect();
-    let set = context.pool.set_dataset_properties(dataset.into(), &values);
-    if let Err(error) = set {
-        tracing::warn!(%error, "properties that were inherited before the failure stay so");
+    let Ok(now) = context.pool.dataset_properties(dataset.into()) else {
+        return;
+    };
+    for name in names.filter(|name| now.get(*name) != before.get(*name)) {
+        let was = before
+            .get(name)
+            .filter(|was| matches!(was.source, PropertySource::Local | PropertySource::Received));
+        let restored = match was {
+            Some(was) => {
+                let value = [(name.clone(), was.value.clone())];
+                context.pool.set_dataset_properties(dataset.into(), &value)
+            }
+            None => context.pool.inherit_property(dataset.into(), name),
+        };
+        if let Err(error) = restored {
+            tracing::warn!(%error, name, "a property keeps the value of a request that failed");
+        }
     }
 }
 
@@ -791,7 +804,7 @@ pub fn inherit(context: &Context<'_>, name: &str, names: &[String]) -> Result<An
     for (done, property) in names.iter().enumerate() {
         let inherited = context.pool.inherit_property((&dataset).into(), property);
         if let Err(error) = inherited {
-            set_back(context, &dataset, &names[..done], &before);
+            set_back(context, &dataset, names[..done].iter(), &before);
             return Err(failures::dataset(error));
         }
     }

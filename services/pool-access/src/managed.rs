@@ -30,14 +30,24 @@ pub fn disks(pool: &PoolName) -> Option<Vec<PathBuf>> {
 
 /// Refuses to open a pool that the cluster may start meanwhile.
 pub fn refuse(common: &Common, pool: &PoolName) -> Result<(), Failure> {
-    if disks(pool).is_none() {
-        return Ok(());
+    let standing = || pool_standing(&Local::default(), pool);
+    match described(pool) {
+        Ok(false) => Ok(()),
+        Ok(true) => judge(pool, standing(), common.maintenance),
+        Err(why) => judge_unreadable(pool, standing(), common.maintenance, &why),
     }
-    judge(
-        pool,
-        pool_standing(&Local::default(), pool),
-        common.maintenance,
-    )
+}
+
+/// Whether the appliance file describes the pool; the failure where it is there and cannot be understood.
+fn described(pool: &PoolName) -> Result<bool, Failure> {
+    match appliance_file::load(&path()) {
+        Ok(appliance) => Ok(appliance.pools.contains_key(pool)),
+        // Who may not read it is not the administrator of a cluster.
+        Err(failure) if matches!(failure.kind, FailureKind::NotFound | FailureKind::Denied) => {
+            Ok(false)
+        }
+        Err(failure) => Err(failure),
+    }
 }
 
 /// Refuses a request by which a pool would end under the cluster, which starts it again, or finds no pool and reports failures on every
@@ -48,19 +58,51 @@ pub fn refuse_end(common: &Common, pool: &PoolName, request: &Request) -> Result
         Request::Pool(PoolRequest::Destroy(_)) => true,
         _ => return Ok(()),
     };
+    let standing = || pool_standing(&Local::default(), pool);
+    if let Err(why) = described(pool) {
+        return match destroys {
+            true => judge_unreadable(pool, standing(), false, &why),
+            // It would open it again by itself, if it runs it.
+            false => Ok(()),
+        };
+    }
     let Ok(appliance) = appliance_file::load(&path()) else {
         return Ok(());
     };
     let Some(described) = appliance.pools.get(pool) else {
         return Ok(());
     };
-    let standing = pool_standing(&Local::default(), pool);
+    let standing = standing();
     match destroys {
         true => judge_destroy(pool, standing, described.has_legs()),
         false => {
             // One that was started beside the cluster is in its way.
             let is_run = is_run_on(&Local::default(), pool, &labels::host_name());
             judge_export(pool, standing, is_run, common.maintenance)
+        }
+    }
+}
+
+/// The appliance file is there, and does not tell whether the pool is one of the appliance: the cluster alone may know.
+fn judge_unreadable(
+    pool: &PoolName,
+    standing: PoolStanding,
+    is_maintenance: bool,
+    why: &Failure,
+) -> Result<(), Failure> {
+    match standing {
+        PoolStanding::Absent => Ok(()),
+        PoolStanding::Managed | PoolStanding::Stopped => judge(pool, standing, is_maintenance),
+        PoolStanding::Unknown if is_maintenance => Ok(()),
+        PoolStanding::Unknown => {
+            let message = format!(
+                "pool {pool} may belong to the appliance, and no Pacemaker answers here: {}",
+                why.message
+            );
+            Err(Failure::new(FailureKind::NeedsConfirmation, message).advise(
+                "correct the appliance file; to open the pool all the same, add --maintenance, if no head serves it, and none will before the \
+                 command is over",
+            ))
         }
     }
 }
@@ -190,6 +232,29 @@ mod tests {
             assert_eq!(advice.is_some(), said.is_some(), "{standing:?}");
             if let (Some(advice), Some(said)) = (advice, said) {
                 assert!(advice.contains(said), "{standing:?}: {advice}");
+            }
+        }
+    }
+
+    /// A typing error in the file opens no pool beside the cluster.
+    #[test]
+    fn a_pool_is_opened_only_where_the_appliance_file_can_be_read_or_pacemaker_answers() {
+        use PoolStanding::{Absent, Managed, Stopped, Unknown};
+        let pool = "tank".parse().expect("a name");
+        let why = Failure::usage("/etc/bulkhead/appliance.toml, line 3: no such field");
+        for (standing, is_maintenance, refusal) in [
+            (Absent, false, None),
+            (Managed, true, Some("the cluster decides")),
+            (Stopped, false, Some("may be told to start it")),
+            (Stopped, true, None),
+            (Unknown, false, Some("line 3: no such field")),
+            (Unknown, true, None),
+        ] {
+            let judged = judge_unreadable(&pool, standing, is_maintenance, &why);
+            let message = judged.err().map(|failure| failure.message);
+            assert_eq!(message.is_some(), refusal.is_some(), "{standing:?}");
+            if let (Some(message), Some(refusal)) = (message, refusal) {
+                assert!(message.contains(refusal), "{standing:?}: {message}");
             }
         }
     }

@@ -8,7 +8,7 @@ use engine::pool::legs::{GroupContent, Leg, LegGroup, Legs};
 use engine::pool::{Conflict, FoundDevice, LeftOut};
 use labels::{
     Choice, LabelState, Place, Recorded, RootId, Standing, Twin, Uberblock, choose, has_root,
-    host_name, newest_settled,
+    host_name, newest_settled, views,
 };
 
 use super::label::{Label, Written};
@@ -19,6 +19,8 @@ use crate::nvlist::NvRef;
 pub(super) const DEPTH_MAX: usize = 8;
 /// The name of our own list of copies that a person decided against (`BH_LABEL_REJECTED`).
 const LABEL_REJECTED: &str = "bulkhead:rejected";
+/// The name of the number of the pool that a device is leaving (`BH_LABEL_LEAVES`).
+const LABEL_LEAVES: &str = "bulkhead:leaves";
 /// So many of them are kept (`BH_LABEL_REJECTED_MAX`).
 const REJECTED_MAX: usize = 32;
 /// The library writes each root to all groups with data, if there are no more.
@@ -53,14 +55,18 @@ pub(super) struct Settled {
     chosen: BTreeSet<u64>,
 }
 
-/// Chooses among `written`, which are of one pool. A person chose what is at `chosen`.
-pub(super) fn settle(written: Vec<Written>, chosen: &[PathBuf]) -> Settled {
+/// Chooses among `written`, which are of one pool. A person chose what is at `chosen`; `are_all`: and the pool has no others.
+pub(super) fn settle(written: Vec<Written>, chosen: &[PathBuf], are_all: bool) -> Settled {
     let chosen: Vec<Place> = chosen.iter().filter_map(|path| Place::of(path)).collect();
+    let mut settled = Settled::default();
+    let written = match are_all {
+        true => written,
+        false => settled.without_leaving(written),
+    };
     let mut by_guid: BTreeMap<u64, Vec<Written>> = BTreeMap::new();
     for device in written {
         by_guid.entry(device.last().guid).or_default().push(device);
     }
-    let mut settled = Settled::default();
     for (guid, devices) in by_guid {
         let devices = settled.names_of_one(devices);
         let is_chosen = |device: &Written| {
@@ -84,15 +90,29 @@ pub(super) fn settle(written: Vec<Written>, chosen: &[PathBuf]) -> Settled {
 }
 
 impl Settled {
+    /// The devices without copies that are becoming a pool of their own, whose number they do not have yet; all, if there are no others.
+    fn without_leaving(&mut self, written: Vec<Written>) -> Vec<Written> {
+        let (leaving, staying): (Vec<_>, Vec<_>) = written.into_iter().partition(Written::leaves);
+        let Some(first) = staying.first() else {
+            return leaving;
+        };
+        for copy in leaving {
+            let guid = copy.last().guid;
+            let original = staying.iter().find(|device| device.last().guid == guid);
+            self.left_out.push(LeftOut::Copy {
+                path: copy.path().to_owned(),
+                used: original.unwrap_or(first).path().to_owned(),
+            });
+        }
+        staying
+    }
+
     /// The same without other names of a device.
     fn names_of_one(&mut self, devices: Vec<Written>) -> Vec<Written> {
         if devices.len() < 2 {
             return devices;
         }
-        let mut named: Vec<(Option<Place>, Written)> = devices
-            .into_iter()
-            .map(|device| (Place::of(device.path()), device))
-            .collect();
+        let mut named = self.without_views(devices);
         // Behind a name that its label has, then behind one that nothing else is made of, then behind the first.
         named.sort_by_key(|(place, device)| {
             let recorded = recorded(device.last()).path;
@@ -119,6 +139,27 @@ impl Settled {
             }
         }
         kept.into_iter().map(|(_, device)| device).collect()
+    }
+
+    /// The devices with their places, without disks that show the last labels of a partition, or partitions those of a disk.
+    fn without_views(&mut self, devices: Vec<Written>) -> Vec<(Option<Place>, Written)> {
+        let counted = devices
+            .iter()
+            .map(|device| (Place::of(device.path()), device.labels.len()));
+        let counted: Vec<(Option<Place>, usize)> = counted.collect();
+        let views = views(&counted);
+        let seen = views.iter().zip(&devices).filter_map(|(view, device)| {
+            Some(LeftOut::SameDevice {
+                path: device.path().to_owned(),
+                used: devices[(*view)?].path().to_owned(),
+            })
+        });
+        self.left_out.extend(seen);
+        let places = counted.into_iter().map(|(place, _)| place);
+        let named = places.zip(devices).zip(views);
+        named
+            .filter_map(|(named, view)| view.is_none().then_some(named))
+            .collect()
     }
 
     /// Uses one of `devices`, which are several and say that they are the same.
@@ -196,9 +237,13 @@ impl Settled {
                     continue;
                 }
                 let is_at_fault = device.is_far_behind(newest) && !leg.is_marked;
-                let is_elsewhere = device.standing() == Standing::Elsewhere
-                    && !self.chosen.contains(&leg.guid)
-                    && legs.record.is_none();
+                let is_chosen = self.chosen.contains(&leg.guid);
+                let is_elsewhere =
+                    device.standing() == Standing::Elsewhere && !is_chosen && legs.record.is_none();
+                if is_at_fault && is_short && is_chosen {
+                    // No other device has the missing groups. A note of them would keep devices from being attached to this one.
+                    continue;
+                }
                 if is_at_fault && is_short {
                     older.push(Conflict::Older {
                         device: device.as_found(),
@@ -252,6 +297,12 @@ impl Written {
     fn settled(&self) -> &Label {
         let all = self.labels.iter().collect();
         newest_settled(all, |label: &&Label| label.txg, self.newest()).unwrap_or(self.last())
+    }
+
+    /// Whether it is becoming a device of another pool.
+    fn leaves(&self) -> bool {
+        let label = self.settled();
+        label.list.view().u64(LABEL_LEAVES) == Some(label.pool_guid)
     }
 
     fn has_contents_of(&self, other: &Self) -> bool {

@@ -40,6 +40,8 @@ pub(super) struct Contents {
     pub(super) rejected: Vec<RootId>,
     /// Spares and caches that were found, of whatever pool: number and place.
     aux: Vec<(u64, PathBuf)>,
+    /// A person named the devices, which are copies, and the pool has no others.
+    pub(super) are_all: bool,
 }
 
 impl Contents {
@@ -206,7 +208,7 @@ fn candidates(standings: Vec<Standing>, chosen: Chosen<'_>) -> Vec<Candidate> {
     let pools = pools.into_values();
     pools
         .filter_map(|written| {
-            let settled = copies::settle(written, chosen.devices);
+            let settled = copies::settle(written, chosen.devices, chosen.are_all);
             assemble(settled, &aux, &detached, chosen.are_all)
         })
         .collect()
@@ -300,6 +302,7 @@ fn assemble(
             behind,
             rejected: settled.rejected,
             aux: aux.to_vec(),
+            are_all,
         }),
         devices,
         groups_missing,

@@ -105,13 +105,18 @@ impl ClaimedPool<'_> {
             sys::bh_label_note(candidate.guid, note.as_ptr());
             sys::bh_label_record(record);
         }
-        let rejected = &Contents::of(candidate).rejected;
+        let contents = Contents::of(candidate);
+        let rejected = &contents.rejected;
         let rejected: Vec<u64> = rejected
             .iter()
             .flat_map(|(txg, sum)| [*txg, *sum])
             .collect();
+        // Copies under another name are to become a pool of their own. Until they have its number they must not be taken for the
+        // original, which another process may open at any time.
+        let becomes_own = contents.are_all && options.rename.is_some();
+        let leaves = if becomes_own { candidate.guid } else { 0 };
         // SAFETY: the list, which is no longer than the header says, is copied.
-        unsafe { sys::bh_label_start(rejected.as_ptr(), rejected.len() as u32) };
+        unsafe { sys::bh_label_start(rejected.as_ptr(), rejected.len() as u32, leaves) };
         let load = |flags| load(candidate, &self.name, &properties, flags, options);
         let imported = load(flags);
         let checks = sys::BH_IMPORT_CHECK_NEWEST | sys::BH_IMPORT_REWIND;

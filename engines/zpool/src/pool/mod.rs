@@ -62,7 +62,7 @@ impl Pool {
         // SAFETY: it keeps a number.
         unsafe { sys::bh_label_record(spec.record.unwrap_or(0)) };
         // SAFETY: an empty list is not read.
-        unsafe { sys::bh_label_start(std::ptr::null(), 0) };
+        unsafe { sys::bh_label_start(std::ptr::null(), 0, 0) };
         // SAFETY: the library runs; name and lists live for the call and are copied.
         let code =
             unsafe { sys::bh_pool_create(c_name.as_ptr(), tree.as_raw(), properties.as_raw()) };

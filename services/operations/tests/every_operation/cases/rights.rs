@@ -66,6 +66,22 @@ pub const RIGHTS: &[Case] = &[
         r#"{"from":"tank/plain","to":"tank/wide/plain","keep_rights":true}"#,
         "Denied",
     ),
+    // Clients would find the snapshots of one whose snapshots they must not find.
+    (
+        "filesystem.create",
+        r#"{"name":"tank/closed","owner":0,"group":0,"mode":"0755","properties":{"snapdir":"disabled"},"parents":false,"exist_ok":false}"#,
+        "changed",
+    ),
+    (
+        "filesystem.create",
+        r#"{"name":"tank/closed/fs","owner":0,"group":0,"mode":"0755","properties":{},"parents":false,"exist_ok":false}"#,
+        "changed",
+    ),
+    (
+        "filesystem.rename",
+        r#"{"from":"tank/closed/fs","to":"tank/open","keep_rights":true}"#,
+        "Denied",
+    ),
     // One that has a share of its own keeps it.
     (
         "filesystem.rename",

@@ -230,6 +230,22 @@ pub const PROPERTIES: &[Case] = &[
         r#"{"name":"tank/none","properties":{"sync":"always"}}"#,
         "NotFound",
     ),
+    // One of two cannot be set: neither is.
+    (
+        "volume.set",
+        r#"{"name":"tank/v","properties":{"compression":"zstd","refreservation":"100T","user:c":"d"}}"#,
+        "NoSpace",
+    ),
+    (
+        "volume.set",
+        r#"{"name":"tank/v","properties":{"compression":"lz4","user:a":"c"}}"#,
+        "changed",
+    ),
+    (
+        "volume.set",
+        r#"{"name":"tank/v","properties":{"compression":"zstd","refreservation":"100T","user:a":"d"}}"#,
+        "NoSpace",
+    ),
     (
         "volume.set",
         r#"{"name":"tank","properties":{"compression":"off","user:a":"b"}}"#,
