@@ -64,6 +64,11 @@ pub enum LeftOut {
         /// Where the one is that is used.
         used: PathBuf,
     },
+    /// It is an image of a device of a group that was removed from the pool.
+    Removed {
+        /// Where it is.
+        path: PathBuf,
+    },
     /// It is not where the pool was last opened, and holds an older state than the devices beside it. The pool opens without it.
     Older {
         /// Where it is.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use engine::pool::legs::{GroupContent, Leg, LegGroup, Legs};
-use engine::pool::{Candidate, CandidateDevice, Detail, DiscoverError};
+use engine::pool::{Candidate, CandidateDevice, Detail, DiscoverError, LeftOut};
 use labels::{Detached, LabelState, LockLook, Place, RootId, Uberblock, newest_settled};
 
 use super::copies::{self, Behind, DEPTH_MAX, Settled};
@@ -245,7 +245,7 @@ fn assemble(
     let labels: Vec<Label> = written.iter().filter_map(of_pool).collect();
     let newest = labels.iter().max_by_key(|label| label.txg)?;
     let view = newest.list.view();
-    let groups = newest_groups(&labels);
+    let mut groups = newest_groups(&labels);
     let count = view
         .u64("vdev_children")
         .or_else(|| groups.keys().max().map(|id| id + 1))?;
@@ -266,6 +266,18 @@ fn assemble(
 
     let holes = view.u64s("hole_array");
     let removed = view.u64s(LABEL_REMOVED);
+    // An image of a device from before its group was removed. Nothing in the pool is on it any more.
+    let is_gone = |id: &u64| holes.contains(id) || removed.contains(id);
+    let images = groups.iter().filter(|(id, _)| is_gone(id));
+    let images: Vec<u64> = images.map(|(_, label)| label.top_guid).collect();
+    groups.retain(|id, _| !is_gone(id));
+    let images = labels
+        .iter()
+        .filter(|label| images.contains(&label.top_guid));
+    let images = images.map(|label| LeftOut::Removed {
+        path: label.path.clone(),
+    });
+    settled.left_out.extend(images);
     let has_label = |id: &u64| groups.contains_key(id) || holes.contains(id);
     let is_missing = |id: &u64| !has_label(id) && !removed.contains(id);
     let groups_missing = (0..count).filter(is_missing).count();

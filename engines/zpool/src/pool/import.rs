@@ -295,6 +295,10 @@ fn tell_left_out(candidate: &Candidate) {
                      `bulkhead pool reidentify`"
                 );
             }
+            LeftOut::Removed { path } => tracing::warn!(
+                pool, path = %path.display(),
+                "an image of a device that was removed from the pool is left out: take it away from this machine"
+            ),
             LeftOut::Older { path, newest_txg } => tracing::warn!(
                 pool, path = %path.display(), newest_txg,
                 "an older copy of a device of the pool is left out: it is not where the pool was last opened"
