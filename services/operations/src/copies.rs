@@ -10,7 +10,7 @@ pub fn left_out(found: &[LeftOut]) -> Vec<LeftOutView> {
         let used = match one {
             LeftOut::SameDevice { .. } => return None,
             LeftOut::Copy { used, .. } => Some(used.display().to_string()),
-            LeftOut::Older { .. } => None,
+            LeftOut::Older { .. } | LeftOut::Removed { .. } => None,
         };
         Some(LeftOutView {
             device: one.path().display().to_string(),

@@ -39,9 +39,10 @@ impl LeftOut {
     /// Where the device is.
     pub fn path(&self) -> &Path {
         match self {
-            Self::SameDevice { path, .. } | Self::Copy { path, .. } | Self::Older { path, .. } => {
-                path
-            }
+            Self::SameDevice { path, .. }
+            | Self::Copy { path, .. }
+            | Self::Removed { path }
+            | Self::Older { path, .. } => path,
         }
     }
 }
