@@ -81,7 +81,7 @@ export function UsersPage() {
               { title: "Who", cell: (entry) => entry.who },
               { title: "From", cell: (entry) => <span class="mono">{entry.from}</span> },
               { title: "What", cell: deed },
-              { title: "On", cell: (entry) => <><span class="mono">{entry.target}</span>{entry.details && <> ({entry.details})</>}</> },
+              { title: "On", cell: (entry) => <span class="mono">{entry.target}{entry.details && ` (${entry.details})`}</span> },
               { title: "Outcome", cell: (entry) => <State word={entry.count ? `${entry.outcome}, ${entry.count} more` : entry.outcome} tone={(entry.code ?? 200) < 400 ? "good" : "warning"} /> },
             ]}
           />

@@ -107,6 +107,12 @@ impl World {
         }
         let state = match label.state {
             _ if overwrite => return Ok(()),
+            LabelState::Active if pool == Some(label.pool_guid) => {
+                return Err(PoolErrorKind::DeviceUnusable {
+                    path: owned,
+                    why: "it is this pool's own device".to_owned(),
+                });
+            }
             LabelState::Spare => {
                 return Err(PoolErrorKind::DeviceKept {
                     path: owned,

@@ -12,6 +12,9 @@ use units::PoolName;
 use crate::common::Common;
 use cluster::appliance_file;
 
+/// Where the guide keeps passwords of fence devices.
+const SECRETS: &str = "/etc/bulkhead/secrets";
+
 /// The appliance file of this machine, for commands that do not name one.
 fn path() -> PathBuf {
     let named = std::env::var_os("BULKHEAD_APPLIANCE");
@@ -26,6 +29,17 @@ pub fn disks(pool: &PoolName) -> Option<Vec<PathBuf>> {
     let own = labels::host_name().parse().ok();
     let disks = own.map(|own| appliance.disks_on(&own, described));
     Some(disks.unwrap_or_else(|| described.disks.clone()))
+}
+
+/// The files beside the cluster's secrets that the appliance file names, such as passwords of fence devices. Keys of volumes may lie
+/// in the same folder, and a pool server reads these at any time.
+pub fn fence_secrets() -> Vec<PathBuf> {
+    let text = std::fs::read_to_string(path()).unwrap_or_default();
+    let entries = std::fs::read_dir(SECRETS).into_iter().flatten().flatten();
+    let files = entries.map(|entry| entry.path());
+    files
+        .filter(|file| file.to_str().is_some_and(|file| text.contains(file)))
+        .collect()
 }
 
 /// Refuses to open a pool that the cluster may start meanwhile.

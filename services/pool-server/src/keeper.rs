@@ -134,7 +134,11 @@ impl OnePool {
     fn bind(&self, path: &Path) -> io::Result<OwnedFd> {
         let denied = || io::Error::from(ErrorKind::PermissionDenied);
         let parent = path.parent().ok_or_else(denied)?.canonicalize()?;
-        let is_it = |folder: &PathBuf| folder.canonicalize().is_ok_and(|one| one == parent);
+        // Those of rescued snapshots are in a folder below.
+        let is_it = |folder: &PathBuf| {
+            let folder = folder.canonicalize();
+            folder.is_ok_and(|one| one == parent || parent.parent() == Some(&one))
+        };
         let is_inside = match &self.folders {
             None => false,
             Some(None) => true,
@@ -351,7 +355,10 @@ mod tests {
         ask(&mut pool, &Request::Folders(None));
         assert!(matches!(ask(&mut pool, &inside), (Reply::Done, Some(_))));
         std::fs::create_dir(folder.path().join("other")).expect("made");
-        for outside in ["other/socket", "other/../../socket"] {
+        let below = Request::Bind(folder.path().join("other/socket"));
+        assert!(matches!(ask(&mut pool, &below), (Reply::Done, Some(_))));
+        std::fs::create_dir(folder.path().join("other/deep")).expect("made");
+        for outside in ["other/deep/socket", "other/../../socket"] {
             let outside = Request::Bind(folder.path().join(outside));
             assert!(matches!(
                 ask(&mut pool, &outside),

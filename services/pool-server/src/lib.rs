@@ -317,9 +317,8 @@ fn imported_by() -> String {
 }
 
 /// Secrets of heads and of the cluster, which no pool server reads.
-const HEADS_ONLY: [&str; 5] = [
+const HEADS_ONLY: [&str; 4] = [
     "/etc/bulkhead/head",
-    "/etc/bulkhead/secrets",
     "/etc/corosync",
     "/etc/pacemaker",
     "/var/lib/pacemaker",
@@ -345,6 +344,7 @@ fn needs(
     }
     let mut secrets: Vec<PathBuf> = HEADS_ONLY.map(PathBuf::from).into();
     secrets.extend(places::key_files(common));
+    secrets.extend(pool_access::managed::fence_secrets());
     confine::Needs {
         secrets,
         only_devices: match legs {
