@@ -76,6 +76,7 @@ NIGHTLY: dict[int, tuple[Step, ...]] = {
         Step("races", "make races", "b"),
         Step("mounted-files", "make mounted-files", "b"),
         Step("crash", "make crash ROUNDS=200", "b"),
+        Step("labs", "scripts/cargo.sh nextest run --workspace --exclude xtask --locked --test cluster --run-ignored ignored-only", "b"),
         Step("crash, legs harmed", "make crash ROUNDS=60 LEGS=mix", "b"),
         Step("crash, files", "make crash ROUNDS=60 FILES=1", "b"),
     ),

@@ -48,6 +48,7 @@ fn served(place: &Place, by: &str) -> Duration {
 }
 
 #[test]
+#[ignore = "minutes of waiting: make nightly"]
 fn a_head_that_boots_first_waits_for_the_other_and_serves_alone_after_the_stated_time() {
     let place = Place::new();
     if !place.up_as(&file(), "--no-console") {
