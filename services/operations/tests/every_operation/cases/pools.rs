@@ -52,7 +52,7 @@ pub const DEVICES: &[Case] = &[
     (
         "pool.attach",
         r#"{"existing":"/disks/a","new":"/disks/c"}"#,
-        "Busy",
+        "Usage",
     ),
     (
         "pool.attach",
