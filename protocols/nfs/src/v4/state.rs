@@ -620,9 +620,15 @@ impl State {
 
     /// A number for a client. Others cannot guess it: at NFS 4.0 it is all that they would have to know.
     fn client_number(&mut self) -> u64 {
-        let number = self.number();
-        let scattered = self.scatter.hash_one(("client", number)) as u32;
-        u64::from(self.start) << 32 | u64::from(scattered.max(1))
+        loop {
+            let number = self.number();
+            let scattered = self.scatter.hash_one(("client", number)) as u32;
+            let id = u64::from(self.start) << 32 | u64::from(scattered.max(1));
+            // Two numbers may be scattered to one.
+            if !self.clients.contains_key(&id) {
+                return id;
+            }
+        }
     }
 
     fn next_creation(&self, client: u64) -> u32 {

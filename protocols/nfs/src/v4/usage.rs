@@ -147,8 +147,11 @@ impl State {
                 });
             }
         }
+        let mut clients: Vec<ClientUse> = clients.into_values().collect();
+        // Their numbers are in no order that a person would know.
+        clients.sort_by(|one, other| (one.address, &one.name).cmp(&(other.address, &other.name)));
         let usage = Usage {
-            clients: clients.into_values().collect(),
+            clients,
             file_count: files.len() as u64,
             files: told,
         };
