@@ -463,10 +463,10 @@ impl Call<'_> {
         if access == 0 || access & !(READ | WRITE) != 0 || deny & !(READ | WRITE) != 0 {
             return Err(Status::INVAL);
         }
-        let file = self.file(node);
-        let mut state = self.service.state();
-        let id = state.downgrade(self.client, &id, file, (access, deny))?;
-        drop(state);
+        let id =
+            self.service
+                .state()
+                .downgrade(self.client, &id, self.file(node), (access, deny))?;
         self.answer_state(id, out);
         Ok(())
     }
@@ -483,10 +483,9 @@ impl Call<'_> {
         if self.is_repeated(&Whose::State(&id), (sequence, Purpose::Other), out)? {
             return Ok(());
         }
-        let file = self.file(node);
-        let mut state = self.service.state();
-        state.close(self.client, &id, file)?;
-        drop(state);
+        self.service
+            .state()
+            .close(self.client, &id, self.file(node))?;
         self.answer_state(CLOSED, out);
         Ok(())
     }
@@ -610,9 +609,7 @@ impl Call<'_> {
         }
         let span = Span::new(offset, length, is_write)?;
         let file = self.file(node);
-        let mut state = self.service.state();
-        let id = state.unlock(self.client, &id, file, span)?;
-        drop(state);
+        let id = self.service.state().unlock(self.client, &id, file, span)?;
         self.answer_state(id, out);
         Ok(())
     }
