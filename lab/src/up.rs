@@ -12,7 +12,7 @@ use std::time::Duration;
 use appliance::facts::{passwords_required, tls_required};
 use appliance::plan::{Change, DesiredState, HEAD_UNIT, LEG_UNIT, Plan, empty_cib, merged};
 use appliance::render::LEGS_PATH;
-use appliance::{Appliance, Layout, Pool, Severity};
+use appliance::{Appliance, Layout, Pool, Severity, Witness};
 use cluster::machine::write_file;
 use rustix::fs::{FlockOperation, flock};
 use units::{ByteCount, HeadName, PoolName};
@@ -149,6 +149,9 @@ impl Lab {
                 self.create_pool(name, pool)?;
             }
         }
+        if let Some(witness) = self.witness() {
+            self.await_witness(witness)?;
+        }
         let text = options.applied_text.as_ref().unwrap_or(&options.file_text);
         let desired = desired_of(self.appliance(), text);
         if options.creates_pools && self.appliance().has_legs() {
@@ -199,12 +202,7 @@ impl Lab {
         progress: &mut dyn FnMut(&str),
     ) -> Result<(), LabError> {
         let machines = self.machines()?;
-        if self
-            .appliance()
-            .quorum
-            .as_ref()
-            .is_some_and(|q| q.witness.as_ref().is_some_and(|w| w.tls))
-        {
+        if self.witness().is_some_and(|witness| witness.tls) {
             progress("give the heads and the witness their certificates");
             self.certify()?;
         }
@@ -284,6 +282,19 @@ impl Lab {
             .map(|_| ())
     }
 
+    fn witness(&self) -> Option<&Witness> {
+        self.appliance().quorum.as_ref()?.witness.as_ref()
+    }
+
+    /// Waits until each head reaches the witness. Its certificates are whole by then.
+    fn await_witness(&self, witness: &Witness) -> Result<(), LabError> {
+        const KNOCK: &str = "for try in $(seq 600); do bash -c ': </dev/tcp/\"$0\"/\"$1\"' \"$1\" \"$2\" && exit; sleep 0.1; done; exit 1";
+        let (address, port) = (witness.address.to_string(), witness.port.to_string());
+        let words = ["-c", KNOCK, "knock", &address, &port];
+        let mut heads = self.heads().into_iter();
+        heads.try_for_each(|head| self.must(&Who::Head(head), "sh", &words).map(|_| ()))
+    }
+
     /// Gives each head a certificate of the witness, as corosync-qdevice(8) describes it.
     fn certify(&self) -> Result<(), LabError> {
         let heads = self.heads();
@@ -291,18 +302,10 @@ impl Lab {
         let Some(first) = heads.first() else {
             return Ok(());
         };
-        // The last thing that the daemon makes when it starts; its certificates are whole by then.
-        const LISTENS: &str = "/run/corosync-qnetd/corosync-qnetd.sock";
         const CA: &str = "/etc/corosync/qnetd/nssdb/qnetd-cacert.crt";
         let shared = crate::place::SHARED_IN_MACHINE;
         let on = |who: &Who, script: String| self.must(who, "sh", &["-ec", &script]).map(|_| ());
-        on(
-            &Who::Witness,
-            format!(
-                "for try in $(seq 600); do [ -S {LISTENS} ] && break; sleep 0.1; done; \
-                 [ -S {LISTENS} ]; cp {CA} {shared}"
-            ),
-        )?;
+        on(&Who::Witness, format!("cp {CA} {shared}"))?;
         for head in &heads {
             let import = "corosync-qdevice-net-certutil -i -c";
             on(
