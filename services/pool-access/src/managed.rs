@@ -1,8 +1,11 @@
 //! Keeps commands away from pools that a cluster manages: whoever opens one beside Pacemaker is an owner whom nobody
 //! counts, and another head may be given the pool at the same moment.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use ::appliance::Appliance;
+use ::appliance::facts::passwords_required;
 use cluster::machine::Local;
 use cluster::standing::{PoolStanding, is_run_on, pool_standing};
 use control::operations::pool::PoolRequest;
@@ -11,9 +14,6 @@ use units::PoolName;
 
 use crate::common::Common;
 use cluster::appliance_file;
-
-/// Where the guide keeps passwords of fence devices.
-const SECRETS: &str = "/etc/bulkhead/secrets";
 
 /// The appliance file of this machine, for commands that do not name one.
 fn path() -> PathBuf {
@@ -31,34 +31,31 @@ pub fn disks(pool: &PoolName) -> Option<Vec<PathBuf>> {
     Some(disks.unwrap_or_else(|| described.disks.clone()))
 }
 
-/// The files beside the cluster's secrets that the appliance file names, such as passwords of fence devices. Keys of volumes may lie
-/// in the same folder, and a pool server reads these at any time.
-pub fn fence_secrets() -> Vec<PathBuf> {
-    let text = std::fs::read_to_string(path()).unwrap_or_default();
-    let entries = std::fs::read_dir(SECRETS).into_iter().flatten().flatten();
-    let files = entries.map(|entry| entry.path());
-    files
-        .filter(|file| file.to_str().is_some_and(|file| text.contains(file)))
-        .collect()
+/// Passwords and keys of fence devices. No pool server needs them; keys of volumes may lie in the same folder.
+pub fn fence_secrets() -> BTreeSet<PathBuf> {
+    let appliance = appliance_file::load(&path());
+    appliance.map_or_else(|_| BTreeSet::new(), |file| passwords_required(&file))
 }
 
 /// Refuses to open a pool that the cluster may start meanwhile.
 pub fn refuse(common: &Common, pool: &PoolName) -> Result<(), Failure> {
     let standing = || pool_standing(&Local::default(), pool);
-    match described(pool) {
-        Ok(false) => Ok(()),
-        Ok(true) => judge(pool, standing(), common.maintenance),
+    match file() {
+        Ok(Some(file)) if file.pools.contains_key(pool) => {
+            judge(pool, standing(), common.maintenance)
+        }
+        Ok(_) => Ok(()),
         Err(why) => judge_unreadable(pool, standing(), common.maintenance, &why),
     }
 }
 
-/// Whether the appliance file describes the pool; the failure where it is there and cannot be understood.
-fn described(pool: &PoolName) -> Result<bool, Failure> {
+/// The appliance file, if this machine has one; the failure where it is there and cannot be understood.
+fn file() -> Result<Option<Appliance>, Failure> {
     match appliance_file::load(&path()) {
-        Ok(appliance) => Ok(appliance.pools.contains_key(pool)),
+        Ok(appliance) => Ok(Some(appliance)),
         // Who may not read it is not the administrator of a cluster.
         Err(failure) if matches!(failure.kind, FailureKind::NotFound | FailureKind::Denied) => {
-            Ok(false)
+            Ok(None)
         }
         Err(failure) => Err(failure),
     }
@@ -73,17 +70,14 @@ pub fn refuse_end(common: &Common, pool: &PoolName, request: &Request) -> Result
         _ => return Ok(()),
     };
     let standing = || pool_standing(&Local::default(), pool);
-    if let Err(why) = described(pool) {
-        return match destroys {
-            true => judge_unreadable(pool, standing(), false, &why),
-            // It would open it again by itself, if it runs it.
-            false => Ok(()),
-        };
-    }
-    let Ok(appliance) = appliance_file::load(&path()) else {
-        return Ok(());
+    let appliance = match file() {
+        Ok(appliance) => appliance,
+        Err(why) if destroys => return judge_unreadable(pool, standing(), false, &why),
+        // It would open it again by itself, if it runs it.
+        Err(_) => return Ok(()),
     };
-    let Some(described) = appliance.pools.get(pool) else {
+    let described = appliance.as_ref().and_then(|file| file.pools.get(pool));
+    let Some(described) = described else {
         return Ok(());
     };
     let standing = standing();
