@@ -51,11 +51,9 @@ impl Place {
                 disk: None,
             });
         }
-        let number = found.rdev();
-        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-        let block = std::fs::canonicalize(sysfs.join(format!("{major}:{minor}"))).ok();
+        let block = block_in(sysfs, found.rdev());
         Some(Self {
-            number: (u64::MAX, number),
+            number: (u64::MAX, found.rdev()),
             unit: block.as_deref().and_then(unit),
             behind: block.as_deref().and_then(behind),
             is_part: block.as_deref().is_some_and(is_part),
@@ -151,11 +149,13 @@ fn node(block: &Path) -> Option<PathBuf> {
 /// What the kernel says of the block device at `path`.
 fn block_of(path: &Path) -> Option<PathBuf> {
     let found = std::fs::metadata(path).ok()?;
-    let number = found.rdev();
-    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-    let block = Path::new(SYSFS).join(format!("{major}:{minor}"));
     let is_block = found.file_type().is_block_device();
-    std::fs::canonicalize(block).ok().filter(|_| is_block)
+    block_in(Path::new(SYSFS), found.rdev()).filter(|_| is_block)
+}
+
+fn block_in(sysfs: &Path, number: u64) -> Option<PathBuf> {
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    std::fs::canonicalize(sysfs.join(format!("{major}:{minor}"))).ok()
 }
 
 /// Whether `other` is made of `block`, or of what is made of it.

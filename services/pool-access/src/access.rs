@@ -215,12 +215,14 @@ pub(crate) fn hold(common: &Common, pool: &PoolName) -> Result<Hold, Failure> {
 pub fn refuse(common: &Common, pool: &PoolName, request: &Request) -> Result<(), Failure> {
     managed::refuse_end(common, pool, request)?;
     refuse_taken_target(common, pool, request)?;
-    let is_promotion = promotion(request).is_some();
-    if is_promotion && sockets::is_served(common, pool)? {
-        let list = Request::Replicate(ReplicateRequest::List);
-        refuse_served_originals(common, pool, request, &ask_server(common, pool, list)?)?;
+    match promotion(request) {
+        Some(dataset) if sockets::is_served(common, pool)? => {
+            let list = Request::Replicate(ReplicateRequest::List);
+            let list = ask_server(common, pool, list)?;
+            refuse_served_originals(common, pool, dataset, &list)
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// The dataset whose copies are to take the place of their originals.
@@ -235,10 +237,10 @@ fn promotion(request: &Request) -> Option<&VolumeName> {
 fn refuse_served_originals(
     common: &Common,
     pool: &PoolName,
-    request: &Request,
+    dataset: &VolumeName,
     list: &Answer,
 ) -> Result<(), Failure> {
-    let (Some(dataset), Answer::Replication(view)) = (promotion(request), list) else {
+    let Answer::Replication(view) = list else {
         return Ok(());
     };
     let mut others = sockets::served(common)
@@ -422,10 +424,10 @@ fn open_and_perform(
             }
             let allowed = match promotion(&request) {
                 None => Ok(()),
-                Some(_) => {
+                Some(dataset) => {
                     let list = Request::Replicate(ReplicateRequest::List);
                     let list = operations::perform(&context, list, progress);
-                    list.and_then(|list| refuse_served_originals(common, name, &request, &list))
+                    list.and_then(|list| refuse_served_originals(common, name, dataset, &list))
                 }
             };
             let answer = allowed.and_then(|()| match request {

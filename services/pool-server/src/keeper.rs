@@ -118,17 +118,35 @@ impl OnePool {
     }
 
     fn reply(&mut self, request: &[u8]) -> (Reply, Option<OwnedFd>) {
-        if let Ok(Request::Bind(path)) = serde_json::from_slice(request) {
-            return match self.bind(&path) {
-                Ok(socket) => (Reply::Done, Some(socket)),
+        let reply = match serde_json::from_slice(request) {
+            Ok(Request::Bind(path)) => match self.bind(&path) {
+                Ok(socket) => return (Reply::Done, Some(socket)),
                 Err(error) => {
-                    let number = error.raw_os_error();
                     let denied = rustix::io::Errno::ACCESS.raw_os_error();
-                    (Reply::Refused(number.unwrap_or(denied)), None)
+                    Reply::Refused(error.raw_os_error().unwrap_or(denied))
                 }
-            };
-        }
-        (self.reply_alone(request), None)
+            },
+            Ok(Request::Folders(folders)) => {
+                self.folders.get_or_insert(folders);
+                Reply::Done
+            }
+            Ok(Request::Stamp) => Reply::Stamp(self.files.stamp()),
+            Ok(Request::Derive { guid, to_seal }) => {
+                let keys = match *self.guid.get_or_insert(guid) == guid {
+                    true => self.files.derive(guid, to_seal),
+                    false => Err(Failure::new(
+                        FailureKind::Denied,
+                        "the keys of another pool are not for this server",
+                    )),
+                };
+                keys.map_or_else(Reply::Failed, Reply::Keys)
+            }
+            Err(error) => Reply::Failed(Failure::new(
+                FailureKind::Usage,
+                format!("no request for keys: {error}"),
+            )),
+        };
+        (reply, None)
     }
 
     fn bind(&self, path: &Path) -> io::Result<OwnedFd> {
@@ -148,31 +166,6 @@ impl OnePool {
             // Not by the path that was sent, in which the server could put a link by now.
             true => ::serving::bind_unix(&parent.join(path.file_name().ok_or_else(denied)?)),
             false => Err(denied()),
-        }
-    }
-
-    fn reply_alone(&mut self, request: &[u8]) -> Reply {
-        match serde_json::from_slice(request) {
-            Ok(Request::Folders(folders)) => {
-                self.folders.get_or_insert(folders);
-                Reply::Done
-            }
-            Ok(Request::Bind(_)) => Reply::Done,
-            Ok(Request::Stamp) => Reply::Stamp(self.files.stamp()),
-            Ok(Request::Derive { guid, to_seal }) => {
-                let keys = match *self.guid.get_or_insert(guid) == guid {
-                    true => self.files.derive(guid, to_seal),
-                    false => Err(Failure::new(
-                        FailureKind::Denied,
-                        "the keys of another pool are not for this server",
-                    )),
-                };
-                keys.map_or_else(Reply::Failed, Reply::Keys)
-            }
-            Err(error) => Reply::Failed(Failure::new(
-                FailureKind::Usage,
-                format!("no request for keys: {error}"),
-            )),
         }
     }
 }

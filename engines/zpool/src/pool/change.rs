@@ -20,7 +20,6 @@ use crate::error::{PoolError, PoolErrorKind, SystemError, errno, static_text};
 use crate::nvlist::{NvList, NvValue};
 
 /// Who may be known to have stopped using a device that is to be overwritten.
-#[derive(Clone)]
 pub(super) struct Overwriter {
     /// Whether it may be overwritten at all.
     pub(super) is_asked: bool,
@@ -31,7 +30,6 @@ pub(super) struct Overwriter {
 }
 
 /// An open pool, as the labels of its devices name it.
-#[derive(Clone)]
 pub(super) struct OwnPool {
     guid: u64,
     /// Its devices, by their numbers, and where they are.

@@ -173,20 +173,8 @@ fn refuse_outdated(
 
 #[cfg(test)]
 mod tests {
-    use control::exports::{IDENTITY_PROPERTY, Identity};
-
+    use super::super::promote::fake::{name, replica};
     use super::*;
-
-    fn name(text: &str) -> VolumeName {
-        text.parse().expect("a name")
-    }
-
-    fn replica(text: &str, identity: u8) -> Replica {
-        let identity = Identity::from_entropy([identity; 16]);
-        let identity = identity.encode(IDENTITY_PROPERTY).expect("encoded");
-        let original = [(IDENTITY_PROPERTY.to_owned(), identity)];
-        Replica::new(name(text), original.into())
-    }
 
     /// Copies with the disks that they are of, in order of their names, and their moments.
     fn chosen(

@@ -1,8 +1,6 @@
 //! What the sender has of the originals still. Each run lists its volumes, so that the receiver can tell a copy whose original was
 //! renamed or destroyed from one that is just older than the others.
 
-use std::collections::BTreeMap;
-
 use control::Failure;
 use control::calendar::utc;
 use control::exports::PROPERTY_PREFIX;
@@ -108,9 +106,7 @@ fn is_of(replica: &Replica, peer: &Fingerprint, from: &VolumeName) -> bool {
 
 /// Whether the sender has no volume of that name. One that has another name there is the original until its copy has arrived by that name.
 fn is_orphaned(replica: &Replica, replicas: &[Replica], list: &List) -> bool {
-    let names: BTreeMap<&VolumeName, &Listed> =
-        list.volumes.iter().map(|one| (&one.volume, one)).collect();
-    if names.contains_key(&replica.name) {
+    if list.volumes.iter().any(|one| one.volume == replica.name) {
         return false;
     }
     let Some(identity) = replica.identity() else {
@@ -137,20 +133,10 @@ fn mark(is_orphaned: bool, now: u64) -> (String, Option<String>) {
 
 #[cfg(test)]
 mod tests {
-    use control::exports::{IDENTITY_PROPERTY, Identity};
+    use control::exports::Identity;
 
+    use super::super::promote::fake::{name, replica};
     use super::*;
-
-    fn name(text: &str) -> VolumeName {
-        text.parse().expect("a name")
-    }
-
-    fn replica(text: &str, identity: u8) -> Replica {
-        let identity = Identity::from_entropy([identity; 16]);
-        let identity = identity.encode(IDENTITY_PROPERTY).expect("encoded");
-        let original = [(IDENTITY_PROPERTY.to_owned(), identity)];
-        Replica::new(name(text), original.into())
-    }
 
     #[test]
     fn a_renamed_volume_is_orphaned_when_it_has_arrived_by_its_new_name() {

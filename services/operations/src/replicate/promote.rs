@@ -424,6 +424,30 @@ fn told(
 }
 
 #[cfg(test)]
+pub(super) mod fake {
+    //! Copies for tests.
+
+    use control::exports::{IDENTITY_PROPERTY, Identity};
+    use units::VolumeName;
+
+    use super::Replica;
+
+    pub fn name(text: &str) -> VolumeName {
+        text.parse().expect("a name")
+    }
+
+    /// A copy of the disk with this identity.
+    pub fn replica(text: &str, identity: u8) -> Replica {
+        let identity = Identity::from_entropy([identity; 16]);
+        let identity = identity.encode(IDENTITY_PROPERTY).expect("encoded");
+        Replica::new(
+            name(text),
+            [(IDENTITY_PROPERTY.to_owned(), identity)].into(),
+        )
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -86,14 +86,12 @@ fn parse(text: &str) -> BTreeMap<PathBuf, Fault> {
                 "read=corrupt" => fault.reads_corrupt = true,
                 "hang" => fault.hangs = true,
                 "gone" => fault.gone = true,
-                other if other.starts_with("read-at=") => {
-                    if add_place(&mut fault, &other["read-at=".len()..]).is_none() {
-                        tracing::error!(word = other, "no such place, or too many");
+                other => match other.split_once('=').map(|(name, n)| (name, n, n.parse())) {
+                    Some(("delay", _, Ok(delay_ms))) => {
+                        fault.delay = Duration::from_millis(delay_ms)
                     }
-                }
-                other => match other.split_once('=').map(|(name, n)| (name, n.parse())) {
-                    Some(("delay", Ok(delay_ms))) => fault.delay = Duration::from_millis(delay_ms),
-                    Some(("kill-after", Ok(steps))) => fault.kill_after = Some(steps),
+                    Some(("kill-after", _, Ok(steps))) => fault.kill_after = Some(steps),
+                    Some(("read-at", place, _)) if add_place(&mut fault, place).is_some() => {}
                     _ => tracing::error!(word = other, "no such fault of a device"),
                 },
             }

@@ -75,7 +75,7 @@ fn unreadable() -> Failure {
 }
 
 fn encode(kept: &Kept) -> String {
-    let key: String = kept.key.iter().map(|byte| format!("{byte:02x}")).collect();
+    let key = units::hex::encode(&kept.key);
     match kept.unsigned_until {
         0 => format!("{FORM} {key}"),
         until => format!("{FORM} {key} {until}"),
@@ -86,15 +86,10 @@ fn decode(text: &str) -> Option<Kept> {
     let mut words = text.split(' ');
     let (form, hex) = (words.next()?, words.next()?);
     let until = words.next().map(str::parse);
-    let is_whole = form == FORM && hex.len() == 2 * HandleKey::BYTES && words.next().is_none();
-    if !is_whole || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    if form != FORM || words.next().is_some() {
         return None;
     }
-    let mut key = [0; HandleKey::BYTES];
-    for (byte, digits) in key.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
-        let digits = std::str::from_utf8(digits).ok()?;
-        *byte = u8::from_str_radix(digits, 16).ok()?;
-    }
+    let key = units::hex::decode(hex)?.try_into().ok()?;
     Some(Kept { key, unsigned_until: until.transpose().ok()?.unwrap_or(0) })
 }
 
