@@ -719,25 +719,13 @@ fn members(actual: &Actual) -> Vec<&str> {
 
 /// All heads get the secret of a running head, else of the first that has one, else a new one.
 fn authkey_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
-    let holders: Vec<_> = known(desired, actual)
-        .filter(|(_, one)| one.authkey.is_some())
-        .collect();
-    let running = holders
-        .iter()
-        .find(|(_, one)| one.running_cluster.is_some());
-    let holder = running.or(holders.first());
-    let source = match holder {
-        Some((head, _)) => AuthkeySource::Head((*head).clone()),
-        None => AuthkeySource::New,
-    };
-    let right = holder.and_then(|(_, one)| one.authkey.as_ref());
-    known(desired, actual)
-        .filter(|(_, one)| right.is_none() || one.authkey.as_ref() != right)
-        .map(|(head, _)| Change::WriteAuthkey {
-            head: head.clone(),
-            source: source.clone(),
-        })
-        .collect()
+    let holders = || known(desired, actual).filter(|(_, one)| one.authkey.is_some());
+    let running = holders().find(|(_, one)| one.running_cluster.is_some());
+    let holder = running.or_else(|| holders().next());
+    let of = |one: &HeadActual| one.authkey.clone();
+    key_changes(desired, actual, holder, of, |head, source| {
+        Change::WriteAuthkey { head, source }
+    })
 }
 
 /// All heads get the key of the first that has one, else a new one, once the programs of all read it: an older head would not be
@@ -747,17 +735,28 @@ fn peer_key_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
         return Vec::new();
     }
     let holder = known(desired, actual).find(|(_, one)| one.peer_key.is_some());
+    let of = |one: &HeadActual| one.peer_key.clone();
+    key_changes(desired, actual, holder, of, |head, source| {
+        Change::WritePeerKey { head, source }
+    })
+}
+
+/// Writes the key of `holder`, else a new one, where another one or none is.
+fn key_changes(
+    desired: &DesiredState,
+    actual: &Actual,
+    holder: Option<(&HeadName, &HeadActual)>,
+    of: impl Fn(&HeadActual) -> Option<Fingerprint>,
+    change: impl Fn(HeadName, AuthkeySource) -> Change,
+) -> Vec<Change> {
     let source = match holder {
         Some((head, _)) => AuthkeySource::Head(head.clone()),
         None => AuthkeySource::New,
     };
-    let right = holder.and_then(|(_, one)| one.peer_key.as_ref());
+    let right = holder.and_then(|(_, one)| of(one));
     known(desired, actual)
-        .filter(|(_, one)| right.is_none() || one.peer_key.as_ref() != right)
-        .map(|(head, _)| Change::WritePeerKey {
-            head: head.clone(),
-            source: source.clone(),
-        })
+        .filter(|(_, one)| right.is_none() || of(one) != right)
+        .map(|(head, _)| change(head.clone(), source.clone()))
         .collect()
 }
 
