@@ -93,13 +93,11 @@ fn copies(view: &ReplicationView) -> Table {
             one.volume.to_string(),
             one.contents_unix_s.map_or_else(dash, utc),
             one.age_s.map_or_else(dash, duration),
-            match one.promoted_unix_s {
-                Some(since) => format!("promoted {}", utc(since)),
-                None if one.is_arriving => "arriving".to_owned(),
-                None if let Some(since) = one.orphaned_unix_s => {
-                    format!("original gone {}", utc(since))
-                }
-                None => "copy".to_owned(),
+            match (one.promoted_unix_s, one.orphaned_unix_s) {
+                (Some(since), _) => format!("promoted {}", utc(since)),
+                _ if one.is_arriving => "arriving".to_owned(),
+                (None, Some(since)) => format!("original gone {}", utc(since)),
+                (None, None) => "copy".to_owned(),
             },
             match one.exports.is_empty() {
                 true => dash(),
