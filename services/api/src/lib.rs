@@ -111,7 +111,7 @@ impl Api {
 }
 
 /// Milliseconds since 1970.
-pub(crate) fn now_ms() -> u64 {
+pub fn now_ms() -> u64 {
     UNIX_EPOCH.elapsed().unwrap_or_default().as_millis() as u64
 }
 

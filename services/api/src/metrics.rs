@@ -141,7 +141,7 @@ fn text(api: &Api) -> String {
     let mut text = String::new();
     let overview = &seen.overview;
     let families = of_overview(overview).into_iter();
-    for family in families.chain(safeguards::families(&overview.safeguards, overview)) {
+    for family in families.chain(safeguards::families(overview)) {
         family.text(&mut text);
     }
     let statuses: Vec<(&str, &Status)> = seen

@@ -1,7 +1,7 @@
 //! What the appliance file and the cluster say of heads, pools and links.
 
 use std::path::Path;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use api::backend::{PoolPlace, Surroundings};
 use api::view::{HeadView, LinkView, Safeguards};
@@ -67,7 +67,7 @@ pub fn look(
         quorum: quorum.as_deref(),
         device: device.as_deref(),
     };
-    let safeguards = safeguards.look(&appliance, own, printed, now_ms());
+    let safeguards = safeguards.look(&appliance, own, printed, api::now_ms());
     // A Corosync that did not answer just now is not waited for again.
     let counters = links.and_then(|_| print_of(&here, "corosync-cmapctl", &["-m", "stats"]));
     let losses = |text: String| heartbeats.losses(&appliance, own, &text);
@@ -95,11 +95,6 @@ fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
         Ok(value) => value,
         Err(panic) => std::panic::resume_unwind(panic),
     }
-}
-
-fn now_ms() -> u64 {
-    let elapsed = UNIX_EPOCH.elapsed().unwrap_or_default();
-    u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What a program prints; none if it fails.

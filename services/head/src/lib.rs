@@ -59,10 +59,7 @@ pub fn run(command: &HeadCommand, common: &Common, out: Printer) -> Result<(), F
 }
 
 fn alerts(args: &HeadArgs, common: &Common, out: Printer) -> Result<(), Failure> {
-    let now_s = std::time::UNIX_EPOCH
-        .elapsed()
-        .unwrap_or_default()
-        .as_secs();
+    let now_s = api::now_ms() / 1000;
     let backend = backend::Machine::for_one_look(args.clone(), common.clone());
     let alerts = api::alerts_now(Arc::new(backend));
     out.either(&alerts, || match alerts.is_empty() {

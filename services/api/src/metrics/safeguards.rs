@@ -1,10 +1,11 @@
 //! What a takeover depends on, as metrics.
 
 use super::{Family, truth};
-use crate::view::{Overview, Safeguards};
+use crate::view::Overview;
 
 /// Of a head that is alone there are none.
-pub(super) fn families(safeguards: &Safeguards, overview: &Overview) -> Vec<Family> {
+pub(super) fn families(overview: &Overview) -> Vec<Family> {
+    let safeguards = &overview.safeguards;
     let gauge = |name, help| Family::new(name, "gauge", help);
     let mut quorum = gauge(
         "bulkhead_quorum",
@@ -55,7 +56,7 @@ pub(super) fn families(safeguards: &Safeguards, overview: &Overview) -> Vec<Fami
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::{FenceDeviceView, HeadView, PowerOffView, WitnessView};
+    use crate::view::{FenceDeviceView, HeadView, PowerOffView, Safeguards, WitnessView};
 
     #[test]
     fn each_safeguard_is_a_metric_that_an_alert_can_be_made_of() {
@@ -92,10 +93,11 @@ mod tests {
         let overview = Overview {
             heads: vec![head("left"), head("right")],
             at_ms: 91_500,
+            safeguards,
             ..Overview::default()
         };
         let mut text = String::new();
-        for family in families(&safeguards, &overview) {
+        for family in families(&overview) {
             family.text(&mut text);
         }
         let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
@@ -110,7 +112,7 @@ mod tests {
                 r#"bulkhead_power_off_wait_seconds{head="right"} 0"#,
             ]
         );
-        let alone = families(&Safeguards::default(), &Overview::default());
+        let alone = families(&Overview::default());
         assert!(alone.iter().all(|family| family.samples.is_empty()));
     }
 }
