@@ -143,7 +143,7 @@ pub fn strike(
     for _ in 0..2 {
         judge(environment, &damage, true, &mut fault)?;
     }
-    same_server(environment, &damage, &mut fault)?;
+    same_server(environment, &damage, &mut fault);
     environment.damage = Some(damage);
     fault.acted_at = Moment::now();
     Ok(fault)
@@ -160,19 +160,16 @@ pub fn undo(
     fault: &mut Fault,
 ) -> Result<(), DrillError> {
     let damage = environment.damage.take().expect("it was prepared");
-    same_server(environment, &damage, fault)?;
+    same_server(environment, &damage, fault);
     environment.switch_on(lender)?;
     legs::wait_until_whole(environment, fault)?;
     judge(environment, &damage, false, fault)?;
-    same_server(environment, &damage, fault)?;
+    same_server(environment, &damage, fault);
     environment.set_device_faults(&[], "")
 }
 
-fn same_server(
-    environment: &Environment,
-    damage: &Damage,
-    fault: &mut Fault,
-) -> Result<(), DrillError> {
+/// Complains where the server is another process than before the damage.
+fn same_server(environment: &Environment, damage: &Damage, fault: &mut Fault) {
     let serves = server_pid(environment).ok();
     if serves != damage.server {
         let words = "the server of the pool ended".to_owned();
@@ -180,7 +177,6 @@ fn same_server(
             fault.complaints.push(words);
         }
     }
-    Ok(())
 }
 
 /// Damages the blocks where they are on the disks of `head`.

@@ -184,7 +184,7 @@ pub fn undo(
     environment: &mut Environment,
     fault: &mut Fault,
 ) -> Result<(), DrillError> {
-    if let Some(lender) = &fault.lender.clone() {
+    if let Some(lender) = fault.lender.clone().as_ref() {
         match drill {
             Drill::LegLinkCut => mend(environment, lender)?,
             Drill::LegHung => {
