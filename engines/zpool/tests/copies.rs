@@ -82,14 +82,20 @@ fn layout(name: &str) -> (GroupKind, &'static [&'static str]) {
     (*kind, names)
 }
 
-/// Makes a pool, copies its disks while it is served, and ends as `how` says.
-fn serve(layout_name: &str, how: &str) {
-    let (kind, names) = layout(layout_name);
-    let spec = PoolSpec::new(tank(), kind, disks(names));
+/// A new pool with a volume that is open.
+fn created(kind: GroupKind, disks: Vec<PathBuf>) -> (Pool, Volume) {
+    let spec = PoolSpec::new(tank(), kind, disks);
     let pool = Pool::create(start(), &spec).expect("create");
     let spec = VolumeSpec::sparse(volume_name(), ByteCount::mib(16));
     pool.create_volume(&spec).expect("a volume");
     let volume = open(&pool);
+    (pool, volume)
+}
+
+/// Makes a pool, copies its disks while it is served, and ends as `how` says.
+fn serve(layout_name: &str, how: &str) {
+    let (kind, names) = layout(layout_name);
+    let (pool, volume) = created(kind, disks(names));
     write(&volume, 1);
     pool.sync().expect("sync");
     copy(&folder(), names, AGES[0]);
@@ -387,11 +393,7 @@ fn copies_that_are_becoming_a_pool_of_their_own_are_no_devices_of_the_original()
         "copies_that_are_becoming_a_pool_of_their_own_are_no_devices_of_the_original";
     match part().as_deref() {
         Some("serve") => {
-            let spec = PoolSpec::new(tank(), GroupKind::Mirror, disks(&["m", "n"]));
-            let pool = Pool::create(start(), &spec).expect("create");
-            let spec = VolumeSpec::sparse(volume_name(), ByteCount::mib(16));
-            pool.create_volume(&spec).expect("a volume");
-            let volume = open(&pool);
+            let (pool, volume) = created(GroupKind::Mirror, disks(&["m", "n"]));
             write(&volume, 1);
             pool.sync().expect("sync");
             copy(&folder(), &["m"], "first");
@@ -460,11 +462,7 @@ fn an_older_copy_that_the_pool_cannot_do_without_is_used_where_a_person_names_it
         "an_older_copy_that_the_pool_cannot_do_without_is_used_where_a_person_names_it";
     match part().as_deref() {
         Some("serve") => {
-            let spec = PoolSpec::new(tank(), GroupKind::Stripe, disks(&["m", "n"]));
-            let pool = Pool::create(start(), &spec).expect("create");
-            let spec = VolumeSpec::sparse(volume_name(), ByteCount::mib(16));
-            pool.create_volume(&spec).expect("a volume");
-            let volume = open(&pool);
+            let (pool, volume) = created(GroupKind::Stripe, disks(&["m", "n"]));
             write(&volume, 1);
             pool.sync().expect("sync");
             copy(&folder(), &["n"], "first");
@@ -506,11 +504,7 @@ fn an_older_image_that_is_brought_online_is_copied_again() {
     match part().as_deref() {
         Some("serve") => {
             let names = ["m", "n"];
-            let spec = PoolSpec::new(tank(), GroupKind::Mirror, disks(&names));
-            let pool = Pool::create(start(), &spec).expect("create");
-            let spec = VolumeSpec::sparse(volume_name(), ByteCount::mib(16));
-            pool.create_volume(&spec).expect("a volume");
-            let volume = open(&pool);
+            let (pool, volume) = created(GroupKind::Mirror, disks(&names));
             copy(&folder(), &names[1..], "first");
             for number in 1..=3 {
                 write(&volume, number);

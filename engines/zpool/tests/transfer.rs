@@ -103,6 +103,28 @@ impl Two {
         parts.concat()
     }
 
+    /// A raw stream of a new encrypted volume.
+    fn raw_stream(&self) -> Vec<u8> {
+        let spec = VolumeSpec {
+            block_size: ByteCount(4096),
+            key: Some(NewKey {
+                suite: None,
+                format: KeyFormat::Hex,
+                material: KeyMaterial::new("30".repeat(32).into_bytes().into()),
+                iterations: None,
+                location: "prompt".to_owned(),
+            }),
+            ..VolumeSpec::sparse(volume("tank/v"), ByteCount(SIZE))
+        };
+        self.tank.create_volume(&spec).expect("create");
+        self.change(&spec.name, 1);
+        let first = self.take("tank/v@first");
+        self.stream(&SendSpec {
+            form: SendForm::RAW,
+            ..SendSpec::full(first)
+        })
+    }
+
     fn stream(&self, spec: &SendSpec) -> Vec<u8> {
         let mut stream = Vec::new();
         let sent = self.tank.send(spec, &mut stream).expect("send");
@@ -501,24 +523,7 @@ fn a_raw_stream_with_an_impossible_table_of_objects_is_refused() {
         "a_raw_stream_with_an_impossible_table_of_objects_is_refused",
         || {
             let two = two_pools();
-            let spec = VolumeSpec {
-                block_size: ByteCount(4096),
-                key: Some(NewKey {
-                    suite: None,
-                    format: KeyFormat::Hex,
-                    material: KeyMaterial::new("30".repeat(32).into_bytes().into()),
-                    iterations: None,
-                    location: "prompt".to_owned(),
-                }),
-                ..VolumeSpec::sparse(volume("tank/v"), ByteCount(SIZE))
-            };
-            two.tank.create_volume(&spec).expect("create");
-            two.change(&spec.name, 1);
-            let first = two.take("tank/v@first");
-            let whole = two.stream(&SendSpec {
-                form: SendForm::RAW,
-                ..SendSpec::full(first)
-            });
+            let whole = two.raw_stream();
             let at = number_at(&whole, "mdn_blksz");
             assert_eq!(whole[at..at + 8], (16_u64 << 10).to_le_bytes());
             for (name, value) in [
@@ -624,24 +629,7 @@ fn a_volume_whose_table_would_end_the_library_is_refused() {
 fn made_up_raw_streams_do_not_end_the_process() {
     isolated("made_up_raw_streams_do_not_end_the_process", || {
         let two = two_pools();
-        let spec = VolumeSpec {
-            block_size: ByteCount(4096),
-            key: Some(NewKey {
-                suite: None,
-                format: KeyFormat::Hex,
-                material: KeyMaterial::new("30".repeat(32).into_bytes().into()),
-                iterations: None,
-                location: "prompt".to_owned(),
-            }),
-            ..VolumeSpec::sparse(volume("tank/v"), ByteCount(SIZE))
-        };
-        two.tank.create_volume(&spec).expect("create");
-        two.change(&spec.name, 1);
-        let first = two.take("tank/v@first");
-        let whole = two.stream(&SendSpec {
-            form: SendForm::RAW,
-            ..SendSpec::full(first)
-        });
+        let whole = two.raw_stream();
         let mut random = fastrand::Rng::with_seed(seed());
         let mut refused = 0;
         for _ in 0..ROUNDS {
