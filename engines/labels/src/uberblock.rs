@@ -28,7 +28,7 @@ impl Uberblock {
     /// old checksum. `ring_offset` is where the ring begins on the device.
     pub(crate) fn is_whole(ring: &[u8], start: usize, ring_offset: u64) -> bool {
         let whole = |bytes: &usize| {
-            start.is_multiple_of(*bytes)
+            start % bytes == 0
                 && ring
                     .get(start..start + bytes)
                     .is_some_and(|slot| has_valid_checksum(slot, ring_offset + start as u64))
@@ -82,32 +82,32 @@ const TRAILER_MAGIC: u64 = 0x0210_da7a_b10c_7a11;
 /// Bytes of the trailer: the mark, and four words of checksum.
 const TRAILER_BYTES: usize = 40;
 
+/// The words of some bytes.
+fn words(bytes: &[u8]) -> impl Iterator<Item = [u8; 8]> + '_ {
+    bytes
+        .chunks_exact(8)
+        .filter_map(|word| word.try_into().ok())
+}
+
 /// Whether a slot at `offset` of its device has the trailer that belongs to its contents.
 fn has_valid_checksum(slot: &[u8], offset: u64) -> bool {
     let Some((contents, trailer)) = slot.split_last_chunk::<TRAILER_BYTES>() else {
         return false;
     };
-    let (words, _) = trailer.as_chunks::<8>();
-    let read: fn([u8; 8]) -> u64 = match u64::from_le_bytes(words[0]) {
-        TRAILER_MAGIC => u64::from_le_bytes,
-        other if other.swap_bytes() == TRAILER_MAGIC => u64::from_be_bytes,
+    let mut stored = words(trailer);
+    let mark = stored.next().unwrap_or_default();
+    let (read, offset): (fn([u8; 8]) -> u64, _) = match u64::from_le_bytes(mark) {
+        TRAILER_MAGIC => (u64::from_le_bytes, offset.to_le_bytes()),
+        other if other.swap_bytes() == TRAILER_MAGIC => (u64::from_be_bytes, offset.to_be_bytes()),
         _ => return false,
     };
-    let mut verifier = words[0].to_vec();
-    let offset = if read(words[0]) == u64::from_le_bytes(words[0]) {
-        offset.to_le_bytes()
-    } else {
-        offset.to_be_bytes()
-    };
-    verifier.extend(offset);
-    verifier.extend([0; 24]);
     let sum = Sha256::new()
         .chain_update(contents)
-        .chain_update(verifier)
+        .chain_update(mark)
+        .chain_update(offset)
+        .chain_update([0; 24])
         .finalize();
-    let (sum, _) = sum.as_chunks::<8>();
-    let mut both = sum.iter().zip(&words[1..]);
-    both.all(|(computed, stored)| u64::from_be_bytes(*computed) == read(*stored))
+    words(&sum).map(u64::from_be_bytes).eq(stored.map(read))
 }
 
 /// Writes the trailer of a slot at `offset` of its device, as a pool of this machine's byte order does.
@@ -118,10 +118,9 @@ pub(crate) fn seal(slot: &mut [u8], offset: u64) {
     slot[end + 8..end + 16].copy_from_slice(&offset.to_le_bytes());
     slot[end + 16..].fill(0);
     let sum = Sha256::digest(&*slot);
-    let (sum, _) = sum.as_chunks::<8>();
-    for (index, word) in sum.iter().enumerate() {
+    for (index, word) in words(&sum).enumerate() {
         let at = end + 8 + 8 * index;
-        slot[at..at + 8].copy_from_slice(&u64::from_be_bytes(*word).to_le_bytes());
+        slot[at..at + 8].copy_from_slice(&u64::from_be_bytes(word).to_le_bytes());
     }
 }
 
