@@ -19,7 +19,8 @@ pub use configuration::{configuration, note_configuration};
 pub use fence::{
     FenceWish, confirm_fence, forget_fence, is_fence_confirmed, wish_for_fence, wished_fence,
 };
-pub use pulse::{Awake, FREEZE, Heart, Pulse};
+pub use pulse::{Awake, Heart, Pulse};
+pub use takeover::budget::FREEZE;
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};

@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 use certificates::Identity;
 use leg_memory::{Awake, FenceWish, Processes, Pulse, Signs, StoreError, is_of_new_process};
 use members::{LinkState, Links, Message, Peer, Silence};
+use takeover::budget::{
+    FENCED_WAIT, MISSED, OWN_WAIT, REQUEST_AGAIN, RESUME_WAIT, STOPPED_WAIT, UNREACHABLE_WAIT,
+};
 use takeover::legs::{
     Answer, Ballot, Config, DiskId, LegGroup, LenderAnswer, LenderRequest, MemberId, Memory,
     Record, Request, Session, Version,
@@ -22,29 +25,13 @@ use crate::proof::{Proof, Sight};
 use crate::told::Unheard;
 use crate::{Configured, Failure, Input, Reporter, random};
 
-/// A member to which there was no connection for so long is not waited for.
-const UNREACHABLE_WAIT: Duration = Duration::from_secs(1);
-/// The same of the head that owned the pool and is said to be stopped. If it is back already, its legs return later.
-const STOPPED_WAIT: Duration = Duration::from_millis(200);
-/// The same of a head that was fenced.
-const FENCED_WAIT: Duration = Duration::from_millis(100);
-/// The same of a lender whose leg is in use, and whose connection ended: writes wait meanwhile. A lender that started anew has lost
-/// the leg in any case, so this is for networks that fail for a moment.
-const RESUME_WAIT: Duration = Duration::from_millis(600);
-/// The same of the member of this head: without it nothing is decided.
-const OWN_WAIT: Duration = Duration::from_secs(5);
-/// A question that nothing was heard of is asked again, on the same connection, too.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
-/// The same of a claim, which may wait for a disk: a lender gives it up before that.
+/// A claim without a response is sent again after so long. It may wait for a disk: a lender gives it up before that.
 const CLAIM_AGAIN: Duration = Duration::from_secs(15);
 /// Members that may have lost what they remembered are asked again after so long.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What the others' configurations say of the pool is asked again after so long.
 const CONFIGURATION_AGAIN: Duration = Duration::from_secs(10);
-
-/// Two heads alone: one that was heard, and then not for so long, is missed. While it lives, it is heard many times in that time.
-const MISSED: Duration = Duration::from_secs(1);
 
 /// Two heads alone: the fence of the other one would be a vote.
 struct Wish {
@@ -759,7 +746,7 @@ impl Linked {
         for ((member, _), question) in &mut questions {
             if self.lost.contains_key(member) {
                 question.said = None;
-            } else if is_due(question.said, ASK_AGAIN) {
+            } else if is_due(question.said, REQUEST_AGAIN) {
                 if let Request::Read(_) = question.what {
                     self.ask_for_configuration(*member);
                 }
