@@ -24,16 +24,16 @@ mod inquiry;
 mod mode;
 pub mod opcodes;
 mod primary;
-pub mod reservations;
+mod reservations;
 mod sense;
 mod target;
 
+pub use ::reservations::{NoReservationStore, ReservationStore};
 pub use command::{
     CDB_BYTES_MAX, Cdb, Command, DataIn, DataOut, Executed, Landing, Lun, LunAddress, NexusId,
     Outcome, Pending, Plan, Reading, Status, TaskAttribute,
 };
 pub use mode::ModeStore;
-pub use reservations::{NoReservationStore, ReservationStore};
 pub use sense::{Asc, FieldPointer, Sense, SenseFormat, SenseKey};
 pub use target::{
     Changes, Identity, Nexus, Target, TargetConfig, TaskManagement, TaskScope, TmfOutcome,

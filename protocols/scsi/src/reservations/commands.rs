@@ -1,7 +1,9 @@
 //! PERSISTENT RESERVE IN and OUT as commands of a unit.
 
-use super::{Refusal, Request, full_status, parse, read_capabilities, read_keys, read_reservation};
-use crate::command::{DataOut, Outcome, Stop};
+use super::{
+    Request, attention, full_status, parse, read_capabilities, read_keys, read_reservation, refused,
+};
+use crate::command::{DataOut, NexusId, Outcome, Stop};
 use crate::primary::cut;
 use crate::sense::{Asc, Sense};
 use crate::target::Context;
@@ -34,14 +36,19 @@ pub(crate) fn reserve_out(context: &Context<'_>, data: &mut DataOut<'_>) -> Resu
             return Err(Sense::invalid_parameter(18, None).into());
         }
     }
-    let transition = {
+    let at_all_ports = |nexus: &NexusId| -> Vec<NexusId> {
+        let at = |port: &u16| NexusId {
+            portal_group: *port,
+            ..nexus.clone()
+        };
+        ports.iter().map(at).collect()
+    };
+    let (notices, abort) = {
         let _one_at_a_time = unit.state.reserve_out.lock().expect("no holder panics");
         let before = unit.state.reservations();
-        let transition = match before.decide(nexus, &ports, request) {
-            Ok(transition) => transition,
-            Err(Refusal::Conflict) => return Err(Stop::Conflict),
-            Err(Refusal::Sense(sense)) => return Err(sense.into()),
-        };
+        let transition = before
+            .decide(nexus, &at_all_ports, request)
+            .map_err(refused)?;
         context.may_take_effect()?;
         let store = &*unit.config.reservations;
         if let Err(error) = unit.state.commit_reservations(store, transition.next) {
@@ -49,12 +56,13 @@ pub(crate) fn reserve_out(context: &Context<'_>, data: &mut DataOut<'_>) -> Resu
             let asc = Asc::INSUFFICIENT_REGISTRATION_RESOURCES;
             return Err(Sense::illegal(asc).into());
         }
-        (transition.attentions, transition.abort)
+        (transition.notices, transition.abort)
     };
-    let (attentions, abort) = transition;
-    for attention in attentions {
+    for notice in notices {
         let lun = unit.config.lun;
-        context.target.attend(&attention.nexus, lun, attention.asc);
+        context
+            .target
+            .attend(&notice.nexus, lun, attention(notice.event));
     }
     Ok(Outcome {
         abort,

@@ -1,23 +1,46 @@
-//! Persistent reservations (SPC-4, section 5.13): a pure state machine, its parameter lists and
-//! data, and the form in which it is stored.
+//! Persistent reservations (SPC-4, section 5.13) as SCSI has them: parameter lists and data, who is registered, and what
+//! refusals and events are called. The state machine is the crate `reservations`.
 
 mod commands;
+mod registrant;
 mod report;
 mod request;
-mod state;
-mod store;
 #[cfg(test)]
 mod tests;
+
+use ::reservations::{Event, Refusal};
+
+use crate::command::{NexusId, Stop};
+use crate::sense::{Asc, Sense};
 
 pub(crate) use commands::{reserve_in, reserve_out};
 pub(crate) use report::{full_status, read_capabilities, read_keys, read_reservation};
 pub(crate) use request::parse;
-pub use state::{
-    Attention, Holder, Refusal, Registrant, Request, ReservationType, Reservations, Transition,
-};
-pub use store::{NoReservationStore, ReservationStore, StoredReservationsError};
-pub(crate) use store::{decode, encode};
 
-/// Most registrations of one unit; beyond it: INSUFFICIENT REGISTRATION RESOURCES. Enough for 64
-/// hosts with 4 paths each.
-pub const REGISTRANTS_MAX: usize = 256;
+/// The reservations of a logical unit.
+pub(crate) type Reservations = ::reservations::Reservations<NexusId>;
+/// A change of them.
+pub(crate) type Request = ::reservations::Request<NexusId>;
+
+/// The unit attention of an event (SPC-4, section 5.13).
+pub(crate) fn attention(event: Event) -> Asc {
+    match event {
+        Event::Released => Asc::RESERVATIONS_RELEASED,
+        Event::ReservationPreempted => Asc::RESERVATIONS_PREEMPTED,
+        Event::RegistrationPreempted => Asc::REGISTRATIONS_PREEMPTED,
+    }
+}
+
+/// The status of a refusal. Sense points at the field of the CDB or parameter list.
+pub(crate) fn refused(refusal: Refusal) -> Stop {
+    let sense = match refusal {
+        Refusal::Conflict => return Stop::Conflict,
+        Refusal::TooManyRegistrants => Sense::illegal(Asc::INSUFFICIENT_REGISTRATION_RESOURCES),
+        Refusal::OthersAfterFirst => Sense::invalid_parameter(20, Some(3)),
+        Refusal::OtherType => Sense::illegal(Asc::INVALID_RELEASE_OF_PERSISTENT_RESERVATION),
+        Refusal::NoType => Sense::invalid_cdb(2, Some(3)),
+        Refusal::ZeroKey => Sense::invalid_parameter(8, None),
+        Refusal::MoveToSelf => Sense::invalid_parameter(24, None),
+    };
+    sense.into()
+}

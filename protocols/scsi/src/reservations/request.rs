@@ -3,8 +3,10 @@
 
 use units::IscsiName;
 
-use super::store::parse_isid;
-use super::{Request, ReservationType};
+use ::reservations::ReservationType;
+
+use super::Request;
+use super::registrant::parse_isid;
 use crate::command::{Cdb, NexusId};
 use crate::sense::{Asc, Sense};
 

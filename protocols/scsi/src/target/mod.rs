@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, RwLock};
 use units::IscsiName;
 
 use crate::command::NexusId;
-use crate::reservations::StoredReservationsError;
 use crate::sense::Asc;
+use ::reservations::StoredReservationsError;
 
 pub(crate) use dispatch::Context;
 pub use nexus::Nexus;

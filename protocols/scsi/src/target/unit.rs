@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
+use ::reservations::{ReservationStore, StoredReservationsError, decode, encode};
 use block_device::{Geometry, SharedDevice};
 use units::IscsiName;
 
@@ -10,9 +11,7 @@ use crate::command::Stop;
 use crate::copy::CopyResults;
 use crate::mode::{ModeStore, Parameters, saved_write_cache};
 use crate::opcodes::Access;
-use crate::reservations::{
-    ReservationStore, Reservations, StoredReservationsError, decode, encode,
-};
+use crate::reservations::Reservations;
 use crate::sense::SenseFormat;
 
 use super::nexus::NexusState;
@@ -208,11 +207,14 @@ impl UnitState {
         if self.is_legacy_reserved_by_other(nexus) {
             return Err(Stop::Conflict);
         }
-        let reservations = self.reservations();
-        if reservations.permits(&nexus.id, access) {
-            Ok(())
-        } else {
-            Err(Stop::Conflict)
+        let access = match access {
+            Access::Read => ::reservations::Access::Read,
+            Access::Write => ::reservations::Access::Write,
+            Access::Free | Access::Query | Access::Own => return Ok(()),
+        };
+        match self.reservations().permits(&nexus.id, access) {
+            true => Ok(()),
+            false => Err(Stop::Conflict),
         }
     }
 

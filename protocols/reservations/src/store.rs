@@ -3,11 +3,22 @@
 
 use std::io;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use units::IscsiName;
 
-use super::{Holder, Registrant, ReservationType, Reservations};
-use crate::command::NexusId;
+use crate::state::{Holder, Registrant, ReservationType, Reservations};
+
+/// A client as a registration is stored for it.
+pub trait Stored: Clone + PartialEq {
+    /// A registration of it in JSON. Unknown members must be refused.
+    type Form: Serialize + DeserializeOwned;
+
+    /// The form of a registration.
+    fn store(registrant: &Registrant<Self>) -> Self::Form;
+
+    /// The registration of a form, or what is wrong with it.
+    fn restore(form: Self::Form) -> Result<Registrant<Self>, &'static str>;
+}
 
 /// Where the reservations of one unit are kept. Both calls may block.
 pub trait ReservationStore: Send + Sync {
@@ -50,41 +61,20 @@ const VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+struct State<F> {
     version: u32,
-    registrants: Vec<StoredRegistrant>,
+    registrants: Vec<F>,
     /// Type code and index of the holding registrant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reservation: Option<(u8, usize)>,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StoredRegistrant {
-    initiator: IscsiName,
-    isid: String,
-    portal_group: u16,
-    key: String,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    all_target_ports: bool,
-}
-
 /// The bytes to save; empty if the state need not survive.
-pub(crate) fn encode(state: &Reservations) -> Vec<u8> {
+pub fn encode<N: Stored>(state: &Reservations<N>) -> Vec<u8> {
     if !state.aptpl || state.registrants.is_empty() {
         return Vec::new();
     }
-    let registrants = state
-        .registrants
-        .iter()
-        .map(|one| StoredRegistrant {
-            initiator: one.nexus.initiator.clone(),
-            isid: one.nexus.isid.iter().map(|b| format!("{b:02x}")).collect(),
-            portal_group: one.nexus.portal_group,
-            key: format!("{:x}", one.key),
-            all_target_ports: one.all_target_ports,
-        })
-        .collect();
+    let registrants = state.registrants.iter().map(N::store).collect();
     let reservation = state.holder.as_ref().map(|holder| {
         let index = state
             .registrants
@@ -93,7 +83,7 @@ pub(crate) fn encode(state: &Reservations) -> Vec<u8> {
         // All registrants hold the types for which the nexus may have gone.
         (holder.kind as u8, index.unwrap_or(0))
     });
-    let stored = Stored {
+    let stored = State {
         version: VERSION,
         registrants,
         reservation,
@@ -102,11 +92,15 @@ pub(crate) fn encode(state: &Reservations) -> Vec<u8> {
 }
 
 /// The state that was saved.
-pub(crate) fn decode(bytes: &[u8]) -> Result<Reservations, StoredReservationsError> {
+///
+/// # Errors
+///
+/// The bytes were not made by [`encode`].
+pub fn decode<N: Stored>(bytes: &[u8]) -> Result<Reservations<N>, StoredReservationsError> {
     if bytes.is_empty() {
         return Ok(Reservations::default());
     }
-    let stored: Stored =
+    let stored: State<N::Form> =
         serde_json::from_slice(bytes).map_err(StoredReservationsError::Malformed)?;
     let contradiction = StoredReservationsError::Contradictory;
     if stored.version != VERSION {
@@ -116,17 +110,10 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Reservations, StoredReservationsErr
         aptpl: true,
         ..Reservations::default()
     };
-    for one in stored.registrants {
-        state.registrants.push(Registrant {
-            nexus: NexusId {
-                initiator: one.initiator,
-                isid: parse_isid(&one.isid).ok_or(contradiction("an ISID is not 12 digits"))?,
-                portal_group: one.portal_group,
-            },
-            key: u64::from_str_radix(&one.key, 16)
-                .map_err(|_| contradiction("a key is not hexadecimal"))?,
-            all_target_ports: one.all_target_ports,
-        });
+    for form in stored.registrants {
+        state
+            .registrants
+            .push(N::restore(form).map_err(contradiction)?);
     }
     if let Some((code, index)) = stored.reservation {
         let kind = ReservationType::from_code(code).ok_or(contradiction("unknown type"))?;
@@ -141,14 +128,4 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Reservations, StoredReservationsErr
         return Err(contradiction("a key is zero or a nexus registered twice"));
     }
     Ok(state)
-}
-
-/// 12 hexadecimal digits.
-pub(super) fn parse_isid(digits: &str) -> Option<[u8; 6]> {
-    if digits.len() != 12 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return None;
-    }
-    let value = u64::from_str_radix(digits, 16).ok()?;
-    let [_, _, a, b, c, d, e, f] = value.to_be_bytes();
-    Some([a, b, c, d, e, f])
 }

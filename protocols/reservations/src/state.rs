@@ -1,13 +1,18 @@
 //! The state machine: registrations, the reservation, and what each service action does to them.
 //! A transition is computed from the old state and published (and stored) by the caller.
 
-use crate::command::NexusId;
-use crate::opcodes::Access;
-use crate::sense::{Asc, Sense};
+use crate::REGISTRANTS_MAX;
 
-use super::REGISTRANTS_MAX;
+/// What a command does, as far as reservations forbid it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reads contents or state.
+    Read,
+    /// Changes them.
+    Write,
+}
 
-/// Reservation types (SPC-4, table 50).
+/// Reservation types, by their codes in SPC-4, table 50. NVMe numbers the same six types from 1 to 6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ReservationType {
@@ -26,7 +31,7 @@ pub enum ReservationType {
 }
 
 impl ReservationType {
-    /// The type of a TYPE field.
+    /// The type of a TYPE field of SCSI.
     pub fn from_code(code: u8) -> Option<Self> {
         Some(match code {
             0x1 => Self::WriteExclusive,
@@ -63,11 +68,11 @@ impl ReservationType {
     }
 }
 
-/// One registered I_T nexus.
+/// One registration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Registrant {
-    /// Which one.
-    pub nexus: NexusId,
+pub struct Registrant<N> {
+    /// Who is registered: an I_T nexus of SCSI, a host of NVMe.
+    pub nexus: N,
     /// Its reservation key, not zero.
     pub key: u64,
     /// Whether it was registered with ALL_TG_PT.
@@ -76,29 +81,29 @@ pub struct Registrant {
 
 /// The reservation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub struct Holder<N> {
     /// Its type.
     pub kind: ReservationType,
     /// Who holds it; meaningless for the all registrants types.
-    pub nexus: NexusId,
+    pub nexus: N,
 }
 
 /// All persistent reservation state of one unit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reservations {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reservations<N> {
     /// PRGENERATION.
     pub generation: u32,
     /// Whether the state is kept through power loss, as the last registration asked.
     pub aptpl: bool,
     /// All registrations, at most [`REGISTRANTS_MAX`].
-    pub registrants: Vec<Registrant>,
+    pub registrants: Vec<Registrant<N>>,
     /// The reservation, if there is one.
-    pub holder: Option<Holder>,
+    pub holder: Option<Holder<N>>,
 }
 
-/// A service action of PERSISTENT RESERVE OUT with its parameters.
+/// A change that a client requests: a service action of PERSISTENT RESERVE OUT, or a reservation command of NVMe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum Request<N> {
     /// REGISTER, and REGISTER AND IGNORE EXISTING KEY if `key` is `None`.
     Register {
         /// The key that the nexus has to have.
@@ -110,7 +115,7 @@ pub enum Request {
         /// ALL_TG_PT.
         all_target_ports: bool,
         /// Other initiator ports to register (SPEC_I_PT).
-        others: Vec<NexusId>,
+        others: Vec<N>,
     },
     /// RESERVE.
     Reserve {
@@ -149,7 +154,7 @@ pub enum Request {
         /// Key of the nexus that gets the reservation.
         new_key: u64,
         /// That nexus.
-        to: NexusId,
+        to: N,
         /// Whether the mover is unregistered.
         unregister: bool,
         /// APTPL.
@@ -157,54 +162,83 @@ pub enum Request {
     },
 }
 
-/// A unit attention for a nexus.
+/// What happened to a registrant by the request of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The reservation was released.
+    Released,
+    /// The reservation was preempted, and all registrations with it.
+    ReservationPreempted,
+    /// Its registration was preempted.
+    RegistrationPreempted,
+}
+
+/// A notification for a registrant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attention {
+pub struct Notice<N> {
     /// For whom.
-    pub nexus: NexusId,
+    pub nexus: N,
     /// What happened.
-    pub asc: Asc,
+    pub event: Event,
 }
 
 /// What a request leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Transition {
+pub struct Transition<N> {
     /// The new state.
-    pub next: Reservations,
-    /// Whom to tell.
-    pub attentions: Vec<Attention>,
-    /// Whose commands to abort.
-    pub abort: Vec<NexusId>,
+    pub next: Reservations<N>,
+    /// Registrants to notify.
+    pub notices: Vec<Notice<N>>,
+    /// Registrants whose commands to abort.
+    pub abort: Vec<N>,
 }
+
+/// Lists a client at each port of the target.
+pub type Ports<'a, N> = dyn Fn(&N) -> Vec<N> + 'a;
 
 /// Why a request changes nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// RESERVATION CONFLICT.
+    /// The requester has not the key, or not the reservation, that the request needs.
     Conflict,
-    /// CHECK CONDITION.
-    Sense(Sense),
+    /// [`REGISTRANTS_MAX`] are registered.
+    TooManyRegistrants,
+    /// Others can be registered with the first registration only.
+    OthersAfterFirst,
+    /// The reservation is of another type than the one to release.
+    OtherType,
+    /// The reservation is preempted, and the request has no valid type for the new one.
+    NoType,
+    /// A key must not be zero here: the second key of a preemption or a move.
+    ZeroKey,
+    /// A reservation cannot be moved to its holder.
+    MoveToSelf,
 }
 
-impl From<Sense> for Refusal {
-    fn from(sense: Sense) -> Self {
-        Self::Sense(sense)
+impl<N> Default for Reservations<N> {
+    fn default() -> Self {
+        Self {
+            generation: 0,
+            aptpl: false,
+            registrants: Vec::new(),
+            holder: None,
+        }
     }
 }
 
-impl Reservations {
+impl<N: Clone + PartialEq> Reservations<N> {
     /// Whether anything could forbid an access.
     pub fn restricts(&self) -> bool {
         self.holder.is_some()
     }
 
     /// The registration of a nexus.
-    pub fn registrant(&self, nexus: &NexusId) -> Option<&Registrant> {
+    pub fn registrant(&self, nexus: &N) -> Option<&Registrant<N>> {
         self.registrants.iter().find(|one| one.nexus == *nexus)
     }
 
     /// Whether a nexus holds the reservation.
-    pub fn is_holder(&self, nexus: &NexusId) -> bool {
+    pub fn is_holder(&self, nexus: &N) -> bool {
         match &self.holder {
             None => false,
             Some(holder) if holder.kind.is_all_registrants() => self.registrant(nexus).is_some(),
@@ -212,13 +246,12 @@ impl Reservations {
         }
     }
 
-    /// Whether the reservation lets a nexus do something (SPC-4, table 52; SBC-4, table 14).
-    pub fn permits(&self, nexus: &NexusId, access: Access) -> bool {
+    /// Whether the reservation lets a nexus do something (SBC-4, table 14; NVM Express Base 2.0, figure 85).
+    pub fn permits(&self, nexus: &N, access: Access) -> bool {
         let Some(holder) = &self.holder else {
             return true;
         };
         match access {
-            Access::Free | Access::Query | Access::Own => true,
             Access::Read if holder.kind.is_write_exclusive() => true,
             Access::Read | Access::Write => {
                 self.is_holder(nexus)
@@ -227,17 +260,18 @@ impl Reservations {
         }
     }
 
-    /// What `request` from `nexus` leads to. `ports` are the target's portal groups.
+    /// What `request` from `nexus` leads to. `at_all_ports` lists the registrations that a client gets by ALL_TG_PT: itself
+    /// at each port of the target.
     pub fn decide(
         &self,
-        nexus: &NexusId,
-        ports: &[u16],
-        request: Request,
-    ) -> Result<Transition, Refusal> {
+        nexus: &N,
+        at_all_ports: &Ports<'_, N>,
+        request: Request<N>,
+    ) -> Result<Transition<N>, Refusal> {
         let mut change = Change {
             by: nexus,
             next: self.clone(),
-            attentions: Vec::new(),
+            notices: Vec::new(),
             abort: Vec::new(),
         };
         match request {
@@ -248,7 +282,7 @@ impl Reservations {
                 all_target_ports,
                 others,
             } => {
-                let ports = if all_target_ports { ports } else { &[] };
+                let ports = all_target_ports.then_some(at_all_ports);
                 change.register(key, new_key, aptpl, ports, others)?;
             }
             Request::Reserve { key, kind } => {
@@ -289,13 +323,13 @@ impl Reservations {
         debug_assert!(change.next.invariant_holds());
         Ok(Transition {
             next: change.next,
-            attentions: change.attentions,
+            notices: change.notices,
             abort: change.abort,
         })
     }
 
     /// A reservation's holder is registered; no nexus is registered twice; no key is zero.
-    pub(crate) fn invariant_holds(&self) -> bool {
+    pub fn invariant_holds(&self) -> bool {
         let held_by_registrant = match &self.holder {
             None => true,
             Some(holder) if holder.kind.is_all_registrants() => !self.registrants.is_empty(),
@@ -312,14 +346,14 @@ impl Reservations {
 }
 
 /// A transition in the making.
-struct Change<'a> {
-    by: &'a NexusId,
-    next: Reservations,
-    attentions: Vec<Attention>,
-    abort: Vec<NexusId>,
+struct Change<'a, N> {
+    by: &'a N,
+    next: Reservations<N>,
+    notices: Vec<Notice<N>>,
+    abort: Vec<N>,
 }
 
-impl Change<'_> {
+impl<N: Clone + PartialEq> Change<'_, N> {
     fn require_key(&self, key: u64) -> Result<(), Refusal> {
         match self.next.registrant(self.by) {
             Some(own) if own.key == key => Ok(()),
@@ -331,19 +365,19 @@ impl Change<'_> {
         self.next.generation = self.next.generation.wrapping_add(1);
     }
 
-    /// Tells all registrants but the one that acts.
-    fn tell_registrants(&mut self, asc: Asc) {
+    /// Notifies all registrants but the one that acts.
+    fn notify_registrants(&mut self, event: Event) {
         for one in &self.next.registrants {
             if one.nexus != *self.by {
-                self.attentions.push(Attention {
+                self.notices.push(Notice {
                     nexus: one.nexus.clone(),
-                    asc,
+                    event,
                 });
             }
         }
     }
 
-    fn put(&mut self, nexus: NexusId, key: u64, all_target_ports: bool) -> Result<(), Refusal> {
+    fn put(&mut self, nexus: N, key: u64, all_target_ports: bool) -> Result<(), Refusal> {
         if let Some(one) = self
             .next
             .registrants
@@ -355,7 +389,7 @@ impl Change<'_> {
             return Ok(());
         }
         if self.next.registrants.len() >= REGISTRANTS_MAX {
-            return Err(Sense::illegal(Asc::INSUFFICIENT_REGISTRATION_RESOURCES).into());
+            return Err(Refusal::TooManyRegistrants);
         }
         self.next.registrants.push(Registrant {
             nexus,
@@ -365,22 +399,21 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// SPC-4, sections 5.13.7 and 5.13.11.2 (unregistering). `ports` is empty without ALL_TG_PT.
+    /// SPC-4, sections 5.13.7 and 5.13.11.2 (unregistering). `ports`: with ALL_TG_PT.
     fn register(
         &mut self,
         key: Option<u64>,
         new_key: u64,
         aptpl: bool,
-        ports: &[u16],
-        others: Vec<NexusId>,
+        ports: Option<&Ports<'_, N>>,
+        others: Vec<N>,
     ) -> Result<(), Refusal> {
         let own_key = self.next.registrant(self.by).map(|own| own.key);
         if key.is_some_and(|key| key != own_key.unwrap_or(0)) {
             return Err(Refusal::Conflict);
         }
         if !others.is_empty() && own_key.is_some() {
-            // SPEC_I_PT is for the first registration only.
-            return Err(Sense::invalid_parameter(20, Some(3)).into());
+            return Err(Refusal::OthersAfterFirst);
         }
         if new_key == 0 {
             if own_key.is_some() {
@@ -390,14 +423,14 @@ impl Change<'_> {
             }
             return Ok(());
         }
-        for mut nexus in std::iter::once(self.by.clone()).chain(others) {
+        for nexus in std::iter::once(self.by.clone()).chain(others) {
             if nexus != *self.by && self.next.registrant(&nexus).is_some() {
                 return Err(Refusal::Conflict);
             }
-            self.put(nexus.clone(), new_key, !ports.is_empty())?;
-            for port in ports {
-                nexus.portal_group = *port;
-                self.put(nexus.clone(), new_key, true)?;
+            let everywhere = ports.map_or_else(Vec::new, |ports| ports(&nexus));
+            self.put(nexus, new_key, !everywhere.is_empty())?;
+            for nexus in everywhere {
+                self.put(nexus, new_key, true)?;
             }
         }
         self.bump();
@@ -420,7 +453,7 @@ impl Change<'_> {
         } else if was_holder {
             self.next.holder = None;
             if kind.admits_registrants() {
-                self.tell_registrants(Asc::RESERVATIONS_RELEASED);
+                self.notify_registrants(Event::Released);
             }
         }
     }
@@ -447,17 +480,17 @@ impl Change<'_> {
             return Ok(());
         }
         if holder.kind != kind {
-            return Err(Sense::illegal(Asc::INVALID_RELEASE_OF_PERSISTENT_RESERVATION).into());
+            return Err(Refusal::OtherType);
         }
         self.next.holder = None;
         if kind.admits_registrants() {
-            self.tell_registrants(Asc::RESERVATIONS_RELEASED);
+            self.notify_registrants(Event::Released);
         }
         Ok(())
     }
 
     fn clear(&mut self) {
-        self.tell_registrants(Asc::RESERVATIONS_PREEMPTED);
+        self.notify_registrants(Event::ReservationPreempted);
         self.next.registrants.clear();
         self.next.holder = None;
         self.bump();
@@ -475,7 +508,7 @@ impl Change<'_> {
             None => false,
         };
         if takes_reservation {
-            let kind = kind.ok_or(Sense::invalid_cdb(2, Some(3)))?;
+            let kind = kind.ok_or(Refusal::NoType)?;
             self.remove(|one| victim == 0 || one.key == victim, true)?;
             let changed = holder.is_some_and(|old| old.kind != kind);
             self.next.holder = Some(Holder {
@@ -483,11 +516,11 @@ impl Change<'_> {
                 nexus: self.by.clone(),
             });
             if changed {
-                self.tell_registrants(Asc::RESERVATIONS_RELEASED);
+                self.notify_registrants(Event::Released);
             }
         } else {
             if victim == 0 {
-                return Err(Sense::invalid_parameter(8, None).into());
+                return Err(Refusal::ZeroKey);
             }
             self.remove(|one| one.key == victim, false)?;
             if self.next.registrants.is_empty() {
@@ -502,7 +535,7 @@ impl Change<'_> {
     /// registered.
     fn remove(
         &mut self,
-        which: impl Fn(&Registrant) -> bool,
+        which: impl Fn(&Registrant<N>) -> bool,
         spare_own: bool,
     ) -> Result<(), Refusal> {
         if !self.next.registrants.iter().any(&which) {
@@ -523,9 +556,9 @@ impl Change<'_> {
             stays
         });
         for nexus in removed {
-            self.attentions.push(Attention {
+            self.notices.push(Notice {
                 nexus: nexus.clone(),
-                asc: Asc::REGISTRATIONS_PREEMPTED,
+                event: Event::RegistrationPreempted,
             });
             self.abort.push(nexus);
         }
@@ -536,7 +569,7 @@ impl Change<'_> {
     fn relocate(
         &mut self,
         new_key: u64,
-        to: NexusId,
+        to: N,
         unregister: bool,
         aptpl: bool,
     ) -> Result<(), Refusal> {
@@ -547,10 +580,10 @@ impl Change<'_> {
             _ => return Err(Refusal::Conflict),
         };
         if new_key == 0 {
-            return Err(Sense::invalid_parameter(8, None).into());
+            return Err(Refusal::ZeroKey);
         }
         if to == *self.by {
-            return Err(Sense::invalid_parameter(24, None).into());
+            return Err(Refusal::MoveToSelf);
         }
         self.put(to.clone(), new_key, false)?;
         self.next.holder = Some(Holder { kind, nexus: to });
