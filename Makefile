@@ -28,7 +28,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb deb-witness demo demo-legs demo-single test check nightly lint unit conformance crash crash-files crash-volumes legs hostile rollback operations operations-crash operations-steps guide races repeats older-locks mounted-files requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool
+.PHONY: help deps build install deb deb-witness demo demo-legs demo-single test check nightly lint unit conformance crash crash-files crash-volumes legs hostile rollback operations operations-crash operations-steps guide races repeats older-locks mounted-files requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool release release-check
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -56,6 +56,16 @@ deb-witness: ## the package for the third machine alone, on a machine of its kin
 	@scripts/deps.sh witness
 	$(CARGO) build --release --locked -p bulkhead-witness
 	@scripts/deb.sh target witness
+
+release: ## target/release-VERSION: both packages, bulkhead-libzpool, debug symbols, SBOM, notes, checksums, of what is committed
+	@scripts/deps.sh build
+	@scripts/deps.sh libzpool
+	scripts/release.sh
+
+release-check: ## the same, built in two directories and compared
+	@scripts/deps.sh build
+	@scripts/deps.sh libzpool
+	scripts/release.sh --twice
 
 demo: build ## two heads: the power of the serving one is pulled, clients go on
 	@scripts/deps.sh test

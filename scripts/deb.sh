@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes target/bulkhead_VERSION_ARCH.deb and bulkhead-witness_VERSION_ARCH.deb of what was built, for machines with the
-# same Debian release as this one. Prints their paths. `deb.sh FOLDER witness` makes the second one only.
+# same Debian release as this one. Prints their paths. `deb.sh FOLDER witness` makes the second one only. DEB_SYMBOLS=1
+# makes NAME-dbgsym_… of each, with the line tables; SOURCE_DATE_EPOCH is the time of everything in the packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,6 +20,7 @@ die() {
     exit 1
 }
 
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(stat -c %Y CHANGELOG.md)}
 [[ -x $witness ]] || die "no $witness: run 'make build' first"
 stages=$(mktemp -d)
 trap 'rm -rf "$stages"' EXIT
@@ -31,7 +33,7 @@ document() { # package
     {
         echo "$1 ($release) unstable; urgency=medium"
         printf '\n  * What changed stands in CHANGELOG.md.gz.\n\n'
-        echo " -- $(sed -n 's/^Maintainer: //p' packaging/debian/control)  $(date -uR -r CHANGELOG.md)"
+        echo " -- $(sed -n 's/^Maintainer: //p' packaging/debian/control)  $(date -uR -d "@$SOURCE_DATE_EPOCH")"
     } >"$doc/changelog"
     install -m 644 CHANGELOG.md "$doc/CHANGELOG.md"
     gzip -9n "$doc/changelog" "$doc/CHANGELOG.md"
@@ -49,16 +51,39 @@ libraries() { # package
     echo "$found"
 }
 
+build_deb() { # stage, output
+    (cd "$1" && find . -path ./DEBIAN -prune -o -type f -printf '%P\0' | LC_ALL=C sort -z | xargs -0r md5sum) >"$1/DEBIAN/md5sums"
+    find "$1" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+    dpkg-deb --root-owner-group --build "$1" "$2" >/dev/null
+    echo "$2"
+}
+
+# What a debugger needs beside the stripped programs; it finds the files by their build ids.
+symbols() { # package
+    local stage=$stages/$1-dbgsym program id file
+    mkdir -p "$stage/DEBIAN"
+    for program in "$stages/$1"/usr/bin/*; do
+        id=$(readelf -n "$program" | sed -n 's/.*Build ID: //p')
+        [[ -n $id ]] || die "$program has no build id"
+        file=$stage/usr/lib/debug/.build-id/${id:0:2}/${id:2}.debug
+        install -d "$(dirname "$file")"
+        objcopy --only-keep-debug --compress-debug-sections "$program" "$file"
+        chmod 644 "$file"
+    done
+    sed -e "s/@PACKAGE@/$1/" -e "s/@VERSION@/$release/" -e "s/@ARCHITECTURE@/$architecture/" \
+        packaging/debian/control-dbgsym >"$stage/DEBIAN/control"
+    build_deb "$stage" "$folder/${1}-dbgsym_${release}_$architecture.deb"
+}
+
 package() { # package, control file, libraries
     local stage=$stages/$1 output=$folder/${1}_${release}_$architecture.deb
+    [[ -z ${DEB_SYMBOLS:-} ]] || symbols "$1"
     [[ -n ${DEB_KEEP_SYMBOLS:-} ]] || strip --strip-unneeded "$stage"/usr/bin/*
     mkdir "$stage/DEBIAN"
     sed -e "s/@VERSION@/$release/" -e "s/@ARCHITECTURE@/$architecture/" -e "s/@LIBRARIES@/$3/" \
         "$2" >"$stage/DEBIAN/control"
     install -m 755 packaging/debian/postinst "$stage/DEBIAN/postinst"
-    (cd "$stage" && find usr etc -type f -exec md5sum {} +) >"$stage/DEBIAN/md5sums"
-    dpkg-deb --root-owner-group --build "$stage" "$output" >/dev/null
-    echo "$output"
+    build_deb "$stage" "$output"
 }
 
 package_of_heads() {

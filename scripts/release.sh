@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Makes a release of HEAD in target/release-VERSION: the packages bulkhead, bulkhead-witness and (unless NO_LIBZPOOL=1)
+# bulkhead-libzpool, their debug symbols apart, a list of what is in them (CycloneDX), the notes of the version and checksums.
+#
+#   scripts/release.sh            builds once
+#   scripts/release.sh --twice    builds in two directories, and fails if a package differs
+#
+# Builds what is committed, in a directory of its own: the names of directories of this machine are in no package.
+# ONLY=witness builds the witness alone, to try the procedure in minutes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+repository=$PWD
+
+die() {
+    echo "release: $*" >&2
+    exit 1
+}
+
+twice=
+[[ ${1:-} == --twice ]] && twice=yes
+[[ -z ${1:-} || -n $twice ]] || die "unknown argument $1: nothing, or --twice"
+only=${ONLY:-}
+[[ -z $only || $only == witness ]] || die "ONLY=$only: nothing, or witness"
+version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+grep -q "^## $version\$" CHANGELOG.md || die "CHANGELOG.md has no section $version"
+[[ -z $(git status --porcelain) ]] || echo "release: what is not committed is not in the release" >&2
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
+output=$repository/target/release-$version
+rm -rf "$output"
+mkdir -p "$output"
+work=$(mktemp -d "$repository/target/release-build-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cargo_home=${CARGO_HOME:-$HOME/.cargo}
+
+# Builds in a new directory, and puts the packages into another one.
+build() { # directory of the source, directory of the packages
+    local packages=(-p bulkhead -p bulkhead-witness) map
+    [[ -z $only ]] || packages=(-p bulkhead-witness)
+    mkdir -p "$1" "$2"
+    git archive HEAD | tar -x -C "$1"
+    map="$1=/usr/src/bulkhead"
+    (
+        cd "$1"
+        if [[ -z $only ]]; then
+            [[ ! -d $repository/console/node_modules ]] || cp -a "$repository/console/node_modules" console/
+            scripts/console.sh >&2
+        fi
+        export CARGO_TARGET_DIR=$1/target CARGO_INCREMENTAL=0
+        export RUSTFLAGS="--remap-path-prefix=$map --remap-path-prefix=$cargo_home=/usr/src/cargo"
+        export CFLAGS="-ffile-prefix-map=$map -ffile-prefix-map=$cargo_home=/usr/src/cargo"
+        scripts/cargo.sh build --release --locked "${packages[@]}" >&2
+        DEB_SYMBOLS=1 scripts/deb.sh "$2" ${only:+"$only"} >&2
+    )
+}
+
+# A package is only as good as the names in it: none is of this machine.
+names_of_directories() { # package
+    local stage=$work/unpacked
+    rm -rf "$stage"
+    dpkg-deb --extract "$1" "$stage"
+    ! grep -rlaF -e "$work" -e "$repository/" -e "$cargo_home/" "$stage" ||
+        die "$(basename "$1") names directories of this machine"
+}
+
+build "$work/first" "$output"
+for package in "$output"/*.deb; do
+    names_of_directories "$package"
+done
+if [[ -n $twice ]]; then
+    rm -rf "$work/first"
+    build "$work/the-second-directory" "$work/again"
+    for package in "$output"/*.deb; do
+        cmp "$package" "$work/again/$(basename "$package")" || die "two builds of $(basename "$package") differ"
+    done
+    echo "release: two builds in two directories are the same"
+fi
+if [[ -z $only && -z ${NO_LIBZPOOL:-} ]]; then
+    scripts/libzpool.sh ${twice:+--twice} >&2
+    cp target/bulkhead-libzpool_*.deb "$output/"
+fi
+scripts/sbom.py "$version" "$SOURCE_DATE_EPOCH" >"$output/bulkhead-$version.cdx.json"
+sed -n "/^## $version\$/,/^## /{/^## /d;p}" CHANGELOG.md >"$output/NOTES.md"
+(cd "$output" && sha256sum -- * >SHA256SUMS)
+cat "$output/SHA256SUMS"
