@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod filter;
 mod insist;
 mod line;
 mod log;
@@ -11,6 +12,7 @@ mod panics;
 pub mod signals;
 mod supervisor;
 
+pub use filter::{Filter, InvalidFilter, Style, log_filter, set_log_filter, start_log};
 pub use insist::insist;
 pub use line::{Line, say, say_until};
 pub use log::{Log, log, never_wait_for_the_log};

@@ -21,11 +21,7 @@ const TICK: Duration = Duration::from_millis(500);
 /// Serves until it is killed. Nothing has to be done at the end.
 pub fn run(args: &ServeArgs, place: &Place) -> anyhow::Result<()> {
     telling::never_wait_for_the_log();
-    let _ = tracing_subscriber::fmt()
-        .with_writer(telling::log)
-        .with_ansi(false)
-        .with_target(false)
-        .try_init();
+    telling::start_log(telling::Style::default());
     check(args)?;
     let identity = identity::load_or_make(&place.folder)?;
     let _lock = lock(&place.folder)?;

@@ -135,17 +135,10 @@ fn finish(exit: &Exit) -> ExitCode {
 
 /// Pacemaker puts what is written there into its own log, with the time.
 fn log_to_stderr() {
-    // A second subscriber cannot exist: this is called once.
-    let _ = tracing_subscriber::fmt()
-        .with_writer(telling::log)
-        .with_target(false)
-        .with_ansi(false)
-        .without_time()
-        .with_max_level(match std::env::var("BULKHEAD_LOG").as_deref() {
-            Ok("debug") => tracing::Level::DEBUG,
-            _ => tracing::Level::INFO,
-        })
-        .try_init();
+    telling::start_log(telling::Style {
+        without_time: true,
+        ..telling::Style::default()
+    });
 }
 
 /// This program, as the agent sees it.

@@ -177,9 +177,5 @@ fn peer_addresses(args: &HeadArgs, own: &str) -> Option<BTreeMap<String, Vec<Soc
 
 fn log_to_stderr() {
     telling::never_wait_for_the_log();
-    let _ = tracing_subscriber::fmt()
-        .with_writer(telling::log)
-        .with_ansi(false)
-        .with_target(false)
-        .try_init();
+    telling::start_log(telling::Style::default());
 }

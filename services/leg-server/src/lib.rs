@@ -178,11 +178,7 @@ fn readmit(args: &ReadmitArgs, state_dir: &Path, out: Printer) -> Result<(), Fai
 
 fn serve(command: &LegServerCommand, state_dir: &Path) -> Result<(), Failure> {
     telling::never_wait_for_the_log();
-    let _ = tracing_subscriber::fmt()
-        .with_writer(telling::log)
-        .with_ansi(false)
-        .with_target(false)
-        .try_init();
+    telling::start_log(telling::Style::default());
     let (file, text) = identity::config(&command.config)?;
     let file = Arc::new(file);
     let identity = identity::of(&file)?;

@@ -268,23 +268,11 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
 
 fn log_to_stderr(json: bool) {
     telling::never_wait_for_the_log();
-    let builder = tracing_subscriber::fmt()
-        .with_writer(telling::log)
-        .with_target(false)
-        .with_max_level(match std::env::var("BULKHEAD_LOG").as_deref() {
-            Ok("debug") => tracing::Level::DEBUG,
-            Ok("trace") => tracing::Level::TRACE,
-            Ok("warn") => tracing::Level::WARN,
-            Ok("error") => tracing::Level::ERROR,
-            _ => tracing::Level::INFO,
-        });
-    // A second subscriber cannot exist: this is called once.
-    let _ = match json {
-        true => builder.json().try_init(),
-        false => builder
-            .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
-            .try_init(),
-    };
+    telling::start_log(telling::Style {
+        json,
+        colours: true,
+        ..telling::Style::default()
+    });
 }
 
 fn claim_socket(args: &ServeArgs, common: &Common) -> Result<control::Server, Failure> {

@@ -464,7 +464,7 @@ fn another_heads_pool_is_started_after_a_confirmed_fence_only() {
     head.ok("monitor");
 }
 
-/// What the agent says before each of its steps, with BULKHEAD_LOG=debug.
+/// What the agent says before each of its steps, with RUST_LOG=debug.
 const STEP_MARK: &str = "action=";
 /// Steps of an operation: the agent has fewer than that.
 const STEPS_MAX: usize = 20;
@@ -473,7 +473,7 @@ impl Head {
     /// Runs the agent and kills it as it begins step number `step`, from 0; whether it came to that.
     fn killed_at(&self, action: &str, step: usize) -> bool {
         let mut agent = self.agent_command(action);
-        agent.env("BULKHEAD_LOG", "debug").stderr(Stdio::piped());
+        agent.env("RUST_LOG", "debug").stderr(Stdio::piped());
         let mut agent = agent.spawn().expect("the agent runs");
         let said = BufReader::new(agent.stderr.take().expect("piped"));
         let steps = said.lines().map_while(Result::ok);

@@ -147,7 +147,7 @@ fn serves_and_stops_with_log(log: fn() -> (Stdio, OwnedFd)) {
     let machine = Machine::with_exported_volume();
     let (stderr, _unread) = log();
     let server = machine.serve_with("", |command| {
-        command.stderr(stderr).env("BULKHEAD_LOG", "trace");
+        command.stderr(stderr).env("RUST_LOG", "trace");
     });
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("served");
     client.write(0, &[7; 4096]).expect("written");

@@ -160,7 +160,7 @@ impl OwnServer {
             )
             .args(["--ready-fd", "1", "--until-stdin-closes"])
             .args(common.as_options())
-            .env("BULKHEAD_LOG", "error")
+            .env("RUST_LOG", "error")
             .env_remove("NOTIFY_SOCKET")
             .env_remove("WATCHDOG_USEC")
             .stdin(Stdio::piped())
