@@ -6,7 +6,7 @@ from typing import Any, cast
 from proof.operations.proof import OperationsProof, Reference
 from proof.operations.table import Operation, Rest
 from proof.operations.verbs import ELSEWHERE, complaints, with_definition
-from proof.operations.world import Words, World
+from proof.operations.world import Words, World, without_times
 from proof.runtime import ProofError
 
 BEFORE = {"snapshots": ["v@a"], "volumes": {"v": {"size": 1}}}
@@ -52,6 +52,11 @@ class OperationsTest(unittest.TestCase):
     def test_asking_again_must_complete_it(self) -> None:
         with self.assertRaisesRegex(ProofError, "does not complete"):
             judged(BEFORE, then=HALF)
+
+    def test_times_in_documents_are_no_difference(self) -> None:
+        first, second = ('{"version":1,"from":"p/v","arrived_unix_s":%d}' % time for time in (17, 19))
+        self.assertEqual(without_times(first), without_times(second))
+        self.assertNotEqual(without_times(first), without_times(first.replace("p/v", "p/w")))
 
     def test_what_goes_on_may_be_in_between(self) -> None:
         self.assertEqual(judged(HALF, rest=Rest.COMPLETED).tally.between, 1)
