@@ -17,6 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use takeover::legs::codec::Reader;
 use takeover::legs::{MemberId, Memory, RECORD_BYTES_MAX, decode_memory, encode_memory};
 
 /// The folder in which a head remembers the records of its pools, below its state directory.
@@ -85,9 +86,10 @@ pub fn heard(folder: &Path, pool: u64, boot: u64) -> Option<Memory> {
         return None;
     }
     let bytes = std::fs::read(&path).ok()?;
-    let (said, memory) = bytes.split_first_chunk()?;
-    let memory = decode_memory(memory).ok()?;
-    (u64::from_le_bytes(*said) == boot).then_some(memory)
+    let mut reader = Reader::new(&bytes);
+    let is_of_boot = reader.number().ok()? == boot;
+    let memory = decode_memory(reader.rest()).ok()?;
+    is_of_boot.then_some(memory)
 }
 
 /// Processes of other heads that are remembered.

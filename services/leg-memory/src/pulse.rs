@@ -10,6 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+use takeover::legs::codec::Reader;
 
 /// A process that did not run for so long may have been taken for one that is off. A person's word that it is off counts after a
 /// longer silence only: see `SAID_WAIT` in `services/legs`.
@@ -67,10 +68,10 @@ fn open(folder: &Path) -> io::Result<File> {
 fn read(file: &File) -> Option<Beat> {
     let mut bytes = [0; BYTES];
     file.read_exact_at(&mut bytes, 0).ok()?;
-    let (at, freezes) = bytes.split_first_chunk::<8>()?;
+    let mut reader = Reader::new(&bytes);
     Some(Beat {
-        at_ms: u64::from_le_bytes(*at),
-        freezes: u64::from_le_bytes(freezes.try_into().ok()?),
+        at_ms: reader.number().ok()?,
+        freezes: reader.number().ok()?,
     })
 }
 

@@ -5,14 +5,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use takeover::legs::{Ballot, DiskId, Kept, Session};
-
-const MAGIC: &[u8; 8] = b"BULKLENT";
-const VERSION: u32 = 1;
-/// Magic, version, checksum, disk, tenure, session.
-const BYTES: usize = 8 + 4 + 4 + 8 + 16 + 20;
-/// What the checksum does not cover comes before this.
-const BODY_AT: usize = 16;
+use takeover::legs::codec::{LENT_BYTES, decode_lent, encode_lent};
+use takeover::legs::{DiskId, Kept};
 
 /// Why it cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -59,11 +53,11 @@ impl KeptFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Kept::default()),
             Err(error) => return Err(KeptError::System(path, error)),
             Ok(file) => {
-                let read = file.take(BYTES as u64 + 1).read_to_end(&mut bytes);
+                let read = file.take(LENT_BYTES as u64 + 1).read_to_end(&mut bytes);
                 read.map_err(|error| KeptError::System(path.clone(), error))?;
             }
         }
-        decode(&bytes, self.disk).ok_or(KeptError::Refused(path))
+        decode_lent(&bytes, self.disk).ok_or(KeptError::Refused(path))
     }
 
     /// Keeps `write`, or all of `now` if a write failed before. Nothing may be answered unless it succeeds.
@@ -92,7 +86,7 @@ impl KeptFile {
                 .truncate(true)
                 .mode(0o600)
                 .open(&new)?;
-            file.write_all(&encode(kept, self.disk))?;
+            file.write_all(&encode_lent(self.disk, &kept))?;
             file.sync_all()?;
             std::fs::rename(&new, &path)?;
             File::open(&self.folder)?.sync_all()
@@ -101,54 +95,10 @@ impl KeptFile {
     }
 }
 
-fn encode(kept: Kept, disk: DiskId) -> Vec<u8> {
-    let mut body = Vec::new();
-    let numbers = [
-        disk.0,
-        kept.enforced.epoch,
-        kept.enforced.nonce,
-        kept.mark.ballot.epoch,
-        kept.mark.ballot.nonce,
-    ];
-    numbers
-        .iter()
-        .for_each(|number| body.extend(number.to_le_bytes()));
-    body.extend(kept.mark.number.to_le_bytes());
-    let mut bytes = MAGIC.to_vec();
-    bytes.extend(VERSION.to_le_bytes());
-    let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes), &body);
-    bytes.extend(sum.to_le_bytes());
-    bytes.extend(body);
-    bytes
-}
-
-fn decode(bytes: &[u8], disk: DiskId) -> Option<Kept> {
-    if bytes.len() != BYTES {
-        return None;
-    }
-    let number = |index: usize| {
-        let at = BODY_AT + 8 * index;
-        u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
-    };
-    let short = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-    let ballot = |index: usize| Ballot {
-        epoch: number(index),
-        nonce: number(index + 1),
-    };
-    let kept = Kept {
-        enforced: ballot(1),
-        mark: Session {
-            ballot: ballot(3),
-            number: short(BYTES - 4),
-        },
-    };
-    // Only one form is right, whatever is wrong with this one.
-    (encode(kept, disk) == bytes).then_some(kept)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use takeover::legs::{Ballot, Session};
 
     const DISK: DiskId = DiskId(5);
 
@@ -160,20 +110,6 @@ mod tests {
                 ballot: ballot(3),
                 number: 2,
             },
-        }
-    }
-
-    #[test]
-    fn what_is_kept_comes_back_and_every_changed_bit_is_noticed() {
-        let bytes = encode(kept(), DISK);
-        assert_eq!(bytes.len(), BYTES);
-        assert_eq!(decode(&bytes, DISK), Some(kept()));
-        assert_eq!(decode(&bytes, DiskId(6)), None);
-        assert_eq!(decode(&bytes[1..], DISK), None);
-        for bit in 0..bytes.len() * 8 {
-            let mut changed = bytes.clone();
-            changed[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(decode(&changed, DISK), None, "bit {bit}");
         }
     }
 

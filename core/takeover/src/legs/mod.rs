@@ -22,7 +22,7 @@
 //! * A process that starts anew begins with [`Owner::new`] and a boot number that never repeats; so does a lender with its
 //!   incarnation.
 
-mod encoding;
+pub mod codec;
 #[cfg(test)]
 mod explorer;
 mod lender;
@@ -33,9 +33,9 @@ mod record;
 mod refusal;
 mod rules;
 
-pub use encoding::{
-    DecodeError, RECORD_BYTES_MAX, STAMP_BYTES, decode_kept, decode_memory, encode_kept,
-    encode_memory,
+pub use codec::{
+    DecodeError, RECORD_BYTES_MAX, STAMP_BYTES, decode_memory, decode_stamp, encode_memory,
+    encode_stamp,
 };
 pub use lender::{
     Denial, Holder, Kept, Lender, LenderAnswer, LenderReply, LenderRequest, Observed, process_of,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ::legs::{Reporter, Seen, Side};
 use engine::pool::legs::Record;
-use takeover::legs::{Completeness, DiskId, Kept, Notice, Roots, decode_kept, encode_kept};
+use takeover::legs::{Completeness, DiskId, Kept, Notice, Roots, decode_stamp, encode_stamp};
 use units::PoolName;
 use zpool::device::legs::{self as barrier, LastLeg, LegFailure, Watcher};
 use zpool::device::{
@@ -156,7 +156,7 @@ impl ZfsSide {
     /// The newer one of the two stamps, with its sequence; what a disk has that was never stamped.
     fn stamp(&self, disk: DiskId) -> Result<(u64, Kept), String> {
         let copies = read_stamps(&self.path(disk)?, disk.0).map_err(|error| error.to_string())?;
-        let found = copies.iter().filter_map(|copy| decode_kept(copy, disk));
+        let found = copies.iter().filter_map(|copy| decode_stamp(copy, disk));
         Ok(found
             .max_by_key(|(sequence, _)| *sequence)
             .unwrap_or_default())
@@ -345,7 +345,7 @@ impl Side for Watched {
 
     fn keep(&self, disk: DiskId, kept: &Kept) -> Result<(), String> {
         let (sequence, _) = self.0.stamp(disk)?;
-        let mut block = encode_kept(disk, sequence + 1, kept).to_vec();
+        let mut block = encode_stamp(disk, sequence + 1, kept).to_vec();
         block.resize(STAMP_BYTES, 0);
         write_stamps(&self.0.path(disk)?, disk.0, &block).map_err(|error| error.to_string())
     }
