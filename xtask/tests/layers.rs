@@ -62,6 +62,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("fuse", &["file-system"]),
     ("control", &["protocols", "units"]),
     ("rendering", &["control", "protocols", "telling"]),
+    ("leg-door", &["control", "engine", "units"]),
     ("certificates", &["units"]),
     ("takeover", &["units"]),
     ("legs-config", &["units", "certificates", "takeover"]),
@@ -98,11 +99,25 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "leg-zfs",
+        &[
+            "certificates",
+            "engine",
+            "legs",
+            "legs-config",
+            "remote-leg",
+            "takeover",
+            "units",
+            "zpool",
+        ],
+    ),
+    (
         "leg-server",
         &[
             "certificates",
             "control",
             "labels",
+            "leg-door",
             "leg-memory",
             "legs-config",
             "lender",
@@ -167,7 +182,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "units",
             "labels",
-            "leg-memory",
+            "leg-door",
             "control",
             "appliance",
             "takeover",
@@ -183,6 +198,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "control",
             "engine",
             "file-system",
+            "leg-door",
             "nbd",
             "nfs",
             "protocols",
@@ -192,30 +208,37 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "leg-admin",
+        &[
+            "certificates",
+            "control",
+            "engine",
+            "leg-door",
+            "leg-memory",
+            "leg-zfs",
+            "legs",
+            "legs-config",
+            "members",
+            "operations",
+            "takeover",
+            "units",
+        ],
+    ),
+    (
         "pool-access",
         &[
             "agents",
             "api",
-            "appliance",
-            "block-device",
-            "certificates",
-            "cluster",
             "control",
             "engine",
-            "labels",
-            "leg-memory",
-            "legs",
-            "legs-config",
-            "members",
-            "remote-leg",
-            "file-system",
             "fuse",
+            "leg-admin",
+            "leg-door",
             "operations",
-            "rendering",
             "protocols",
+            "rendering",
             "serving",
             "telling",
-            "takeover",
             "units",
             "zpool",
         ],
@@ -230,6 +253,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "engine",
             "file-system",
             "iscsi",
+            "leg-door",
             "nbd",
             "nfs",
             "operations",
@@ -298,10 +322,50 @@ const COMPARED: &[(&str, &str)] = &[
     ("memory-engine", "zpool"),
     ("lender", "remote-leg"),
     ("lender", "certificates"),
+    // Volumes of its tests.
+    ("leg-zfs", "block-device"),
     ("nfs", "certificates"),
     // The client of its tests.
     ("bulkhead", "nfs"),
 ];
+
+/// The crates behind the door of legs. [`IN_THE_WING`] may import them, and the crates listed here with a reason; all others know of legs by
+/// `leg-door`, and by the configuration (`legs-config`) and the record (`takeover`), which are pure.
+const BEHIND_THE_DOOR: &[&str] = &[
+    "leg-admin",
+    "leg-memory",
+    "leg-server",
+    "leg-zfs",
+    "legs",
+    "lender",
+    "members",
+    "remote-leg",
+];
+const IN_THE_WING: &[&str] = &[
+    "bulkhead-witness",
+    "leg-admin",
+    "leg-memory",
+    "leg-server",
+    "leg-zfs",
+    "legs",
+    "lender",
+    "members",
+    "remote-leg",
+];
+const THROUGH_THE_DOOR: &[(&str, &str, &str)] = &[
+    ("pool-access", "leg-admin", "starts engines"),
+    ("bulkhead", "leg-server", "is the program"),
+];
+/// Who knows of legs what the door says, and neither the record nor the configuration.
+const NAME_NO_RECORD: &[&str] = &[
+    "services/agents/src/",
+    "services/operations/src/",
+    "services/pool-access/src/",
+    "services/pool-server/src/",
+    "programs/bulkhead/src/",
+];
+/// Workspace crates that `pool-access` imports at most.
+const POOL_ACCESS_IMPORTS_MAX: usize = 14;
 
 struct Import {
     from: String,
@@ -380,13 +444,51 @@ fn the_table_itself_goes_downward() {
     }
 }
 
+#[test]
+fn legs_are_reached_by_their_door_only() {
+    let is_in = |list: &[&str], name: &str| list.contains(&name);
+    let is_excused = |import: &Import| {
+        let mut excused = THROUGH_THE_DOOR.iter();
+        excused.any(|(from, to, _)| (*from, *to) == (import.from.as_str(), import.to.as_str()))
+    };
+    let wrong: Vec<String> = imports()
+        .iter()
+        .filter(|import| is_in(BEHIND_THE_DOOR, &import.to) && !is_in(IN_THE_WING, &import.from))
+        .filter(|import| !is_excused(import))
+        .map(|import| format!("{} imports {}", import.from, import.to))
+        .collect();
+    assert!(wrong.is_empty(), "go by leg-door: {wrong:#?}");
+    let Some(texts) = xtask::texts("rs") else {
+        return;
+    };
+    let knows = |path: &std::path::Path| NAME_NO_RECORD.iter().any(|one| path.starts_with(one));
+    let of_record = ["takeover::legs", "legs_config::"];
+    let names = |text: &str| of_record.iter().any(|name| text.contains(name));
+    let found: Vec<_> = texts
+        .iter()
+        .filter(|(path, text)| knows(path) && names(text))
+        .map(|(path, _)| path)
+        .collect();
+    assert!(found.is_empty(), "go by leg-door: {found:#?}");
+}
+
+#[test]
+fn what_reaches_pools_imports_few_crates() {
+    let of_it = |import: &Import| import.from == "pool-access" && !import.for_tests;
+    let count = imports().into_iter().filter(of_it).count();
+    assert!(
+        count <= POOL_ACCESS_IMPORTS_MAX,
+        "pool-access imports {count} crates of the workspace"
+    );
+}
+
 /// Where the library of an engine may be named: in its own crate, in the folder that starts it, and in tests that look
 /// beneath the program.
 const NAME_ZFS: &[&str] = &[
     "engines/zpool/",
     "engines/memory-engine/tests/",
+    "legs/zfs/",
     "services/pool-access/src/engines/zfs/",
-    "services/pool-access/tests/",
     "programs/bulkhead/tests/",
 ];
 
@@ -452,11 +554,7 @@ const NAME_PROTOCOLS: &[(&str, &str)] = &[
         "services/pool-access/src/confine/view.rs",
         "file systems of the kernel, of which a lookup may wait, are called after it",
     ),
-    (
-        "services/pool-access/src/engines/zfs/across.rs",
-        "disks of other heads are reached by NBD",
-    ),
-    ("services/pool-access/src/engines/zfs/remote.rs", "the same"),
+    ("legs/zfs/src/", "disks of other heads are reached by NBD"),
     (
         "services/pool-access/src/mount/",
         "what to mount by where a server has the pool",

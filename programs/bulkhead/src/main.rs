@@ -114,7 +114,10 @@ fn perform(program: Program, common: &Common, out: Printer) -> Result<ExitCode, 
         }
         Program::Lab(command) => return lab::command::run(&command, out),
         Program::Drill(args) => return drills::command::run(&args, out),
-        Program::Agent(command) => return Ok(command.run(&common.settings)),
+        Program::Agent(command) => {
+            let legs = leg_server::files(&common.settings.state_dir);
+            return Ok(command.run(&common.settings, &legs));
+        }
         Program::Bench(command) => engines::bench_crypto::command::run(&command, out),
         Program::Completion { shell } => out.text(&cli::completions(shell)),
         Program::Names { word } => out.text(&pools::names(common, &word).join("\n")),

@@ -7,9 +7,12 @@
 #![forbid(unsafe_code)]
 
 pub mod arguments;
+mod files;
 mod identity;
 mod listen;
 mod look;
+
+pub use files::{HostFiles, files};
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -7,7 +7,6 @@
 #![forbid(unsafe_code)]
 
 mod access;
-pub mod across;
 mod apart;
 pub mod audit;
 pub mod child;
@@ -16,10 +15,7 @@ pub mod confine;
 pub mod confirm;
 pub mod engines;
 pub mod inspect;
-mod leg_view;
-mod leg_words;
 pub mod legs;
-pub mod managed;
 pub mod mount;
 mod named;
 mod on_record;
@@ -34,5 +30,6 @@ pub mod stream;
 pub mod watch;
 
 pub use access::*;
+pub use agents::managed;
 pub use on_record::record_legs;
 pub use reidentify::reidentify;

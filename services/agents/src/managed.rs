@@ -12,7 +12,6 @@ use control::operations::pool::PoolRequest;
 use control::{Failure, FailureKind, Request};
 use units::PoolName;
 
-use crate::common::Common;
 use cluster::appliance_file;
 
 /// The appliance file of this machine, for commands that do not name one.
@@ -38,14 +37,12 @@ pub fn fence_secrets() -> BTreeSet<PathBuf> {
 }
 
 /// Refuses to open a pool that the cluster may start meanwhile.
-pub fn refuse(common: &Common, pool: &PoolName) -> Result<(), Failure> {
+pub fn refuse(is_maintenance: bool, pool: &PoolName) -> Result<(), Failure> {
     let standing = || pool_standing(&Local::default(), pool);
     match file() {
-        Ok(Some(file)) if file.pools.contains_key(pool) => {
-            judge(pool, standing(), common.maintenance)
-        }
+        Ok(Some(file)) if file.pools.contains_key(pool) => judge(pool, standing(), is_maintenance),
         Ok(_) => Ok(()),
-        Err(why) => judge_unreadable(pool, standing(), common.maintenance, &why),
+        Err(why) => judge_unreadable(pool, standing(), is_maintenance, &why),
     }
 }
 
@@ -63,7 +60,7 @@ fn file() -> Result<Option<Appliance>, Failure> {
 
 /// Refuses a request by which a pool would end under the cluster, which starts it again, or finds no pool and reports failures on every
 /// head. The agent of the cluster exports by a request of its own.
-pub fn refuse_end(common: &Common, pool: &PoolName, request: &Request) -> Result<(), Failure> {
+pub fn refuse_end(is_maintenance: bool, pool: &PoolName, request: &Request) -> Result<(), Failure> {
     let destroys = match request {
         Request::Pool(PoolRequest::Close(_)) => false,
         Request::Pool(PoolRequest::Destroy(_)) => true,
@@ -86,7 +83,7 @@ pub fn refuse_end(common: &Common, pool: &PoolName, request: &Request) -> Result
         false => {
             // One that was started beside the cluster is in its way.
             let is_run = is_run_on(&Local::default(), pool, &labels::host_name());
-            judge_export(pool, standing, is_run, common.maintenance)
+            judge_export(pool, standing, is_run, is_maintenance)
         }
     }
 }

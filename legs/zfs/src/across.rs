@@ -1,5 +1,6 @@
 //! A pool of OpenZFS whose legs lie on several heads, for who keeps the record (`legs`).
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Seek as _, SeekFrom};
 use std::net::TcpStream;
@@ -7,19 +8,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use ::legs::{Granted, Reporter, Seen, Side};
 use certificates::Identity;
 use engine::pool::Candidate;
+use legs::{Granted, Reporter, Seen, Side};
 use legs_config::{Leg, LegsFile, Member};
 use remote_leg::{Access, Event, NbdLeg, Settings, Transport as _};
 use takeover::legs::{Completeness, DiskId, Kept, MemberId, Notice, Roots, Session};
 use units::PoolName;
+use zpool::EngineOptions;
 use zpool::device::legs::{self as barrier, LegFailure};
-use zpool::device::{OpenFailure, ProbeFailure, Wrap, probe};
+use zpool::device::{OpenFailure, ProbeFailure, probe};
 use zpool::pool::{discover, legs as pool_legs};
 
-use super::legs::{Given, Open, Watched, ZfsSide};
-use super::remote::Remotes;
+use crate::remote::Remotes;
+use crate::side::{Given, Open, Watched, ZfsSide};
 
 /// A leg of another head that takes longer for an I/O has failed, whether or not its lender lives.
 const LEG_DEADLINE: Duration = Duration::from_secs(2);
@@ -99,9 +101,15 @@ impl Across {
         }))
     }
 
-    /// A driver that reaches them, around what `wrap` makes of the built-in one.
-    pub fn wrap(&self, wrap: Option<Wrap>) -> Wrap {
-        self.remotes.wrap(wrap)
+    /// Has the engine that is started with `options` reach them, around what its driver does.
+    ///
+    /// # Panics
+    ///
+    /// They are options of another engine.
+    pub fn install(&self, options: &mut dyn Any) {
+        let options = options.downcast_mut::<EngineOptions>();
+        let options = options.expect("options of the engine that the legs are of");
+        options.devices.wrap = Some(self.remotes.wrap(options.devices.wrap.take()));
     }
 
     /// Where a leg has its name on this head.
@@ -363,7 +371,7 @@ impl AcrossSide {
             .0
             .least_bytes(known.ok_or("no leg of its group is known")?)?;
         match bytes < least {
-            true => Err(super::legs::too_small(bytes, least)),
+            true => Err(crate::side::too_small(bytes, least)),
             false => Ok(()),
         }
     }

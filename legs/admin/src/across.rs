@@ -3,75 +3,28 @@
 mod third;
 mod witness;
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use certificates::Identity;
-use control::answer::{Answer, Done, PoolStatus};
-use control::legs::LegsView;
+use control::answer::{Answer, Done};
 use control::operations::pool::{DeviceGroup, GroupKind, GroupRole};
-use control::{Advice, Button, Failure, FailureKind};
-use engine::pool::{Candidate, Claims, ImportOptions, LabelState, SafeToOwn};
+use control::{Failure, FailureKind};
+use engine::pool::{Candidate, Claims, ImportOptions, LabelState, PreviousOwner, SafeToOwn};
 use engine::{Engine, Pool};
+use leg_door::{Claim, Directories, LegRequest, LegStatus};
+use leg_zfs::across::{Across, AcrossSide, PATIENT_CONNECT_WAIT};
 use legs::{Founding, Inbox, Legs, Members, Network, Options, Proof, Reporter, Viewer};
 use legs_config::{Kind, LegsFile};
 use members::Peer;
-use operations::LegWord;
 use takeover::legs::{DiskId, MemberId, Memory};
 use units::PoolName;
 
-use crate::common::Common;
-use crate::engines::EngineOptions;
-use crate::engines::across::{Across, AcrossSide, PATIENT_CONNECT_WAIT};
 use crate::leg_view;
 use crate::leg_words::{self, Judged};
-use crate::open::PreviousOwner;
-use crate::places;
-
-/// What is told of a pool's legs.
-#[derive(Clone, Debug, Default)]
-pub struct Told {
-    /// What to do about them.
-    pub advice: Vec<Advice>,
-    /// A leg failed, and that is not on record yet.
-    pub do_writes_wait: bool,
-    /// By the record a leg does not hold everything. While it is copied to, the engine calls it whole.
-    pub is_one_out: bool,
-    /// Each of them.
-    pub view: LegsView,
-}
-
-impl Told {
-    /// Adds it to the state of the pool, as its engine told it. What the engine says to do about single devices is not for legs:
-    /// they come back by their record.
-    pub fn add_to(self, status: &mut PoolStatus) {
-        let is_of_a_device = |advice: &Advice| {
-            let button = &advice.button;
-            matches!(
-                button,
-                Some(Button::ReplaceDisk | Button::Clear | Button::Online)
-            )
-        };
-        status.advice.retain(|advice| !is_of_a_device(advice));
-        status.advice.splice(0..0, self.advice);
-        status.legs = Some(self.view);
-        if self.is_one_out && status.health == HEALTH_WHOLE {
-            status.health = HEALTH_DEGRADED.to_owned();
-        }
-        if self.do_writes_wait && !status.suspended {
-            status.health = HEALTH_WRITES_WAIT.to_owned();
-        }
-    }
-}
-
-/// Health of a pool of which the engine knows nothing bad.
-const HEALTH_WHOLE: &str = "ONLINE";
-/// Health of a pool that has a leg which does not hold everything.
-const HEALTH_DEGRADED: &str = "DEGRADED";
-/// Health of a pool whose writes wait for the record of its legs.
-const HEALTH_WRITES_WAIT: &str = "WAITING";
 
 /// So long a person waits until what was said of a leg is on record.
 const WORD_WAIT: Duration = Duration::from_secs(10);
@@ -121,10 +74,10 @@ impl LegsOfPool {
     /// # Errors
     ///
     /// The configuration cannot be used, or does not name the pool.
-    pub fn read(common: &Common, pool: &PoolName, path: &Path) -> Result<Self, Failure> {
+    pub fn read(directories: &Directories, pool: &PoolName, path: &Path) -> Result<Self, Failure> {
         let (file, identity) = read(path)?;
         let identity = Arc::new(identity);
-        let run_dir = &common.settings.run_dir;
+        let run_dir = &directories.run;
         let across = Across::new(file.clone(), Arc::clone(&identity), pool, run_dir);
         let across = across.ok_or_else(|| names_no_pool(&file, pool, path))?;
         Ok(Self {
@@ -132,11 +85,16 @@ impl LegsOfPool {
             identity,
             pool: pool.clone(),
             path: std::path::absolute(path).map_err(Failure::of("find this folder"))?,
-            state: common.settings.state_dir.clone(),
+            state: directories.state.clone(),
             across,
             side: OnceLock::new(),
             is_changing: Mutex::default(),
         })
+    }
+
+    /// The name of the pool.
+    pub(crate) fn name(&self) -> &PoolName {
+        &self.pool
     }
 
     /// The number of the pool's record.
@@ -145,8 +103,8 @@ impl LegsOfPool {
     }
 
     /// Has the engine reach the legs.
-    pub fn install(&self, options: &mut EngineOptions) {
-        options.devices.wrap = Some(self.across.wrap(options.devices.wrap.take()));
+    pub fn install(&self, options: &mut dyn Any) {
+        self.across.install(options);
     }
 
     /// Paths of this head's legs.
@@ -169,58 +127,55 @@ impl LegsOfPool {
         }
     }
 
-    /// What is to be told of the legs of the open pool.
-    pub fn teller(self: &Arc<Self>, legs: &Legs) -> impl Fn() -> Told + Send + Sync + 'static {
-        let this = Arc::clone(self);
-        let (viewer, reporter) = (legs.viewer(), legs.reporter());
-        move || {
-            let shown = viewer.shown();
-            if !shown.differing.is_empty() {
-                this.see_whether_file_follows(&viewer, &reporter);
-            }
-            let (file, name) = (this.across.file(), &this.pool);
-            let device = |disk| this.across.place(disk).to_string_lossy().into_owned();
-            Told {
-                advice: leg_words::advice((&file, &this.path), name, &shown),
-                do_writes_wait: leg_view::do_writes_wait(&shown),
-                is_one_out: leg_view::is_one_out(&shown),
-                view: leg_view::view(&file, &file.pools[name], &shown, device),
-            }
+    /// The state of the legs of the open pool.
+    pub fn status(&self, viewer: &Viewer, reporter: &Reporter) -> LegStatus {
+        let shown = viewer.shown();
+        if !shown.differing.is_empty() {
+            self.see_whether_file_follows(viewer, reporter);
+        }
+        let (file, name) = (self.across.file(), &self.pool);
+        let device = |disk| self.across.place(disk).to_string_lossy().into_owned();
+        LegStatus {
+            advice: leg_words::advice((&file, &self.path), name, &shown),
+            do_writes_wait: leg_view::do_writes_wait(&shown),
+            is_one_out: leg_view::is_one_out(&shown),
+            view: leg_view::view(&file, &file.pools[name], &shown, device),
         }
     }
 
-    /// Does what a person says about a leg of the open pool.
-    pub fn performer(
-        self: &Arc<Self>,
-        legs: &Legs,
-    ) -> impl Fn(&str, LegWord) -> Result<Answer, Failure> + Send + Sync + 'static {
-        let this = Arc::clone(self);
-        let (viewer, reporter) = (legs.viewer(), legs.reporter());
-        move |leg, word| {
-            let (shown, file, name) = (viewer.shown(), this.across.file(), &this.pool);
-            let place = |disk| this.across.place(disk);
-            let disk = leg_words::find(&file, &file.pools[name], place, leg)?;
-            let known = file.disk_name(disk);
-            match (&word, leg_words::judge(&word, &shown, disk, name, &known)?) {
-                (_, Judged::Done(why)) => Ok(Done::already(why)),
-                (LegWord::TakeBack, Judged::ToDo) => {
-                    reporter.take_back(disk);
-                    Ok(Done::changed(format!(
-                        "leg {known} is tried again now: what it lacks is copied to it as soon as its head answers"
-                    )))
-                }
-                (LegWord::Discard, Judged::ToDo) => {
-                    give_up(&viewer, &reporter, disk, &known)?;
-                    Ok(Done::changed(format!(
-                        "what was on leg {known} is given up: the pool is copied to it in full when its head answers"
-                    )))
-                }
-                (LegWord::Attach { new, overwrite }, Judged::ToDo) => {
-                    this.attach(&viewer, &reporter, (disk, new), *overwrite)
-                }
-                (LegWord::Replace { new, overwrite }, Judged::ToDo) => {
-                    this.replace(&viewer, &reporter, disk, new.as_deref(), *overwrite)
-                }
+    /// Performs a request about the leg that is called `leg`.
+    pub fn perform(
+        &self,
+        (viewer, reporter): (&Viewer, &Reporter),
+        leg: &str,
+        request: &LegRequest,
+    ) -> Result<Answer, Failure> {
+        let (shown, file, name) = (viewer.shown(), self.across.file(), &self.pool);
+        let place = |disk| self.across.place(disk);
+        let disk = leg_words::find(&file, &file.pools[name], place, leg)?;
+        let known = file.disk_name(disk);
+        match (
+            request,
+            leg_words::judge(request, &shown, disk, name, &known)?,
+        ) {
+            (_, Judged::Done(why)) => Ok(Done::already(why)),
+            (LegRequest::TakeBack, Judged::ToDo) => {
+                reporter.take_back(disk);
+                Ok(Done::changed(format!(
+                    "leg {known} is tried again now: what it lacks is copied to it as soon as its head answers"
+                )))
+            }
+            (LegRequest::Discard, Judged::ToDo) => {
+                give_up(viewer, reporter, disk, &known)?;
+                Ok(Done::changed(format!(
+                    "what was on leg {known} is given up: the pool is copied to it in full when its head answers"
+                )))
+            }
+            (LegRequest::Attach { new, overwrite }, Judged::ToDo) => {
+                self.attach(viewer, reporter, (disk, new), *overwrite)
+            }
+            (LegRequest::Replace { new, overwrite }, Judged::ToDo) => {
+                self.replace(viewer, reporter, disk, new.as_deref(), *overwrite)
             }
         }
     }
@@ -258,8 +213,8 @@ impl LegsOfPool {
     fn fits(&self, file: &LegsFile, disk: DiskId) -> Result<(), Failure> {
         let (_, leg) = file.leg(disk).expect("it was found there");
         let new = file.disk_name(disk);
-        let has_devices_only = self.own_paths().iter().all(|path| places::is_device(path));
-        if self.across.is_own(disk) && has_devices_only && !places::is_device(&leg.path) {
+        let has_devices_only = self.own_paths().iter().all(|path| is_device(path));
+        if self.across.is_own(disk) && has_devices_only && !is_device(&leg.path) {
             let message = format!(
                 "nothing was changed: {new} is no device below /dev, and this server uses no others"
             );
@@ -411,12 +366,12 @@ impl LegsOfPool {
         engine: Arc<dyn Engine>,
         owner_before: &PreviousOwner,
         disk_wait: Duration,
-        ours: impl Fn(&str) -> Result<(), Failure> + Send + Sync + 'static,
+        ours: Box<Claim>,
     ) -> Result<(Box<dyn Pool>, Legs), Failure> {
         let opened: Arc<Mutex<Option<Box<dyn Pool>>>> = Arc::default();
         let slot = Arc::clone(&opened);
         let open = move |candidate: Candidate, record| {
-            let pool = import(&*engine, &candidate, record, &ours)?;
+            let pool = import(&*engine, &candidate, record, &*ours)?;
             *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(pool);
             Ok(())
         };
@@ -438,16 +393,7 @@ impl LegsOfPool {
     }
 
     fn refused(&self, error: &legs::Failure) -> Failure {
-        let kind = match error {
-            legs::Failure::Refused(_) | legs::Failure::Overwrites(_) => {
-                FailureKind::NeedsConfirmation
-            }
-            legs::Failure::Exists(_) => FailureKind::Exists,
-            legs::Failure::Store(_) | legs::Failure::Side(_) => FailureKind::Unavailable,
-        };
-        let failure = Failure::from_chain(kind, error);
-        let message = format!("pool {}: {}", self.pool, failure.message);
-        Failure::new(kind, message)
+        refused(&self.pool, error)
     }
 
     /// The same with the names that people know, where it names legs as the engine does.
@@ -574,32 +520,12 @@ impl LegsOfPool {
         };
         import(engine, &candidate, record, &|_| Ok(())).map_err(failed)
     }
+}
 
-    /// The labels name the record: tells all members of it.
-    ///
-    /// # Errors
-    ///
-    /// A member does not answer.
-    pub fn finish_record(&self, founding: Founding) -> Result<(), Failure> {
-        founding.finish().map_err(|error| {
-            self.refused(&error).advise(
-                "say it again when all members answer: until then, nobody can open the pool",
-            )
-        })
-    }
-
-    /// The pool is made and closed: from now on it has a record.
-    ///
-    /// # Errors
-    ///
-    /// A member does not answer.
-    pub fn finish_founding(&self, founding: Founding) -> Result<(), Failure> {
-        founding.finish().map_err(|error| {
-            self.refused(&error).advise(
-                "the pool has no record, and is no good without: make it again, with --overwrite-old-labels",
-            )
-        })
-    }
+/// Whether it is a device, whatever links lead to it.
+fn is_device(place: &Path) -> bool {
+    let found = std::fs::canonicalize(place);
+    found.is_ok_and(|place| place.starts_with("/dev"))
 }
 
 /// How a member is reached.
@@ -609,6 +535,18 @@ fn peer(member: &legs_config::Member) -> Peer {
         fingerprint: member.fingerprint,
         addresses: member.members.clone(),
     }
+}
+
+/// Why the members, or the legs, do not allow it.
+pub(crate) fn refused(pool: &PoolName, error: &legs::Failure) -> Failure {
+    let kind = match error {
+        legs::Failure::Refused(_) | legs::Failure::Overwrites(_) => FailureKind::NeedsConfirmation,
+        legs::Failure::Exists(_) => FailureKind::Exists,
+        legs::Failure::Store(_) | legs::Failure::Side(_) => FailureKind::Unavailable,
+    };
+    let failure = Failure::from_chain(kind, error);
+    let message = format!("pool {pool}: {}", failure.message);
+    Failure::new(kind, message)
 }
 
 /// Has it put on record that nothing on a leg counts, which is called `known`.
@@ -650,7 +588,7 @@ fn import(
     engine: &dyn Engine,
     candidate: &Candidate,
     record: engine::pool::legs::Record,
-    ours: &(impl Fn(&str) -> Result<(), Failure> + Send + Sync),
+    ours: &Claim,
 ) -> Result<Box<dyn Pool>, String> {
     let options = ImportOptions {
         // Their lenders keep others away.
@@ -668,40 +606,13 @@ fn import(
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use control::Severity;
 
-    #[test]
-    fn legs_are_not_replaced_or_cleared_and_waiting_is_told() {
-        let device = Advice::new(Severity::Error, "replace /x", "it failed");
-        let space = Advice::new(Severity::Warning, "make room", "it is full");
-        let told = |do_writes_wait| Told {
-            advice: vec![Advice::new(Severity::Error, "see to the leg", "it failed")],
-            do_writes_wait,
-            is_one_out: false,
-            view: LegsView::default(),
-        };
-        let mut status = PoolStatus {
-            health: "ONLINE".to_owned(),
-            advice: vec![device.offering(Button::ReplaceDisk), space],
-            ..PoolStatus::default()
-        };
-        let mut waits = status.clone();
-        told(false).add_to(&mut status);
-        let what: Vec<&str> = status.advice.iter().map(|one| &*one.what).collect();
-        assert_eq!(what, ["see to the leg", "make room"]);
-        assert_eq!(status.health, "ONLINE");
-        let copied = Told {
-            is_one_out: true,
-            ..Told::default()
-        };
-        copied.add_to(&mut status);
-        assert_eq!(status.health, "DEGRADED", "also while it is copied to");
-        told(true).add_to(&mut waits);
-        assert_eq!(waits.health, "WAITING");
-        waits.suspended = true;
-        waits.health = "SUSPENDED".to_owned();
-        told(true).add_to(&mut waits);
-        assert_eq!(waits.health, "SUSPENDED", "that is more");
+    /// All that is stored lies in `folder`.
+    pub fn in_folder(folder: &Path) -> Directories {
+        Directories {
+            run: folder.join("run"),
+            state: folder.join("state"),
+        }
     }
 
     /// A leg on each of two heads.

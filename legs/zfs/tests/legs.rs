@@ -16,10 +16,10 @@ use block_device::{BlockDevice, Extent, WaitMode};
 use engine::Volume as _;
 use engine::capabilities::{Datasets, Health, Ownership as _, Upkeep};
 use engine::dataset::VolumeSpec;
-use engine::pool::{ImportOptions, SafeToOwn, ScrubCommand};
+use engine::pool::{ImportOptions, PoolErrorKind, SafeToOwn, ScrubCommand};
 use engine::volume::OpenOptions;
+use leg_zfs::side::{Open, Watched, ZfsSide};
 use legs::{BeforeAction, Failure, Inbox, Legs, Members, Options, one_head};
-use pool_access::engines::legs::{Watched, ZfsSide};
 use support::{Parts, disks, folder, mirror, options, part, tank, wait_until};
 use takeover::legs::{Action, DiskId};
 use units::{ByteCount, VolumeName};
@@ -105,7 +105,7 @@ fn side(
     guid: u64,
     disks: BTreeMap<DiskId, PathBuf>,
     reporter: legs::Reporter,
-    open: pool_access::engines::legs::Open,
+    open: Open,
 ) -> Watched {
     let pool = (tank(), guid);
     Watched(Arc::new(ZfsSide::new(
@@ -150,7 +150,17 @@ fn leg(name: &str) -> DiskId {
 
 /// As the product does: a leg that comes back at this moment uses the pool.
 fn export(pool: Pool) {
-    pool_access::open::export(Box::new(pool)).expect("export");
+    let mut open: Option<Box<dyn engine::Pool>> = Some(Box::new(pool));
+    wait_until("the pool is exported", || {
+        match open.take().expect("it is open").export() {
+            Ok(()) => true,
+            Err((pool, error)) => {
+                assert_eq!(error.kind, PoolErrorKind::Busy, "{error}");
+                open = Some(pool);
+                false
+            }
+        }
+    });
 }
 
 /// Makes a pool with a record of its two legs.

@@ -5,14 +5,14 @@ use std::time::SystemTime;
 
 use control::calendar::utc;
 use control::{Advice, Failure, FailureKind, Severity};
+use leg_door::LegRequest;
+use leg_zfs::side::IS_ANOTHER_LEG;
 use legs::{Shown, Stage, Unheard};
 use legs_config::{Group, Kind, LegsFile, Pool};
 use members::Silence;
-use operations::LegWord;
 use takeover::legs::{Config, DiskId, MemberId, Membership, Record};
 use units::PoolName;
 
-use crate::engines::legs::IS_ANOTHER_LEG;
 use crate::leg_view;
 
 /// What comes of a person's word.
@@ -58,7 +58,7 @@ pub fn diverges(shown: &Shown, disk: DiskId) -> bool {
 ///
 /// Another word is, or none.
 pub fn judge(
-    word: &LegWord,
+    request: &LegRequest,
     shown: &Shown,
     disk: DiskId,
     pool: &PoolName,
@@ -68,24 +68,24 @@ pub fn judge(
         .record
         .as_ref()
         .is_some_and(|record| record.stale.contains_key(&disk));
-    match (word, diverges(shown, disk)) {
-        (LegWord::TakeBack, true) => Err(Failure::new(
+    match (request, diverges(shown, disk)) {
+        (LegRequest::TakeBack, true) => Err(Failure::new(
             FailureKind::NeedsConfirmation,
             format!("leg {leg} has a history that is not this pool's: it may hold writes that nobody else has"),
         )
         .advise(format!(
             "look at it first; to give it up, `bulkhead pool discard-leg {pool} {leg} --overwrite-with {pool}`"
         ))),
-        (LegWord::TakeBack, false) if shown.copying.contains(&disk) => {
+        (LegRequest::TakeBack, false) if shown.copying.contains(&disk) => {
             Ok(Judged::Done(format!("what leg {leg} lacks is being copied to it")))
         }
-        (LegWord::TakeBack, false) if !is_stale => {
+        (LegRequest::TakeBack, false) if !is_stale => {
             Ok(Judged::Done(format!("leg {leg} is in use")))
         }
-        (LegWord::TakeBack, false) | (LegWord::Discard, true) | (LegWord::Replace { .. } | LegWord::Attach { .. }, _) => {
+        (LegRequest::TakeBack, false) | (LegRequest::Discard, true) | (LegRequest::Replace { .. } | LegRequest::Attach { .. }, _) => {
             Ok(Judged::ToDo)
         }
-        (LegWord::Discard, false) => Err(Failure::new(
+        (LegRequest::Discard, false) => Err(Failure::new(
             FailureKind::Exists,
             format!("leg {leg} has the pool's own history: nothing on it has to be given up"),
         )
@@ -622,7 +622,7 @@ mod tests {
         ] {
             assert!(told.contains(part), "{part}: {told}");
         }
-        let judged = |disk, leg| judge(&LegWord::TakeBack, &shown, DiskId(disk), &tank(), leg);
+        let judged = |disk, leg| judge(&LegRequest::TakeBack, &shown, DiskId(disk), &tank(), leg);
         assert_eq!(judged(22, "b:/y"), Ok(Judged::ToDo));
         assert!(matches!(judged(11, "a:/x"), Ok(Judged::Done(_))));
     }
@@ -660,14 +660,14 @@ mod tests {
         let asked = |name: &str| {
             let place = |disk: DiskId| PathBuf::from(format!("/run/{}", disk.0));
             let disk = find(&file, pool, place, name).map_err(|one| one.kind)?;
-            let judged = judge(&LegWord::Discard, &shown, disk, &tank(), name);
+            let judged = judge(&LegRequest::Discard, &shown, disk, &tank(), name);
             judged.map(|_| disk).map_err(|one| one.kind)
         };
         assert_eq!(asked("b:/y"), Ok(DiskId(22)));
         assert_eq!(asked("/run/22"), Ok(DiskId(22)));
         assert_eq!(asked("a:/x"), Err(FailureKind::Exists));
         assert_eq!(asked("/y"), Err(FailureKind::NotFound));
-        let refused = judge(&LegWord::TakeBack, &shown, DiskId(22), &tank(), "b:/y");
+        let refused = judge(&LegRequest::TakeBack, &shown, DiskId(22), &tank(), "b:/y");
         let refused = refused.expect_err("its writes would be lost");
         assert_eq!(refused.kind, FailureKind::NeedsConfirmation);
         let told = advice((&file, Path::new("/legs")), &tank(), &shown)[0].to_string();

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-use ::legs::{Reporter, Seen, Side};
 use engine::pool::legs::Record;
+use legs::{Reporter, Seen, Side};
 use takeover::legs::{Completeness, DiskId, Kept, Notice, Roots, decode_stamp, encode_stamp};
 use units::PoolName;
 use zpool::device::legs::{self as barrier, LastLeg, LegFailure, Watcher};
@@ -43,17 +43,17 @@ pub struct ZfsSide {
 
 /// The numbers that ZFS gave the pool and its legs, where they are not those of the record.
 #[derive(Default)]
-pub(super) struct Numbers(Mutex<Option<Given>>);
+pub(crate) struct Numbers(Mutex<Option<Given>>);
 
 /// What ZFS gave.
 #[derive(Clone)]
-pub(super) struct Given {
-    pub(super) pool: u64,
-    pub(super) legs: BTreeMap<DiskId, u64>,
+pub(crate) struct Given {
+    pub(crate) pool: u64,
+    pub(crate) legs: BTreeMap<DiskId, u64>,
 }
 
 impl Numbers {
-    pub(super) fn are(&self, given: Given) {
+    pub(crate) fn are(&self, given: Given) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(given);
     }
 
@@ -64,7 +64,7 @@ impl Numbers {
             .clone()
     }
 
-    pub(super) fn leg(&self, disk: DiskId) -> u64 {
+    pub(crate) fn leg(&self, disk: DiskId) -> u64 {
         let given = self.given();
         given.map_or(disk.0, |given| {
             given.legs.get(&disk).copied().unwrap_or_default()
@@ -120,12 +120,12 @@ impl ZfsSide {
     }
 
     /// The record has a number of its own.
-    pub(super) fn of_record(self, record: u64) -> Self {
+    pub(crate) fn of_record(self, record: u64) -> Self {
         Self { record, ..self }
     }
 
     /// Knows a disk at that path, which has failed when it takes longer than `within`.
-    pub(super) fn knows(&self, disk: DiskId, path: PathBuf, within: Duration) {
+    pub(crate) fn knows(&self, disk: DiskId, path: PathBuf, within: Duration) {
         let mut disks = self.disks.write().unwrap_or_else(PoisonError::into_inner);
         disks.insert(disk, (path, within));
     }
@@ -136,7 +136,7 @@ impl ZfsSide {
     }
 
     /// The numbers that ZFS gave.
-    pub(super) fn numbers(&self) -> &Arc<Numbers> {
+    pub(crate) fn numbers(&self) -> &Arc<Numbers> {
         &self.numbers
     }
 
@@ -144,7 +144,7 @@ impl ZfsSide {
         self.numbers.leg(disk)
     }
 
-    pub(super) fn pool_number(&self) -> u64 {
+    pub(crate) fn pool_number(&self) -> u64 {
         self.numbers.given().map_or(self.guid, |given| given.pool)
     }
 
@@ -191,7 +191,7 @@ impl ZfsSide {
     }
 
     /// Waits in the background until the last leg answers at `is_there`, and then uses it again or has the process begin anew.
-    pub(super) fn await_last(
+    pub(crate) fn await_last(
         self: &Arc<Self>,
         disk: DiskId,
         name: String,
@@ -262,7 +262,7 @@ impl ZfsSide {
     }
 
     /// The least bytes of a disk that takes the place of that one, or stands beside it.
-    pub(super) fn least_bytes(&self, disk: DiskId) -> Result<u64, String> {
+    pub(crate) fn least_bytes(&self, disk: DiskId) -> Result<u64, String> {
         let label = pool_legs::label(&self.pool, self.leg(disk), 0);
         label
             .map(|(_, least)| least)
@@ -270,12 +270,12 @@ impl ZfsSide {
     }
 
     /// Whether the library knows the disk as one of the pool's.
-    pub(super) fn is_known(&self, disk: DiskId) -> bool {
+    pub(crate) fn is_known(&self, disk: DiskId) -> bool {
         self.leg(disk) != 0
     }
 
     /// Has a disk that the library does not know join the others of its group.
-    pub(super) fn attach(&self, disk: DiskId, group: &[DiskId]) -> Result<(), String> {
+    pub(crate) fn attach(&self, disk: DiskId, group: &[DiskId]) -> Result<(), String> {
         let mut legs = group.iter().map(|one| self.leg(*one));
         let sibling = legs.rfind(|leg| barrier::is_in_use(*leg));
         let sibling = sibling.ok_or("no other leg of its group is in use")?;
@@ -291,7 +291,7 @@ impl ZfsSide {
     }
 
     /// A person takes the disk out of use.
-    pub(super) fn take_out(&self, disk: DiskId) {
+    pub(crate) fn take_out(&self, disk: DiskId) {
         barrier::fail(self.leg(disk), LegFailure::Replaced);
     }
 
@@ -315,7 +315,7 @@ impl ZfsSide {
 pub const IS_ANOTHER_LEG: &str = "the disk at its path is another leg of the pool";
 
 /// Why a disk cannot take the place of another one.
-pub(super) fn too_small(bytes: u64, least: u64) -> String {
+pub(crate) fn too_small(bytes: u64, least: u64) -> String {
     format!("it has {bytes} bytes, and the leg needs {least}: take a larger disk")
 }
 

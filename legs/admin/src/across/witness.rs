@@ -2,15 +2,15 @@
 //! itself.
 
 use std::path::Path;
-use std::sync::{Arc, MutexGuard};
+use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
 use control::answer::{Answer, Done};
 use control::{Failure, FailureKind};
-use legs::{Configured, Legs, Proof, Reporter, Shown, Stage, Viewer};
+use leg_door::MemberRequest;
+use legs::{Configured, Proof, Reporter, Shown, Stage, Viewer};
 use legs_config::{Kind, LegsFile};
 use members::Peer;
-use operations::MemberWord;
 use takeover::legs::{MemberId, Membership, Record};
 use units::PoolName;
 
@@ -25,21 +25,20 @@ const LOOK_PAUSE: Duration = Duration::from_millis(10);
 
 impl LegsOfPool {
     /// Has others remember the record of the open pool.
-    pub fn changer(
-        self: &Arc<Self>,
-        legs: &Legs,
-    ) -> impl Fn(MemberWord<'_>) -> Result<Answer, Failure> + Send + Sync + 'static {
-        let this = Arc::clone(self);
-        let (viewer, reporter) = (legs.viewer(), legs.reporter());
-        move |word| match this.lock_changes() {
-            Some(_lock) => match word {
-                MemberWord::Witness(witness) => this.set_witness(&viewer, &reporter, witness),
-                MemberWord::Head(head) => this.add_head(&viewer, &reporter, head),
-            },
-            None => Err(Failure::new(
+    pub(crate) fn change_members(
+        &self,
+        (viewer, reporter): (&Viewer, &Reporter),
+        request: MemberRequest<'_>,
+    ) -> Result<Answer, Failure> {
+        let Some(_lock) = self.lock_changes() else {
+            return Err(Failure::new(
                 FailureKind::Busy,
                 "the members of the pool are being changed by another command",
-            )),
+            ));
+        };
+        match request {
+            MemberRequest::Witness(witness) => self.set_witness(viewer, reporter, witness),
+            MemberRequest::Head(head) => self.add_head(viewer, reporter, head),
         }
     }
 

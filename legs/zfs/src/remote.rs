@@ -32,7 +32,7 @@ const LABELS_WAIT: Duration = Duration::from_secs(10);
 
 /// A leg of another head, with a connection or without.
 #[derive(Default)]
-pub(super) struct Slot {
+pub(crate) struct Slot {
     leg: Mutex<Option<Arc<NbdLeg>>>,
     /// Writes that were done and need a flush.
     written: AtomicU64,
@@ -45,12 +45,12 @@ impl Slot {
         self.leg.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn leg(&self) -> Option<Arc<NbdLeg>> {
+    pub(crate) fn leg(&self) -> Option<Arc<NbdLeg>> {
         self.lock().clone()
     }
 
     /// Takes I/O to `leg` from now on. What is under way elsewhere fails.
-    pub(super) fn connect(&self, leg: NbdLeg) {
+    pub(crate) fn connect(&self, leg: NbdLeg) {
         let before = self.lock().replace(Arc::new(leg));
         // What it did may not be durable.
         self.written.fetch_add(1, Ordering::AcqRel);
@@ -60,7 +60,7 @@ impl Slot {
     }
 
     /// Ends the connection: what is under way fails.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         let leg = self.lock().take();
         if let Some(leg) = leg {
             leg.close();
@@ -75,7 +75,7 @@ impl Slot {
 type Slots = BTreeMap<DiskId, Arc<Slot>>;
 
 /// The legs of a pool, by where I/O goes.
-pub(super) struct Remotes {
+pub(crate) struct Remotes {
     folder: PathBuf,
     own: BTreeSet<DiskId>,
     slots: RwLock<Slots>,
@@ -83,7 +83,7 @@ pub(super) struct Remotes {
 
 impl Remotes {
     /// Legs of this head and of others, which have their names in `folder`.
-    pub(super) fn new(
+    pub(crate) fn new(
         folder: PathBuf,
         own: BTreeSet<DiskId>,
         others: impl IntoIterator<Item = DiskId>,
@@ -101,18 +101,18 @@ impl Remotes {
         slots.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn slot(&self, disk: DiskId) -> Option<Arc<Slot>> {
+    pub(crate) fn slot(&self, disk: DiskId) -> Option<Arc<Slot>> {
         let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
         slots.get(&disk).cloned()
     }
 
     /// The legs of other heads.
-    pub(super) fn disks(&self) -> Vec<DiskId> {
+    pub(crate) fn disks(&self) -> Vec<DiskId> {
         self.slots().into_keys().collect()
     }
 
     /// Knows a leg of another head from now on; whether it did not.
-    pub(super) fn add(&self, disk: DiskId) -> bool {
+    pub(crate) fn add(&self, disk: DiskId) -> bool {
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
         let is_new = !self.own.contains(&disk) && !slots.contains_key(&disk);
         if is_new {
@@ -122,12 +122,12 @@ impl Remotes {
     }
 
     /// Where a leg has its name.
-    pub(super) fn place(&self, disk: DiskId) -> PathBuf {
+    pub(crate) fn place(&self, disk: DiskId) -> PathBuf {
         self.folder.join(disk.0.to_string())
     }
 
     /// The leg that has its name there, on this head or on the one that wrote its label: folders are called alike on both.
-    pub(super) fn at(&self, path: &Path) -> Option<DiskId> {
+    pub(crate) fn at(&self, path: &Path) -> Option<DiskId> {
         let disk = DiskId(path.file_name()?.to_str()?.parse().ok()?);
         let is_alike = path.parent()?.file_name() == self.folder.file_name();
         let is_leg = self.own.contains(&disk) || self.slot(disk).is_some();
@@ -136,7 +136,7 @@ impl Remotes {
 
     /// A driver that takes I/O of these legs to their heads, and leaves the rest to the one inside. Faults on command
     /// (`wrap`) strike both: a device of another head fails here as it would fail there.
-    pub(super) fn wrap(self: &Arc<Self>, wrap: Option<Wrap>) -> Wrap {
+    pub(crate) fn wrap(self: &Arc<Self>, wrap: Option<Wrap>) -> Wrap {
         let remotes = Arc::clone(self);
         Arc::new(move |files| {
             let wrapped = |driver: Arc<dyn Driver>| match &wrap {
@@ -157,7 +157,7 @@ impl Remotes {
     /// # Errors
     ///
     /// The folder cannot be written.
-    pub(super) fn lay_out(&self, own: &[(DiskId, PathBuf)]) -> io::Result<()> {
+    pub(crate) fn lay_out(&self, own: &[(DiskId, PathBuf)]) -> io::Result<()> {
         match std::fs::remove_dir_all(&self.folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -182,7 +182,7 @@ impl Remotes {
     /// # Errors
     ///
     /// The folder cannot be written.
-    pub(super) fn link(&self, disk: DiskId, path: &Path) -> io::Result<()> {
+    pub(crate) fn link(&self, disk: DiskId, path: &Path) -> io::Result<()> {
         match std::os::unix::fs::symlink(path, self.place(disk)) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             _ => Ok(()),
@@ -194,7 +194,7 @@ impl Remotes {
     /// # Errors
     ///
     /// The folder cannot be written.
-    pub(super) fn forget_name(&self, disk: DiskId) -> io::Result<()> {
+    pub(crate) fn forget_name(&self, disk: DiskId) -> io::Result<()> {
         match std::fs::remove_file(self.place(disk)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
@@ -202,7 +202,7 @@ impl Remotes {
     }
 
     /// The library has read the labels: nobody else is to find them.
-    pub(super) fn forget_labels(&self) {
+    pub(crate) fn forget_labels(&self) {
         for disk in self.disks() {
             let _ = std::fs::remove_file(self.place(disk));
         }
