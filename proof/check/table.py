@@ -11,7 +11,7 @@ VERBS = ("services/operations/", "core/control/", "core/rendering/", "programs/b
 CLUSTER = ("core/appliance/", "core/takeover/", "services/cluster/", "services/agents/", "lab/", "drills/")
 LEGS = (
     "core/takeover/", "core/legs-config/", "engines/remote-leg/", "services/legs/", "services/leg-memory/",
-    "services/leg-server/", "services/lender/", "services/members/", "programs/bulkhead-witness/",
+    "legs/", "services/leg-server/", "services/lender/", "services/members/", "programs/bulkhead-witness/",
 )  # fmt: skip
 
 
