@@ -65,13 +65,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("leg-door", &["control", "engine", "units"]),
     ("certificates", &["units"]),
     ("takeover", &["units"]),
-    ("legs-config", &["units", "certificates", "takeover"]),
+    ("leg-record", &[]),
+    ("legs-config", &["units", "certificates", "leg-record"]),
     (
         "appliance",
-        &["legs-config", "protocols", "takeover", "units"],
+        &["legs-config", "protocols", "leg-record", "units"],
     ),
-    ("leg-memory", &["takeover"]),
-    ("remote-leg", &["units", "nbd", "takeover"]),
+    ("leg-memory", &["leg-record"]),
+    ("remote-leg", &["units", "nbd", "leg-record"]),
     (
         "lender",
         &[
@@ -80,13 +81,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "labels",
             "nbd",
             "serving",
-            "takeover",
+            "leg-record",
         ],
     ),
-    ("members", &["certificates", "leg-memory", "takeover"]),
+    ("members", &["certificates", "leg-memory", "leg-record"]),
     (
         "bulkhead-witness",
-        &["certificates", "members", "takeover", "telling"],
+        &["certificates", "members", "leg-record", "telling"],
     ),
     (
         "legs",
@@ -95,7 +96,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "control",
             "leg-memory",
             "members",
-            "takeover",
+            "leg-record",
         ],
     ),
     (
@@ -106,7 +107,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "legs",
             "legs-config",
             "remote-leg",
-            "takeover",
+            "leg-record",
             "units",
             "zpool",
         ],
@@ -125,7 +126,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "nbd",
             "rendering",
             "serving",
-            "takeover",
+            "leg-record",
             "telling",
         ],
     ),
@@ -220,7 +221,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "legs-config",
             "members",
             "operations",
-            "takeover",
+            "leg-record",
             "units",
         ],
     ),
@@ -299,6 +300,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "engine",
             "head",
             "lab",
+            "leg-record",
             "leg-server",
             "labels",
             "pool-access",
@@ -330,7 +332,7 @@ const COMPARED: &[(&str, &str)] = &[
 ];
 
 /// The crates behind the door of legs. [`IN_THE_WING`] may import them, and the crates listed here with a reason; all others know of legs by
-/// `leg-door`, and by the configuration (`legs-config`) and the record (`takeover`), which are pure.
+/// `leg-door`, and by the configuration (`legs-config`) and the record (`leg-record`), which are pure.
 const BEHIND_THE_DOOR: &[&str] = &[
     "leg-admin",
     "leg-memory",
@@ -462,7 +464,7 @@ fn legs_are_reached_by_their_door_only() {
         return;
     };
     let knows = |path: &std::path::Path| NAME_NO_RECORD.iter().any(|one| path.starts_with(one));
-    let of_record = ["takeover::legs", "legs_config::"];
+    let of_record = ["leg_record::", "legs_config::"];
     let names = |text: &str| of_record.iter().any(|name| text.contains(name));
     let found: Vec<_> = texts
         .iter()
@@ -546,10 +548,10 @@ const NAME_PROTOCOLS: &[(&str, &str)] = &[
         "a value of a property of ZFS is called after it",
     ),
     (
-        "engines/remote-leg/",
+        "legs/remote/",
         "a disk of another head is reached by NBD",
     ),
-    ("services/leg-server/", "disks are lent by NBD"),
+    ("legs/server/", "disks are lent by NBD"),
     (
         "services/pool-access/src/confine/view.rs",
         "file systems of the kernel, of which a lookup may wait, are called after it",
@@ -589,7 +591,7 @@ const NAME_PROTOCOLS: &[(&str, &str)] = &[
         "services/operations/src/block_class.rs",
         "devices of the kernel",
     ),
-    ("services/lender/", "a disk is lent by NBD"),
+    ("legs/lender/", "a disk is lent by NBD"),
     (
         "services/api/src/sampler.rs",
         "counts what its operations answer",

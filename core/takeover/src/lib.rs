@@ -10,7 +10,6 @@
 
 mod absence;
 mod agent;
-pub mod legs;
 mod proof;
 pub mod timeline;
 

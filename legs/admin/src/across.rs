@@ -20,7 +20,7 @@ use leg_zfs::across::{Across, AcrossSide, PATIENT_CONNECT_WAIT};
 use legs::{Founding, Inbox, Legs, Members, Network, Options, Proof, Reporter, Viewer};
 use legs_config::{Kind, LegsFile};
 use members::Peer;
-use takeover::legs::{DiskId, MemberId, Memory};
+use leg_record::{DiskId, MemberId, Memory};
 use units::PoolName;
 
 use crate::leg_view;
@@ -350,7 +350,7 @@ impl LegsOfPool {
         })
     }
 
-    pub(crate) fn config(&self) -> takeover::legs::Config {
+    pub(crate) fn config(&self) -> leg_record::Config {
         let config = self.across.file().config(&self.pool);
         config.expect("it names the pool")
     }

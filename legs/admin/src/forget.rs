@@ -7,7 +7,7 @@ use control::{Failure, FailureKind};
 use leg_door::{Configuration, Directories};
 use leg_memory::{Store, StoreErrorKind};
 use legs_config::{Kind, LegsFile};
-use takeover::legs::{Config, DiskId, MemberId, Membership, Record};
+use leg_record::{Config, DiskId, MemberId, Membership, Record};
 use units::PoolName;
 
 use crate::across::LegsOfPool;
@@ -173,7 +173,7 @@ mod tests {
     use crate::across::tests::{in_folder, two_heads};
     use certificates::Identity;
     use members::{Friend, Member, Server};
-    use takeover::legs::{Ballot, Lack, Memory};
+    use leg_record::{Ballot, Lack, Memory};
 
     const HEAD_A: MemberId = MemberId(1);
     const HEAD_B: MemberId = MemberId(2);
@@ -291,7 +291,7 @@ mod tests {
         let (directories, pool) = (in_folder(folder.path()), "tank".parse().expect("a name"));
         let memories = leg_memory::folder(&directories.state);
         std::fs::create_dir_all(&memories).expect("made");
-        let made = Store::create(&memories, 123, takeover::legs::Memory::default());
+        let made = Store::create(&memories, 123, leg_record::Memory::default());
         drop(made.expect("made"));
         let absent = folder.path().join("legs.toml");
         let held = may_forget(&directories, &pool, 123, unnamed(&absent), false);

@@ -11,7 +11,7 @@ use engine::{Engine, Pool};
 use leg_door::{Directories, Inspection};
 use leg_zfs::across::Across;
 use legs_config::{Kind, LegsFile};
-use takeover::legs::DiskId;
+use leg_record::DiskId;
 use units::PoolName;
 
 use crate::across;

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use control::legs::{LegMemberView, LegState, LegView, LegsView};
 use legs::Shown;
 use legs_config::{LegsFile, Pool};
-use takeover::legs::{DiskId, MemberId, Membership};
+use leg_record::{DiskId, MemberId, Membership};
 
 /// The legs of `pool`. `device`: what the engine calls a leg.
 pub fn view(
@@ -88,7 +88,7 @@ pub fn is_one_out(shown: &Shown) -> bool {
 
 fn state(shown: &Shown, disk: DiskId) -> LegState {
     let record = shown.record.as_ref();
-    let is = |holds: &dyn Fn(&takeover::legs::Record) -> bool| record.is_some_and(holds);
+    let is = |holds: &dyn Fn(&leg_record::Record) -> bool| record.is_some_and(holds);
     if shown.awaited.contains(&disk) || shown.last == Some(disk) {
         LegState::Failing
     } else if is(&|record| record.divergent.contains(&disk)) {
@@ -110,7 +110,7 @@ mod tests {
     use std::time::Duration;
 
     use legs::{Stage, Unheard};
-    use takeover::legs::{Ballot, Record};
+    use leg_record::{Ballot, Record};
 
     use super::*;
     use crate::across::tests::two_heads;
@@ -180,7 +180,7 @@ mod tests {
         assert!(look(&shown).writes_wait);
         shown.awaited.clear();
         let record = shown.record.as_mut().expect("a record");
-        let lack = takeover::legs::Lack {
+        let lack = leg_record::Lack {
             since: 30,
             newest: 30,
         };

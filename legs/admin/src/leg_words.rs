@@ -10,7 +10,7 @@ use leg_zfs::side::IS_ANOTHER_LEG;
 use legs::{Shown, Stage, Unheard};
 use legs_config::{Group, Kind, LegsFile, Pool};
 use members::Silence;
-use takeover::legs::{Config, DiskId, MemberId, Membership, Record};
+use leg_record::{Config, DiskId, MemberId, Membership, Record};
 use units::PoolName;
 
 use crate::leg_view;
@@ -500,7 +500,7 @@ mod tests {
     use crate::across::tests::two_heads;
     use std::collections::{BTreeMap, BTreeSet};
     use std::time::Duration;
-    use takeover::legs::{Ballot, Lack};
+    use leg_record::{Ballot, Lack};
 
     const LACK: Lack = Lack {
         since: 30,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use control::{Failure, FailureKind};
 use leg_door::Directories;
-use takeover::legs::DiskId;
+use leg_record::DiskId;
 use units::PoolName;
 
 /// A pool that the configuration of legs at `path` names is opened by its record only.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use takeover::legs::RECORD_BYTES_MAX;
+use leg_record::RECORD_BYTES_MAX;
 
 use crate::{Group, Kind, LegsFile, Member, Pool};
 
@@ -155,7 +155,7 @@ fn shape(group: &Group) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use crate::{ConfigError, parse};
-    use takeover::legs::{DiskId, MemberId, Membership};
+    use leg_record::{DiskId, MemberId, Membership};
 
     fn digits(two: &str) -> String {
         two.repeat(32)

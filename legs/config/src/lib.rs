@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use certificates::Fingerprint;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use takeover::legs::{Config, DiskId, LegGroup, MemberId, Membership};
+use leg_record::{Config, DiskId, LegGroup, MemberId, Membership};
 use units::PoolName;
 
 /// Where the file is, unless something else is said.

@@ -7,7 +7,7 @@ use block_device::{
     WaitMode, WriteLoan, Zero,
 };
 use rustix::io::Errno;
-use takeover::legs::Session;
+use leg_record::Session;
 
 use crate::aligned::Aligned;
 use crate::disk::Disk;

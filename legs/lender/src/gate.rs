@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
-use takeover::legs::{
+use leg_record::{
     Denial, Kept, Lender as Model, LenderAnswer, LenderReply, LenderRequest, Roots, Session,
 };
 
@@ -222,7 +222,7 @@ impl Drop for Passage<'_> {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use takeover::legs::Ballot;
+    use leg_record::Ballot;
 
     fn session(epoch: u64, number: u32) -> Session {
         let ballot = Ballot { epoch, nonce: 1 };

@@ -5,8 +5,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use takeover::legs::codec::{LENT_BYTES, decode_lent, encode_lent};
-use takeover::legs::{DiskId, Kept};
+use leg_record::codec::{LENT_BYTES, decode_lent, encode_lent};
+use leg_record::{DiskId, Kept};
 
 /// Why it cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -98,7 +98,7 @@ impl KeptFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use takeover::legs::{Ballot, Session};
+    use leg_record::{Ballot, Session};
 
     const DISK: DiskId = DiskId(5);
 

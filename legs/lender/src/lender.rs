@@ -11,7 +11,7 @@ use labels::Device;
 use nbd::{Access, ApplyError, DesiredExport, DesiredState, NbdServer, ServerLimits};
 use rustls::ServerConfig;
 use serving::{ConnectionLimits, ListenAddress};
-use takeover::legs::{
+use leg_record::{
     Ballot, Denial, DiskId, LenderAnswer, LenderRequest, MemberId, Roots, Session,
 };
 
@@ -713,7 +713,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc::channel;
 
-    use takeover::legs::Holder;
+    use leg_record::Holder;
 
     fn lender(folder: &Path) -> Lender {
         let settings = Settings {

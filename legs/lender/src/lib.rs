@@ -2,7 +2,7 @@
 //!
 //! A head claims a disk ([`Lender::claim`]). The lender notes its tenure durably, cuts off whoever had the disk before, and waits until
 //! nothing of that can land any more. Then it names an export that only this session knows. Nothing is
-//! written to a disk in another way. [`takeover::legs::Lender`] decides; this crate performs.
+//! written to a disk in another way. [`leg_record::Lender`] decides; this crate performs.
 //!
 //! * `disk`: one raw disk as a device. `gate`: which session's I/O may begin. `kept`: what outlives a restart.
 

@@ -14,7 +14,7 @@ use lender::{ClaimError, Disk, Grant, LendError, Lender, Settings};
 use remote_leg::{Access, Event, LegError, NbdLeg, Operation, Transport};
 use rustls::{ClientConfig, ServerConfig};
 use serving::ListenAddress;
-use takeover::legs::{
+use leg_record::{
     Ballot, DiskId, Holder, LenderAnswer, LenderRequest, MemberId, Observed, Session,
 };
 use tempfile::TempDir;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use certificates::{Fingerprint, Identity};
 use rustls::pki_types::ServerName;
-use takeover::legs::MemberId;
+use leg_record::MemberId;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};

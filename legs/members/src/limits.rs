@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use takeover::legs::RECORD_BYTES_MAX;
+use leg_record::RECORD_BYTES_MAX;
 
 /// Longest message, in bytes: a memory, and what says whose it is.
 pub const MESSAGE_BYTES_MAX: usize = RECORD_BYTES_MAX + 64;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use leg_memory::{Store, StoreError, StoreErrorKind};
-use takeover::legs::{DiskId, MemberId, Membership, Memory, Request, Version};
+use leg_record::{DiskId, MemberId, Membership, Memory, Request, Version};
 
 use crate::limits::{KEEP_AGAIN, POOLS_MAX};
 use crate::silence::Silence;
@@ -553,7 +553,7 @@ fn put_aside(folder: &Path, pool: u64) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use takeover::legs::{Answer, Ballot, Membership, Record, Tag};
+    use leg_record::{Answer, Ballot, Membership, Record, Tag};
 
     const POOL: u64 = 77;
     const HEAD: MemberId = MemberId(1);
@@ -660,7 +660,7 @@ mod tests {
 
     fn member_file(folder: &Path) -> Memory {
         let bytes = std::fs::read(leg_memory::path_of(folder, POOL)).expect("a file");
-        takeover::legs::decode_memory(&bytes).expect("a memory")
+        leg_record::decode_memory(&bytes).expect("a memory")
     }
 
     fn read() -> Message {

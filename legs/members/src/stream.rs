@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use certificates::OtherCertificate;
 use rustix::net::sockopt;
-use takeover::legs::MemberId;
+use leg_record::MemberId;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;

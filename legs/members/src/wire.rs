@@ -1,7 +1,7 @@
 //! Messages as bytes, as `docs/formats/members.md` writes them down.
 
-use takeover::legs::codec::{Malformed, Reader, Writer};
-use takeover::legs::{
+use leg_record::codec::{Malformed, Reader, Writer};
+use leg_record::{
     Answer, Ballot, DecodeError, Denial, DiskId, Holder, LenderAnswer, LenderRequest, MemberId,
     Memory, Observed, Record, Request, Roots, Version, decode_memory, encode_memory,
 };

@@ -12,7 +12,7 @@ use members::{
     Envelope, Friend, Heard, Lent, LinkState, Links, Member, Message, Peer, Server, Silence, wire,
 };
 use rustls::{ClientConnection, ServerConnection, StreamOwned};
-use takeover::legs::{
+use leg_record::{
     Answer, Ballot, Denial, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Record, Request,
     Session, Tag,
 };

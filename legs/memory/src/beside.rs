@@ -17,8 +17,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use takeover::legs::codec::Reader;
-use takeover::legs::{MemberId, Memory, RECORD_BYTES_MAX, decode_memory, encode_memory};
+use leg_record::codec::Reader;
+use leg_record::{MemberId, Memory, RECORD_BYTES_MAX, decode_memory, encode_memory};
 
 /// The folder in which a head remembers the records of its pools, below its state directory.
 pub fn folder(state: &Path) -> PathBuf {

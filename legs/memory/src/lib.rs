@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use takeover::legs::{
+use leg_record::{
     Answer, DecodeError, MemberId, Memory, RECORD_BYTES_MAX, Record, Request, decode_memory,
     encode_memory,
 };
@@ -314,7 +314,7 @@ pub fn lock_file(path: &Path) -> std::io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use takeover::legs::{Ballot, DiskId};
+    use leg_record::{Ballot, DiskId};
 
     const POOL: u64 = 77;
     const ME: MemberId = MemberId(3);

@@ -10,10 +10,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use takeover::legs::codec::Reader;
+use leg_record::codec::Reader;
 
 /// A process that did not run for so long may have been taken for one that is off. A person's word that it is off counts after a
-/// longer silence only: see `SAID_WAIT` in `services/legs`.
+/// longer silence only: see `SAID_WAIT` in `legs/owner`.
 pub const FREEZE: Duration = Duration::from_secs(4);
 
 /// Time of the beat in milliseconds since the machine began, and how many freezes there were.

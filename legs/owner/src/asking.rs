@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use leg_memory::Store;
-use takeover::legs::{Config, Memory};
+use leg_record::{Config, Memory};
 
 use crate::linked::{Linked, Network};
 use crate::{Failure, Reporter};

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use members::{LinkState, Links, Looked, Message};
-use takeover::legs::{
+use leg_record::{
     Answer, Ballot, Config, Denial, DiskId, Holder, LenderAnswer, LenderRequest, MemberId, Memory,
     Record, Request, Session, Tag,
 };

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use takeover::legs::{DiskId, Event, Kept, Lender, LenderAnswer, LenderRequest, Roots, Session};
+use leg_record::{DiskId, Event, Kept, Lender, LenderAnswer, LenderRequest, Roots, Session};
 
 use crate::{Input, Reporter, Side};
 

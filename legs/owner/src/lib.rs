@@ -1,4 +1,4 @@
-//! Owns a pool with legs: feeds the state machine of the record (`takeover::legs`) with what happens, and has its actions
+//! Owns a pool with legs: feeds the state machine of the record (`leg-record`) with what happens, and has its actions
 //! performed. What is a disk here and how a pool is opened is the business of a [`Side`].
 //!
 //! One thread decides, and never waits for a disk of the pool: what waits has a thread of its own, and reports. The
@@ -35,7 +35,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::SystemTime;
 
 use members::{Heard, Peer};
-use takeover::legs::{
+use leg_record::{
     Completeness, Config, DiskId, Event, Kept, LegGroup, MemberId, Membership, Notice, Roots,
     Session,
 };

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use takeover::legs::MemberId;
+use leg_record::MemberId;
 
 /// Two heads without a witness: a person's word that the other head is off counts when nothing was heard of it for so long. A head
 /// that stands still meanwhile does not run for longer than [`leg_memory::FREEZE`], and notices that when it goes on.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use takeover::legs::{DiskId, Record, process_of};
+use leg_record::{DiskId, Record, process_of};
 
 /// Pause between the failure of a leg and the first question; each is twice the one before.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
@@ -162,7 +162,7 @@ impl Returns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use takeover::legs::{Ballot, Lack};
+    use leg_record::{Ballot, Lack};
 
     const DISK: DiskId = DiskId(2);
 

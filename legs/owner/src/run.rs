@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use leg_memory::{Store, StoreError};
 use members::{Envelope, Heard, Message, Peer};
-use takeover::legs::{
+use leg_record::{
     Action, Answer, Ballot, Config, DiskId, Event, LenderAnswer, MemberId, Membership, Memory,
     Notice, Owner, Record, Refusal, Request, Session,
 };

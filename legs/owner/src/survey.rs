@@ -5,7 +5,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use members::{Links, Message};
-use takeover::legs::{Answer, MemberId, Memory, Request, Tag};
+use leg_record::{Answer, MemberId, Memory, Request, Tag};
 
 use crate::linked::Network;
 use crate::{Failure, Inbox, Input, random};

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::SystemTime;
 
 use members::Silence;
-use takeover::legs::{Config, Denial, DiskId, MemberId, Newer, Record, Refusal};
+use leg_record::{Config, Denial, DiskId, MemberId, Newer, Record, Refusal};
 
 use crate::Side;
 

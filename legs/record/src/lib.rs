@@ -22,6 +22,8 @@
 //! * A process that starts anew begins with [`Owner::new`] and a boot number that never repeats; so does a lender with its
 //!   incarnation.
 
+#![forbid(unsafe_code)]
+
 pub mod codec;
 #[cfg(test)]
 mod explorer;

@@ -341,8 +341,8 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::legs::membership::Membership;
-    use crate::legs::record::DiskId;
+    use crate::membership::Membership;
+    use crate::record::DiskId;
 
     const ME: MemberId = MemberId(2);
 

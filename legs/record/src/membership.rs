@@ -280,7 +280,7 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::legs::record::Ballot;
+    use crate::record::Ballot;
 
     const A: MemberId = MemberId(1);
     const B: MemberId = MemberId(2);

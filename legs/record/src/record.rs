@@ -180,7 +180,7 @@ impl Record {
     }
 
     /// Whether that is one of its heads, as far as it names them.
-    pub(in crate::legs) fn names_head(&self, head: MemberId) -> bool {
+    pub(crate) fn names_head(&self, head: MemberId) -> bool {
         let members = self.members.as_ref();
         members.is_none_or(|members| members.heads().contains(&head))
     }

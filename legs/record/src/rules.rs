@@ -130,12 +130,12 @@ mod switch {
         static REMOVED: Cell<Option<Rule>> = const { Cell::new(None) };
     }
 
-    pub(in crate::legs) fn holds(rule: Rule) -> bool {
+    pub(crate) fn holds(rule: Rule) -> bool {
         REMOVED.get() != Some(rule)
     }
 
     /// Runs `body` on this thread without `rule`.
-    pub(in crate::legs) fn without<T>(rule: Rule, body: impl FnOnce() -> T) -> T {
+    pub(crate) fn without<T>(rule: Rule, body: impl FnOnce() -> T) -> T {
         REMOVED.set(Some(rule));
         let outcome = body();
         REMOVED.set(None);

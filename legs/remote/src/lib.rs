@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 pub use handshake::agree;
 pub use nbd_leg::{Access, Event, NbdLeg, Settings};
-use takeover::legs::{DiskId, Session};
+use leg_record::{DiskId, Session};
 use units::Extent;
 
 /// Which leg it is, and by what right it is written.

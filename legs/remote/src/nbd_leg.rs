@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nbd::protocol::wire::PAYLOAD_BYTES_MAX;
 use rustix::io::Errno;
 use rustls::ClientConfig;
-use takeover::legs::Session;
+use leg_record::Session;
 
 use crate::handshake::connect;
 use crate::life::alive_at;
@@ -130,7 +130,7 @@ impl NbdLeg {
     ///
     /// No address of the lender takes the session.
     pub fn connect(
-        disk: takeover::legs::DiskId,
+        disk: leg_record::DiskId,
         access: &Access,
         settings: Settings,
         tell: impl Fn(Event) + Send + Sync + 'static,

@@ -32,7 +32,7 @@ use members::{
 use rendering::Printer;
 use serde::Serialize;
 use serving::ListenAddress;
-use takeover::legs::{DiskId, LenderAnswer, MemberId, Membership};
+use leg_record::{DiskId, LenderAnswer, MemberId, Membership};
 use tokio::net::TcpListener;
 
 use arguments::{LegServerCommand, LegServerVerb, ReadmitArgs};
@@ -131,7 +131,7 @@ fn remembering(folder: &Path) -> io::Result<Vec<Remembering>> {
     let pools = members::pools_in(folder)?.into_iter();
     let found = pools.filter_map(|pool| {
         let bytes = std::fs::read(leg_memory::path_of(folder, pool)).ok()?;
-        let record = takeover::legs::decode_memory(&bytes).ok()?.accepted?;
+        let record = leg_record::decode_memory(&bytes).ok()?.accepted?;
         let members = record.members.as_ref();
         let heads = members.map(|members| members.heads()).unwrap_or_default();
         Some(Remembering {
@@ -404,7 +404,7 @@ fn summary(member: &Member) -> String {
 mod tests {
     use super::*;
     use leg_memory::Store;
-    use takeover::legs::{Ballot, Memory, Record};
+    use leg_record::{Ballot, Memory, Record};
 
     #[test]
     fn who_remembers_is_read_from_the_records_that_this_head_accepted() {

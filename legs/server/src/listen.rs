@@ -14,7 +14,7 @@ use certificates::Identity;
 use leg_memory::{Awake, Heart, Processes, Signs};
 use legs_config::LegsFile;
 use members::{Heard, Links, Member, Message, Peer};
-use takeover::legs::{Answer, MemberId, Membership, Memory, Request, Tag};
+use leg_record::{Answer, MemberId, Membership, Memory, Request, Tag};
 
 /// Pause between two beats, and two questions about pools of which nothing was heard.
 const ASK_INTERVAL: Duration = Duration::from_millis(200);

@@ -19,7 +19,7 @@ use anyhow::Context;
 use certificates::Fingerprint;
 use clap::{Args, Parser, Subcommand};
 use members::Friend;
-use takeover::legs::MemberId;
+use leg_record::MemberId;
 
 /// The witness of two heads whose pools have legs on both
 #[derive(Debug, Parser)]

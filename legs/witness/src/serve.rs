@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use members::{Member, PoolState, Server};
-use takeover::legs::MemberId;
+use leg_record::MemberId;
 use tokio::net::TcpListener;
 
 use crate::{Head, Place, ServeArgs, desk, identity};

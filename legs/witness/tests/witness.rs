@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use certificates::{Identity, Purpose};
 use members::{Heard, LinkState, Links, Message, Peer, Silence};
-use takeover::legs::{Answer, Ballot, DiskId, MemberId, Memory, Record, Request, Tag};
+use leg_record::{Answer, Ballot, DiskId, MemberId, Memory, Record, Request, Tag};
 use tempfile::TempDir;
 
 const POOL: u64 = 77;

@@ -13,7 +13,7 @@ use engine::pool::Candidate;
 use legs::{Granted, Reporter, Seen, Side};
 use legs_config::{Leg, LegsFile, Member};
 use remote_leg::{Access, Event, NbdLeg, Settings, Transport as _};
-use takeover::legs::{Completeness, DiskId, Kept, MemberId, Notice, Roots, Session};
+use leg_record::{Completeness, DiskId, Kept, MemberId, Notice, Roots, Session};
 use units::PoolName;
 use zpool::EngineOptions;
 use zpool::device::legs::{self as barrier, LegFailure};

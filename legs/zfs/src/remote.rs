@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use remote_leg::{LegError, NbdLeg, Operation, Transport as _};
 use rustix::io::Errno;
-use takeover::legs::DiskId;
+use leg_record::DiskId;
 use units::Extent;
 use zpool::device::{Access, Device, DeviceIo, Driver, IoKind, OpenFailure, Place, Shape, Wrap};
 

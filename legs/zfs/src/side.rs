@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use engine::pool::legs::Record;
 use legs::{Reporter, Seen, Side};
-use takeover::legs::{Completeness, DiskId, Kept, Notice, Roots, decode_stamp, encode_stamp};
+use leg_record::{Completeness, DiskId, Kept, Notice, Roots, decode_stamp, encode_stamp};
 use units::PoolName;
 use zpool::device::legs::{self as barrier, LastLeg, LegFailure, Watcher};
 use zpool::device::{

@@ -21,7 +21,7 @@ use engine::volume::OpenOptions;
 use leg_zfs::side::{Open, Watched, ZfsSide};
 use legs::{BeforeAction, Failure, Inbox, Legs, Members, Options, one_head};
 use support::{Parts, disks, folder, mirror, options, part, tank, wait_until};
-use takeover::legs::{Action, DiskId};
+use leg_record::{Action, DiskId};
 use units::{ByteCount, VolumeName};
 use zpool::device::faults::{Fault, Faults};
 use zpool::device::legs::LegFailure;

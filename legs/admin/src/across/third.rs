@@ -6,7 +6,7 @@ use control::answer::{Answer, Done};
 use control::{Failure, FailureKind};
 use legs::{Reporter, Viewer};
 use legs_config::{Kind, LegsFile};
-use takeover::legs::{MemberId, Membership};
+use leg_record::{MemberId, Membership};
 use units::PoolName;
 
 use super::witness::names;

@@ -11,7 +11,7 @@ use leg_door::MemberRequest;
 use legs::{Configured, Proof, Reporter, Shown, Stage, Viewer};
 use legs_config::{Kind, LegsFile};
 use members::Peer;
-use takeover::legs::{MemberId, Membership, Record};
+use leg_record::{MemberId, Membership, Record};
 use units::PoolName;
 
 use super::{LegsOfPool, names_no_pool, peer, read};
@@ -170,7 +170,7 @@ impl LegsOfPool {
         wish: &Membership,
         coming: Option<MemberId>,
     ) -> Result<(), Failure> {
-        let config = takeover::legs::Config {
+        let config = leg_record::Config {
             membership: wish.clone(),
             ..self.config()
         };
@@ -378,7 +378,7 @@ mod tests {
 
     #[test]
     fn a_record_that_is_full_of_witnesses_that_left_takes_one_of_those() {
-        let mut record = Record::new(123, takeover::legs::Ballot::default(), []);
+        let mut record = Record::new(123, leg_record::Ballot::default(), []);
         let told = |record: &Record, coming: u64| {
             has_room(Some(record), Some(MemberId(coming))).map_err(|error| error.message)
         };

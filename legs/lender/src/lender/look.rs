@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use labels::{Label, LabelState};
-use takeover::legs::{Ballot, DiskId, Holder};
+use leg_record::{Ballot, DiskId, Holder};
 
 use super::Lender;
 use crate::disk::OpenError;

@@ -1,7 +1,7 @@
 //! Messages as bytes.
 
 use super::*;
-use takeover::legs::{Lack, Session, Tag};
+use leg_record::{Lack, Session, Tag};
 
 const POOL: u64 = 42;
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use certificates::Identity;
 use members::{Heard, LinkState, Links, Message, Peer};
-use takeover::legs::MemberId;
+use leg_record::MemberId;
 
 use super::Halt;
 use crate::Failure;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use leg_memory::{Awake, FenceWish, Processes, Pulse, Signs, is_of_new_process};
-use takeover::legs::{MemberId, Memory};
+use leg_record::{MemberId, Memory};
 
 use super::Halt;
 use crate::proof::{Proof, Sight};

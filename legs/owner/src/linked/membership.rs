@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use members::Silence;
-use takeover::legs::{Answer, Config, DiskId, LegGroup, MemberId, Memory, Record};
+use leg_record::{Answer, Config, DiskId, LegGroup, MemberId, Memory, Record};
 
 use crate::Configured;
 use crate::told::Unheard;

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use certificates::Identity;
 use leg_memory::StoreError;
 use members::{Message, Peer, Silence};
-use takeover::legs::{
+use leg_record::{
     Answer, Ballot, Config, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Record, Request,
 };
 

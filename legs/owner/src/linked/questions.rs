@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use takeover::legs::{
+use leg_record::{
     Answer, Ballot, DiskId, LenderAnswer, LenderRequest, MemberId, Record, Request, Session,
     Version,
 };

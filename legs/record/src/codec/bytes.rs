@@ -1,8 +1,8 @@
 //! Reads and writes the parts that records and messages consist of.
 
-use crate::legs::lender::Kept;
-use crate::legs::member::Tag;
-use crate::legs::record::{Ballot, DiskId, MemberId, Session, Version};
+use crate::lender::Kept;
+use crate::member::Tag;
+use crate::record::{Ballot, DiskId, MemberId, Session, Version};
 
 /// Too short, or a value that the format does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,8 +1,8 @@
 //! What is stored of a disk that is lent: the file of its lender, and the stamp on a disk that a head opens itself.
 
 use super::bytes::{Malformed, Reader, Writer, checksum};
-use crate::legs::lender::Kept;
-use crate::legs::record::DiskId;
+use crate::lender::Kept;
+use crate::record::DiskId;
 
 const STAMP_MAGIC: &[u8; 8] = b"BULKSTMP";
 const LENT_MAGIC: &[u8; 8] = b"BULKLENT";
@@ -77,8 +77,8 @@ fn unsealed<'a>(magic: &[u8; 8], bytes: &'a [u8]) -> Result<Reader<'a>, Malforme
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::legs::codec::hex;
-    use crate::legs::record::{Ballot, Session};
+    use crate::codec::hex;
+    use crate::record::{Ballot, Session};
 
     /// As the first release wrote them.
     const STAMP: &str = "42554c4b53544d50010000004799474609000000000000000400000000000000030000000000000007000000000000000300000000000000070000000000000002000000";

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bytes::{Malformed, Reader, Writer, checksum};
-use crate::legs::member::Memory;
-use crate::legs::membership::Membership;
-use crate::legs::record::{Ballot, DiskId, Marks, MemberId, Record, Stale};
+use crate::member::Memory;
+use crate::membership::Membership;
+use crate::record::{Ballot, DiskId, Marks, MemberId, Record, Stale};
 
 const MAGIC: &[u8; 8] = b"BULKLEGS";
 /// The latest one. All since the first are read. It is written for records that name their members, and the one before for others: that
@@ -314,8 +314,8 @@ fn sorted<K: Ord, T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::legs::codec::hex;
-    use crate::legs::record::{Lack, Version};
+    use crate::codec::hex;
+    use crate::record::{Lack, Version};
 
     const LACK: Lack = Lack {
         since: 90,

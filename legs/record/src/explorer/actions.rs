@@ -6,8 +6,8 @@ use super::world::{
     Content, DriverLeg, Io, Kind, Operation, Payload, Progress, Resilver, Sent, Server, Setup,
     World, disk_id, disk_of, member_id, member_of,
 };
-use crate::legs::rules::{Rule, holds};
-use crate::legs::{
+use crate::rules::{Rule, holds};
+use crate::{
     Action, Completeness, DiskId, Event, LenderRequest, Memory, Notice, Record, Request, Session,
 };
 use std::collections::{BTreeMap, VecDeque};
@@ -99,7 +99,7 @@ impl World {
     }
 
     /// A member takes a request and writes what it has to.
-    pub(super) fn answer(&mut self, member: u8, request: Request) -> Option<crate::legs::Answer> {
+    pub(super) fn answer(&mut self, member: u8, request: Request) -> Option<crate::Answer> {
         let is_welcome = matches!(request, Request::Welcome(_));
         let is_join = matches!(request, Request::Join { .. });
         let head = self.member(member)?;

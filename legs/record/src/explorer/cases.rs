@@ -5,7 +5,7 @@ use super::steps::Step;
 use super::world::{
     Envelope, Fault, Kind, Payload, Setup, Start, WITNESS, World, disk_id, member_id,
 };
-use crate::legs::{Newer, Notice, Refusal};
+use crate::{Newer, Notice, Refusal};
 
 const KINDS: [Kind; 3] = [Kind::TwoHeads, Kind::Witness, Kind::ThreeHeads];
 

@@ -9,8 +9,8 @@ use super::world::{
     Fault, Kind, Payload, Sent, Setup, Start, WITNESS, World, disk_id, member_id, three_heads,
     two_heads, with_witness,
 };
-use crate::legs::rules::{Rule, without};
-use crate::legs::{Answer, Membership, Notice, Refusal};
+use crate::rules::{Rule, without};
+use crate::{Answer, Membership, Notice, Refusal};
 use std::collections::BTreeSet;
 
 const KINDS: [Kind; 6] = [

@@ -3,7 +3,7 @@
 use super::world::{
     Content, FOREIGN, Progress, Setup, World, disk_id, disk_of, member_id, member_of, two_heads,
 };
-use crate::legs::{MemberId, Membership, Memory, Record};
+use crate::{MemberId, Membership, Memory, Record};
 
 /// Looked at after every step.
 pub(super) fn check(world: &mut World, setup: &Setup) {

@@ -3,7 +3,7 @@
 use super::runs::{longer, report};
 use super::search::{Violation, explore, shorten, walk};
 use super::world::{Fault, Kind, Setup, Start};
-use crate::legs::rules::{Rule, without};
+use crate::rules::{Rule, without};
 
 /// Of each exhaustive search for a mutation.
 const STATES_MAX: usize = 16_000;

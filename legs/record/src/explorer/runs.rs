@@ -292,7 +292,7 @@ fn a_disk_that_is_attached_counts_when_it_has_everything() {
 /// A trace that the explorer prints can be taken again.
 #[test]
 fn a_trace_can_be_replayed() {
-    use crate::legs::rules::{Rule, without};
+    use crate::rules::{Rule, without};
     without(Rule::ErrorsAreWithheld, || {
         let setup = Setup::new(Kind::Witness, 1, 0, 2)
             .with(&[Fault::DiskFails])

@@ -3,7 +3,7 @@
 
 use super::steps::Step;
 use super::world::{Mixing, Setup, World, digest};
-use crate::legs::Notice;
+use crate::Notice;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::fmt::Write as _;

@@ -7,8 +7,8 @@ use super::world::{
     DriverLeg, Envelope, FOREIGN, Fault, Payload, Progress, Resilver, Server, Setup, World,
     disk_id, two_heads,
 };
-use crate::legs::rules::{Rule, holds};
-use crate::legs::{Memory, Stale, Version};
+use crate::rules::{Rule, holds};
+use crate::{Memory, Stale, Version};
 
 /// One step of the world. A trace of them can be replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

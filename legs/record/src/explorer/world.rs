@@ -1,7 +1,7 @@
 //! The world around the state machines: heads that crash, disks with caches, a network without promises, fences,
 //! and clients whose acknowledged writes are counted.
 
-use crate::legs::{
+use crate::{
     Answer, Ballot, Completeness, Config, DiskId, Kept, LegGroup, Lender, LenderAnswer,
     LenderRequest, MemberId, Membership, Memory, Owner, Record, Request, Roots, Session,
 };

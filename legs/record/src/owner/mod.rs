@@ -538,7 +538,7 @@ impl Owner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::legs::{Ballot, LegGroup, Membership};
+    use crate::{Ballot, LegGroup, Membership};
 
     const ME: MemberId = MemberId(1);
     const OTHER: MemberId = MemberId(2);

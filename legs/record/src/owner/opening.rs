@@ -2,12 +2,12 @@
 
 use super::tenure::{Leg, Tenure};
 use super::{Action, Actions, Fence, Owner, Phase};
-use crate::legs::lender::{LenderAnswer, LenderRequest, Observed};
-use crate::legs::member::{Memory, Request, Tag};
-use crate::legs::membership::{Config, LegGroup, StandIn};
-use crate::legs::record::{Ballot, DiskId, Lack, MemberId, Record, Roots, Session, Version};
-use crate::legs::refusal::{Newer, Refusal};
-use crate::legs::rules::{Rule, holds};
+use crate::lender::{LenderAnswer, LenderRequest, Observed};
+use crate::member::{Memory, Request, Tag};
+use crate::membership::{Config, LegGroup, StandIn};
+use crate::record::{Ballot, DiskId, Lack, MemberId, Record, Roots, Session, Version};
+use crate::refusal::{Newer, Refusal};
+use crate::rules::{Rule, holds};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

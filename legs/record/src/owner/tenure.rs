@@ -4,12 +4,12 @@ mod changes;
 mod returns;
 
 use super::{Action, Actions, Event};
-use crate::legs::lender::LenderRequest;
-use crate::legs::member::Request;
-use crate::legs::membership::{Config, Membership, StandIn};
-use crate::legs::record::{Ballot, DiskId, Lack, MemberId, Record, Roots, Session, Version};
-use crate::legs::refusal::Notice;
-use crate::legs::rules::{Rule, holds};
+use crate::lender::LenderRequest;
+use crate::member::Request;
+use crate::membership::{Config, Membership, StandIn};
+use crate::record::{Ballot, DiskId, Lack, MemberId, Record, Roots, Session, Version};
+use crate::refusal::Notice;
+use crate::rules::{Rule, holds};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a step has at hand.

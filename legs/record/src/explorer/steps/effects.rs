@@ -1,18 +1,18 @@
 //! What follows from a step.
 
 use super::Step;
-use crate::legs::explorer::world::{
+use crate::explorer::world::{
     Content, Envelope, FOREIGN, Io, Operation, Payload, Progress, Resilver, Sent, Setup, World,
     Writes, disk_id, idle_groups, member_id, two_heads,
 };
-use crate::legs::explorer::{invariants, search::cover};
-use crate::legs::rules::{Rule, holds};
-use crate::legs::{Event, LenderAnswer, Memory, Owner, Request, Version};
+use crate::explorer::{invariants, search::cover};
+use crate::rules::{Rule, holds};
+use crate::{Event, LenderAnswer, Memory, Owner, Request, Version};
 use std::rc::Rc;
 
 impl World {
     /// Takes a step.
-    pub(in crate::legs::explorer) fn take(&mut self, setup: &Setup, step: Step) {
+    pub(in crate::explorer) fn take(&mut self, setup: &Setup, step: Step) {
         match step {
             Step::Deliver(at) => {
                 if let Some(envelope) = self.sent(at) {
@@ -263,7 +263,7 @@ impl World {
         self.issue_write(head);
     }
 
-    pub(in crate::legs::explorer) fn sent(&self, key: u64) -> Option<Rc<Envelope>> {
+    pub(in crate::explorer) fn sent(&self, key: u64) -> Option<Rc<Envelope>> {
         let found = self.net.iter().find(|sent| sent.key == key);
         found.map(|sent| sent.envelope.clone())
     }

@@ -1,8 +1,8 @@
 //! Where explorations begin, and how the world goes on by itself.
 
 use super::Step;
-use crate::legs::Request;
-use crate::legs::explorer::world::{Envelope, Kind, Payload, Setup, Start, WITNESS, World, digest};
+use crate::Request;
+use crate::explorer::world::{Envelope, Kind, Payload, Setup, Start, WITNESS, World, digest};
 use std::collections::BTreeSet;
 
 impl Step {
@@ -22,7 +22,7 @@ impl Step {
 
 impl Setup {
     /// Where the exploration begins.
-    pub(in crate::legs::explorer) fn world(&self) -> World {
+    pub(in crate::explorer) fn world(&self) -> World {
         let mut world = self.new_world();
         if self.start == Start::New {
             return world;
@@ -285,12 +285,12 @@ fn is_claim(envelope: &Envelope) -> bool {
 
 impl World {
     /// Takes steps that are no faults until nothing happens by itself any more.
-    pub(in crate::legs::explorer) fn settle(&mut self, setup: &Setup) {
+    pub(in crate::explorer) fn settle(&mut self, setup: &Setup) {
         self.settle_by(setup, |_, _| true);
     }
 
     /// The same, with some of these steps only.
-    pub(in crate::legs::explorer) fn settle_by(
+    pub(in crate::explorer) fn settle_by(
         &mut self,
         setup: &Setup,
         may: impl Fn(&Self, &Step) -> bool,
@@ -299,7 +299,7 @@ impl World {
     }
 
     /// The first `count` steps of that. Whether there are more.
-    pub(in crate::legs::explorer) fn settle_for(&mut self, setup: &Setup, count: usize) -> bool {
+    pub(in crate::explorer) fn settle_for(&mut self, setup: &Setup, count: usize) -> bool {
         self.settle_bounded(setup, count, |_, _| true)
     }
 
@@ -331,7 +331,7 @@ impl World {
     }
 
     /// Takes a step, and those that follow by themselves.
-    pub(in crate::legs::explorer) fn then(&mut self, setup: &Setup, step: Step) {
+    pub(in crate::explorer) fn then(&mut self, setup: &Setup, step: Step) {
         self.take(setup, step);
         self.settle(setup);
     }

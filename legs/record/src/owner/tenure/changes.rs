@@ -6,12 +6,12 @@
 //! head.
 
 use super::{Stage, Step, Tenure};
-use crate::legs::member::{Request, Tag};
-use crate::legs::membership::{Config, Membership, StandIn};
-use crate::legs::owner::Action;
-use crate::legs::record::{Ballot, MemberId, Record, Version};
-use crate::legs::refusal::Notice;
-use crate::legs::rules::{Rule, holds};
+use crate::member::{Request, Tag};
+use crate::membership::{Config, Membership, StandIn};
+use crate::owner::Action;
+use crate::record::{Ballot, MemberId, Record, Version};
+use crate::refusal::Notice;
+use crate::rules::{Rule, holds};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
@@ -144,7 +144,7 @@ impl Tenure {
     }
 
     /// Asks the member that comes to begin its life, and the other head to accept that a witness goes.
-    pub(in crate::legs::owner) fn ask_for_change(&self, step: &mut Step<'_>, tag: Tag) {
+    pub(in crate::owner) fn ask_for_change(&self, step: &mut Step<'_>, tag: Tag) {
         if self.stage != Stage::Serving || self.proposal.is_some() {
             return;
         }
@@ -192,7 +192,7 @@ impl Tenure {
     }
 
     /// Whether other members are wanted, or on their way.
-    pub(in crate::legs::owner) fn is_changing(&self) -> bool {
+    pub(in crate::owner) fn is_changing(&self) -> bool {
         self.next_members().is_some()
     }
 

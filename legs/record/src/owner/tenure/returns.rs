@@ -1,11 +1,11 @@
 //! What becomes of legs whose connection ended, and of disks that come back.
 
 use super::{Leg, LegState, NOTHING, Stage, Step, Tenure};
-use crate::legs::lender::{LenderAnswer, LenderRequest, Observed};
-use crate::legs::owner::{Action, Completeness};
-use crate::legs::record::{DiskId, Lack, Session};
-use crate::legs::refusal::Notice;
-use crate::legs::rules::{Rule, holds};
+use crate::lender::{LenderAnswer, LenderRequest, Observed};
+use crate::owner::{Action, Completeness};
+use crate::record::{DiskId, Lack, Session};
+use crate::refusal::Notice;
+use crate::rules::{Rule, holds};
 
 impl Tenure {
     pub(super) fn on_link_lost(&mut self, step: &mut Step<'_>, disk: DiskId, flushed: Option<u64>) {
@@ -125,7 +125,7 @@ impl Tenure {
         }
     }
 
-    pub(in crate::legs::owner) fn on_lent(
+    pub(in crate::owner) fn on_lent(
         &mut self,
         step: &mut Step<'_>,
         disk: DiskId,
