@@ -48,7 +48,7 @@ impl Proof {
     }
 
     /// How long a head that has no connection is waited for, if it counts afterwards.
-    pub(crate) fn patience(
+    pub(crate) fn unreachable_wait(
         self,
         head: MemberId,
         is_vote: bool,

@@ -2,7 +2,7 @@
 //! opening it in this process. What both need is here: the options of every command, where pools were seen, the engines.
 //!
 //! `access` asks one pool, `pools` finds which pools a question is about, `apart` looks at one of several that nobody
-//! serves, by a `child`; `patience` asks a server's successor, `watch` asks again and again.
+//! serves, by a `child`; `reconnect` asks a server's successor, `watch` asks again and again.
 
 #![forbid(unsafe_code)]
 
@@ -20,9 +20,9 @@ pub mod mount;
 mod named;
 mod on_record;
 pub mod open;
-pub mod patience;
 pub mod places;
 pub mod pools;
+pub mod reconnect;
 mod reidentify;
 pub mod rescue;
 pub mod sockets;

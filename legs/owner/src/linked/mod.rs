@@ -420,9 +420,9 @@ impl Linked {
             Proof::Fenced(_) => FENCED_WAIT,
             _ => STOPPED_WAIT,
         };
-        let patience = proof.patience(member, is_vote, short);
-        let patience = patience.unwrap_or(UNREACHABLE_WAIT);
-        self.connections.is_lost_for(member, patience, now)
+        let wait = proof.unreachable_wait(member, is_vote, short);
+        let wait = wait.unwrap_or(UNREACHABLE_WAIT);
+        self.connections.is_lost_for(member, wait, now)
     }
 
     fn ask_again(&mut self, now: Instant) {
