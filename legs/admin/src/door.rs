@@ -15,7 +15,7 @@ use leg_door::{
 use legs::{Founding, Legs, Reporter, Viewer};
 use units::PoolName;
 
-use crate::across::{LegsOfPool, refused};
+use crate::multi_head::{LegsOfPool, refused};
 use crate::on_record;
 
 impl LegPool for LegsOfPool {

@@ -10,7 +10,7 @@ use legs_config::{Kind, LegsFile};
 use leg_record::{Config, DiskId, MemberId, Membership, Record};
 use units::PoolName;
 
-use crate::across::LegsOfPool;
+use crate::multi_head::LegsOfPool;
 
 /// Refuses what would lose writes, or make two pools of one. `number`: of the record that the labels name. Members of the configuration are asked for that number, whatever number it has. `may_be_stale`: a person's word.
 /// What this head remembers is returned: no leg-server of it uses that as long as it is kept.
@@ -170,7 +170,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::across::tests::{in_folder, two_heads};
+    use crate::multi_head::tests::{in_folder, two_heads};
     use certificates::Identity;
     use members::{Friend, Member, Server};
     use leg_record::{Ballot, Lack, Memory};

@@ -9,16 +9,16 @@ use engine::pool::legs::Record;
 use engine::pool::{Candidate, Claims, ImportOptions, SafeToOwn};
 use engine::{Engine, Pool};
 use leg_door::{Directories, Inspection};
-use leg_zfs::across::Across;
+use leg_zfs::multi_head::MultiHead;
 use legs_config::{Kind, LegsFile};
 use leg_record::DiskId;
 use units::PoolName;
 
-use crate::across;
+use crate::multi_head;
 
 /// Legs that are connected for reading.
 struct Connected {
-    across: Arc<Across>,
+    multi_head: Arc<MultiHead>,
     _folder: Folder,
 }
 
@@ -38,14 +38,14 @@ pub(crate) fn connect(
     config: &Path,
     heads: &[String],
 ) -> Result<Box<dyn Inspection>, Failure> {
-    let (file, identity) = across::read(config)?;
+    let (file, identity) = multi_head::read(config)?;
     let legs = legs_of(&file, pool, heads)?;
     let folder = format!("inspect-{}", std::process::id());
     let folder = Folder(directories.run.join(folder));
-    let across = Across::to_look(file.clone(), Arc::new(identity), pool, &folder.0);
-    let across = across.ok_or_else(|| across::names_no_pool(&file, pool, config))?;
+    let multi_head = MultiHead::to_look(file.clone(), Arc::new(identity), pool, &folder.0);
+    let multi_head = multi_head.ok_or_else(|| multi_head::names_no_pool(&file, pool, config))?;
     for leg in legs {
-        across.look_at(leg).map_err(|why| {
+        multi_head.look_at(leg).map_err(|why| {
             let message = format!("{}: {why}", file.disk_name(leg));
             Failure::new(FailureKind::Unavailable, message).advise(
                 "start bulkhead-leg-server on that head; if the pool is served there, ask its server instead",
@@ -53,14 +53,14 @@ pub(crate) fn connect(
         })?;
     }
     Ok(Box::new(Connected {
-        across,
+        multi_head,
         _folder: folder,
     }))
 }
 
 impl Inspection for Connected {
     fn install(&self, options: &mut dyn Any) {
-        self.across.install(options);
+        self.multi_head.install(options);
     }
 
     fn open(
@@ -68,10 +68,10 @@ impl Inspection for Connected {
         engine: &dyn Engine,
         name: &PoolName,
     ) -> Result<(Candidate, Box<dyn Pool>), Failure> {
-        let laid_out = self.across.lay_out(|_| false);
+        let laid_out = self.multi_head.lay_out(|_| false);
         laid_out.map_err(Failure::of("give legs their names"))?;
         let unavailable = |why: String| Failure::new(FailureKind::Unavailable, why);
-        let candidate = self.across.found().map_err(unavailable)?;
+        let candidate = self.multi_head.found().map_err(unavailable)?;
         let present = candidate.devices.iter().filter(|device| device.present);
         let options = ImportOptions {
             read_only: true,

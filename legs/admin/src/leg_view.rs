@@ -113,7 +113,7 @@ mod tests {
     use leg_record::{Ballot, Record};
 
     use super::*;
-    use crate::across::tests::two_heads;
+    use crate::multi_head::tests::two_heads;
 
     #[test]
     fn each_leg_has_its_state_and_each_member_whether_it_answers() {

@@ -497,7 +497,7 @@ fn of_members((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::across::tests::two_heads;
+    use crate::multi_head::tests::two_heads;
     use std::collections::{BTreeMap, BTreeSet};
     use std::time::Duration;
     use leg_record::{Ballot, Lack};

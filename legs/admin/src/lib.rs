@@ -3,7 +3,7 @@
 
 #![forbid(unsafe_code)]
 
-mod across;
+mod multi_head;
 mod door;
 mod forget;
 mod inspect;
@@ -19,7 +19,7 @@ use control::Failure;
 use leg_door::{Configuration, Directories, Held, Inspection, LegPool, Legs};
 use units::PoolName;
 
-use self::across::LegsOfPool;
+use self::multi_head::LegsOfPool;
 
 /// The entry.
 #[derive(Clone, Copy, Debug)]

@@ -67,12 +67,12 @@ mod tests {
         let path = folder.path().join("legs.toml");
         let tank: PoolName = "tank".parse().expect("a name");
         assert!(of_legs(&tank, &path).is_none(), "there is no such file");
-        let file = crate::across::tests::two_heads();
+        let file = crate::multi_head::tests::two_heads();
         std::fs::write(&path, file.render()).expect("written");
         let failure = of_legs(&tank, &path).expect("it is named there");
         let advice = failure.advice.expect("what to do");
         assert!(advice.contains("pool-server tank --legs"), "{advice}");
-        let directories = crate::across::tests::in_folder(folder.path());
+        let directories = crate::multi_head::tests::in_folder(folder.path());
         let none = folder.path().join("none.toml");
         let said = of_leg(&directories, &tank, "b:/y", &none).expect_err("there is none");
         assert!(said.message.contains("none.toml"), "{}", said.message);

@@ -8,7 +8,7 @@ use engine::pool::Candidate;
 use engine::pool::legs::{GroupContent, LegGroup};
 use units::PoolName;
 
-use crate::across::LegsOfPool;
+use crate::multi_head::LegsOfPool;
 
 /// Whether the labels of the pool name the record of the configuration already.
 ///
@@ -179,7 +179,7 @@ mod tests {
 
     /// A configuration in `folder` that names these disks of this head.
     fn legs(folder: &Path, named: &[&str]) -> LegsOfPool {
-        let mut file = crate::across::tests::two_heads();
+        let mut file = crate::multi_head::tests::two_heads();
         let made = certificates::make(&["head.bulkhead".to_owned()], certificates::Purpose::Any);
         let made = made.expect("a key");
         (file.certificate, file.key) = (folder.join("cert.pem"), folder.join("key.pem"));
@@ -200,7 +200,7 @@ mod tests {
         let path = folder.join("legs.toml");
         std::fs::write(&path, file.render()).expect("written");
         LegsOfPool::read(
-            &crate::across::tests::in_folder(folder),
+            &crate::multi_head::tests::in_folder(folder),
             &"tank".parse().expect("a name"),
             &path,
         )

@@ -3,6 +3,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod across;
+pub mod multi_head;
 mod remote;
 pub mod side;

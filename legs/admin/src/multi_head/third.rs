@@ -20,7 +20,7 @@ impl LegsOfPool {
         reporter: &Reporter,
         name: &str,
     ) -> Result<Answer, Failure> {
-        let (known, shown) = (self.across.file(), viewer.shown());
+        let (known, shown) = (self.multi_head.file(), viewer.shown());
         let (file, _) = read(&self.path)?;
         let number = coming(&known, (&file, &self.path), &self.pool, name)?;
         let record = shown.record.as_ref();
@@ -50,7 +50,7 @@ impl LegsOfPool {
     /// The leg of that name is known from now on, if it is one of another head, and the configuration names it by now and says nothing else
     /// that is new.
     pub(super) fn learn_leg(&self, leg: &str, reporter: &Reporter) {
-        let known = self.across.file();
+        let known = self.multi_head.file();
         let (Some((head, _)), Ok((file, _))) = (leg.split_once(':'), read(&self.path)) else {
             return;
         };
@@ -125,7 +125,7 @@ fn coming(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::across::tests::two_heads;
+    use crate::multi_head::tests::two_heads;
 
     fn tank() -> PoolName {
         "tank".parse().expect("a name")

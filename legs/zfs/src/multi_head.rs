@@ -39,7 +39,7 @@ pub const PATIENT_CONNECT_WAIT: Duration = Duration::from_secs(10);
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The legs of one pool, as this head reaches them.
-pub struct Across {
+pub struct MultiHead {
     pool: PoolName,
     /// As it was read last.
     file: RwLock<Arc<LegsFile>>,
@@ -54,7 +54,7 @@ pub struct Across {
 pub type OpenFound =
     Box<dyn Fn(Candidate, engine::pool::legs::Record) -> Result<(), String> + Send + Sync>;
 
-impl Across {
+impl MultiHead {
     /// The legs of `pool`, which have their names in a folder of the pool below `run_dir`. None: the file does not name the pool.
     pub fn new(
         file: LegsFile,
@@ -296,17 +296,17 @@ impl Across {
 }
 
 /// What the record decides, on this head's legs and on others'.
-pub struct AcrossSide {
-    across: Arc<Across>,
+pub struct MultiHeadSide {
+    multi_head: Arc<MultiHead>,
     zfs: Watched,
     reporter: Reporter,
     found: Arc<Mutex<Option<Candidate>>>,
 }
 
-impl AcrossSide {
+impl MultiHeadSide {
     /// `answer_within`: a leg of this head that takes longer for an I/O has failed. `open` opens the pool.
     pub fn new(
-        across: &Arc<Across>,
+        multi_head: &Arc<MultiHead>,
         answer_within: Duration,
         reporter: Reporter,
         open: OpenFound,
@@ -317,21 +317,21 @@ impl AcrossSide {
             let candidate = taken.lock().unwrap_or_else(PoisonError::into_inner).take();
             open(candidate.ok_or("no pool was found")?, record)
         });
-        let disks = across.own.iter().copied();
-        let places = disks.map(|disk| (disk, across.place(disk))).collect();
+        let disks = multi_head.own.iter().copied();
+        let places = disks.map(|disk| (disk, multi_head.place(disk))).collect();
         let zfs = ZfsSide::new(
-            (across.pool.clone(), 0),
+            (multi_head.pool.clone(), 0),
             places,
             answer_within,
             reporter.clone(),
             open,
         )
-        .of_record(across.record());
-        for disk in across.remotes.disks() {
-            zfs.knows(disk, across.place(disk), DEVICE_DEADLINE);
+        .of_record(multi_head.record());
+        for disk in multi_head.remotes.disks() {
+            zfs.knows(disk, multi_head.place(disk), DEVICE_DEADLINE);
         }
         Self {
-            across: Arc::clone(across),
+            multi_head: Arc::clone(multi_head),
             zfs: Watched(Arc::new(zfs)),
             reporter,
             found,
@@ -340,16 +340,16 @@ impl AcrossSide {
 
     /// Legs of a head that comes are named by the configuration that was read.
     pub fn has_read(&self, file: LegsFile) {
-        let legs = file.pools.get(&self.across.pool).into_iter();
+        let legs = file.pools.get(&self.multi_head.pool).into_iter();
         let legs = legs.flat_map(|pool| &pool.groups);
         let disks = legs
             .flat_map(|group| &group.legs)
             .map(|leg| DiskId(leg.disk));
-        for disk in disks.filter(|disk| self.across.remotes.add(*disk)) {
-            let place = self.across.place(disk);
+        for disk in disks.filter(|disk| self.multi_head.remotes.add(*disk)) {
+            let place = self.multi_head.place(disk);
             self.zfs.0.knows(disk, place, DEVICE_DEADLINE);
         }
-        self.across.has_read(file);
+        self.multi_head.has_read(file);
     }
 
     /// Whether the disk at `path`, which its lender has read of, is large enough for the place of that disk.
@@ -358,13 +358,13 @@ impl AcrossSide {
     ///
     /// It is not, or cannot be looked at.
     pub fn has_room_on(&self, disk: DiskId, path: &Path) -> Result<(), String> {
-        let bytes = match self.across.is_own(disk) {
+        let bytes = match self.multi_head.is_own(disk) {
             true => std::fs::File::open(path)
                 .and_then(|mut file| file.seek(SeekFrom::End(0)))
                 .map_err(|error| error.to_string())?,
-            false => self.across.looked_at(disk)?.bytes(),
+            false => self.multi_head.looked_at(disk)?.bytes(),
         };
-        let mut group = self.across.group(disk).into_iter().chain([disk]);
+        let mut group = self.multi_head.group(disk).into_iter().chain([disk]);
         let known = group.rfind(|one| self.zfs.0.is_known(*one));
         let least = self
             .zfs
@@ -382,7 +382,7 @@ impl AcrossSide {
     ///
     /// The pool is not open.
     pub fn try_all(&self) -> Result<(), String> {
-        pool_legs::write_group(&self.across.pool).map_err(|error| error.to_string())
+        pool_legs::write_group(&self.multi_head.pool).map_err(|error| error.to_string())
     }
 
     /// A person takes the disk out of use. It is on record soon.
@@ -391,12 +391,12 @@ impl AcrossSide {
     }
 
     fn is_elsewhere(&self, disk: DiskId) -> bool {
-        self.across.remotes.slot(disk).is_some()
+        self.multi_head.remotes.slot(disk).is_some()
     }
 
     fn connect(&self, disk: DiskId) -> Result<(), String> {
         let (reporter, numbers) = (self.reporter.clone(), Arc::clone(self.zfs.0.numbers()));
-        self.across
+        self.multi_head
             .connect(disk, CONNECT_WAIT, move |event| match event {
                 Event::Lost => {
                     reporter.link_lost(disk, barrier::flushed_group(numbers.leg(disk)));
@@ -410,13 +410,13 @@ impl AcrossSide {
     }
 }
 
-impl AcrossSide {
+impl MultiHeadSide {
     /// Two disks of a head that change their places in `legs.toml` would be taken for each other: the record counts copies by the
     /// groups of the file, and the library has them where its labels say. Of a leg that is not there the labels of its mirror tell where
     /// it was.
     fn refuse_crossed(&self, candidate: &Candidate) -> Result<(), String> {
-        let file = self.across.file();
-        let configured = &file.pools[&self.across.pool].groups;
+        let file = self.multi_head.file();
+        let configured = &file.pools[&self.multi_head.pool].groups;
         let group_of = |disk: &DiskId| {
             let mut groups = configured.iter();
             groups.position(|group| group.legs.iter().any(|leg| leg.disk == disk.0))
@@ -424,13 +424,13 @@ impl AcrossSide {
         let mut labelled: BTreeMap<usize, usize> = BTreeMap::new();
         for (number, group) in candidate.legs.groups.iter().enumerate() {
             for leg in group.members.iter().flatten() {
-                let Some(disk) = self.across.remotes.at(&leg.path) else {
+                let Some(disk) = self.multi_head.remotes.at(&leg.path) else {
                     continue;
                 };
                 let Some(named) = group_of(&disk) else {
                     continue;
                 };
-                let was = self.across.remotes.at(&leg.labelled);
+                let was = self.multi_head.remotes.at(&leg.labelled);
                 let is_itself = was.is_none_or(|was| was == disk);
                 let is_alone = labelled
                     .iter()
@@ -440,7 +440,7 @@ impl AcrossSide {
                         "{} is another disk of pool {} by its label than by legs.toml: two disks have each other's number there, or each other's \
                          path. Write each at its place again. Nothing was written to them",
                         self.name(disk),
-                        self.across.pool
+                        self.multi_head.pool
                     ));
                 }
                 labelled.insert(named, number);
@@ -450,9 +450,9 @@ impl AcrossSide {
     }
 }
 
-impl Side for AcrossSide {
+impl Side for MultiHeadSide {
     fn look(&self, disk: DiskId) -> Result<Seen, String> {
-        let path = self.across.own_path(disk).ok_or("it is on another head")?;
+        let path = self.multi_head.own_path(disk).ok_or("it is on another head")?;
         let newest = pool_legs::newest_roots(&path);
         let newest = newest.ok_or("it has no label of a pool")?;
         Ok(Seen {
@@ -481,26 +481,26 @@ impl Side for AcrossSide {
                 tracing::warn!(disk, why, "a leg of another head cannot be opened");
             }
         }
-        let across = &self.across;
-        let laid_out = across.lay_out(|disk| current.contains(&disk));
+        let multi_head = &self.multi_head;
+        let laid_out = multi_head.lay_out(|disk| current.contains(&disk));
         laid_out.map_err(|error| format!("give legs their names: {error}"))?;
-        let candidate = across.found()?;
+        let candidate = multi_head.found()?;
         self.refuse_crossed(&candidate)?;
         let devices = candidate.devices.iter();
-        let legs = devices.filter_map(|one| Some((across.remotes.at(&one.path)?, one.guid)));
+        let legs = devices.filter_map(|one| Some((multi_head.remotes.at(&one.path)?, one.guid)));
         self.zfs.0.numbers().are(Given {
             pool: candidate.guid,
             legs: legs.collect(),
         });
         *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(candidate);
         let opened = self.zfs.open(current, lacking);
-        across.remotes.forget_labels();
+        multi_head.remotes.forget_labels();
         opened
     }
 
     fn exclude(&self, disk: DiskId, since: u64) {
         self.zfs.exclude(disk, since);
-        if let Some(slot) = self.across.remotes.slot(disk) {
+        if let Some(slot) = self.multi_head.remotes.slot(disk) {
             slot.close();
         }
     }
@@ -510,7 +510,7 @@ impl Side for AcrossSide {
             return self.zfs.keep_last(disk);
         }
         barrier::keep_last(self.zfs.0.numbers().leg(disk));
-        let (name, head) = (self.name(disk), self.across.lender(disk));
+        let (name, head) = (self.name(disk), self.multi_head.lender(disk));
         let addresses = head.map(|head| head.lends).unwrap_or_default();
         let is_there = move || {
             let mut addresses = addresses.iter();
@@ -524,8 +524,8 @@ impl Side for AcrossSide {
     }
 
     fn is_back(&self, disk: DiskId, is_given_up: bool) -> Result<(), String> {
-        let path = self.across.own_path(disk).ok_or("it is on another head")?;
-        let linked = self.across.remotes.link(disk, &path);
+        let path = self.multi_head.own_path(disk).ok_or("it is on another head")?;
+        let linked = self.multi_head.remotes.link(disk, &path);
         linked.map_err(|error| format!("give it its name: {error}"))?;
         if is_given_up {
             // Its lender finds out whether it can be opened.
@@ -533,7 +533,7 @@ impl Side for AcrossSide {
         }
         let numbers = self.zfs.0.numbers();
         let probed = probe(
-            &self.across.place(disk),
+            &self.multi_head.place(disk),
             self.zfs.0.pool_number(),
             numbers.leg(disk),
         );
@@ -553,13 +553,13 @@ impl Side for AcrossSide {
     }
 
     fn granted(&self, disk: DiskId, granted: Granted) {
-        self.across.grant(disk, granted);
+        self.multi_head.grant(disk, granted);
     }
 
     fn resume(&self, disk: DiskId) -> Result<(), String> {
-        let slot = self.across.remotes.slot(disk).ok_or("it is on this head")?;
+        let slot = self.multi_head.remotes.slot(disk).ok_or("it is on this head")?;
         let leg = slot.leg().ok_or("it was given up")?;
-        let (access, _) = self.across.access(disk, CONNECT_WAIT)?;
+        let (access, _) = self.multi_head.access(disk, CONNECT_WAIT)?;
         let until = Instant::now() + LEG_DEADLINE;
         loop {
             match leg.resume(&access) {
@@ -573,15 +573,15 @@ impl Side for AcrossSide {
     }
 
     fn resilver(&self, disk: DiskId, since: u64, beyond: u64) -> Result<Completeness, String> {
-        match self.across.own_path(disk) {
+        match self.multi_head.own_path(disk) {
             Some(path) => {
-                let linked = self.across.remotes.link(disk, &path);
+                let linked = self.multi_head.remotes.link(disk, &path);
                 linked.map_err(|error| error.to_string())?;
             }
             None => self.connect(disk)?,
         }
         if !self.zfs.0.is_known(disk) {
-            let group = self.across.group(disk);
+            let group = self.multi_head.group(disk);
             self.zfs.0.attach(disk, &group)?;
         }
         self.zfs.resilver(disk, since, beyond)
@@ -592,11 +592,11 @@ impl Side for AcrossSide {
     }
 
     fn name(&self, disk: DiskId) -> String {
-        self.across.file().disk_name(disk)
+        self.multi_head.file().disk_name(disk)
     }
 
     fn member_name(&self, member: MemberId) -> String {
-        self.across.file().name(member)
+        self.multi_head.file().name(member)
     }
 
     fn tell(&self, notice: &Notice) {

@@ -16,7 +16,7 @@ use control::{Failure, FailureKind};
 use engine::pool::{Candidate, Claims, ImportOptions, LabelState, PreviousOwner, SafeToOwn};
 use engine::{Engine, Pool};
 use leg_door::{Claim, Directories, LegRequest, LegStatus};
-use leg_zfs::across::{Across, AcrossSide, PATIENT_CONNECT_WAIT};
+use leg_zfs::multi_head::{MultiHead, MultiHeadSide, PATIENT_CONNECT_WAIT};
 use legs::{Founding, Inbox, Legs, Members, Network, Options, Proof, Reporter, Viewer};
 use legs_config::{Kind, LegsFile};
 use members::Peer;
@@ -36,9 +36,9 @@ pub struct LegsOfPool {
     pool: PoolName,
     path: PathBuf,
     state: PathBuf,
-    across: Arc<Across>,
+    multi_head: Arc<MultiHead>,
     /// Of the open pool.
-    side: OnceLock<Arc<AcrossSide>>,
+    side: OnceLock<Arc<MultiHeadSide>>,
     /// Held by who changes the members.
     is_changing: Mutex<()>,
 }
@@ -78,15 +78,15 @@ impl LegsOfPool {
         let (file, identity) = read(path)?;
         let identity = Arc::new(identity);
         let run_dir = &directories.run;
-        let across = Across::new(file.clone(), Arc::clone(&identity), pool, run_dir);
-        let across = across.ok_or_else(|| names_no_pool(&file, pool, path))?;
+        let multi_head = MultiHead::new(file.clone(), Arc::clone(&identity), pool, run_dir);
+        let multi_head = multi_head.ok_or_else(|| names_no_pool(&file, pool, path))?;
         Ok(Self {
             file,
             identity,
             pool: pool.clone(),
             path: std::path::absolute(path).map_err(Failure::of("find this folder"))?,
             state: directories.state.clone(),
-            across,
+            multi_head,
             side: OnceLock::new(),
             is_changing: Mutex::default(),
         })
@@ -99,17 +99,17 @@ impl LegsOfPool {
 
     /// The number of the pool's record.
     pub fn record(&self) -> u64 {
-        self.across.record()
+        self.multi_head.record()
     }
 
     /// Has the engine reach the legs.
     pub fn install(&self, options: &mut dyn Any) {
-        self.across.install(options);
+        self.multi_head.install(options);
     }
 
     /// Paths of this head's legs.
     pub fn own_paths(&self) -> Vec<PathBuf> {
-        self.across.own_paths()
+        self.multi_head.own_paths()
     }
 
     /// The configuration.
@@ -133,8 +133,8 @@ impl LegsOfPool {
         if !shown.differing.is_empty() {
             self.see_whether_file_follows(viewer, reporter);
         }
-        let (file, name) = (self.across.file(), &self.pool);
-        let device = |disk| self.across.place(disk).to_string_lossy().into_owned();
+        let (file, name) = (self.multi_head.file(), &self.pool);
+        let device = |disk| self.multi_head.place(disk).to_string_lossy().into_owned();
         LegStatus {
             advice: leg_words::advice((&file, &self.path), name, &shown),
             do_writes_wait: leg_view::do_writes_wait(&shown),
@@ -150,8 +150,8 @@ impl LegsOfPool {
         leg: &str,
         request: &LegRequest,
     ) -> Result<Answer, Failure> {
-        let (shown, file, name) = (viewer.shown(), self.across.file(), &self.pool);
-        let place = |disk| self.across.place(disk);
+        let (shown, file, name) = (viewer.shown(), self.multi_head.file(), &self.pool);
+        let place = |disk| self.multi_head.place(disk);
         let disk = leg_words::find(&file, &file.pools[name], place, leg)?;
         let known = file.disk_name(disk);
         match (
@@ -189,7 +189,7 @@ impl LegsOfPool {
         may_overwrite: bool,
     ) -> Result<Answer, Failure> {
         self.learn_leg(new, reporter);
-        let file = self.across.file();
+        let file = self.multi_head.file();
         let pool = &file.pools[&self.pool];
         let disk = leg_words::joining((&file, &self.path), pool, beside, new)?;
         leg_words::are_in_order(&file, &self.pool, &viewer.shown(), beside, disk)?;
@@ -214,7 +214,7 @@ impl LegsOfPool {
         let (_, leg) = file.leg(disk).expect("it was found there");
         let new = file.disk_name(disk);
         let has_devices_only = self.own_paths().iter().all(|path| is_device(path));
-        if self.across.is_own(disk) && has_devices_only && !is_device(&leg.path) {
+        if self.multi_head.is_own(disk) && has_devices_only && !is_device(&leg.path) {
             let message = format!(
                 "nothing was changed: {new} is no device below /dev, and this server uses no others"
             );
@@ -238,7 +238,7 @@ impl LegsOfPool {
         new: Option<&str>,
         may_overwrite: bool,
     ) -> Result<Answer, Failure> {
-        let known = self.across.file();
+        let known = self.multi_head.file();
         let (read, _) = read(&self.path)?;
         leg_words::moved(&known, (&read, &self.path), &self.pool, disk, new)?;
         let (before, after) = (known.disk_name(disk), read.disk_name(disk));
@@ -259,7 +259,7 @@ impl LegsOfPool {
         if !leg_words::is_idle(&shown, disk) {
             return Err(leg_words::unrecorded(&before));
         }
-        let moved = self.across.has_moved(disk);
+        let moved = self.multi_head.has_moved(disk);
         moved.map_err(Failure::of("give legs their names"))?;
         self.has_read(read, reporter);
         give_up(viewer, reporter, disk, &after)?;
@@ -274,7 +274,7 @@ impl LegsOfPool {
         match leg_words::is_spare(&self.config(), &viewer.shown(), disk) {
             true => Ok(()),
             false => {
-                let leg = self.across.file().disk_name(disk);
+                let leg = self.multi_head.file().disk_name(disk);
                 let message =
                     format!("leg {leg} is needed: no other one holds everything that it does");
                 let failure = Failure::new(FailureKind::NeedsConfirmation, message);
@@ -297,7 +297,7 @@ impl LegsOfPool {
     }
 
     fn network(&self, proof: Proof) -> Network {
-        self.network_of(&self.across.file(), proof)
+        self.network_of(&self.multi_head.file(), proof)
     }
 
     fn network_of(&self, file: &LegsFile, proof: Proof) -> Network {
@@ -351,7 +351,7 @@ impl LegsOfPool {
     }
 
     pub(crate) fn config(&self) -> leg_record::Config {
-        let config = self.across.file().config(&self.pool);
+        let config = self.multi_head.file().config(&self.pool);
         config.expect("it names the pool")
     }
 
@@ -376,7 +376,7 @@ impl LegsOfPool {
             Ok(())
         };
         let inbox = Inbox::new();
-        let side = AcrossSide::new(&self.across, disk_wait, inbox.reporter(), Box::new(open));
+        let side = MultiHeadSide::new(&self.multi_head, disk_wait, inbox.reporter(), Box::new(open));
         let options = Options {
             config: self.config(),
             members: Members::Links(self.network(self.proof(owner_before)?)),
@@ -398,13 +398,13 @@ impl LegsOfPool {
 
     /// The same with the names that people know, where it names legs as the engine does.
     pub fn with_names(&self, failure: Failure) -> Failure {
-        let file = self.across.file();
+        let file = self.multi_head.file();
         let legs = file.pools[&self.pool]
             .groups
             .iter()
             .flat_map(|group| &group.legs);
         legs.fold(failure, |failure, leg| {
-            let place = self.across.place(DiskId(leg.disk));
+            let place = self.multi_head.place(DiskId(leg.disk));
             let name = file.disk_name(DiskId(leg.disk));
             failure.map_text(|text| text.replace(&*place.to_string_lossy(), &name))
         })
@@ -423,7 +423,7 @@ impl LegsOfPool {
             devices: group
                 .legs
                 .iter()
-                .map(|leg| self.across.place(DiskId(leg.disk)))
+                .map(|leg| self.multi_head.place(DiskId(leg.disk)))
                 .collect(),
         };
         groups.map(group).collect()
@@ -449,11 +449,11 @@ impl LegsOfPool {
                 }
             })?;
         for (disk, granted) in granted {
-            if self.across.is_own(disk) {
+            if self.multi_head.is_own(disk) {
                 continue;
             }
-            self.across.grant(disk, granted);
-            let connected = self.across.connect(disk, PATIENT_CONNECT_WAIT, |_| {});
+            self.multi_head.grant(disk, granted);
+            let connected = self.multi_head.connect(disk, PATIENT_CONNECT_WAIT, |_| {});
             connected.map_err(|why| {
                 let message = format!("{}: {why}", self.file.disk_name(disk));
                 Failure::new(FailureKind::Unavailable, message).advise(
@@ -461,7 +461,7 @@ impl LegsOfPool {
                 )
             })?;
         }
-        self.across
+        self.multi_head
             .lay_out(|_| true)
             .map_err(Failure::of("give legs their names"))?;
         Ok(founding)
@@ -505,10 +505,10 @@ impl LegsOfPool {
     /// Somebody else has opened it, or it cannot be opened.
     pub fn open_unrecorded(&self, engine: &dyn Engine) -> Result<Box<dyn Pool>, Failure> {
         let failed = |why| Failure::new(FailureKind::Failed, why);
-        self.across
+        self.multi_head
             .lay_out(|_| true)
             .map_err(Failure::of("give legs their names"))?;
-        let candidate = self.across.found().map_err(failed)?;
+        let candidate = self.multi_head.found().map_err(failed)?;
         if candidate.legs.record.is_none() && candidate.state != LabelState::Exported {
             let message = format!("somebody has opened pool {} meanwhile", self.pool);
             return Err(Failure::new(FailureKind::Busy, message)

@@ -63,7 +63,7 @@ impl LegsOfPool {
     }
 
     fn follow_file(&self, shown: &Shown, reporter: &Reporter) {
-        let known = self.across.file();
+        let known = self.multi_head.file();
         let read = read(&self.path).ok().map(|(file, _)| file);
         let read = read.filter(|file| names(shown, &file.membership()));
         let Some(file) = read.filter(|file| differs_by_witness(&known, file, &self.pool)) else {
@@ -90,7 +90,7 @@ impl LegsOfPool {
         };
         match self.side.get() {
             Some(side) => side.has_read(file),
-            None => self.across.has_read(file),
+            None => self.multi_head.has_read(file),
         }
         reporter.configured(configured);
     }
@@ -110,7 +110,7 @@ impl LegsOfPool {
         reporter: &Reporter,
         witness: Option<&str>,
     ) -> Result<Answer, Failure> {
-        let (known, shown) = (self.across.file(), viewer.shown());
+        let (known, shown) = (self.multi_head.file(), viewer.shown());
         let before = remembering(&known, &shown);
         let (file, wish) = match witness {
             None => (self.file_without(&known), without(&before)?),
@@ -138,7 +138,7 @@ impl LegsOfPool {
         wish: &Membership,
         joining: Option<Peer>,
     ) -> Result<(), Failure> {
-        let (known, shown) = (self.across.file(), viewer.shown());
+        let (known, shown) = (self.multi_head.file(), viewer.shown());
         let coming = joining.as_ref().map(|one| one.member);
         has_room(shown.record.as_ref(), coming)?;
         self.do_agree(&file, wish, coming)?;
@@ -316,7 +316,7 @@ fn unfinished(is_taken_back: bool) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::across::tests::two_heads;
+    use crate::multi_head::tests::two_heads;
 
     const HEADS: [MemberId; 2] = [MemberId(1), MemberId(2)];
     const WITNESS: MemberId = MemberId(3);
