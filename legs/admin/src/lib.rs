@@ -7,8 +7,8 @@ mod multi_head;
 mod door;
 mod forget;
 mod inspect;
-mod leg_view;
-mod leg_words;
+mod view;
+mod requests;
 mod named;
 mod on_record;
 

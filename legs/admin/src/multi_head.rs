@@ -23,8 +23,8 @@ use members::Peer;
 use leg_record::{DiskId, MemberId, Memory};
 use units::PoolName;
 
-use crate::leg_view;
-use crate::leg_words::{self, Judged};
+use crate::view;
+use crate::requests::{self, Judged};
 
 /// So long a person waits until what was said of a leg is on record.
 const WORD_WAIT: Duration = Duration::from_secs(10);
@@ -136,10 +136,10 @@ impl LegsOfPool {
         let (file, name) = (self.multi_head.file(), &self.pool);
         let device = |disk| self.multi_head.place(disk).to_string_lossy().into_owned();
         LegStatus {
-            advice: leg_words::advice((&file, &self.path), name, &shown),
-            do_writes_wait: leg_view::do_writes_wait(&shown),
-            is_one_out: leg_view::is_one_out(&shown),
-            view: leg_view::view(&file, &file.pools[name], &shown, device),
+            advice: requests::advice((&file, &self.path), name, &shown),
+            do_writes_wait: view::do_writes_wait(&shown),
+            is_one_out: view::is_one_out(&shown),
+            view: view::view(&file, &file.pools[name], &shown, device),
         }
     }
 
@@ -152,11 +152,11 @@ impl LegsOfPool {
     ) -> Result<Answer, Failure> {
         let (shown, file, name) = (viewer.shown(), self.multi_head.file(), &self.pool);
         let place = |disk| self.multi_head.place(disk);
-        let disk = leg_words::find(&file, &file.pools[name], place, leg)?;
+        let disk = requests::find(&file, &file.pools[name], place, leg)?;
         let known = file.disk_name(disk);
         match (
             request,
-            leg_words::judge(request, &shown, disk, name, &known)?,
+            requests::judge(request, &shown, disk, name, &known)?,
         ) {
             (_, Judged::Done(why)) => Ok(Done::already(why)),
             (LegRequest::TakeBack, Judged::ToDo) => {
@@ -191,9 +191,9 @@ impl LegsOfPool {
         self.learn_leg(new, reporter);
         let file = self.multi_head.file();
         let pool = &file.pools[&self.pool];
-        let disk = leg_words::joining((&file, &self.path), pool, beside, new)?;
-        leg_words::are_in_order(&file, &self.pool, &viewer.shown(), beside, disk)?;
-        if leg_words::is_named(&viewer.shown(), disk) {
+        let disk = requests::joining((&file, &self.path), pool, beside, new)?;
+        requests::are_in_order(&file, &self.pool, &viewer.shown(), beside, disk)?;
+        if requests::is_named(&viewer.shown(), disk) {
             return Ok(Done::already(format!("{new} is a leg of the pool")));
         }
         let mut network = self.network(Proof::None);
@@ -240,7 +240,7 @@ impl LegsOfPool {
     ) -> Result<Answer, Failure> {
         let known = self.multi_head.file();
         let (read, _) = read(&self.path)?;
-        leg_words::moved(&known, (&read, &self.path), &self.pool, disk, new)?;
+        requests::moved(&known, (&read, &self.path), &self.pool, disk, new)?;
         let (before, after) = (known.disk_name(disk), read.disk_name(disk));
         self.is_spare(viewer, disk)?;
         let mut network = self.network(Proof::None);
@@ -255,9 +255,9 @@ impl LegsOfPool {
         self.is_spare(viewer, disk)?;
         // Either it is in use by the old disk, or what comes of that would be told of the new one.
         side.take_out(disk);
-        let shown = viewer.wait_for(WORD_WAIT, |shown| leg_words::is_idle(shown, disk));
-        if !leg_words::is_idle(&shown, disk) {
-            return Err(leg_words::unrecorded(&before));
+        let shown = viewer.wait_for(WORD_WAIT, |shown| requests::is_idle(shown, disk));
+        if !requests::is_idle(&shown, disk) {
+            return Err(requests::unrecorded(&before));
         }
         let moved = self.multi_head.has_moved(disk);
         moved.map_err(Failure::of("give legs their names"))?;
@@ -271,7 +271,7 @@ impl LegsOfPool {
 
     /// Whether the pool can do without that leg.
     fn is_spare(&self, viewer: &Viewer, disk: DiskId) -> Result<(), Failure> {
-        match leg_words::is_spare(&self.config(), &viewer.shown(), disk) {
+        match requests::is_spare(&self.config(), &viewer.shown(), disk) {
             true => Ok(()),
             false => {
                 let leg = self.multi_head.file().disk_name(disk);
@@ -552,10 +552,10 @@ pub(crate) fn refused(pool: &PoolName, error: &legs::Failure) -> Failure {
 /// Has it put on record that nothing on a leg counts, which is called `known`.
 fn give_up(viewer: &Viewer, reporter: &Reporter, disk: DiskId, known: &str) -> Result<(), Failure> {
     reporter.discard(disk);
-    let shown = viewer.wait_for(WORD_WAIT, |shown| leg_words::is_given_up(shown, disk));
-    match leg_words::is_given_up(&shown, disk) {
+    let shown = viewer.wait_for(WORD_WAIT, |shown| requests::is_given_up(shown, disk));
+    match requests::is_given_up(&shown, disk) {
         true => Ok(()),
-        false => Err(leg_words::unrecorded(known)),
+        false => Err(requests::unrecorded(known)),
     }
 }
 

@@ -11,7 +11,7 @@ use units::PoolName;
 
 use super::witness::names;
 use super::{LegsOfPool, names_no_pool, peer, read};
-use crate::leg_view::remembering;
+use crate::view::remembering;
 
 impl LegsOfPool {
     pub(super) fn add_head(

@@ -15,7 +15,7 @@ use leg_record::{MemberId, Membership, Record};
 use units::PoolName;
 
 use super::{LegsOfPool, names_no_pool, peer, read};
-use crate::leg_view::remembering;
+use crate::view::remembering;
 
 /// So long a person waits. A change that the other head does not accept is taken back before.
 const CHANGE_WAIT: Duration = Duration::from_secs(45);

@@ -13,7 +13,7 @@ use members::Silence;
 use leg_record::{Config, DiskId, MemberId, Membership, Record};
 use units::PoolName;
 
-use crate::leg_view;
+use crate::view;
 
 /// What comes of a person's word.
 #[derive(Debug, PartialEq, Eq)]
@@ -446,7 +446,7 @@ fn of_unheard(
 /// The record and the configuration name different members, or a witness is about to be none.
 fn of_members((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) -> Option<Advice> {
     let path = path.display();
-    let remembering = leg_view::remembering(file, shown);
+    let remembering = view::remembering(file, shown);
     let told = |what: &str, why| Advice::new(Severity::Warning, what, why);
     let is_named = |record: &Record| record.members.is_some();
     // Three heads stay.
@@ -461,7 +461,7 @@ fn of_members((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
             why,
         ));
     }
-    if let Some(name) = leg_view::not_on_record(file, shown).first() {
+    if let Some(name) = view::not_on_record(file, shown).first() {
         let why = format!("{path} names {name}, and the record does not: it has no vote");
         let is_head = file.members.get(name).map(|one| one.kind) == Some(Kind::Head);
         let verb = if is_head { "add-head" } else { "set-witness" };
