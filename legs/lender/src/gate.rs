@@ -27,8 +27,8 @@ struct State {
 pub(crate) struct Claim {
     gate: Arc<Gate>,
     session: Session,
-    /// Another tenure had the disk before.
-    is_new_tenure: bool,
+    /// Another term had the disk before.
+    is_new_term: bool,
 }
 
 /// A disk is opened anew without a claim. Dropped, it has been.
@@ -99,7 +99,7 @@ impl Gate {
         let claim = Claim {
             gate,
             session,
-            is_new_tenure: write.is_some(),
+            is_new_term: write.is_some(),
         };
         (Some(claim), write)
     }
@@ -157,9 +157,9 @@ impl Claim {
         }
     }
 
-    /// Whether it is of another tenure than the claim before.
-    pub(crate) fn is_of_new_tenure(&self) -> bool {
-        self.is_new_tenure
+    /// Whether it is of another term than the claim before.
+    pub(crate) fn is_of_new_term(&self) -> bool {
+        self.is_new_term
     }
 
     /// After [`wait`](Self::wait): the disk is closed, to be opened anew.

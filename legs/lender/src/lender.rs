@@ -46,7 +46,7 @@ pub struct Settings {
     pub tls: Option<Arc<ServerConfig>>,
     /// Who may connect.
     pub access: Access,
-    /// Where tenures and stamps are kept.
+    /// Where terms and stamps are kept.
     pub folder: PathBuf,
     /// A claim is given up when the I/O of the session before has not ended by then.
     pub drain_wait: Duration,
@@ -87,7 +87,7 @@ pub enum ClaimError {
     /// What is known of it cannot be read.
     #[error("disk {0} is not lent before it is known who wrote to it last")]
     Withheld(u64, #[source] KeptError),
-    /// The tenure could not be made durable.
+    /// The term could not be made durable.
     #[error("claim disk {0}")]
     Kept(u64, #[source] KeptError),
     /// The server refuses.
@@ -121,7 +121,7 @@ struct Lent {
     path: PathBuf,
     /// None: a process of this machine has it, or it is not there.
     disk: Option<Arc<Disk>>,
-    /// The tenure of a process of this machine that was given the disk.
+    /// The term of a process of this machine that was given the disk.
     given_to: Option<Ballot>,
     gate: Arc<Gate>,
     /// Held while what is decided is made durable, so that files are written in the order of decisions.
@@ -380,14 +380,14 @@ impl Lender {
         }
     }
 
-    /// The session is refused: by which tenure, and whose that is.
+    /// The session is refused: by which term, and whose that is.
     fn refused(&self, id: DiskId, session: Session) -> Grant {
         let disks = self.disks();
         let denial =
             disks
                 .get(&id)
                 .map_or(Denial::Unknown, |lent| match lent.gate.denial(session) {
-                    Denial::Tenure(ballot, _) => Denial::Tenure(ballot, lent.holder),
+                    Denial::Term(ballot, _) => Denial::Term(ballot, lent.holder),
                     denial => denial,
                 });
         Grant::refused(session, denial)
@@ -397,7 +397,7 @@ impl Lender {
     ///
     /// # Errors
     ///
-    /// The disk does not end what it was asked, or the tenure cannot be kept. The owner asks again, or goes on without the disk.
+    /// The disk does not end what it was asked, or the term cannot be kept. The owner asks again, or goes on without the disk.
     pub fn claim(&self, id: DiskId, session: Session) -> Result<Grant, ClaimError> {
         let until = Instant::now() + self.settings.drain_wait;
         let Some(claim) = self.begin_claim(id, session, true, until)? else {
@@ -497,7 +497,7 @@ impl Lender {
         }
     }
 
-    /// Whether the process of that tenure was given the disk. Its stamp outlives a restart of this one.
+    /// Whether the process of that term was given the disk. Its stamp outlives a restart of this one.
     fn is_given(&self, id: DiskId, ballot: Ballot) -> Result<bool, ClaimError> {
         let disks = self.disks();
         let lent = disks.get(&id).ok_or(ClaimError::NotLent(id.0))?;
@@ -545,8 +545,8 @@ impl Lender {
         until: Instant,
     ) -> Result<Arc<Disk>, ClaimError> {
         let (disk, _) = self.take(id, until)?;
-        // A new tenure has nothing to compare what is on another disk with, so it goes on with this one.
-        let is_worn = match claim.is_of_new_tenure() {
+        // A new term has nothing to compare what is on another disk with, so it goes on with this one.
+        let is_worn = match claim.is_of_new_term() {
             true => disk.has_failed() && !disk.is_replaced(),
             false => disk.has_failed() || disk.is_replaced(),
         };
@@ -791,11 +791,11 @@ mod tests {
         let grant = lender.answer(id, claim, MemberId(2), false);
         assert!(is_admitted(grant.as_ref()), "{grant:?}");
         assert_eq!(lender.look(id).enforced, session(3).ballot);
-        // An older one is told which tenure is in the way.
+        // An older one is told which term is in the way.
         let older = LenderRequest::Claim(session(2));
         let grant = lender.answer(id, older, MemberId(1), false);
         let denial = grant.and_then(|grant| grant.denial);
-        let expected = Denial::Tenure(session(3).ballot, Some(MemberId(2)));
+        let expected = Denial::Term(session(3).ballot, Some(MemberId(2)));
         assert_eq!(denial, Some(expected));
     }
 
@@ -853,7 +853,7 @@ mod tests {
         assert_eq!(gone, Some(second), "the path may be away for a moment only");
         disk(folder.path(), "disk");
         let next = claim(3, false);
-        assert_eq!(next, Some(second), "a new tenure goes on with what it had");
+        assert_eq!(next, Some(second), "a new term goes on with what it had");
         assert!(open().expect("open").is_replaced());
         assert!(claim(3, false).is_some_and(|third| third != second));
         assert!(!open().expect("open").is_replaced());

@@ -1,6 +1,6 @@
-//! Lends disks of this machine to the heads that own pools on them, over NBD, to one session of one tenure at a time.
+//! Lends disks of this machine to the heads that own pools on them, over NBD, to one session of one term at a time.
 //!
-//! A head claims a disk ([`Lender::claim`]). The lender notes its tenure durably, cuts off whoever had the disk before, and waits until
+//! A head claims a disk ([`Lender::claim`]). The lender notes its term durably, cuts off whoever had the disk before, and waits until
 //! nothing of that can land any more. Then it names an export that only this session knows. Nothing is
 //! written to a disk in another way. [`leg_record::Lender`] decides; this crate performs.
 //!

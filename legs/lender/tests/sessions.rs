@@ -403,7 +403,7 @@ fn who_looks_does_not_end_a_session_of_a_disk_that_another_one_stands_in_the_pla
 }
 
 #[test]
-fn older_tenures_and_replaced_sessions_are_refused_also_after_a_restart() {
+fn older_terms_and_replaced_sessions_are_refused_also_after_a_restart() {
     let mut world = World::new();
     world.leg(session(5, 2));
     world.start(2);

@@ -88,7 +88,7 @@ pub struct Looked {
     pub disk: DiskId,
     /// Who has it.
     pub holder: Holder,
-    /// The greatest tenure that claimed it.
+    /// The greatest term that claimed it.
     pub enforced: Ballot,
     /// Number of a pool of whose record it is, by what that machine remembers.
     pub pool: Option<u64>,
@@ -311,7 +311,7 @@ fn put_lent(out: &mut Writer, lent: &Lent) -> u8 {
 
 fn put_denial(out: &mut Writer, denial: Denial) {
     let (code, ballot, by) = match denial {
-        Denial::Tenure(ballot, by) => (1, ballot, by),
+        Denial::Term(ballot, by) => (1, ballot, by),
         Denial::InUse => (2, Ballot::default(), None),
         Denial::Unopened => (3, Ballot::default(), None),
         Denial::Unknown => (4, Ballot::default(), None),
@@ -473,7 +473,7 @@ fn read_lent(reader: &mut Reader<'_>, kind: u8) -> Result<Message, WireError> {
 fn read_denial(reader: &mut Reader<'_>) -> Result<Denial, WireError> {
     let (code, ballot, by) = (reader.byte()?, reader.ballot()?, reader.maybe()?);
     match (code, ballot == Ballot::default() && by.is_none()) {
-        (1, _) => Ok(Denial::Tenure(ballot, by.map(MemberId))),
+        (1, _) => Ok(Denial::Term(ballot, by.map(MemberId))),
         (2, true) => Ok(Denial::InUse),
         (3, true) => Ok(Denial::Unopened),
         (4, true) => Ok(Denial::Unknown),

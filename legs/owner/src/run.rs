@@ -482,7 +482,7 @@ impl<S: Side> Decider<S> {
                     _ => None,
                 };
                 if told.is_some_and(|record| linked.is_of_others(record))
-                    && !self.owner.has_tenure()
+                    && !self.owner.has_term()
                 {
                     return self.abandon(of_others(&self.side.member_name(from)));
                 }
@@ -533,7 +533,7 @@ impl<S: Side> Decider<S> {
             .map(|linked| linked.differing().clone());
         let differing = differing.unwrap_or_default();
         let is_opening = self.common.shown().stage == Stage::Opening;
-        if !differing.is_empty() && is_opening && !self.owner.has_tenure() {
+        if !differing.is_empty() && is_opening && !self.owner.has_term() {
             let names = differing.iter().map(|head| self.side.member_name(*head));
             let why = difference(&names.collect::<Vec<_>>());
             return self.abandon(why);
@@ -586,7 +586,7 @@ impl<S: Side> Decider<S> {
 
     /// Two heads: whether the other one was fenced while it was missed. Then that is asked for again.
     fn look_for_fence(&mut self) -> Result<Goes, Halt> {
-        let (Some(other), true) = (self.rule().other_of_two(), self.owner.has_tenure()) else {
+        let (Some(other), true) = (self.rule().other_of_two(), self.owner.has_term()) else {
             return Ok(Goes::On);
         };
         if self.hear_other()? == Goes::ToItsEnd {
@@ -614,7 +614,7 @@ impl<S: Side> Decider<S> {
     fn hear_other(&mut self) -> Result<Goes, Halt> {
         let was_heard = self.asking.linked().is_some_and(Linked::was_other_heard);
         let rule = self.rule();
-        let other = match self.owner.has_tenure() {
+        let other = match self.owner.has_term() {
             // The rule may be that of two heads soon.
             true => rule.other_head(),
             false => rule.other_of_two(),
@@ -778,7 +778,7 @@ impl<S: Side> Decider<S> {
     /// What whoever started this says of the other head holds for the opening: later it may have come back. Then a fence counts that
     /// came after it was heard last.
     fn is_off(&mut self, head: MemberId) -> bool {
-        if self.owner.has_tenure() {
+        if self.owner.has_term() {
             let linked = self.asking.linked();
             return linked.is_some_and(|linked| linked.is_fenced(head));
         }
@@ -803,7 +803,7 @@ impl<S: Side> Decider<S> {
     }
 
     fn ask(&mut self, member: MemberId, request: Request) -> Result<Goes, Halt> {
-        let serves = self.owner.has_tenure();
+        let serves = self.owner.has_term();
         match &mut self.asking {
             Asking::Links(linked) => linked.ask(member, request)?,
             Asking::Own(store) => {

@@ -29,7 +29,7 @@ pub enum Stage {
 pub struct Shown {
     /// How far it is.
     pub stage: Stage,
-    /// The last committed record of this tenure.
+    /// The last committed record of this term.
     pub record: Option<Record>,
     /// Legs that have failed, and that the record still calls current: writes wait.
     pub awaited: BTreeSet<DiskId>,
@@ -149,7 +149,7 @@ pub(crate) fn of_others(member: &str) -> String {
 /// Why a lender admitted no session, as a clause.
 pub(crate) fn denial(denial: Option<Denial>, name: impl Fn(MemberId) -> String) -> String {
     match denial {
-        Some(Denial::Tenure(ballot, by)) => {
+        Some(Denial::Term(ballot, by)) => {
             let by = by.map_or_else(|| "an owner".to_owned(), name);
             format!("{by} has claimed it since epoch {}", ballot.epoch)
         }

@@ -1,6 +1,6 @@
-//! Who lends a disk: the tenure that it enforces, one session at a time.
+//! Who lends a disk: the term that it enforces, one session at a time.
 //!
-//! The lender keeps two things on stable storage beside the disk: the greatest tenure that claimed it, and the stamp
+//! The lender keeps two things on stable storage beside the disk: the greatest term that claimed it, and the stamp
 //! of the session that last began to write. A session belongs to one start of the lender, its incarnation: a
 //! lender that started anew may have lost writes that it answered and nobody flushed.
 //!
@@ -12,7 +12,7 @@ use super::rules::{Rule, holds};
 /// What a lender has on stable storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Kept {
-    /// Older tenures are refused.
+    /// Older terms are refused.
     pub enforced: Ballot,
     /// The stamp: the session that last began to write.
     pub mark: Session,
@@ -69,8 +69,8 @@ pub fn process_of(incarnation: u64) -> u64 {
 /// Why a lender admits no session, for people: the decision does not depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denial {
-    /// This tenure has claimed the disk, that of this member if the lender still knows whose it is.
-    Tenure(Ballot, Option<MemberId>),
+    /// This term has claimed the disk, that of this member if the lender still knows whose it is.
+    Term(Ballot, Option<MemberId>),
     /// A process of the lender's machine has the disk.
     InUse,
     /// The disk cannot be opened.
@@ -151,7 +151,7 @@ impl Lender {
     pub fn denial(&self, session: Session) -> Denial {
         match session.ballot == self.kept.enforced && self.admitted != Some(session) {
             true => Denial::Anew,
-            false => Denial::Tenure(self.kept.enforced, None),
+            false => Denial::Term(self.kept.enforced, None),
         }
     }
 
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn older_tenures_are_refused_after_a_restart_too() {
+    fn older_terms_are_refused_after_a_restart_too() {
         let mut lender = Lender::start(Kept::default(), 1);
         lender.handle(LenderRequest::Claim(session(2, 1)), Roots::default());
         let mut again = Lender::start(lender.kept(), 2);

@@ -1,6 +1,6 @@
 //! One member, a head or the witness: what it remembers of a pool, and how it answers.
 //!
-//! It keeps three things on stable storage: the greatest tenure that it promised to and that was not withdrawn, the newest record that it
+//! It keeps three things on stable storage: the greatest term that it promised to and that was not withdrawn, the newest record that it
 //! accepted, and which record it knows to be committed. [`Memory::handle`] says what to write. The answer may go
 //! only after that is durable.
 //!
@@ -26,7 +26,7 @@ pub struct Tag {
 /// What a member has on stable storage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Memory {
-    /// It accepts nothing of an older tenure.
+    /// It accepts nothing of an older term.
     pub promised: Ballot,
     /// To which one before that, which matters if that one gives up. Not stored.
     pub before: Ballot,
@@ -43,14 +43,14 @@ pub struct Memory {
 pub enum Request {
     /// What do you remember?
     Read(Tag),
-    /// Promise to accept nothing of older tenures.
+    /// Promise to accept nothing of older terms.
     Claim {
-        /// The new tenure.
+        /// The new term.
         ballot: Ballot,
         /// Whose.
         by: MemberId,
     },
-    /// This tenure will not be: its claim was refused, and it proposes nothing. Needs no answer.
+    /// This term will not be: its claim was refused, and it proposes nothing. Needs no answer.
     Withdraw(Ballot),
     /// Accept this record.
     Propose(Record),
@@ -87,7 +87,7 @@ pub enum Answer {
     Serves(Ballot),
     /// It accepted.
     Accepted(Ballot, Version),
-    /// It promised to another tenure before.
+    /// It promised to another term before.
     Refused {
         /// What it was asked for.
         asked: Ballot,
@@ -164,7 +164,7 @@ impl Memory {
             },
             Request::Claim { ballot, .. } => self.claim(ballot),
             Request::Withdraw(ballot) => self.withdraw(ballot),
-            // Its owner has the promise of this member, and no tenure that has not may act on its answer.
+            // Its owner has the promise of this member, and no term that has not may act on its answer.
             Request::Propose(record)
                 if serves && record.ballot != self.promised && holds(Rule::OwnersAcceptNothing) =>
             {
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_an_older_tenure_is_refused() {
+    fn a_record_of_an_older_term_is_refused() {
         let promised = handle(&memory(), claim(ballot(4, 8)), false);
         let promised = promised.write.expect("new");
         let old = Record::new(1, ballot(3, 1), []);

@@ -16,9 +16,9 @@ pub struct MemberId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DiskId(pub u64);
 
-/// A tenure: one attempt of one head to own the pool.
+/// A term: one attempt of one head to own the pool.
 ///
-/// The epoch grows with each. The nonce is random: it tells two tenures apart that claimed the same epoch where neither
+/// The epoch grows with each. The nonce is random: it tells two terms apart that claimed the same epoch where neither
 /// could know of the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ballot {
@@ -28,7 +28,7 @@ pub struct Ballot {
     pub nonce: u64,
 }
 
-/// One connection of one tenure to one disk.
+/// One connection of one term to one disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Session {
     /// Whose.
@@ -124,9 +124,9 @@ impl Stale {
 pub struct Record {
     /// The pool's number.
     pub pool: u64,
-    /// Who proposed it, by tenure.
+    /// Who proposed it, by term.
     pub ballot: Ballot,
-    /// Which of that tenure's records it is, from 1.
+    /// Which of that term's records it is, from 1.
     pub sequence: u64,
     /// Who owns the pool; nobody after an export.
     pub owner: Option<MemberId>,
@@ -294,14 +294,14 @@ impl Record {
         self.stale.insert(disk, stale);
     }
 
-    /// Whether the owner of this tenure has noted that a person gave the disk up, and nothing since.
+    /// Whether the owner of this term has noted that a person gave the disk up, and nothing since.
     pub(super) fn has_given_up(&self, disk: DiskId) -> bool {
         let mut again = self.clone();
         again.give_up(disk);
         self.stale.contains_key(&disk) && again == *self
     }
 
-    /// Notes that the owner of this tenure begins to write to a stale disk, by the session `next`. `seen` and `roots` are the
+    /// Notes that the owner of this term begins to write to a stale disk, by the session `next`. `seen` and `roots` are the
     /// stamp and the roots that are on it now. Of an older image nothing is taken to be there.
     pub fn begin_return(&mut self, disk: DiskId, seen: Session, roots: Roots, next: Session) {
         if let Some(stale) = self.stale.get_mut(&disk) {
@@ -319,7 +319,7 @@ impl Record {
         }
     }
 
-    /// Makes a stale disk that was stamped by this tenure current.
+    /// Makes a stale disk that was stamped by this term current.
     pub fn complete_return(&mut self, disk: DiskId) {
         if let Some(stale) = self.stale.remove(&disk) {
             self.current.insert(disk, stale.marks.possible);

@@ -65,8 +65,8 @@ pub(super) enum Rule {
     CommitBeforeImport,
     /// The owner before is known to have stopped.
     ProofOfTheStop,
-    /// That proof counts for the tenure that was read before it was asked for.
-    ProofForOneTenure,
+    /// That proof counts for the term that was read before it was asked for.
+    ProofForOneTerm,
     /// A head that serves promises nothing to others.
     OwnersPromiseNothing,
     /// It accepts nothing of others either.

@@ -18,7 +18,7 @@ const NAME_CHARS_MAX: usize = 48;
 pub struct Look {
     /// Who has it.
     pub holder: Holder,
-    /// The greatest tenure that claimed it.
+    /// The greatest term that claimed it.
     pub enforced: Ballot,
     /// What it carries, in words, without control characters; empty if nothing is known of it.
     pub contents: String,

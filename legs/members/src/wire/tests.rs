@@ -89,8 +89,8 @@ fn lender_messages() -> Vec<Message> {
         })
     };
     let denied = [
-        Denial::Tenure(ballot(), Some(MemberId(2))),
-        Denial::Tenure(ballot(), None),
+        Denial::Term(ballot(), Some(MemberId(2))),
+        Denial::Term(ballot(), None),
         Denial::InUse,
         Denial::Unopened,
         Denial::Unknown,

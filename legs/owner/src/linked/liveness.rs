@@ -145,7 +145,7 @@ impl Liveness {
         }
     }
 
-    /// Two heads alone, in a tenure: wishes for the fence of the other one, to which there were so many connections. Whether the wish has just come true.
+    /// Two heads alone, in a term: wishes for the fence of the other one, to which there were so many connections. Whether the wish has just come true.
     ///
     /// Only of one that was heard since this process began, or went on after a freeze: another one may have taken this head for one
     /// that is off, and its fence would be no vote.

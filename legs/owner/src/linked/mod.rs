@@ -2,7 +2,7 @@
 //!
 //! **The own member** is another process of this machine. What it has on stable storage is known from its answers: between two answers
 //! nothing changes that matters here, because it accepts nothing of others than who was promised last, and that promise is an
-//! answer to somebody else's claim. Unless that is withdrawn, it ends this tenure at its next proposal.
+//! answer to somebody else's claim. Unless that is withdrawn, it ends this term at its next proposal.
 
 mod connections;
 mod liveness;
@@ -78,7 +78,7 @@ pub(crate) struct Linked {
     me: MemberId,
     pool: u64,
     folder: PathBuf,
-    /// Held from the first proposal to the end of the tenure.
+    /// Held from the first proposal to the end of the term.
     owner: Option<File>,
     connections: Connections,
     questions: Questions,
@@ -173,7 +173,7 @@ impl Linked {
         other.map_or(0, |other| self.connections.count(other))
     }
 
-    /// Two heads alone, in a tenure: wishes for the fence of the other one. Whether the wish has just come true.
+    /// Two heads alone, in a term: wishes for the fence of the other one. Whether the wish has just come true.
     pub(crate) fn look_for_fence(&mut self, name: &str, now: Instant) -> bool {
         let connections = self.connections_to_other();
         self.liveness.look_for_fence(name, connections, now)
@@ -294,7 +294,7 @@ impl Linked {
         self.membership.forget_own();
     }
 
-    /// The tenure is over.
+    /// The term is over.
     pub(crate) fn let_go(&mut self) {
         self.owner = None;
     }

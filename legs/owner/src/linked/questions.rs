@@ -62,7 +62,7 @@ pub(super) struct Questions {
     newest: Option<(Version, Option<MemberId>)>,
     /// Claims that go out when the member of this head has promised.
     held: Vec<(MemberId, Request)>,
-    /// To which tenure that was last.
+    /// To which term that was last.
     promised: Option<Ballot>,
 }
 
@@ -80,7 +80,7 @@ impl Questions {
         self.newest.as_ref().and_then(|(_, owner)| *owner)
     }
 
-    /// The tenure to which the member of this head promised last.
+    /// The term to which the member of this head promised last.
     pub(super) fn promised(&self) -> Option<Ballot> {
         self.promised
     }
@@ -100,7 +100,7 @@ impl Questions {
         self.held.push((member, claim));
     }
 
-    /// Claims of that tenure do not go out.
+    /// Claims of that term do not go out.
     pub(super) fn withdraw(&mut self, ballot: Ballot) {
         let is_other = |claim: &Request| !matches!(claim, Request::Claim { ballot: one, .. } if *one == ballot);
         self.held.retain(|(_, claim)| is_other(claim));
@@ -157,7 +157,7 @@ impl Questions {
                 self.questions.remove(&(from, Kind::Read));
                 return Answered::No;
             }
-            // Its own head had an earlier tenure, which ends: asked again.
+            // Its own head had an earlier term, which ends: asked again.
             Answer::Refused { asked, promised } if promised.epoch < asked.epoch => {
                 return Answered::No;
             }

@@ -107,7 +107,7 @@ impl World {
             // It was never told of the pool, and says so: that is no answer.
             return None;
         }
-        let serves = head.owner.has_tenure();
+        let serves = head.owner.has_term();
         let reply = head.known().handle(member_id(member), request, serves);
         if is_welcome && reply.write.is_some() {
             cover("a member that lost its memory is one again");

@@ -417,9 +417,9 @@ fn an_owner_that_stood_still_ends_and_not_the_next_one() {
         }
         _ => true,
     });
-    assert!(world.heads[0].owner.has_tenure(), "it has not heard yet");
+    assert!(world.heads[0].owner.has_term(), "it has not heard yet");
     world.settle(&setup);
-    assert!(!world.heads[0].owner.has_tenure(), "it has ended");
+    assert!(!world.heads[0].owner.has_term(), "it has ended");
     assert!(is_open(&world, 1), "{:?}", last_notice());
     assert!(write(&setup, &mut world, 1));
 }

@@ -77,7 +77,7 @@ const MUTATIONS: &[Mutation] = &[
     mutation(Rule::OnlyCurrentLegs, Witness, Degraded, &[Crash], (2, 2, 2)),
     mutation(Rule::CommitBeforeImport, Witness, New, &[Hurry, Cut, Crash], (2, 2, 1)),
     mutation(Rule::ProofOfTheStop, Witness, Served, &[Cut], (1, 1, 1)),
-    mutation(Rule::ProofForOneTenure, Witness, Abroad, &[Cut, Hurry, Lose], (2, 2, 1)),
+    mutation(Rule::ProofForOneTerm, Witness, Abroad, &[Cut, Hurry, Lose], (2, 2, 1)),
     mutation(Rule::OwnersPromiseNothing, Witness, Served, &[], (0, 1, 1)),
     mutation(Rule::LostMembersDoNotVote, Witness, Alone, &[Forget, Crash], (2, 1, 1)),
     mutation(Rule::WelcomeAfterTheCommit, Witness, Unheard, &[ServerCrash], (1, 1, 2)),
@@ -117,7 +117,7 @@ const SPARES: &[Mutation] = &[
     mutation(Rule::LivesAreToldAnew, Left, Served, &[Members, Lose], (3, 0, 1)),
     // A head that is alone with a change has to wait for the other one.
     mutation(Rule::ChangesBeginElsewhere, Joining, Degraded, &[Members, Cut], (2, 1, 1)),
-    // A claim of an old tenure would end the session of the owner. It gets no further: members refuse its record, and
+    // A claim of an old term would end the session of the owner. It gets no further: members refuse its record, and
     // another incarnation of the lender resumes nothing.
     mutation(Rule::LendersKeepTheirEpoch, Witness, Usurped, &[LinkLost, LenderRestart], (2, 0, 2)),
 ];

@@ -201,7 +201,7 @@ impl World {
                 is_reached && self.memory(*member).is_some_and(Memory::is_lost)
             };
             let is_of_use = self.members().iter().any(is_lost) || head.owner.changes_members();
-            if head.owner.has_tenure() && is_of_use {
+            if head.owner.has_term() && is_of_use {
                 steps.push(Step::Look(at));
             }
             self.server_steps(setup, at, steps);

@@ -1,14 +1,14 @@
 //! The head that owns a pool, or wants to: events in, actions out.
 //!
 //! ```text
-//! Idle -> Reading -> [Fencing] -> Claiming -> Admitting -> Tenure: Committing -> Stamping -> Importing -> Serving
+//! Idle -> Reading -> [Fencing] -> Claiming -> Admitting -> Term: Committing -> Stamping -> Importing -> Serving
 //! ```
 //!
 //! A candidate reads a quorum, has the owner before proven stopped, has its epoch promised by a quorum, has its sessions
-//! admitted by the lenders, commits the first record of its tenure, stamps the legs, and imports.
+//! admitted by the lenders, commits the first record of its term, stamps the legs, and imports.
 
 mod opening;
-mod tenure;
+mod term;
 
 use super::lender::{LenderAnswer, LenderRequest};
 use super::member::{Answer, Memory, Request, Tag};
@@ -18,14 +18,14 @@ use super::refusal::{Notice, Refusal};
 use super::rules::{Rule, holds};
 use opening::{Admitting, Claiming, Fencing, Promise, Reading};
 use std::collections::BTreeMap;
-use tenure::Tenure;
+use term::Term;
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The cluster wants the pool to be served here. `nonce`: random.
     Open {
-        /// For the tenure that may come of it.
+        /// For the term that may come of it.
         nonce: u64,
         /// Two heads: a person's word that the other head is off and has nothing newer than this record.
         word: Option<Version>,
@@ -100,7 +100,7 @@ pub enum Event {
     },
     /// Nobody waits for other members any more. A change that is on its way comes to its end.
     MembersStay,
-    /// Who wanted the pool to be served here found a reason against it, before there is a tenure.
+    /// Who wanted the pool to be served here found a reason against it, before there is a term.
     Abandoned,
     /// The pool is exported.
     Exported,
@@ -187,7 +187,7 @@ enum Phase {
     Fencing(Fencing),
     Claiming(Claiming),
     Admitting(Admitting),
-    Tenure(Box<Tenure>),
+    Term(Box<Term>),
 }
 
 /// The state of one head and one pool. Lost with the process; nothing here has to outlive it.
@@ -232,8 +232,8 @@ impl Owner {
     }
 
     /// Whether this head has the pool, or is about to: it has proposed a record of its own.
-    pub fn has_tenure(&self) -> bool {
-        matches!(self.phase, Phase::Tenure(_))
+    pub fn has_term(&self) -> bool {
+        matches!(self.phase, Phase::Term(_))
     }
 
     /// Which step of an opening it takes. What is waited for in one says nothing of the next.
@@ -244,7 +244,7 @@ impl Owner {
             Phase::Fencing(_) => 2,
             Phase::Claiming(_) => 3,
             Phase::Admitting(_) => 4,
-            Phase::Tenure(_) => 5,
+            Phase::Term(_) => 5,
         }
     }
 
@@ -268,10 +268,10 @@ impl Owner {
             (Answer::Promised { ballot, .. } | Answer::Serves(ballot), Phase::Claiming(one)) => {
                 one.ballot() == *ballot
             }
-            (Answer::Forgot(tag, _), Phase::Tenure(_)) => self.is_of_use(*tag),
+            (Answer::Forgot(tag, _), Phase::Term(_)) => self.is_of_use(*tag),
             (Answer::Refused { asked, .. }, Phase::Claiming(one)) => one.ballot() == *asked,
-            (Answer::Refused { asked, .. }, Phase::Tenure(one)) => one.ballot() == *asked,
-            (Answer::Accepted(ballot, version), Phase::Tenure(one)) => {
+            (Answer::Refused { asked, .. }, Phase::Term(one)) => one.ballot() == *asked,
+            (Answer::Accepted(ballot, version), Phase::Term(one)) => {
                 one.awaits(*ballot, *version)
             }
             _ => false,
@@ -280,7 +280,7 @@ impl Owner {
 
     /// Whether other members are wanted, or on their way: then it is time to look, again and again.
     pub fn changes_members(&self) -> bool {
-        matches!(&self.phase, Phase::Tenure(one) if one.is_changing())
+        matches!(&self.phase, Phase::Term(one) if one.is_changing())
     }
 
     /// Whether the read of this tag is of use.
@@ -289,12 +289,12 @@ impl Owner {
         self.is_of_use(tag)
     }
 
-    /// Whether a claim or a tenure of that ballot is under way here.
+    /// Whether a claim or a term of that ballot is under way here.
     #[cfg(test)]
     pub(super) fn claims(&self, ballot: super::record::Ballot) -> bool {
         match &self.phase {
             Phase::Admitting(one) => one.ballot() == ballot,
-            Phase::Tenure(tenure) => tenure.ballot() == ballot,
+            Phase::Term(term) => term.ballot() == ballot,
             _ => false,
         }
     }
@@ -321,13 +321,13 @@ impl Owner {
             Event::Lent(disk, answer) => self.on_lent(config, own, disk, answer, out),
             Event::Fenced(number) => self.on_fence(config, own, number, true, out),
             Event::FenceFailed(number) => self.on_fence(config, own, number, false, out),
-            Event::Deadline if self.has_tenure() => {
-                if let Some(head) = self.in_tenure(config, out, Tenure::on_deadline).flatten() {
+            Event::Deadline if self.has_term() => {
+                if let Some(head) = self.in_term(config, out, Term::on_deadline).flatten() {
                     self.ask_for_vote(head, out);
                 }
             }
             Event::Deadline => self.on_opening_deadline(config, own, out),
-            Event::Abandoned if self.has_tenure() => {}
+            Event::Abandoned if self.has_term() => {}
             Event::Abandoned => self.give_up_opening(out),
             Event::Imported
             | Event::LegFailed { .. }
@@ -341,7 +341,7 @@ impl Owner {
             | Event::Members { .. }
             | Event::MembersStay
             | Event::Exported => {
-                self.in_tenure(config, out, |tenure, step| tenure.take(step, event));
+                self.in_term(config, out, |term, step| term.take(step, event));
             }
         }
     }
@@ -355,26 +355,26 @@ impl Owner {
         }
     }
 
-    /// Runs `body` on the tenure, if there is one, and ends it if that says so.
-    fn in_tenure<T>(
+    /// Runs `body` on the term, if there is one, and ends it if that says so.
+    fn in_term<T>(
         &mut self,
         config: &Config,
         out: &mut Actions,
-        body: impl FnOnce(&mut Tenure, &mut tenure::Step<'_>) -> T,
+        body: impl FnOnce(&mut Term, &mut term::Step<'_>) -> T,
     ) -> Option<T> {
         let fence = self.stand_in(config);
-        let Phase::Tenure(tenure) = &mut self.phase else {
+        let Phase::Term(term) = &mut self.phase else {
             return None;
         };
-        let mut step = tenure::Step { config, fence, out };
-        let lives = tenure.lives().clone();
-        let outcome = body(tenure, &mut step);
-        tenure.advance(&mut step);
-        if *tenure.lives() != lives && holds(Rule::LivesAreToldAnew) {
+        let mut step = term::Step { config, fence, out };
+        let lives = term.lives().clone();
+        let outcome = body(term, &mut step);
+        term.advance(&mut step);
+        if *term.lives() != lives && holds(Rule::LivesAreToldAnew) {
             self.asked += 1;
             self.oldest = self.asked;
         }
-        if tenure.is_over() {
+        if term.is_over() {
             self.phase = Phase::Idle;
         }
         Some(outcome)
@@ -413,16 +413,16 @@ impl Owner {
     /// What members remember is of no use to an owner. That one remembers nothing is.
     fn look(&mut self, config: &Config, out: &mut Actions) {
         let is_by_quorum = config.other_of_two().is_none();
-        if self.has_tenure() && is_by_quorum {
+        if self.has_term() && is_by_quorum {
             for member in config.members() {
                 out.push(Action::Ask(member, Request::Read(self.listening_tag())));
             }
         }
         let tag = self.listening_tag();
-        self.in_tenure(config, out, |tenure, step| tenure.ask_for_change(step, tag));
+        self.in_term(config, out, |term, step| term.ask_for_change(step, tag));
     }
 
-    /// As after a boot, but for a tenure: it may be over, and the members know.
+    /// As after a boot, but for a term: it may be over, and the members know.
     fn on_thaw(&mut self, config: &Config, out: &mut Actions) {
         self.asked += 1;
         self.oldest = self.asked;
@@ -430,8 +430,8 @@ impl Owner {
         self.fence = Fence::None;
         match &self.phase {
             Phase::Idle => {}
-            Phase::Tenure(_) => {
-                self.in_tenure(config, out, |tenure, step| tenure.ask_whether_over(step));
+            Phase::Term(_) => {
+                self.in_term(config, out, |term, step| term.ask_whether_over(step));
             }
             // Nothing follows yet from what was read.
             Phase::Reading(reading) => {
@@ -459,7 +459,7 @@ impl Owner {
     /// take what it is told now for the newest.
     fn on_heard(&mut self, config: &Config, head: MemberId, out: &mut Actions) {
         // Elsewhere a fence is no vote, and proves the stop of an owner while the pool is being opened. The rule may change later.
-        let is_vote = config.other_of_two().is_some() || self.has_tenure();
+        let is_vote = config.other_of_two().is_some() || self.has_term();
         let is_of_it =
             matches!(self.fence, Fence::Asked(of, _) | Fence::Confirmed(of) if of == head);
         if !is_of_it || !is_vote || !holds(Rule::FenceEndsWhenHeard) {
@@ -492,7 +492,7 @@ impl Owner {
         if matches!(self.phase, Phase::Fencing(_)) {
             return self.after_fence(config, own, head, is_off, out);
         }
-        self.in_tenure(config, out, |tenure, step| tenure.on_fence(step, is_off));
+        self.in_term(config, out, |term, step| term.on_fence(step, is_off));
     }
 
     fn on_answer(
@@ -515,19 +515,19 @@ impl Owner {
             }
             Answer::Serves(ballot) => self.on_serves(from, ballot, out),
             Answer::Accepted(ballot, version) => {
-                self.in_tenure(config, out, |tenure, step| {
-                    tenure.on_accepted(step, from, ballot, version);
+                self.in_term(config, out, |term, step| {
+                    term.on_accepted(step, from, ballot, version);
                 });
             }
             Answer::Refused { asked, promised } => {
                 self.on_outbid(asked, out);
-                self.in_tenure(config, out, |tenure, step| {
-                    tenure.on_refused(step, from, asked, promised);
+                self.in_term(config, out, |term, step| {
+                    term.on_refused(step, from, asked, promised);
                 });
             }
             Answer::Forgot(tag, life) if self.is_of_use(tag) => {
-                self.in_tenure(config, out, |tenure, step| {
-                    tenure.on_forgot(step, from, life);
+                self.in_term(config, out, |term, step| {
+                    term.on_forgot(step, from, life);
                 });
             }
             Answer::Forgot(..) => {}

@@ -1,6 +1,6 @@
-//! From the wish to own a pool to the proposal of the first record of a tenure.
+//! From the wish to own a pool to the proposal of the first record of a term.
 
-use super::tenure::{Leg, Tenure};
+use super::term::{Leg, Term};
 use super::{Action, Actions, Fence, Owner, Phase};
 use crate::lender::{LenderAnswer, LenderRequest, Observed};
 use crate::member::{Memory, Request, Tag};
@@ -111,7 +111,7 @@ impl Owner {
 
     pub(super) fn on_opening_deadline(&mut self, config: &Config, own: &Memory, out: &mut Actions) {
         match &self.phase {
-            Phase::Idle | Phase::Tenure(_) => {}
+            Phase::Idle | Phase::Term(_) => {}
             Phase::Reading(_) => self.judge_answers(config, own, out),
             Phase::Fencing(fencing) => {
                 let owner = fencing.reading.owner(self.heard.as_ref());
@@ -301,7 +301,7 @@ impl Owner {
         if !holds(Rule::NewestRecordOfTheQuorum) {
             base = own.accepted.clone().unwrap_or(base);
         }
-        if base.ballot != claiming.judged.ballot && holds(Rule::ProofForOneTenure) {
+        if base.ballot != claiming.judged.ballot && holds(Rule::ProofForOneTerm) {
             return self.refuse(Refusal::Changed, out);
         }
         base = by_own(config, own, base);
@@ -334,8 +334,8 @@ impl Owner {
         out: &mut Actions,
     ) {
         let Phase::Admitting(admitting) = &mut self.phase else {
-            self.in_tenure(config, out, |tenure, step| {
-                tenure.on_lent(step, disk, answer)
+            self.in_term(config, out, |term, step| {
+                term.on_lent(step, disk, answer)
             });
             return;
         };
@@ -355,7 +355,7 @@ impl Owner {
         }
     }
 
-    /// The lenders have answered, or had their time: proposes the first record of the tenure.
+    /// The lenders have answered, or had their time: proposes the first record of the term.
     fn settle(&mut self, config: &Config, own: &Memory, out: &mut Actions) {
         let Phase::Admitting(admitting) = &self.phase else {
             return;
@@ -372,13 +372,13 @@ impl Owner {
         });
         let legs = open_legs.collect();
         let is_base_sure = own.committed_record() == Some(&admitting.base);
-        let tenure = Tenure::new(admitting.base, is_base_sure, legs, &config.membership);
+        let term = Term::new(admitting.base, is_base_sure, legs, &config.membership);
         if config.other_of_two().is_none() {
             // It was a proof, and not a vote.
             self.fence = Fence::None;
         }
-        self.phase = Phase::Tenure(Box::new(tenure));
-        self.in_tenure(config, out, |tenure, step| tenure.propose(step, record));
+        self.phase = Phase::Term(Box::new(term));
+        self.in_term(config, out, |term, step| term.propose(step, record));
     }
 
     pub(super) fn on_serves(&mut self, from: MemberId, ballot: Ballot, out: &mut Actions) {

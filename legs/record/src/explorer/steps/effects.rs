@@ -332,7 +332,7 @@ impl World {
         let roots = one.visible().roots();
         if let Some(answer) = one.lender.admit(roots) {
             let session = answer.session();
-            // Who claimed it is found by the tenure: each open has a nonce of its own.
+            // Who claimed it is found by the term: each open has a nonce of its own.
             for head in 0..self.heads.len() as u8 {
                 if self.heads[usize::from(head)].owner.claims(session.ballot) {
                     self.lender_answer(disk, head, answer);

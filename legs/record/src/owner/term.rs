@@ -1,4 +1,4 @@
-//! A tenure: from the proposal of its first record to its end. Drops legs, takes them back, and commits each change.
+//! A term: from the proposal of its first record to its end. Drops legs, takes them back, and commits each change.
 
 mod changes;
 mod returns;
@@ -112,9 +112,9 @@ struct Proposal {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Tenure {
+pub(super) struct Term {
     stage: Stage,
-    /// The last committed record; of the tenure before as long as there is none.
+    /// The last committed record; of the term before as long as there is none.
     committed: Record,
     /// Whether the own member knows that to be committed.
     is_committed_sure: bool,
@@ -124,7 +124,7 @@ pub(super) struct Tenure {
     legs: BTreeMap<DiskId, Leg>,
     /// The last session numbers of legs that are gone.
     numbers: BTreeMap<DiskId, u32>,
-    /// Members that promised to another tenure.
+    /// Members that promised to another term.
     refused: BTreeSet<MemberId>,
     /// Members that lost what they remembered and are to be told, by their lives.
     lost: BTreeMap<MemberId, u64>,
@@ -136,7 +136,7 @@ pub(super) struct Tenure {
     agreed: BTreeSet<MemberId>,
 }
 
-impl Tenure {
+impl Term {
     /// `unnamed`: who remembers, by the configuration.
     pub(super) fn new(
         base: Record,
@@ -253,7 +253,7 @@ impl Tenure {
         asked: Ballot,
         promised: Ballot,
     ) {
-        // A member that promised nothing later has an owner of an earlier tenure on its head, which stood still and ends now.
+        // A member that promised nothing later has an owner of an earlier term on its head, which stood still and ends now.
         if self.ballot() != asked || promised.epoch < asked.epoch {
             return;
         }
@@ -264,7 +264,7 @@ impl Tenure {
         }
     }
 
-    /// Has the members take the newest record once more: who promised to another tenure refuses it.
+    /// Has the members take the newest record once more: who promised to another term refuses it.
     pub(super) fn ask_whether_over(&self, step: &mut Step<'_>) {
         match &self.proposal {
             Some(proposal) => proposal.ask_again(step),
@@ -335,7 +335,7 @@ impl Tenure {
         }
     }
 
-    /// Whether the last committed record is of this tenure.
+    /// Whether the last committed record is of this term.
     fn has_committed(&self) -> bool {
         !matches!(self.stage, Stage::Committing)
     }
@@ -647,7 +647,7 @@ fn welcome(member: MemberId, record: &Record) -> Action {
     Action::Ask(member, Request::Welcome(record.clone()))
 }
 
-/// Whether the record says that the owner of its tenure writes to a stale disk.
+/// Whether the record says that the owner of its term writes to a stale disk.
 fn is_marked(record: &Record, disk: DiskId, next: Session) -> bool {
     let stale = record.stale.get(&disk);
     stale.is_some_and(|stale| stale.is_written && stale.marks.possible == next)

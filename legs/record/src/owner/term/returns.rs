@@ -1,13 +1,13 @@
 //! What becomes of legs whose connection ended, and of disks that come back.
 
-use super::{Leg, LegState, NOTHING, Stage, Step, Tenure};
+use super::{Leg, LegState, NOTHING, Stage, Step, Term};
 use crate::lender::{LenderAnswer, LenderRequest, Observed};
 use crate::owner::{Action, Completeness};
 use crate::record::{DiskId, Lack, Session};
 use crate::refusal::Notice;
 use crate::rules::{Rule, holds};
 
-impl Tenure {
+impl Term {
     pub(super) fn on_link_lost(&mut self, step: &mut Step<'_>, disk: DiskId, flushed: Option<u64>) {
         let Some(leg) = self.legs.get_mut(&disk) else {
             return;

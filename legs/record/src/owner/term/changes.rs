@@ -5,7 +5,7 @@
 //! after the commit. A witness that goes has a vote until both heads have accepted that the fence of one of them is needed besides, or a third
 //! head.
 
-use super::{Stage, Step, Tenure};
+use super::{Stage, Step, Term};
 use crate::member::{Request, Tag};
 use crate::membership::{Config, Membership, StandIn};
 use crate::owner::Action;
@@ -15,7 +15,7 @@ use crate::rules::{Rule, holds};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-impl Tenure {
+impl Term {
     /// Who remembers by that record.
     pub(super) fn membership<'a>(&'a self, record: &'a Record) -> &'a Membership {
         let named = record.members.as_ref();
@@ -35,7 +35,7 @@ impl Tenure {
         before.into_iter().chain(after).collect()
     }
 
-    /// Whether so many promised to another tenure that nothing can be committed any more.
+    /// Whether so many promised to another term that nothing can be committed any more.
     pub(super) fn is_outvoted(&self) -> bool {
         let is_left = |member: &&MemberId| !self.refused.contains(member);
         let membership = self.membership(&self.committed);
