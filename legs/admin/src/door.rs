@@ -10,9 +10,9 @@ use control::{Answer, Failure};
 use engine::pool::{Candidate, PreviousOwner};
 use engine::{Engine, Pool};
 use leg_door::{
-    Bootstrap, Claim, LegControl, LegPool, LegRequest, LegStatus, MemberRequest, Opened, OwnedLegs,
+    NewRecord, Claim, LegControl, LegPool, LegRequest, LegStatus, MemberRequest, Opened, OwnedLegs,
 };
-use legs::{Founding, Legs, Reporter, Viewer};
+use legs::{Bootstrap, Legs, Reporter, Viewer};
 use units::PoolName;
 
 use crate::multi_head::{LegsOfPool, refused};
@@ -43,9 +43,9 @@ impl LegPool for LegsOfPool {
         self.install(options);
     }
 
-    fn begin_pool(&self, may_overwrite: bool) -> Result<Box<dyn Bootstrap>, Failure> {
+    fn begin_pool(&self, may_overwrite: bool) -> Result<Box<dyn NewRecord>, Failure> {
         Ok(Box::new(Begun {
-            founding: self.begin_founding(may_overwrite)?,
+            bootstrap: self.begin_bootstrap(may_overwrite)?,
             pool: self.name().clone(),
             advice: "the pool has no record, and is no good without: make it again, with --overwrite-old-labels",
         }))
@@ -55,10 +55,10 @@ impl LegPool for LegsOfPool {
         on_record::are_there(self)
     }
 
-    fn begin_record(&self, candidate: &Candidate) -> Result<Box<dyn Bootstrap>, Failure> {
+    fn begin_record(&self, candidate: &Candidate) -> Result<Box<dyn NewRecord>, Failure> {
         let is_labelled = on_record::may_record(candidate, self)?;
         Ok(Box::new(Begun {
-            founding: self.begin_record(is_labelled)?,
+            bootstrap: self.begin_record(is_labelled)?,
             pool: self.name().clone(),
             advice: "say it again when all members answer: until then, nobody can open the pool",
         }))
@@ -82,19 +82,19 @@ impl LegPool for LegsOfPool {
 
 /// A record that members are about to get.
 struct Begun {
-    founding: Founding,
+    bootstrap: Bootstrap,
     pool: PoolName,
     /// What to do where a member does not answer.
     advice: &'static str,
 }
 
-impl Bootstrap for Begun {
+impl NewRecord for Begun {
     fn is_taken_up(&self) -> bool {
-        self.founding.is_taken_up()
+        self.bootstrap.is_taken_up()
     }
 
     fn finish(self: Box<Self>) -> Result<(), Failure> {
-        let finished = self.founding.finish();
+        let finished = self.bootstrap.finish();
         finished.map_err(|error| refused(&self.pool, &error).advise(self.advice))
     }
 }

@@ -17,7 +17,7 @@ use engine::pool::{Candidate, Claims, ImportOptions, LabelState, PreviousOwner, 
 use engine::{Engine, Pool};
 use leg_door::{Claim, Directories, LegRequest, LegStatus};
 use leg_zfs::multi_head::{MultiHead, MultiHeadSide, PATIENT_CONNECT_WAIT};
-use legs::{Founding, Inbox, Legs, Members, Network, Options, Proof, Reporter, Viewer};
+use legs::{Bootstrap, Inbox, Legs, Members, Network, Options, Proof, Reporter, Viewer};
 use legs_config::{Kind, LegsFile};
 use members::Peer;
 use leg_record::{DiskId, MemberId, Memory};
@@ -435,10 +435,10 @@ impl LegsOfPool {
     ///
     /// A member does not answer, knows the pool, or does not lend a leg; a leg is in use, or carries something and `may_overwrite` is
     /// not said.
-    pub fn begin_founding(&self, may_overwrite: bool) -> Result<Founding, Failure> {
+    pub fn begin_bootstrap(&self, may_overwrite: bool) -> Result<Bootstrap, Failure> {
         let (config, network) = (self.config(), self.network(Proof::None));
         let names = self.names(self.file.clone());
-        let (founding, granted) = Founding::begin(config, network, may_overwrite, names)
+        let (bootstrap, granted) = Bootstrap::begin(config, network, may_overwrite, names)
             .map_err(|error| {
                 let failure = self.refused(&error);
                 match error {
@@ -464,7 +464,7 @@ impl LegsOfPool {
         self.multi_head
             .lay_out(|_| true)
             .map_err(Failure::of("give legs their names"))?;
-        Ok(founding)
+        Ok(bootstrap)
     }
 
     /// Claims the disks of this head, which are all that the pool has, to put them on record. `is_labelled`: their labels name that.
@@ -472,7 +472,7 @@ impl LegsOfPool {
     /// # Errors
     ///
     /// A member does not answer, or remembers another pool; a disk is in use; a group has no disk of this head, or takes no leg.
-    pub fn begin_record(&self, is_labelled: bool) -> Result<Founding, Failure> {
+    pub fn begin_record(&self, is_labelled: bool) -> Result<Bootstrap, Failure> {
         let mut config = self.config();
         let me = config.me;
         let disks = config.groups.iter().flat_map(|group| &group.lenders);
@@ -493,9 +493,9 @@ impl LegsOfPool {
         }
         let names = self.names(self.file.clone());
         let network = self.network(Proof::None);
-        let founding = Founding::begin_again(config, network, coming, is_labelled, names)
+        let bootstrap = Bootstrap::begin_again(config, network, coming, is_labelled, names)
             .map_err(|error| self.refused(&error))?;
-        Ok(founding)
+        Ok(bootstrap)
     }
 
     /// Opens the pool of disks that are about to be on record. Its labels name the record from then on.

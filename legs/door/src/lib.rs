@@ -18,7 +18,7 @@ mod status;
 
 pub use files::{FenceWish, LastOwner, LegFiles};
 pub use pool::{
-    Bootstrap, Claim, Configuration, Held, Inspection, LegControl, LegPool, Legs, Opened, OwnedLegs,
+    NewRecord, Claim, Configuration, Held, Inspection, LegControl, LegPool, Legs, Opened, OwnedLegs,
 };
 pub use request::{LegRequest, MemberRequest};
 pub use status::LegStatus;

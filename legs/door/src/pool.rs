@@ -137,7 +137,7 @@ pub trait LegPool: Send + Sync {
     ///
     /// A member does not answer, knows the pool, or does not lend a leg; a leg is in use, or carries something and `may_overwrite` is
     /// not set.
-    fn begin_pool(&self, may_overwrite: bool) -> Result<Box<dyn Bootstrap>, Failure>;
+    fn begin_pool(&self, may_overwrite: bool) -> Result<Box<dyn NewRecord>, Failure>;
 
     /// Whether this head has the disks that the configuration says it has.
     ///
@@ -152,7 +152,7 @@ pub trait LegPool: Send + Sync {
     ///
     /// The pool has other disks, more than one copy of anything, or another record; a member does not answer, or remembers another pool; a
     /// disk is in use.
-    fn begin_record(&self, candidate: &Candidate) -> Result<Box<dyn Bootstrap>, Failure>;
+    fn begin_record(&self, candidate: &Candidate) -> Result<Box<dyn NewRecord>, Failure>;
 
     /// Opens the pool of disks that are about to be on record. Its labels name the record from then on.
     ///
@@ -176,7 +176,7 @@ pub trait LegPool: Send + Sync {
 }
 
 /// Legs that are claimed for a pool without a record.
-pub trait Bootstrap {
+pub trait NewRecord {
     /// Whether members remember the record already: a command that was killed before has done the rest.
     fn is_taken_up(&self) -> bool;
 

@@ -10,7 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod asking;
-mod founding;
+mod bootstrap;
 mod lenders;
 mod linked;
 mod proof;
@@ -21,7 +21,7 @@ mod told;
 mod viewer;
 
 pub use asking::Members;
-pub use founding::{Founding, Names, see_members, see_new_disk};
+pub use bootstrap::{Bootstrap, Names, see_members, see_new_disk};
 pub use leg_memory::folder;
 pub use linked::Network;
 pub use proof::Proof;

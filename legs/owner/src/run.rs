@@ -94,7 +94,7 @@ pub fn create(options: &Options, side: &impl Side) -> Result<(), Failure> {
     let pool = options.config.pool;
     let memory = Memory::new(Record::new(pool, ballot, disks));
     let Members::Own(folder) = &options.members else {
-        let why = "a pool with several members is made by `Founding`";
+        let why = "a pool with several members is made by `Bootstrap`";
         return Err(Failure::Side(why.into()));
     };
     Store::create(folder, pool, memory)?;

@@ -491,7 +491,7 @@ fn create_unnoted(
         return Err(exists(&name));
     }
     let mut options = open::small_engine(common, &name);
-    let founding = match &legs {
+    let bootstrap = match &legs {
         Some(legs) => {
             legs.install(&mut options);
             create.groups = legs.groups();
@@ -513,10 +513,10 @@ fn create_unnoted(
     })?;
     pool.complete_root().map_err(operations::dataset_failure)?;
     open::export(pool)?;
-    match (legs, founding) {
-        (Some(legs), Some(founding)) => {
+    match (legs, bootstrap) {
+        (Some(legs), Some(bootstrap)) => {
             let file = legs.path().display().to_string();
-            founding.finish()?;
+            bootstrap.finish()?;
             return Ok(Done::changed(format!(
                 "created pool {name}, whose legs are on record at all members: `bulkhead pool-server {name} --legs {file}` serves it"
             )));

@@ -62,7 +62,7 @@ fn note_difference(
 }
 
 /// A pool that is being made.
-pub struct Founding {
+pub struct Bootstrap {
     config: Config,
     links: Links,
     heard: Receiver<Input>,
@@ -102,7 +102,7 @@ pub fn see_new_disk(
 ) -> Result<(), Failure> {
     let me = config.me;
     let (heads, configuration) = (network.heads.clone(), network.configuration);
-    let asking = Founding::connect(config, network, random(), names)?;
+    let asking = Bootstrap::connect(config, network, random(), names)?;
     asking.compare(&heads, configuration)?;
     let disks = asking.disks().into_iter();
     for looked in asking.looks(disks.filter(|(one, _)| *one == disk).collect())? {
@@ -136,7 +136,7 @@ pub fn see_members(
 ) -> Result<(), Failure> {
     let boot = random();
     let (heads, configuration) = (network.heads.clone(), network.configuration);
-    let asking = Founding::connect(config, network, boot, names)?;
+    let asking = Bootstrap::connect(config, network, boot, names)?;
     asking.compare(&heads, configuration)?;
     let read = Message::Ask(Request::Read(Tag { boot, number: 1 }));
     let members = asking.config.members().into_iter();
@@ -156,7 +156,7 @@ pub fn see_members(
     })
 }
 
-impl Founding {
+impl Bootstrap {
     /// Connects to all members, none of which may know the pool, looks at all disks, and claims them. `may_overwrite`: also disks that
     /// carry something, or are of a pool that nobody uses now.
     ///
@@ -172,14 +172,14 @@ impl Founding {
     ) -> Result<(Self, BTreeMap<DiskId, Granted>), Failure> {
         let boot = random();
         let (heads, configuration) = (network.heads.clone(), network.configuration);
-        let mut founding = Self::connect(config, network, boot, names)?;
-        let known = founding.ask_what_is_known((&heads, configuration), boot)?;
+        let mut bootstrap = Self::connect(config, network, boot, names)?;
+        let known = bootstrap.ask_what_is_known((&heads, configuration), boot)?;
         if let Some((from, _)) = known.newest {
-            return Err(founding.exists(from));
+            return Err(bootstrap.exists(from));
         }
-        founding.look(may_overwrite)?;
-        let granted = founding.claim()?;
-        Ok((founding, granted))
+        bootstrap.look(may_overwrite)?;
+        let granted = bootstrap.claim()?;
+        Ok((bootstrap, granted))
     }
 
     /// The same of a pool that exists on these disks, which are all that it has, and this head's. `coming`: disks of other heads that are
@@ -198,16 +198,16 @@ impl Founding {
     ) -> Result<Self, Failure> {
         let boot = random();
         let (heads, configuration) = (network.heads.clone(), network.configuration);
-        let mut founding = Self::connect(config, network, boot, names)?;
-        let known = founding.ask_what_is_known((&heads, configuration), boot)?;
-        founding.told = founding.told_before(known, is_labelled)?;
-        if !founding.is_taken_up() {
-            founding.are_free(&founding.looks(coming)?)?;
+        let mut bootstrap = Self::connect(config, network, boot, names)?;
+        let known = bootstrap.ask_what_is_known((&heads, configuration), boot)?;
+        bootstrap.told = bootstrap.told_before(known, is_labelled)?;
+        if !bootstrap.is_taken_up() {
+            bootstrap.are_free(&bootstrap.looks(coming)?)?;
             // What they carry is kept, and its labels say that it has no other record.
-            founding.look(true)?;
-            founding.claim()?;
+            bootstrap.look(true)?;
+            bootstrap.claim()?;
         }
-        Ok(founding)
+        Ok(bootstrap)
     }
 
     /// Whether a member was told of the pool before: then its disks are stamped, and its labels name the record.
