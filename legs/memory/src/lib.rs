@@ -6,12 +6,12 @@
 
 #![forbid(unsafe_code)]
 
-mod beside;
+mod local_ipc;
 mod configuration;
 mod fence;
 mod pulse;
 
-pub use beside::{
+pub use local_ipc::{
     Processes, Signs, folder, forget_heard, heard, is_locked, is_of_new_process, is_owned,
     note_heard, own,
 };
