@@ -547,10 +547,7 @@ const NAME_PROTOCOLS: &[(&str, &str)] = &[
         "engines/memory-engine/src/native.rs",
         "a value of a property of ZFS is called after it",
     ),
-    (
-        "legs/remote/",
-        "a disk of another head is reached by NBD",
-    ),
+    ("legs/remote/", "a disk of another head is reached by NBD"),
     ("legs/server/", "disks are lent by NBD"),
     (
         "services/pool-access/src/confine/view.rs",

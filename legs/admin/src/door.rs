@@ -10,7 +10,7 @@ use control::{Answer, Failure};
 use engine::pool::{Candidate, PreviousOwner};
 use engine::{Engine, Pool};
 use leg_door::{
-    NewRecord, Claim, LegControl, LegPool, LegRequest, LegStatus, MemberRequest, Opened, OwnedLegs,
+    Claim, LegControl, LegPool, LegRequest, LegStatus, MemberRequest, NewRecord, Opened, OwnedLegs,
 };
 use legs::{Bootstrap, Legs, Reporter, Viewer};
 use units::PoolName;

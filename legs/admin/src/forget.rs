@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use control::{Failure, FailureKind};
 use leg_door::{Configuration, Directories};
 use leg_memory::{Store, StoreErrorKind};
-use legs_config::{Kind, LegsFile};
 use leg_record::{Config, DiskId, MemberId, Membership, Record};
+use legs_config::{Kind, LegsFile};
 use units::PoolName;
 
 use crate::multi_head::LegsOfPool;
@@ -172,8 +172,8 @@ mod tests {
     use super::*;
     use crate::multi_head::tests::{in_folder, two_heads};
     use certificates::Identity;
-    use members::{Friend, Member, Server};
     use leg_record::{Ballot, Lack, Memory};
+    use members::{Friend, Member, Server};
 
     const HEAD_A: MemberId = MemberId(1);
     const HEAD_B: MemberId = MemberId(2);

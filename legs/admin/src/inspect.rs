@@ -9,9 +9,9 @@ use engine::pool::legs::Record;
 use engine::pool::{Candidate, Claims, ImportOptions, SafeToOwn};
 use engine::{Engine, Pool};
 use leg_door::{Directories, Inspection};
+use leg_record::DiskId;
 use leg_zfs::multi_head::MultiHead;
 use legs_config::{Kind, LegsFile};
-use leg_record::DiskId;
 use units::PoolName;
 
 use crate::multi_head;

@@ -3,14 +3,14 @@
 
 #![forbid(unsafe_code)]
 
-mod multi_head;
 mod door;
 mod forget;
 mod inspect;
-mod view;
-mod requests;
+mod multi_head;
 mod named;
 mod on_record;
+mod requests;
+mod view;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -16,15 +16,15 @@ use control::{Failure, FailureKind};
 use engine::pool::{Candidate, Claims, ImportOptions, LabelState, PreviousOwner, SafeToOwn};
 use engine::{Engine, Pool};
 use leg_door::{Claim, Directories, LegRequest, LegStatus};
+use leg_record::{DiskId, MemberId, Memory};
 use leg_zfs::multi_head::{MultiHead, MultiHeadSide, PATIENT_CONNECT_WAIT};
 use legs::{Bootstrap, Inbox, Legs, Members, Network, Options, Proof, Reporter, Viewer};
 use legs_config::{Kind, LegsFile};
 use members::Peer;
-use leg_record::{DiskId, MemberId, Memory};
 use units::PoolName;
 
-use crate::view;
 use crate::requests::{self, Judged};
+use crate::view;
 
 /// So long a person waits until what was said of a leg is on record.
 const WORD_WAIT: Duration = Duration::from_secs(10);
@@ -376,7 +376,12 @@ impl LegsOfPool {
             Ok(())
         };
         let inbox = Inbox::new();
-        let side = MultiHeadSide::new(&self.multi_head, disk_wait, inbox.reporter(), Box::new(open));
+        let side = MultiHeadSide::new(
+            &self.multi_head,
+            disk_wait,
+            inbox.reporter(),
+            Box::new(open),
+        );
         let options = Options {
             config: self.config(),
             members: Members::Links(self.network(self.proof(owner_before)?)),

@@ -6,11 +6,11 @@ use std::time::SystemTime;
 use control::calendar::utc;
 use control::{Advice, Failure, FailureKind, Severity};
 use leg_door::LegRequest;
+use leg_record::{Config, DiskId, MemberId, Membership, Record};
 use leg_zfs::side::IS_ANOTHER_LEG;
 use legs::{Shown, Stage, Unheard};
 use legs_config::{Group, Kind, LegsFile, Pool};
 use members::Silence;
-use leg_record::{Config, DiskId, MemberId, Membership, Record};
 use units::PoolName;
 
 use crate::view;
@@ -498,9 +498,9 @@ fn of_members((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
 mod tests {
     use super::*;
     use crate::multi_head::tests::two_heads;
+    use leg_record::{Ballot, Lack};
     use std::collections::{BTreeMap, BTreeSet};
     use std::time::Duration;
-    use leg_record::{Ballot, Lack};
 
     const LACK: Lack = Lack {
         since: 30,

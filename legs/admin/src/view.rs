@@ -3,9 +3,9 @@
 use std::time::SystemTime;
 
 use control::legs::{LegMemberView, LegState, LegView, LegsView};
+use leg_record::{DiskId, MemberId, Membership};
 use legs::Shown;
 use legs_config::{LegsFile, Pool};
-use leg_record::{DiskId, MemberId, Membership};
 
 /// The legs of `pool`. `device`: what the engine calls a leg.
 pub fn view(
@@ -109,8 +109,8 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use std::time::Duration;
 
-    use legs::{Stage, Unheard};
     use leg_record::{Ballot, Record};
+    use legs::{Stage, Unheard};
 
     use super::*;
     use crate::multi_head::tests::two_heads;

@@ -10,8 +10,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use certificates::Fingerprint;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use leg_record::{Config, DiskId, LegGroup, MemberId, Membership};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use units::PoolName;
 
 /// Where the file is, unless something else is said.

@@ -18,7 +18,7 @@ mod status;
 
 pub use files::{FenceWish, LastOwner, LegFiles};
 pub use pool::{
-    NewRecord, Claim, Configuration, Held, Inspection, LegControl, LegPool, Legs, Opened, OwnedLegs,
+    Claim, Configuration, Held, Inspection, LegControl, LegPool, Legs, NewRecord, Opened, OwnedLegs,
 };
 pub use request::{LegRequest, MemberRequest};
 pub use status::LegStatus;

@@ -6,8 +6,8 @@ use block_device::{
     BlockDevice, Commit, DeviceError, ErrorKind, Extent, Geometry, ReadLoan, StatusRun, Update,
     WaitMode, WriteLoan, Zero,
 };
-use rustix::io::Errno;
 use leg_record::Session;
+use rustix::io::Errno;
 
 use crate::aligned::Aligned;
 use crate::disk::Disk;

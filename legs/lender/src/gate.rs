@@ -221,8 +221,8 @@ impl Drop for Passage<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
     use leg_record::Ballot;
+    use std::time::Duration;
 
     fn session(epoch: u64, number: u32) -> Session {
         let ballot = Ballot { epoch, nonce: 1 };

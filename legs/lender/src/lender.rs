@@ -8,12 +8,10 @@ use std::time::{Duration, Instant};
 
 use block_device::SharedDevice;
 use labels::Device;
+use leg_record::{Ballot, Denial, DiskId, LenderAnswer, LenderRequest, MemberId, Roots, Session};
 use nbd::{Access, ApplyError, DesiredExport, DesiredState, NbdServer, ServerLimits};
 use rustls::ServerConfig;
 use serving::{ConnectionLimits, ListenAddress};
-use leg_record::{
-    Ballot, Denial, DiskId, LenderAnswer, LenderRequest, MemberId, Roots, Session,
-};
 
 use crate::device::{LentDevice, Right};
 use crate::disk::{Disk, OpenError};

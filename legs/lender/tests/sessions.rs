@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use certificates::{Identity, Purpose};
+use leg_record::{
+    Ballot, DiskId, Holder, LenderAnswer, LenderRequest, MemberId, Observed, Session,
+};
 use lender::{ClaimError, Disk, Grant, LendError, Lender, Settings};
 use remote_leg::{Access, Event, LegError, NbdLeg, Operation, Transport};
 use rustls::{ClientConfig, ServerConfig};
 use serving::ListenAddress;
-use leg_record::{
-    Ballot, DiskId, Holder, LenderAnswer, LenderRequest, MemberId, Observed, Session,
-};
 use tempfile::TempDir;
 use units::Extent;
 

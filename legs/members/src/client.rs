@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use certificates::{Fingerprint, Identity};
-use rustls::pki_types::ServerName;
 use leg_record::MemberId;
+use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};

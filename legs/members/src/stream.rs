@@ -4,8 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use certificates::OtherCertificate;
-use rustix::net::sockopt;
 use leg_record::MemberId;
+use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;

@@ -7,15 +7,15 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use certificates::{Identity, Purpose};
+use leg_record::{
+    Answer, Ballot, Denial, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Record, Request,
+    Session, Tag,
+};
 use members::limits::{CLAIMS_MAX, HANDSHAKE_WAIT, HANDSHAKES_MAX, MESSAGE_BYTES_MAX, SILENCE_MAX};
 use members::{
     Envelope, Friend, Heard, Lent, LinkState, Links, Member, Message, Peer, Server, Silence, wire,
 };
 use rustls::{ClientConnection, ServerConnection, StreamOwned};
-use leg_record::{
-    Answer, Ballot, Denial, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Record, Request,
-    Session, Tag,
-};
 use tempfile::TempDir;
 
 const POOL: u64 = 77;

@@ -6,18 +6,18 @@
 
 #![forbid(unsafe_code)]
 
-mod local_ipc;
 mod configuration;
 mod fence;
+mod local_ipc;
 mod pulse;
 
-pub use local_ipc::{
-    Processes, Signs, folder, forget_heard, heard, is_locked, is_of_new_process, is_owned,
-    note_heard, own,
-};
 pub use configuration::{configuration, note_configuration};
 pub use fence::{
     FenceWish, confirm_fence, forget_fence, is_fence_confirmed, wish_for_fence, wished_fence,
+};
+pub use local_ipc::{
+    Processes, Signs, folder, forget_heard, heard, is_locked, is_of_new_process, is_owned,
+    note_heard, own,
 };
 pub use pulse::{Awake, FREEZE, Heart, Pulse};
 
@@ -27,12 +27,12 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use leg_record::{
     Answer, DecodeError, MemberId, Memory, RECORD_BYTES_MAX, Record, Request, decode_memory,
     encode_memory,
 };
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 /// A process that was killed has ended by then.
 const LOCK_WAIT: Duration = Duration::from_secs(1);

@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use leg_record::codec::Reader;
 use leg_record::{MemberId, Memory, RECORD_BYTES_MAX, decode_memory, encode_memory};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 /// The folder in which a head remembers the records of its pools, below its state directory.
 pub fn folder(state: &Path) -> PathBuf {

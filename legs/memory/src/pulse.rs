@@ -9,8 +9,8 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
 use leg_record::codec::Reader;
+use rustix::time::{ClockId, clock_gettime};
 
 /// A process that did not run for so long may have been taken for one that is off. A person's word that it is off counts after a
 /// longer silence only: see `SAID_WAIT` in `legs/owner`.

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use members::{LinkState, Links, Looked, Message};
 use leg_record::{
     Answer, Ballot, Config, Denial, DiskId, Holder, LenderAnswer, LenderRequest, MemberId, Memory,
     Record, Request, Session, Tag,
 };
+use members::{LinkState, Links, Looked, Message};
 
 use crate::linked::Network;
 use crate::{Failure, Granted, Inbox, Input, random};

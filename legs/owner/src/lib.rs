@@ -34,11 +34,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::SystemTime;
 
-use members::{Heard, Peer};
 use leg_record::{
     Completeness, Config, DiskId, Event, Kept, LegGroup, MemberId, Membership, Notice, Roots,
     Session,
 };
+use members::{Heard, Peer};
 
 /// What the record decides, for the device driver, the disks and the pool of this head.
 pub trait Side: Send + Sync + 'static {

@@ -8,11 +8,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use leg_memory::{Store, StoreError};
-use members::{Envelope, Heard, Message, Peer};
 use leg_record::{
     Action, Answer, Ballot, Config, DiskId, Event, LenderAnswer, MemberId, Membership, Memory,
     Notice, Owner, Record, Refusal, Request, Session,
 };
+use members::{Envelope, Heard, Message, Peer};
 
 use crate::asking::{Asking, Members};
 use crate::lenders::{Lenders, first_stamp};
@@ -481,8 +481,7 @@ impl<S: Side> Decider<S> {
                     Answer::Promised { record, .. } => record.as_ref(),
                     _ => None,
                 };
-                if told.is_some_and(|record| linked.is_of_others(record))
-                    && !self.owner.has_term()
+                if told.is_some_and(|record| linked.is_of_others(record)) && !self.owner.has_term()
                 {
                     return self.abandon(of_others(&self.side.member_name(from)));
                 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use members::{Links, Message};
 use leg_record::{Answer, MemberId, Memory, Request, Tag};
+use members::{Links, Message};
 
 use crate::linked::Network;
 use crate::{Failure, Inbox, Input, random};

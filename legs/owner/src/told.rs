@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::SystemTime;
 
-use members::Silence;
 use leg_record::{Config, Denial, DiskId, MemberId, Newer, Record, Refusal};
+use members::Silence;
 
 use crate::Side;
 

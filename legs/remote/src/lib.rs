@@ -25,8 +25,8 @@ mod wire;
 use std::sync::Arc;
 
 pub use handshake::agree;
-pub use nbd_leg::{Access, Event, NbdLeg, Settings};
 use leg_record::{DiskId, Session};
+pub use nbd_leg::{Access, Event, NbdLeg, Settings};
 use units::Extent;
 
 /// Which leg it is, and by what right it is written.

@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
+use leg_record::Session;
 use nbd::protocol::wire::PAYLOAD_BYTES_MAX;
 use rustix::io::Errno;
 use rustls::ClientConfig;
-use leg_record::Session;
 
 use crate::handshake::connect;
 use crate::life::alive_at;

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use control::{Failure, FailureKind};
+use leg_record::{DiskId, LenderAnswer, MemberId, Membership};
 use legs_config::{Kind, LegsFile};
 use lender::{Lender, Settings};
 use members::{
@@ -32,7 +33,6 @@ use members::{
 use rendering::Printer;
 use serde::Serialize;
 use serving::ListenAddress;
-use leg_record::{DiskId, LenderAnswer, MemberId, Membership};
 use tokio::net::TcpListener;
 
 use arguments::{LegServerCommand, LegServerVerb, ReadmitArgs};

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use certificates::Identity;
 use leg_memory::{Awake, Heart, Processes, Signs};
+use leg_record::{Answer, MemberId, Membership, Memory, Request, Tag};
 use legs_config::LegsFile;
 use members::{Heard, Links, Member, Message, Peer};
-use leg_record::{Answer, MemberId, Membership, Memory, Request, Tag};
 
 /// Pause between two beats, and two questions about pools of which nothing was heard.
 const ASK_INTERVAL: Duration = Duration::from_millis(200);

@@ -18,8 +18,8 @@ use std::str::FromStr;
 use anyhow::Context;
 use certificates::Fingerprint;
 use clap::{Args, Parser, Subcommand};
-use members::Friend;
 use leg_record::MemberId;
+use members::Friend;
 
 /// The witness of two heads whose pools have legs on both
 #[derive(Debug, Parser)]

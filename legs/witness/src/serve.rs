@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use members::{Member, PoolState, Server};
 use leg_record::MemberId;
+use members::{Member, PoolState, Server};
 use tokio::net::TcpListener;
 
 use crate::{Head, Place, ServeArgs, desk, identity};

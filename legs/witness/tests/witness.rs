@@ -8,8 +8,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use certificates::{Identity, Purpose};
-use members::{Heard, LinkState, Links, Message, Peer, Silence};
 use leg_record::{Answer, Ballot, DiskId, MemberId, Memory, Record, Request, Tag};
+use members::{Heard, LinkState, Links, Message, Peer, Silence};
 use tempfile::TempDir;
 
 const POOL: u64 = 77;

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use certificates::Identity;
 use engine::pool::Candidate;
+use leg_record::{Completeness, DiskId, Kept, MemberId, Notice, Roots, Session};
 use legs::{Granted, Reporter, Seen, Side};
 use legs_config::{Leg, LegsFile, Member};
 use remote_leg::{Access, Event, NbdLeg, Settings, Transport as _};
-use leg_record::{Completeness, DiskId, Kept, MemberId, Notice, Roots, Session};
 use units::PoolName;
 use zpool::EngineOptions;
 use zpool::device::legs::{self as barrier, LegFailure};
@@ -452,7 +452,10 @@ impl MultiHeadSide {
 
 impl Side for MultiHeadSide {
     fn look(&self, disk: DiskId) -> Result<Seen, String> {
-        let path = self.multi_head.own_path(disk).ok_or("it is on another head")?;
+        let path = self
+            .multi_head
+            .own_path(disk)
+            .ok_or("it is on another head")?;
         let newest = pool_legs::newest_roots(&path);
         let newest = newest.ok_or("it has no label of a pool")?;
         Ok(Seen {
@@ -524,7 +527,10 @@ impl Side for MultiHeadSide {
     }
 
     fn is_back(&self, disk: DiskId, is_given_up: bool) -> Result<(), String> {
-        let path = self.multi_head.own_path(disk).ok_or("it is on another head")?;
+        let path = self
+            .multi_head
+            .own_path(disk)
+            .ok_or("it is on another head")?;
         let linked = self.multi_head.remotes.link(disk, &path);
         linked.map_err(|error| format!("give it its name: {error}"))?;
         if is_given_up {
@@ -557,7 +563,11 @@ impl Side for MultiHeadSide {
     }
 
     fn resume(&self, disk: DiskId) -> Result<(), String> {
-        let slot = self.multi_head.remotes.slot(disk).ok_or("it is on this head")?;
+        let slot = self
+            .multi_head
+            .remotes
+            .slot(disk)
+            .ok_or("it is on this head")?;
         let leg = slot.leg().ok_or("it was given up")?;
         let (access, _) = self.multi_head.access(disk, CONNECT_WAIT)?;
         let until = Instant::now() + LEG_DEADLINE;

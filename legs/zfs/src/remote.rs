@@ -13,9 +13,9 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
+use leg_record::DiskId;
 use remote_leg::{LegError, NbdLeg, Operation, Transport as _};
 use rustix::io::Errno;
-use leg_record::DiskId;
 use units::Extent;
 use zpool::device::{Access, Device, DeviceIo, Driver, IoKind, OpenFailure, Place, Shape, Wrap};
 

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use engine::pool::legs::Record;
-use legs::{Reporter, Seen, Side};
 use leg_record::{Completeness, DiskId, Kept, Notice, Roots, decode_stamp, encode_stamp};
+use legs::{Reporter, Seen, Side};
 use units::PoolName;
 use zpool::device::legs::{self as barrier, LastLeg, LegFailure, Watcher};
 use zpool::device::{

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use control::Failure;
 use pool_access::common::Common;
-use pool_access::{engines, mount, reconnect, pools, rescue, watch};
+use pool_access::{engines, mount, pools, reconnect, rescue, watch};
 use rendering::Printer;
 
 use crate::cli::{Cli, Command, Plan, Program};

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use control::answer::{Answer, Done};
 use control::{Failure, FailureKind};
+use leg_record::{MemberId, Membership};
 use legs::{Reporter, Viewer};
 use legs_config::{Kind, LegsFile};
-use leg_record::{MemberId, Membership};
 use units::PoolName;
 
 use super::witness::names;

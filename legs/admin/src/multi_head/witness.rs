@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use control::answer::{Answer, Done};
 use control::{Failure, FailureKind};
 use leg_door::MemberRequest;
+use leg_record::{MemberId, Membership, Record};
 use legs::{Configured, Proof, Reporter, Shown, Stage, Viewer};
 use legs_config::{Kind, LegsFile};
 use members::Peer;
-use leg_record::{MemberId, Membership, Record};
 use units::PoolName;
 
 use super::{LegsOfPool, names_no_pool, peer, read};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use certificates::Identity;
-use members::{Heard, LinkState, Links, Message, Peer};
 use leg_record::MemberId;
+use members::{Heard, LinkState, Links, Message, Peer};
 
 use super::Halt;
 use crate::Failure;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use members::Silence;
 use leg_record::{Answer, Config, DiskId, LegGroup, MemberId, Memory, Record};
+use members::Silence;
 
 use crate::Configured;
 use crate::told::Unheard;

@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 
 use certificates::Identity;
 use leg_memory::StoreError;
-use members::{Message, Peer, Silence};
 use leg_record::{
     Answer, Ballot, Config, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Record, Request,
 };
+use members::{Message, Peer, Silence};
 
 use self::connections::Connections;
 use self::liveness::Liveness;

@@ -271,9 +271,7 @@ impl Owner {
             (Answer::Forgot(tag, _), Phase::Term(_)) => self.is_of_use(*tag),
             (Answer::Refused { asked, .. }, Phase::Claiming(one)) => one.ballot() == *asked,
             (Answer::Refused { asked, .. }, Phase::Term(one)) => one.ballot() == *asked,
-            (Answer::Accepted(ballot, version), Phase::Term(one)) => {
-                one.awaits(*ballot, *version)
-            }
+            (Answer::Accepted(ballot, version), Phase::Term(one)) => one.awaits(*ballot, *version),
             _ => false,
         }
     }

@@ -334,9 +334,7 @@ impl Owner {
         out: &mut Actions,
     ) {
         let Phase::Admitting(admitting) = &mut self.phase else {
-            self.in_term(config, out, |term, step| {
-                term.on_lent(step, disk, answer)
-            });
+            self.in_term(config, out, |term, step| term.on_lent(step, disk, answer));
             return;
         };
         let ballot = admitting.ballot;

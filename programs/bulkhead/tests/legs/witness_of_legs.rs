@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::legs::{Head, Pair};
 use crate::common::{ServerProcess, eventually};
-use serde_json::Value;
 use leg_record::Membership;
+use serde_json::Value;
 
 /// Longest time that a client may wait when a leg is lost. The promise is 3 s; a busy machine gets more.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
