@@ -13,7 +13,7 @@ pub enum LastOwner {
 
 /// A fence of the other head would be a vote for the record. Pool servers of two heads without a witness ask for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FenceWish {
+pub struct FenceRequest {
     /// Of this request.
     pub number: u64,
     /// The head to be fenced.
@@ -28,7 +28,7 @@ pub trait LegFiles {
     fn last_owner(&self, record: u64) -> LastOwner;
 
     /// The fence that the pool's server waits for.
-    fn wished_fence(&self, record: u64) -> Option<FenceWish>;
+    fn requested_fence(&self, record: u64) -> Option<FenceRequest>;
 
     /// The head of the request of that number was fenced after it was made.
     ///

@@ -16,7 +16,7 @@ mod pool;
 mod request;
 mod status;
 
-pub use files::{FenceWish, LastOwner, LegFiles};
+pub use files::{FenceRequest, LastOwner, LegFiles};
 pub use pool::{
     Claim, Configuration, Held, Inspection, LegControl, LegPool, Legs, NewRecord, Opened, OwnedLegs,
 };

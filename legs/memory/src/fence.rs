@@ -1,14 +1,14 @@
 //! What a pool server with two heads and no witness, and who knows of fences on its machine, tell each other by files. The server may not
 //! ask the cluster itself: it has no rights for that.
 //!
-//! * `POOL.fence-wanted`: the fence of the other head would be a vote. A number that stands for this wish, the name of the head, and `missed`
+//! * `POOL.fence-wanted`: the fence of the other head would be a vote. A number that identifies the request, the name of the head, and `missed`
 //!   if nothing is heard of it.
-//! * `POOL.fence-confirmed`: the number of the wish. The head was not fenced when the wish was looked at, and was later.
+//! * `POOL.fence-confirmed`: the number of the request. The head was not fenced when the request was looked at, and was later.
 //!
-//! The wish is there as long as the head is heard, because a fence may be done before anybody misses it. Another one takes its place when the
-//! head is heard by a process that was not heard before: so everything that was heard came before a fence that makes the wish come true.
+//! The request is there as long as the head is heard, because a fence may be done before anybody misses it. Another one takes its place when the
+//! head is heard by a process that was not heard before: so everything that was heard came before a fence that confirms the request.
 //!
-//! Neither outlives its use: a wish of an earlier process has another number.
+//! Neither outlives its use: a request of an earlier process has another number.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -19,8 +19,8 @@ const FILE_BYTES_MAX: u64 = 1024;
 
 /// A fence that would be a vote.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FenceWish {
-    /// Stands for this wish.
+pub struct FenceRequest {
+    /// Identifies this request.
     pub number: u64,
     /// Whose fence.
     pub head: String,
@@ -47,33 +47,33 @@ fn get(path: &Path) -> Option<String> {
     Some(text)
 }
 
-/// Notes a wish.
+/// Stores a request.
 ///
 /// # Errors
 ///
-/// The system fails. Nobody hears of the wish then.
-pub fn wish_for_fence(folder: &Path, pool: u64, wish: &FenceWish) -> io::Result<()> {
-    let missed = if wish.is_missed { " missed" } else { "" };
-    let text = format!("{:016x} {}{missed}\n", wish.number, wish.head);
+/// The system fails. The agent does not receive the request then.
+pub fn request_fence(folder: &Path, pool: u64, request: &FenceRequest) -> io::Result<()> {
+    let missed = if request.is_missed { " missed" } else { "" };
+    let text = format!("{:016x} {}{missed}\n", request.number, request.head);
     put(&path(folder, pool, "wanted"), &text)
 }
 
-/// The wish that stands.
-pub fn wished_fence(folder: &Path, pool: u64) -> Option<FenceWish> {
+/// The current request.
+pub fn requested_fence(folder: &Path, pool: u64) -> Option<FenceRequest> {
     let text = get(&path(folder, pool, "wanted"))?;
     let (number, rest) = text.trim_end().split_once(' ')?;
     let (head, is_missed) = match rest.strip_suffix(" missed") {
         Some(head) => (head, true),
         None => (rest, false),
     };
-    Some(FenceWish {
+    Some(FenceRequest {
         number: u64::from_str_radix(number, 16).ok()?,
         head: head.to_owned(),
         is_missed,
     })
 }
 
-/// Says that the wish of that number came true.
+/// Says that the request of that number is fulfilled.
 ///
 /// # Errors
 ///
@@ -85,17 +85,17 @@ pub fn confirm_fence(folder: &Path, pool: u64, number: u64) -> io::Result<()> {
     )
 }
 
-/// Whether the wish of that number has come true.
+/// Whether the request of that number is fulfilled.
 pub fn is_fence_confirmed(folder: &Path, pool: u64, number: u64) -> bool {
     let text = get(&path(folder, pool, "confirmed"));
     text.is_some_and(|text| text.trim_end() == format!("{number:016x}"))
 }
 
-/// Nothing is wished for any more.
+/// No fence is requested any more.
 ///
 /// # Errors
 ///
-/// The system fails. A number that stays says nothing about another wish.
+/// The system fails. A number that stays says nothing about another request.
 pub fn forget_fence(folder: &Path, pool: u64) -> io::Result<()> {
     for what in ["wanted", "confirmed"] {
         match std::fs::remove_file(path(folder, pool, what)) {
@@ -111,18 +111,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_confirmation_is_of_one_wish() {
+    fn a_confirmation_is_of_one_request() {
         let folder = tempfile::tempdir().expect("folder");
         let place = folder.path();
-        assert_eq!(wished_fence(place, 7), None);
+        assert_eq!(requested_fence(place, 7), None);
         for is_missed in [false, true] {
-            let wish = FenceWish {
+            let request = FenceRequest {
                 number: 5,
                 head: "left".to_owned(),
                 is_missed,
             };
-            wish_for_fence(place, 7, &wish).expect("noted");
-            assert_eq!(wished_fence(place, 7), Some(wish));
+            request_fence(place, 7, &request).expect("noted");
+            assert_eq!(requested_fence(place, 7), Some(request));
         }
         assert!(!is_fence_confirmed(place, 7, 5));
         confirm_fence(place, 7, 5).expect("said");
@@ -130,9 +130,9 @@ mod tests {
         assert!(!is_fence_confirmed(place, 7, 6) && !is_fence_confirmed(place, 8, 5));
         forget_fence(place, 7).expect("forgotten");
         forget_fence(place, 7).expect("nothing to do");
-        assert_eq!(wished_fence(place, 7), None);
+        assert_eq!(requested_fence(place, 7), None);
         assert!(!is_fence_confirmed(place, 7, 5));
         std::fs::write(place.join("7.fence-wanted"), "no number").expect("damaged");
-        assert_eq!(wished_fence(place, 7), None);
+        assert_eq!(requested_fence(place, 7), None);
     }
 }

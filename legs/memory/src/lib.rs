@@ -13,7 +13,7 @@ mod pulse;
 
 pub use configuration::{configuration, note_configuration};
 pub use fence::{
-    FenceWish, confirm_fence, forget_fence, is_fence_confirmed, wish_for_fence, wished_fence,
+    FenceRequest, confirm_fence, forget_fence, is_fence_confirmed, request_fence, requested_fence,
 };
 pub use local_ipc::{
     Processes, Signs, folder, forget_heard, heard, is_locked, is_of_new_process, is_owned,

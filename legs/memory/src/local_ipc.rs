@@ -3,7 +3,7 @@
 //! * `POOL.owner` is locked by who owns the pool here, or is about to: as long as that is so, this head promises nothing to others.
 //! * `POOL.heard`: two heads: what the other head answered to this start of the process that remembers.
 //! * `pulse`: whether the process that remembers runs all the time ([`Pulse`](crate::Pulse)).
-//! * `POOL.fence-wanted`, `POOL.fence-confirmed`: two heads: see [`FenceWish`](crate::FenceWish).
+//! * `POOL.fence-wanted`, `POOL.fence-confirmed`: two heads: see [`FenceRequest`](crate::FenceRequest).
 //! * `heard`: counts what came from the other head, and its processes ([`Signs`](crate::Signs)). It is written before anything is answered, so who reads it after it was told of a
 //!   vote of its own member knows of everything that was heard before the vote.
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use leg_door::{FenceWish, LastOwner, LegFiles};
+use leg_door::{FenceRequest, LastOwner, LegFiles};
 
 /// The files of this host.
 #[derive(Debug)]
@@ -23,12 +23,12 @@ impl LegFiles for HostFiles {
         }
     }
 
-    fn wished_fence(&self, record: u64) -> Option<FenceWish> {
-        let wish = leg_memory::wished_fence(&self.0, record)?;
-        Some(FenceWish {
-            number: wish.number,
-            head: wish.head,
-            is_missed: wish.is_missed,
+    fn requested_fence(&self, record: u64) -> Option<FenceRequest> {
+        let request = leg_memory::requested_fence(&self.0, record)?;
+        Some(FenceRequest {
+            number: request.number,
+            head: request.head,
+            is_missed: request.is_missed,
         })
     }
 

@@ -29,7 +29,7 @@ use appliance::ports::Portals;
 use appliance::render::{LEGS_PATH, address_prefix, common_interface, pool_of};
 use cluster::Steps;
 use cluster::agent::{
-    Address, Exit, FenceWish, Pacemaker, PoolProgram, Remains, ServerProcess, Surroundings,
+    Address, Exit, FenceRequest, Pacemaker, PoolProgram, Remains, ServerProcess, Surroundings,
 };
 use cluster::machine::Local;
 use control::operations::server::ping::serving;
@@ -319,13 +319,13 @@ impl PoolProgram for Program<'_> {
         ask::listener_pid(&self.socket(pool), limit)
     }
 
-    fn wished_fence(&self, pool: &PoolName) -> Option<FenceWish> {
+    fn requested_fence(&self, pool: &PoolName) -> Option<FenceRequest> {
         let number = self.pool(pool).ok()?.number?;
-        let wish = self.legs.wished_fence(number.into())?;
-        Some(FenceWish {
-            number: wish.number,
-            head: wish.head,
-            is_missed: wish.is_missed,
+        let request = self.legs.requested_fence(number.into())?;
+        Some(FenceRequest {
+            number: request.number,
+            head: request.head,
+            is_missed: request.is_missed,
         })
     }
 

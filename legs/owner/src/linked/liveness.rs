@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use leg_memory::{Awake, FenceWish, Processes, Pulse, Signs, is_of_new_process};
+use leg_memory::{Awake, FenceRequest, Processes, Pulse, Signs, is_of_new_process};
 use leg_record::{MemberId, Memory};
 
 use super::Halt;
@@ -15,7 +15,7 @@ use crate::{Failure, random};
 const MISSED: Duration = Duration::from_secs(1);
 
 /// Two heads alone: the fence of the other one would be a vote.
-struct Wish {
+struct Requested {
     number: u64,
     /// How many connections to the head there were. What is said on a later one may be heard by a process that is not heard itself.
     connections: u64,
@@ -40,7 +40,7 @@ pub(super) struct Liveness {
     thawed: Option<Instant>,
     /// Processes of other heads that were heard.
     processes: Processes,
-    wish: Option<Wish>,
+    request: Option<Requested>,
     /// Two heads alone: whether the member of this head runs all the time.
     pulse: Option<Pulse>,
     awake: Awake,
@@ -68,7 +68,7 @@ impl Liveness {
             began: Instant::now(),
             thawed: None,
             processes: Processes::default(),
-            wish: None,
+            request: None,
             pulse,
             awake: Awake::new(),
             folder,
@@ -90,7 +90,7 @@ impl Liveness {
         if other == self.other {
             return Ok(());
         }
-        self.forget_wish();
+        self.forget_request();
         let pulse = other.map(|_| Pulse::look_at(&self.folder)).transpose();
         self.pulse =
             pulse.map_err(|error| Halt::Because(format!("{}: {error}", self.folder.display())))?;
@@ -117,12 +117,12 @@ impl Liveness {
     /// A fence that was done before a new process of the head was heard is no vote. Neither is one after which an old process speaks.
     fn note_sign(&mut self, from: MemberId, is_new_process: bool) {
         self.heard.insert(from, Instant::now());
-        let is_confirmed = |wish: &Wish| {
-            wish.is_missed && leg_memory::is_fence_confirmed(&self.folder, self.pool, wish.number)
+        let is_confirmed = |request: &Requested| {
+            request.is_missed && leg_memory::is_fence_confirmed(&self.folder, self.pool, request.number)
         };
-        let is_over = is_new_process || self.wish.as_ref().is_some_and(is_confirmed);
+        let is_over = is_new_process || self.request.as_ref().is_some_and(is_confirmed);
         if self.other == Some(from) && is_over {
-            self.forget_wish();
+            self.forget_request();
         }
     }
 
@@ -132,20 +132,20 @@ impl Liveness {
         let was_frozen = self.awake.was_frozen() || is_other;
         if was_frozen {
             self.thawed = Some(Instant::now());
-            self.forget_wish();
+            self.forget_request();
         }
         was_frozen
     }
 
-    fn forget_wish(&mut self) {
-        if self.wish.take().is_some() {
+    fn forget_request(&mut self) {
+        if self.request.take().is_some() {
             if let Err(error) = leg_memory::forget_fence(&self.folder, self.pool) {
-                tracing::warn!(%error, "a wish for a fence stays");
+                tracing::warn!(%error, "a request for a fence stays");
             }
         }
     }
 
-    /// Two heads alone, in a term: wishes for the fence of the other one, to which there were so many connections. Whether the wish has just come true.
+    /// Two heads alone, in a term: requests the fence of the other one, to which there were so many connections. Whether it has just been confirmed.
     ///
     /// Only of one that was heard since this process began, or went on after a freeze: another one may have taken this head for one
     /// that is off, and its fence would be no vote.
@@ -157,43 +157,43 @@ impl Liveness {
         };
         let is_missed = now.saturating_duration_since(heard) >= MISSED;
         if self.is_connected_anew(connections) {
-            self.forget_wish();
+            self.forget_request();
         }
-        let (number, connections) = match &mut self.wish {
-            Some(wish) if wish.is_true => return false,
-            Some(wish) if wish.is_missed == is_missed => {
-                wish.is_true = is_missed
-                    && leg_memory::is_fence_confirmed(&self.folder, self.pool, wish.number);
-                return wish.is_true;
+        let (number, connections) = match &mut self.request {
+            Some(request) if request.is_true => return false,
+            Some(request) if request.is_missed == is_missed => {
+                request.is_true = is_missed
+                    && leg_memory::is_fence_confirmed(&self.folder, self.pool, request.number);
+                return request.is_true;
             }
-            Some(wish) => (wish.number, wish.connections),
+            Some(request) => (request.number, request.connections),
             None => (random(), connections),
         };
-        self.wish = Some(Wish {
+        self.request = Some(Requested {
             number,
             connections,
             is_missed,
             is_true: false,
         });
-        let wish = FenceWish {
+        let request = FenceRequest {
             number,
             head: name.to_owned(),
             is_missed,
         };
-        if let Err(error) = leg_memory::wish_for_fence(&self.folder, self.pool, &wish) {
+        if let Err(error) = leg_memory::request_fence(&self.folder, self.pool, &request) {
             tracing::warn!(%error, "nobody learns that a fence of the other head is waited for");
         }
         false
     }
 
     fn is_connected_anew(&self, connections: u64) -> bool {
-        let wish = self.wish.as_ref();
-        wish.is_some_and(|wish| wish.connections != connections)
+        let request = self.request.as_ref();
+        request.is_some_and(|request| request.connections != connections)
     }
 
     /// Whether the other head was fenced after all that was heard of it, and said to it.
     pub(super) fn is_fenced(&self, head: MemberId, connections: u64) -> bool {
-        let is_true = self.wish.as_ref().is_some_and(|wish| wish.is_true);
+        let is_true = self.request.as_ref().is_some_and(|request| request.is_true);
         self.other == Some(head) && is_true && !self.is_connected_anew(connections)
     }
 

@@ -173,7 +173,7 @@ impl Linked {
         other.map_or(0, |other| self.connections.count(other))
     }
 
-    /// Two heads alone, in a term: wishes for the fence of the other one. Whether the wish has just come true.
+    /// Two heads alone, in a term: requests the fence of the other one. Whether it has just been confirmed.
     pub(crate) fn look_for_fence(&mut self, name: &str, now: Instant) -> bool {
         let connections = self.connections_to_other();
         self.liveness.look_for_fence(name, connections, now)
