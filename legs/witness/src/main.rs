@@ -1,11 +1,11 @@
 //! `bulkhead-witness`: remembers, on a third machine, which legs of a pool hold everything, so that two heads can tell after any
 //! loss which of them may go on. It holds no data and needs no ZFS.
 //!
-//! `identity` keeps the key; `serve` runs; `desk` is the socket by which a person asks it on its own machine.
+//! `identity` keeps the key; `serve` runs; `control_socket` is the socket by which a person asks it on its own machine.
 
 #![forbid(unsafe_code)]
 
-mod desk;
+mod control_socket;
 mod identity;
 mod serve;
 
@@ -128,14 +128,14 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
         Command::Serve(args) => serve::run(args, &cli.place),
         Command::Identity => print(&format!("{}\n", fingerprint(&cli.place.folder)?)),
         Command::Status { json } => {
-            let status = desk::status(&cli.place.desk)?;
+            let status = control_socket::status(&cli.place.desk)?;
             match json {
                 true => print(&format!("{}\n", serde_json::to_string(&status)?)),
                 false => print(&status.to_string()),
             }
         }
         Command::Readmit { pool, replaced, .. } => {
-            desk::readmit(&cli.place.desk, *pool, *replaced)?;
+            control_socket::readmit(&cli.place.desk, *pool, *replaced)?;
             print(&format!(
                 "this witness is told of pool {pool} by the head that serves it, when the other head has agreed to that\n"
             ))

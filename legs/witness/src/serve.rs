@@ -11,7 +11,7 @@ use leg_record::MemberId;
 use members::{Member, PoolState, Server};
 use tokio::net::TcpListener;
 
-use crate::{Head, Place, ServeArgs, desk, identity};
+use crate::{Head, Place, ServeArgs, control_socket, identity};
 
 /// Threads that write what is remembered; further messages wait.
 const WRITERS_MAX: usize = 8;
@@ -54,8 +54,8 @@ pub fn run(args: &ServeArgs, place: &Place) -> anyhow::Result<()> {
             listening.push(listener.local_addr()?.to_string());
             tokio::spawn(Arc::clone(&server).serve(listener));
         }
-        let desk = desk::open(&place.desk)?;
-        tokio::spawn(desk::serve(desk, Arc::clone(&member), Arc::clone(&server)));
+        let desk = control_socket::open(&place.desk)?;
+        tokio::spawn(control_socket::serve(desk, Arc::clone(&member), Arc::clone(&server)));
         let line = format!("listening {}\n", listening.join(" "));
         telling::Line::default().say(std::io::stdout().as_fd(), line.as_bytes());
         tracing::info!(
