@@ -329,7 +329,7 @@ impl Bootstrap {
             .collect();
         match names.is_empty() {
             true => Ok(()),
-            false => Err(failed(crate::told::difference(&names))),
+            false => Err(failed(crate::shown::difference(&names))),
         }
     }
 
@@ -574,7 +574,7 @@ impl Bootstrap {
         format!(
             "{} is not lent: {}",
             self.names.disk(disk),
-            crate::told::denial(denial, member)
+            crate::shown::denial(denial, member)
         )
     }
 

@@ -17,7 +17,7 @@ mod proof;
 mod returns;
 mod run;
 mod survey;
-mod told;
+mod shown;
 mod viewer;
 
 pub use asking::Members;
@@ -27,7 +27,7 @@ pub use linked::Network;
 pub use proof::Proof;
 pub use run::{BeforeAction, Failure, Legs, Options, create};
 pub use survey::survey;
-pub use told::{Shown, Stage, Unheard};
+pub use shown::{Shown, Stage, Unheard};
 pub use viewer::Viewer;
 
 use std::collections::{BTreeMap, BTreeSet};

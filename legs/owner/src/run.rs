@@ -19,7 +19,7 @@ use crate::lenders::{Lenders, first_stamp};
 use crate::linked::Halt;
 use crate::linked::Linked;
 use crate::returns::Returns;
-use crate::told::{Shown, Stage, denial, difference, of_others, refusal};
+use crate::shown::{Shown, Stage, denial, difference, of_others, refusal};
 use crate::viewer::{Common, Viewer};
 use crate::{Granted, Inbox, Input, Reporter, Side, in_background, random};
 

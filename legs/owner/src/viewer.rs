@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::told::{Shown, Stage};
+use crate::shown::{Shown, Stage};
 
 /// What the deciding thread shows.
 pub(crate) struct Common {

@@ -10,7 +10,7 @@ use members::{Heard, LinkState, Links, Message, Peer};
 
 use super::Halt;
 use crate::Failure;
-use crate::told::Unheard;
+use crate::shown::Unheard;
 
 /// To all members that the configuration names, about one pool.
 pub(super) struct Connections {

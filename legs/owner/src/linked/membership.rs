@@ -6,7 +6,7 @@ use leg_record::{Answer, Config, DiskId, LegGroup, MemberId, Memory, Record};
 use members::Silence;
 
 use crate::Configured;
-use crate::told::Unheard;
+use crate::shown::Unheard;
 
 /// Members, and which head lends which disk.
 pub(super) struct Membership {

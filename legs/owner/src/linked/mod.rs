@@ -27,7 +27,7 @@ use self::liveness::Liveness;
 use self::membership::Membership;
 use self::questions::{Answered, Questions};
 use crate::proof::{Proof, Sight};
-use crate::told::Unheard;
+use crate::shown::Unheard;
 use crate::{Configured, Failure, Input, Reporter};
 
 /// A member to which there was no connection for so long is not waited for.

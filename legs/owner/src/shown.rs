@@ -1,4 +1,4 @@
-//! What is told of a pool with legs: how far it is, its record, and why it is not opened.
+//! The state of a pool with legs: its stage, its record, and why it is not opened.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
