@@ -193,7 +193,7 @@ pub trait OwnedLegs: Send {
     /// For threads that show and change them.
     fn control(&self) -> Arc<dyn LegControl>;
 
-    /// The pool was exported: nobody owns it any more, so that the next owner needs no proof.
+    /// The pool was exported: the record names no owner any more, so that the next one needs no proof.
     fn close(self: Box<Self>);
 }
 
