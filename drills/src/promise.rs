@@ -109,7 +109,7 @@ pub enum Promise {
 
 /// Longest pause from a fault that redundancy hides, in seconds: initiators notice a lost path by a
 /// ping that is not answered.
-const HIDDEN_WORST_S: f64 = 3.0;
+const HIDDEN_WORST_S: f64 = takeover::budget::PROMISED_HIDDEN.as_millis() as f64 / 1e3;
 
 impl Promise {
     /// The bounds for a fault of that kind; none where only the return is promised.

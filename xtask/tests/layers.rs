@@ -69,9 +69,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("legs-config", &["units", "certificates", "leg-record"]),
     (
         "appliance",
-        &["legs-config", "protocols", "leg-record", "units"],
+        &["legs-config", "protocols", "leg-record", "takeover", "units"],
     ),
-    ("leg-memory", &["leg-record"]),
+    ("leg-memory", &["leg-record", "takeover"]),
     ("remote-leg", &["units", "nbd", "leg-record"]),
     (
         "lender",
@@ -84,7 +84,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "leg-record",
         ],
     ),
-    ("members", &["certificates", "leg-memory", "leg-record"]),
+    ("members", &["certificates", "leg-memory", "leg-record", "takeover"]),
     (
         "bulkhead-witness",
         &["certificates", "members", "leg-record", "telling"],
@@ -96,7 +96,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "control",
             "leg-memory",
             "members",
-            "leg-record",
+            "leg-record", "takeover",
         ],
     ),
     (
@@ -107,7 +107,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "legs",
             "legs-config",
             "remote-leg",
-            "leg-record",
+            "leg-record", "takeover",
             "units",
             "zpool",
         ],

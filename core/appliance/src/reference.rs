@@ -43,6 +43,7 @@ pub fn markdown() -> String {
         }
     }
     add_profiles(&mut page);
+    add_budget(&mut page);
     add_codes(&mut page);
     page
 }
@@ -149,6 +150,22 @@ fn add_profiles(page: &mut String) {
     for (name, read) in ROWS {
         let values = profiles.map(|profile| read(&profile.timeouts()).to_string());
         let _ = writeln!(page, "| `{name}` | {} |", values.join(" | "));
+    }
+}
+
+fn add_budget(page: &mut String) {
+    page.push_str(
+        "\n## Time-outs that cannot be set\n\n\
+         They are in `core/takeover/src/budget.rs`, with the inequalities between them, which the compiler checks.\n\n\
+         | name | time | what |\n|---|---|---|\n",
+    );
+    for (name, time, what) in takeover::budget::TABLE {
+        let _ = writeln!(
+            page,
+            "| `{}` | {} ms | {what} |",
+            name.to_ascii_lowercase(),
+            time.as_millis()
+        );
     }
 }
 

@@ -241,6 +241,8 @@ impl Timeouts {
 
 #[cfg(test)]
 mod tests {
+    use takeover::budget;
+
     use super::*;
 
     const PROFILES: [Profile; 3] = [Profile::Fast, Profile::Default, Profile::Conservative];
@@ -253,6 +255,43 @@ mod tests {
             let wait_ms = (silence_ms * SILENCES_PER_WAIT_PERCENT / 100).next_multiple_of(1_000);
             let pause_ms = times.token_effective_ms(2) + times.consensus_ms + wait_ms + IMPORT_MS;
             assert!(pause_ms <= times.takeover_budget_s * 1_000, "{profile:?}");
+        }
+    }
+
+    /// The default of open-iscsi, which the guide says fits every profile.
+    const INITIATORS_WAIT_S: u32 = 120;
+
+    #[test]
+    fn each_profile_agrees_with_the_time_budget() {
+        let ms = |time: std::time::Duration| u32::try_from(time.as_millis()).expect("short");
+        for profile in PROFILES {
+            let times = profile.timeouts();
+            // The next head is up before clients notice more than they are promised.
+            let detected_ms = times.token_effective_ms(3) + times.consensus_ms;
+            let begun_ms = detected_ms + ms(budget::TRANSITION_DELAY_WITNESS) + IMPORT_MS;
+            assert!(begun_ms < times.takeover_budget_s * 1_000, "{profile:?}");
+            // If every step takes as long as it may, initiators are still there.
+            assert!(
+                times.takeover_worst_s(3, 1) < INITIATORS_WAIT_S,
+                "{profile:?}"
+            );
+            // One lost probe takes no link down.
+            assert!(times.link_probe_timeout_ms >= 3 * times.link_probe_interval_ms);
+            // A leg of another head fails before the pool's own time-out for a disk.
+            assert!(ms(budget::DEVICE_DEADLINE) < times.disk_answer_s * 1_000);
+            // A disk that hangs does not make a start or stop fail.
+            assert!(2 * times.disk_answer_s <= times.pool_start_s.min(times.pool_stop_s));
+            // The profile's monitor is bounded by the profile, and not by the constants.
+            let response_ms = times.pool_monitor_timeout_s * 100;
+            assert!(
+                response_ms >= ms(budget::MONITOR_RESPONSE_MIN),
+                "{profile:?}"
+            );
+            assert!(
+                response_ms <= ms(budget::MONITOR_RESPONSE_MAX),
+                "{profile:?}"
+            );
+            assert!(times.pool_stop_s * 10 >= ms(budget::STOP_RESPONSE_MIN));
         }
     }
 

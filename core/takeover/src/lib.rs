@@ -10,6 +10,7 @@
 
 mod absence;
 mod agent;
+pub mod budget;
 mod proof;
 pub mod timeline;
 

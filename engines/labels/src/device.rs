@@ -110,34 +110,35 @@ impl<S: Source> Device<S> {
         self.lists(Label::parse)
     }
 
-    /// The newest uberblock; `None` if none can be read.
+    /// The newest valid uberblock; `None` if there is none.
     pub fn newest_uberblock(&self) -> Option<Uberblock> {
-        self.newest_uberblocks().map(|(newest, _)| newest)
+        self.rings().newest().next()
     }
 
-    /// The newest uberblock, and the transaction group of the one before; 0 if there is none.
+    /// The newest valid uberblock, and the transaction group of the one before; 0 if there is none.
     pub fn newest_uberblocks(&self) -> Option<(Uberblock, u64)> {
-        let all = self.uberblocks();
-        let newest = *all.last()?;
-        let before = all.iter().rev().map(|one| one.txg);
-        let before = before.filter(|txg| *txg < newest.txg).max();
-        Some((newest, before.unwrap_or_default()))
+        let rings = self.rings();
+        let mut newest = rings.newest();
+        let first = newest.next()?;
+        Some((first, newest.next().map_or(0, |before| before.txg)))
     }
 
-    /// The uberblocks that can be read, one of each transaction group, in ascending order.
+    /// The valid uberblocks, one of each transaction group, in ascending order.
     pub fn uberblocks(&self) -> Vec<Uberblock> {
-        let mut memory = Aligned::new(RING_BYTES);
-        let mut all = BTreeMap::new();
+        let mut all: Vec<_> = self.rings().newest().collect();
+        all.reverse();
+        all
+    }
+
+    fn rings(&self) -> Rings {
+        let mut rings = Rings::default();
         for start in self.starts() {
-            let Ok(bytes) = self.read(start + RING_OFFSET, RING_BYTES, &mut memory) else {
-                continue;
-            };
-            let found = bytes
-                .chunks_exact(Uberblock::DISTANCE_MIN)
-                .filter_map(Uberblock::parse);
-            all.extend(found.map(|one| (one.txg, one)));
+            let mut memory = Aligned::new(RING_BYTES);
+            if let Ok(bytes) = self.read(start + RING_OFFSET, RING_BYTES, &mut memory) {
+                rings.add(start + RING_OFFSET, bytes);
+            }
         }
-        all.into_values().collect()
+        rings
     }
 
     /// Its length in bytes.
@@ -178,6 +179,40 @@ impl<S: Source> Device<S> {
         let bytes = memory.bytes(length.next_multiple_of(ALIGNMENT));
         self.source.read(offset, bytes)?;
         Ok(&bytes[..length])
+    }
+}
+
+/// The rings of uberblocks of one device.
+#[derive(Default)]
+struct Rings {
+    /// Where each ring begins on the device, in bytes, and what it holds.
+    bytes: Vec<(u64, Vec<u8>)>,
+    /// What looks like an uberblock, by transaction group: its ring, and where it begins in that.
+    found: BTreeMap<u64, Vec<(usize, usize, Uberblock)>>,
+}
+
+impl Rings {
+    fn add(&mut self, offset: u64, bytes: &[u8]) {
+        let slots = bytes.chunks_exact(Uberblock::DISTANCE_MIN).enumerate();
+        for (index, slot) in slots {
+            if let Some(one) = Uberblock::parse(slot) {
+                let place = (self.bytes.len(), index * Uberblock::DISTANCE_MIN, one);
+                self.found.entry(one.txg).or_default().push(place);
+            }
+        }
+        self.bytes.push((offset, bytes.to_vec()));
+    }
+
+    /// The valid uberblocks, one of each transaction group, newest first. Verifies no more of them than are consumed.
+    fn newest(&self) -> impl Iterator<Item = Uberblock> + '_ {
+        self.found.values().rev().filter_map(|copies| {
+            let mut copies = copies.iter().rev();
+            let valid = copies.find(|(ring, start, _)| {
+                let (offset, bytes) = &self.bytes[*ring];
+                Uberblock::is_whole(bytes, *start, *offset)
+            });
+            valid.map(|(_, _, one)| *one)
+        })
     }
 }
 
@@ -264,5 +299,64 @@ impl Aligned {
     fn bytes(&mut self, length: usize) -> &mut [u8] {
         let start = self.0.as_ptr().align_offset(ALIGNMENT);
         &mut self.0[start..start + length]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::uberblock::{seal, tests::uberblock};
+
+    struct Memory(RefCell<Vec<u8>>);
+
+    impl Source for &Memory {
+        fn read(&self, offset: u64, bytes: &mut [u8]) -> rustix::io::Result<()> {
+            let start = usize::try_from(offset).expect("in memory");
+            let length = bytes.len();
+            bytes.copy_from_slice(&self.0.borrow()[start..start + length]);
+            Ok(())
+        }
+    }
+
+    /// A write of a root that the power cut off leaves its first sectors on the disk.
+    #[test]
+    fn a_root_without_its_checksum_is_no_root() {
+        const SLOT_BYTES: usize = 4096;
+        let size = DEVICE_BYTES_MIN;
+        let memory = Memory(RefCell::new(vec![0; size as usize]));
+        let device = Device::of(&memory, size).expect("large enough");
+        let write = |txg: u64, sectors: usize| {
+            for start in device.starts() {
+                let offset = start + RING_OFFSET + txg * SLOT_BYTES as u64;
+                let mut slot = uberblock(txg, [0, 0], u64::to_le_bytes);
+                slot.resize(SLOT_BYTES, 0);
+                seal(&mut slot, offset);
+                let at = offset as usize;
+                memory.0.borrow_mut()[at..at + 512 * sectors]
+                    .copy_from_slice(&slot[..512 * sectors]);
+            }
+        };
+        let groups = || -> Vec<u64> { device.uberblocks().iter().map(|one| one.txg).collect() };
+        for txg in [5, 6, 7] {
+            write(txg, 8);
+        }
+        write(8, 7);
+        assert_eq!(groups(), [5, 6, 7]);
+        let newest = device.newest_uberblocks();
+        assert_eq!(newest.map(|(one, before)| (one.txg, before)), Some((7, 6)));
+        write(8, 8);
+        assert_eq!(groups(), [5, 6, 7, 8]);
+
+        // One of the four copies is enough.
+        for start in &device.starts()[1..] {
+            let at = (start + RING_OFFSET) as usize + 8 * SLOT_BYTES;
+            memory.0.borrow_mut()[at + 600] ^= 1;
+        }
+        assert_eq!(device.newest_uberblock().map(|one| one.txg), Some(8));
+        let at = RING_OFFSET as usize + 8 * SLOT_BYTES;
+        memory.0.borrow_mut()[at + 600] ^= 1;
+        assert_eq!(device.newest_uberblock().map(|one| one.txg), Some(7));
     }
 }

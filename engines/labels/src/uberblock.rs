@@ -1,4 +1,6 @@
-//! The root of a transaction group, as far as it tells of the pool's owner.
+//! The root of a transaction group, as far as it says something about the pool's owner.
+
+use sha2::{Digest, Sha256};
 
 /// What is of interest of an uberblock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +22,19 @@ impl Uberblock {
     pub(crate) const DISTANCE_MIN: usize = 1024;
     const MAGIC: u64 = 0x00ba_b10c;
     const MULTIHOST_MAGIC: u64 = 0xa11c_ea11;
+
+    /// Whether the slot at `start` of `ring` has a valid checksum, as ZFS verifies it: SHA-256 of the slot, in whose last 40 bytes
+    /// the checksum is replaced by the slot's offset on the device. A write that was cut off leaves a new root with an
+    /// old checksum. `ring_offset` is where the ring begins on the device.
+    pub(crate) fn is_whole(ring: &[u8], start: usize, ring_offset: u64) -> bool {
+        let whole = |bytes: &usize| {
+            start % bytes == 0
+                && ring
+                    .get(start..start + bytes)
+                    .is_some_and(|slot| has_valid_checksum(slot, ring_offset + start as u64))
+        };
+        SLOT_BYTES.iter().any(whole)
+    }
 
     /// What tells it from other roots.
     pub fn id(&self) -> (u64, u64) {
@@ -60,11 +75,60 @@ impl Uberblock {
     }
 }
 
+/// Bytes of a slot, by the sector size of the device.
+const SLOT_BYTES: [usize; 4] = [1 << 10, 1 << 11, 1 << 12, 1 << 13];
+/// Marks the trailer of a slot (`ZEC_MAGIC`).
+const TRAILER_MAGIC: u64 = 0x0210_da7a_b10c_7a11;
+/// Bytes of the trailer: the mark, and four words of checksum.
+const TRAILER_BYTES: usize = 40;
+
+/// The words of some bytes.
+fn words(bytes: &[u8]) -> impl Iterator<Item = [u8; 8]> + '_ {
+    bytes
+        .chunks_exact(8)
+        .filter_map(|word| word.try_into().ok())
+}
+
+/// Whether a slot at `offset` of its device has the trailer that belongs to its contents.
+fn has_valid_checksum(slot: &[u8], offset: u64) -> bool {
+    let Some((contents, trailer)) = slot.split_last_chunk::<TRAILER_BYTES>() else {
+        return false;
+    };
+    let mut stored = words(trailer);
+    let mark = stored.next().unwrap_or_default();
+    let (read, offset): (fn([u8; 8]) -> u64, _) = match u64::from_le_bytes(mark) {
+        TRAILER_MAGIC => (u64::from_le_bytes, offset.to_le_bytes()),
+        other if other.swap_bytes() == TRAILER_MAGIC => (u64::from_be_bytes, offset.to_be_bytes()),
+        _ => return false,
+    };
+    let sum = Sha256::new()
+        .chain_update(contents)
+        .chain_update(mark)
+        .chain_update(offset)
+        .chain_update([0; 24])
+        .finalize();
+    words(&sum).map(u64::from_be_bytes).eq(stored.map(read))
+}
+
+/// Writes the trailer of a slot at `offset` of its device, as a pool of this machine's byte order does.
 #[cfg(test)]
-mod tests {
+pub(crate) fn seal(slot: &mut [u8], offset: u64) {
+    let end = slot.len() - TRAILER_BYTES;
+    slot[end..end + 8].copy_from_slice(&TRAILER_MAGIC.to_le_bytes());
+    slot[end + 8..end + 16].copy_from_slice(&offset.to_le_bytes());
+    slot[end + 16..].fill(0);
+    let sum = Sha256::digest(&*slot);
+    for (index, word) in words(&sum).enumerate() {
+        let at = end + 8 + 8 * index;
+        slot[at..at + 8].copy_from_slice(&u64::from_be_bytes(word).to_le_bytes());
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
     use super::*;
 
-    fn uberblock(txg: u64, multihost: [u64; 2], write: fn(u64) -> [u8; 8]) -> Vec<u8> {
+    pub(crate) fn uberblock(txg: u64, multihost: [u64; 2], write: fn(u64) -> [u8; 8]) -> Vec<u8> {
         let mut members = [0; 128];
         members[0] = Uberblock::MAGIC;
         members[2] = txg;

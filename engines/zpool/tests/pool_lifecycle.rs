@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::path::Path;
+
 use engine::capabilities::{Devices, Health, Ownership};
 use engine::pool::{
     DeviceState, GroupKind, GroupRole, GroupSpec, ImportOptions, LabelState, PoolErrorKind,
@@ -117,6 +119,48 @@ fn mirror_past_the_page_cache_lives_and_zdb_is_content() {
     let pool = support::mirror(engine, &disks(&["a", "b"]));
     support::write_something(&pool, 20);
     export(pool);
+}
+
+/// The power fails while a root is written: one disk has the first sectors of a root that the other disk never got.
+#[test]
+fn a_root_that_was_cut_off_is_no_newer_state_of_the_pool() {
+    const TEST: &str = "a_root_that_was_cut_off_is_no_newer_state_of_the_pool";
+    isolated(TEST, || {
+        use std::os::unix::fs::FileExt;
+        const RING_OFFSET: u64 = 128 << 10;
+        let engine = engine();
+        let paths = disks(&["a", "b"]);
+        export(support::mirror(engine, &paths));
+        let newest = |path: &Path| {
+            let device = Device::open(path).expect("open").expect("large enough");
+            device.newest_uberblock().expect("an uberblock").txg
+        };
+        let before = newest(&paths[0]);
+        let disk = std::fs::File::options()
+            .read(true)
+            .write(true)
+            .open(&paths[0])
+            .expect("opened");
+        let mut ring = vec![0; 128 << 10];
+        disk.read_exact_at(&mut ring, RING_OFFSET).expect("read");
+        let group = |at: usize| u64::from_le_bytes(ring[at + 16..at + 24].try_into().expect("8"));
+        let slots = (0..ring.len()).step_by(4096);
+        let (oldest, from) = (
+            slots.clone().min_by_key(|at| group(*at)).expect("slots"),
+            slots.max_by_key(|at| group(*at)).expect("slots"),
+        );
+        let mut cut_off = ring[from..from + 512].to_vec();
+        cut_off[16..24].copy_from_slice(&(before + 40).to_le_bytes());
+        disk.write_all_at(&cut_off, RING_OFFSET + oldest as u64)
+            .expect("written");
+        assert_eq!(newest(&paths[0]), before);
+
+        let found = discover(&[folder()]).expect("discover");
+        let proof = SafeToOwn::exported(&found[0]).expect("exported");
+        let pool =
+            Pool::import(engine, &found[0], proof, &ImportOptions::default()).expect("import");
+        export(pool);
+    });
 }
 
 /// Clients wait for each transaction group, and each is some flushes of all disks.

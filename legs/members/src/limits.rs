@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use leg_record::RECORD_BYTES_MAX;
+pub use takeover::budget::{ACKNOWLEDGE_WAIT, ALIVE_INTERVAL, SILENCE_MAX};
 
 /// Longest message, in bytes: a memory, and what says whose it is.
 pub const MESSAGE_BYTES_MAX: usize = RECORD_BYTES_MAX + 64;
@@ -22,13 +23,6 @@ pub const MESSAGES_AT_ONCE_MAX: u32 = 100;
 /// Answers that may come at once before they are slowed down: one for each disk of the largest pool, and some. The receiver queues what came,
 /// and a member whose key was stolen must not fill the memory of a head.
 pub const ANSWERS_AT_ONCE_MAX: u32 = 2048;
-/// Pause of a member that has nothing to say, until it says that it is there.
-pub const ALIVE_INTERVAL: Duration = Duration::from_millis(500);
-/// A connection is given up when the other machine has not acknowledged for so long that something came: a cable is cut, and there
-/// may be another way. A member that waits for its disk acknowledges all the same.
-pub const ACKNOWLEDGE_WAIT: Duration = Duration::from_secs(1);
-/// A connection is given up when a whole message has not come for so long.
-pub const SILENCE_MAX: Duration = Duration::from_secs(8);
 /// Time to take a message.
 pub const SEND_WAIT: Duration = Duration::from_secs(5);
 /// Time for a connection to one address.

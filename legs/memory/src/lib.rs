@@ -19,7 +19,8 @@ pub use local_ipc::{
     Processes, Signs, folder, forget_heard, heard, is_locked, is_of_new_process, is_owned,
     note_heard, own,
 };
-pub use pulse::{Awake, FREEZE, Heart, Pulse};
+pub use pulse::{Awake, Heart, Pulse};
+pub use takeover::budget::FREEZE;
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};

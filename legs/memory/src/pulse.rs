@@ -11,10 +11,7 @@ use std::time::Duration;
 
 use leg_record::codec::Reader;
 use rustix::time::{ClockId, clock_gettime};
-
-/// A process that did not run for so long may have been taken for one that is off. A person's word that it is off counts after a
-/// longer silence only: see `SAID_WAIT` in `legs/owner`.
-pub const FREEZE: Duration = Duration::from_secs(4);
+use takeover::budget::FREEZE;
 
 /// Time of the beat in milliseconds since the machine began, and how many freezes there were.
 const BYTES: usize = 16;

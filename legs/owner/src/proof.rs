@@ -3,10 +3,7 @@
 use std::time::{Duration, Instant};
 
 use leg_record::MemberId;
-
-/// Two heads without a witness: a person's word that the other head is off counts when nothing was heard of it for so long. A head
-/// that stands still meanwhile does not run for longer than [`leg_memory::FREEZE`], and notices that when it goes on.
-pub(crate) const SAID_WAIT: Duration = Duration::from_secs(5);
+use takeover::budget::CONFIRMED_SILENCE;
 
 /// What whoever starts this process says of the owner before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +36,9 @@ impl Proof {
     pub(crate) fn counts(self, head: MemberId, is_vote: bool, sight: Sight, now: Instant) -> bool {
         match self {
             Self::None => false,
-            Self::Word if is_vote => !sight.is_connected && silence(sight, now) >= SAID_WAIT,
+            Self::Word if is_vote => {
+                !sight.is_connected && silence(sight, now) >= CONFIRMED_SILENCE
+            }
             Self::Word => !sight.answers,
             Self::Stopped(stopped) => stopped == head && !is_vote,
             // One that was heard has been started since, and may have had the pool again.
@@ -55,7 +54,7 @@ impl Proof {
         short: Duration,
     ) -> Option<Duration> {
         match self {
-            Self::Word if is_vote => Some(SAID_WAIT),
+            Self::Word if is_vote => Some(CONFIRMED_SILENCE),
             Self::Word => Some(short),
             Self::Stopped(stopped) if stopped == head && !is_vote => Some(short),
             Self::Fenced(fenced) if fenced == head => Some(short),
@@ -109,7 +108,7 @@ mod tests {
             heard: None,
         };
         let heard = Sight {
-            heard: Some(began + SAID_WAIT / 2),
+            heard: Some(began + CONFIRMED_SILENCE / 2),
             ..silent
         };
         let answers = Sight {
@@ -117,7 +116,7 @@ mod tests {
             is_connected: true,
             ..heard
         };
-        let late = began + SAID_WAIT;
+        let late = began + CONFIRMED_SILENCE;
         for (proof, is_vote, sight, now, counts) in [
             (Proof::None, false, silent, late, false),
             (Proof::Word, true, silent, began, false),
@@ -137,11 +136,5 @@ mod tests {
             let found = proof.counts(A, is_vote, sight, now);
             assert_eq!(found, counts, "{proof:?}, {is_vote}, {sight:?}");
         }
-    }
-
-    /// The head is frozen from before the word is looked at until after it counts.
-    #[test]
-    fn a_head_that_was_frozen_while_a_word_was_given_notices_it() {
-        assert!(SAID_WAIT > leg_memory::FREEZE);
     }
 }

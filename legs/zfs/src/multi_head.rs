@@ -14,6 +14,7 @@ use leg_record::{Completeness, DiskId, Kept, MemberId, Notice, Roots, Session};
 use legs::{Granted, Reporter, Seen, Side};
 use legs_config::{Leg, LegsFile, Member};
 use remote_leg::{Access, Event, NbdLeg, Settings, Transport as _};
+use takeover::budget::{DEVICE_DEADLINE, LEG_DEADLINE, LEG_LIFE_WAIT, LEG_SILENCE};
 use units::PoolName;
 use zpool::EngineOptions;
 use zpool::device::legs::{self as barrier, LegFailure};
@@ -23,14 +24,6 @@ use zpool::pool::{discover, legs as pool_legs};
 use crate::remote::Remotes;
 use crate::side::{Given, Open, Watched, ZfsSide};
 
-/// A leg of another head that takes longer for an I/O has failed, whether or not its lender lives.
-const LEG_DEADLINE: Duration = Duration::from_secs(2);
-/// Of a lender of which nothing was heard for so long while I/O waits for it, it is found out whether it lives.
-const LEG_SILENCE: Duration = Duration::from_millis(250);
-/// Time to show that. A process that gets a processor needs a few milliseconds; one that takes so long does not serve anybody.
-const LEG_LIFE_WAIT: Duration = Duration::from_millis(600);
-/// The same for who waits for the device: the leg itself tells first.
-const DEVICE_DEADLINE: Duration = Duration::from_millis(2500);
 /// For a connection to a lender.
 const CONNECT_WAIT: Duration = Duration::from_secs(1);
 /// The same where a person waits for it, and nobody else.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 
+use takeover::budget::{TRANSITION_DELAY, TRANSITION_DELAY_WITNESS};
 use units::{HeadName, PoolName};
 
 use super::agents::shell_quoted;
@@ -35,12 +36,6 @@ const PRIORITY: (&str, &str) = ("priority", "10");
 /// Adding and removing an address.
 const ADDRESS_TIMEOUT_S: u32 = 20;
 const ADDRESS_MONITOR_S: u32 = 10;
-/// Pause before Pacemaker plans what follows an event. A controller that comes to plan while its
-/// own updates of the CIB are under way sleeps for a whole second; the loss of a head makes about
-/// ten updates, done after 35 ms, or 45 to 75 on a busy machine. Every takeover waits for it.
-const TRANSITION_DELAY_MS: u32 = 80;
-/// The same where a witness votes: it is asked for 0.3 s after the loss of a head, and the updates wait meanwhile.
-const TRANSITION_DELAY_WITNESS_MS: u32 = 400;
 /// What Pacemaker may do on one head at a time: a pool and its addresses, for more pools than heads
 /// of this kind have.
 const NODE_ACTION_LIMIT: u32 = 64;
@@ -306,10 +301,11 @@ fn delay_s_max(appliance: &Appliance) -> u32 {
 fn properties(appliance: &Appliance, times: &Timeouts) -> BTreeMap<String, String> {
     let has_peers = appliance.heads.len() > 1;
     let fence_s = times.fence_s.saturating_add(delay_s_max(appliance));
-    let transition_delay_ms = match appliance.has_voting_witness() {
-        true => TRANSITION_DELAY_WITNESS_MS,
-        false => TRANSITION_DELAY_MS,
+    let transition_delay = match appliance.has_voting_witness() {
+        true => TRANSITION_DELAY_WITNESS,
+        false => TRANSITION_DELAY,
     };
+    let transition_delay_ms = u32::try_from(transition_delay.as_millis()).unwrap_or(u32::MAX);
     pairs([
         ("stonith-enabled", has_peers.to_string()),
         // Off, not reboot: a head that comes back by itself may be ill in the same way again.

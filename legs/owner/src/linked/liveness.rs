@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use leg_memory::{Awake, FenceRequest, Processes, Pulse, Signs, is_of_new_process};
 use leg_record::{MemberId, Memory};
+use takeover::budget::MISSED;
 
 use super::Halt;
 use crate::proof::{Proof, Sight};
 use crate::{Failure, random};
-
-/// Two heads alone: one that was heard, and then not for so long, is missed. While it lives, it is heard many times in that time.
-const MISSED: Duration = Duration::from_secs(1);
 
 /// Two heads alone: the fence of the other one would be a vote.
 struct Requested {

@@ -21,6 +21,7 @@ use leg_record::{
     Answer, Ballot, Config, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Record, Request,
 };
 use members::{Message, Peer, Silence};
+use takeover::budget::{FENCED_WAIT, OWN_WAIT, RESUME_WAIT, STOPPED_WAIT, UNREACHABLE_WAIT};
 
 use self::connections::Connections;
 use self::liveness::Liveness;
@@ -30,17 +31,6 @@ use crate::proof::{Proof, Sight};
 use crate::shown::Unheard;
 use crate::{Configured, Failure, Input, Reporter};
 
-/// A member to which there was no connection for so long is not waited for.
-const UNREACHABLE_WAIT: Duration = Duration::from_secs(1);
-/// The same of the head that owned the pool and is said to be stopped. If it is back already, its legs return later.
-const STOPPED_WAIT: Duration = Duration::from_millis(200);
-/// The same of a head that was fenced.
-const FENCED_WAIT: Duration = Duration::from_millis(100);
-/// The same of a lender whose leg is in use, and whose connection ended: writes wait meanwhile. A lender that started anew has lost
-/// the leg in any case, so this is for networks that fail for a moment.
-const RESUME_WAIT: Duration = Duration::from_millis(600);
-/// The same of the member of this head: without it nothing is decided.
-const OWN_WAIT: Duration = Duration::from_secs(5);
 /// Members that may have lost what they remembered are asked again after so long.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// What the others' configurations say of the pool is asked again after so long.

@@ -7,10 +7,9 @@ use leg_record::{
     Answer, Ballot, DiskId, LenderAnswer, LenderRequest, MemberId, Record, Request, Session,
     Version,
 };
+use takeover::budget::REQUEST_AGAIN;
 
-/// A question that nothing was heard of is asked again, on the same connection, too.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
-/// The same of a claim, which may wait for a disk: a lender gives it up before that.
+/// A claim without a response is sent again after so long. It may wait for a disk: a lender gives it up before that.
 const CLAIM_AGAIN: Duration = Duration::from_secs(15);
 
 /// Kinds of requests: a later one of a kind takes the place of an earlier one.
@@ -219,7 +218,7 @@ impl Questions {
         for ((member, _), question) in &mut self.questions {
             if is_lost(*member) {
                 question.said = None;
-            } else if question.is_due(ASK_AGAIN, now) {
+            } else if question.is_due(REQUEST_AGAIN, now) {
                 question.said = ask(*member, &question.what);
             }
         }

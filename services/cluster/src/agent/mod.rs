@@ -18,6 +18,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use appliance::render::{address_id, pool_of};
+use takeover::budget::{
+    MONITOR_RESPONSE_MAX, MONITOR_RESPONSE_MIN, STOP_RESPONSE_MAX, STOP_RESPONSE_MIN,
+};
 use takeover::timeline::Step;
 use takeover::{Action, Agent, Event, Grant, Label, Operation, Server, Verdict};
 use units::PoolName;
@@ -36,13 +39,12 @@ pub use process::{CLAIMED_LINE, ServerProcess, StartError, Word, started_ticks};
 pub const STATUS_TIME_LIMIT: Duration = Duration::from_secs(1);
 /// A monitor waits for an answer for this part of its bound, within [`MONITOR_PATIENCE`].
 const MONITOR_PATIENCE_DIVISOR: u32 = 10;
-/// The shortest and the longest patience of a monitor. Machines stand still for a shorter time.
-const MONITOR_PATIENCE: (Duration, Duration) = (Duration::from_millis(300), Duration::from_secs(3));
+/// The shortest and the longest patience of a monitor.
+const MONITOR_PATIENCE: (Duration, Duration) = (MONITOR_RESPONSE_MIN, MONITOR_RESPONSE_MAX);
 /// A stop waits for an answer for this part of its bound, within [`STOP_PATIENCE`].
 const STOP_PATIENCE_DIVISOR: u32 = 100;
-/// The shortest and the longest patience of a stop. It is short: clients wait already, and a server
-/// that is killed loses nothing that it acknowledged.
-const STOP_PATIENCE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(1));
+/// The shortest and the longest patience of a stop.
+const STOP_PATIENCE: (Duration, Duration) = (STOP_RESPONSE_MIN, STOP_RESPONSE_MAX);
 /// A stop waits for a server to write down what it has in memory for this part of its bound.
 /// Clients go on meanwhile.
 const SETTLE_DIVISOR: u32 = 10;

@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use takeover::budget::WATCH_INTERVAL;
 use takeover::timeline::Step;
 use units::PoolName;
 
@@ -12,8 +13,6 @@ use super::fences::Fences;
 use super::{PoolProgram, QUESTIONS, ServerProcess, Surroundings, monitor_patience};
 use crate::process::Invocation;
 
-/// Pause between two questions.
-const INTERVAL: Duration = Duration::from_millis(100);
 /// A question that came so much later than its time was asked by a head that stood still, which
 /// says nothing about the server.
 const LATE: Duration = Duration::from_millis(100);
@@ -90,7 +89,7 @@ fn look_on(
     loop {
         // Who did not answer is asked again at once.
         let pause = match unanswered {
-            0 => INTERVAL,
+            0 => WATCH_INTERVAL,
             _ => Duration::ZERO,
         };
         let due = Instant::now() + pause;

@@ -32,6 +32,7 @@ use engine::dataset::DatasetError;
 use file_system::{FileSystem, FileSystemId};
 use operations::DocumentCache;
 use serving::{EarlySockets, ListenAddress, ListenError, Peer, TlsFiles};
+use takeover::budget::STATE_LEASE;
 use units::{PoolName, VolumeName};
 
 use super::super::portals::Addresses;
@@ -42,8 +43,8 @@ use clients::PoolRecord;
 use files::OpenFiles;
 use shares::{Shares, is_below};
 
-/// A client that is silent for so long loses what it has open and locked.
-const LEASE_SECONDS: u32 = 20;
+/// [`STATE_LEASE`], as the protocol counts.
+const LEASE_SECONDS: u32 = STATE_LEASE.as_secs() as u32;
 
 /// What a keytab lets others than its owner do.
 const MODE_OTHERS: u32 = 0o077;

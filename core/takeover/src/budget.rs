@@ -1,0 +1,118 @@
+//! The time budget of a takeover: the constants that decide how long clients pause when a disk, a cable, a process or a head
+//! fails, and which of them must be shorter than which.
+//!
+//! The time-outs that an administrator can set (`[timeouts]`, with their profiles) are in `core/appliance/src/timeouts.rs`; a
+//! test there compares each profile with this table. The assertions at the end stop the build where an inequality does not
+//! hold. [`TABLE`] is printed in `docs/guide/drills.md`, and a test compares the two.
+
+use std::time::Duration;
+
+const fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+/// Defines the constants, and the table of them.
+macro_rules! budget {
+    ($($(#[doc = $doc:literal])+ $name:ident = $milliseconds:expr, $what:literal;)+) => {
+        $($(#[doc = $doc])+ pub const $name: Duration = ms($milliseconds);)+
+
+        /// Each constant: its name, its value, and what it bounds.
+        pub const TABLE: &[(&str, Duration, &str)] = &[$((stringify!($name), $name, $what),)+];
+    };
+}
+
+budget! {
+    /// Pause before Pacemaker plans what follows an event. A controller that comes to plan while its own updates of the CIB
+    /// are under way sleeps for a whole second. The loss of a head makes about ten updates, done after 35 ms, or 45 to 75 on
+    /// a busy machine. Every takeover contains this pause.
+    TRANSITION_DELAY = 80, "Pacemaker collects events before it plans";
+    /// The same where a witness votes: corosync-qdevice asks it for 0.3 s after the loss of a head, and the updates are
+    /// delayed for that long.
+    TRANSITION_DELAY_WITNESS = 400, "the same with a witness";
+
+    /// Interval at which the watch beside a pool's server checks that it responds.
+    WATCH_INTERVAL = 100, "the watch beside a server checks that it responds";
+    /// A monitor of Pacemaker waits for a response for a tenth of its time-out, but not less than this. Healthy machines
+    /// stall for a shorter time.
+    MONITOR_RESPONSE_MIN = 300, "a server's response to a monitor, at least";
+    /// See [`MONITOR_RESPONSE_MIN`]: not more than this.
+    MONITOR_RESPONSE_MAX = 3_000, "a server's response to a monitor, at most";
+    /// A stop waits for a response for a hundredth of its time-out, but not less than this. It is short: clients are paused
+    /// already, and a server that is killed loses nothing that it acknowledged.
+    STOP_RESPONSE_MIN = 200, "a server's response to a stop, at least; then it is killed";
+    /// See [`STOP_RESPONSE_MIN`]: not more than this.
+    STOP_RESPONSE_MAX = 1_000, "a server's response to a stop, at most";
+
+    /// Without a byte from a leg's lender for this long while I/O is pending, the lender's liveness is checked.
+    LEG_SILENCE = 250, "pending I/O of a leg of another head, then its lender is checked";
+    /// Time for the lender to respond to that check. A process that gets a processor needs a few milliseconds.
+    LEG_LIFE_WAIT = 600, "the lender's response to that check; then its leg has failed";
+    /// Time-out of one I/O of a leg of another head, whether its lender responds or not.
+    LEG_DEADLINE = 2_000, "one I/O of a leg of another head";
+    /// The same for the device driver above it: the leg reports its failure first.
+    DEVICE_DEADLINE = 2_500, "the same, in the device driver above it";
+    /// Grace of a leg in use whose connection was lost, until it counts as failed; writes are paused for that long. A lender
+    /// that was restarted has lost the leg in any case, so this is for networks that fail for a moment.
+    RESUME_WAIT = 600, "a lost connection to a leg in use is resumed";
+
+    /// A member without a message for this long is suspected, where two heads have no witness.
+    MISSED = 1_000, "two heads without a witness: a silent head is suspected";
+    /// A member without a connection for this long is not waited for.
+    UNREACHABLE_WAIT = 1_000, "a start waits for members without a connection";
+    /// The same for a head whose process of the pool is stopped, as the cluster has verified.
+    STOPPED_WAIT = 200, "the same, if the cluster has verified that the owner was stopped";
+    /// The same for a head that was fenced.
+    FENCED_WAIT = 100, "the same, if the owner was fenced";
+    /// The same for the member of this head: without it no decision is possible.
+    OWN_WAIT = 5_000, "the same for the member of this head";
+    /// A request without a response is sent again after this time, on the same connection, too.
+    REQUEST_AGAIN = 1_000, "a request to a member without a response is sent again";
+    /// Interval of the heartbeats on a connection between members without other messages.
+    ALIVE_INTERVAL = 500, "heartbeats between members";
+    /// A connection between members is given up if TCP has not acknowledged for this long: a cable is cut, and another path
+    /// may exist. A member that waits for its disk acknowledges nevertheless.
+    ACKNOWLEDGE_WAIT = 1_000, "TCP's acknowledgement between members";
+    /// A connection between members is given up without a whole message for this long.
+    SILENCE_MAX = 8_000, "a whole message between members";
+    /// A member that did not run for this long may have been taken for one that is off: it discards what it knew.
+    FREEZE = 4_000, "a member that did not run discards what it knew";
+    /// Where two heads have no witness, a person's confirmation that the other head is off counts after this silence.
+    CONFIRMED_SILENCE = 5_000, "silence of a head before a person's confirmation counts";
+
+    /// The worst pause of a fault that redundancy hides (a leg, a disk of a mirror, a link), as promised.
+    PROMISED_HIDDEN = 3_000, "promised: the worst pause of a fault that redundancy hides";
+    /// Lease of clients of file systems: who is silent for longer loses what it has open and locked. The grace period after
+    /// a takeover has the same length.
+    STATE_LEASE = 20_000, "lease of open files and locks, and grace period after a takeover";
+}
+
+const fn assert_shorter(shorter: Duration, longer: Duration) {
+    assert!(shorter.as_millis() < longer.as_millis());
+}
+
+/// The inequalities. Each line says why.
+const _: () = {
+    // Liveness of a lender is known before its I/O has timed out, so a dead one costs less than a slow one.
+    assert_shorter(LEG_SILENCE.saturating_add(LEG_LIFE_WAIT), LEG_DEADLINE);
+    // The leg's own report names the reason; the device driver's would be a bare time-out.
+    assert_shorter(LEG_DEADLINE, DEVICE_DEADLINE);
+    // A hung leg, and a lost connection, pause clients for less than promised.
+    assert_shorter(DEVICE_DEADLINE, PROMISED_HIDDEN);
+    assert_shorter(RESUME_WAIT, LEG_DEADLINE);
+    // The surer it is that the owner does not run, the shorter a start waits for its legs.
+    assert_shorter(FENCED_WAIT, STOPPED_WAIT);
+    assert_shorter(STOPPED_WAIT, UNREACHABLE_WAIT);
+    // A live head sends a heartbeat before it is suspected.
+    assert_shorter(ALIVE_INTERVAL, MISSED);
+    assert_shorter(ALIVE_INTERVAL, SILENCE_MAX);
+    // TCP notices a cut cable before the messages do: another path is tried while the member still counts.
+    assert_shorter(ACKNOWLEDGE_WAIT, SILENCE_MAX);
+    // A head that was frozen while a person confirmed that it is off discards what it knew when it runs again.
+    assert_shorter(FREEZE, CONFIRMED_SILENCE);
+    // A server that is only slow is not killed by the watch between two checks.
+    assert_shorter(WATCH_INTERVAL, MONITOR_RESPONSE_MIN);
+    assert_shorter(MONITOR_RESPONSE_MIN, MONITOR_RESPONSE_MAX);
+    assert_shorter(STOP_RESPONSE_MIN, STOP_RESPONSE_MAX);
+    // Corosync has asked the witness before Pacemaker plans.
+    assert_shorter(TRANSITION_DELAY, TRANSITION_DELAY_WITNESS);
+};
