@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use takeover::legs::{RECORD_BYTES_MAX, decode_memory, encode_memory};
+use leg_record::{RECORD_BYTES_MAX, decode_memory, encode_memory};
 
 const MAGIC: &[u8] = b"BULKLEGS";
 /// The oldest version, which is read and not written any more.

@@ -9,10 +9,7 @@ ENGINE = ("engines/", "native/")
 SERVERS = (*ENGINE, "protocols/", "services/pool-server/", "services/pool-access/", "core/protocols/")
 VERBS = ("services/operations/", "core/control/", "core/rendering/", "programs/bulkhead/")
 CLUSTER = ("core/appliance/", "core/takeover/", "services/cluster/", "services/agents/", "lab/", "drills/")
-LEGS = (
-    "core/takeover/", "core/legs-config/", "engines/remote-leg/", "services/legs/", "services/leg-memory/",
-    "services/leg-server/", "services/lender/", "services/members/", "programs/bulkhead-witness/",
-)  # fmt: skip
+LEGS = ("legs/",)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ ELSEWHERE = {
     "man": "changes no pool",
     "pool add-head": "the owner is killed meanwhile, and both heads afterwards: programs/bulkhead/tests/legs/third_head_of_legs.rs",
     "pool confirm": "a torn word is none: programs/bulkhead/tests/legs/stale_leg.rs",
-    "pool discard-leg": "one change of the record of legs, explored in core/takeover: programs/bulkhead/tests/legs/pair_of_legs.rs",
+    "pool discard-leg": "one change of the record of legs, explored in legs/record: programs/bulkhead/tests/legs/pair_of_legs.rs",
     "pool export": "the end of a server, which proof.crash and the drills kill at any moment",
     "pool inspect-legs": "changes nothing: programs/bulkhead/tests/legs/pair_of_legs.rs",
     "pool move": "heads are killed during moves in the drills",

@@ -63,15 +63,17 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("fuse", &["file-system"]),
     ("control", &["protocols", "units"]),
     ("rendering", &["control", "protocols", "telling"]),
+    ("leg-door", &["control", "engine", "units"]),
     ("certificates", &["units"]),
     ("takeover", &["units"]),
-    ("legs-config", &["units", "certificates", "takeover"]),
+    ("leg-record", &[]),
+    ("legs-config", &["units", "certificates", "leg-record"]),
     (
         "appliance",
-        &["legs-config", "protocols", "takeover", "units"],
+        &["legs-config", "protocols", "leg-record", "takeover", "units"],
     ),
-    ("leg-memory", &["takeover"]),
-    ("remote-leg", &["units", "nbd", "takeover"]),
+    ("leg-memory", &["leg-record", "takeover"]),
+    ("remote-leg", &["units", "nbd", "leg-record"]),
     (
         "lender",
         &[
@@ -80,13 +82,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "labels",
             "nbd",
             "serving",
-            "takeover",
+            "leg-record",
         ],
     ),
-    ("members", &["certificates", "leg-memory", "takeover"]),
+    ("members", &["certificates", "leg-memory", "leg-record", "takeover"]),
     (
         "bulkhead-witness",
-        &["certificates", "members", "takeover", "telling"],
+        &["certificates", "members", "leg-record", "telling"],
     ),
     (
         "legs",
@@ -95,7 +97,20 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "control",
             "leg-memory",
             "members",
-            "takeover",
+            "leg-record", "takeover",
+        ],
+    ),
+    (
+        "leg-zfs",
+        &[
+            "certificates",
+            "engine",
+            "legs",
+            "legs-config",
+            "remote-leg",
+            "leg-record", "takeover",
+            "units",
+            "zpool",
         ],
     ),
     (
@@ -104,6 +119,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "certificates",
             "control",
             "labels",
+            "leg-door",
             "leg-memory",
             "legs-config",
             "lender",
@@ -111,7 +127,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "nbd",
             "rendering",
             "serving",
-            "takeover",
+            "leg-record",
             "telling",
         ],
     ),
@@ -168,7 +184,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "units",
             "labels",
-            "leg-memory",
+            "leg-door",
             "control",
             "appliance",
             "takeover",
@@ -184,6 +200,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "control",
             "engine",
             "file-system",
+            "leg-door",
             "nbd",
             "nfs",
             "protocols",
@@ -193,30 +210,37 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "leg-admin",
+        &[
+            "certificates",
+            "control",
+            "engine",
+            "leg-door",
+            "leg-memory",
+            "leg-zfs",
+            "legs",
+            "legs-config",
+            "members",
+            "operations",
+            "leg-record",
+            "units",
+        ],
+    ),
+    (
         "pool-access",
         &[
             "agents",
             "api",
-            "appliance",
-            "block-device",
-            "certificates",
-            "cluster",
             "control",
             "engine",
-            "labels",
-            "leg-memory",
-            "legs",
-            "legs-config",
-            "members",
-            "remote-leg",
-            "file-system",
             "fuse",
+            "leg-admin",
+            "leg-door",
             "operations",
-            "rendering",
             "protocols",
+            "rendering",
             "serving",
             "telling",
-            "takeover",
             "units",
             "zpool",
         ],
@@ -231,6 +255,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "engine",
             "file-system",
             "iscsi",
+            "leg-door",
             "nbd",
             "nfs",
             "operations",
@@ -276,6 +301,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "engine",
             "head",
             "lab",
+            "leg-record",
             "leg-server",
             "labels",
             "pool-access",
@@ -299,10 +325,50 @@ const COMPARED: &[(&str, &str)] = &[
     ("memory-engine", "zpool"),
     ("lender", "remote-leg"),
     ("lender", "certificates"),
+    // Volumes of its tests.
+    ("leg-zfs", "block-device"),
     ("nfs", "certificates"),
     // The client of its tests.
     ("bulkhead", "nfs"),
 ];
+
+/// The crates behind the door of legs. [`IN_THE_WING`] may import them, and the crates listed here with a reason; all others know of legs by
+/// `leg-door`, and by the configuration (`legs-config`) and the record (`leg-record`), which are pure.
+const BEHIND_THE_DOOR: &[&str] = &[
+    "leg-admin",
+    "leg-memory",
+    "leg-server",
+    "leg-zfs",
+    "legs",
+    "lender",
+    "members",
+    "remote-leg",
+];
+const IN_THE_WING: &[&str] = &[
+    "bulkhead-witness",
+    "leg-admin",
+    "leg-memory",
+    "leg-server",
+    "leg-zfs",
+    "legs",
+    "lender",
+    "members",
+    "remote-leg",
+];
+const THROUGH_THE_DOOR: &[(&str, &str, &str)] = &[
+    ("pool-access", "leg-admin", "starts engines"),
+    ("bulkhead", "leg-server", "is the program"),
+];
+/// Who knows of legs what the door says, and neither the record nor the configuration.
+const NAME_NO_RECORD: &[&str] = &[
+    "services/agents/src/",
+    "services/operations/src/",
+    "services/pool-access/src/",
+    "services/pool-server/src/",
+    "programs/bulkhead/src/",
+];
+/// Workspace crates that `pool-access` imports at most.
+const POOL_ACCESS_IMPORTS_MAX: usize = 14;
 
 struct Import {
     from: String,
@@ -381,13 +447,51 @@ fn the_table_itself_goes_downward() {
     }
 }
 
+#[test]
+fn legs_are_reached_by_their_door_only() {
+    let is_in = |list: &[&str], name: &str| list.contains(&name);
+    let is_excused = |import: &Import| {
+        let mut excused = THROUGH_THE_DOOR.iter();
+        excused.any(|(from, to, _)| (*from, *to) == (import.from.as_str(), import.to.as_str()))
+    };
+    let wrong: Vec<String> = imports()
+        .iter()
+        .filter(|import| is_in(BEHIND_THE_DOOR, &import.to) && !is_in(IN_THE_WING, &import.from))
+        .filter(|import| !is_excused(import))
+        .map(|import| format!("{} imports {}", import.from, import.to))
+        .collect();
+    assert!(wrong.is_empty(), "go by leg-door: {wrong:#?}");
+    let Some(texts) = xtask::texts("rs") else {
+        return;
+    };
+    let knows = |path: &std::path::Path| NAME_NO_RECORD.iter().any(|one| path.starts_with(one));
+    let of_record = ["leg_record::", "legs_config::"];
+    let names = |text: &str| of_record.iter().any(|name| text.contains(name));
+    let found: Vec<_> = texts
+        .iter()
+        .filter(|(path, text)| knows(path) && names(text))
+        .map(|(path, _)| path)
+        .collect();
+    assert!(found.is_empty(), "go by leg-door: {found:#?}");
+}
+
+#[test]
+fn what_reaches_pools_imports_few_crates() {
+    let of_it = |import: &Import| import.from == "pool-access" && !import.for_tests;
+    let count = imports().into_iter().filter(of_it).count();
+    assert!(
+        count <= POOL_ACCESS_IMPORTS_MAX,
+        "pool-access imports {count} crates of the workspace"
+    );
+}
+
 /// Where the library of an engine may be named: in its own crate, in the folder that starts it, and in tests that look
 /// beneath the program.
 const NAME_ZFS: &[&str] = &[
     "engines/zpool/",
     "engines/memory-engine/tests/",
+    "legs/zfs/",
     "services/pool-access/src/engines/zfs/",
-    "services/pool-access/tests/",
     "programs/bulkhead/tests/",
 ];
 
@@ -444,20 +548,13 @@ const NAME_PROTOCOLS: &[(&str, &str)] = &[
         "engines/memory-engine/src/native.rs",
         "a value of a property of ZFS is called after it",
     ),
-    (
-        "engines/remote-leg/",
-        "a disk of another head is reached by NBD",
-    ),
-    ("services/leg-server/", "disks are lent by NBD"),
+    ("legs/remote/", "a disk of another head is reached by NBD"),
+    ("legs/server/", "disks are lent by NBD"),
     (
         "services/pool-access/src/confine/view.rs",
         "file systems of the kernel, of which a lookup may wait, are called after it",
     ),
-    (
-        "services/pool-access/src/engines/zfs/across.rs",
-        "disks of other heads are reached by NBD",
-    ),
-    ("services/pool-access/src/engines/zfs/remote.rs", "the same"),
+    ("legs/zfs/src/", "disks of other heads are reached by NBD"),
     (
         "services/pool-access/src/mount/",
         "what to mount by where a server has the pool",
@@ -492,7 +589,7 @@ const NAME_PROTOCOLS: &[(&str, &str)] = &[
         "services/operations/src/block_class.rs",
         "devices of the kernel",
     ),
-    ("services/lender/", "a disk is lent by NBD"),
+    ("legs/lender/", "a disk is lent by NBD"),
     (
         "services/api/src/sampler.rs",
         "counts what its operations answer",

@@ -11,7 +11,6 @@
 mod absence;
 mod agent;
 pub mod budget;
-pub mod legs;
 mod proof;
 pub mod timeline;
 

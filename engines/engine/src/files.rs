@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+pub use file_system::FileSystem;
 use file_system::check::{Summary, Told};
 
 use crate::dataset::DatasetError;

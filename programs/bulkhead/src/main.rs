@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use control::Failure;
 use pool_access::common::Common;
-use pool_access::{engines, mount, patience, pools, rescue, watch};
+use pool_access::{engines, mount, pools, reconnect, rescue, watch};
 use rendering::Printer;
 
 use crate::cli::{Cli, Command, Plan, Program};
@@ -69,12 +69,12 @@ fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
             request,
             again,
         } => return watch::run(common, &pool, &request, again, out),
-        Plan::Follow(pool) => return patience::follow(common, &pool, out),
+        Plan::Follow(pool) => return reconnect::follow(common, &pool, out),
         Plan::Ask { pool, request } => return pools::show(common, &pool, request, out),
         Plan::Stream { pool, request } => {
             return pool_access::stream::transfer(common, &pool, request, out);
         }
-        Plan::Patiently(pool, request) => patience::ask(common, &pool, request, progress)?,
+        Plan::Patiently(pool, request) => reconnect::ask(common, &pool, request, progress)?,
         Plan::Move(args) => head::hand_over::run(&args, common)?,
         Plan::Create(create, legs) => pool_access::create(common, create, legs.as_deref())?,
         Plan::Discover => pool_access::discover(common)?,
@@ -114,7 +114,10 @@ fn perform(program: Program, common: &Common, out: Printer) -> Result<ExitCode, 
         }
         Program::Lab(command) => return lab::command::run(&command, out),
         Program::Drill(args) => return drills::command::run(&args, out),
-        Program::Agent(command) => return Ok(command.run(&common.settings)),
+        Program::Agent(command) => {
+            let legs = leg_server::files(&common.settings.state_dir);
+            return Ok(command.run(&common.settings, &legs));
+        }
         Program::Bench(command) => engines::bench_crypto::command::run(&command, out),
         Program::Completion { shell } => out.text(&cli::completions(shell)),
         Program::Names { word } => out.text(&pools::names(common, &word).join("\n")),

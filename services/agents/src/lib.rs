@@ -9,6 +9,7 @@
 
 mod ask;
 mod disks;
+pub mod managed;
 mod record;
 mod release;
 mod words;
@@ -28,13 +29,14 @@ use appliance::ports::Portals;
 use appliance::render::{LEGS_PATH, address_prefix, common_interface, pool_of};
 use cluster::Steps;
 use cluster::agent::{
-    Address, Exit, FenceWish, Pacemaker, PoolProgram, Remains, ServerProcess, Surroundings,
+    Address, Exit, FenceRequest, Pacemaker, PoolProgram, Remains, ServerProcess, Surroundings,
 };
 use cluster::machine::Local;
 use control::operations::server::ping::serving;
 use control::request::{PoolRequest, ServerRequest};
 use control::{Answer, FailureKind, PoolLock, Request};
 use labels::{HostId, LabelState};
+use leg_door::{LastOwner, LegFiles};
 use takeover::timeline::Step;
 use takeover::{Basis, Grant, Label, Server};
 use units::{ByteCount, HeadName, PoolName};
@@ -58,10 +60,11 @@ const DEVICES_WAIT_DIVISOR: u32 = 3;
 const LAST_WORDS_BYTES_MAX: u64 = 4096;
 
 /// Runs the agent.
-fn run(args: &PoolAgentArgs, settings: &Settings) -> ExitCode {
+fn run(args: &PoolAgentArgs, settings: &Settings, legs: &dyn LegFiles) -> ExitCode {
     log_to_stderr();
     let program = Program {
         settings,
+        legs,
         file: &args.appliance.file,
         rehearsal: Rehearsal {
             arc_max: args.arc_size_max,
@@ -144,6 +147,7 @@ fn log_to_stderr() {
 /// This program, as the agent sees it.
 struct Program<'a> {
     settings: &'a Settings,
+    legs: &'a dyn LegFiles,
     file: &'a Path,
     rehearsal: Rehearsal<'a>,
     /// The appliance file, once it was read.
@@ -308,21 +312,19 @@ impl PoolProgram for Program<'_> {
         ask::listener_pid(&self.socket(pool), limit)
     }
 
-    fn wished_fence(&self, pool: &PoolName) -> Option<FenceWish> {
+    fn requested_fence(&self, pool: &PoolName) -> Option<FenceRequest> {
         let number = self.pool(pool).ok()?.number?;
-        let folder = leg_memory::folder(&self.settings.state_dir);
-        let wish = leg_memory::wished_fence(&folder, number.into())?;
-        Some(FenceWish {
-            number: wish.number,
-            head: wish.head,
-            is_missed: wish.is_missed,
+        let request = self.legs.requested_fence(number.into())?;
+        Some(FenceRequest {
+            number: request.number,
+            head: request.head,
+            is_missed: request.is_missed,
         })
     }
 
     fn confirm_fence(&self, pool: &PoolName, number: u64) -> Result<(), String> {
         let record = self.pool(pool)?.number.ok_or("it has no record of legs")?;
-        let folder = leg_memory::folder(&self.settings.state_dir);
-        leg_memory::confirm_fence(&folder, record.into(), number).map_err(|error| error.to_string())
+        self.legs.confirm_fence(record.into(), number)
     }
 
     fn last_words(&self, pool: &PoolName) -> Option<String> {
@@ -389,11 +391,11 @@ impl PoolProgram for Program<'_> {
     fn read_label(&self, pool: &PoolName) -> Result<Label, String> {
         let described = self.pool(pool)?;
         if described.has_legs() {
-            let folder = leg_memory::folder(&self.settings.state_dir);
-            let number = described.number.map(u64::from);
-            let record = number.and_then(|number| leg_memory::last_record(&folder, number));
+            let last = described.number.map_or(LastOwner::Unknown, |number| {
+                self.legs.last_owner(number.into())
+            });
             let own = own_name()?;
-            return Ok(record::owner(self.appliance()?, &own, record.as_ref()));
+            return Ok(record::owner(self.appliance()?, &own, last));
         }
         let all = self.disks(pool)?;
         let disks = disks::readable(&all);

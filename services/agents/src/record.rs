@@ -2,13 +2,13 @@
 //! the pool's. This only tells whom the cluster is asked about: that the pool is free, the server finds out from the members itself.
 
 use appliance::Appliance;
+use leg_door::LastOwner;
 use takeover::Label;
-use takeover::legs::Record;
 use units::HeadName;
 
 /// By the newest record that this head remembers. Of two heads alone it is always the other one, whose vote a fence stands in for: a head
 /// that was away may remember itself, and an export that nobody else knows of is no vote.
-pub fn owner(appliance: &Appliance, own: &HeadName, record: Option<&Record>) -> Label {
+pub fn owner(appliance: &Appliance, own: &HeadName, last: LastOwner) -> Label {
     let in_use = |head: Option<&HeadName>| Label::InUse {
         by_this_host: head == Some(own),
         host_name: head.map(HeadName::to_string),
@@ -20,15 +20,14 @@ pub fn owner(appliance: &Appliance, own: &HeadName, record: Option<&Record>) -> 
         (Some(other), None) => Some(other),
         _ => None,
     };
-    let is_exported = record.is_some_and(|record| record.owner.is_none());
+    let is_exported = last == LastOwner::Exported;
     match other {
         Some(other) if appliance.witness.is_none() || !is_exported => in_use(Some(other)),
         _ if is_exported => Label::Exported,
         _ => {
-            let owner = record.and_then(|record| record.owner);
-            let number = |head: &appliance::Head| u64::from(head.number);
+            let is_last = |head: &appliance::Head| last == LastOwner::Head(head.number.into());
             let mut heads = appliance.heads.iter();
-            let named = heads.find(|(_, head)| owner.is_some_and(|one| one.0 == number(head)));
+            let named = heads.find(|(_, head)| is_last(head));
             in_use(named.map(|(name, _)| name))
         }
     }
@@ -36,7 +35,6 @@ pub fn owner(appliance: &Appliance, own: &HeadName, record: Option<&Record>) -> 
 
 #[cfg(test)]
 mod tests {
-    use takeover::legs::{Ballot, DiskId, MemberId};
     use takeover::{Evidence, Peer, judge};
 
     use super::*;
@@ -48,12 +46,13 @@ mod tests {
     /// Whom `left` asks the cluster about; none if about nobody. Whatever the record says, it may start a server.
     fn asked(text: &str, record: Option<Option<u64>>) -> Option<String> {
         let appliance = appliance::parse(text).expect("well formed").appliance;
-        let record = record.map(|owner| Record {
-            owner: owner.map(MemberId),
-            ..Record::new(7, Ballot::default(), [DiskId(1)])
-        });
+        let last = match record {
+            None => LastOwner::Unknown,
+            Some(None) => LastOwner::Exported,
+            Some(Some(head)) => LastOwner::Head(head),
+        };
         let own = "left".parse().expect("a name");
-        let label = owner(&appliance, &own, record.as_ref());
+        let label = owner(&appliance, &own, last);
         let evidence = Evidence {
             pool: "tank".parse().expect("a name"),
             label: label.clone(),

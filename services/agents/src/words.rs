@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use labels::HostId;
+use leg_door::LegFiles;
 use units::ByteCount;
 
 use crate::{run, run_address};
@@ -118,10 +119,10 @@ pub struct Settings {
 }
 
 impl AgentCommand {
-    /// Does it, and says with what to end.
-    pub fn run(&self, settings: &Settings) -> ExitCode {
+    /// Does it, and says with what to end. `legs`: of this host.
+    pub fn run(&self, settings: &Settings, legs: &dyn LegFiles) -> ExitCode {
         match self {
-            Self::Pool(args) => run(args, settings),
+            Self::Pool(args) => run(args, settings, legs),
             Self::Address { action } => run_address(action, settings),
         }
     }

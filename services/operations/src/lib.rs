@@ -49,6 +49,7 @@ use control::{Answer, Failure, FailureKind, Request};
 use engine::pool::Anew;
 use engine::{Paused, Pool};
 use file_system::FileSystem;
+use leg_door::{LegRequest, MemberRequest};
 use units::VolumeName;
 
 pub use document_cache::DocumentCache;
@@ -63,38 +64,6 @@ pub use volume::refuse_locked;
 pub use {
     discovery::glance as discovery_glance, nbd::view as nbd_view, target::view as target_view,
 };
-
-/// What a person says about a leg.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LegWord {
-    /// It is in order again: take it back at once.
-    TakeBack,
-    /// It has another history, of which nothing is wanted: overwrite it.
-    Discard,
-    /// The leg of that name joins its group.
-    Attach {
-        /// What it is called.
-        new: String,
-        /// Also if it carries something.
-        overwrite: bool,
-    },
-    /// Another disk is in its place.
-    Replace {
-        /// What the leg is called then; none means that the same path holds a new disk.
-        new: Option<String>,
-        /// Also if the new one carries something.
-        overwrite: bool,
-    },
-}
-
-/// Who else is to remember which legs of a pool hold everything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemberWord<'a> {
-    /// The witness of that name, or none.
-    Witness(Option<&'a str>),
-    /// A third head of that name.
-    Head(&'a str),
-}
 
 /// What a server has open. The command line has nothing open, and every method does nothing.
 pub trait ServerHooks {
@@ -154,11 +123,11 @@ pub trait ServerHooks {
     }
     /// Does what a person says about a leg of a pool whose legs lie on several heads. `None`: the pool has no such legs, or nobody
     /// serves it.
-    fn leg(&self, _: &str, _: LegWord) -> Option<Result<Answer, Failure>> {
+    fn leg(&self, _: &str, _: LegRequest) -> Option<Result<Answer, Failure>> {
         None
     }
     /// Has others remember which legs of the pool hold everything. `None`: as above.
-    fn change_members(&self, _: MemberWord<'_>) -> Option<Result<Answer, Failure>> {
+    fn change_members(&self, _: MemberRequest<'_>) -> Option<Result<Answer, Failure>> {
         None
     }
     /// Whether the legs of the pool lie on several heads.

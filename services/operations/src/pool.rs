@@ -16,10 +16,11 @@ use control::{Answer, Failure, FailureKind};
 use engine::pool::{
     Anew, DeviceStatus, GoesOn, GroupSpec, PoolError, PoolErrorKind, PoolSpec, PoolStatus, Role,
 };
+use leg_door::{LegRequest, MemberRequest};
 
 use super::loss::Loss;
 use super::volume::chosen;
-use super::{Context, LegWord, MemberWord, events, failures, legs, replace, scrub, status};
+use super::{Context, events, failures, legs, replace, scrub, status};
 
 /// What `create` asks for, as the engine wants it.
 pub fn spec(create: &PoolCreate) -> PoolSpec {
@@ -132,7 +133,7 @@ pub fn perform(
             new,
             overwrite,
         }) => {
-            let word = LegWord::Attach {
+            let word = LegRequest::Attach {
                 new: text(&new),
                 overwrite,
             };
@@ -151,7 +152,7 @@ pub fn perform(
             new,
             overwrite,
         }) => {
-            let word = LegWord::Replace {
+            let word = LegRequest::Replace {
                 new: new.as_deref().map(text),
                 overwrite,
             };
@@ -182,19 +183,19 @@ pub fn perform(
             }
         }
         PoolRequest::DiscardLeg(DiscardLeg { leg }) => {
-            let answer = context.hooks.leg(&leg, LegWord::Discard);
+            let answer = context.hooks.leg(&leg, LegRequest::Discard);
             answer.unwrap_or_else(no_legs)
         }
         PoolRequest::SetWitness(SetWitness { witness }) => {
-            let word = MemberWord::Witness(witness.as_deref());
+            let word = MemberRequest::Witness(witness.as_deref());
             context.hooks.change_members(word).unwrap_or_else(no_legs)
         }
         PoolRequest::AddHead(AddHead { head }) => {
-            let word = MemberWord::Head(&head);
+            let word = MemberRequest::Head(&head);
             context.hooks.change_members(word).unwrap_or_else(no_legs)
         }
         PoolRequest::Online(Online { device }) => {
-            if let Some(answer) = context.hooks.leg(&text(&device), LegWord::TakeBack) {
+            if let Some(answer) = context.hooks.leg(&text(&device), LegRequest::TakeBack) {
                 return answer;
             }
             done(pool.online(&text(&device), false))?;

@@ -6,9 +6,6 @@ use control::{Failure, FailureKind, calendar};
 use engine::pool::legs::Doubt;
 use engine::pool::{PoolError, PoolErrorKind};
 
-/// The configuration of legs, where no other one was named.
-const LEGS_PATH: &str = "/etc/bulkhead/legs.toml";
-
 /// The sentence for an import that wants an administrator's word; `None` for other errors.
 pub fn explain(error: &PoolError) -> Option<Failure> {
     match &error.kind {
@@ -17,9 +14,11 @@ pub fn explain(error: &PoolError) -> Option<Failure> {
             Some(unopened(&error.pool, doubt, path, why))
         }
         PoolErrorKind::Copies(conflicts) => Some(crate::copies::refusal(&error.pool, conflicts)),
-        PoolErrorKind::HasRecord(number) => {
-            Some(has_record(&error.pool, *number, Path::new(LEGS_PATH)))
-        }
+        PoolErrorKind::HasRecord(number) => Some(has_record(
+            &error.pool,
+            *number,
+            Path::new(leg_door::DEFAULT_PATH),
+        )),
         PoolErrorKind::MayLack(doubt) => Some(may_lack(&error.pool, doubt)),
         PoolErrorKind::NewestUnreadable {
             newest_txg,

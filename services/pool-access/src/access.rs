@@ -21,7 +21,6 @@ use engine::pool::LabelState;
 use operations::{self, Context, DocumentCache, NoServer};
 use units::{PoolName, VolumeName};
 
-use crate::across::LegsOfPool;
 use crate::audit;
 use crate::common::Common;
 use crate::engines;
@@ -120,8 +119,8 @@ fn by_place(common: &Common, pool: &PoolName, request: Request) -> Result<Reques
     if !layout::is_leg(&leg) || has_legs() {
         return Ok(request);
     }
-    let file = Path::new(legs_config::DEFAULT_PATH);
-    let device = places::of_leg(common, pool, &leg, file)?;
+    let file = Path::new(leg_door::DEFAULT_PATH);
+    let device = engines::legs().place_of(&common.directories(), pool, &leg, file)?;
     Ok(Request::Pool(PoolRequest::Detach(Detach { device })))
 }
 
@@ -213,7 +212,7 @@ pub(crate) fn hold(common: &Common, pool: &PoolName) -> Result<Hold, Failure> {
 ///
 /// The cluster runs a pool that would end, or another pool of this machine has a target of that name.
 pub fn refuse(common: &Common, pool: &PoolName, request: &Request) -> Result<(), Failure> {
-    managed::refuse_end(common, pool, request)?;
+    managed::refuse_end(common.maintenance, pool, request)?;
     refuse_taken_target(common, pool, request)?;
     match promotion(request) {
         Some(dataset) if sockets::is_served(common, pool)? => {
@@ -387,7 +386,7 @@ fn open_and_perform(
     descriptor: Option<OwnedFd>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Answer, Failure> {
-    managed::refuse(common, name)?;
+    managed::refuse(common.maintenance, name)?;
     // Found first: a wrong name needs no engine to be told so.
     let candidate = places::candidate(common, name)?;
     let end = is_end(&request);
@@ -478,7 +477,7 @@ fn create_unnoted(
 ) -> Result<Answer, Failure> {
     let name = create.name.clone();
     let legs = legs
-        .map(|path| LegsOfPool::read(common, &name, path))
+        .map(|path| engines::legs().pool(&common.directories(), &name, path))
         .transpose()?;
     operations::refuse_space(name.as_str())?;
     let Hold::Own(_lock) = hold(common, &name)? else {
@@ -492,17 +491,17 @@ fn create_unnoted(
         return Err(exists(&name));
     }
     let mut options = open::small_engine(common, &name);
-    let founding = match &legs {
+    let bootstrap = match &legs {
         Some(legs) => {
             legs.install(&mut options);
             create.groups = legs.groups();
-            Some(legs.begin_founding(create.overwrite)?)
+            Some(legs.begin_pool(create.overwrite)?)
         }
         None => None,
     };
     let engine = engines::start(options)?;
     let spec = engine::pool::PoolSpec {
-        record: legs.as_ref().map(LegsOfPool::record),
+        record: legs.as_ref().map(|legs| legs.record()),
         ..operations::pool_spec(&create)
     };
     let pool = engine.create(&spec).map_err(|error| {
@@ -514,10 +513,10 @@ fn create_unnoted(
     })?;
     pool.complete_root().map_err(operations::dataset_failure)?;
     open::export(pool)?;
-    match (legs, founding) {
-        (Some(legs), Some(founding)) => {
+    match (legs, bootstrap) {
+        (Some(legs), Some(bootstrap)) => {
             let file = legs.path().display().to_string();
-            legs.finish_founding(founding)?;
+            bootstrap.finish()?;
             return Ok(Done::changed(format!(
                 "created pool {name}, whose legs are on record at all members: `bulkhead pool-server {name} --legs {file}` serves it"
             )));
@@ -642,7 +641,7 @@ pub fn take_over(
         true => PreviousOwner::IsStopped,
         false => PreviousOwner::Unknown,
     };
-    managed::refuse(common, name)?;
+    managed::refuse(common.maintenance, name)?;
     places::candidate_among(common, name, &[], devices)?;
     let engine = engines::start(open::small_engine(common, name))?;
     let options = OpenOptions {

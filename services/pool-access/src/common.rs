@@ -47,6 +47,14 @@ impl Common {
         words.flat_map(|word| places(word)).collect()
     }
 
+    /// What pools whose legs lie on several heads need of this host.
+    pub fn directories(&self) -> leg_door::Directories {
+        leg_door::Directories {
+            run: self.settings.run_dir.clone(),
+            state: self.settings.state_dir.clone(),
+        }
+    }
+
     /// The same options again, for a program that is started.
     pub fn as_options(&self) -> Vec<OsString> {
         let mut options: Vec<OsString> = Vec::new();
@@ -85,18 +93,8 @@ fn places(text: &Path) -> Vec<PathBuf> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use clap::FromArgMatches;
-
-    /// Everything that is kept lies in `folder`.
-    pub fn in_folder(folder: &Path) -> Common {
-        let path = folder.display();
-        let words = format!("bulkhead --run-dir {path}/run --state-dir {path}/state");
-        let command = Common::augment_args(clap::Command::new("bulkhead"));
-        let read = command.get_matches_from(words.split(' '));
-        Common::from_arg_matches(&read).expect("they are options")
-    }
 
     #[test]
     fn places_are_divided_at_colons_but_not_at_those_of_names() {

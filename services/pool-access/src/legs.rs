@@ -51,7 +51,7 @@ pub fn find(
             Verdict::Import(basis) => return Ok((candidate, basis)),
             Verdict::Refuse(doubt) => return Err(operations::refusal(pool.as_str(), &doubt)),
             Verdict::AskRecord(number) => {
-                let file = Path::new(legs_config::DEFAULT_PATH);
+                let file = Path::new(leg_door::DEFAULT_PATH);
                 return Err(operations::has_record(pool.as_str(), number, file));
             }
             Verdict::Wait => {

@@ -2,12 +2,11 @@
 //! opening it in this process. What both need is here: the options of every command, where pools were seen, the engines.
 //!
 //! `access` asks one pool, `pools` finds which pools a question is about, `apart` looks at one of several that nobody
-//! serves, by a `child`; `patience` asks a server's successor, `watch` asks again and again.
+//! serves, by a `child`; `reconnect` asks a server's successor, `watch` asks again and again.
 
 #![forbid(unsafe_code)]
 
 mod access;
-pub mod across;
 mod apart;
 pub mod audit;
 pub mod child;
@@ -16,17 +15,14 @@ pub mod confine;
 pub mod confirm;
 pub mod engines;
 pub mod inspect;
-mod leg_view;
-mod leg_words;
 pub mod legs;
-pub mod managed;
 pub mod mount;
 mod named;
 mod on_record;
 pub mod open;
-pub mod patience;
 pub mod places;
 pub mod pools;
+pub mod reconnect;
 mod reidentify;
 pub mod rescue;
 pub mod sockets;
@@ -34,5 +30,6 @@ pub mod stream;
 pub mod watch;
 
 pub use access::*;
+pub use agents::managed;
 pub use on_record::record_legs;
 pub use reidentify::reidentify;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use control::failure::chain;
 use control::{Failure, FailureKind};
+pub use engine::pool::PreviousOwner;
 use engine::pool::legs::Basis;
 use engine::pool::{Candidate, Claims, ImportOptions, PoolErrorKind, SafeToOwn};
 use engine::{Engine, HostId, Pool};
@@ -22,23 +23,6 @@ const CHANGES_MAX: usize = 3;
 const BUSY_WAIT: Duration = Duration::from_secs(2);
 /// Pause between two attempts.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
-
-/// Whether the administrator vouches for the previous owner.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PreviousOwner {
-    /// Nothing was said: a proof is needed.
-    Unknown,
-    /// It is stopped, says the administrator.
-    IsStopped,
-    /// The host of this name is stopped, and only if it was the owner is the pool free. Proof that
-    /// was found for one owner does not serve for another that came in between.
-    HostIsStopped(String),
-    /// The host of this name was powered off, with the same restriction.
-    HostIsOff(String),
-    /// Nothing is certain: the import waits for signs of life, which a pool with `multihost=on`
-    /// makes possible.
-    IsWatched,
-}
 
 /// The number by which this machine marks `pool`.
 pub fn host_id(common: &Common, pool: &PoolName) -> HostId {

@@ -8,7 +8,6 @@ use control::{Failure, FailureKind};
 use engine::pool::{Candidate, LabelState};
 use operations::seals::{KeyFiles, Seals};
 use serde::{Deserialize, Serialize};
-use takeover::legs::DiskId;
 use units::PoolName;
 
 use crate::common::Common;
@@ -196,58 +195,9 @@ pub fn candidate(common: &Common, pool: &PoolName) -> Result<Candidate, Failure>
     candidate_among(common, pool, &[], &[])
 }
 
-/// A pool that the configuration of legs at `path` names is opened by its record only.
-fn of_legs(pool: &PoolName, path: &Path) -> Option<Failure> {
-    let file = legs_config::read(path).ok()?;
-    file.pools.get(pool)?;
-    let message = format!("no server of pool {pool}, whose legs lie on several heads, runs here");
-    let path = path.display();
-    Some(Failure::not_found(message).advise(format!(
-        "ask on the head that serves it; where no cluster does, `bulkhead pool-server {pool} --legs {path}` serves it here"
-    )))
-}
-
-/// What the engine calls a leg of `pool`, which the configuration of legs at `path` names.
-///
-/// # Errors
-///
-/// It names no such leg.
-pub(crate) fn of_leg(
-    common: &Common,
-    pool: &PoolName,
-    leg: &str,
-    path: &Path,
-) -> Result<PathBuf, Failure> {
-    let file = legs_config::read(path).map_err(|error| {
-        let why = Failure::from_chain(FailureKind::NotFound, &error).message;
-        let message =
-            format!("{leg} is the name of a leg, and the file of legs is not there: {why}");
-        Failure::not_found(message).advise(format!(
-            "say what `bulkhead pool status {pool}` calls it in the pool"
-        ))
-    })?;
-    let groups = file.pools.get(pool).into_iter();
-    let legs = groups
-        .flat_map(|pool| &pool.groups)
-        .flat_map(|group| &group.legs);
-    let mut disks = legs.map(|leg| leg.disk);
-    match disks.find(|disk| file.disk_name(DiskId(*disk)) == leg) {
-        Some(disk) => {
-            let folder = common.settings.run_dir.join("legs").join(pool.as_str());
-            std::path::absolute(folder.join(disk.to_string()))
-                .map_err(Failure::of("find this folder"))
-        }
-        None => {
-            let message = format!("{} names no leg {leg} of pool {pool}", path.display());
-            Err(Failure::not_found(message).advise(format!(
-                "`bulkhead pool status {pool}` shows what it is called in the pool"
-            )))
-        }
-    }
-}
-
 fn not_found(common: &Common, pool: &PoolName, places: &[PathBuf]) -> Failure {
-    if let Some(failure) = of_legs(pool, Path::new(legs_config::DEFAULT_PATH)) {
+    let legs = crate::engines::legs();
+    if let Some(failure) = legs.not_served(pool, Path::new(leg_door::DEFAULT_PATH)) {
         return failure;
     }
     let message = match places {
@@ -292,33 +242,5 @@ pub fn candidate_among(
                     "narrow the search to the devices of one with --search; or give one another name: `bulkhead pool reidentify {pool} NAME --device PATH`"
                 )))
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pool_of_legs_says_how_it_is_served() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("legs.toml");
-        let tank: PoolName = "tank".parse().expect("a name");
-        assert!(of_legs(&tank, &path).is_none(), "there is no such file");
-        let file = crate::across::tests::two_heads();
-        std::fs::write(&path, file.render()).expect("written");
-        let failure = of_legs(&tank, &path).expect("it is named there");
-        let advice = failure.advice.expect("what to do");
-        assert!(advice.contains("pool-server tank --legs"), "{advice}");
-        let common = crate::common::tests::in_folder(folder.path());
-        let none = folder.path().join("none.toml");
-        let said = of_leg(&common, &tank, "b:/y", &none).expect_err("there is none");
-        assert!(said.message.contains("none.toml"), "{}", said.message);
-        let other: PoolName = "bank".parse().expect("a name");
-        assert!(of_legs(&other, &path).is_none());
-        let place = of_leg(&common, &tank, "b:/y", &path).expect("it is named there");
-        assert_eq!(place, folder.path().join("run/legs/tank/22"));
-        let said = of_leg(&common, &tank, "b:/z", &path).expect_err("it is not");
-        assert!(said.message.contains("names no leg b:/z of pool tank"));
     }
 }

@@ -19,10 +19,11 @@ use control::{Answer, Asker, Attached, Failure, FailureKind, Handler, Request, W
 use engine::Paused;
 use engine::pool::Anew;
 use file_system::FileSystem;
+use leg_door::{LegRequest, MemberRequest};
 use operations::events::News;
 use operations::in_use::{self, Used};
 use operations::replicate;
-use operations::{self, ContentsSwapped, Context, LegWord, MemberWord, ServerHooks};
+use operations::{self, ContentsSwapped, Context, ServerHooks};
 use pool_access::audit;
 use pool_access::engines;
 use pool_access::{End, is_end};
@@ -501,11 +502,11 @@ impl ServerHooks for Core {
         self.watch.tells_of_legs()
     }
 
-    fn leg(&self, leg: &str, word: LegWord) -> Option<Result<Answer, Failure>> {
+    fn leg(&self, leg: &str, word: LegRequest) -> Option<Result<Answer, Failure>> {
         self.watch.leg(leg, word)
     }
 
-    fn change_members(&self, word: MemberWord<'_>) -> Option<Result<Answer, Failure>> {
+    fn change_members(&self, word: MemberRequest<'_>) -> Option<Result<Answer, Failure>> {
         self.watch.change_members(word)
     }
 

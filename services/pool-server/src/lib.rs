@@ -53,11 +53,11 @@ use control::answer::{Done, ServerStatus};
 use control::server::ListenError;
 use control::{Answer, Failure, FailureKind};
 use engine::pool::Anew;
+use leg_door::LegPool;
 use operations::DocumentCache;
 use operations::events::News;
 use operations::replicate;
 use operations::seals::{Keeper, Seals};
-use pool_access::across::LegsOfPool;
 use pool_access::common::Common;
 use pool_access::confine;
 use pool_access::engines::{self, EngineOptions};
@@ -79,7 +79,7 @@ use self::protocols::Start;
 use self::rescue::Rescues;
 use self::serving::{Serving, Setup};
 use self::shared_pool::SharedPool;
-use self::watch::{PoolLegs, Watch};
+use self::watch::Watch;
 
 /// Pause between two signs of life.
 const TICK: Duration = Duration::from_millis(500);
@@ -149,7 +149,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     }
     let legs_of_pool = args.legs.as_ref();
     let legs_of_pool = legs_of_pool
-        .map(|file| LegsOfPool::read(common, &args.pool, file).map(Arc::new))
+        .map(|file| engines::legs().pool(&common.directories(), &args.pool, file))
         .transpose()?;
     let needs = needs(&args, common, control.path(), legs_of_pool.as_deref());
     let keeper = Arc::new(keeper::Started::new(common, needs.socket_folders())?);
@@ -180,7 +180,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
             let_clients_wait(&early, &args, &steps, started, &told)
         }
     };
-    let (pool, record) = match &legs_of_pool {
+    let (pool, owned_legs) = match &legs_of_pool {
         None => {
             let options = args.options();
             let pool = open::import_telling(&*engine, common, &args.pool, &options, ours)?;
@@ -188,8 +188,9 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         }
         Some(legs) => {
             let before = args.owner();
-            let (pool, record) = legs.open(Arc::clone(&engine), &before, disk_wait, ours)?;
-            (pool, Some(record))
+            let (legs, ours) = (Arc::clone(legs), Box::new(ours));
+            let (pool, owned) = legs.open(Arc::clone(&engine), &before, disk_wait, ours)?;
+            (pool, Some(owned))
         }
     };
     control.takes_its_place();
@@ -202,13 +203,8 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let pool = Arc::new(SharedPool::new(pool));
     let journal = Journal::new(places::unwritten_events(common, &args.pool));
     journal.add(News::of_pool("imported", imported_by(), false));
-    let told_of = legs_of_pool.iter().zip(&record).next();
-    let told_of = told_of.map(|(legs, record)| PoolLegs {
-        tell: Box::new(legs.teller(record)),
-        perform: Box::new(legs.performer(record)),
-        change_members: Box::new(legs.changer(record)),
-    });
-    let watch = Watch::start(Arc::clone(&pool), Arc::clone(&journal), told_of)
+    let legs = owned_legs.as_ref().map(|legs| legs.control());
+    let watch = Watch::start(Arc::clone(&pool), Arc::clone(&journal), legs)
         .map_err(Failure::of("start the pool's watch"))?;
     let rescues = Rescues::new(
         control.path().parent().unwrap_or(&common.settings.run_dir),
@@ -256,10 +252,8 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         replication.stop();
     }
     let ended = end(&core, common, outcome, wait);
-    if let Some(record) = record {
-        // Nobody owns the pool: the next owner needs no proof.
-        let shown = record.close();
-        tracing::info!(stage = ?shown.stage, "the pool is given up");
+    if let Some(legs) = owned_legs {
+        legs.close();
     }
     control.finish(Instant::now() + LAST_ANSWERS_WAIT);
     telling::log().end();
@@ -317,7 +311,7 @@ fn needs(
     args: &ServeArgs,
     common: &Common,
     control: &Path,
-    legs: Option<&LegsOfPool>,
+    legs: Option<&dyn LegPool>,
 ) -> confine::Needs {
     let settings = &common.settings;
     let mut folders = vec![settings.run_dir.clone(), settings.state_dir.clone()];

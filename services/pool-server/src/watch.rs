@@ -11,9 +11,9 @@ use control::legs::LegsView;
 use control::{Answer, Failure, FailureKind};
 use engine::Pool;
 use engine::pool::Suspension;
+use leg_door::{LegControl, LegRequest, LegStatus, MemberRequest};
 use operations::events::{self, News};
-use operations::{self, Context, DocumentCache, LegWord, MemberWord, NoServer};
-use pool_access::across::Told;
+use operations::{self, Context, DocumentCache, NoServer};
 use units::VolumeName;
 
 use super::comeback::Comeback;
@@ -44,18 +44,8 @@ pub struct Watch {
     state: Mutex<State>,
     changed: Condvar,
     /// Legs on several heads.
-    legs: Option<PoolLegs>,
+    legs: Option<Arc<dyn LegControl>>,
     leg_watch: Mutex<LegWatch>,
-}
-
-/// The legs of a pool on several heads.
-pub struct PoolLegs {
-    /// What is to be told of them now. Never waits.
-    pub tell: Box<dyn Fn() -> Told + Send + Sync>,
-    /// Does what a person says about one. Waits for the record, for a bounded time.
-    pub perform: Box<PerformWord>,
-    /// Has others remember. Waits for the record, for a bounded time.
-    pub change_members: Box<ChangeMembers>,
 }
 
 /// A change is refused, because it would wait.
@@ -65,12 +55,6 @@ pub struct Refusal {
     /// Whether only a person can end the wait.
     pub is_lasting: bool,
 }
-
-/// Takes the name of a leg, as the status shows it.
-pub type PerformWord = dyn Fn(&str, LegWord) -> Result<Answer, Failure> + Send + Sync;
-
-/// Takes the name of who comes.
-pub type ChangeMembers = dyn Fn(MemberWord<'_>) -> Result<Answer, Failure> + Send + Sync;
 
 #[derive(Default)]
 struct State {
@@ -89,7 +73,7 @@ impl Watch {
     pub fn start(
         pool: Arc<SharedPool>,
         journal: Arc<Journal>,
-        legs: Option<PoolLegs>,
+        legs: Option<Arc<dyn LegControl>>,
     ) -> std::io::Result<Arc<Self>> {
         let watch = Arc::new(Self {
             pool,
@@ -116,8 +100,8 @@ impl Watch {
         self.state.lock().expect("no holder panics")
     }
 
-    fn told_of_legs(&self) -> Option<Told> {
-        self.legs.as_ref().map(|legs| (legs.tell)())
+    fn told_of_legs(&self) -> Option<LegStatus> {
+        self.legs.as_ref().map(|legs| legs.show())
     }
 
     /// Why writes wait, and since when, if they do. Never waits for the pool.
@@ -180,13 +164,13 @@ impl Watch {
     }
 
     /// Does what a person says about a leg. `None`: the pool has none on several heads.
-    pub fn leg(&self, leg: &str, word: LegWord) -> Option<Result<Answer, Failure>> {
-        self.legs.as_ref().map(|legs| (legs.perform)(leg, word))
+    pub fn leg(&self, leg: &str, request: LegRequest) -> Option<Result<Answer, Failure>> {
+        self.legs.as_ref().map(|legs| legs.request(leg, request))
     }
 
     /// Has others remember. `None`: as above.
-    pub fn change_members(&self, word: MemberWord<'_>) -> Option<Result<Answer, Failure>> {
-        self.legs.as_ref().map(|legs| (legs.change_members)(word))
+    pub fn change_members(&self, request: MemberRequest<'_>) -> Option<Result<Answer, Failure>> {
+        self.legs.as_ref().map(|legs| legs.change_members(request))
     }
 
     /// What happened to the pool.

@@ -116,7 +116,7 @@ fn networks_beside(appliance: &Appliance, legs: &Legs) -> Vec<NetworkName> {
 
 #[cfg(test)]
 mod tests {
-    use takeover::legs::{DiskId, MemberId, Membership};
+    use leg_record::{DiskId, MemberId, Membership};
 
     use super::*;
     use crate::parse::parse;

@@ -5,6 +5,7 @@ mod error;
 mod go_on;
 pub mod legs;
 mod ownership;
+mod previous_owner;
 mod spec;
 mod status;
 
@@ -15,6 +16,7 @@ pub use labels::LabelState;
 pub use ownership::{
     Candidate, CandidateDevice, Claims, Detail, DiscoverError, ImportOptions, Previous, SafeToOwn,
 };
+pub use previous_owner::PreviousOwner;
 pub use spec::{
     GroupKind, GroupRole, GroupSpec, PoolProperty, PoolSpec, ScrubCommand, TrimCommand,
 };

@@ -25,5 +25,6 @@ struct Cli {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    cli.command.run(&cli.settings)
+    let legs = leg_server::files(&cli.settings.state_dir);
+    cli.command.run(&cli.settings, &legs)
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use super::nbd::Nbd;
 use super::{Machine, ServerProcess, eventually, freeze, signal};
-use takeover::legs::{Memory, decode_memory};
+use leg_record::{Memory, decode_memory};
 
 /// Bytes of one write.
 const BLOCK: usize = 16 << 10;

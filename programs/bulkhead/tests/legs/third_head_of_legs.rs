@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::legs::{Head, Pair};
 use crate::common::{ServerProcess, eventually};
-use takeover::legs::{MemberId, Membership};
+use leg_record::{MemberId, Membership};
 
 /// Longest time that a client may wait when a leg is lost. The promise is 3 s; a busy machine gets more.
 const PAUSE_MAX: Duration = Duration::from_secs(10);

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::legs::{Head, Pair};
 use crate::common::{ServerProcess, eventually};
+use leg_record::Membership;
 use serde_json::Value;
-use takeover::legs::Membership;
 
 /// Longest time that a client may wait when a leg is lost. The promise is 3 s; a busy machine gets more.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
@@ -179,7 +179,7 @@ fn a_record_without_members_names_them_when_the_pool_is_served() {
         head.leg_server.kill();
         let mut memory = head.memory();
         memory.accepted.as_mut().expect("a record").members = None;
-        let bytes = takeover::legs::encode_memory(&memory);
+        let bytes = leg_record::encode_memory(&memory);
         std::fs::write(head.machine.path("state/legs/77.legs"), bytes).expect("written");
         head.start_leg_server();
     }

@@ -15,8 +15,8 @@ const SELDOM: Duration = Duration::from_secs(2);
 
 /// A fence that would be a vote.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FenceWish {
-    /// Stands for this wish. A process of the head that is heard later makes it another one.
+pub struct FenceRequest {
+    /// Identifies this request. A process of the head that is heard later makes it another one.
     pub number: u64,
     /// Whose fence.
     pub head: String,
@@ -24,10 +24,10 @@ pub struct FenceWish {
     pub is_missed: bool,
 }
 
-/// What was seen of a wish.
+/// What was seen of a request.
 #[derive(Debug, Default)]
 pub(super) struct Fences {
-    wish: Option<u64>,
+    request: Option<u64>,
     /// The head was not fenced when this was looked at. As long as it is, it may have been started and heard since.
     may_come_true: bool,
     /// It was fenced, so only a sign that it is back makes it one that is not.
@@ -44,16 +44,16 @@ impl Fences {
         program: &dyn PoolProgram,
         cluster: &dyn ClusterView,
     ) {
-        let Some(wish) = program.wished_fence(pool) else {
+        let Some(request) = program.requested_fence(pool) else {
             return;
         };
-        if self.wish != Some(wish.number) {
+        if self.request != Some(request.number) {
             *self = Self {
-                wish: Some(wish.number),
+                request: Some(request.number),
                 ..Self::default()
             };
         }
-        let pause = match (wish.is_missed, self.may_come_true) {
+        let pause = match (request.is_missed, self.may_come_true) {
             (true, _) => INTERVAL,
             (false, false) => SELDOM,
             (false, true) => return,
@@ -61,15 +61,15 @@ impl Fences {
         if self.is_told || self.looked.is_some_and(|at| at.elapsed() < pause) {
             return;
         }
-        let peer = cluster.peer(&wish.head, pool);
+        let peer = cluster.peer(&request.head, pool);
         self.looked = Some(Instant::now());
         match peer {
             Peer::Member | Peer::Stopped => self.may_come_true = true,
             Peer::Lost => self.may_come_true |= !self.was_fenced,
-            Peer::Fenced if self.may_come_true && wish.is_missed => {
+            Peer::Fenced if self.may_come_true && request.is_missed => {
                 self.is_told = true;
-                tracing::info!(%pool, wish.head, "the other head was fenced: the pool's server is told");
-                if let Err(why) = program.confirm_fence(pool, wish.number) {
+                tracing::info!(%pool, request.head, "the other head was fenced: the pool's server is told");
+                if let Err(why) = program.confirm_fence(pool, request.number) {
                     tracing::error!(%pool, why, "the pool's server cannot be told of the fence, so writes wait");
                 }
             }
@@ -92,7 +92,7 @@ mod tests {
 
     #[derive(Default)]
     struct World {
-        wish: RefCell<Option<FenceWish>>,
+        request: RefCell<Option<FenceRequest>>,
         confirmed: RefCell<Vec<u64>>,
         peer: Cell<Option<Peer>>,
     }
@@ -105,8 +105,8 @@ mod tests {
     }
 
     impl PoolProgram for World {
-        fn wished_fence(&self, _: &PoolName) -> Option<FenceWish> {
-            self.wish.borrow().clone()
+        fn requested_fence(&self, _: &PoolName) -> Option<FenceRequest> {
+            self.request.borrow().clone()
         }
         fn confirm_fence(&self, _: &PoolName, number: u64) -> Result<(), String> {
             self.confirmed.borrow_mut().push(number);
@@ -137,22 +137,22 @@ mod tests {
 
     const NUMBER: u64 = 7;
 
-    fn wish(number: u64, is_missed: bool) -> FenceWish {
-        FenceWish {
+    fn request(number: u64, is_missed: bool) -> FenceRequest {
+        FenceRequest {
             number,
             head: "right".to_owned(),
             is_missed,
         }
     }
 
-    /// Whether the wish is confirmed when there are these wishes and the cluster says these of the head, one after the other.
-    fn is_confirmed(said: &[(FenceWish, Peer)]) -> bool {
+    /// Whether the request is confirmed when there are these requests and the cluster says these of the head, one after the other.
+    fn is_confirmed(said: &[(FenceRequest, Peer)]) -> bool {
         let pool = "tank".parse().expect("a name");
         let world = World::default();
         let mut fences = Fences::default();
         fences.look(&pool, &world, &world);
-        for (wish, peer) in said {
-            world.wish.replace(Some(wish.clone()));
+        for (request, peer) in said {
+            world.request.replace(Some(request.clone()));
             world.peer.set(Some(*peer));
             fences.looked = None;
             fences.look(&pool, &world, &world);
@@ -163,10 +163,10 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_counts_that_came_after_the_wish_and_no_earlier_one() {
+    fn a_fence_counts_that_came_after_the_request_and_no_earlier_one() {
         use Peer::{Fenced, Lost, Member, Stopped, Unknown};
         let is_confirmed = |said: &[Peer]| {
-            let missed = said.iter().map(|peer| (wish(NUMBER, true), *peer));
+            let missed = said.iter().map(|peer| (request(NUMBER, true), *peer));
             is_confirmed(&missed.collect::<Vec<_>>())
         };
         assert!(is_confirmed(&[Lost, Lost, Fenced, Fenced]));
@@ -184,8 +184,8 @@ mod tests {
     #[test]
     fn a_fence_counts_that_was_done_before_the_head_was_missed_and_not_before_it_was_heard_anew() {
         use Peer::{Fenced, Member};
-        let (heard, missed) = (wish(NUMBER, false), wish(NUMBER, true));
-        let anew = wish(NUMBER + 1, true);
+        let (heard, missed) = (request(NUMBER, false), request(NUMBER, true));
+        let anew = request(NUMBER + 1, true);
         let came_true = [(heard.clone(), Member), (missed.clone(), Fenced)];
         assert!(is_confirmed(&came_true));
         let started = [

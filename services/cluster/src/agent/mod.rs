@@ -30,7 +30,7 @@ use crate::machine::Machine;
 
 pub use address::{Address, run_address};
 pub use carried::{Carried, Described};
-pub use fences::FenceWish;
+pub use fences::FenceRequest;
 pub use meta::META_DATA;
 pub use pacemaker::{ClusterView, Pacemaker};
 pub use process::{CLAIMED_LINE, ServerProcess, StartError, Word, started_ticks};
@@ -95,12 +95,12 @@ pub trait PoolProgram {
     }
 
     /// The fence that the server of `pool` would take for a vote.
-    fn wished_fence(&self, pool: &PoolName) -> Option<FenceWish> {
+    fn requested_fence(&self, pool: &PoolName) -> Option<FenceRequest> {
         let _ = pool;
         None
     }
 
-    /// Tells the server that the wish of this number came true.
+    /// Tells the server that the request of this number is fulfilled.
     ///
     /// # Errors
     ///

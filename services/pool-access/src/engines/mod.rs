@@ -4,7 +4,12 @@
 mod zfs;
 
 pub use zfs::{
-    EngineOptions, across, allow_huge_pages, bench_crypto, discover, discover_all, discover_alone,
-    fail_devices, fail_devices_once, features, knows_reservations, legs, library, parse_token,
-    probe, start,
+    EngineOptions, allow_huge_pages, bench_crypto, discover, discover_all, discover_alone,
+    fail_devices, fail_devices_once, features, knows_reservations, library, parse_token, probe,
+    start,
 };
+
+/// The door of pools whose legs lie on several heads.
+pub fn legs() -> &'static dyn leg_door::Legs {
+    &leg_admin::Wing
+}

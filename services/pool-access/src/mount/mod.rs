@@ -77,7 +77,7 @@ fn open_and_show(
     events: Events<'_>,
 ) -> Result<(), Failure> {
     let (name, access) = (&args.pool(), args.access());
-    managed::refuse(common, name)?;
+    managed::refuse(common.maintenance, name)?;
     let candidate = places::candidate(common, name)?;
     if args.is_read_only() && candidate.state != LabelState::Exported {
         out.progress(
@@ -172,7 +172,7 @@ fn show(
 }
 
 fn serve(
-    files: Arc<dyn file_system::FileSystem>,
+    files: Arc<dyn engine::files::FileSystem>,
     device: OwnedFd,
     events: Sender<Event>,
 ) -> Result<(), Failure> {

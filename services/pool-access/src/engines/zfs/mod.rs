@@ -1,10 +1,7 @@
 //! OpenZFS in this process.
 
-pub mod across;
 pub mod bench_crypto;
 mod faults;
-pub mod legs;
-mod remote;
 
 use std::path::{Path, PathBuf};
 

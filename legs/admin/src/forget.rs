@@ -1,0 +1,359 @@
+//! Whether a pool may go on without the record of its legs: only while no leg-server lends or remembers it, and if this host's disks hold
+//! everything by what is still known of the record.
+
+use std::collections::BTreeSet;
+
+use control::{Failure, FailureKind};
+use leg_door::{Configuration, Directories};
+use leg_memory::{Store, StoreErrorKind};
+use leg_record::{Config, DiskId, MemberId, Membership, Record};
+use legs_config::{Kind, LegsFile};
+use units::PoolName;
+
+use crate::multi_head::LegsOfPool;
+
+/// Refuses what would lose writes, or make two pools of one. `number`: of the record that the labels name. Members of the configuration are asked for that number, whatever number it has. `may_be_stale`: a person's word.
+/// What this head remembers is returned: no leg-server of it uses that as long as it is kept.
+///
+/// # Errors
+///
+/// A leg-server answers, a leg of this machine lacks data, a member was not asked, or nobody knows who is to be asked.
+pub(crate) fn may_forget(
+    directories: &Directories,
+    pool: &PoolName,
+    number: u64,
+    configuration: Configuration<'_>,
+    may_be_stale: bool,
+) -> Result<Option<Store>, Failure> {
+    let legs = configured(directories, pool, configuration)?;
+    let folder = leg_memory::folder(&directories.state);
+    let store = match Store::open(&folder, number) {
+        Ok(store) => Some(store),
+        Err(error) if error.kind == StoreErrorKind::InUse => {
+            return Err(answers(pool, "this head"));
+        }
+        // What is lost is not known. The others are asked.
+        Err(_) => None,
+    };
+    let own = store
+        .iter()
+        .filter_map(|store| store.memory().accepted.clone());
+    let mut records: Vec<Record> = own.collect();
+    if let Some(legs) = &legs {
+        for (member, memory) in legs.survey(number)? {
+            if is_head(legs.file(), member) {
+                return Err(answers(pool, &legs.file().name(member)));
+            }
+            records.extend(memory.and_then(|memory| memory.accepted));
+        }
+    }
+    if let Some(legs) = legs.as_ref().filter(|_| !may_be_stale) {
+        are_all_asked(legs, &records)?;
+    }
+    // Disks of another record may be others.
+    let legs = legs.filter(|legs| legs.record() == number);
+    judge(legs.as_ref(), newest(records).as_ref(), may_be_stale)?;
+    Ok(store)
+}
+
+/// The configuration, if there is one of the pool. One that a person named has to be.
+fn configured(
+    directories: &Directories,
+    pool: &PoolName,
+    Configuration { path, is_named }: Configuration<'_>,
+) -> Result<Option<LegsOfPool>, Failure> {
+    match LegsOfPool::read(directories, pool, path) {
+        Ok(legs) => Ok(Some(legs)),
+        Err(failure) if is_named => Err(failure),
+        Err(failure) if failure.kind == FailureKind::NotFound => Ok(None),
+        Err(_) if matches!(path.try_exists(), Ok(false)) => Ok(None),
+        Err(failure) => {
+            let message = format!(
+                "nothing was changed: without {} nobody knows which heads could have pool {pool}: {}",
+                path.display(),
+                failure.message
+            );
+            Err(Failure::new(failure.kind, message).advise(
+                "mend it, or name a copy of another head's with --legs. If all other heads are gone for good, move it away",
+            ))
+        }
+    }
+}
+
+fn newest(records: Vec<Record>) -> Option<Record> {
+    records.into_iter().max_by_key(Record::version)
+}
+
+fn is_head(file: &LegsFile, member: MemberId) -> bool {
+    file.member(member)
+        .is_some_and(|one| one.kind == Kind::Head)
+}
+
+/// Whether the configuration names whoever remembers by these records: a member that it does not name was not asked, and may know of newer
+/// data.
+fn are_all_asked(legs: &LegsOfPool, records: &[Record]) -> Result<(), Failure> {
+    let named = records.iter().filter_map(|record| record.members.as_ref());
+    let mut named = named.flat_map(Membership::members);
+    let Some(unasked) = named.find(|member| legs.file().member(*member).is_none()) else {
+        return Ok(());
+    };
+    let (number, path) = (unasked.0, legs.path().display());
+    let message = format!(
+        "nothing was changed: by the record, member {number} remembers the pool, and {path} does not name it: it was not asked, and may know that \
+         other legs hold everything"
+    );
+    Err(Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
+        "write member {number} back into {path}, and say it again; if it is gone for good, add --use-stale-legs: what only it knows of is \
+         lost then"
+    )))
+}
+
+/// A leg-server runs, which lends disks of the pool.
+fn answers(pool: &PoolName, head: &str) -> Failure {
+    let message = format!(
+        "nothing was changed: the leg-server of {head} runs, and could lend disks of pool {pool} to a server that goes by the record"
+    );
+    Failure::new(FailureKind::Busy, message).advise(
+        "end the pool's server on each head, stop the leg-servers there (`systemctl stop bulkhead-leg-server`), and say it again",
+    )
+}
+
+fn judge(
+    legs: Option<&LegsOfPool>,
+    record: Option<&Record>,
+    may_be_stale: bool,
+) -> Result<(), Failure> {
+    let Some(record) = record.filter(|_| !may_be_stale) else {
+        return Ok(());
+    };
+    let config = legs.map(LegsOfPool::config);
+    let lacking = lacking(config.as_ref(), record);
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    let name = |disk: &DiskId| match legs {
+        Some(legs) => legs.file().disk_name(*disk),
+        None => format!("disk {}", disk.0),
+    };
+    let names = |disks: Vec<&DiskId>| disks.into_iter().map(name).collect::<Vec<_>>().join(", ");
+    let message = format!(
+        "nothing was changed: by the record of epoch {}, {} holds everything, and {} does not: acknowledged writes would be lost",
+        record.ballot.epoch,
+        names(record.current.keys().collect()),
+        names(lacking.iter().collect())
+    );
+    Err(Failure::new(FailureKind::NeedsConfirmation, message).advise(
+        "say it on the head whose legs hold everything; if those are gone for good, add --use-stale-legs: what only they hold is lost then",
+    ))
+}
+
+/// Disks that the pool would go on with, and that lack data. Without a configuration nobody knows which disks those are: each counts.
+fn lacking(config: Option<&Config>, record: &Record) -> BTreeSet<DiskId> {
+    let is_out = |disk: &DiskId| !record.current.contains_key(disk);
+    let Some(config) = config else {
+        let out = record.stale.keys().chain(&record.divergent);
+        return out.copied().collect();
+    };
+    let groups = config.groups.iter();
+    let own = groups.map(|group| {
+        let own = group.lenders.iter();
+        let own = own.filter(|(disk, head)| **head == config.me && record.names(**disk));
+        own.map(|(disk, _)| *disk).collect::<BTreeSet<_>>()
+    });
+    own.flatten().filter(is_out).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::path::{Path, PathBuf};
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::multi_head::tests::{in_folder, two_heads};
+    use certificates::Identity;
+    use leg_record::{Ballot, Lack, Memory};
+    use members::{Friend, Member, Server};
+
+    const HEAD_A: MemberId = MemberId(1);
+    const HEAD_B: MemberId = MemberId(2);
+
+    fn unnamed(path: &Path) -> Configuration<'_> {
+        Configuration {
+            path,
+            is_named: false,
+        }
+    }
+
+    /// A new key, with its files.
+    fn identity(folder: &Path, name: &str) -> (Identity, PathBuf, PathBuf) {
+        let made = certificates::make(&["head.bulkhead".to_owned()], certificates::Purpose::Any);
+        let made = made.expect("a key");
+        let file = |end: &str| folder.join(format!("{name}-{end}.pem"));
+        let (certificate, key) = (file("cert"), file("key"));
+        std::fs::write(&certificate, made.certificate_pem()).expect("written");
+        std::fs::write(&key, made.key_pem()).expect("written");
+        let identity = Identity::new(made.certificate, made.key);
+        (identity, certificate, key)
+    }
+
+    /// The leg-server of head b, which knows no pool. It ends with the runtime.
+    fn leg_server(
+        folder: &Path,
+        own: &Identity,
+        a: &Identity,
+    ) -> (tokio::runtime::Runtime, SocketAddr) {
+        let member = Member::open(&folder.join("b"), HEAD_B, 9, Box::new(|_| false));
+        let friend = Friend {
+            member: HEAD_A,
+            fingerprint: a.fingerprint(),
+        };
+        let member = Arc::new(member.expect("opened"));
+        let server = Server::new(member, own, vec![friend], |_, _| {}).expect("a server");
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"));
+        let listener = listener.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        runtime.spawn(server.serve(listener));
+        (runtime, address)
+    }
+
+    /// The labels name another number than the configuration, as after `guid` was changed there to record the legs anew.
+    #[test]
+    fn members_are_asked_whatever_number_the_configuration_has() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("legs.toml");
+        let (own, certificate, key) = identity(folder.path(), "a");
+        let (other, ..) = identity(folder.path(), "b");
+        let (_runtime, address) = leg_server(folder.path(), &other, &own);
+        let mut file = two_heads();
+        (file.certificate, file.key) = (certificate, key);
+        for (name, known, at) in [
+            ("a", &own, SocketAddr::from(([127, 0, 0, 1], 1))),
+            ("b", &other, address),
+        ] {
+            let member = file.members.get_mut(name).expect("a head");
+            (member.fingerprint, member.members) = (known.fingerprint(), vec![at]);
+        }
+        std::fs::write(&path, file.render()).expect("written");
+        let (directories, pool) = (in_folder(folder.path()), "tank".parse().expect("a name"));
+        for number in [123, 456] {
+            let said = may_forget(&directories, &pool, number, unnamed(&path), true);
+            let failure = said.expect_err("the pool may be served there");
+            assert_eq!(failure.kind, FailureKind::Busy, "{}", failure.message);
+            assert!(
+                failure.message.contains("leg-server of b"),
+                "{}",
+                failure.message
+            );
+        }
+    }
+
+    #[test]
+    fn without_a_configuration_nobody_is_asked_but_one_that_cannot_be_used_is_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("legs.toml");
+        let (directories, pool) = (in_folder(folder.path()), "tank".parse().expect("a name"));
+        let judged = |is_named| {
+            may_forget(
+                &directories,
+                &pool,
+                123,
+                Configuration {
+                    path: &path,
+                    is_named,
+                },
+                false,
+            )
+        };
+        assert!(judged(false).expect("there is none").is_none());
+        judged(true).expect_err("a person named it");
+        std::fs::write(&path, "me = 5").expect("written");
+        let failure = judged(false).expect_err("another head may serve the pool");
+        assert!(failure.message.starts_with("nothing was changed: "));
+        let (own, certificate, key) = identity(folder.path(), "a");
+        let mut file = two_heads();
+        (file.certificate, file.key) = (certificate, key);
+        file.members.get_mut("a").expect("a head").fingerprint = own.fingerprint();
+        let tank = file.pools.pop_first().expect("a pool").1;
+        file.pools.insert("other".parse().expect("a name"), tank);
+        std::fs::write(&path, file.render()).expect("written");
+        assert!(judged(false).expect("it names no such pool").is_none());
+    }
+
+    #[test]
+    fn the_memory_of_this_head_is_held_until_the_word_is_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (directories, pool) = (in_folder(folder.path()), "tank".parse().expect("a name"));
+        let memories = leg_memory::folder(&directories.state);
+        std::fs::create_dir_all(&memories).expect("made");
+        let made = Store::create(&memories, 123, leg_record::Memory::default());
+        drop(made.expect("made"));
+        let absent = folder.path().join("legs.toml");
+        let held = may_forget(&directories, &pool, 123, unnamed(&absent), false);
+        assert!(held.expect("nothing speaks against it").is_some());
+        let held = may_forget(&directories, &pool, 123, unnamed(&absent), false).expect("again");
+        let error = Store::open(&memories, 123).expect_err("it is held");
+        assert_eq!(error.kind, StoreErrorKind::InUse);
+        drop(held);
+    }
+
+    /// A witness was added, and is not in the file that somebody put back.
+    #[test]
+    fn a_member_of_the_record_that_the_configuration_does_not_name_is_not_passed_over() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("legs.toml");
+        let (own, certificate, key) = identity(folder.path(), "a");
+        let mut file = two_heads();
+        (file.certificate, file.key) = (certificate, key);
+        for (name, port) in [("a", 1), ("b", 2)] {
+            let member = file.members.get_mut(name).expect("a head");
+            member.members = vec![SocketAddr::from(([127, 0, 0, 1], port))];
+        }
+        file.members.get_mut("a").expect("a head").fingerprint = own.fingerprint();
+        std::fs::write(&path, file.render()).expect("written");
+        let (directories, pool) = (in_folder(folder.path()), "tank".parse().expect("a name"));
+        let memories = leg_memory::folder(&directories.state);
+        std::fs::create_dir_all(&memories).expect("made");
+        let mut record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
+        record.members = Some(Membership::TwoHeadsAndWitness {
+            heads: [HEAD_A, HEAD_B],
+            witness: MemberId(3),
+        });
+        drop(Store::create(&memories, 123, Memory::new(record)).expect("made"));
+        let judged =
+            |may_be_stale| may_forget(&directories, &pool, 123, unnamed(&path), may_be_stale);
+        let failure = judged(false).expect_err("it may know of newer data");
+        assert_eq!(failure.kind, FailureKind::NeedsConfirmation);
+        assert!(
+            failure.message.contains("member 3 remembers the pool"),
+            "{failure:?}"
+        );
+        assert!(judged(true).expect("a person's word").is_some());
+    }
+
+    #[test]
+    fn what_lacks_data_is_a_leg_of_this_head_or_any_if_nobody_knows() {
+        let file = two_heads();
+        let config = file.config(&"tank".parse().expect("a name"));
+        let mut record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
+        let lacking = |record: &Record| {
+            let seen = |config| lacking(config, record).into_iter().collect::<Vec<_>>();
+            (seen(config.as_ref()), seen(None))
+        };
+        assert_eq!(lacking(&record), (vec![], vec![]));
+        let lack = Lack {
+            since: 30,
+            newest: 30,
+        };
+        record.drop_disk(DiskId(22), lack);
+        assert_eq!(lacking(&record), (vec![], vec![DiskId(22)]));
+        let mut record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
+        record.drop_disk(DiskId(11), lack);
+        assert_eq!(lacking(&record), (vec![DiskId(11)], vec![DiskId(11)]));
+    }
+}

@@ -1,0 +1,81 @@
+//! What people request of legs, and what they are shown: the verbs, the view, the advice. [`Wing`] implements the door (`leg-door`) by the
+//! coordinator (`legs`) and the legs of OpenZFS (`leg-zfs`).
+
+#![forbid(unsafe_code)]
+
+mod door;
+mod forget;
+mod inspect;
+mod multi_head;
+mod named;
+mod on_record;
+mod requests;
+mod view;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use control::Failure;
+use leg_door::{Configuration, Directories, Held, Inspection, LegPool, Legs};
+use units::PoolName;
+
+use self::multi_head::LegsOfPool;
+
+/// The entry.
+#[derive(Clone, Copy, Debug)]
+pub struct Wing;
+
+impl Legs for Wing {
+    fn pool(
+        &self,
+        directories: &Directories,
+        pool: &PoolName,
+        path: &Path,
+    ) -> Result<Arc<dyn LegPool>, Failure> {
+        Ok(Arc::new(LegsOfPool::read(directories, pool, path)?))
+    }
+
+    fn not_served(&self, pool: &PoolName, path: &Path) -> Option<Failure> {
+        named::of_legs(pool, path)
+    }
+
+    fn place_of(
+        &self,
+        directories: &Directories,
+        pool: &PoolName,
+        leg: &str,
+        path: &Path,
+    ) -> Result<PathBuf, Failure> {
+        named::of_leg(directories, pool, leg, path)
+    }
+
+    fn may_forget(
+        &self,
+        directories: &Directories,
+        pool: &PoolName,
+        number: u64,
+        configuration: Configuration<'_>,
+        may_be_stale: bool,
+    ) -> Result<Option<Held>, Failure> {
+        let held = forget::may_forget(directories, pool, number, configuration, may_be_stale)?;
+        Ok(held.map(|store| Box::new(store) as Held))
+    }
+
+    fn inspect(
+        &self,
+        directories: &Directories,
+        pool: &PoolName,
+        path: &Path,
+        heads: &[String],
+    ) -> Result<Box<dyn Inspection>, Failure> {
+        inspect::connect(directories, pool, path, heads)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_door_names_the_default_configuration() {
+        assert_eq!(leg_door::DEFAULT_PATH, legs_config::DEFAULT_PATH);
+    }
+}

@@ -1,0 +1,653 @@
+//! Pools whose legs lie on several heads: how this head opens one, and makes one.
+
+mod third;
+mod witness;
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use certificates::Identity;
+use control::answer::{Answer, Done};
+use control::operations::pool::{DeviceGroup, GroupKind, GroupRole};
+use control::{Failure, FailureKind};
+use engine::pool::{Candidate, Claims, ImportOptions, LabelState, PreviousOwner, SafeToOwn};
+use engine::{Engine, Pool};
+use leg_door::{Claim, Directories, LegRequest, LegStatus};
+use leg_record::{DiskId, MemberId, Memory};
+use leg_zfs::multi_head::{MultiHead, MultiHeadSide, PATIENT_CONNECT_WAIT};
+use legs::{Bootstrap, Inbox, Legs, Members, Network, Options, Proof, Reporter, Viewer};
+use legs_config::{Kind, LegsFile};
+use members::Peer;
+use units::PoolName;
+
+use crate::requests::{self, Judged};
+use crate::view;
+
+/// So long a person waits until what was said of a leg is on record.
+const WORD_WAIT: Duration = Duration::from_secs(10);
+
+/// The legs of one pool, and who remembers which of them hold everything.
+pub struct LegsOfPool {
+    file: LegsFile,
+    identity: Arc<Identity>,
+    pool: PoolName,
+    path: PathBuf,
+    state: PathBuf,
+    multi_head: Arc<MultiHead>,
+    /// Of the open pool.
+    side: OnceLock<Arc<MultiHeadSide>>,
+    /// Held by who changes the members.
+    is_changing: Mutex<()>,
+}
+
+/// Whether `pool` is in the file at `path`, with this head's key.
+pub(crate) fn read(path: &Path) -> Result<(LegsFile, Identity), Failure> {
+    let file = legs_config::read(path).map_err(|error| {
+        Failure::from_chain(FailureKind::Usage, &error).advise(format!("see to {}", path.display()))
+    })?;
+    let identity = Identity::read(&file.certificate, &file.key)
+        .map_err(|error| Failure::from_chain(FailureKind::Failed, &error))?;
+    let (own, listed) = (identity.fingerprint(), file.own().fingerprint);
+    match own == listed {
+        true => Ok((file, identity)),
+        false => Err(Failure::usage(format!(
+            "members.{}: the fingerprint is {listed}, and {} has {own}",
+            file.me,
+            file.certificate.display()
+        ))
+        .advise("write the right one into the configuration of every member")),
+    }
+}
+
+pub(crate) fn names_no_pool(file: &LegsFile, pool: &PoolName, path: &Path) -> Failure {
+    let names: Vec<&str> = file.pools.keys().map(PoolName::as_str).collect();
+    Failure::not_found(format!("{} names no pool {pool}", path.display()))
+        .advise(format!("it names: {}", names.join(" ")))
+}
+
+impl LegsOfPool {
+    /// By the configuration at `path`. Touches no disk.
+    ///
+    /// # Errors
+    ///
+    /// The configuration cannot be used, or does not name the pool.
+    pub fn read(directories: &Directories, pool: &PoolName, path: &Path) -> Result<Self, Failure> {
+        let (file, identity) = read(path)?;
+        let identity = Arc::new(identity);
+        let run_dir = &directories.run;
+        let multi_head = MultiHead::new(file.clone(), Arc::clone(&identity), pool, run_dir);
+        let multi_head = multi_head.ok_or_else(|| names_no_pool(&file, pool, path))?;
+        Ok(Self {
+            file,
+            identity,
+            pool: pool.clone(),
+            path: std::path::absolute(path).map_err(Failure::of("find this folder"))?,
+            state: directories.state.clone(),
+            multi_head,
+            side: OnceLock::new(),
+            is_changing: Mutex::default(),
+        })
+    }
+
+    /// The name of the pool.
+    pub(crate) fn name(&self) -> &PoolName {
+        &self.pool
+    }
+
+    /// The number of the pool's record.
+    pub fn record(&self) -> u64 {
+        self.multi_head.record()
+    }
+
+    /// Has the engine reach the legs.
+    pub fn install(&self, options: &mut dyn Any) {
+        self.multi_head.install(options);
+    }
+
+    /// Paths of this head's legs.
+    pub fn own_paths(&self) -> Vec<PathBuf> {
+        self.multi_head.own_paths()
+    }
+
+    /// The configuration.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The line of the configuration that names a disk.
+    pub fn line_of(&self, disk: &Path) -> String {
+        let text = std::fs::read_to_string(&self.path).unwrap_or_default();
+        let file = self.path.display();
+        match legs_config::line_of(&text, disk) {
+            Some(line) => format!("{file}, line {line},"),
+            None => file.to_string(),
+        }
+    }
+
+    /// The state of the legs of the open pool.
+    pub fn status(&self, viewer: &Viewer, reporter: &Reporter) -> LegStatus {
+        let shown = viewer.shown();
+        if !shown.differing.is_empty() {
+            self.see_whether_file_follows(viewer, reporter);
+        }
+        let (file, name) = (self.multi_head.file(), &self.pool);
+        let device = |disk| self.multi_head.place(disk).to_string_lossy().into_owned();
+        LegStatus {
+            advice: requests::advice((&file, &self.path), name, &shown),
+            do_writes_wait: view::do_writes_wait(&shown),
+            is_one_out: view::is_one_out(&shown),
+            view: view::view(&file, &file.pools[name], &shown, device),
+        }
+    }
+
+    /// Performs a request about the leg that is called `leg`.
+    pub fn perform(
+        &self,
+        (viewer, reporter): (&Viewer, &Reporter),
+        leg: &str,
+        request: &LegRequest,
+    ) -> Result<Answer, Failure> {
+        let (shown, file, name) = (viewer.shown(), self.multi_head.file(), &self.pool);
+        let place = |disk| self.multi_head.place(disk);
+        let disk = requests::find(&file, &file.pools[name], place, leg)?;
+        let known = file.disk_name(disk);
+        match (
+            request,
+            requests::judge(request, &shown, disk, name, &known)?,
+        ) {
+            (_, Judged::Done(why)) => Ok(Done::already(why)),
+            (LegRequest::TakeBack, Judged::ToDo) => {
+                reporter.take_back(disk);
+                Ok(Done::changed(format!(
+                    "leg {known} is tried again now: what it lacks is copied to it as soon as its head answers"
+                )))
+            }
+            (LegRequest::Discard, Judged::ToDo) => {
+                give_up(viewer, reporter, disk, &known)?;
+                Ok(Done::changed(format!(
+                    "what was on leg {known} is given up: the pool is copied to it in full when its head answers"
+                )))
+            }
+            (LegRequest::Attach { new, overwrite }, Judged::ToDo) => {
+                self.attach(viewer, reporter, (disk, new), *overwrite)
+            }
+            (LegRequest::Replace { new, overwrite }, Judged::ToDo) => {
+                self.replace(viewer, reporter, disk, new.as_deref(), *overwrite)
+            }
+        }
+    }
+
+    /// The leg of that name joins the group of that disk.
+    fn attach(
+        &self,
+        viewer: &Viewer,
+        reporter: &Reporter,
+        (beside, new): (DiskId, &str),
+        may_overwrite: bool,
+    ) -> Result<Answer, Failure> {
+        self.learn_leg(new, reporter);
+        let file = self.multi_head.file();
+        let pool = &file.pools[&self.pool];
+        let disk = requests::joining((&file, &self.path), pool, beside, new)?;
+        requests::are_in_order(&file, &self.pool, &viewer.shown(), beside, disk)?;
+        if requests::is_named(&viewer.shown(), disk) {
+            return Ok(Done::already(format!("{new} is a leg of the pool")));
+        }
+        let mut network = self.network(Proof::None);
+        network.configuration = file.digest(self.record()).unwrap_or_default();
+        let names = self.names((*file).clone());
+        legs::see_new_disk(self.config(), network, disk, may_overwrite, names)
+            .map_err(|error| self.unfit(&error))?;
+        self.fits(&file, disk)?;
+        give_up(viewer, reporter, disk, new)?;
+        reporter.take_back(disk);
+        Ok(Done::changed(format!(
+            "{new} joins the pool: everything is copied to it, and it counts when that is complete"
+        )))
+    }
+
+    /// Whether a disk is large enough for its group, and can be used by this server.
+    fn fits(&self, file: &LegsFile, disk: DiskId) -> Result<(), Failure> {
+        let (_, leg) = file.leg(disk).expect("it was found there");
+        let new = file.disk_name(disk);
+        let has_devices_only = self.own_paths().iter().all(|path| is_device(path));
+        if self.multi_head.is_own(disk) && has_devices_only && !is_device(&leg.path) {
+            let message = format!(
+                "nothing was changed: {new} is no device below /dev, and this server uses no others"
+            );
+            return Err(
+                Failure::usage(message).advise("take a device, or start the pool's server anew")
+            );
+        }
+        let side = self.side.get().expect("the pool is open");
+        side.has_room_on(disk, &leg.path).map_err(|why| {
+            let message = format!("nothing was changed: {new} cannot be used: {why}");
+            Failure::new(FailureKind::Failed, message)
+        })
+    }
+
+    /// Another disk is in the place of that one: nothing on it counts, and it gets everything.
+    fn replace(
+        &self,
+        viewer: &Viewer,
+        reporter: &Reporter,
+        disk: DiskId,
+        new: Option<&str>,
+        may_overwrite: bool,
+    ) -> Result<Answer, Failure> {
+        let known = self.multi_head.file();
+        let (read, _) = read(&self.path)?;
+        requests::moved(&known, (&read, &self.path), &self.pool, disk, new)?;
+        let (before, after) = (known.disk_name(disk), read.disk_name(disk));
+        self.is_spare(viewer, disk)?;
+        let mut network = self.network(Proof::None);
+        network.configuration = read.digest(self.record()).unwrap_or_default();
+        let names = self.names(read.clone());
+        legs::see_new_disk(self.config(), network, disk, may_overwrite, names)
+            .map_err(|error| self.unfit(&error))?;
+        self.fits(&read, disk)?;
+        let side = self.side.get().expect("the pool is open");
+        side.try_all()
+            .map_err(|why| Failure::new(FailureKind::Failed, why))?;
+        self.is_spare(viewer, disk)?;
+        // Either it is in use by the old disk, or what comes of that would be told of the new one.
+        side.take_out(disk);
+        let shown = viewer.wait_for(WORD_WAIT, |shown| requests::is_idle(shown, disk));
+        if !requests::is_idle(&shown, disk) {
+            return Err(requests::unrecorded(&before));
+        }
+        let moved = self.multi_head.has_moved(disk);
+        moved.map_err(Failure::of("give legs their names"))?;
+        self.has_read(read, reporter);
+        give_up(viewer, reporter, disk, &after)?;
+        reporter.take_back(disk);
+        Ok(Done::changed(format!(
+            "{after} takes the place of {before}, which counts no more: the pool is copied to it in full"
+        )))
+    }
+
+    /// Whether the pool can do without that leg.
+    fn is_spare(&self, viewer: &Viewer, disk: DiskId) -> Result<(), Failure> {
+        match requests::is_spare(&self.config(), &viewer.shown(), disk) {
+            true => Ok(()),
+            false => {
+                let leg = self.multi_head.file().disk_name(disk);
+                let message =
+                    format!("leg {leg} is needed: no other one holds everything that it does");
+                let failure = Failure::new(FailureKind::NeedsConfirmation, message);
+                Err(failure.advise("wait until another leg of its group is current"))
+            }
+        }
+    }
+
+    fn unfit(&self, error: &legs::Failure) -> Failure {
+        let failure = self.refused(error);
+        match error {
+            legs::Failure::Overwrites(_) => failure
+                .advise("see whether that disk is meant; --overwrite-old-labels overwrites it"),
+            _ => failure,
+        }
+    }
+
+    fn names(&self, file: LegsFile) -> NamesOfFile {
+        NamesOfFile(file, self.path.clone())
+    }
+
+    fn network(&self, proof: Proof) -> Network {
+        self.network_of(&self.multi_head.file(), proof)
+    }
+
+    fn network_of(&self, file: &LegsFile, proof: Proof) -> Network {
+        Network {
+            identity: Arc::clone(&self.identity),
+            peers: file.members.values().map(peer).collect(),
+            folder: legs::folder(&self.state),
+            proof,
+            configuration: file.digest(self.record()).unwrap_or_default(),
+            heads: file
+                .members
+                .values()
+                .filter(|member| member.kind == Kind::Head)
+                .map(|member| MemberId(member.number))
+                .collect(),
+        }
+    }
+
+    /// The members that answer now, each with what it remembers of the pool that has that number.
+    ///
+    /// # Errors
+    ///
+    /// Nobody can be asked.
+    pub fn survey(&self, number: u64) -> Result<BTreeMap<MemberId, Option<Memory>>, Failure> {
+        let found = legs::survey(self.config().me, number, self.network(Proof::None));
+        found.map_err(|error| self.refused(&error))
+    }
+
+    /// The configuration, as it was read.
+    pub(crate) fn file(&self) -> &LegsFile {
+        &self.file
+    }
+
+    /// What is said of the owner before, with the members' names.
+    fn proof(&self, said: &PreviousOwner) -> Result<Proof, Failure> {
+        let head = |name: &String| {
+            let found = self.file.members.get(name);
+            let found = found.filter(|member| member.kind == Kind::Head);
+            let number = found.map(|member| MemberId(member.number));
+            number.ok_or_else(|| {
+                Failure::usage(format!("the configuration of legs names no head {name}"))
+                    .advise("give the head that used the pool last by its name there")
+            })
+        };
+        Ok(match said {
+            PreviousOwner::IsStopped => Proof::Word,
+            PreviousOwner::HostIsStopped(name) => Proof::Stopped(head(name)?),
+            PreviousOwner::HostIsOff(name) => Proof::Fenced(head(name)?),
+            PreviousOwner::Unknown | PreviousOwner::IsWatched => Proof::None,
+        })
+    }
+
+    pub(crate) fn config(&self) -> leg_record::Config {
+        let config = self.multi_head.file().config(&self.pool);
+        config.expect("it names the pool")
+    }
+
+    /// Opens the pool by its record. `ours` is told what the owner before left in the labels, before the import, which is the long part.
+    /// `disk_wait`: a leg of this head that takes longer for an I/O has failed.
+    ///
+    /// # Errors
+    ///
+    /// The record does not allow it, or the pool cannot be opened.
+    pub fn open(
+        &self,
+        engine: Arc<dyn Engine>,
+        owner_before: &PreviousOwner,
+        disk_wait: Duration,
+        ours: Box<Claim>,
+    ) -> Result<(Box<dyn Pool>, Legs), Failure> {
+        let opened: Arc<Mutex<Option<Box<dyn Pool>>>> = Arc::default();
+        let slot = Arc::clone(&opened);
+        let open = move |candidate: Candidate, record| {
+            let pool = import(&*engine, &candidate, record, &*ours)?;
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(pool);
+            Ok(())
+        };
+        let inbox = Inbox::new();
+        let side = MultiHeadSide::new(
+            &self.multi_head,
+            disk_wait,
+            inbox.reporter(),
+            Box::new(open),
+        );
+        let options = Options {
+            config: self.config(),
+            members: Members::Links(self.network(self.proof(owner_before)?)),
+            before_action: None,
+        };
+        let side = Arc::new(side);
+        let legs =
+            Legs::open(options, Arc::clone(&side), inbox).map_err(|error| self.refused(&error))?;
+        // A pool is opened once.
+        let _ = self.side.set(side);
+        let pool = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let pool = pool.ok_or_else(|| Failure::new(FailureKind::Failed, "the pool is not open"))?;
+        Ok((pool, legs))
+    }
+
+    fn refused(&self, error: &legs::Failure) -> Failure {
+        refused(&self.pool, error)
+    }
+
+    /// The same with the names that people know, where it names legs as the engine does.
+    pub fn with_names(&self, failure: Failure) -> Failure {
+        let file = self.multi_head.file();
+        let legs = file.pools[&self.pool]
+            .groups
+            .iter()
+            .flat_map(|group| &group.legs);
+        legs.fold(failure, |failure, leg| {
+            let place = self.multi_head.place(DiskId(leg.disk));
+            let name = file.disk_name(DiskId(leg.disk));
+            failure.map_text(|text| text.replace(&*place.to_string_lossy(), &name))
+        })
+    }
+
+    /// What the groups of a new pool are made of.
+    pub fn groups(&self) -> Vec<DeviceGroup> {
+        let groups = self.file.pools[&self.pool].groups.iter();
+        let group = |group: &legs_config::Group| DeviceGroup {
+            kind: match (group.needed, group.legs.len()) {
+                (1, 1) => GroupKind::Stripe,
+                (1, _) => GroupKind::Mirror,
+                _ => GroupKind::Raidz { parity: 1 },
+            },
+            role: GroupRole::Data,
+            devices: group
+                .legs
+                .iter()
+                .map(|leg| self.multi_head.place(DiskId(leg.disk)))
+                .collect(),
+        };
+        groups.map(group).collect()
+    }
+
+    /// Claims all legs for a pool that is to be made on them. They can be opened afterwards.
+    ///
+    /// # Errors
+    ///
+    /// A member does not answer, knows the pool, or does not lend a leg; a leg is in use, or carries something and `may_overwrite` is
+    /// not said.
+    pub fn begin_bootstrap(&self, may_overwrite: bool) -> Result<Bootstrap, Failure> {
+        let (config, network) = (self.config(), self.network(Proof::None));
+        let names = self.names(self.file.clone());
+        let (bootstrap, granted) = Bootstrap::begin(config, network, may_overwrite, names)
+            .map_err(|error| {
+                let failure = self.refused(&error);
+                match error {
+                    legs::Failure::Overwrites(_) => failure.advise(
+                        "--overwrite-old-labels overwrites what nobody uses, also what is not of ZFS: see whether these disks are meant",
+                    ),
+                    _ => failure,
+                }
+            })?;
+        for (disk, granted) in granted {
+            if self.multi_head.is_own(disk) {
+                continue;
+            }
+            self.multi_head.grant(disk, granted);
+            let connected = self.multi_head.connect(disk, PATIENT_CONNECT_WAIT, |_| {});
+            connected.map_err(|why| {
+                let message = format!("{}: {why}", self.file.disk_name(disk));
+                Failure::new(FailureKind::Unavailable, message).advise(
+                    "see to the leg-server of that head, and to `lends` in the configuration",
+                )
+            })?;
+        }
+        self.multi_head
+            .lay_out(|_| true)
+            .map_err(Failure::of("give legs their names"))?;
+        Ok(bootstrap)
+    }
+
+    /// Claims the disks of this head, which are all that the pool has, to put them on record. `is_labelled`: their labels name that.
+    ///
+    /// # Errors
+    ///
+    /// A member does not answer, or remembers another pool; a disk is in use; a group has no disk of this head, or takes no leg.
+    pub fn begin_record(&self, is_labelled: bool) -> Result<Bootstrap, Failure> {
+        let mut config = self.config();
+        let me = config.me;
+        let disks = config.groups.iter().flat_map(|group| &group.lenders);
+        let coming = disks.filter(|(_, head)| **head != me);
+        let coming = coming.map(|(disk, head)| (*disk, *head)).collect();
+        for group in &mut config.groups {
+            group.lenders.retain(|_, head| *head == me);
+        }
+        let mut groups = config.groups.iter();
+        if groups.any(|group| group.lenders.len() != 1 || group.needed != 1) {
+            let message = format!(
+                "nothing was changed: a group of {} has no disk of this head, or is a raidz",
+                self.path.display()
+            );
+            return Err(Failure::usage(message).advise(
+                "each group needs `needed = 1`, and the disk of this head that the pool has",
+            ));
+        }
+        let names = self.names(self.file.clone());
+        let network = self.network(Proof::None);
+        let bootstrap = Bootstrap::begin_again(config, network, coming, is_labelled, names)
+            .map_err(|error| self.refused(&error))?;
+        Ok(bootstrap)
+    }
+
+    /// Opens the pool of disks that are about to be on record. Its labels name the record from then on.
+    ///
+    /// # Errors
+    ///
+    /// Somebody else has opened it, or it cannot be opened.
+    pub fn open_unrecorded(&self, engine: &dyn Engine) -> Result<Box<dyn Pool>, Failure> {
+        let failed = |why| Failure::new(FailureKind::Failed, why);
+        self.multi_head
+            .lay_out(|_| true)
+            .map_err(Failure::of("give legs their names"))?;
+        let candidate = self.multi_head.found().map_err(failed)?;
+        if candidate.legs.record.is_none() && candidate.state != LabelState::Exported {
+            let message = format!("somebody has opened pool {} meanwhile", self.pool);
+            return Err(Failure::new(FailureKind::Busy, message)
+                .advise("see that no other head serves it, and say it again"));
+        }
+        let record = engine::pool::legs::Record {
+            number: self.record(),
+            current: candidate.devices.iter().map(|device| device.guid).collect(),
+        };
+        import(engine, &candidate, record, &|_| Ok(())).map_err(failed)
+    }
+}
+
+/// Whether it is a device, whatever links lead to it.
+fn is_device(place: &Path) -> bool {
+    let found = std::fs::canonicalize(place);
+    found.is_ok_and(|place| place.starts_with("/dev"))
+}
+
+/// How a member is reached.
+fn peer(member: &legs_config::Member) -> Peer {
+    Peer {
+        member: MemberId(member.number),
+        fingerprint: member.fingerprint,
+        addresses: member.members.clone(),
+    }
+}
+
+/// Why the members, or the legs, do not allow it.
+pub(crate) fn refused(pool: &PoolName, error: &legs::Failure) -> Failure {
+    let kind = match error {
+        legs::Failure::Refused(_) | legs::Failure::Overwrites(_) => FailureKind::NeedsConfirmation,
+        legs::Failure::Exists(_) => FailureKind::Exists,
+        legs::Failure::Store(_) | legs::Failure::Side(_) => FailureKind::Unavailable,
+    };
+    let failure = Failure::from_chain(kind, error);
+    let message = format!("pool {pool}: {}", failure.message);
+    Failure::new(kind, message)
+}
+
+/// Has it put on record that nothing on a leg counts, which is called `known`.
+fn give_up(viewer: &Viewer, reporter: &Reporter, disk: DiskId, known: &str) -> Result<(), Failure> {
+    reporter.discard(disk);
+    let shown = viewer.wait_for(WORD_WAIT, |shown| requests::is_given_up(shown, disk));
+    match requests::is_given_up(&shown, disk) {
+        true => Ok(()),
+        false => Err(requests::unrecorded(known)),
+    }
+}
+
+/// What things are called in a configuration, which is at that path.
+struct NamesOfFile(LegsFile, PathBuf);
+
+impl legs::Names for NamesOfFile {
+    fn member(&self, member: MemberId) -> String {
+        self.0.name(member)
+    }
+
+    fn disk(&self, disk: DiskId) -> String {
+        self.0.disk_name(disk)
+    }
+
+    fn pool(&self, number: u64) -> String {
+        let mut pools = self.0.pools.iter();
+        match pools.find(|(_, pool)| pool.guid == number) {
+            Some((name, _)) => format!("pool {name}"),
+            None => format!("the pool of number {number}"),
+        }
+    }
+
+    fn configuration(&self) -> String {
+        self.1.display().to_string()
+    }
+}
+
+fn import(
+    engine: &dyn Engine,
+    candidate: &Candidate,
+    record: engine::pool::legs::Record,
+    ours: &Claim,
+) -> Result<Box<dyn Pool>, String> {
+    let options = ImportOptions {
+        // Their lenders keep others away.
+        claims: Claims::Locks,
+        record: Some(record),
+        ..ImportOptions::default()
+    };
+    let proof = SafeToOwn::record_names_this_head(candidate);
+    let text = |error| operations::pool_failure(error).message;
+    let claimed = engine.claim(candidate, proof, &options).map_err(text)?;
+    ours(claimed.note().unwrap_or_default()).map_err(|failure| failure.message)?;
+    claimed.open().map_err(text)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// All that is stored lies in `folder`.
+    pub fn in_folder(folder: &Path) -> Directories {
+        Directories {
+            run: folder.join("run"),
+            state: folder.join("state"),
+        }
+    }
+
+    /// A leg on each of two heads.
+    pub fn two_heads() -> LegsFile {
+        let text = format!(
+            r#"
+me = "a"
+certificate = "/c"
+key = "/k"
+[members.a]
+number = 1
+kind = "head"
+members = ["10.9.1.1:7071"]
+lends = ["10.9.1.1:7072"]
+fingerprint = "{}"
+[members.b]
+number = 2
+kind = "head"
+members = ["10.9.1.2:7071"]
+lends = ["10.9.1.2:7072"]
+fingerprint = "{}"
+[pools.tank]
+guid = 123
+[[pools.tank.groups]]
+needed = 1
+legs = [{{ disk = 11, head = "a", path = "/x" }}, {{ disk = 22, head = "b", path = "/y" }}]
+"#,
+            "0a".repeat(32),
+            "0b".repeat(32)
+        );
+        legs_config::parse(&text).expect("it is whole")
+    }
+}

@@ -1,0 +1,679 @@
+//! What is said about legs: to a person, and by one.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use control::calendar::utc;
+use control::{Advice, Failure, FailureKind, Severity};
+use leg_door::LegRequest;
+use leg_record::{Config, DiskId, MemberId, Membership, Record};
+use leg_zfs::side::IS_ANOTHER_LEG;
+use legs::{Shown, Stage, Unheard};
+use legs_config::{Group, Kind, LegsFile, Pool};
+use members::Silence;
+use units::PoolName;
+
+use crate::view;
+
+/// What comes of a person's word.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Judged {
+    /// It is to be done.
+    ToDo,
+    /// Nothing has to be done, with the reason.
+    Done(String),
+}
+
+/// The leg that is called so: as `pool status` calls it, or as the pool's owner does (`place`).
+///
+/// # Errors
+///
+/// The pool has no such leg.
+pub fn find(
+    file: &LegsFile,
+    pool: &Pool,
+    place: impl Fn(DiskId) -> PathBuf,
+    called: &str,
+) -> Result<DiskId, Failure> {
+    let legs = pool.groups.iter().flat_map(|group| &group.legs);
+    let legs: Vec<DiskId> = legs.map(|leg| DiskId(leg.disk)).collect();
+    let is_it =
+        |disk: &&DiskId| file.disk_name(**disk) == called || place(**disk).as_os_str() == called;
+    legs.iter().find(is_it).copied().ok_or_else(|| {
+        let known: Vec<String> = legs.iter().map(|disk| file.disk_name(*disk)).collect();
+        let failure = Failure::not_found(format!("the pool has no leg {called}"));
+        failure.advise(format!("its legs are {}", known.join(" ")))
+    })
+}
+
+/// Whether the record says that the leg has another history.
+pub fn diverges(shown: &Shown, disk: DiskId) -> bool {
+    let record = shown.record.as_ref();
+    record.is_some_and(|record| record.divergent.contains(&disk))
+}
+
+/// Whether that word is one for this leg, which is called `leg`.
+///
+/// # Errors
+///
+/// Another word is, or none.
+pub fn judge(
+    request: &LegRequest,
+    shown: &Shown,
+    disk: DiskId,
+    pool: &PoolName,
+    leg: &str,
+) -> Result<Judged, Failure> {
+    let is_stale = shown
+        .record
+        .as_ref()
+        .is_some_and(|record| record.stale.contains_key(&disk));
+    match (request, diverges(shown, disk)) {
+        (LegRequest::TakeBack, true) => Err(Failure::new(
+            FailureKind::NeedsConfirmation,
+            format!("leg {leg} has a history that is not this pool's: it may hold writes that nobody else has"),
+        )
+        .advise(format!(
+            "look at it first; to give it up, `bulkhead pool discard-leg {pool} {leg} --overwrite-with {pool}`"
+        ))),
+        (LegRequest::TakeBack, false) if shown.copying.contains(&disk) => {
+            Ok(Judged::Done(format!("what leg {leg} lacks is being copied to it")))
+        }
+        (LegRequest::TakeBack, false) if !is_stale => {
+            Ok(Judged::Done(format!("leg {leg} is in use")))
+        }
+        (LegRequest::TakeBack, false) | (LegRequest::Discard, true) | (LegRequest::Replace { .. } | LegRequest::Attach { .. }, _) => {
+            Ok(Judged::ToDo)
+        }
+        (LegRequest::Discard, false) => Err(Failure::new(
+            FailureKind::Exists,
+            format!("leg {leg} has the pool's own history: nothing on it has to be given up"),
+        )
+        .advise("if it lacks data, it gets that when its head answers")),
+    }
+}
+
+/// What a configuration that was read again says of a leg that another disk takes the place of.
+///
+/// # Errors
+///
+/// It does not name that disk, or differs in more.
+pub fn moved(
+    known: &LegsFile,
+    (read, path): (&LegsFile, &Path),
+    pool: &PoolName,
+    disk: DiskId,
+    new: Option<&str>,
+) -> Result<(), Failure> {
+    let (before, after) = (known.disk_name(disk), read.disk_name(disk));
+    let meant = new.unwrap_or(&before);
+    if meant != after {
+        let failure = Failure::usage(format!(
+            "{} names {after} in that place, and not {meant}",
+            path.display()
+        ));
+        return Err(failure.advise(
+            "write the path of the new disk there, with the number of the old one, on each head (of an appliance into its file, then `bulkhead appliance apply`), restart the leg-servers, and say it again",
+        ));
+    }
+    let mut expected = known.clone();
+    let legs = expected.pools.get_mut(pool).into_iter();
+    let legs = legs
+        .flat_map(|pool| &mut pool.groups)
+        .flat_map(|group| &mut group.legs);
+    for leg in legs.filter(|leg| leg.disk == disk.0) {
+        if let Some((_, found)) = read.leg(disk) {
+            leg.path.clone_from(&found.path);
+        }
+    }
+    match (expected.pools.get(pool), &expected.members, &expected.me)
+        == (read.pools.get(pool), &read.members, &read.me)
+    {
+        true => Ok(()),
+        false => Err(Failure::usage(format!(
+            "{} says something else of this pool, or of its members, besides the path of that disk",
+            path.display()
+        ))
+        .advise(
+            "change one thing at a time: the pool's server reads other changes when it starts",
+        )),
+    }
+}
+
+/// The leg that is called `new` and is to join the group of `existing`. `path`: of the configuration.
+///
+/// # Errors
+///
+/// There is none in that group, or the group does not take another one.
+pub fn joining(
+    (file, path): (&LegsFile, &Path),
+    pool: &Pool,
+    existing: DiskId,
+    new: &str,
+) -> Result<DiskId, Failure> {
+    let has = |group: &&Group, disk: DiskId| group.legs.iter().any(|leg| leg.disk == disk.0);
+    let mut groups = pool.groups.iter();
+    let group = groups.find(|group| has(group, existing));
+    let legs = group.into_iter().flat_map(|group| &group.legs);
+    let mut disks = legs.map(|leg| DiskId(leg.disk));
+    let known = file.disk_name(existing);
+    let Some(disk) = disks.find(|disk| file.disk_name(*disk) == new) else {
+        let message = format!(
+            "the configuration that the pool's server has read names no leg {new} beside {known}"
+        );
+        return Err(Failure::not_found(message).advise(format!(
+            "write it into {} of each head, restart the leg-servers, start the pool's server anew (or move the pool), and say it again",
+            path.display()
+        )));
+    };
+    match group.is_some_and(|group| group.needed == 1) {
+        true => Ok(disk),
+        false => Err(Failure::usage(format!(
+            "{known} is a leg of a raidz1, which takes no further one"
+        ))),
+    }
+}
+
+/// Whether `existing` is a leg that the pool has, and `new` another one.
+///
+/// # Errors
+///
+/// They are the other way round, the same, or neither is one.
+pub fn are_in_order(
+    file: &LegsFile,
+    pool: &PoolName,
+    shown: &Shown,
+    existing: DiskId,
+    new: DiskId,
+) -> Result<(), Failure> {
+    let (known, joining) = (file.disk_name(existing), file.disk_name(new));
+    if existing == new {
+        return Err(Failure::usage(format!("{known} is named twice"))
+            .advise("name a leg that the pool has, and then the one that joins it"));
+    }
+    match (is_named(shown, existing), is_named(shown, new)) {
+        (true, _) => Ok(()),
+        (false, true) => Err(Failure::usage(format!(
+            "nothing was changed: {known} is no part of the pool yet, and {joining} is"
+        ))
+        .advise(format!(
+            "name the leg first that the pool has: `bulkhead pool attach {pool} {joining} {known}`"
+        ))),
+        (false, false) => Err(Failure::usage(format!(
+            "nothing was changed: neither {known} nor {joining} is a part of the pool"
+        ))
+        .advise("name a leg of that group first that the pool has: `bulkhead pool status` shows which are current")),
+    }
+}
+
+/// Whether the record names the leg.
+pub fn is_named(shown: &Shown, disk: DiskId) -> bool {
+    let record = shown.record.as_ref();
+    record.is_some_and(|record| record.names(disk))
+}
+
+/// Whether the pool can be read without that leg.
+pub fn is_spare(config: &Config, shown: &Shown, disk: DiskId) -> bool {
+    let record = shown.record.as_ref();
+    record.is_some_and(|record| {
+        let mut left = record.current_disks();
+        left.remove(&disk);
+        config.is_readable(&left)
+    })
+}
+
+/// Whether the record says that the leg is to get everything, as nothing on it counts.
+pub fn is_given_up(shown: &Shown, disk: DiskId) -> bool {
+    let stale = shown.record.as_ref().and_then(|one| one.stale.get(&disk));
+    stale.is_some_and(|stale| stale.since == 0)
+}
+
+/// Whether the leg gets no data now, by the record and by what is done.
+pub fn is_idle(shown: &Shown, disk: DiskId) -> bool {
+    let record = shown.record.as_ref();
+    let is_current = record.is_none_or(|record| record.current.contains_key(&disk));
+    !is_current && !shown.copying.contains(&disk) && !shown.awaited.contains(&disk)
+}
+
+/// The members did not agree in time that what is on a leg is given up.
+pub fn unrecorded(leg: &str) -> Failure {
+    Failure::new(
+        FailureKind::Unavailable,
+        format!(
+            "it is not on record yet that what is on leg {leg} is given up: too few members answer"
+        ),
+    )
+    .advise(
+        "start the members that `bulkhead pool status` names as silent: it is put on record then",
+    )
+}
+
+/// A leg failed so often that it is left alone.
+fn faulted(pool: &PoolName, leg: &str, until: SystemTime) -> Advice {
+    let since = until.duration_since(SystemTime::UNIX_EPOCH);
+    let until = utc(since.map_or(0, |since| since.as_secs()));
+    let why = format!(
+        "leg {leg} came back and failed several times within an hour: it lacks data, and is not tried again before {until}"
+    );
+    let what =
+        "see to its disk, its head and the network between the heads, then have it tried at once";
+    Advice::new(Severity::Error, what, why).by(format!("bulkhead pool online {pool} {leg}"))
+}
+
+/// What to do about a leg that what it lacks cannot be copied to.
+fn of_trouble(pool: &PoolName, leg: &str, path: &Path) -> String {
+    let head = leg.split(':').next().unwrap_or_default();
+    format!(
+        "see to its disk: it is tried again by itself. If a new disk is at its path, say `bulkhead pool replace {pool} {leg}`: everything is copied to \
+         it. One at another path takes its place when {} of each head names that: `bulkhead pool replace {pool} {leg} {head}:PATH`",
+        path.display()
+    )
+}
+
+/// Legs of the configuration that the pool does not have yet.
+fn unattached(file: &LegsFile, pool: &PoolName, shown: &Shown) -> Vec<Advice> {
+    let groups = file.pools.get(pool).into_iter();
+    let groups = groups.flat_map(|pool| &pool.groups);
+    let of_group = |group: &Group| {
+        let disks = group.legs.iter().map(|leg| DiskId(leg.disk));
+        let (had, new): (Vec<_>, Vec<_>) = disks.partition(|disk| is_named(shown, *disk));
+        let had = had.first().copied();
+        let pairs = new.into_iter().filter_map(|new| Some((had?, new)));
+        pairs.collect::<Vec<_>>()
+    };
+    let told = |(had, new): (DiskId, DiskId)| {
+        let (had, new) = (file.disk_name(had), file.disk_name(new));
+        let why = format!("{new} is configured as a leg, and is no part of the pool yet");
+        let what =
+            "attach it: everything is copied to it then, and it counts when that is complete";
+        Advice::new(Severity::Warning, what, why)
+            .by(format!("bulkhead pool attach {pool} {had} {new}"))
+    };
+    groups.flat_map(of_group).map(told).collect()
+}
+
+/// What is wrong with legs, and with members that remember. `path`: of the configuration.
+pub fn advice((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) -> Vec<Advice> {
+    let mut advice = Vec::new();
+    let name = |disk: &DiskId| file.disk_name(*disk);
+    if let Stage::Failed(why) = &shown.stage {
+        let why =
+            format!("nothing is put on record any more, so writes wait once a leg fails: {why}");
+        advice.push(Advice::new(
+            Severity::Error,
+            "start the pool's server again",
+            why,
+        ));
+    }
+    if let Some(disk) = &shown.last {
+        let why = format!(
+            "writes wait: {} failed, and no other leg holds everything",
+            name(disk)
+        );
+        advice.push(Advice::new(
+            Severity::Error,
+            "see to that leg and to its head",
+            why,
+        ));
+    }
+    for disk in shown
+        .awaited
+        .iter()
+        .filter(|disk| shown.last != Some(**disk))
+    {
+        let why = format!(
+            "writes wait until it is on record that {} failed",
+            name(disk)
+        );
+        let what = "start the leg-servers of the members that do not answer, or the witness";
+        advice.push(Advice::new(Severity::Error, what, why));
+    }
+    let record = shown.record.as_ref();
+    for (disk, stale) in record.iter().flat_map(|record| &record.stale) {
+        let since = stale.since;
+        let lacks = format!(
+            "leg {} lacks what was written since transaction group {since}",
+            name(disk)
+        );
+        if let Some(until) = shown.held.get(disk) {
+            advice.push(faulted(pool, &name(disk), *until));
+            continue;
+        }
+        let trouble = shown.troubles.get(disk);
+        let trouble = trouble.filter(|_| !shown.copying.contains(disk));
+        advice.push(match (trouble, stale.is_written) {
+            (Some(why), _) => {
+                let what = match why.contains(IS_ANOTHER_LEG) {
+                    true => format!(
+                        "write each disk at its own number again in {} of each head, and restart the leg-servers; replace none",
+                        path.display()
+                    ),
+                    false => of_trouble(pool, &name(disk), path),
+                };
+                let why = format!("{lacks}, and that cannot be copied to it: {why}");
+                Advice::new(Severity::Error, what, why)
+            }
+            (None, true) => Advice::new(
+                Severity::Warning,
+                "wait",
+                format!("{lacks}, which is being copied to it, or will be when it can be reached"),
+            ),
+            (None, false) => Advice::new(
+                Severity::Warning,
+                "see to its head and its disk: the leg comes back by itself",
+                lacks,
+            ),
+        });
+    }
+    for disk in record.iter().flat_map(|record| &record.divergent) {
+        let why = format!(
+            "leg {} has a history that is not this pool's, and is left alone",
+            name(disk)
+        );
+        let leg = name(disk);
+        let head = leg.split(':').next().unwrap_or_default();
+        let what = format!(
+            "find out where it was written, and look at it (`bulkhead pool inspect-legs {pool} {head}`): it may hold writes that \
+             nobody else has. Only when nothing of it is wanted, give it up: the pool is copied to it in full"
+        );
+        let give_up = format!("bulkhead pool discard-leg {pool} {leg} --overwrite-with {pool}");
+        advice.push(Advice::new(Severity::Error, what, why).by(give_up));
+    }
+    for head in &shown.differing {
+        let why = format!(
+            "the leg-server of {} has read a legs.toml that says something else of this pool",
+            file.name(*head)
+        );
+        let what = format!(
+            "write the same {} on each head, but for `me` and the key, and restart the leg-servers. A witness that is new there is added by \
+             `bulkhead pool set-witness {pool} WITNESS`, and one that is missing there is removed by `bulkhead pool set-witness {pool} --none`. A third \
+             head is added by `bulkhead pool add-head {pool} HEAD`",
+            path.display()
+        );
+        advice.push(Advice::new(Severity::Error, what, why));
+    }
+    for (member, why) in &shown.unheard {
+        let what = of_unheard((file, path), pool, *member, why);
+        let why = format!("member {} does not answer: {why}", file.name(*member));
+        advice.push(Advice::new(Severity::Warning, what, why));
+    }
+    advice.extend(of_members((file, path), pool, shown));
+    advice.extend(unattached(file, pool, shown));
+    advice
+}
+
+/// What to do about a member that does not answer.
+fn of_unheard(
+    (file, path): (&LegsFile, &Path),
+    pool: &PoolName,
+    member: MemberId,
+    why: &Unheard,
+) -> String {
+    let path = path.display();
+    let is_witness = file.member(member).map(|member| member.kind) == Some(Kind::Witness);
+    let (unit, readmit) = match is_witness {
+        true => ("bulkhead-witness", "bulkhead-witness readmit"),
+        false => ("bulkhead-leg-server", "bulkhead leg-server readmit"),
+    };
+    let number = file.pools.get(pool).map_or(0, |pool| pool.guid);
+    match why {
+        Unheard::Lost(_) => format!("start {unit} there, and see to the network"),
+        Unheard::Stranger(_) if is_witness => format!(
+            "compare addresses, numbers and fingerprints: that of the witness (`bulkhead-witness identity` there) stands in {path} of each head, and that of each \
+             head (`bulkhead leg-server fingerprint`) in the options of the witness"
+        ),
+        Unheard::Stranger(_) => format!(
+            "compare addresses, numbers and fingerprints: that of each head (`bulkhead leg-server fingerprint` there) stands in {path} of each other head"
+        ),
+        Unheard::Unnamed => format!("write it into {path} of each head again"),
+        Unheard::Silent(Silence::Unkept) => {
+            "make room on its disk, or see to it: it answers again by itself".to_owned()
+        }
+        Unheard::Silent(Silence::Missing | Silence::Damaged) => {
+            format!("see that its disk is sound, then say there: `{readmit} {number} --forget`")
+        }
+        Unheard::Silent(Silence::Unknown) => format!(
+            "wait, if it was added just now. If it remembered the pool before, see that its folder is mounted, and is the one that it had. Only when that \
+             one is gone for good, say there: `{readmit} {number} --forget --replaced`"
+        ),
+        Unheard::Silent(Silence::Lost) => "see that all other members answer".to_owned(),
+        Unheard::Silent(Silence::Members) => {
+            "install the same release of bulkhead on all members".to_owned()
+        }
+    }
+}
+
+/// The record and the configuration name different members, or a witness is about to be none.
+fn of_members((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) -> Option<Advice> {
+    let path = path.display();
+    let remembering = view::remembering(file, shown);
+    let told = |what: &str, why| Advice::new(Severity::Warning, what, why);
+    let is_named = |record: &Record| record.members.is_some();
+    // Three heads stay.
+    let has_two_heads = remembering.heads().len() == 2;
+    if has_two_heads && !shown.record.as_ref().is_none_or(is_named) {
+        let why = format!(
+            "the record does not say who remembers it, so {path} does: members that are changed there now could have both heads open the pool"
+        );
+        return Some(told(
+            "change no members there. See that all members answer and have this release of bulkhead: the record names them then, at the next \
+             start of the pool's server at the latest",
+            why,
+        ));
+    }
+    if let Some(name) = view::not_on_record(file, shown).first() {
+        let why = format!("{path} names {name}, and the record does not: it has no vote");
+        let is_head = file.members.get(name).map(|one| one.kind) == Some(Kind::Head);
+        let verb = if is_head { "add-head" } else { "set-witness" };
+        let word = format!("bulkhead pool {verb} {pool} {name}");
+        return Some(told("add it, or take it out of the file of each head", why).by(word));
+    }
+    let witness = remembering.witness()?;
+    let word = format!("bulkhead pool set-witness {pool} --none");
+    if let Membership::WitnessLeaves { .. } = remembering {
+        let name = file.name(witness);
+        let why = format!(
+            "{name} is to be no witness any more, and the other head has not agreed yet: writes wait for both heads if a leg fails now"
+        );
+        return Some(told(
+            "see that both heads answer: it goes on by itself",
+            why,
+        ));
+    }
+    let is_named = file.member(witness).is_some();
+    (!is_named).then(|| {
+        let why = format!(
+            "the record names the witness {}, and {path} does not, so it is not asked",
+            witness.0
+        );
+        told(
+            "write it into the file of each head again, or remove it",
+            why,
+        )
+        .by(word)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::multi_head::tests::two_heads;
+    use leg_record::{Ballot, Lack};
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::time::Duration;
+
+    const LACK: Lack = Lack {
+        since: 30,
+        newest: 30,
+    };
+
+    fn tank() -> PoolName {
+        "tank".parse().expect("a name")
+    }
+
+    #[test]
+    fn a_stale_leg_and_a_silent_member_are_told_by_their_names() {
+        let file = two_heads();
+        let mut record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
+        record.drop_disk(DiskId(22), LACK);
+        let mut shown = shown(record);
+        shown
+            .unheard
+            .insert(MemberId(2), Unheard::Lost("connection refused".to_owned()));
+        let told: Vec<String> = advice((&file, Path::new("/legs")), &tank(), &shown)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains("b:/y lacks what was written since transaction group 30"));
+        assert!(told[1].contains("member b does not answer: connection refused"));
+        assert!(told[1].contains("start bulkhead-leg-server there"));
+        for (why, what) in [
+            (Unheard::Stranger("who".to_owned()), "compare addresses"),
+            (Unheard::Unnamed, "write it into /legs"),
+            (Unheard::Silent(Silence::Unkept), "make room"),
+            (
+                Unheard::Silent(Silence::Missing),
+                "leg-server readmit 123 --forget`",
+            ),
+            (
+                Unheard::Silent(Silence::Unknown),
+                "readmit 123 --forget --replaced`",
+            ),
+            (Unheard::Silent(Silence::Lost), "all other members"),
+        ] {
+            shown.unheard.insert(MemberId(2), why);
+            let told = advice((&file, Path::new("/legs")), &tank(), &shown);
+            assert!(told[1].to_string().contains(what), "{what}: {}", told[1]);
+        }
+    }
+
+    /// An open pool with that record, whose members are named.
+    fn shown(mut record: Record) -> Shown {
+        let heads = [MemberId(1), MemberId(2)];
+        record.members.get_or_insert(Membership::TwoHeads(heads));
+        Shown {
+            stage: Stage::Open,
+            record: Some(record),
+            awaited: BTreeSet::new(),
+            copying: BTreeSet::new(),
+            held: BTreeMap::new(),
+            troubles: BTreeMap::new(),
+            last: None,
+            unheard: BTreeMap::new(),
+            differing: BTreeSet::new(),
+            changes_taken_back: 0,
+        }
+    }
+
+    #[test]
+    fn a_record_that_does_not_name_its_members_is_told_where_they_can_change() {
+        let file = two_heads();
+        let mut shown = shown(Record::new(
+            123,
+            Ballot::default(),
+            [DiskId(11), DiskId(22)],
+        ));
+        let told = |shown: &Shown| advice((&file, Path::new("/legs")), &tank(), shown);
+        assert_eq!(told(&shown), []);
+        let record = shown.record.as_mut().expect("a record");
+        record.members = None;
+        let said = told(&shown);
+        assert_eq!(said.len(), 1, "{said:?}");
+        let said = said[0].to_string();
+        assert!(
+            said.contains("does not say who remembers it, so /legs does"),
+            "{said}"
+        );
+    }
+
+    /// A blank disk, or one that is too small.
+    #[test]
+    fn a_leg_that_cannot_be_copied_to_says_why() {
+        let file = two_heads();
+        let mut record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
+        record.drop_disk(DiskId(22), LACK);
+        let mut shown = shown(record);
+        shown.troubles.insert(DiskId(22), "it is blank".to_owned());
+        let told =
+            |shown: &Shown| advice((&file, Path::new("/legs")), &tank(), shown)[0].to_string();
+        let said = told(&shown);
+        for part in ["it is blank", "`bulkhead pool replace tank b:/y b:PATH`"] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        shown.copying.insert(DiskId(22));
+        assert!(!told(&shown).contains("it is blank"), "it is copied to");
+    }
+
+    #[test]
+    fn a_leg_that_is_left_alone_says_until_when_and_what_takes_it_back() {
+        let file = two_heads();
+        let mut record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
+        record.drop_disk(DiskId(22), LACK);
+        let mut shown = shown(record);
+        let until = SystemTime::UNIX_EPOCH + Duration::from_secs(3600);
+        shown.held.insert(DiskId(22), until);
+        let told = advice((&file, Path::new("/legs")), &tank(), &shown);
+        assert_eq!(told.len(), 1, "{told:?}");
+        let told = told[0].to_string();
+        for part in [
+            "before 1970-01-01T01:00:00Z",
+            "bulkhead pool online tank b:/y",
+        ] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        let judged = |disk, leg| judge(&LegRequest::TakeBack, &shown, DiskId(disk), &tank(), leg);
+        assert_eq!(judged(22, "b:/y"), Ok(Judged::ToDo));
+        assert!(matches!(judged(11, "a:/x"), Ok(Judged::Done(_))));
+    }
+
+    #[test]
+    fn a_leg_that_is_not_attached_yet_is_told_with_the_command_and_only_that_way_round() {
+        let file = two_heads();
+        let pool = file.pools.values().next().expect("a pool");
+        let shown = shown(Record::new(123, Ballot::default(), [DiskId(11)]));
+        let told = advice((&file, Path::new("/legs")), &tank(), &shown);
+        assert_eq!(told.len(), 1, "{told:?}");
+        let told = told[0].to_string();
+        assert!(told.contains("b:/y is configured as a leg"), "{told}");
+        let command = "bulkhead pool attach tank a:/x b:/y";
+        assert!(told.contains(command), "{told}");
+        let judged =
+            |existing, new| are_in_order(&file, &tank(), &shown, DiskId(existing), DiskId(new));
+        assert_eq!(judged(11, 22), Ok(()));
+        let advised = judged(22, 11).expect_err("refused").advice;
+        assert!(advised.is_some_and(|advice| advice.contains(command)));
+        assert!(judged(11, 11).is_err() && judged(22, 22).is_err());
+        let joins = |new| joining((&file, Path::new("/legs")), pool, DiskId(11), new);
+        assert_eq!(joins("b:/y"), Ok(DiskId(22)));
+        let advised = joins("b:/z").expect_err("there is none").advice;
+        assert!(advised.is_some_and(|advice| advice.contains("into /legs of each head")));
+    }
+
+    #[test]
+    fn only_a_leg_with_another_history_is_given_up_and_only_by_its_name() {
+        let file = two_heads();
+        let pool = file.pools.values().next().expect("a pool");
+        let mut record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
+        record.diverge(DiskId(22));
+        let shown = shown(record);
+        let asked = |name: &str| {
+            let place = |disk: DiskId| PathBuf::from(format!("/run/{}", disk.0));
+            let disk = find(&file, pool, place, name).map_err(|one| one.kind)?;
+            let judged = judge(&LegRequest::Discard, &shown, disk, &tank(), name);
+            judged.map(|_| disk).map_err(|one| one.kind)
+        };
+        assert_eq!(asked("b:/y"), Ok(DiskId(22)));
+        assert_eq!(asked("/run/22"), Ok(DiskId(22)));
+        assert_eq!(asked("a:/x"), Err(FailureKind::Exists));
+        assert_eq!(asked("/y"), Err(FailureKind::NotFound));
+        let refused = judge(&LegRequest::TakeBack, &shown, DiskId(22), &tank(), "b:/y");
+        let refused = refused.expect_err("its writes would be lost");
+        assert_eq!(refused.kind, FailureKind::NeedsConfirmation);
+        let told = advice((&file, Path::new("/legs")), &tank(), &shown)[0].to_string();
+        assert!(
+            told.contains("pool discard-leg tank b:/y --overwrite-with tank"),
+            "{told}"
+        );
+    }
+}

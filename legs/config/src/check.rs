@@ -1,0 +1,299 @@
+//! What cannot be meant, as sentences. All of it is told at once.
+
+use std::collections::BTreeSet;
+
+use leg_record::RECORD_BYTES_MAX;
+
+use crate::{Group, Kind, LegsFile, Member, Pool};
+
+/// Disks of one pool: a record has room for no more.
+const DISKS_MAX: usize = 1024;
+const _: () = assert!(RECORD_BYTES_MAX > DISKS_MAX * 56, "they fit");
+
+pub(crate) fn findings(file: &LegsFile) -> Vec<String> {
+    let mut wrong = Vec::new();
+    members(file, &mut wrong);
+    let (mut numbers, mut disks, mut paths) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    for (name, pool) in &file.pools {
+        if !numbers.insert(pool.guid) {
+            wrong.push(format!(
+                "pools.{name}: the number {} is another pool's, and each has one of its own",
+                pool.guid
+            ));
+        }
+        groups(name.as_str(), pool, &mut wrong);
+        for leg in pool.groups.iter().flat_map(|group| &group.legs) {
+            let at = format!("pools.{name}, disk {}", leg.disk);
+            if !disks.insert(leg.disk) {
+                wrong.push(format!("{at}: the number is given to two disks"));
+            }
+            if !paths.insert((&leg.head, &leg.path)) {
+                wrong.push(format!(
+                    "{at}: {} of head {} is named twice, and a disk is one leg",
+                    leg.path.display(),
+                    leg.head
+                ));
+            }
+            if !leg.path.is_absolute() {
+                wrong.push(format!(
+                    "{at}: write the absolute path of {}",
+                    leg.path.display()
+                ));
+            }
+            match file.members.get(&leg.head) {
+                Some(member) if member.kind == Kind::Head => {}
+                Some(_) => wrong.push(format!("{at}: {} is a witness and has no disks", leg.head)),
+                None => wrong.push(format!("{at}: there is no member {}", leg.head)),
+            }
+        }
+    }
+    wrong
+}
+
+fn members(file: &LegsFile, wrong: &mut Vec<String>) {
+    match file.members.get(&file.me) {
+        None => wrong.push(format!("me: there is no member {}", file.me)),
+        Some(member) if member.kind == Kind::Witness => wrong.push(format!(
+            "me: {} is a witness, which runs bulkhead-witness and needs no such file",
+            file.me
+        )),
+        Some(_) => {}
+    }
+    let count = |kind| file.members.values().filter(|one| one.kind == kind).count();
+    let counts = (count(Kind::Head), count(Kind::Witness));
+    if !matches!(counts, (2, 0 | 1) | (3, 0)) {
+        wrong.push(format!(
+            "members: {} heads and {} witnesses; it takes two heads, two heads and a witness, or three heads",
+            counts.0, counts.1
+        ));
+    }
+    let (mut numbers, mut fingerprints, mut places) =
+        (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    for (name, member) in &file.members {
+        let at = format!("members.{name}");
+        if !numbers.insert(member.number) {
+            wrong.push(format!(
+                "{at}: the number {} is another member's",
+                member.number
+            ));
+        }
+        if !fingerprints.insert(member.fingerprint) {
+            wrong.push(format!(
+                "{at}: the fingerprint is another member's, and each has a key of its own"
+            ));
+        }
+        addresses(&at, member, wrong);
+        for address in member.members.iter().chain(&member.lends) {
+            if !places.insert(address) {
+                wrong.push(format!("{at}: the address {address} is given twice"));
+            }
+        }
+    }
+}
+
+fn addresses(at: &str, member: &Member, wrong: &mut Vec<String>) {
+    if member.members.is_empty() {
+        wrong.push(format!(
+            "{at}: `members` says where it answers, and is empty"
+        ));
+    }
+    match member.kind {
+        Kind::Head if member.lends.is_empty() => {
+            wrong.push(format!(
+                "{at}: `lends` says where its disks are lent, and is empty"
+            ));
+        }
+        Kind::Witness if !member.lends.is_empty() => {
+            wrong.push(format!("{at}: a witness lends nothing: leave `lends` out"));
+        }
+        _ => {}
+    }
+    let unusable = member.members.iter().chain(&member.lends);
+    for address in unusable.filter(|one| one.ip().is_unspecified() || one.port() == 0) {
+        wrong.push(format!(
+            "{at}: others cannot connect to {address}: write the address of a storage network, and a port"
+        ));
+    }
+}
+
+fn groups(name: &str, pool: &Pool, wrong: &mut Vec<String>) {
+    if pool.groups.is_empty() {
+        wrong.push(format!("pools.{name}: it has no group of disks"));
+    }
+    let count: usize = pool.groups.iter().map(|group| group.legs.len()).sum();
+    if count > DISKS_MAX {
+        wrong.push(format!(
+            "pools.{name}: {count} disks, and a record names {DISKS_MAX} at most"
+        ));
+    }
+    for group in &pool.groups {
+        if let Some(why) = shape(group) {
+            wrong.push(format!("pools.{name}: {why}"));
+        }
+    }
+}
+
+/// A mirror, or a raidz1, whose legs lie on different heads: the loss of one head costs one leg.
+fn shape(group: &Group) -> Option<String> {
+    let count = group.legs.len();
+    let heads: BTreeSet<&String> = group.legs.iter().map(|leg| &leg.head).collect();
+    // One leg alone waits for another one to be attached.
+    let is_mirror = count >= 1 && group.needed == 1;
+    let is_raidz = count >= 3 && group.needed == count - 1;
+    if !is_mirror && !is_raidz {
+        return Some(format!(
+            "a group of {count} disks that needs {}: it takes a mirror (needed = 1, of one leg until another one is attached) or a raidz1 (all but \
+             one of three or more)",
+            group.needed
+        ));
+    }
+    (heads.len() != count).then(|| {
+        "two legs of one group lie on the same head, whose loss would take both: one leg for each head".to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{ConfigError, parse};
+    use leg_record::{DiskId, MemberId, Membership};
+
+    fn digits(two: &str) -> String {
+        two.repeat(32)
+    }
+
+    fn text() -> String {
+        format!(
+            r#"
+me = "a"
+certificate = "/etc/bulkhead/legs/cert.pem"
+key = "/etc/bulkhead/legs/key.pem"
+
+[members.a]
+number = 1
+kind = "head"
+members = ["10.9.1.1:7071", "10.9.2.1:7071"]
+lends = ["10.9.1.1:7072", "10.9.2.1:7072"]
+fingerprint = "{}"
+
+[members.b]
+number = 2
+kind = "head"
+members = ["10.9.1.2:7071"]
+lends = ["10.9.1.2:7072"]
+fingerprint = "{}"
+
+[members.w]
+number = 3
+kind = "witness"
+members = ["10.0.0.5:7071"]
+fingerprint = "{}"
+
+[pools.tank]
+guid = 123
+[[pools.tank.groups]]
+needed = 1
+legs = [
+  {{ disk = 11, head = "a", path = "/dev/disk/by-id/x" }},
+  {{ disk = 22, head = "b", path = "/dev/disk/by-id/y" }},
+]
+"#,
+            digits("0a"),
+            digits("0b"),
+            digits("0c")
+        )
+    }
+
+    fn wrong(before: &str, after: &str) -> String {
+        let changed = text().replacen(before, after, 1);
+        assert_ne!(changed, text(), "{before}");
+        parse(&changed).expect_err(after).to_string()
+    }
+
+    #[test]
+    fn a_file_says_who_remembers_and_who_lends() {
+        let file = parse(&text()).expect("it is whole");
+        assert_eq!(file.me(), MemberId(1));
+        let heads = [MemberId(1), MemberId(2)];
+        let witness = MemberId(3);
+        let membership = Membership::TwoHeadsAndWitness { heads, witness };
+        assert_eq!(file.membership(), membership);
+        let config = file.config(&"tank".parse().expect("a name"));
+        let config = config.expect("a pool");
+        assert_eq!(config.pool, 123);
+        assert_eq!(config.lender(DiskId(22)), Some(MemberId(2)));
+        assert!(config.is_readable(&[DiskId(22)].into()));
+        assert_eq!(file.disk_name(DiskId(22)), "b:/dev/disk/by-id/y");
+        assert_eq!(
+            file.own_legs().map(|leg| leg.disk).collect::<Vec<_>>(),
+            [11]
+        );
+        assert_eq!(parse(&file.render()).expect("as written"), file);
+    }
+
+    #[test]
+    fn a_path_is_found_by_its_line() {
+        let text = text();
+        let line = |path: &str| crate::line_of(&text, path.as_ref());
+        let found = line("/dev/disk/by-id/y").expect("it is there");
+        assert!(
+            text.lines()
+                .nth(found - 1)
+                .expect("it has it")
+                .contains("disk = 22")
+        );
+        assert_eq!(line("/dev/disk/by-id"), None);
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_told_with_its_place() {
+        for (before, after, part) in [
+            ("me = \"a\"", "me = \"c\"", "me: there is no member c"),
+            ("me = \"a\"", "me = \"w\"", "runs bulkhead-witness"),
+            ("number = 2", "number = 1", "members.b: the number 1"),
+            (&digits("0b"), &digits("0a"), "members.b: the fingerprint"),
+            ("10.9.1.2:7072", "10.9.1.2:7071", "is given twice"),
+            ("10.9.1.2:7072", "0.0.0.0:7072", "cannot connect"),
+            ("disk = 22", "disk = 11", "given to two disks"),
+            ("head = \"b\"", "head = \"w\"", "has no disks"),
+            ("head = \"b\"", "head = \"d\"", "no member d"),
+            ("head = \"b\"", "head = \"a\"", "same head"),
+            ("needed = 1", "needed = 2", "a mirror"),
+            ("\"/dev/disk/by-id/y\"", "\"y\"", "absolute path"),
+            ("kind = \"witness\"", "kind = \"head\"", "`lends`"),
+            ("guid = 123", "gid = 123", "unknown field `gid`"),
+            ("fingerprint = \"0", "fingerprint = \"x", "64 hex digits"),
+        ] {
+            let said = wrong(before, after);
+            assert!(said.contains(part), "{part}: {said}");
+        }
+    }
+
+    #[test]
+    fn more_disks_than_a_record_names_are_refused() {
+        let groups = |count: u64| {
+            let group = |n: u64| {
+                format!(
+                    "[[pools.tank.groups]]\nneeded = 1\nlegs = [{{ disk = {}, head = \"a\", path = \"/dev/a{n}\" }}, \
+                     {{ disk = {}, head = \"b\", path = \"/dev/b{n}\" }}]\n",
+                    1000 + n,
+                    2000 + n
+                )
+            };
+            let more: String = (1..count).map(group).collect();
+            parse(&format!("{}\n{more}", text()))
+        };
+        groups(512).expect("as many");
+        let refused = groups(513).expect_err("too many").to_string();
+        assert!(refused.contains("1026 disks"), "{refused}");
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told_at_once() {
+        let text = text().replace("needed = 1", "needed = 3");
+        let text = text.replace("number = 3", "number = 2");
+        let Err(ConfigError::Wrong(wrong)) = parse(&text) else {
+            panic!("it cannot be meant");
+        };
+        assert_eq!(wrong.len(), 2, "{wrong:?}");
+    }
+}

@@ -1,0 +1,335 @@
+//! `legs.toml`: who remembers the records of legs, who lends which disk, and how they know each other. One file on each head, the
+//! same but for `me` and its key. `docs/formats/legs-config.md` describes it. Only [`read`] touches a file.
+
+#![forbid(unsafe_code)]
+
+mod check;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use certificates::Fingerprint;
+use leg_record::{Config, DiskId, LegGroup, MemberId, Membership};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use units::PoolName;
+
+/// Where the file is, unless something else is said.
+pub const DEFAULT_PATH: &str = "/etc/bulkhead/legs.toml";
+/// Longest file that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// The file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LegsFile {
+    /// The name of this head among the members.
+    pub me: String,
+    /// Its certificate, PEM.
+    pub certificate: PathBuf,
+    /// The private key, PEM.
+    pub key: PathBuf,
+    /// Who remembers, by name.
+    pub members: BTreeMap<String, Member>,
+    /// The pools.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pools: BTreeMap<PoolName, Pool>,
+}
+
+/// Who remembers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Member {
+    /// Its number, which never changes.
+    pub number: u64,
+    /// What it is.
+    pub kind: Kind,
+    /// Where it answers, one address for each storage network.
+    pub members: Vec<SocketAddr>,
+    /// Heads: where their disks are lent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lends: Vec<SocketAddr>,
+    /// Of its certificate.
+    #[serde(serialize_with = "as_text", deserialize_with = "from_text")]
+    pub fingerprint: Fingerprint,
+}
+
+/// What a member is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// It has disks, and serves pools.
+    Head,
+    /// It only remembers.
+    Witness,
+}
+
+/// A pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    /// By this number the members know it. It is not the one that ZFS gives the pool.
+    pub guid: u64,
+    /// Its top-level devices.
+    pub groups: Vec<Group>,
+}
+
+/// Disks that work together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// How many of them hold everything: 1 of a mirror, all but one of a raidz1.
+    pub needed: usize,
+    /// The disks.
+    pub legs: Vec<Leg>,
+}
+
+/// A disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Leg {
+    /// By this number the members know it.
+    pub disk: u64,
+    /// The member that has it.
+    pub head: String,
+    /// Where it is on that head.
+    pub path: PathBuf,
+}
+
+/// Why a file is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// It cannot be read.
+    #[error("read {}", .0.display())]
+    Read(PathBuf, #[source] std::io::Error),
+    /// It is too long.
+    #[error("{} has more than {FILE_BYTES_MAX} bytes", .0.display())]
+    TooLong(PathBuf),
+    /// It is no such file.
+    #[error(transparent)]
+    Form(#[from] toml::de::Error),
+    /// What it says cannot be.
+    #[error("{}", .0.join("; "))]
+    Wrong(Vec<String>),
+}
+
+fn as_text<S: Serializer>(fingerprint: &Fingerprint, out: S) -> Result<S::Ok, S::Error> {
+    out.collect_str(fingerprint)
+}
+
+fn from_text<'de, D: Deserializer<'de>>(text: D) -> Result<Fingerprint, D::Error> {
+    let text = String::deserialize(text)?;
+    text.parse().map_err(serde::de::Error::custom)
+}
+
+/// The file at `path`, checked.
+///
+/// # Errors
+///
+/// It cannot be read, or cannot be meant as it stands.
+pub fn read(path: &Path) -> Result<LegsFile, ConfigError> {
+    parse(&text(path)?)
+}
+
+/// The text of the file at `path`.
+///
+/// # Errors
+///
+/// It cannot be read, or is too long.
+pub fn text(path: &Path) -> Result<String, ConfigError> {
+    let failed = |error| ConfigError::Read(path.to_owned(), error);
+    if std::fs::metadata(path).map_err(failed)?.len() > FILE_BYTES_MAX {
+        return Err(ConfigError::TooLong(path.to_owned()));
+    }
+    std::fs::read_to_string(path).map_err(failed)
+}
+
+/// The file with these contents, checked.
+///
+/// # Errors
+///
+/// As [`read`]. All that is wrong is told at once.
+pub fn parse(text: &str) -> Result<LegsFile, ConfigError> {
+    let file: LegsFile = toml::from_str(text)?;
+    let wrong = check::findings(&file);
+    match wrong.is_empty() {
+        true => Ok(file),
+        false => Err(ConfigError::Wrong(wrong)),
+    }
+}
+
+/// The line of `text` that names the disk at `path`, counted from 1.
+pub fn line_of(text: &str, path: &Path) -> Option<usize> {
+    let quoted = [
+        format!("\"{}\"", path.display()),
+        format!("'{}'", path.display()),
+    ];
+    let has_it = |line: &str| {
+        let line = line.trim_start();
+        !line.starts_with('#') && quoted.iter().any(|one| line.contains(one))
+    };
+    let found = text.lines().position(has_it)?;
+    Some(found + 1)
+}
+
+impl LegsFile {
+    /// As text, which [`parse`] takes.
+    ///
+    /// # Panics
+    ///
+    /// A path is no UTF-8.
+    pub fn render(&self) -> String {
+        toml::to_string(self).expect("it has no value that TOML lacks")
+    }
+
+    /// This head.
+    pub fn me(&self) -> MemberId {
+        self.number(&self.me)
+    }
+
+    /// Its entry.
+    pub fn own(&self) -> &Member {
+        &self.members[&self.me]
+    }
+
+    fn number(&self, name: &str) -> MemberId {
+        MemberId(self.members[name].number)
+    }
+
+    /// The name of a member.
+    pub fn name(&self, member: MemberId) -> String {
+        let mut members = self.members.iter();
+        let found = members.find(|(_, one)| one.number == member.0);
+        found.map_or_else(|| format!("member {}", member.0), |(name, _)| name.clone())
+    }
+
+    /// The entry of a member.
+    pub fn member(&self, member: MemberId) -> Option<&Member> {
+        self.members.values().find(|one| one.number == member.0)
+    }
+
+    /// Who remembers, as the protocol has it.
+    pub fn membership(&self) -> Membership {
+        let of = |kind| {
+            let members = self.members.values();
+            let mut numbers: Vec<_> = members
+                .filter(|one| one.kind == kind)
+                .map(|one| MemberId(one.number))
+                .collect();
+            numbers.sort_unstable();
+            numbers
+        };
+        match (&of(Kind::Head)[..], &of(Kind::Witness)[..]) {
+            ([a, b], []) => Membership::TwoHeads([*a, *b]),
+            ([a, b], [witness]) => Membership::TwoHeadsAndWitness {
+                heads: [*a, *b],
+                witness: *witness,
+            },
+            ([a, b, c], []) => Membership::ThreeHeads([*a, *b, *c]),
+            // The check lets nothing else through.
+            _ => Membership::OneHead(self.me()),
+        }
+    }
+
+    /// The head that lends a disk, and the disk.
+    pub fn leg(&self, disk: DiskId) -> Option<(MemberId, &Leg)> {
+        let groups = self.pools.values().flat_map(|pool| &pool.groups);
+        let leg = groups
+            .flat_map(|group| &group.legs)
+            .find(|leg| leg.disk == disk.0)?;
+        Some((self.number(&leg.head), leg))
+    }
+
+    /// What a disk is called: its head, and where it is there.
+    pub fn disk_name(&self, disk: DiskId) -> String {
+        match self.leg(disk) {
+            Some((_, leg)) => format!("{}:{}", leg.head, leg.path.display()),
+            None => format!("disk {}", disk.0),
+        }
+    }
+
+    /// The disks of this head.
+    pub fn own_legs(&self) -> impl Iterator<Item = &Leg> {
+        let groups = self.pools.values().flat_map(|pool| &pool.groups);
+        let legs = groups.flat_map(|group| &group.legs);
+        legs.filter(|leg| leg.head == self.me)
+    }
+
+    /// Stands for what has to be the same of a pool on each head: its name and number, groups and disks, and the members but for their
+    /// addresses, which may lead another way from each head. Nothing of a pool that the file does not name.
+    pub fn digest(&self, guid: u64) -> Option<[u8; 32]> {
+        let mut pools = self.pools.iter();
+        let (name, pool) = pools.find(|(_, pool)| pool.guid == guid)?;
+        let mut text = format!("{name} {guid}\n");
+        let mut add = |line: String| {
+            text.push_str(&line);
+            text.push('\n');
+        };
+        for group in &pool.groups {
+            add(format!("group {}", group.needed));
+            let mut legs: Vec<_> = group.legs.iter().collect();
+            legs.sort_by_key(|leg| leg.disk);
+            for leg in legs {
+                let head = self.members.get(&leg.head).map_or(0, |head| head.number);
+                add(format!("leg {} {head} {:?}", leg.disk, leg.path));
+            }
+        }
+        let mut members: Vec<_> = self.members.iter().collect();
+        members.sort_by_key(|(_, member)| member.number);
+        for (name, member) in members {
+            let (kind, fingerprint) = (member.kind, member.fingerprint);
+            add(format!("{kind:?} {name} {} {fingerprint}", member.number));
+        }
+        Some(certificates::sha256(text.as_bytes()))
+    }
+
+    /// Whether this says of a pool what `known` does, but for a head of that name, further legs of it, and a witness.
+    pub fn adds_to(&self, known: &Self, pool: &PoolName, head: &str) -> bool {
+        let groups = |file: &Self| file.pools.get(pool).map(|pool| pool.groups.clone());
+        let (Some(before), Some(after)) = (groups(known), groups(self)) else {
+            return false;
+        };
+        let mut both = before.iter().zip(&after);
+        let is_kept = both.all(|(before, after)| {
+            let mut legs = before.legs.iter();
+            legs.all(|leg| after.legs.contains(leg))
+        });
+        is_kept && known.without(pool, head) == self.without(pool, head)
+    }
+
+    /// What two files say alike of a pool if they differ by that head only.
+    fn without(&self, pool: &PoolName, head: &str) -> Self {
+        let mut file = self.clone();
+        file.me.clear();
+        file.members
+            .retain(|name, one| name != head && one.kind == Kind::Head);
+        // Two heads alone answer each other in more networks.
+        file.members
+            .values_mut()
+            .for_each(|one| one.members.clear());
+        file.pools.retain(|name, _| name == pool);
+        let groups = file.pools.values_mut().flat_map(|pool| &mut pool.groups);
+        groups.for_each(|group| group.legs.retain(|leg| leg.head != head));
+        file
+    }
+
+    /// What this head knows of a pool.
+    pub fn config(&self, pool: &PoolName) -> Option<Config> {
+        let found = self.pools.get(pool)?;
+        let group = |group: &Group| {
+            let legs = group.legs.iter();
+            LegGroup {
+                lenders: legs
+                    .map(|leg| (DiskId(leg.disk), self.number(&leg.head)))
+                    .collect(),
+                needed: group.needed,
+            }
+        };
+        Some(Config {
+            me: self.me(),
+            pool: found.guid,
+            membership: self.membership(),
+            groups: found.groups.iter().map(group).collect(),
+        })
+    }
+}

@@ -1,0 +1,141 @@
+//! What a lender has on stable storage of one disk, as `docs/formats/leg-record.md` writes it down.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use leg_record::codec::{LENT_BYTES, decode_lent, encode_lent};
+use leg_record::{DiskId, Kept};
+
+/// Why it cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum KeptError {
+    /// The system failed.
+    #[error("{}", .0.display())]
+    System(PathBuf, #[source] io::Error),
+    /// Something else, damaged, or of another disk or version.
+    #[error(
+        "{} is damaged or of another disk, so nobody knows who wrote to the disk last: when its pool is not in use, remove this \
+         file; the disk then counts as one with a foreign history",
+        .0.display()
+    )]
+    Refused(PathBuf),
+}
+
+/// The file of one disk.
+#[derive(Debug)]
+pub(crate) struct KeptFile {
+    folder: PathBuf,
+    disk: DiskId,
+    /// A write failed: what the file says is unknown until one succeeds.
+    is_doubtful: bool,
+}
+
+impl KeptFile {
+    pub(crate) fn new(folder: &Path, disk: DiskId) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            disk,
+            is_doubtful: false,
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join(format!("{}.lent", self.disk.0))
+    }
+
+    /// What was kept; nothing of a disk that was never lent.
+    pub(crate) fn read(&self) -> Result<Kept, KeptError> {
+        let path = self.path();
+        let mut bytes = Vec::new();
+        match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Kept::default()),
+            Err(error) => return Err(KeptError::System(path, error)),
+            Ok(file) => {
+                let read = file.take(LENT_BYTES as u64 + 1).read_to_end(&mut bytes);
+                read.map_err(|error| KeptError::System(path.clone(), error))?;
+            }
+        }
+        decode_lent(&bytes, self.disk).ok_or(KeptError::Refused(path))
+    }
+
+    /// Keeps `write`, or all of `now` if a write failed before. Nothing may be answered unless it succeeds.
+    pub(crate) fn keep(
+        &mut self,
+        write: Option<Kept>,
+        now: impl FnOnce() -> Kept,
+    ) -> Result<(), KeptError> {
+        let due = write.or_else(|| self.is_doubtful.then(now));
+        if let Some(kept) = due {
+            self.is_doubtful = true;
+            self.write(kept)?;
+            self.is_doubtful = false;
+        }
+        Ok(())
+    }
+
+    /// A new file, flushed, renamed into place, and the folder flushed.
+    fn write(&self, kept: Kept) -> Result<(), KeptError> {
+        let path = self.path();
+        let new = path.with_extension("lent.new");
+        let write = || {
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&new)?;
+            file.write_all(&encode_lent(self.disk, &kept))?;
+            file.sync_all()?;
+            std::fs::rename(&new, &path)?;
+            File::open(&self.folder)?.sync_all()
+        };
+        write().map_err(|error| KeptError::System(path.clone(), error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leg_record::{Ballot, Session};
+
+    const DISK: DiskId = DiskId(5);
+
+    fn kept() -> Kept {
+        let ballot = |epoch| Ballot { epoch, nonce: 9 };
+        Kept {
+            enforced: ballot(4),
+            mark: Session {
+                ballot: ballot(3),
+                number: 2,
+            },
+        }
+    }
+
+    #[test]
+    fn after_a_failed_write_everything_is_written_before_the_next_answer() {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut file = KeptFile::new(folder.path(), DISK);
+        let new = file.path().with_extension("lent.new");
+        std::fs::create_dir(&new).expect("in the way");
+        let nothing = || panic!("not asked for");
+        file.keep(Some(kept()), nothing).expect_err("cannot write");
+        file.keep(None, kept).expect_err("still not");
+        std::fs::remove_dir(&new).expect("out of the way");
+        file.keep(None, kept).expect("written");
+        assert_eq!(file.read().expect("kept"), kept());
+        file.keep(None, nothing).expect("nothing to do");
+    }
+
+    #[test]
+    fn a_damaged_file_is_refused_and_a_missing_one_is_that_of_a_new_disk() {
+        let folder = tempfile::tempdir().expect("folder");
+        let file = KeptFile::new(folder.path(), DISK);
+        assert_eq!(file.read().expect("new"), Kept::default());
+        file.write(kept()).expect("kept");
+        assert_eq!(file.read().expect("kept"), kept());
+        std::fs::write(file.path(), b"BULKLENT").expect("damaged");
+        assert!(matches!(file.read(), Err(KeptError::Refused(_))));
+    }
+}

@@ -1,0 +1,994 @@
+//! The lender of a machine's disks.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use block_device::SharedDevice;
+use labels::Device;
+use leg_record::{Ballot, Denial, DiskId, LenderAnswer, LenderRequest, MemberId, Roots, Session};
+use nbd::{Access, ApplyError, DesiredExport, DesiredState, NbdServer, ServerLimits};
+use rustls::ServerConfig;
+use serving::{ConnectionLimits, ListenAddress};
+
+use crate::device::{LentDevice, Right};
+use crate::disk::{Disk, OpenError};
+use crate::gate::{Claim, Gate};
+use crate::kept::{KeptError, KeptFile};
+
+mod look;
+
+pub use look::{Look, contents};
+
+/// Disks that one machine lends.
+const DISKS_MAX: usize = 1024;
+/// Connections of all sessions: each has one for each storage network and one that takes its place.
+const CONNECTIONS_MAX: usize = 4096;
+/// Payload in memory.
+const PAYLOAD_BYTES_MAX: u64 = 256 << 20;
+/// Calls that may wait for disks at a time.
+const WORKERS_MAX: usize = 64;
+/// Bytes of a session's secret.
+const SECRET_BYTES: usize = 16;
+/// Pause between two attempts to open a disk that another process has, or to see that this one has let it go.
+const DISK_PAUSE: Duration = Duration::from_millis(10);
+
+/// How disks are lent.
+#[derive(Clone)]
+pub struct Settings {
+    /// Where to listen.
+    pub listeners: Vec<ListenAddress>,
+    /// TLS, if any, which everybody must use then. It decides which certificates are let in.
+    pub tls: Option<Arc<ServerConfig>>,
+    /// Who may connect.
+    pub access: Access,
+    /// Where terms and stamps are kept.
+    pub folder: PathBuf,
+    /// A claim is given up when the I/O of the session before has not ended by then.
+    pub drain_wait: Duration,
+}
+
+/// Why a disk is not lent.
+#[derive(Debug, thiserror::Error)]
+pub enum LendError {
+    /// It is lent.
+    #[error("disk {0} is lent already, and a disk has one lender: see which path is meant")]
+    Twice(u64),
+    /// Too many.
+    #[error("{DISKS_MAX} disks are lent: no further one is")]
+    TooMany,
+    /// It cannot be opened.
+    #[error("lend disk {0}")]
+    Open(u64, #[source] OpenError),
+    /// What it is known for cannot be read.
+    #[error("lend disk {0}")]
+    Kept(u64, #[source] KeptError),
+    /// The server refuses.
+    #[error("lend disk {0}")]
+    Serve(u64, #[source] ApplyError),
+}
+
+/// Why a claim has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimError {
+    /// It is not lent here.
+    #[error("disk {0} is not lent here")]
+    NotLent(u64),
+    /// The disk does not end what was asked of it, or a newer session claims.
+    #[error("disk {0} has not ended what it was asked before")]
+    Busy(u64),
+    /// It cannot be opened: another process has it, or it is not there.
+    #[error("claim disk {0}")]
+    Open(u64, #[source] OpenError),
+    /// What is known of it cannot be read.
+    #[error("disk {0} is not lent before it is known who wrote to it last")]
+    Withheld(u64, #[source] KeptError),
+    /// The term could not be made durable.
+    #[error("claim disk {0}")]
+    Kept(u64, #[source] KeptError),
+    /// The server refuses.
+    #[error("claim disk {0}")]
+    Serve(u64, #[source] ApplyError),
+    /// The system has no random bytes.
+    #[error("make a secret: {0}")]
+    Secret(getrandom::Error),
+}
+
+/// What a claim is answered with.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// For the owner.
+    pub answer: LenderAnswer,
+    /// Name of the export, if the session is admitted. Who knows it may write: it goes over a connection that proves who is
+    /// at its other end.
+    pub export: Option<String>,
+    /// Why a session was refused.
+    pub denial: Option<Denial>,
+}
+
+impl fmt::Debug for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the secret.
+        write!(f, "Grant({:?})", self.answer)
+    }
+}
+
+struct Lent {
+    path: PathBuf,
+    /// None: a process of this machine has it, or it is not there.
+    disk: Option<Arc<Disk>>,
+    /// The term of a process of this machine that was given the disk.
+    given_to: Option<Ballot>,
+    gate: Arc<Gate>,
+    /// Held while what is decided is made durable, so that files are written in the order of decisions.
+    kept: Arc<Mutex<KeptFile>>,
+    /// For anybody who only reads.
+    look: Option<SharedDevice>,
+    session: Option<(String, SharedDevice)>,
+    /// The session that was admitted last, and the name of its export: one that claims again while its first answer is on the way gets the same.
+    named: Option<(Session, String)>,
+    /// Who was admitted last, since the start of this lender.
+    holder: Option<MemberId>,
+}
+
+impl Lent {
+    /// This process has the disk.
+    fn have(&mut self, disk: Arc<Disk>) {
+        self.look = Some(Arc::new(LentDevice {
+            disk: Arc::clone(&disk),
+            right: Right::Look,
+        }));
+        self.disk = Some(disk);
+    }
+}
+
+impl Grant {
+    fn refused(session: Session, denial: Denial) -> Self {
+        Self {
+            answer: LenderAnswer::Refused(session),
+            export: None,
+            denial: Some(denial),
+        }
+    }
+
+    fn of(answer: LenderAnswer, export: Option<String>) -> Self {
+        Self {
+            answer,
+            export,
+            denial: None,
+        }
+    }
+}
+
+/// Opens a disk; tests have it wait.
+type Opens = Box<dyn Fn(&Path) -> Result<Disk, OpenError> + Send + Sync>;
+
+/// Lends disks of this machine.
+pub struct Lender {
+    opens: Opens,
+    settings: Settings,
+    incarnation: u64,
+    server: NbdServer,
+    disks: Mutex<BTreeMap<DiskId, Lent>>,
+    /// Disks of which what is known cannot be read. Each claim tries again, and is refused until it can.
+    withheld: Mutex<BTreeMap<DiskId, PathBuf>>,
+}
+
+impl Lender {
+    /// A lender that lends nothing yet. `incarnation`: random, and new with each start.
+    ///
+    /// # Errors
+    ///
+    /// An address cannot be listened on, or TLS cannot be set up.
+    pub fn start(settings: Settings, incarnation: u64) -> Result<Self, ApplyError> {
+        let limits = ServerLimits {
+            connections: ConnectionLimits {
+                total_max: CONNECTIONS_MAX,
+                ..ConnectionLimits::default()
+            },
+            payload_bytes_max: PAYLOAD_BYTES_MAX,
+            workers_max: WORKERS_MAX,
+            ..ServerLimits::default()
+        };
+        let mut server = NbdServer::new(limits);
+        if let Some(tls) = &settings.tls {
+            server = server.with_tls(Arc::clone(tls));
+        }
+        let lender = Self {
+            opens: Box::new(Disk::open),
+            settings,
+            incarnation,
+            server,
+            disks: Mutex::default(),
+            withheld: Mutex::default(),
+        };
+        lender.publish(&lender.disks())?;
+        Ok(lender)
+    }
+
+    /// The start of this lender.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    /// Where it listens, with real ports.
+    pub fn listeners(&self) -> Vec<ListenAddress> {
+        self.server.listeners()
+    }
+
+    fn disks(&self) -> MutexGuard<'_, BTreeMap<DiskId, Lent>> {
+        self.disks.lock().expect("no holder panics")
+    }
+
+    fn withheld(&self) -> MutexGuard<'_, BTreeMap<DiskId, PathBuf>> {
+        self.withheld.lock().expect("no holder panics")
+    }
+
+    /// Lends the disk at `path` from now on, to whoever claims it.
+    ///
+    /// # Errors
+    ///
+    /// Somebody has it, or what is known of it cannot be read.
+    pub fn lend(&self, id: DiskId, path: &Path) -> Result<(), LendError> {
+        self.has_room(&self.disks(), id)?;
+        let disk = (self.opens)(path).map_err(|error| LendError::Open(id.0, error))?;
+        self.add(id, path, Some(disk))
+    }
+
+    /// The same, also of a disk that a process of this machine has, or that is not there: it is opened when it is claimed, or by
+    /// [`open_ahead`](Self::open_ahead). If what is known of it cannot be read, its claims are refused until it can, and other disks
+    /// are lent.
+    ///
+    /// # Errors
+    ///
+    /// It is lent already, or there are too many.
+    pub fn lend_when_free(&self, id: DiskId, path: &Path) -> Result<(), LendError> {
+        match self.add(id, path, None) {
+            Err(LendError::Kept(_, error)) => {
+                let cause = std::error::Error::source(&error).map(tracing::field::display);
+                tracing::error!(disk = id.0, %error, cause, "claims of this disk are refused");
+                self.withheld().insert(id, path.to_owned());
+                Ok(())
+            }
+            decided => decided,
+        }
+    }
+
+    /// Opens a disk before it is claimed, so that it can be looked at, unless a process has it. May take as long as the disk does.
+    pub fn open_ahead(&self, id: DiskId) {
+        let path = self.disks().get(&id).map(|lent| lent.path.clone());
+        let Some(path) = path else { return };
+        let disk = match (self.opens)(&path) {
+            Ok(disk) => Arc::new(disk),
+            Err(error) => {
+                tracing::info!(disk = id.0, %error, "not lent before it is claimed");
+                return;
+            }
+        };
+        let mut disks = self.disks();
+        let free = disks.get_mut(&id);
+        // Whoever was given it meanwhile opens it now.
+        let free = free.filter(|lent| lent.disk.is_none() && lent.given_to.is_none());
+        if let Some(lent) = free {
+            lent.have(disk);
+            if let Err(error) = self.publish(&disks) {
+                tracing::error!(disk = id.0, %error, "it cannot be looked at");
+            }
+        }
+    }
+
+    /// Lends a disk after all, if what is known of it can be read now.
+    fn retry_withheld(&self, id: DiskId) -> Result<(), ClaimError> {
+        // Its lock is not held meanwhile: a disk may take long to open.
+        let Some(path) = self.withheld().remove(&id) else {
+            return Ok(());
+        };
+        self.add(id, &path, None).map_err(|error| match error {
+            LendError::Kept(_, error) => {
+                self.withheld().insert(id, path);
+                ClaimError::Withheld(id.0, error)
+            }
+            LendError::Serve(_, error) => ClaimError::Serve(id.0, error),
+            LendError::Open(_, error) => ClaimError::Open(id.0, error),
+            LendError::Twice(_) | LendError::TooMany => ClaimError::NotLent(id.0),
+        })
+    }
+
+    fn add(&self, id: DiskId, path: &Path, disk: Option<Disk>) -> Result<(), LendError> {
+        let mut disks = self.disks();
+        self.has_room(&disks, id)?;
+        let file = KeptFile::new(&self.settings.folder, id);
+        let kept = file.read().map_err(|error| LendError::Kept(id.0, error))?;
+        let mut lent = Lent {
+            path: path.to_owned(),
+            disk: None,
+            given_to: None,
+            gate: Gate::new(kept, self.incarnation),
+            kept: Arc::new(Mutex::new(file)),
+            look: None,
+            session: None,
+            named: None,
+            holder: None,
+        };
+        if let Some(disk) = disk {
+            lent.have(Arc::new(disk));
+        }
+        disks.insert(id, lent);
+        self.publish(&disks)
+            .map_err(|error| LendError::Serve(id.0, error))
+    }
+
+    /// Answers a request as it came from a head; nothing, and a line in the log, if there is no answer. `is_own`: it came from this
+    /// machine, which opens its disks itself.
+    pub fn answer(
+        &self,
+        id: DiskId,
+        request: LenderRequest,
+        by: MemberId,
+        is_own: bool,
+    ) -> Option<Grant> {
+        let granted = self.grant(id, request, is_own)?;
+        let mut disks = self.disks();
+        if let LenderAnswer::Admitted(session, _) = granted.answer {
+            // A newer one may have been admitted since.
+            let lent = disks.get_mut(&id);
+            if let Some(lent) = lent.filter(|lent| lent.gate.takes(session)) {
+                lent.holder = Some(by);
+            }
+        }
+        Some(granted)
+    }
+
+    fn grant(&self, id: DiskId, request: LenderRequest, is_own: bool) -> Option<Grant> {
+        let answered = match request {
+            LenderRequest::Claim(session) => {
+                let retried = self.retry_withheld(id);
+                retried.and_then(|()| match is_own {
+                    true => self.give(id, session),
+                    false => self.claim(id, session),
+                })
+            }
+            LenderRequest::Begin(session, incarnation) => {
+                let begun = self.begin(id, session, incarnation);
+                begun.map(|answer| match answer {
+                    LenderAnswer::Refused(session) => self.refused(id, session),
+                    answer => Grant::of(answer, None),
+                })
+            }
+        };
+        let log = |error: &ClaimError| {
+            let cause = std::error::Error::source(error).map(tracing::field::display);
+            tracing::warn!(%error, cause, "a claim of a disk fails");
+        };
+        match (answered.inspect_err(log), request) {
+            (Ok(grant), _) => Some(grant),
+            // Whoever asks need not wait for it.
+            (Err(error), LenderRequest::Claim(session)) => {
+                let denial = match error {
+                    ClaimError::Open(_, OpenError::InUse(_)) => Denial::InUse,
+                    ClaimError::Open(..) => Denial::Unopened,
+                    ClaimError::Withheld(..) => Denial::Unknown,
+                    _ => return None,
+                };
+                Some(Grant::refused(session, denial))
+            }
+            (Err(_), _) => None,
+        }
+    }
+
+    /// The session is refused: by which term, and whose that is.
+    fn refused(&self, id: DiskId, session: Session) -> Grant {
+        let disks = self.disks();
+        let denial =
+            disks
+                .get(&id)
+                .map_or(Denial::Unknown, |lent| match lent.gate.denial(session) {
+                    Denial::Term(ballot, _) => Denial::Term(ballot, lent.holder),
+                    denial => denial,
+                });
+        Grant::refused(session, denial)
+    }
+
+    /// Claims a disk for a session. Waits until all I/O of others has ended.
+    ///
+    /// # Errors
+    ///
+    /// The disk does not end what it was asked, or the term cannot be kept. The owner asks again, or goes on without the disk.
+    pub fn claim(&self, id: DiskId, session: Session) -> Result<Grant, ClaimError> {
+        let until = Instant::now() + self.settings.drain_wait;
+        let Some(claim) = self.begin_claim(id, session, true, until)? else {
+            return Ok(self.refused(id, session));
+        };
+        let disk = self.take_well(id, &claim, until)?;
+        // Nothing is written meanwhile.
+        let answer = claim.admit(newest_roots(disk.path()));
+        let export = match answer {
+            LenderAnswer::Admitted(..) => match self.open(id, session)? {
+                Some(export) => Some(export),
+                None => return Ok(self.refused(id, session)),
+            },
+            LenderAnswer::Begun(_) | LenderAnswer::Refused(_) => None,
+        };
+        tracing::info!(disk = id.0, ?answer, "a session claims a disk");
+        Ok(match answer {
+            LenderAnswer::Refused(session) => self.refused(id, session),
+            answer => Grant::of(answer, export),
+        })
+    }
+
+    /// Claims a disk for a session of a process of this machine, which opens it itself. Waits until all I/O of others has ended. This
+    /// process has let the disk go when it answers, and admits nobody else before it has the lock of the disk again: the process that
+    /// was given it has ended then, and so has all I/O that the kernel had of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`claim`](Self::claim).
+    pub fn give(&self, id: DiskId, session: Session) -> Result<Grant, ClaimError> {
+        let until = Instant::now() + self.settings.drain_wait;
+        let is_given = self.is_given(id, session.ballot)?;
+        let Some(claim) = self.begin_claim(id, session, !is_given, until)? else {
+            return Ok(self.refused(id, session));
+        };
+        if !is_given {
+            drop(self.take(id, until)?);
+        }
+        let path = self.let_go(id, until)?;
+        let answer = claim.admit(newest_roots(&path));
+        if matches!(answer, LenderAnswer::Admitted(..)) {
+            let mut disks = self.disks();
+            let lent = disks.get_mut(&id).ok_or(ClaimError::NotLent(id.0))?;
+            if !lent.gate.takes(session) {
+                drop(disks);
+                return Ok(self.refused(id, session));
+            }
+            lent.given_to = Some(session.ballot);
+        }
+        tracing::info!(
+            disk = id.0,
+            ?answer,
+            "a process of this machine claims a disk"
+        );
+        Ok(match answer {
+            LenderAnswer::Refused(session) => self.refused(id, session),
+            answer => Grant::of(answer, None),
+        })
+    }
+
+    /// From now on no I/O of others begins, and none is under way. None: the claim is refused. `opens`: this process opens the disk
+    /// first, if it does not have it. A claim of a disk that cannot be opened changes nothing.
+    fn begin_claim(
+        &self,
+        id: DiskId,
+        session: Session,
+        opens: bool,
+        until: Instant,
+    ) -> Result<Option<Claim>, ClaimError> {
+        let (gate, kept) = {
+            let disks = self.disks();
+            let lent = disks.get(&id).ok_or(ClaimError::NotLent(id.0))?;
+            (Arc::clone(&lent.gate), Arc::clone(&lent.kept))
+        };
+        if gate.refuses(session) {
+            return Ok(None);
+        }
+        let is_opened = opens && self.take(id, until)?.1;
+        let claim = {
+            let mut file = kept.lock().expect("no holder panics");
+            let (claim, write) = gate.claim(session);
+            let written = file.keep(write, || gate.kept());
+            written.map_err(|error| ClaimError::Kept(id.0, error))?;
+            claim
+        };
+        let Some(claim) = claim else {
+            // By a newer one that came meanwhile, and may have been given the disk.
+            if is_opened {
+                self.let_go(id, until)?;
+            }
+            return Ok(None);
+        };
+        self.cut(id)?;
+        match claim.wait(until) {
+            true => Ok(Some(claim)),
+            false => Err(ClaimError::Busy(id.0)),
+        }
+    }
+
+    /// Whether the process of that term was given the disk. Its stamp outlives a restart of this one.
+    fn is_given(&self, id: DiskId, ballot: Ballot) -> Result<bool, ClaimError> {
+        let disks = self.disks();
+        let lent = disks.get(&id).ok_or(ClaimError::NotLent(id.0))?;
+        Ok(lent.given_to == Some(ballot) || lent.gate.kept().mark.ballot == ballot)
+    }
+
+    /// The disk, opened if it is not; whether it was opened. Whoever was given it has ended. The lock of all is not held meanwhile: a
+    /// disk may take long to open.
+    fn take(&self, id: DiskId, until: Instant) -> Result<(Arc<Disk>, bool), ClaimError> {
+        loop {
+            let path = {
+                let disks = self.disks();
+                let lent = disks.get(&id).ok_or(ClaimError::NotLent(id.0))?;
+                if let Some(disk) = &lent.disk {
+                    return Ok((Arc::clone(disk), false));
+                }
+                lent.path.clone()
+            };
+            let failed = match (self.opens)(&path) {
+                Ok(disk) => {
+                    let disk = Arc::new(disk);
+                    let mut disks = self.disks();
+                    let lent = disks.get_mut(&id).ok_or(ClaimError::NotLent(id.0))?;
+                    lent.have(Arc::clone(&disk));
+                    let published = self.publish(&disks);
+                    published.map_err(|error| ClaimError::Serve(id.0, error))?;
+                    return Ok((disk, true));
+                }
+                Err(error) => error,
+            };
+            let may_end = matches!(failed, OpenError::InUse(_));
+            if !may_end || Instant::now() >= until {
+                return Err(ClaimError::Open(id.0, failed));
+            }
+            std::thread::sleep(DISK_PAUSE);
+        }
+    }
+
+    /// The disk, open, for a claim that has waited. One that failed, or that another one stands in the place of, is opened anew: it may be
+    /// plugged in again, and its flushes fail until then. What it was given and has not flushed may be lost, so the incarnation is another one.
+    fn take_well(
+        &self,
+        id: DiskId,
+        claim: &Claim,
+        until: Instant,
+    ) -> Result<Arc<Disk>, ClaimError> {
+        let (disk, _) = self.take(id, until)?;
+        // A new term has nothing to compare what is on another disk with, so it goes on with this one.
+        let is_worn = match claim.is_of_new_term() {
+            true => disk.has_failed() && !disk.is_replaced(),
+            false => disk.has_failed() || disk.is_replaced(),
+        };
+        if !is_worn {
+            return Ok(disk);
+        }
+        let path = disk.path().display();
+        tracing::warn!(disk = id.0, %path, "it failed, or was replaced: it is opened anew");
+        drop(disk);
+        claim.reopens();
+        self.reopen(id, until)
+    }
+
+    /// Closes the disk, which nobody else has, and opens what lies at its path now.
+    fn reopen(&self, id: DiskId, until: Instant) -> Result<Arc<Disk>, ClaimError> {
+        self.let_go(id, until)?;
+        Ok(self.take(id, until)?.0)
+    }
+
+    /// Closes the disk. Connections that look at it end first.
+    fn let_go(&self, id: DiskId, until: Instant) -> Result<PathBuf, ClaimError> {
+        let (disk, path) = {
+            let mut disks = self.disks();
+            let lent = disks.get_mut(&id).ok_or(ClaimError::NotLent(id.0))?;
+            let (disk, path) = (lent.disk.take(), lent.path.clone());
+            let look = lent.look.take();
+            self.publish(&disks)
+                .map_err(|error| ClaimError::Serve(id.0, error))?;
+            if let Some(look) = look {
+                self.server.drop_sessions_of(&look);
+            }
+            (disk.map(|disk| Arc::downgrade(&disk)), path)
+        };
+        while disk.as_ref().is_some_and(|disk| disk.strong_count() > 0) {
+            if Instant::now() >= until {
+                return Err(ClaimError::Busy(id.0));
+            }
+            std::thread::sleep(DISK_PAUSE);
+        }
+        Ok(path)
+    }
+
+    /// The record that lists the disk for this session is committed: its stamp is kept.
+    ///
+    /// # Errors
+    ///
+    /// The disk is not lent, or the stamp cannot be kept.
+    pub fn begin(
+        &self,
+        id: DiskId,
+        session: Session,
+        incarnation: u64,
+    ) -> Result<LenderAnswer, ClaimError> {
+        let (gate, kept) = {
+            let disks = self.disks();
+            let lent = disks.get(&id).ok_or(ClaimError::NotLent(id.0))?;
+            (Arc::clone(&lent.gate), Arc::clone(&lent.kept))
+        };
+        let mut file = kept.lock().expect("no holder panics");
+        let reply = gate.begin(session, incarnation);
+        let written = file.keep(reply.write, || gate.kept());
+        written.map_err(|error| ClaimError::Kept(id.0, error))?;
+        Ok(reply.answer.unwrap_or(LenderAnswer::Refused(session)))
+    }
+
+    /// Ends the connections of the session that had the disk.
+    fn cut(&self, id: DiskId) -> Result<(), ClaimError> {
+        let mut disks = self.disks();
+        let Some(lent) = disks.get_mut(&id) else {
+            return Err(ClaimError::NotLent(id.0));
+        };
+        let Some((_, device)) = lent.session.take() else {
+            return Ok(());
+        };
+        self.server.drop_sessions_of(&device);
+        self.publish(&disks)
+            .map_err(|error| ClaimError::Serve(id.0, error))
+    }
+
+    /// An export for the session, under a secret name; none if a newer session claimed the disk since this one was admitted, and may
+    /// have its export.
+    fn open(&self, id: DiskId, session: Session) -> Result<Option<String>, ClaimError> {
+        let mut secret = [0; SECRET_BYTES];
+        getrandom::fill(&mut secret).map_err(ClaimError::Secret)?;
+        let mut disks = self.disks();
+        let lent = disks.get_mut(&id).ok_or(ClaimError::NotLent(id.0))?;
+        if !lent.gate.takes(session) {
+            return Ok(None);
+        }
+        let known = lent.named.take().filter(|(named, _)| *named == session);
+        let name = known.map_or_else(
+            || format!("{}/{}", id.0, units::hex::encode(&secret)),
+            |(_, name)| name,
+        );
+        lent.named = Some((session, name.clone()));
+        let Some(disk) = &lent.disk else {
+            return Err(ClaimError::Busy(id.0));
+        };
+        let device = LentDevice {
+            disk: Arc::clone(disk),
+            right: Right::Session(Arc::clone(&lent.gate), session),
+        };
+        lent.session = Some((name.clone(), Arc::new(device)));
+        lent.given_to = None;
+        let published = self.publish(&disks);
+        published.map_err(|error| ClaimError::Serve(id.0, error))?;
+        Ok(Some(name))
+    }
+
+    fn publish(&self, disks: &BTreeMap<DiskId, Lent>) -> Result<(), ApplyError> {
+        let mut exports = Vec::new();
+        for (id, lent) in disks {
+            let Some(look) = &lent.look else { continue };
+            let path = lent.path.display();
+            let export = DesiredExport {
+                name: id.0.to_string(),
+                description: format!("{path}, to be looked at"),
+                device: Arc::clone(look),
+                read_only: true,
+                access: self.settings.access.clone(),
+                hidden: false,
+            };
+            if let Some((name, device)) = &lent.session {
+                exports.push(DesiredExport {
+                    name: name.clone(),
+                    description: String::new(),
+                    device: Arc::clone(device),
+                    read_only: false,
+                    hidden: true,
+                    ..export.clone()
+                });
+            }
+            exports.push(export);
+        }
+        let desired = DesiredState {
+            listeners: self.settings.listeners.clone(),
+            tls: None,
+            exports,
+        };
+        self.server.apply(desired).map(drop)
+    }
+
+    fn has_room(&self, disks: &BTreeMap<DiskId, Lent>, id: DiskId) -> Result<(), LendError> {
+        match disks.contains_key(&id) || self.withheld().contains_key(&id) {
+            true => Err(LendError::Twice(id.0)),
+            false if disks.len() >= DISKS_MAX => Err(LendError::TooMany),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The newest roots on the disk.
+fn newest_roots(path: &Path) -> Roots {
+    let device = Device::open(path).ok().flatten();
+    let found = device.and_then(|device| device.newest_uberblocks());
+    found.map_or(Roots::default(), |(newest, before)| Roots {
+        newest: newest.txg,
+        before,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    use leg_record::Holder;
+
+    fn lender(folder: &Path) -> Lender {
+        let settings = Settings {
+            listeners: vec!["127.0.0.1:0".parse().expect("an address")],
+            tls: None,
+            access: Access::Local,
+            folder: folder.to_owned(),
+            drain_wait: Duration::from_secs(10),
+        };
+        Lender::start(settings, 1).expect("started")
+    }
+
+    fn session(epoch: u64) -> Session {
+        let ballot = Ballot { epoch, nonce: 1 };
+        Session { ballot, number: 1 }
+    }
+
+    fn disk(folder: &Path, name: &str) -> PathBuf {
+        let path = folder.join(name);
+        let file = std::fs::File::create(&path).expect("file");
+        file.set_len(64 << 20).expect("sized");
+        path
+    }
+
+    fn is_admitted(grant: Option<&Grant>) -> bool {
+        grant.is_some_and(|grant| matches!(grant.answer, LenderAnswer::Admitted(..)))
+    }
+
+    /// A pool was to be made of it, with a wrong path.
+    #[test]
+    fn a_claim_of_a_disk_that_cannot_be_opened_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().expect("folder");
+        let lender = lender(folder.path());
+        let id = DiskId(5);
+        let path = folder.path().join("disk");
+        lender.lend_when_free(id, &path).expect("lent");
+        for is_own in [false, true] {
+            let claim = LenderRequest::Claim(session(7));
+            let grant = lender
+                .answer(id, claim, MemberId(2), is_own)
+                .expect("an answer");
+            assert_eq!(grant.answer, LenderAnswer::Refused(session(7)));
+        }
+        assert!(!folder.path().join("5.lent").exists());
+        disk(folder.path(), "disk");
+        let grant = lender.answer(id, LenderRequest::Claim(session(1)), MemberId(2), false);
+        assert!(is_admitted(grant.as_ref()), "{grant:?}");
+    }
+
+    #[test]
+    fn who_looks_learns_who_has_a_disk_and_what_it_carries_and_changes_nothing() {
+        let folder = tempfile::tempdir().expect("folder");
+        let lender = lender(folder.path());
+        let id = DiskId(5);
+        assert_eq!(lender.look(id).holder, Holder::NotLent);
+        let path = folder.path().join("disk");
+        lender.lend_when_free(id, &path).expect("lent");
+        assert_eq!(lender.look(id).holder, Holder::Unopened);
+        disk(folder.path(), "disk");
+        std::fs::OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .and_then(|file| std::os::unix::fs::FileExt::write_all_at(&file, b"XFSB", 0))
+            .expect("written");
+        let look = lender.look(id);
+        assert_eq!(
+            (look.holder, look.contents.as_str()),
+            (Holder::Nobody, "an XFS file system")
+        );
+        assert!(!folder.path().join("5.lent").exists());
+        let taken = Disk::open(&path).expect("opened");
+        assert_eq!(lender.look(id).holder, Holder::Process);
+        drop(taken);
+        let claim = LenderRequest::Claim(session(3));
+        let grant = lender.answer(id, claim, MemberId(2), false);
+        assert!(is_admitted(grant.as_ref()), "{grant:?}");
+        assert_eq!(lender.look(id).enforced, session(3).ballot);
+        // An older one is told which term is in the way.
+        let older = LenderRequest::Claim(session(2));
+        let grant = lender.answer(id, older, MemberId(1), false);
+        let denial = grant.and_then(|grant| grant.denial);
+        let expected = Denial::Term(session(3).ballot, Some(MemberId(2)));
+        assert_eq!(denial, Some(expected));
+    }
+
+    /// Its first answer was on the way: both name the same export.
+    #[test]
+    fn a_session_that_claims_again_gets_the_export_that_it_has() {
+        let folder = tempfile::tempdir().expect("folder");
+        let lender = lender(folder.path());
+        let id = DiskId(5);
+        let path = disk(folder.path(), "disk");
+        lender.lend(id, &path).expect("lent");
+        let export = |epoch| {
+            let claim = LenderRequest::Claim(session(epoch));
+            let grant = lender.answer(id, claim, MemberId(2), false);
+            grant.and_then(|grant| grant.export)
+        };
+        let (first, again, next) = (export(1), export(1), export(2));
+        assert!(first.is_some() && first == again);
+        assert!(next.is_some() && next != first);
+        assert_eq!(export(1), None, "refused");
+    }
+
+    /// Plugged in again, or replaced by a new one.
+    #[test]
+    fn a_disk_that_failed_or_was_replaced_is_opened_anew_when_it_is_claimed() {
+        let folder = tempfile::tempdir().expect("folder");
+        let lender = lender(folder.path());
+        let id = DiskId(5);
+        let path = disk(folder.path(), "disk");
+        lender.lend(id, &path).expect("lent");
+        let open = || lender.disks().get(&id).and_then(|lent| lent.disk.clone());
+        let claim = |epoch, is_own| {
+            let claim = LenderRequest::Claim(session(epoch));
+            match lender.answer(id, claim, MemberId(2), is_own)?.answer {
+                LenderAnswer::Admitted(_, observed) => Some(observed.incarnation),
+                _ => None,
+            }
+        };
+        assert_eq!((claim(1, false), claim(1, false)), (Some(1), Some(1)));
+        let begun = |session, incarnation| {
+            let answer = lender.begin(id, session, incarnation).expect("an answer");
+            answer == LenderAnswer::Begun(session)
+        };
+        assert!(begun(session(1), 1));
+        open().expect("open").fail();
+        assert_eq!(claim(0, false), None, "refused, and nothing was changed");
+        let second = claim(1, false).expect("admitted");
+        assert_ne!(second, 1);
+        open().expect("open").flush().expect("flushed");
+        assert!(!begun(session(1), 1), "of the opening before");
+        assert!(begun(session(1), second));
+
+        std::fs::rename(&path, folder.path().join("old")).expect("renamed");
+        let gone = claim(2, false);
+        assert_eq!(gone, Some(second), "the path may be away for a moment only");
+        disk(folder.path(), "disk");
+        let next = claim(3, false);
+        assert_eq!(next, Some(second), "a new term goes on with what it had");
+        assert!(open().expect("open").is_replaced());
+        assert!(claim(3, false).is_some_and(|third| third != second));
+        assert!(!open().expect("open").is_replaced());
+        assert_eq!(claim(1, false), None, "what it refuses is known as before");
+
+        open().expect("open").fail();
+        std::fs::remove_file(&path).expect("removed");
+        assert_eq!(claim(4, false), None, "there is none");
+        disk(folder.path(), "disk");
+        assert!(claim(4, false).is_some());
+        open().expect("open").fail();
+        assert!(claim(5, true).is_some());
+        assert!(open().is_none(), "a process of this machine has it");
+    }
+
+    /// The older claim was admitted, and gets to its export only when the newer one has its own.
+    #[test]
+    fn the_export_of_a_newer_session_is_not_replaced_by_that_of_an_older_one() {
+        let folder = tempfile::tempdir().expect("folder");
+        let lender = lender(folder.path());
+        let id = DiskId(5);
+        lender.lend(id, &disk(folder.path(), "disk")).expect("lent");
+        let gate = Arc::clone(&lender.disks()[&id].gate);
+        let until = Instant::now() + Duration::from_secs(10);
+        let older = gate.claim(session(1)).0.expect("newest");
+        assert!(older.wait(until));
+        let admitted = older.admit(Roots::default());
+        assert!(matches!(admitted, LenderAnswer::Admitted(..)));
+        let newer = lender.claim(id, session(2)).expect("claimed");
+        assert!(newer.export.is_some());
+        let late = lender.open(id, session(1)).expect("decided");
+        assert_eq!(late, None);
+        let disks = lender.disks();
+        let served = disks[&id].session.as_ref().map(|(name, _)| name.clone());
+        assert_eq!(served, newer.export);
+    }
+
+    /// Whoever founds a pool or replaces a disk goes by its size.
+    #[test]
+    fn a_disk_that_another_one_stands_in_the_place_of_is_looked_at_anew_unless_it_is_used() {
+        let folder = tempfile::tempdir().expect("folder");
+        let lender = lender(folder.path());
+        let id = DiskId(5);
+        let path = disk(folder.path(), "disk");
+        lender.lend(id, &path).expect("lent");
+        let size = || {
+            let disks = lender.disks();
+            disks[&id].disk.as_ref().map(|disk| disk.size)
+        };
+        let was = size().expect("open");
+        let cut = |bytes| {
+            let file = std::fs::OpenOptions::new().write(true).open(&path);
+            file.and_then(|file| file.set_len(bytes)).expect("sized");
+        };
+        cut(was / 2);
+        assert_eq!(lender.look(id).holder, Holder::Nobody);
+        assert_eq!(size(), Some(was / 2));
+        std::fs::rename(&path, folder.path().join("old")).expect("renamed");
+        disk(folder.path(), "disk");
+        lender.look(id);
+        assert_eq!(size(), Some(was));
+        let incarnation = || match lender.claim(id, session(3)).expect("claimed").answer {
+            LenderAnswer::Admitted(_, observed) => observed.incarnation,
+            answer => panic!("{answer:?}"),
+        };
+        let before = incarnation();
+        lender.look(id);
+        assert_eq!(incarnation(), before, "it is what it was");
+        cut(was / 4);
+        lender.look(id);
+        assert_ne!(incarnation(), before, "whoever had it learns that");
+        // A claim that waits keeps it as it is.
+        cut(was);
+        let gate = Arc::clone(&lender.disks()[&id].gate);
+        let (waits, _) = gate.claim(session(4));
+        lender.look(id);
+        assert_eq!(size(), Some(was / 4));
+        drop(waits);
+        lender.look(id);
+        assert_eq!(size(), Some(was));
+    }
+
+    /// Somebody reads from the disk that failed, and it hangs.
+    #[test]
+    fn a_disk_that_failed_is_not_opened_anew_while_anything_is_under_way() {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut lender = lender(folder.path());
+        lender.settings.drain_wait = Duration::from_millis(50);
+        let id = DiskId(5);
+        lender.lend(id, &disk(folder.path(), "disk")).expect("lent");
+        let claim = |epoch| {
+            let claim = LenderRequest::Claim(session(epoch));
+            is_admitted(lender.answer(id, claim, MemberId(2), false).as_ref())
+        };
+        assert!(claim(1));
+        let hangs = lender.disks().get(&id).and_then(|lent| lent.disk.clone());
+        hangs.as_ref().expect("open").fail();
+        assert!(!claim(2) && !claim(3));
+        drop(hangs);
+        assert!(claim(3));
+    }
+
+    #[test]
+    fn a_disk_that_hangs_while_it_is_opened_does_not_hold_the_others() {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut lender = lender(folder.path());
+        let (hung, whole) = (disk(folder.path(), "hung"), disk(folder.path(), "whole"));
+        let (begin, begun) = channel();
+        let (goes_on, go_on) = channel::<()>();
+        let go_on = Mutex::new(go_on);
+        lender.opens = Box::new(move |path| {
+            if path.ends_with("hung") {
+                begin.send(()).expect("somebody waits");
+                let _ = go_on.lock().expect("no panic").recv();
+            }
+            Disk::open(path)
+        });
+        lender.lend_when_free(DiskId(5), &hung).expect("lent");
+        lender.lend_when_free(DiskId(6), &whole).expect("lent");
+        std::thread::scope(|scope| {
+            // Dropped when this fails, so that nothing waits for ever.
+            let goes_on = goes_on;
+            let claim = LenderRequest::Claim(session(1));
+            let lender = &lender;
+            let slow = scope.spawn(move || lender.answer(DiskId(5), claim, MemberId(2), false));
+            begun.recv().expect("it is being opened");
+            let (tell, told) = channel();
+            scope.spawn(move || {
+                tell.send(lender.answer(DiskId(6), claim, MemberId(2), false))
+                    .expect("somebody waits");
+            });
+            let grant = told.recv_timeout(Duration::from_secs(20));
+            let grant = grant.expect("it is not held up");
+            assert!(is_admitted(grant.as_ref()), "{grant:?}");
+            goes_on.send(()).expect("somebody waits");
+            let grant = slow.join().expect("no panic");
+            assert!(is_admitted(grant.as_ref()), "{grant:?}");
+        });
+    }
+}

@@ -1,0 +1,123 @@
+//! Looks at lent disks, for who has no session: who has them, and what they carry.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use labels::{Label, LabelState};
+use leg_record::{Ballot, DiskId, Holder};
+
+use super::Lender;
+use crate::disk::OpenError;
+
+/// Of a pool's name on a disk, so much is told.
+const NAME_CHARS_MAX: usize = 48;
+
+/// What is seen of a disk by who only looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Who has it.
+    pub holder: Holder,
+    /// The greatest term that claimed it.
+    pub enforced: Ballot,
+    /// What it carries, in words, without control characters; empty if nothing is known of it.
+    pub contents: String,
+}
+
+impl Lender {
+    /// Looks at a disk. Changes nothing, but that one in whose place another one stands, or that has another size by now, is opened anew if
+    /// nobody uses it: whoever goes by its size looks at what lies at its path.
+    pub fn look(&self, id: DiskId) -> Look {
+        self.renew(id);
+        let nothing = |holder| Look {
+            holder,
+            enforced: Ballot::default(),
+            contents: String::new(),
+        };
+        if self.withheld().contains_key(&id) {
+            return nothing(Holder::Unknown);
+        }
+        let (path, is_open, session, gate) = {
+            let disks = self.disks();
+            let Some(lent) = disks.get(&id) else {
+                return nothing(Holder::NotLent);
+            };
+            let name = lent.session.as_ref().map(|(name, _)| name.clone());
+            let session = name.map(|name| (name, lent.holder));
+            let gate = Arc::clone(&lent.gate);
+            (lent.path.clone(), lent.disk.is_some(), session, gate)
+        };
+        let holder = match session.filter(|(name, _)| self.is_connected(name)) {
+            Some((_, by)) => Holder::Session(by),
+            None if is_open => Holder::Nobody,
+            None => match (self.opens)(&path) {
+                Ok(_) => Holder::Nobody,
+                Err(OpenError::InUse(_)) => Holder::Process,
+                Err(_) => Holder::Unopened,
+            },
+        };
+        Look {
+            holder,
+            enforced: gate.kept().enforced,
+            contents: contents(&path),
+        }
+    }
+
+    /// Whether anybody is connected to the export of that name. A session without a connection may be that of a head that has stopped.
+    fn is_connected(&self, name: &str) -> bool {
+        let sessions = self.server.sessions();
+        sessions.iter().any(|one| one.export == name)
+    }
+
+    /// Opens a disk anew that is not what lies at its path any more. For who had claimed it that is as a new start of the lender.
+    fn renew(&self, id: DiskId) {
+        let (disk, session, gate) = {
+            let disks = self.disks();
+            let Some(lent) = disks.get(&id) else { return };
+            let Some(disk) = lent.disk.clone() else {
+                return;
+            };
+            let session = lent.session.as_ref().map(|(name, _)| name.clone());
+            (disk, session, Arc::clone(&lent.gate))
+        };
+        let is_used = session.is_some_and(|name| self.is_connected(&name));
+        if is_used || !(disk.is_replaced() || disk.is_resized()) {
+            return;
+        }
+        let Some(_reopening) = gate.reopens() else {
+            return;
+        };
+        let path = disk.path().display();
+        tracing::warn!(disk = id.0, %path, "another disk, or one of another size, is at its path: it is opened anew");
+        drop(disk);
+        let until = Instant::now() + self.settings.drain_wait;
+        if let Err(error) = self.cut(id).and_then(|()| self.reopen(id, until)) {
+            tracing::warn!(disk = id.0, %error, "it is opened when it is claimed");
+        }
+    }
+}
+
+/// What a disk carries, in words, without control characters; empty if nothing is known of it.
+pub fn contents(path: &Path) -> String {
+    words_of(path).replace(char::is_control, "?")
+}
+
+fn words_of(path: &Path) -> String {
+    let label = Label::read_unless_wiped(path).ok().flatten();
+    let other = || {
+        let found = labels::other_contents(path).ok().flatten();
+        found.unwrap_or_default().to_owned()
+    };
+    let Some(label) = label else {
+        return other();
+    };
+    // It comes from the disk.
+    let name: String = label.pool_name.chars().take(NAME_CHARS_MAX).collect();
+    match label.state {
+        LabelState::Active => format!("pool {name}, which was not exported"),
+        LabelState::Exported => format!("the exported pool {name}"),
+        LabelState::Spare => "a spare of a pool".to_owned(),
+        LabelState::Cache => "a cache of a pool".to_owned(),
+        LabelState::Destroyed => other(),
+    }
+}

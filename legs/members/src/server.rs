@@ -1,0 +1,374 @@
+//! Takes connections of the other members.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use certificates::{Fingerprint, Identity};
+use leg_record::MemberId;
+use tokio::io::AsyncRead;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use crate::limits::{
+    ANSWERS_MAX, CLAIMS_MAX, CLAIMS_OF_ALL_MAX, CLAIMS_WAITING_MAX, CONNECTIONS_OF_ONE_MEMBER_MAX,
+    HANDSHAKE_WAIT, HANDSHAKES_MAX, HANDSHAKES_OF_ONE_ADDRESS_MAX, MESSAGES_AT_ONCE_MAX,
+    MESSAGES_PER_SECOND_MAX,
+};
+use crate::member::Member;
+use crate::stream::{End, Pace, greet, hear, prepare, say};
+use crate::wire::{Envelope, Message};
+
+/// Pause after the system has refused to accept: it may be out of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// The same end of connections from one address is in the log this often.
+const SAME_END_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Another member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Friend {
+    /// Its number.
+    pub member: MemberId,
+    /// Its certificate.
+    pub fingerprint: Fingerprint,
+}
+
+/// A task that can be ended, with where its connection came from.
+struct Guest {
+    from: IpAddr,
+    task: AbortHandle,
+}
+
+#[derive(Default)]
+struct Guests {
+    /// Those that have not shown who they are, the oldest first.
+    strangers: VecDeque<Guest>,
+    members: BTreeMap<MemberId, VecDeque<Guest>>,
+    told: Told,
+}
+
+/// Ends of connections that the log has, by where they came from.
+#[derive(Default)]
+struct Told(BTreeMap<(IpAddr, String), Instant>);
+
+impl Told {
+    /// Whether that is new, or the last line about it is old enough.
+    fn insert(&mut self, from: IpAddr, why: String, now: Instant) -> bool {
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < SAME_END_INTERVAL;
+        self.0.retain(|_, at| is_recent(*at));
+        let is_known = self.0.contains_key(&(from, why.clone()));
+        if !is_known && self.0.len() < HANDSHAKES_MAX {
+            self.0.insert((from, why), now);
+        }
+        !is_known
+    }
+}
+
+impl Guests {
+    fn forget_ended(&mut self) {
+        self.strangers.retain(|guest| !guest.task.is_finished());
+        for guests in self.members.values_mut() {
+            guests.retain(|guest| !guest.task.is_finished());
+        }
+    }
+
+    /// Whether one from there may try to show who it is. The oldest one that does not gives way.
+    fn has_room(&mut self, from: IpAddr) -> bool {
+        self.forget_ended();
+        let of_one = self.strangers.iter().filter(|guest| guest.from == from);
+        if of_one.count() >= HANDSHAKES_OF_ONE_ADDRESS_MAX {
+            return false;
+        }
+        if self.strangers.len() >= HANDSHAKES_MAX {
+            if let Some(oldest) = self.strangers.pop_front() {
+                oldest.task.abort();
+            }
+        }
+        true
+    }
+
+    /// `task` has shown that it is `member`.
+    fn admit(&mut self, member: MemberId, task: &tokio::task::Id) {
+        self.forget_ended();
+        let place = self
+            .strangers
+            .iter()
+            .position(|guest| guest.task.id() == *task);
+        let Some(guest) = place.and_then(|place| self.strangers.remove(place)) else {
+            return;
+        };
+        let guests = self.members.entry(member).or_default();
+        if guests.len() >= CONNECTIONS_OF_ONE_MEMBER_MAX {
+            if let Some(oldest) = guests.pop_front() {
+                oldest.task.abort();
+            }
+        }
+        guests.push_back(guest);
+    }
+}
+
+/// Told of a message, and who says it.
+type Heard = dyn Fn(MemberId, &Envelope) + Send + Sync;
+
+/// Asks the lender of this machine's disks for a member: [`Message::AskLender`], [`Message::LookAt`] or [`Message::AskConfiguration`].
+/// It may wait for a disk; none is no answer.
+pub type Lend = dyn Fn(MemberId, &Envelope) -> Option<Message> + Send + Sync;
+
+/// Serves one [`Member`] to the others.
+pub struct Server {
+    member: Arc<Member>,
+    friends: Vec<Friend>,
+    acceptor: TlsAcceptor,
+    guests: Mutex<Guests>,
+    /// Told of each message, before it is answered.
+    heard: Box<Heard>,
+    lend: Arc<Lend>,
+    /// Of all connections.
+    claims: Arc<Semaphore>,
+}
+
+/// The claims of one connection.
+struct Claims {
+    waiting: Arc<Semaphore>,
+    under_way: Arc<Semaphore>,
+}
+
+impl Server {
+    /// For `friends` and nobody else. `heard` is told of each message before it is answered; it must not wait.
+    ///
+    /// # Errors
+    ///
+    /// The certificate and its key do not fit together.
+    pub fn new(
+        member: Arc<Member>,
+        identity: &Identity,
+        friends: Vec<Friend>,
+        heard: impl Fn(MemberId, &Envelope) + Send + Sync + 'static,
+    ) -> Result<Arc<Self>, rustls::Error> {
+        Self::with_lender(member, identity, friends, heard, |_, _| None)
+    }
+
+    /// The same on a machine that lends disks. Its runtime needs threads that may block: [`CLAIMS_OF_ALL_MAX`], in addition to those that
+    /// write what is remembered.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub fn with_lender(
+        member: Arc<Member>,
+        identity: &Identity,
+        friends: Vec<Friend>,
+        heard: impl Fn(MemberId, &Envelope) + Send + Sync + 'static,
+        lend: impl Fn(MemberId, &Envelope) -> Option<Message> + Send + Sync + 'static,
+    ) -> Result<Arc<Self>, rustls::Error> {
+        let known = friends.iter().map(|friend| friend.fingerprint).collect();
+        Ok(Arc::new(Self {
+            member,
+            friends,
+            acceptor: identity.server(known)?.into(),
+            guests: Mutex::default(),
+            heard: Box::new(heard),
+            lend: Arc::new(lend),
+            claims: Arc::new(Semaphore::new(CLAIMS_OF_ALL_MAX)),
+        }))
+    }
+
+    /// Connections of each member now.
+    pub fn connected(&self) -> BTreeMap<MemberId, usize> {
+        let mut guests = self.guests();
+        guests.forget_ended();
+        let counted = guests.members.iter();
+        let counted = counted.map(|(member, guests)| (*member, guests.len()));
+        counted.filter(|(_, count)| *count > 0).collect()
+    }
+
+    fn guests(&self) -> MutexGuard<'_, Guests> {
+        self.guests.lock().expect("no holder panics")
+    }
+
+    /// Takes connections for good.
+    pub async fn serve(self: Arc<Self>, listener: TcpListener) {
+        loop {
+            match listener.accept().await {
+                Ok((stream, peer)) => self.take(stream, peer),
+                Err(error) => {
+                    tracing::warn!(%error, "accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn take(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr) {
+        let mut guests = self.guests();
+        if !guests.has_room(peer.ip()) {
+            tracing::debug!(%peer, "too many connections from there that do not say who they are");
+            return;
+        }
+        let server = Arc::clone(self);
+        // Under the lock, so that the task finds itself among the guests.
+        let task = tokio::spawn(async move {
+            if let Err(end) = server.converse(stream, peer).await {
+                server.note_end(peer, &end);
+            }
+        });
+        guests.strangers.push_back(Guest {
+            from: peer.ip(),
+            task: task.abort_handle(),
+        });
+    }
+
+    /// Whoever is refused tries again several times in a second.
+    fn note_end(&self, peer: SocketAddr, end: &End) {
+        let why = end.to_string();
+        // Of a member that was connected each end is told.
+        let is_of_member = matches!(end, End::Closed | End::Silence | End::Stalled);
+        let told = || {
+            let told = &mut self.guests().told;
+            told.insert(peer.ip(), why.clone(), Instant::now())
+        };
+        match is_of_member || told() {
+            true => tracing::info!(%peer, why, "a connection of a member ended"),
+            false => tracing::debug!(%peer, why, "a connection of a member ended, as before"),
+        }
+    }
+
+    async fn converse(&self, stream: TcpStream, peer: SocketAddr) -> Result<(), End> {
+        prepare(&stream)?;
+        let shaken = timeout(HANDSHAKE_WAIT, self.acceptor.accept(stream)).await;
+        let mut stream = shaken.map_err(|_| End::Handshake)??;
+        let shown = stream.get_ref().1.peer_certificates();
+        let shown = shown.and_then(|shown| shown.first()).map(Fingerprint::of);
+        let friend = self
+            .friends
+            .iter()
+            .find(|friend| Some(friend.fingerprint) == shown);
+        let from = friend.ok_or(End::Stranger)?.member;
+        greet(&mut stream, self.member.me(), from).await?;
+        self.guests().admit(from, &tokio::task::id());
+        tracing::info!(%peer, member = from.0, "a member is connected");
+        let (mut hears, mut says) = tokio::io::split(stream);
+        let (answers, mut waiting) = mpsc::channel(ANSWERS_MAX);
+        let answered = async {
+            while let Some(answer) = waiting.recv().await {
+                say(&mut says, &answer).await?;
+            }
+            Ok(())
+        };
+        tokio::select! {
+            end = self.hear(&mut hears, from, answers) => end,
+            end = answered => end,
+        }
+    }
+
+    async fn hear(
+        &self,
+        stream: &mut (impl AsyncRead + Unpin),
+        from: MemberId,
+        answers: mpsc::Sender<Envelope>,
+    ) -> Result<(), End> {
+        let mut pace = Pace::new(MESSAGES_PER_SECOND_MAX, MESSAGES_AT_ONCE_MAX);
+        let claims = Claims {
+            waiting: Arc::new(Semaphore::new(CLAIMS_WAITING_MAX)),
+            under_way: Arc::new(Semaphore::new(CLAIMS_MAX)),
+        };
+        loop {
+            let envelope = hear(stream).await?;
+            pace.wait().await;
+            (self.heard)(from, &envelope);
+            match envelope.message {
+                Message::AskLender(..) | Message::LookAt(_) => {
+                    self.ask_lender(from, envelope, &claims, answers.clone());
+                    continue;
+                }
+                // In turn: who asks learns of a difference before it learns what is remembered.
+                Message::AskConfiguration => {
+                    if let Some(message) = (self.lend)(from, &envelope) {
+                        let answer = self.answer_to(&envelope, message);
+                        answers.send(answer).await.map_err(|_| End::Closed)?;
+                    }
+                    continue;
+                }
+                _ => {}
+            }
+            let member = Arc::clone(&self.member);
+            // It waits for a disk. A connection that ends meanwhile takes nothing back: what is durable is durable.
+            let answered = tokio::task::spawn_blocking(move || member.hear(from, envelope));
+            let answer = answered.await.map_err(|_| End::Closed)?;
+            if let Some(answer) = answer {
+                answers.send(answer).await.map_err(|_| End::Closed)?;
+            }
+        }
+    }
+
+    fn answer_to(&self, question: &Envelope, message: Message) -> Envelope {
+        Envelope {
+            pool: question.pool,
+            boot: self.member.boot(),
+            message,
+        }
+    }
+
+    /// Has the lender asked while the connection goes on: a claim waits until a disk has done what it was asked before.
+    fn ask_lender(
+        &self,
+        from: MemberId,
+        question: Envelope,
+        claims: &Claims,
+        answers: mpsc::Sender<Envelope>,
+    ) {
+        let Ok(waiting) = Arc::clone(&claims.waiting).try_acquire_owned() else {
+            tracing::warn!(member = from.0, "too many claims wait for disks");
+            return;
+        };
+        let (own, all) = (Arc::clone(&claims.under_way), Arc::clone(&self.claims));
+        let (lend, boot) = (Arc::clone(&self.lend), self.member.boot());
+        tokio::spawn(async move {
+            let pool = question.pool;
+            let own = own.acquire_owned().await;
+            let all = all.acquire_owned().await;
+            // The member may have disconnected while the claim waited: it claims again.
+            if answers.is_closed() {
+                return;
+            }
+            let asked = tokio::task::spawn_blocking(move || lend(from, &question)).await;
+            drop((own, all, waiting));
+            if let Ok(Some(message)) = asked {
+                let answer = Envelope {
+                    pool,
+                    boot,
+                    message,
+                };
+                // Who asked may have gone.
+                let _ = answers.send(answer).await;
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_end_is_told_once_in_a_minute() {
+        let mut told = Told::default();
+        let begun = Instant::now();
+        let from = IpAddr::from([10, 0, 0, 7]);
+        let mut tell = |why: &str, second| {
+            told.insert(from, why.to_owned(), begun + Duration::from_secs(second))
+        };
+        assert!(tell("unknown", 0));
+        assert!(!tell("unknown", 1));
+        assert!(tell("closed", 2), "another one");
+        assert!(!tell("unknown", 3));
+        assert!(!tell("closed", 61));
+        assert!(tell("unknown", 61));
+        assert!(tell("closed", 62));
+    }
+}

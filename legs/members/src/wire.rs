@@ -1,0 +1,610 @@
+//! Messages as bytes, as `docs/formats/members.md` writes them down.
+
+use leg_record::codec::{Malformed, Reader, Writer};
+use leg_record::{
+    Answer, Ballot, DecodeError, Denial, DiskId, Holder, LenderAnswer, LenderRequest, MemberId,
+    Memory, Observed, Record, Request, Roots, Version, decode_memory, encode_memory,
+};
+
+use crate::limits::MESSAGE_BYTES_MAX;
+use crate::silence::Silence;
+
+const MAGIC: &[u8; 8] = b"BHMEMBER";
+const VERSION: u32 = 2;
+/// Longest name of an export, in bytes.
+const EXPORT_BYTES_MAX: usize = 128;
+/// Longest text about what a disk carries, in bytes.
+pub const CONTENTS_BYTES_MAX: usize = 256;
+/// Length of what stands for a configuration.
+pub const DIGEST_BYTES: usize = 32;
+/// Magic, version, member.
+pub const HELLO_BYTES: usize = 20;
+/// Kind, pool, boot.
+const BEGINNING_BYTES: usize = 17;
+
+/// Kinds of messages.
+mod kind {
+    pub(super) const ALIVE: u8 = 0;
+    pub(super) const READ: u8 = 1;
+    pub(super) const CLAIM: u8 = 2;
+    pub(super) const PROPOSE: u8 = 3;
+    pub(super) const COMMITTED: u8 = 4;
+    pub(super) const FOUND: u8 = 5;
+    pub(super) const WELCOME: u8 = 6;
+    pub(super) const JOIN: u8 = 7;
+    pub(super) const WITHDRAW: u8 = 8;
+    pub(super) const CLAIM_DISK: u8 = 10;
+    pub(super) const BEGIN_DISK: u8 = 11;
+    pub(super) const LOOK_AT_DISK: u8 = 12;
+    pub(super) const ASK_CONFIGURATION: u8 = 13;
+    pub(super) const KNOWN: u8 = 65;
+    pub(super) const PROMISED: u8 = 66;
+    pub(super) const SERVES: u8 = 67;
+    pub(super) const ACCEPTED: u8 = 68;
+    pub(super) const REFUSED: u8 = 69;
+    pub(super) const FOUNDED: u8 = 70;
+    pub(super) const SILENT: u8 = 71;
+    pub(super) const FORGOT: u8 = 72;
+    pub(super) const ADMITTED: u8 = 80;
+    pub(super) const BEGUN: u8 = 81;
+    pub(super) const LENDER_REFUSED: u8 = 82;
+    pub(super) const LOOKED: u8 = 83;
+    pub(super) const CONFIGURATION: u8 = 84;
+}
+
+/// What is said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Nothing. The sender is there.
+    Alive,
+    /// A question.
+    Ask(Request),
+    /// Its answer.
+    Tell(Answer),
+    /// Remember this pool, of which you know nothing.
+    Found(Memory),
+    /// It is remembered, with the record of this version.
+    Founded(Version),
+    /// No answer, and why.
+    Silent(Silence),
+    /// A question to the lender of a disk on the receiver's machine.
+    AskLender(DiskId, LenderRequest),
+    /// Its answer.
+    Lent(Lent),
+    /// A question to the lender of a disk: what is it like? Changes nothing.
+    LookAt(DiskId),
+    /// Its answer.
+    Looked(Looked),
+    /// A question to a head: what does its configuration say of the pool?
+    AskConfiguration,
+    /// Its answer: a digest, or nothing of a pool that it does not name.
+    Configuration(Option<[u8; DIGEST_BYTES]>),
+}
+
+/// What is seen of a disk that a pool is to be made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Looked {
+    /// Which.
+    pub disk: DiskId,
+    /// Who has it.
+    pub holder: Holder,
+    /// The greatest term that claimed it.
+    pub enforced: Ballot,
+    /// Number of a pool of whose record it is, by what that machine remembers.
+    pub pool: Option<u64>,
+    /// What it carries, in words; empty if nothing is known of it.
+    pub contents: String,
+}
+
+/// What a lender answers.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Lent {
+    /// Of which disk.
+    pub disk: DiskId,
+    /// For the owner.
+    pub answer: LenderAnswer,
+    /// Name of the export that an admitted session uses; empty otherwise. Who knows it may write.
+    pub export: String,
+    /// Why a session was refused; nothing otherwise.
+    pub denial: Option<Denial>,
+}
+
+impl std::fmt::Debug for Lent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Without the secret in the name.
+        write!(f, "Lent({:?}, {:?})", self.disk, self.answer)
+    }
+}
+
+/// A message with what it is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// Number of the pool.
+    pub pool: u64,
+    /// Of the sender: random at each start of its process.
+    pub boot: u64,
+    /// What is said.
+    pub message: Message,
+}
+
+/// Why bytes are no message. The connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// Not what members begin with.
+    #[error("the other side is no member")]
+    Stranger,
+    /// Of a later program.
+    #[error(
+        "the other side speaks version {0}, this one {VERSION}: install the same version of bulkhead on all members"
+    )]
+    UnknownVersion(u32),
+    /// Longer than any message.
+    #[error("a message of {0} bytes")]
+    TooLong(u32),
+    /// Too short, of no kind, or followed by anything.
+    #[error("a malformed message")]
+    Malformed,
+    /// The memory in it.
+    #[error("a message with {0}")]
+    Memory(#[from] DecodeError),
+    /// A record of another pool than the message is about.
+    #[error("a message with the record of another pool")]
+    OtherPool,
+}
+
+impl From<Malformed> for WireError {
+    fn from(_: Malformed) -> Self {
+        Self::Malformed
+    }
+}
+
+/// What both sides begin with.
+pub fn hello(me: MemberId) -> [u8; HELLO_BYTES] {
+    let mut bytes = [0; HELLO_BYTES];
+    bytes[..8].copy_from_slice(MAGIC);
+    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[12..].copy_from_slice(&me.0.to_le_bytes());
+    bytes
+}
+
+/// Who begins with these bytes.
+pub fn greeted(bytes: &[u8; HELLO_BYTES]) -> Result<MemberId, WireError> {
+    let mut reader = Reader::new(bytes);
+    if reader.take()? != *MAGIC {
+        return Err(WireError::Stranger);
+    }
+    match reader.short()? {
+        VERSION => Ok(reader.member()?),
+        other => Err(WireError::UnknownVersion(other)),
+    }
+}
+
+/// The length that a message begins with.
+pub fn body_bytes(prefix: [u8; 4]) -> Result<usize, WireError> {
+    let length = u32::from_le_bytes(prefix);
+    match length as usize <= MESSAGE_BYTES_MAX {
+        true => Ok(length as usize),
+        false => Err(WireError::TooLong(length)),
+    }
+}
+
+impl Envelope {
+    /// The whole message, with its length in front.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut rest = Writer::default();
+        let kind = put_message(&mut rest, &self.message);
+        let rest = rest.into_bytes();
+        let mut out = Writer::default();
+        out.count(BEGINNING_BYTES + rest.len());
+        out.byte(kind);
+        out.number(self.pool);
+        out.number(self.boot);
+        out.bytes(&rest);
+        out.into_bytes()
+    }
+
+    /// The message that follows its length.
+    ///
+    /// # Errors
+    ///
+    /// It is none. Nothing of it is to be believed.
+    pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        let mut reader = Reader::new(bytes);
+        let kind = reader.byte()?;
+        let (pool, boot) = (reader.number()?, reader.number()?);
+        let message = read_message(&mut reader, kind)?;
+        reader.end()?;
+        let is_of_pool = message.record().is_none_or(|record| record.pool == pool);
+        match is_of_pool {
+            true => Ok(Self {
+                pool,
+                boot,
+                message,
+            }),
+            false => Err(WireError::OtherPool),
+        }
+    }
+}
+
+impl Message {
+    /// The record in it.
+    pub(crate) fn record(&self) -> Option<&Record> {
+        match self {
+            Self::Ask(
+                Request::Propose(record) | Request::Welcome(record) | Request::Join { record, .. },
+            ) => Some(record),
+            Self::Tell(Answer::Known(_, memory)) | Self::Found(memory) => memory.accepted.as_ref(),
+            Self::Tell(Answer::Promised { record, .. }) => record.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+/// Writes what follows the beginning of a message, and returns its kind.
+fn put_message(out: &mut Writer, message: &Message) -> u8 {
+    match message {
+        Message::Alive => kind::ALIVE,
+        Message::Ask(request) => put_request(out, request),
+        Message::Tell(answer) => put_answer(out, answer),
+        Message::Found(memory) => {
+            put_memory(out, memory);
+            kind::FOUND
+        }
+        Message::Founded(version) => {
+            out.version(*version);
+            kind::FOUNDED
+        }
+        Message::Silent(why) => {
+            out.byte(why.code());
+            kind::SILENT
+        }
+        Message::AskLender(disk, request) => put_lender_request(out, *disk, *request),
+        Message::Lent(lent) => put_lent(out, lent),
+        Message::LookAt(disk) => {
+            out.number(disk.0);
+            kind::LOOK_AT_DISK
+        }
+        Message::Looked(looked) => put_looked(out, looked),
+        Message::AskConfiguration => kind::ASK_CONFIGURATION,
+        Message::Configuration(digest) => {
+            out.flag(digest.is_some());
+            out.bytes(&digest.unwrap_or_default());
+            kind::CONFIGURATION
+        }
+    }
+}
+
+fn put_lender_request(out: &mut Writer, disk: DiskId, request: LenderRequest) -> u8 {
+    out.number(disk.0);
+    match request {
+        LenderRequest::Claim(session) => {
+            out.session(session);
+            kind::CLAIM_DISK
+        }
+        LenderRequest::Begin(session, incarnation) => {
+            out.session(session);
+            out.number(incarnation);
+            kind::BEGIN_DISK
+        }
+    }
+}
+
+fn put_lent(out: &mut Writer, lent: &Lent) -> u8 {
+    out.number(lent.disk.0);
+    out.session(lent.answer.session());
+    match lent.answer {
+        LenderAnswer::Admitted(_, observed) => {
+            out.number(observed.incarnation);
+            out.session(observed.mark);
+            out.number(observed.roots.newest);
+            out.number(observed.roots.before);
+            out.bytes(lent.export.as_bytes());
+            kind::ADMITTED
+        }
+        LenderAnswer::Begun(_) => kind::BEGUN,
+        LenderAnswer::Refused(_) => {
+            put_denial(out, lent.denial.unwrap_or(Denial::Unknown));
+            kind::LENDER_REFUSED
+        }
+    }
+}
+
+fn put_denial(out: &mut Writer, denial: Denial) {
+    let (code, ballot, by) = match denial {
+        Denial::Term(ballot, by) => (1, ballot, by),
+        Denial::InUse => (2, Ballot::default(), None),
+        Denial::Unopened => (3, Ballot::default(), None),
+        Denial::Unknown => (4, Ballot::default(), None),
+        Denial::Anew => (5, Ballot::default(), None),
+    };
+    out.byte(code);
+    out.ballot(ballot);
+    out.maybe(by.map(|by| by.0));
+}
+
+fn put_looked(out: &mut Writer, looked: &Looked) -> u8 {
+    out.number(looked.disk.0);
+    let (code, by) = match looked.holder {
+        Holder::Nobody => (0, None),
+        Holder::Session(by) => (1, by),
+        Holder::Process => (2, None),
+        Holder::Unopened => (3, None),
+        Holder::Unknown => (4, None),
+        Holder::NotLent => (5, None),
+    };
+    out.byte(code);
+    out.maybe(by.map(|by| by.0));
+    out.ballot(looked.enforced);
+    out.maybe(looked.pool);
+    out.bytes(looked.contents.as_bytes());
+    kind::LOOKED
+}
+
+fn put_memory(out: &mut Writer, memory: &Memory) {
+    out.bytes(&encode_memory(memory));
+}
+
+fn put_request(out: &mut Writer, request: &Request) -> u8 {
+    match request {
+        Request::Read(tag) => {
+            out.tag(*tag);
+            kind::READ
+        }
+        Request::Claim { ballot, by } => {
+            out.ballot(*ballot);
+            out.number(by.0);
+            kind::CLAIM
+        }
+        Request::Withdraw(ballot) => {
+            out.ballot(*ballot);
+            kind::WITHDRAW
+        }
+        Request::Propose(record) => {
+            put_memory(out, &Memory::new(record.clone()));
+            kind::PROPOSE
+        }
+        Request::Committed(ballot, version) => {
+            out.ballot(*ballot);
+            out.version(*version);
+            kind::COMMITTED
+        }
+        Request::Welcome(record) => {
+            put_memory(out, &Memory::new(record.clone()));
+            kind::WELCOME
+        }
+        Request::Join { tag, record, life } => {
+            out.tag(*tag);
+            out.number(*life);
+            put_memory(out, &Memory::new(record.clone()));
+            kind::JOIN
+        }
+    }
+}
+
+fn put_answer(out: &mut Writer, answer: &Answer) -> u8 {
+    match answer {
+        Answer::Known(tag, memory) => {
+            out.tag(*tag);
+            put_memory(out, memory);
+            kind::KNOWN
+        }
+        Answer::Promised {
+            ballot,
+            record,
+            life,
+        } => {
+            put_memory(out, &promise(*ballot, record.clone(), *life));
+            kind::PROMISED
+        }
+        Answer::Serves(ballot) => {
+            out.ballot(*ballot);
+            kind::SERVES
+        }
+        Answer::Accepted(ballot, version) => {
+            out.ballot(*ballot);
+            out.version(*version);
+            kind::ACCEPTED
+        }
+        Answer::Refused { asked, promised } => {
+            out.ballot(*asked);
+            out.ballot(*promised);
+            kind::REFUSED
+        }
+        Answer::Forgot(tag, life) => {
+            out.tag(*tag);
+            out.number(*life);
+            kind::FORGOT
+        }
+    }
+}
+
+/// How a promise travels.
+fn promise(promised: Ballot, accepted: Option<Record>, life: u64) -> Memory {
+    Memory {
+        promised,
+        accepted,
+        life,
+        ..Memory::default()
+    }
+}
+
+/// All that is left is one.
+fn read_export(reader: &mut Reader<'_>) -> Result<String, WireError> {
+    let name = std::str::from_utf8(reader.rest());
+    let name = name.map_err(|_| WireError::Malformed)?;
+    match (1..=EXPORT_BYTES_MAX).contains(&name.len()) {
+        true => Ok(name.to_owned()),
+        false => Err(WireError::Malformed),
+    }
+}
+
+fn read_lent(reader: &mut Reader<'_>, kind: u8) -> Result<Message, WireError> {
+    let (disk, session) = (reader.disk()?, reader.session()?);
+    let mut denial = None;
+    let (answer, export) = match kind {
+        kind::ADMITTED => {
+            let observed = Observed {
+                incarnation: reader.number()?,
+                mark: reader.session()?,
+                roots: Roots {
+                    newest: reader.number()?,
+                    before: reader.number()?,
+                },
+            };
+            (
+                LenderAnswer::Admitted(session, observed),
+                read_export(reader)?,
+            )
+        }
+        kind::BEGUN => (LenderAnswer::Begun(session), String::new()),
+        _ => {
+            denial = Some(read_denial(reader)?);
+            (LenderAnswer::Refused(session), String::new())
+        }
+    };
+    Ok(Message::Lent(Lent {
+        disk,
+        answer,
+        export,
+        denial,
+    }))
+}
+
+fn read_denial(reader: &mut Reader<'_>) -> Result<Denial, WireError> {
+    let (code, ballot, by) = (reader.byte()?, reader.ballot()?, reader.maybe()?);
+    match (code, ballot == Ballot::default() && by.is_none()) {
+        (1, _) => Ok(Denial::Term(ballot, by.map(MemberId))),
+        (2, true) => Ok(Denial::InUse),
+        (3, true) => Ok(Denial::Unopened),
+        (4, true) => Ok(Denial::Unknown),
+        (5, true) => Ok(Denial::Anew),
+        _ => Err(WireError::Malformed),
+    }
+}
+
+fn read_looked(reader: &mut Reader<'_>) -> Result<Looked, WireError> {
+    let disk = reader.disk()?;
+    let (code, by) = (reader.byte()?, reader.maybe()?);
+    let holder = match (code, by) {
+        (0, None) => Holder::Nobody,
+        (1, by) => Holder::Session(by.map(MemberId)),
+        (2, None) => Holder::Process,
+        (3, None) => Holder::Unopened,
+        (4, None) => Holder::Unknown,
+        (5, None) => Holder::NotLent,
+        _ => return Err(WireError::Malformed),
+    };
+    Ok(Looked {
+        disk,
+        holder,
+        enforced: reader.ballot()?,
+        pool: reader.maybe()?,
+        contents: read_contents(reader)?,
+    })
+}
+
+/// All that is left is a text without control characters: it is shown on terminals.
+fn read_contents(reader: &mut Reader<'_>) -> Result<String, WireError> {
+    let text = std::str::from_utf8(reader.rest());
+    let text = text.map_err(|_| WireError::Malformed)?;
+    match text.len() <= CONTENTS_BYTES_MAX && !text.contains(char::is_control) {
+        true => Ok(text.to_owned()),
+        false => Err(WireError::Malformed),
+    }
+}
+
+/// All that is left is one.
+fn read_memory(reader: &mut Reader<'_>) -> Result<Memory, WireError> {
+    Ok(decode_memory(reader.rest())?)
+}
+
+fn read_proposal(reader: &mut Reader<'_>) -> Result<Record, WireError> {
+    let memory = read_memory(reader)?;
+    let record = memory.accepted.clone().ok_or(WireError::Malformed)?;
+    match memory == Memory::new(record.clone()) {
+        true => Ok(record),
+        false => Err(WireError::Malformed),
+    }
+}
+
+fn read_join(reader: &mut Reader<'_>) -> Result<Request, WireError> {
+    let (tag, life) = (reader.tag()?, reader.number()?);
+    match life {
+        0 => Err(WireError::Malformed),
+        life => Ok(Request::Join {
+            tag,
+            record: read_proposal(reader)?,
+            life,
+        }),
+    }
+}
+
+fn read_promise(reader: &mut Reader<'_>) -> Result<Answer, WireError> {
+    let memory = read_memory(reader)?;
+    match memory.committed == Version::default() {
+        true => Ok(Answer::Promised {
+            ballot: memory.promised,
+            record: memory.accepted,
+            life: memory.life,
+        }),
+        false => Err(WireError::Malformed),
+    }
+}
+
+fn read_silence(reader: &mut Reader<'_>) -> Result<Silence, WireError> {
+    let code = reader.byte()?;
+    let mut all = Silence::ALL.into_iter();
+    all.find(|why| why.code() == code)
+        .ok_or(WireError::Malformed)
+}
+
+fn read_message(reader: &mut Reader<'_>, kind: u8) -> Result<Message, WireError> {
+    Ok(match kind {
+        kind::ALIVE => Message::Alive,
+        kind::READ => Message::Ask(Request::Read(reader.tag()?)),
+        kind::CLAIM => Message::Ask(Request::Claim {
+            ballot: reader.ballot()?,
+            by: reader.member()?,
+        }),
+        kind::WITHDRAW => Message::Ask(Request::Withdraw(reader.ballot()?)),
+        kind::PROPOSE => Message::Ask(Request::Propose(read_proposal(reader)?)),
+        kind::COMMITTED => Message::Ask(Request::Committed(reader.ballot()?, reader.version()?)),
+        kind::WELCOME => Message::Ask(Request::Welcome(read_proposal(reader)?)),
+        kind::JOIN => Message::Ask(read_join(reader)?),
+        kind::FOUND => Message::Found(read_memory(reader)?),
+        kind::KNOWN => Message::Tell(Answer::Known(reader.tag()?, read_memory(reader)?)),
+        kind::PROMISED => Message::Tell(read_promise(reader)?),
+        kind::SERVES => Message::Tell(Answer::Serves(reader.ballot()?)),
+        kind::ACCEPTED => Message::Tell(Answer::Accepted(reader.ballot()?, reader.version()?)),
+        kind::REFUSED => Message::Tell(Answer::Refused {
+            asked: reader.ballot()?,
+            promised: reader.ballot()?,
+        }),
+        kind::FORGOT => Message::Tell(Answer::Forgot(reader.tag()?, reader.number()?)),
+        kind::FOUNDED => Message::Founded(reader.version()?),
+        kind::SILENT => Message::Silent(read_silence(reader)?),
+        kind::CLAIM_DISK => {
+            Message::AskLender(reader.disk()?, LenderRequest::Claim(reader.session()?))
+        }
+        kind::BEGIN_DISK => Message::AskLender(
+            reader.disk()?,
+            LenderRequest::Begin(reader.session()?, reader.number()?),
+        ),
+        kind::ADMITTED | kind::BEGUN | kind::LENDER_REFUSED => read_lent(reader, kind)?,
+        kind::LOOK_AT_DISK => Message::LookAt(reader.disk()?),
+        kind::LOOKED => Message::Looked(read_looked(reader)?),
+        kind::ASK_CONFIGURATION => Message::AskConfiguration,
+        kind::CONFIGURATION => {
+            let (is_there, digest) = (reader.flag()?, reader.take()?);
+            match (is_there, digest == [0; DIGEST_BYTES]) {
+                (true, _) => Message::Configuration(Some(digest)),
+                (false, true) => Message::Configuration(None),
+                (false, false) => return Err(WireError::Malformed),
+            }
+        }
+        _ => return Err(WireError::Malformed),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,618 @@
+//! Members over real sockets: who is let in, what is answered, and what strangers can do.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use certificates::{Identity, Purpose};
+use leg_record::{
+    Answer, Ballot, Denial, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Record, Request,
+    Session, Tag,
+};
+use members::limits::{CLAIMS_MAX, HANDSHAKE_WAIT, HANDSHAKES_MAX, MESSAGE_BYTES_MAX, SILENCE_MAX};
+use members::{
+    Envelope, Friend, Heard, Lent, LinkState, Links, Member, Message, Peer, Server, Silence, wire,
+};
+use rustls::{ClientConnection, ServerConnection, StreamOwned};
+use tempfile::TempDir;
+
+const POOL: u64 = 77;
+const WITNESS: MemberId = MemberId(3);
+const HEADS: [MemberId; 2] = [MemberId(1), MemberId(2)];
+/// Longest wait for what has to come.
+const WAIT: Duration = Duration::from_secs(20);
+
+fn identity() -> Identity {
+    let made = certificates::make(&["member.bulkhead".into()], Purpose::Any).expect("made");
+    Identity::new(made.certificate, made.key)
+}
+
+/// A witness with two heads as friends.
+struct World {
+    identity: Identity,
+    heads: [Identity; 2],
+    address: SocketAddr,
+    server: Arc<Server>,
+    _folder: TempDir,
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl World {
+    fn new() -> Self {
+        Self::lending(|_, _| None)
+    }
+
+    fn lending(
+        lend: impl Fn(MemberId, &Envelope) -> Option<Message> + Send + Sync + 'static,
+    ) -> Self {
+        let folder = tempfile::tempdir().expect("folder");
+        let (identity, heads) = (identity(), [identity(), identity()]);
+        let member = Member::open(folder.path(), WITNESS, 9, Box::new(|_| false));
+        let member = Arc::new(member.expect("opened"));
+        let friends = HEADS.iter().zip(&heads).map(|(member, head)| Friend {
+            member: *member,
+            fingerprint: head.fingerprint(),
+        });
+        let server = Server::with_lender(member, &identity, friends.collect(), |_, _| {}, lend);
+        let server = server.expect("a server");
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"));
+        let listener = listener.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        runtime.spawn(Arc::clone(&server).serve(listener));
+        Self {
+            identity,
+            heads,
+            address,
+            server,
+            _folder: folder,
+            _runtime: runtime,
+        }
+    }
+
+    fn peer(&self) -> Peer {
+        Peer {
+            member: WITNESS,
+            fingerprint: self.identity.fingerprint(),
+            addresses: vec![self.address],
+        }
+    }
+
+    fn head(&self, index: usize) -> Head {
+        let (send, heard) = channel();
+        let send = Mutex::new(send);
+        let hear = move |heard| {
+            let _ = send.lock().expect("no holder panics").send(heard);
+        };
+        let peers = vec![self.peer()];
+        let links = Links::start(HEADS[index], 4, &self.heads[index], peers, hear);
+        let head = Head {
+            links: links.expect("links"),
+            heard,
+        };
+        head.wait_until_connected();
+        head
+    }
+
+    /// A connection as this identity, after the handshake of TLS and the greeting as `said`.
+    fn raw(
+        &self,
+        identity: &Identity,
+        said: MemberId,
+    ) -> std::io::Result<StreamOwned<ClientConnection, TcpStream>> {
+        self.greeting(identity, &wire::hello(said))
+    }
+
+    fn greeting(
+        &self,
+        identity: &Identity,
+        hello: &[u8],
+    ) -> std::io::Result<StreamOwned<ClientConnection, TcpStream>> {
+        let socket = TcpStream::connect(self.address)?;
+        socket.set_read_timeout(Some(WAIT))?;
+        let config = identity.client(self.identity.fingerprint()).expect("TLS");
+        let name = "witness".try_into().expect("a name");
+        let session = ClientConnection::new(config, name).expect("a session");
+        let mut stream = StreamOwned::new(session, socket);
+        stream.write_all(hello)?;
+        let mut greeting = [0; wire::HELLO_BYTES];
+        stream.read_exact(&mut greeting)?;
+        assert_eq!(wire::greeted(&greeting), Ok(WITNESS));
+        Ok(stream)
+    }
+}
+
+struct Head {
+    links: Links,
+    heard: Receiver<Heard>,
+}
+
+impl Head {
+    fn wait_until_connected(&self) {
+        let begun = Instant::now();
+        while !matches!(
+            self.links.states().get(&WITNESS),
+            Some(LinkState::Connected(_))
+        ) {
+            assert!(begun.elapsed() < WAIT, "{:?}", self.links.states());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn ask(&self, message: Message) -> Message {
+        assert!(self.links.say(WITNESS, POOL, message), "not connected");
+        let heard = self.heard.recv_timeout(WAIT).expect("an answer");
+        assert_eq!((heard.from, heard.envelope.boot), (WITNESS, 9));
+        heard.envelope.message
+    }
+}
+
+fn memory() -> Memory {
+    let ballot = Ballot { epoch: 1, nonce: 5 };
+    Memory::new(Record::new(POOL, ballot, [DiskId(1), DiskId(2)]))
+}
+
+fn claim(epoch: u64, by: MemberId) -> Message {
+    let ballot = Ballot { epoch, nonce: by.0 };
+    Message::Ask(Request::Claim { ballot, by })
+}
+
+fn read() -> Message {
+    Message::Ask(Request::Read(Tag { boot: 4, number: 1 }))
+}
+
+#[test]
+fn two_heads_ask_at_once_and_one_epoch_is_promised_to_one_of_them() {
+    let world = World::new();
+    let heads = [world.head(0), world.head(1)];
+    let unknown = heads[0].ask(read());
+    assert_eq!(unknown, Message::Silent(Silence::Unknown));
+    assert!(matches!(
+        heads[0].ask(Message::Found(memory())),
+        Message::Founded(_)
+    ));
+    for epoch in 2..30 {
+        let promised = std::thread::scope(|scope| {
+            let asks = |index: usize| {
+                let links = &heads[index].links;
+                scope.spawn(move || links.say(WITNESS, POOL, claim(epoch, HEADS[index])))
+            };
+            let asked = [asks(0), asks(1)].map(|asked| asked.join().expect("no panic"));
+            assert_eq!(asked, [true, true]);
+            heads
+                .iter()
+                .map(|head| head.heard.recv_timeout(WAIT))
+                .filter(|heard| {
+                    let message = &heard.as_ref().expect("an answer").envelope.message;
+                    matches!(message, Message::Tell(Answer::Promised { .. }))
+                })
+                .count()
+        });
+        assert_eq!(promised, 1, "epoch {epoch}");
+    }
+}
+
+#[test]
+fn what_is_said_before_the_end_is_heard() {
+    let world = World::new();
+    let stays = world.head(1);
+    stays.ask(Message::Found(memory()));
+    for epoch in 2..20 {
+        let goes = world.head(0);
+        let promised = goes.ask(claim(epoch, HEADS[0]));
+        assert!(
+            matches!(promised, Message::Tell(Answer::Promised { .. })),
+            "{promised:?}"
+        );
+        let nonce = HEADS[0].0;
+        let withdrawn = Message::Ask(Request::Withdraw(Ballot { epoch, nonce }));
+        assert!(goes.links.say(WITNESS, POOL, withdrawn));
+        drop(goes);
+        let begun = Instant::now();
+        while !matches!(
+            stays.ask(claim(epoch, HEADS[1])),
+            Message::Tell(Answer::Promised { .. })
+        ) {
+            assert!(begun.elapsed() < WAIT, "epoch {epoch} is still promised");
+        }
+    }
+}
+
+#[test]
+fn a_stranger_is_not_let_in() {
+    let world = World::new();
+    world.raw(&identity(), HEADS[0]).expect_err("a stranger");
+    // Who it is the certificate says, and not the greeting.
+    let mut other = world.raw(&world.heads[0], HEADS[1]).expect("greeted");
+    let end = other.read(&mut [0; 1]).unwrap_or(0);
+    assert_eq!(end, 0, "closed");
+    assert!(world.server.connected().is_empty());
+}
+
+/// What a member of the version before begins with.
+fn old_hello(member: MemberId) -> [u8; wire::HELLO_BYTES] {
+    let mut bytes = wire::hello(member);
+    bytes[8..12].copy_from_slice(&1_u32.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn a_member_of_an_older_version_is_not_answered_and_others_are() {
+    let world = World::new();
+    let mut old = world
+        .greeting(&world.heads[0], &old_hello(HEADS[0]))
+        .expect("TLS");
+    let end = old.read(&mut [0; 1]).unwrap_or(0);
+    assert_eq!(end, 0, "closed");
+    assert!(world.server.connected().is_empty());
+    let head = world.head(1);
+    assert_eq!(head.ask(read()), Message::Silent(Silence::Unknown));
+}
+
+#[test]
+fn to_an_older_member_it_is_said_what_to_do() {
+    let (old, head) = (identity(), identity());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address");
+    let config = old.server(vec![head.fingerprint()]).expect("TLS");
+    std::thread::spawn(move || {
+        for socket in listener.incoming().flatten() {
+            let session = ServerConnection::new(Arc::clone(&config)).expect("a session");
+            let mut stream = StreamOwned::new(session, socket);
+            let _ = stream.write_all(&old_hello(WITNESS));
+            let _ = stream.read(&mut [0; 1]);
+        }
+    });
+    let peer = Peer {
+        member: WITNESS,
+        fingerprint: old.fingerprint(),
+        addresses: vec![address],
+    };
+    let links = Links::start(HEADS[0], 4, &head, vec![peer], |_| {}).expect("links");
+    let said = "speaks version 1, this one 2: install the same version of bulkhead on all members";
+    assert!(!await_lost(&links, said));
+}
+
+/// Waits until the witness is said not to be reached for that reason; whether it is one of certificates.
+fn await_lost(links: &Links, said: &str) -> bool {
+    let begun = Instant::now();
+    loop {
+        match links.states().get(&WITNESS) {
+            Some(LinkState::Lost(why)) if why.contains(said) => return false,
+            Some(LinkState::Stranger(why)) if why.contains(said) => return true,
+            state => assert!(begun.elapsed() < WAIT, "{state:?}"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Such as a cable that is cut: nothing that is sent there is answered.
+#[test]
+fn a_way_that_leads_nowhere_does_not_delay_the_next_one() {
+    let world = World::new();
+    let nowhere = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mut peer = world.peer();
+    let address = nowhere.local_addr().expect("its address");
+    peer.addresses.insert(0, address);
+    let begun = Instant::now();
+    let links = Links::start(HEADS[0], 4, &world.heads[0], vec![peer], |_| {});
+    let links = links.expect("links");
+    let connected = Some(LinkState::Connected(world.address));
+    while links.states().get(&WITNESS) != connected.as_ref() {
+        assert!(begun.elapsed() < HANDSHAKE_WAIT, "{:?}", links.states());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Another machine has the number of one that was a member before.
+#[test]
+fn a_member_that_is_another_machine_by_now_is_connected_to_there() {
+    let (world, other) = (World::new(), World::new());
+    let mut gone = other.peer();
+    gone.addresses.clear();
+    let links = Links::start(HEADS[0], 4, &world.heads[0], vec![other.peer()], |_| {});
+    let mut links = links.expect("links");
+    for (peer, is_new) in [(other.peer(), false), (gone, true), (world.peer(), true)] {
+        let added = links.add(&world.heads[0], peer).expect("it fits");
+        assert_eq!(added, is_new);
+    }
+    let begun = Instant::now();
+    let connected = Some(LinkState::Connected(world.address));
+    while links.states().get(&WITNESS) != connected.as_ref() {
+        assert!(begun.elapsed() < WAIT, "{:?}", links.states());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(links.say(WITNESS, POOL, read()));
+}
+
+#[test]
+fn a_member_that_is_not_the_expected_one_is_not_believed() {
+    let world = World::new();
+    let mut peer = world.peer();
+    peer.fingerprint = identity().fingerprint();
+    let links = Links::start(HEADS[0], 4, &world.heads[0], vec![peer], |_| {});
+    let links = links.expect("links");
+    let said = format!(
+        "has the fingerprint {}, which is not the one",
+        world.identity.fingerprint()
+    );
+    assert!(await_lost(&links, &said));
+    assert!(!links.say(WITNESS, POOL, read()));
+}
+
+#[test]
+fn to_a_head_whose_certificate_is_not_known_there_that_is_said() {
+    let world = World::new();
+    let links = Links::start(HEADS[0], 4, &identity(), vec![world.peer()], |_| {});
+    let said = "the other side does not know the certificate of this machine";
+    assert!(await_lost(&links.expect("links"), said));
+}
+
+#[test]
+fn hostile_messages_end_their_connection_and_no_other() {
+    let world = World::new();
+    let head = world.head(1);
+    head.ask(Message::Found(memory()));
+    let other_pool = Envelope {
+        pool: POOL + 1,
+        boot: 4,
+        message: Message::Found(memory()),
+    }
+    .encode();
+    let too_long = (MESSAGE_BYTES_MAX as u32 + 1).to_le_bytes().to_vec();
+    let unknown_kind = [&17_u32.to_le_bytes()[..], &[200; 17]].concat();
+    let empty = vec![0; 4];
+    let longest_garbage = [
+        &(MESSAGE_BYTES_MAX as u32).to_le_bytes()[..],
+        &vec![65; MESSAGE_BYTES_MAX],
+    ]
+    .concat();
+    for bytes in [other_pool, too_long, unknown_kind, empty, longest_garbage] {
+        let mut stream = world.raw(&world.heads[0], HEADS[0]).expect("greeted");
+        let _ = stream.write_all(&bytes);
+        let end = stream.read(&mut [0; 1]).unwrap_or(0);
+        assert_eq!(end, 0, "closed after {:?}", &bytes[..bytes.len().min(40)]);
+    }
+    assert!(matches!(head.ask(read()), Message::Tell(Answer::Known(..))));
+}
+
+#[test]
+fn half_a_message_is_not_waited_for_longer_than_a_silence() {
+    let world = World::new();
+    let mut stream = world.raw(&world.heads[0], HEADS[0]).expect("greeted");
+    let begun = Instant::now();
+    stream.write_all(&[41, 0, 0]).expect("sent");
+    let end = stream.read(&mut [0; 1]).unwrap_or(0);
+    assert_eq!(end, 0, "closed");
+    assert!(begun.elapsed() < SILENCE_MAX * 2, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn connections_that_say_nothing_keep_no_member_out() {
+    let world = World::new();
+    let silent: Vec<_> = (0..HANDSHAKES_MAX * 3)
+        .map(|number| {
+            // Addresses of one machine, so that the limit of one address is not what ends them.
+            let socket = socket_from([127, 0, 1, (number % 250) as u8]);
+            socket.connect(&world.address.into()).expect("connected");
+            socket
+        })
+        .collect();
+    let head = world.head(0);
+    assert_eq!(head.ask(read()), Message::Silent(Silence::Unknown));
+    drop(silent);
+}
+
+fn socket_from(address: [u8; 4]) -> socket2::Socket {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+    let socket = socket.expect("a socket");
+    let own: SocketAddr = (address, 0).into();
+    socket.bind(&own.into()).expect("bound");
+    socket
+}
+
+#[test]
+fn who_asks_too_often_is_slowed_down_and_still_answered() {
+    let world = World::new();
+    let mut stream = world.raw(&world.heads[0], HEADS[0]).expect("greeted");
+    let envelope = Envelope {
+        pool: POOL,
+        boot: 4,
+        message: read(),
+    };
+    let asked = 500;
+    let begun = Instant::now();
+    stream
+        .write_all(&envelope.encode().repeat(asked))
+        .expect("sent");
+    let one = Envelope {
+        pool: POOL,
+        boot: 9,
+        message: Message::Silent(Silence::Unknown),
+    };
+    let mut answers = vec![0; one.encode().len() * asked];
+    stream.read_exact(&mut answers).expect("all are answered");
+    assert_eq!(answers, one.encode().repeat(asked));
+    assert!(
+        begun.elapsed() >= Duration::from_millis(1900),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+#[test]
+fn a_lost_connection_is_made_again() {
+    let world = World::new();
+    let head = world.head(0);
+    // Four others of the same member end the first one.
+    let others: Vec<_> = (0..4)
+        .map(|_| world.raw(&world.heads[0], HEADS[0]).expect("greeted"))
+        .collect();
+    drop(others);
+    let begun = Instant::now();
+    loop {
+        let is_said = head.links.say(WITNESS, POOL, read());
+        if is_said && head.heard.recv_timeout(Duration::from_millis(200)).is_ok() {
+            break;
+        }
+        assert!(begun.elapsed() < WAIT);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The disk does not end what it was asked before: the claim waits, and nothing else does.
+#[test]
+fn a_claim_that_waits_for_a_disk_delays_no_other_message() {
+    const DISK: DiskId = DiskId(5);
+    let (free, is_free) = channel::<()>();
+    let is_free = Mutex::new(is_free);
+    let world = World::lending(move |from, question| {
+        assert_eq!(from, HEADS[0]);
+        let _ = is_free.lock().expect("no holder panics").recv_timeout(WAIT);
+        let Message::AskLender(DISK, LenderRequest::Claim(session)) = question.message else {
+            return None;
+        };
+        Some(Message::Lent(Lent {
+            disk: DISK,
+            answer: LenderAnswer::Refused(session),
+            export: String::new(),
+            denial: Some(Denial::InUse),
+        }))
+    });
+    let head = world.head(0);
+    let session = Session {
+        ballot: Ballot { epoch: 2, nonce: 1 },
+        number: 1,
+    };
+    let claim = Message::AskLender(DISK, LenderRequest::Claim(session));
+    assert!(head.links.say(WITNESS, 0, claim));
+    assert_eq!(head.ask(read()), Message::Silent(Silence::Unknown));
+    free.send(()).expect("the disk is free");
+    let heard = head.heard.recv_timeout(WAIT).expect("an answer");
+    let lent = Lent {
+        disk: DISK,
+        answer: LenderAnswer::Refused(session),
+        export: String::new(),
+        denial: Some(Denial::InUse),
+    };
+    assert_eq!(heard.envelope.message, Message::Lent(lent));
+}
+
+fn refused(disk: DiskId, session: Session) -> Message {
+    Message::Lent(Lent {
+        disk,
+        answer: LenderAnswer::Refused(session),
+        export: String::new(),
+        denial: Some(Denial::InUse),
+    })
+}
+
+fn claim_of(disk: u64) -> Message {
+    let session = Session {
+        ballot: Ballot { epoch: 2, nonce: 1 },
+        number: 1,
+    };
+    Message::AskLender(DiskId(disk), LenderRequest::Claim(session))
+}
+
+/// A head that opens a pool claims all disks of this machine at once, and asks again much later than a takeover may take.
+#[test]
+fn all_disks_of_a_large_pool_are_claimed_at_once() {
+    const DISKS: u64 = 3 * CLAIMS_MAX as u64;
+    let world = World::lending(|_, question| {
+        let Message::AskLender(disk, LenderRequest::Claim(session)) = question.message else {
+            return None;
+        };
+        // As a disk that has to make the claim durable.
+        std::thread::sleep(Duration::from_millis(20));
+        Some(refused(disk, session))
+    });
+    let head = world.head(0);
+    for disk in 1..=DISKS {
+        assert!(head.links.say(WITNESS, POOL, claim_of(disk)));
+    }
+    for number in 1..=DISKS {
+        let heard = head.heard.recv_timeout(WAIT);
+        assert!(heard.is_ok(), "{number} of {DISKS} are answered");
+    }
+}
+
+/// Disks of many pools that do not answer take no thread from what is remembered.
+#[test]
+fn claims_that_wait_for_disks_leave_threads_for_other_messages() {
+    // More than a runtime has threads that may block.
+    const CONNECTIONS: usize = 520 / CLAIMS_MAX + 1;
+    let are_free = Arc::new((Mutex::new(false), Condvar::new()));
+    let waits = Arc::clone(&are_free);
+    let world = World::lending(move |_, _| {
+        let (is_free, changed) = &*waits;
+        let is_free = is_free.lock().expect("no holder panics");
+        let waited = changed.wait_timeout_while(is_free, 2 * WAIT, |is_free| !*is_free);
+        drop(waited.expect("no holder panics"));
+        None
+    });
+    let heads: Vec<Head> = (0..CONNECTIONS).map(|_| world.head(0)).collect();
+    for head in &heads {
+        for disk in 1..=CLAIMS_MAX as u64 {
+            assert!(head.links.say(WITNESS, POOL, claim_of(disk)));
+        }
+    }
+    // Its own messages come after its claims.
+    let answers: Vec<Message> = heads.iter().map(|head| head.ask(read())).collect();
+    let (is_free, changed) = &*are_free;
+    *is_free.lock().expect("no holder panics") = true;
+    changed.notify_all();
+    let is_right = |answer: &Message| *answer == Message::Silent(Silence::Unknown);
+    assert!(answers.iter().all(is_right), "{answers:?}");
+}
+
+/// A witness whose key was stolen says more than anybody asked.
+#[test]
+fn a_member_that_floods_a_head_is_slowed_down() {
+    const SAID: usize = 20_000;
+    let (witness, own) = (identity(), identity());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address");
+    let config = witness.server(vec![own.fingerprint()]).expect("TLS");
+    std::thread::spawn(move || {
+        let (socket, _) = listener.accept().expect("a connection");
+        let session = ServerConnection::new(config).expect("a session");
+        let mut stream = StreamOwned::new(session, socket);
+        stream.write_all(&wire::hello(WITNESS)).expect("greeted");
+        stream
+            .read_exact(&mut [0; wire::HELLO_BYTES])
+            .expect("greeted");
+        let envelope = Envelope {
+            pool: POOL,
+            boot: 9,
+            message: Message::Silent(Silence::Unknown),
+        };
+        // It ends when the other side has enough.
+        let _ = stream.write_all(&envelope.encode().repeat(SAID));
+    });
+    let (send, heard) = channel();
+    let send = Mutex::new(send);
+    let hear = move |heard| {
+        let _ = send.lock().expect("no holder panics").send(heard);
+    };
+    let peer = Peer {
+        member: WITNESS,
+        fingerprint: witness.fingerprint(),
+        addresses: vec![address],
+    };
+    let links = Links::start(HEADS[0], 4, &own, vec![peer], hear).expect("links");
+    heard.recv_timeout(WAIT).expect("the first message");
+    let begun = Instant::now();
+    let mut count = 0;
+    while begun.elapsed() < Duration::from_secs(2) {
+        count += usize::from(heard.recv_timeout(Duration::from_millis(50)).is_ok());
+    }
+    assert!((1024..4096).contains(&count), "{count} in two seconds");
+    drop(links);
+}

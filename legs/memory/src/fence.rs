@@ -1,0 +1,138 @@
+//! What a pool server with two heads and no witness, and who knows of fences on its machine, tell each other by files. The server may not
+//! ask the cluster itself: it has no rights for that.
+//!
+//! * `POOL.fence-wanted`: the fence of the other head would be a vote. A number that identifies the request, the name of the head, and `missed`
+//!   if nothing is heard of it.
+//! * `POOL.fence-confirmed`: the number of the request. The head was not fenced when the request was looked at, and was later.
+//!
+//! The request is there as long as the head is heard, because a fence may be done before anybody misses it. Another one takes its place when the
+//! head is heard by a process that was not heard before: so everything that was heard came before a fence that confirms the request.
+//!
+//! Neither outlives its use: a request of an earlier process has another number.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Longest file that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 1024;
+
+/// A fence that would be a vote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FenceRequest {
+    /// Identifies this request.
+    pub number: u64,
+    /// Whose fence.
+    pub head: String,
+    /// Nothing is heard of the head.
+    pub is_missed: bool,
+}
+
+fn path(folder: &Path, pool: u64, what: &str) -> PathBuf {
+    folder.join(format!("{pool}.fence-{what}"))
+}
+
+fn put(path: &Path, text: &str) -> io::Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    File::create(&new)?.write_all(text.as_bytes())?;
+    std::fs::rename(&new, path)
+}
+
+fn get(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    let file = File::open(path).ok()?;
+    file.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// Stores a request.
+///
+/// # Errors
+///
+/// The system fails. The agent does not receive the request then.
+pub fn request_fence(folder: &Path, pool: u64, request: &FenceRequest) -> io::Result<()> {
+    let missed = if request.is_missed { " missed" } else { "" };
+    let text = format!("{:016x} {}{missed}\n", request.number, request.head);
+    put(&path(folder, pool, "wanted"), &text)
+}
+
+/// The current request.
+pub fn requested_fence(folder: &Path, pool: u64) -> Option<FenceRequest> {
+    let text = get(&path(folder, pool, "wanted"))?;
+    let (number, rest) = text.trim_end().split_once(' ')?;
+    let (head, is_missed) = match rest.strip_suffix(" missed") {
+        Some(head) => (head, true),
+        None => (rest, false),
+    };
+    Some(FenceRequest {
+        number: u64::from_str_radix(number, 16).ok()?,
+        head: head.to_owned(),
+        is_missed,
+    })
+}
+
+/// Says that the request of that number is fulfilled.
+///
+/// # Errors
+///
+/// The system fails.
+pub fn confirm_fence(folder: &Path, pool: u64, number: u64) -> io::Result<()> {
+    put(
+        &path(folder, pool, "confirmed"),
+        &format!("{number:016x}\n"),
+    )
+}
+
+/// Whether the request of that number is fulfilled.
+pub fn is_fence_confirmed(folder: &Path, pool: u64, number: u64) -> bool {
+    let text = get(&path(folder, pool, "confirmed"));
+    text.is_some_and(|text| text.trim_end() == format!("{number:016x}"))
+}
+
+/// No fence is requested any more.
+///
+/// # Errors
+///
+/// The system fails. A number that stays says nothing about another request.
+pub fn forget_fence(folder: &Path, pool: u64) -> io::Result<()> {
+    for what in ["wanted", "confirmed"] {
+        match std::fs::remove_file(path(folder, pool, what)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_confirmation_is_of_one_request() {
+        let folder = tempfile::tempdir().expect("folder");
+        let place = folder.path();
+        assert_eq!(requested_fence(place, 7), None);
+        for is_missed in [false, true] {
+            let request = FenceRequest {
+                number: 5,
+                head: "left".to_owned(),
+                is_missed,
+            };
+            request_fence(place, 7, &request).expect("noted");
+            assert_eq!(requested_fence(place, 7), Some(request));
+        }
+        assert!(!is_fence_confirmed(place, 7, 5));
+        confirm_fence(place, 7, 5).expect("said");
+        assert!(is_fence_confirmed(place, 7, 5));
+        assert!(!is_fence_confirmed(place, 7, 6) && !is_fence_confirmed(place, 8, 5));
+        forget_fence(place, 7).expect("forgotten");
+        forget_fence(place, 7).expect("nothing to do");
+        assert_eq!(requested_fence(place, 7), None);
+        assert!(!is_fence_confirmed(place, 7, 5));
+        std::fs::write(place.join("7.fence-wanted"), "no number").expect("damaged");
+        assert_eq!(requested_fence(place, 7), None);
+    }
+}

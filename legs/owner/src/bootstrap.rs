@@ -1,0 +1,673 @@
+//! Makes a pool one with a record on several heads: all of its disks are looked at, then claimed, the pool is made on them, they are
+//! stamped, and all members are told. A pool without a record on every member was not made; it can be made again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use leg_record::{
+    Answer, Ballot, Config, Denial, DiskId, Holder, LenderAnswer, LenderRequest, MemberId, Memory,
+    Record, Request, Session, Tag,
+};
+use members::{LinkState, Links, Looked, Message};
+
+use crate::linked::Network;
+use crate::{Failure, Granted, Inbox, Input, random};
+
+/// Time for all of one kind of answers.
+const WAIT: Duration = Duration::from_secs(15);
+/// Pause between two questions to the same member.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What things are called.
+pub trait Names {
+    /// A member.
+    fn member(&self, member: MemberId) -> String;
+    /// A disk, with its head.
+    fn disk(&self, disk: DiskId) -> String;
+    /// A pool by the number of its record.
+    fn pool(&self, number: u64) -> String;
+    /// The file that says all that.
+    fn configuration(&self) -> String;
+}
+
+/// What members know of a pool.
+struct Known {
+    /// The newest, and who knows it.
+    newest: Option<(MemberId, Memory)>,
+    is_one_untold: bool,
+}
+
+/// What a member is asked before anything is changed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Asked {
+    Memory,
+    Configuration,
+}
+
+/// Whether `message` says what a head has read, which is noted if that is not `configuration`.
+fn note_difference(
+    message: &Message,
+    configuration: [u8; 32],
+    from: MemberId,
+    differing: &mut BTreeSet<MemberId>,
+) -> bool {
+    let Message::Configuration(digest) = message else {
+        return false;
+    };
+    if *digest != Some(configuration) {
+        differing.insert(from);
+    }
+    true
+}
+
+/// A pool that is being made.
+pub struct Bootstrap {
+    config: Config,
+    links: Links,
+    heard: Receiver<Input>,
+    ballot: Ballot,
+    incarnations: BTreeMap<DiskId, u64>,
+    /// What a member was told of this pool before whoever made it was killed.
+    told: Option<Memory>,
+    names: Box<dyn Names>,
+}
+
+/// The disk that a question or an answer is about.
+fn disk_of(message: &Message) -> Option<DiskId> {
+    match message {
+        Message::LookAt(disk) | Message::AskLender(disk, _) => Some(*disk),
+        Message::Looked(looked) => Some(looked.disk),
+        Message::Lent(lent) => Some(lent.disk),
+        _ => None,
+    }
+}
+
+fn failed(why: impl Into<String>) -> Failure {
+    Failure::Side(why.into())
+}
+
+/// Sees that the disk that took the place of another one can be used: all heads have read the configuration that names it, nobody but this
+/// head has it, and it carries nothing, unless `may_overwrite`. Changes nothing.
+///
+/// # Errors
+///
+/// One of these is not so, or a head does not answer.
+pub fn see_new_disk(
+    config: Config,
+    network: Network,
+    disk: DiskId,
+    may_overwrite: bool,
+    names: impl Names + 'static,
+) -> Result<(), Failure> {
+    let me = config.me;
+    let (heads, configuration) = (network.heads.clone(), network.configuration);
+    let asking = Bootstrap::connect(config, network, random(), names)?;
+    asking.compare(&heads, configuration)?;
+    let disks = asking.disks().into_iter();
+    for looked in asking.looks(disks.filter(|(one, _)| *one == disk).collect())? {
+        // This head has claimed it as the one that went.
+        let is_mine = looked.holder == Holder::Session(Some(me));
+        if let Some(why) = asking.taken(&looked).filter(|_| !is_mine) {
+            return Err(failed(format!("nothing was changed: {why}")));
+        }
+        if !looked.contents.is_empty() && !may_overwrite {
+            return Err(Failure::Overwrites(format!(
+                "nothing was changed, because what is on the disk would be lost: {} carries {}",
+                asking.names.disk(disk),
+                looked.contents
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Sees that all members of `config` answer, that the one which is `coming` can remember the pool, and that all heads have read the same
+/// configuration. Changes nothing.
+///
+/// # Errors
+///
+/// One of these is not so.
+pub fn see_members(
+    config: Config,
+    network: Network,
+    coming: Option<MemberId>,
+    names: impl Names + 'static,
+) -> Result<(), Failure> {
+    let boot = random();
+    let (heads, configuration) = (network.heads.clone(), network.configuration);
+    let asking = Bootstrap::connect(config, network, boot, names)?;
+    asking.compare(&heads, configuration)?;
+    let read = Message::Ask(Request::Read(Tag { boot, number: 1 }));
+    let members = asking.config.members().into_iter();
+    let questions = members.map(|member| (member, (member, read.clone())));
+    let understand = |from: MemberId, message| match message {
+        Message::Silent(members::Silence::Unknown) if coming == Some(from) => Ok(Some(from)),
+        Message::Silent(why) => Err(failed(format!(
+            "{} cannot remember the pool: {}",
+            asking.names.member(from),
+            why.meaning()
+        ))),
+        Message::Tell(_) => Ok(Some(from)),
+        _ => Ok(None),
+    };
+    asking.ask_all(questions.collect(), understand, |silent| {
+        asking.unreached(&silent)
+    })
+}
+
+impl Bootstrap {
+    /// Connects to all members, none of which may know the pool, looks at all disks, and claims them. `may_overwrite`: also disks that
+    /// carry something, or are of a pool that nobody uses now.
+    ///
+    /// # Errors
+    ///
+    /// A member cannot be reached or knows the pool, or a disk is in use, carries something, or is not lent. Nothing is claimed then
+    /// unless all disks could be.
+    pub fn begin(
+        config: Config,
+        network: Network,
+        may_overwrite: bool,
+        names: impl Names + 'static,
+    ) -> Result<(Self, BTreeMap<DiskId, Granted>), Failure> {
+        let boot = random();
+        let (heads, configuration) = (network.heads.clone(), network.configuration);
+        let mut bootstrap = Self::connect(config, network, boot, names)?;
+        let known = bootstrap.ask_what_is_known((&heads, configuration), boot)?;
+        if let Some((from, _)) = known.newest {
+            return Err(bootstrap.exists(from));
+        }
+        bootstrap.look(may_overwrite)?;
+        let granted = bootstrap.claim()?;
+        Ok((bootstrap, granted))
+    }
+
+    /// The same of a pool that exists on these disks, which are all that it has, and this head's. `coming`: disks of other heads that are
+    /// to join it afterwards, which have to be there. `is_labelled`: its labels name the record, so what members were told of it by a
+    /// process that was killed is taken up.
+    ///
+    /// # Errors
+    ///
+    /// A member cannot be reached or knows another pool, or a disk is in use or not lent.
+    pub fn begin_again(
+        config: Config,
+        network: Network,
+        coming: Vec<(DiskId, MemberId)>,
+        is_labelled: bool,
+        names: impl Names + 'static,
+    ) -> Result<Self, Failure> {
+        let boot = random();
+        let (heads, configuration) = (network.heads.clone(), network.configuration);
+        let mut bootstrap = Self::connect(config, network, boot, names)?;
+        let known = bootstrap.ask_what_is_known((&heads, configuration), boot)?;
+        bootstrap.told = bootstrap.told_before(known, is_labelled)?;
+        if !bootstrap.is_taken_up() {
+            bootstrap.are_free(&bootstrap.looks(coming)?)?;
+            // What they carry is kept, and its labels say that it has no other record.
+            bootstrap.look(true)?;
+            bootstrap.claim()?;
+        }
+        Ok(bootstrap)
+    }
+
+    /// Whether a member was told of the pool before: then its disks are stamped, and its labels name the record.
+    pub fn is_taken_up(&self) -> bool {
+        self.told.is_some()
+    }
+
+    fn connect(
+        config: Config,
+        network: Network,
+        boot: u64,
+        names: impl Names + 'static,
+    ) -> Result<Self, Failure> {
+        let inbox = Inbox::new();
+        let reporter = inbox.reporter();
+        let links = Links::start(
+            config.me,
+            boot,
+            &network.identity,
+            network.peers,
+            move |heard| {
+                reporter.send(Input::Heard(heard));
+            },
+        );
+        Ok(Self {
+            links: links.map_err(|error| failed(format!("connect to members: {error}")))?,
+            heard: inbox.receiver,
+            ballot: Ballot {
+                epoch: 1,
+                nonce: random(),
+            },
+            incarnations: BTreeMap::new(),
+            told: None,
+            names: Box::new(names),
+            config,
+        })
+    }
+
+    /// Asks each until it has answered. `understand` takes an answer, and returns whose it is; `why` tells of those that did not in time.
+    fn ask_all<K: Ord + Copy>(
+        &self,
+        questions: BTreeMap<K, (MemberId, Message)>,
+        mut understand: impl FnMut(MemberId, Message) -> Result<Option<K>, Failure>,
+        why: impl Fn(BTreeSet<K>) -> String,
+    ) -> Result<(), Failure> {
+        let until = Instant::now() + WAIT;
+        let mut open: BTreeMap<K, Option<Instant>> =
+            questions.keys().map(|key| (*key, None)).collect();
+        while !open.is_empty() {
+            let now = Instant::now();
+            if now >= until {
+                return Err(failed(why(open.into_keys().collect())));
+            }
+            for (key, said) in &mut open {
+                if said.is_none_or(|at| now.duration_since(at) >= AGAIN) {
+                    let (member, message) = &questions[key];
+                    let pool = self.config.pool;
+                    let is_said = self.links.say(*member, pool, message.clone());
+                    *said = is_said.then_some(now);
+                }
+            }
+            let heard = match self.heard.recv_timeout(Duration::from_millis(20)) {
+                Ok(Input::Heard(heard)) => heard,
+                Ok(_) | Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return Err(failed("the connections ended")),
+            };
+            let (from, message) = (heard.from, heard.envelope.message);
+            // Of a disk only the one speaks that was asked about it.
+            let is_asked = |(member, asked): &(MemberId, Message)| {
+                *member == from && disk_of(asked) == disk_of(&message)
+            };
+            if disk_of(&message).is_some() && !questions.values().any(is_asked) {
+                continue;
+            }
+            if let Some(key) = understand(from, message)? {
+                open.remove(&key);
+            }
+        }
+        Ok(())
+    }
+
+    fn unreached(&self, members: &BTreeSet<MemberId>) -> String {
+        let states = self.links.states();
+        let each = members.iter().map(|member| {
+            let why = match states.get(member) {
+                Some(LinkState::Lost(why) | LinkState::Stranger(why)) => why,
+                Some(LinkState::Connected(_)) => "it is connected",
+                None => "there is no connection",
+            };
+            format!("{} does not answer ({why})", self.names.member(*member))
+        });
+        let each: Vec<String> = each.collect();
+        format!(
+            "{}; every member has to know of the pool: start the leg-server of a head, or the witness",
+            each.join("; ")
+        )
+    }
+
+    /// All heads have read the same of the pool.
+    fn compare(&self, heads: &[MemberId], configuration: [u8; 32]) -> Result<(), Failure> {
+        let mut differing = BTreeSet::new();
+        let understand = |from: MemberId, message| {
+            let is_answer = note_difference(&message, configuration, from, &mut differing);
+            Ok(is_answer.then_some(from))
+        };
+        let questions = heads
+            .iter()
+            .map(|head| (*head, (*head, Message::AskConfiguration)));
+        self.ask_all(questions.collect(), understand, |silent| {
+            self.unreached(&silent)
+        })?;
+        self.same(&differing)
+    }
+
+    fn same(&self, differing: &BTreeSet<MemberId>) -> Result<(), Failure> {
+        let names: Vec<String> = differing
+            .iter()
+            .map(|one| self.names.member(*one))
+            .collect();
+        match names.is_empty() {
+            true => Ok(()),
+            false => Err(failed(crate::shown::difference(&names))),
+        }
+    }
+
+    /// What members know of the pool, of which all heads have read the same. Those that know anything know a record of these disks.
+    fn ask_what_is_known(
+        &self,
+        (heads, configuration): (&[MemberId], [u8; 32]),
+        boot: u64,
+    ) -> Result<Known, Failure> {
+        let mut known: BTreeMap<MemberId, Memory> = BTreeMap::new();
+        let (mut is_one_untold, mut others, mut differing) =
+            (false, BTreeSet::new(), BTreeSet::new());
+        let read = Message::Ask(Request::Read(Tag { boot, number: 1 }));
+        let members = self.config.members().into_iter();
+        let members = members.map(|member| ((member, Asked::Memory), (member, read.clone())));
+        let heads = heads.iter().copied();
+        let heads = heads.map(|head| {
+            let question = (head, Message::AskConfiguration);
+            ((head, Asked::Configuration), question)
+        });
+        let understand = |from: MemberId, message| {
+            if note_difference(&message, configuration, from, &mut differing) {
+                return Ok(Some((from, Asked::Configuration)));
+            }
+            match message {
+                Message::Silent(members::Silence::Unknown) => {
+                    is_one_untold = true;
+                }
+                Message::Tell(Answer::Known(_, memory)) if self.is_of_these(&memory) => {
+                    known.insert(from, memory);
+                }
+                Message::Tell(Answer::Known(..) | Answer::Forgot(..)) | Message::Silent(_) => {
+                    others.insert(from);
+                }
+                _ => return Ok(None),
+            }
+            Ok(Some((from, Asked::Memory)))
+        };
+        self.ask_all(members.chain(heads).collect(), understand, |silent| {
+            self.unreached(&silent.into_iter().map(|(member, _)| member).collect())
+        })?;
+        self.same(&differing)?;
+        if let Some(from) = others.first() {
+            return Err(self.exists(*from));
+        }
+        let version = |memory: &Memory| memory.accepted.as_ref().map(Record::version);
+        let newest = known.into_iter().max_by_key(|(_, memory)| version(memory));
+        Ok(Known {
+            newest,
+            is_one_untold,
+        })
+    }
+
+    /// What members were told before whoever put the pool on record was killed; the labels name the record only then.
+    fn told_before(&self, known: Known, is_labelled: bool) -> Result<Option<Memory>, Failure> {
+        match known.newest {
+            Some((from, _)) if !is_labelled => Err(self.used_before(from)),
+            // It has been in use since.
+            Some((from, memory)) if !known.is_one_untold && !self.is_first(&memory) => {
+                Err(self.exists(from))
+            }
+            newest => Ok(newest.map(|(_, memory)| Memory { life: 0, ..memory })),
+        }
+    }
+
+    fn exists(&self, from: MemberId) -> Failure {
+        let (number, member) = (self.config.pool, self.names.member(from));
+        Failure::Exists(format!(
+            "{member} remembers a pool of the number {number} already: if that is {}, it was made before and is served with --legs; \
+             another pool needs another `guid` in {}",
+            self.names.pool(number),
+            self.names.configuration()
+        ))
+    }
+
+    /// A member remembers these disks under that number, and their labels do not name it.
+    fn used_before(&self, from: MemberId) -> Failure {
+        let (number, member) = (self.config.pool, self.names.member(from));
+        Failure::Exists(format!(
+            "nothing was changed: {member} remembers a record of the number {number} with these disks. A number is used once, also for a pool \
+             that went on without its record: write another `guid` for {} into {} of each head, restart the leg-servers, and say it again",
+            self.names.pool(number),
+            self.names.configuration()
+        ))
+    }
+
+    /// Whether a record names these disks. A pool of which they are all there is was never written to elsewhere, so a member that
+    /// knows nothing of it can be told what another one knows.
+    fn is_of_these(&self, memory: &Memory) -> bool {
+        let record = memory.accepted.as_ref();
+        record.is_some_and(|record| self.disks().iter().all(|(disk, _)| record.names(*disk)))
+    }
+
+    /// What a member is told when the pool is put on record with these disks.
+    fn first_memory(&self, ballot: Ballot) -> Memory {
+        let disks = self.disks().into_iter().map(|(disk, _)| disk);
+        let mut record = Record::new(self.config.pool, ballot, disks);
+        record.members = Some(self.config.membership.clone());
+        Memory::new(record)
+    }
+
+    /// Whether nobody has owned the pool since a member was told that.
+    fn is_first(&self, memory: &Memory) -> bool {
+        let first = self.first_memory(memory.promised);
+        let mut known = memory.clone();
+        if let Some(record) = &mut known.accepted {
+            // An earlier release did not name them.
+            let members = first.accepted.as_ref().and_then(|one| one.members.clone());
+            record.members = record.members.take().or(members);
+        }
+        known == first
+    }
+
+    fn disks(&self) -> Vec<(DiskId, MemberId)> {
+        let groups = self.config.groups.iter();
+        let disks = groups.flat_map(|group| group.lenders.iter());
+        disks.map(|(disk, head)| (*disk, *head)).collect()
+    }
+
+    fn lenders(
+        &self,
+        request: impl Fn(DiskId) -> LenderRequest,
+    ) -> BTreeMap<DiskId, (MemberId, Message)> {
+        let disks = self.disks().into_iter();
+        let questions =
+            disks.map(|(disk, head)| (disk, (head, Message::AskLender(disk, request(disk)))));
+        questions.collect()
+    }
+
+    fn unanswered(&self, disks: &BTreeSet<DiskId>) -> String {
+        let disks: Vec<String> = disks.iter().map(|disk| self.names.disk(*disk)).collect();
+        format!(
+            "the leg-server of {} does not answer: see its log there",
+            disks.join(", ")
+        )
+    }
+
+    /// Looks at all disks, which may carry something or not. The epoch of the new pool is greater than each that claimed one of them.
+    fn look(&mut self, may_carry: bool) -> Result<(), Failure> {
+        let seen = self.looks(self.disks())?;
+        self.are_free(&seen)?;
+        let carry: Vec<String> = seen.iter().filter_map(|one| self.carried(one)).collect();
+        if !carry.is_empty() && !may_carry {
+            return Err(Failure::Overwrites(format!(
+                "nothing was changed, because what is on disks would be lost: {}",
+                carry.join("; ")
+            )));
+        }
+        let epochs = seen.iter().map(|looked| looked.enforced.epoch);
+        let epoch = epochs.max().unwrap_or_default().checked_add(1);
+        self.ballot.epoch = epoch.ok_or_else(|| failed("no epoch is left for the disks"))?;
+        Ok(())
+    }
+
+    /// Whether nobody uses these disks, and each can be used.
+    fn are_free(&self, seen: &[Looked]) -> Result<(), Failure> {
+        let taken: Vec<String> = seen.iter().filter_map(|one| self.taken(one)).collect();
+        match taken.is_empty() {
+            true => Ok(()),
+            false => Err(failed(format!(
+                "nothing was changed, because not all disks can be used: {}",
+                taken.join("; ")
+            ))),
+        }
+    }
+
+    /// What the lenders see of these disks.
+    fn looks(&self, disks: Vec<(DiskId, MemberId)>) -> Result<Vec<Looked>, Failure> {
+        let mut seen = Vec::new();
+        let understand = |_, message| match message {
+            Message::Looked(looked) => {
+                let disk = looked.disk;
+                seen.push(looked);
+                Ok(Some(disk))
+            }
+            _ => Ok(None),
+        };
+        let questions = disks.into_iter();
+        let questions = questions.map(|(disk, head)| (disk, (head, Message::LookAt(disk))));
+        self.ask_all(questions.collect(), understand, |silent| {
+            self.unanswered(&silent)
+        })?;
+        seen.sort_by_key(|looked| looked.disk);
+        Ok(seen)
+    }
+
+    /// Why a disk cannot be used, whatever may be overwritten.
+    fn taken(&self, looked: &Looked) -> Option<String> {
+        let by = |by: Option<MemberId>| match by {
+            Some(by) => format!("head {}", self.names.member(by)),
+            None => "a head".to_owned(),
+        };
+        let why = match looked.holder {
+            Holder::Nobody => return None,
+            Holder::Session(head) => format!(
+                "is in use by {}{}: stop the pool's server there, or see whether another disk is meant",
+                by(head),
+                self.of_pool(looked)
+            ),
+            Holder::Process => format!(
+                "is in use by a process of its head{}: end it, or see whether another disk is meant",
+                self.of_pool(looked)
+            ),
+            Holder::Unopened => format!(
+                "cannot be opened there: see whether its path in {} is right",
+                self.names.configuration()
+            ),
+            Holder::Unknown => {
+                "is not lent, because what is kept of it cannot be read: see the leg-server's log"
+                    .to_owned()
+            }
+            Holder::NotLent => {
+                "is not in the configuration that its leg-server has read: write the same file on each head, and restart the leg-servers"
+                    .to_owned()
+            }
+        };
+        Some(format!("{} {why}", self.names.disk(looked.disk)))
+    }
+
+    /// What would be lost with a disk.
+    fn carried(&self, looked: &Looked) -> Option<String> {
+        let pool = self.of_pool(looked);
+        let contents = match (looked.contents.as_str(), pool.as_str()) {
+            ("", "") => return None,
+            ("", _) => "is a leg".to_owned(),
+            (contents, _) => format!("carries {contents}"),
+        };
+        Some(format!("{} {contents}{pool}", self.names.disk(looked.disk)))
+    }
+
+    /// By whose record the disk is, as a clause.
+    fn of_pool(&self, looked: &Looked) -> String {
+        let pool = looked.pool.map(|number| self.names.pool(number));
+        pool.map_or_else(String::new, |pool| {
+            format!(", of {pool} by the record of its legs")
+        })
+    }
+
+    /// Why a disk was not admitted.
+    fn denied(&self, disk: DiskId, denial: Option<Denial>) -> String {
+        let member = |member| format!("head {}", self.names.member(member));
+        format!(
+            "{} is not lent: {}",
+            self.names.disk(disk),
+            crate::shown::denial(denial, member)
+        )
+    }
+
+    /// Claims all disks.
+    fn claim(&mut self) -> Result<BTreeMap<DiskId, Granted>, Failure> {
+        let mut granted = BTreeMap::new();
+        let mut incarnations = BTreeMap::new();
+        let session = self.session();
+        let mut refused = None;
+        let understand = |_, message| {
+            let Message::Lent(lent) = message else {
+                return Ok(None);
+            };
+            if lent.answer.session() != session {
+                return Ok(None);
+            }
+            match lent.answer {
+                LenderAnswer::Admitted(_, seen) => {
+                    incarnations.insert(lent.disk, seen.incarnation);
+                    let grant = Granted {
+                        session,
+                        incarnation: seen.incarnation,
+                        export: lent.export,
+                    };
+                    granted.insert(lent.disk, grant);
+                }
+                LenderAnswer::Begun(_) | LenderAnswer::Refused(_) => {
+                    refused = Some((lent.disk, lent.denial));
+                }
+            }
+            Ok(Some(lent.disk))
+        };
+        let questions = self.lenders(|_| LenderRequest::Claim(session));
+        self.ask_all(questions, understand, |silent| self.unanswered(&silent))?;
+        match refused {
+            Some((disk, denial)) => Err(failed(self.denied(disk, denial))),
+            None => {
+                self.incarnations = incarnations;
+                Ok(granted)
+            }
+        }
+    }
+
+    fn session(&self) -> Session {
+        Session {
+            ballot: self.ballot,
+            number: 1,
+        }
+    }
+
+    /// The pool is made and closed: stamps its disks, and tells all members.
+    ///
+    /// # Errors
+    ///
+    /// One does not answer. The pool is no pool with a record then: make it again.
+    pub fn finish(self) -> Result<(), Failure> {
+        let memory = match &self.told {
+            Some(told) => told.clone(),
+            None => {
+                self.stamp()?;
+                self.first_memory(self.ballot)
+            }
+        };
+        let members = self.config.members().into_iter();
+        let questions = members.map(|member| (member, (member, Message::Found(memory.clone()))));
+        let understand = |from: MemberId, message| match message {
+            Message::Founded(_) => Ok(Some(from)),
+            Message::Silent(why) => Err(failed(format!(
+                "{} cannot remember the pool: {}; see its log",
+                self.names.member(from),
+                why.meaning()
+            ))),
+            _ => Ok(None),
+        };
+        self.ask_all(questions.collect(), understand, |silent| {
+            self.unreached(&silent)
+        })
+    }
+
+    fn stamp(&self) -> Result<(), Failure> {
+        let session = self.session();
+        let begin = |disk| LenderRequest::Begin(session, self.incarnations[&disk]);
+        let understand = |_, message| match message {
+            Message::Lent(lent) if lent.answer == LenderAnswer::Begun(session) => {
+                Ok(Some(lent.disk))
+            }
+            Message::Lent(lent) if lent.answer == LenderAnswer::Refused(session) => {
+                Err(failed(self.denied(lent.disk, lent.denial)))
+            }
+            _ => Ok(None),
+        };
+        self.ask_all(self.lenders(begin), understand, |silent| {
+            self.unanswered(&silent)
+        })
+    }
+}

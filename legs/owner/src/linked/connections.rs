@@ -1,0 +1,140 @@
+//! Connections to members.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use certificates::Identity;
+use leg_record::MemberId;
+use members::{Heard, LinkState, Links, Message, Peer};
+
+use super::Halt;
+use crate::Failure;
+use crate::shown::Unheard;
+
+/// To all members that the configuration names, about one pool.
+pub(super) struct Connections {
+    pool: u64,
+    links: Links,
+    identity: Arc<Identity>,
+    /// Members without a connection, since when.
+    lost: BTreeMap<MemberId, Instant>,
+    /// Whether there was a new connection since this was asked last.
+    is_new: bool,
+}
+
+impl Connections {
+    /// `me`: this head, whose process has the random number `boot`.
+    pub(super) fn start(
+        (me, boot): (MemberId, u64),
+        pool: u64,
+        identity: Arc<Identity>,
+        peers: Vec<Peer>,
+        receive: impl Fn(Heard) + Send + Sync + 'static,
+    ) -> Result<Self, Failure> {
+        let now = Instant::now();
+        let lost = peers.iter().map(|peer| (peer.member, now)).collect();
+        let links = Links::start(me, boot, &identity, peers, receive);
+        let links = links.map_err(|error| Failure::Side(format!("connect to members: {error}")))?;
+        Ok(Self {
+            pool,
+            links,
+            identity,
+            lost,
+            is_new: true,
+        })
+    }
+
+    /// Whether the configuration says how to reach a member.
+    pub(super) fn lists(&self, member: MemberId) -> bool {
+        self.links.has(member)
+    }
+
+    /// Connects to a member that comes.
+    pub(super) fn add(&mut self, peer: Peer) -> Result<(), Halt> {
+        let member = peer.member;
+        let is_new = self.links.add(&self.identity, peer);
+        let is_new =
+            is_new.map_err(|error| Halt::Because(format!("connect to a member: {error}")))?;
+        if is_new {
+            self.lost.insert(member, Instant::now());
+        }
+        Ok(())
+    }
+
+    /// These remember from now on.
+    pub(super) fn follow(&mut self, members: &BTreeSet<MemberId>) {
+        let now = Instant::now();
+        for member in members.iter().filter(|one| !self.links.has(**one)) {
+            self.lost.entry(*member).or_insert(now);
+        }
+        self.lost
+            .retain(|member, _| self.links.has(*member) || members.contains(member));
+    }
+
+    /// Sends it, and returns when; none without a connection.
+    pub(super) fn say(&self, member: MemberId, message: Message) -> Option<Instant> {
+        let said = self.links.say(member, self.pool, message);
+        said.then(Instant::now)
+    }
+
+    /// How many there were to a member.
+    pub(super) fn count(&self, member: MemberId) -> u64 {
+        self.links.connections(member)
+    }
+
+    /// Looks at all of them. Returns members with a new one.
+    pub(super) fn look(&mut self, now: Instant) -> Vec<MemberId> {
+        let mut found = Vec::new();
+        for (member, state) in self.links.states() {
+            match state {
+                LinkState::Connected(_) => {
+                    if self.lost.remove(&member).is_some() {
+                        self.is_new = true;
+                        found.push(member);
+                    }
+                }
+                LinkState::Lost(_) | LinkState::Stranger(_) => {
+                    self.lost.entry(member).or_insert(now);
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether there was a new connection since [`was_seen`](Self::was_seen).
+    pub(super) fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// Those that are new have been taken into account.
+    pub(super) fn was_seen(&mut self) {
+        self.is_new = false;
+    }
+
+    /// Whether there is none to a member.
+    pub(super) fn is_lost(&self, member: MemberId) -> bool {
+        self.lost.contains_key(&member)
+    }
+
+    /// Whether there was none to a member for so long.
+    pub(super) fn is_lost_for(&self, member: MemberId, wait: Duration, now: Instant) -> bool {
+        let since = self.lost.get(&member);
+        since.is_some_and(|since| now.duration_since(*since) >= wait)
+    }
+
+    /// Members without one, each with the reason.
+    pub(super) fn lost(&self) -> BTreeMap<MemberId, Unheard> {
+        let states = self.links.states();
+        let lost = self.lost.keys().map(|member| {
+            let why = match states.get(member) {
+                Some(LinkState::Lost(why)) => Unheard::Lost(why.clone()),
+                Some(LinkState::Stranger(why)) => Unheard::Stranger(why.clone()),
+                _ if self.links.has(*member) => Unheard::Lost("no connection yet".to_owned()),
+                _ => Unheard::Unnamed,
+            };
+            (*member, why)
+        });
+        lost.collect()
+    }
+}

@@ -1,0 +1,231 @@
+//! Whether another head lives. Two heads alone: what was heard of the other one, and whether its fence counts as its vote.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use leg_memory::{Awake, FenceRequest, Processes, Pulse, Signs, is_of_new_process};
+use leg_record::{MemberId, Memory};
+use takeover::budget::MISSED;
+
+use super::Halt;
+use crate::proof::{Proof, Sight};
+use crate::{Failure, random};
+
+/// Two heads alone: the fence of the other one would be a vote.
+struct Requested {
+    number: u64,
+    /// How many connections to the head there were. What is said on a later one may be heard by a process that is not heard itself.
+    connections: u64,
+    is_missed: bool,
+    /// The head was fenced, after all that was heard of it.
+    is_true: bool,
+}
+
+/// What is known of the life of other heads.
+pub(super) struct Liveness {
+    folder: PathBuf,
+    pool: u64,
+    proof: Proof,
+    /// Two heads alone, by what the member of this head accepted: the other one.
+    other: Option<MemberId>,
+    signs: Signs,
+    signs_seen: u64,
+    /// When something was heard of each other member last.
+    heard: BTreeMap<MemberId, Instant>,
+    began: Instant,
+    /// When this process, or the member of this head, went on after a freeze.
+    thawed: Option<Instant>,
+    /// Processes of other heads that were heard.
+    processes: Processes,
+    request: Option<Requested>,
+    /// Two heads alone: whether the member of this head runs all the time.
+    pulse: Option<Pulse>,
+    awake: Awake,
+}
+
+impl Liveness {
+    /// Of pool `pool`, by the files in `folder`. `other`: of two heads alone.
+    pub(super) fn start(
+        folder: PathBuf,
+        pool: u64,
+        proof: Proof,
+        other: Option<MemberId>,
+    ) -> Result<Self, Failure> {
+        let side = |error: std::io::Error| Failure::Side(format!("{}: {error}", folder.display()));
+        let signs = Signs::open(&folder).map_err(side)?;
+        let pulse = other.map(|_| Pulse::look_at(&folder));
+        let pulse = pulse.transpose().map_err(side)?;
+        Ok(Self {
+            pool,
+            proof,
+            other,
+            signs_seen: signs.read(),
+            signs,
+            heard: BTreeMap::new(),
+            began: Instant::now(),
+            thawed: None,
+            processes: Processes::default(),
+            request: None,
+            pulse,
+            awake: Awake::new(),
+            folder,
+        })
+    }
+
+    /// Two heads alone: the other one.
+    pub(super) fn other(&self) -> Option<MemberId> {
+        self.other
+    }
+
+    /// What a person or the cluster says of the owner before.
+    pub(super) fn proof(&self) -> Proof {
+        self.proof
+    }
+
+    /// The other one of two heads alone changed.
+    pub(super) fn follow(&mut self, other: Option<MemberId>) -> Result<(), Halt> {
+        if other == self.other {
+            return Ok(());
+        }
+        self.forget_request();
+        let pulse = other.map(|_| Pulse::look_at(&self.folder)).transpose();
+        self.pulse =
+            pulse.map_err(|error| Halt::Because(format!("{}: {error}", self.folder.display())))?;
+        self.other = other;
+        Ok(())
+    }
+
+    /// Whether another head was heard by the member of this head since this was asked last.
+    pub(super) fn was_other_heard(&mut self) -> bool {
+        let seen = self.signs.read();
+        let before = std::mem::replace(&mut self.signs_seen, seen);
+        if let (Some(other), true) = (self.other, before != seen) {
+            self.note_sign(other, is_of_new_process(before, seen));
+        }
+        before != seen
+    }
+
+    /// Something came from a process of another member, which has the number `boot`.
+    pub(super) fn note_heard(&mut self, from: MemberId, boot: u64) {
+        let is_new = self.processes.hear(from, boot);
+        self.note_sign(from, is_new);
+    }
+
+    /// A fence that was done before a new process of the head was heard is no vote. Neither is one after which an old process speaks.
+    fn note_sign(&mut self, from: MemberId, is_new_process: bool) {
+        self.heard.insert(from, Instant::now());
+        let is_confirmed = |request: &Requested| {
+            request.is_missed && leg_memory::is_fence_confirmed(&self.folder, self.pool, request.number)
+        };
+        let is_over = is_new_process || self.request.as_ref().is_some_and(is_confirmed);
+        if self.other == Some(from) && is_over {
+            self.forget_request();
+        }
+    }
+
+    /// Whether this process, or the member of this head, did not run for a while since this was asked last.
+    pub(super) fn was_frozen(&mut self) -> bool {
+        let is_other = self.pulse.as_mut().is_some_and(Pulse::was_frozen);
+        let was_frozen = self.awake.was_frozen() || is_other;
+        if was_frozen {
+            self.thawed = Some(Instant::now());
+            self.forget_request();
+        }
+        was_frozen
+    }
+
+    fn forget_request(&mut self) {
+        if self.request.take().is_some() {
+            if let Err(error) = leg_memory::forget_fence(&self.folder, self.pool) {
+                tracing::warn!(%error, "a request for a fence stays");
+            }
+        }
+    }
+
+    /// Two heads alone, in a term: requests the fence of the other one, to which there were so many connections. Whether it has just been confirmed.
+    ///
+    /// Only of one that was heard since this process began, or went on after a freeze: another one may have taken this head for one
+    /// that is off, and its fence would be no vote.
+    pub(super) fn look_for_fence(&mut self, name: &str, connections: u64, now: Instant) -> bool {
+        let heard = self.other.and_then(|other| self.heard.get(&other).copied());
+        let heard = heard.filter(|heard| self.thawed.is_none_or(|thawed| thawed < *heard));
+        let Some(heard) = heard else {
+            return false;
+        };
+        let is_missed = now.saturating_duration_since(heard) >= MISSED;
+        if self.is_connected_anew(connections) {
+            self.forget_request();
+        }
+        let (number, connections) = match &mut self.request {
+            Some(request) if request.is_true => return false,
+            Some(request) if request.is_missed == is_missed => {
+                request.is_true = is_missed
+                    && leg_memory::is_fence_confirmed(&self.folder, self.pool, request.number);
+                return request.is_true;
+            }
+            Some(request) => (request.number, request.connections),
+            None => (random(), connections),
+        };
+        self.request = Some(Requested {
+            number,
+            connections,
+            is_missed,
+            is_true: false,
+        });
+        let request = FenceRequest {
+            number,
+            head: name.to_owned(),
+            is_missed,
+        };
+        if let Err(error) = leg_memory::request_fence(&self.folder, self.pool, &request) {
+            tracing::warn!(%error, "nobody learns that a fence of the other head is waited for");
+        }
+        false
+    }
+
+    fn is_connected_anew(&self, connections: u64) -> bool {
+        let request = self.request.as_ref();
+        request.is_some_and(|request| request.connections != connections)
+    }
+
+    /// Whether the other head was fenced after all that was heard of it, and said to it.
+    pub(super) fn is_fenced(&self, head: MemberId, connections: u64) -> bool {
+        let is_true = self.request.as_ref().is_some_and(|request| request.is_true);
+        self.other == Some(head) && is_true && !self.is_connected_anew(connections)
+    }
+
+    /// What the other head said to the member of this head, whose process has the number `boot`.
+    pub(super) fn heard_before(&self, boot: u64) -> Option<Memory> {
+        let is_steady = self.pulse.as_ref().is_some_and(Pulse::is_steady);
+        let heard = leg_memory::heard(&self.folder, self.pool, boot);
+        heard.filter(|_| is_steady)
+    }
+
+    /// What was seen of a head. `is_connected`, `is_silent`: now.
+    pub(super) fn sight(&self, head: MemberId, is_connected: bool, is_silent: bool) -> Sight {
+        Sight {
+            answers: is_connected && !is_silent,
+            is_connected,
+            heard: self.heard.get(&head).copied(),
+            began: self.began,
+        }
+    }
+
+    /// Whether what is said of a head counts now.
+    pub(super) fn counts_as_off(&self, head: MemberId, sight: Sight, now: Instant) -> bool {
+        let is_vote = self.other == Some(head);
+        self.proof.counts(head, is_vote, sight, now)
+    }
+
+    /// Why what is said of a head does not count.
+    pub(super) fn objection(&self, head: MemberId, sight: Sight, name: &str) -> Option<String> {
+        let is_vote = self.other == Some(head);
+        self.proof.objection(name, is_vote, sight)
+    }
+
+    /// Whether a person's word is all that is known of the other one of two heads.
+    pub(super) fn relies_on_word(&self) -> bool {
+        self.proof == Proof::Word && self.other.is_some()
+    }
+}

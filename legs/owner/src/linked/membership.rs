@@ -1,0 +1,166 @@
+//! Who remembers the pool, by what the member of this head accepted, and what members say of their state.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use leg_record::{Answer, Config, DiskId, LegGroup, MemberId, Memory, Record};
+use members::Silence;
+
+use crate::Configured;
+use crate::shown::Unheard;
+
+/// Members, and which head lends which disk.
+pub(super) struct Membership {
+    me: MemberId,
+    /// Whose members count for records that name none.
+    config: Config,
+    lenders: BTreeMap<DiskId, MemberId>,
+    own: Memory,
+    /// Whether the member of this head has said what it remembers, or that it does not, since the pool is being opened.
+    has_own: bool,
+    /// Who remembers.
+    members: BTreeSet<MemberId>,
+    silent: BTreeMap<MemberId, Silence>,
+    /// What this process has read of the pool's configuration.
+    configuration: [u8; 32],
+    /// Who has read one, too.
+    heads: Vec<MemberId>,
+    /// Heads whose configuration says something else of the pool.
+    differing: BTreeSet<MemberId>,
+}
+
+fn lenders(groups: &[LegGroup]) -> BTreeMap<DiskId, MemberId> {
+    let lenders = groups.iter().flat_map(|group| &group.lenders);
+    lenders.map(|(disk, head)| (*disk, *head)).collect()
+}
+
+impl Membership {
+    pub(super) fn new(config: &Config, configuration: [u8; 32], heads: Vec<MemberId>) -> Self {
+        Self {
+            me: config.me,
+            config: config.clone(),
+            lenders: lenders(&config.groups),
+            own: Memory::default(),
+            has_own: false,
+            members: config.members().into_iter().collect(),
+            silent: BTreeMap::new(),
+            configuration,
+            heads,
+            differing: BTreeSet::new(),
+        }
+    }
+
+    /// What the member of this head has on stable storage.
+    pub(super) fn own(&self) -> &Memory {
+        &self.own
+    }
+
+    pub(super) fn has_own(&self) -> bool {
+        self.has_own
+    }
+
+    pub(super) fn forget_own(&mut self) {
+        self.has_own = false;
+    }
+
+    pub(super) fn members(&self) -> &BTreeSet<MemberId> {
+        &self.members
+    }
+
+    pub(super) fn heads(&self) -> &[MemberId] {
+        &self.heads
+    }
+
+    pub(super) fn lender(&self, disk: DiskId) -> Option<MemberId> {
+        self.lenders.get(&disk).copied()
+    }
+
+    pub(super) fn differing(&self) -> &BTreeSet<MemberId> {
+        &self.differing
+    }
+
+    pub(super) fn is_silent(&self, member: MemberId) -> bool {
+        self.silent.contains_key(&member)
+    }
+
+    pub(super) fn is_any_silent(&self) -> bool {
+        self.members.iter().any(|member| self.is_silent(*member))
+    }
+
+    /// Members that do not answer for the pool, each with the reason.
+    pub(super) fn silent(&self) -> impl Iterator<Item = (MemberId, Unheard)> {
+        let silent = self.silent.iter();
+        silent.map(|(member, why)| (*member, Unheard::Silent(*why)))
+    }
+
+    /// Whether a record names other members than those that count here because the member of this head does not say what it remembers.
+    pub(super) fn is_of_others(&self, record: &Record) -> bool {
+        let named = record.members.as_ref();
+        let rule = self.config.by(self.own.accepted.as_ref());
+        self.is_silent(self.me) && named.is_some_and(|named| *named != rule.membership)
+    }
+
+    /// Goes by what the member of this head accepted. Returns the other one of two heads alone.
+    pub(super) fn follow(&mut self) -> Option<MemberId> {
+        let rule = self.config.by(self.own.accepted.as_ref());
+        let (other, members) = (rule.other_of_two(), rule.members());
+        self.members = members.into_iter().collect();
+        other
+    }
+
+    /// A head said what its configuration says of the pool.
+    pub(super) fn has_configuration(&mut self, from: MemberId, digest: Option<[u8; 32]>) {
+        match digest == Some(self.configuration) {
+            true => self.differing.remove(&from),
+            false => self.differing.insert(from),
+        };
+    }
+
+    /// This process has read another configuration of the pool.
+    pub(super) fn configured(&mut self, configured: Configured) {
+        let Configured {
+            digest,
+            heads,
+            groups,
+        } = configured;
+        self.configuration = digest;
+        self.heads = heads;
+        self.lenders = lenders(&groups);
+        self.config.groups = groups;
+        self.differing.clear();
+    }
+
+    /// A member answers for the pool.
+    pub(super) fn answers(&mut self, member: MemberId) {
+        self.silent.remove(&member);
+    }
+
+    /// A member does not answer for the pool.
+    pub(super) fn note_silence(&mut self, from: MemberId, why: Silence) {
+        let is_new = self.silent.insert(from, why) != Some(why);
+        if is_new && self.members.contains(&from) {
+            tracing::error!(
+                member = from.0,
+                ?why,
+                "a member does not answer for the pool"
+            );
+        }
+        self.has_own |= from == self.me;
+    }
+
+    /// The member of this head answered. `proposed`: what it accepted.
+    pub(super) fn note_own(&mut self, answer: &Answer, proposed: Option<Record>) {
+        self.has_own |= matches!(answer, Answer::Known(..));
+        match answer {
+            Answer::Known(_, memory) => self.own = memory.clone(),
+            Answer::Promised { ballot, record, .. } => {
+                self.own.promised = *ballot;
+                self.own.accepted = record.clone();
+            }
+            Answer::Accepted(ballot, _) => {
+                self.own.promised = *ballot;
+                self.own.accepted = proposed.or(self.own.accepted.take());
+            }
+            Answer::Serves(_) | Answer::Refused { .. } | Answer::Forgot(..) => {}
+        }
+    }
+}

@@ -1,0 +1,473 @@
+//! Members that are asked by messages. Any message may be lost, so what is not answered is asked again; every request may be repeated.
+//!
+//! **The own member** is another process of this machine. What it has on stable storage is known from its answers: between two answers
+//! nothing changes that matters here, because it accepts nothing of others than who was promised last, and that promise is an
+//! answer to somebody else's claim. Unless that is withdrawn, it ends this term at its next proposal.
+
+mod connections;
+mod liveness;
+mod membership;
+mod questions;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use certificates::Identity;
+use leg_memory::StoreError;
+use leg_record::{
+    Answer, Ballot, Config, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Record, Request,
+};
+use members::{Message, Peer, Silence};
+use takeover::budget::{FENCED_WAIT, OWN_WAIT, RESUME_WAIT, STOPPED_WAIT, UNREACHABLE_WAIT};
+
+use self::connections::Connections;
+use self::liveness::Liveness;
+use self::membership::Membership;
+use self::questions::{Answered, Questions};
+use crate::proof::{Proof, Sight};
+use crate::shown::Unheard;
+use crate::{Configured, Failure, Input, Reporter};
+
+/// Members that may have lost what they remembered are asked again after so long.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// What the others' configurations say of the pool is asked again after so long.
+const CONFIGURATION_AGAIN: Duration = Duration::from_secs(10);
+
+/// The members, as they are reached.
+pub struct Network {
+    /// The key of this head.
+    pub identity: Arc<Identity>,
+    /// All members, this head's among them.
+    pub peers: Vec<Peer>,
+    /// Where the member of this head remembers.
+    pub folder: PathBuf,
+    /// What is said of the owner before.
+    pub proof: Proof,
+    /// What this process has read of the pool's configuration.
+    pub configuration: [u8; 32],
+    /// Who has read one, too: the heads.
+    pub heads: Vec<MemberId>,
+}
+
+/// Why nothing can be decided any more.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Halt {
+    /// What this head remembers cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Said as it is.
+    #[error("{0}")]
+    Because(String),
+}
+
+/// What is asked of members, and what is known of them.
+pub(crate) struct Linked {
+    me: MemberId,
+    pool: u64,
+    folder: PathBuf,
+    /// Held from the first proposal to the end of the term.
+    owner: Option<File>,
+    connections: Connections,
+    questions: Questions,
+    liveness: Liveness,
+    membership: Membership,
+    /// When all members were asked last whether they lost what they remembered.
+    looked: Instant,
+    asked_for_configurations: Instant,
+}
+
+impl Linked {
+    pub(crate) fn start(
+        network: Network,
+        config: &Config,
+        boot: u64,
+        reporter: &Reporter,
+    ) -> Result<Self, Failure> {
+        let folder = network.folder;
+        // Made by the member of this head, which a person may have forgotten to start.
+        std::fs::create_dir_all(&folder)
+            .map_err(|error| Failure::Side(format!("{}: {error}", folder.display())))?;
+        let (pool, other) = (config.pool, config.other_of_two());
+        let liveness = Liveness::start(folder.clone(), pool, network.proof, other)?;
+        let reporter = reporter.clone();
+        let receive = move |heard| reporter.send(Input::Heard(heard));
+        let me = (config.me, boot);
+        let connections = Connections::start(me, pool, network.identity, network.peers, receive)?;
+        let now = Instant::now();
+        Ok(Self {
+            me: config.me,
+            pool,
+            folder,
+            owner: None,
+            connections,
+            questions: Questions::default(),
+            liveness,
+            membership: Membership::new(config, network.configuration, network.heads),
+            looked: now,
+            asked_for_configurations: now,
+        })
+    }
+
+    pub(crate) fn own(&self) -> &Memory {
+        self.membership.own()
+    }
+
+    /// Whether the member of this head has said what it remembers, or that it does not. Before that nobody knows who else is to be asked.
+    pub(crate) fn has_own(&self) -> bool {
+        self.membership.has_own()
+    }
+
+    /// Whether the configuration says how to reach a member.
+    pub(crate) fn lists(&self, member: MemberId) -> bool {
+        self.connections.lists(member)
+    }
+
+    /// Whether a record names other members than those that count here because the member of this head does not say what it remembers.
+    pub(crate) fn is_of_others(&self, record: &Record) -> bool {
+        self.membership.is_of_others(record)
+    }
+
+    /// Connects to a member that comes.
+    pub(crate) fn connect(&mut self, peer: Peer) -> Result<(), Halt> {
+        self.connections.add(peer)
+    }
+
+    /// Goes by what the member of this head accepted.
+    fn follow(&mut self) -> Result<(), Halt> {
+        let other = self.membership.follow();
+        self.connections.follow(self.membership.members());
+        self.liveness.follow(other)
+    }
+
+    /// Whether another head was heard by the member of this head since this was asked last.
+    pub(crate) fn was_other_heard(&mut self) -> bool {
+        self.liveness.was_other_heard()
+    }
+
+    /// Something came from a process of another member, which has the number `boot`.
+    pub(crate) fn note_heard(&mut self, from: MemberId, boot: u64) {
+        self.liveness.note_heard(from, boot);
+    }
+
+    /// Whether this process, or the member of this head, did not run for a while since this was asked last.
+    pub(crate) fn was_frozen(&mut self) -> bool {
+        self.liveness.was_frozen()
+    }
+
+    /// How many connections to the other one of two heads there were.
+    fn connections_to_other(&self) -> u64 {
+        let other = self.liveness.other();
+        other.map_or(0, |other| self.connections.count(other))
+    }
+
+    /// Two heads alone, in a term: requests the fence of the other one. Whether it has just been confirmed.
+    pub(crate) fn look_for_fence(&mut self, name: &str, now: Instant) -> bool {
+        let connections = self.connections_to_other();
+        self.liveness.look_for_fence(name, connections, now)
+    }
+
+    /// Whether the other head was fenced after all that was heard of it, and said to it.
+    pub(crate) fn is_fenced(&self, head: MemberId) -> bool {
+        self.liveness.is_fenced(head, self.connections_to_other())
+    }
+
+    /// What the other head said to the member of this head, whose process has the number `boot`.
+    pub(crate) fn heard_before(&self, boot: u64) -> Option<Memory> {
+        self.liveness.heard_before(boot)
+    }
+
+    fn sight(&self, head: MemberId) -> Sight {
+        let is_connected = !self.connections.is_lost(head);
+        let is_silent = self.membership.is_silent(head);
+        self.liveness.sight(head, is_connected, is_silent)
+    }
+
+    /// Whether what is said of a head counts now.
+    pub(crate) fn counts_as_off(&self, head: MemberId, now: Instant) -> bool {
+        self.liveness.counts_as_off(head, self.sight(head), now)
+    }
+
+    /// Why what is said of a head does not count.
+    pub(crate) fn objection(&self, head: MemberId, name: &str) -> Option<String> {
+        self.liveness.objection(head, self.sight(head), name)
+    }
+
+    /// Whether a person's word is all that is known of the other one of two heads.
+    pub(crate) fn relies_on_word(&self) -> bool {
+        self.liveness.relies_on_word()
+    }
+
+    /// Asks a member. Before anything is proposed, this machine owns the pool for whoever asks its member.
+    pub(crate) fn ask(&mut self, member: MemberId, request: Request) -> Result<(), Halt> {
+        if let (Request::Propose(_), None) = (&request, &self.owner) {
+            let owner = leg_memory::own(&self.folder, self.pool);
+            self.owner = Some(owner.map_err(|error| {
+                Halt::Because(format!(
+                    "another process of this machine owns the pool, or {} cannot be written: {error}",
+                    self.folder.display()
+                ))
+            })?);
+        }
+        match request {
+            Request::Claim { ballot, .. } if !self.may_claim(member, ballot) => {
+                self.questions.hold(member, request);
+            }
+            Request::Withdraw(ballot) => {
+                self.questions.withdraw(ballot);
+                self.put(member, request);
+            }
+            request => self.put(member, request),
+        }
+        Ok(())
+    }
+
+    fn may_claim(&self, member: MemberId, ballot: Ballot) -> bool {
+        let (questions, membership) = (&self.questions, &self.membership);
+        may_claim((self.me, membership), questions, member, ballot)
+    }
+
+    fn release_claims(&mut self) {
+        let own = (self.me, &self.membership);
+        let may_claim =
+            |questions: &Questions, member, ballot| may_claim(own, questions, member, ballot);
+        for (member, request) in self.questions.release(may_claim) {
+            self.put(member, request);
+        }
+    }
+
+    /// A head said what its configuration says of the pool.
+    pub(crate) fn has_configuration(&mut self, from: MemberId, digest: Option<[u8; 32]>) {
+        self.membership.has_configuration(from, digest);
+    }
+
+    /// This process has read another configuration of the pool: all heads are asked for theirs.
+    pub(crate) fn configured(&mut self, configured: Configured) {
+        self.membership.configured(configured);
+        self.ask_for_configurations();
+    }
+
+    /// Heads whose configuration says something else of the pool.
+    pub(crate) fn differing(&self) -> &BTreeSet<MemberId> {
+        self.membership.differing()
+    }
+
+    fn ask_for_configurations(&self) {
+        for head in self.membership.heads() {
+            self.ask_for_configuration(*head);
+        }
+    }
+
+    fn ask_for_configuration(&self, member: MemberId) {
+        if self.membership.heads().contains(&member) {
+            self.connections.say(member, Message::AskConfiguration);
+        }
+    }
+
+    fn put(&mut self, member: MemberId, request: Request) {
+        let said = self.say_request(member, &request);
+        self.questions.asked(member, request, said);
+    }
+
+    fn say_request(&self, member: MemberId, request: &Request) -> Option<Instant> {
+        if let Request::Read(_) = request {
+            self.ask_for_configuration(member);
+        }
+        self.connections.say(member, Message::Ask(request.clone()))
+    }
+
+    /// Nothing waits for an answer any more.
+    pub(crate) fn forget_questions(&mut self) {
+        self.questions.clear();
+        self.membership.forget_own();
+    }
+
+    /// The term is over.
+    pub(crate) fn let_go(&mut self) {
+        self.owner = None;
+    }
+
+    pub(crate) fn ask_lender(&mut self, disk: DiskId, request: LenderRequest) {
+        let said = self.say_to_lender(disk, request);
+        self.questions.claimed(disk, request, said);
+    }
+
+    fn say_to_lender(&self, disk: DiskId, request: LenderRequest) -> Option<Instant> {
+        let lender = self.membership.lender(disk)?;
+        let message = Message::AskLender(disk, request);
+        self.connections.say(lender, message)
+    }
+
+    /// A member answered: what it was asked is done, and what it has is known.
+    ///
+    /// # Errors
+    ///
+    /// What the own member accepted cannot be followed.
+    pub(crate) fn answered(&mut self, from: MemberId, answer: &Answer) -> Result<(), Halt> {
+        let members = |memory: &Memory| memory.accepted.as_ref().map(|one| one.members.clone());
+        let before = members(self.own());
+        self.note_answer(from, answer);
+        match before == members(self.own()) {
+            true => Ok(()),
+            false => self.follow(),
+        }
+    }
+
+    fn note_answer(&mut self, from: MemberId, answer: &Answer) {
+        if let Answer::Forgot(..) = answer {
+            self.questions.answered(from, answer);
+            return self.is_silent(from, Silence::Lost);
+        }
+        self.membership.answers(from);
+        if let Answer::Known(_, memory) = answer {
+            self.questions.note_read(memory.accepted.as_ref());
+        }
+        if let (Answer::Promised { ballot, .. }, true) = (answer, from == self.me) {
+            self.questions.note_promise(*ballot);
+            self.release_claims();
+        }
+        match self.questions.answered(from, answer) {
+            Answered::Done(proposed) if from == self.me => {
+                self.membership.note_own(answer, proposed);
+            }
+            Answered::Done(_) | Answered::No => {}
+        }
+    }
+
+    /// A member does not answer for the pool.
+    pub(crate) fn is_silent(&mut self, from: MemberId, why: Silence) {
+        self.membership.note_silence(from, why);
+        if from == self.me {
+            self.release_claims();
+        }
+    }
+
+    /// A lender answered; whether that is what it was asked last.
+    pub(crate) fn lent(&mut self, from: MemberId, disk: DiskId, answer: LenderAnswer) -> bool {
+        self.membership.lender(disk) == Some(from) && self.questions.lent(disk, answer)
+    }
+
+    /// Whether a disk is lent by another head.
+    pub(crate) fn is_elsewhere(&self, disk: DiskId) -> bool {
+        let lender = self.membership.lender(disk);
+        lender.is_some_and(|head| head != self.me)
+    }
+
+    pub(crate) fn is_connected_to_lender(&self, disk: DiskId) -> bool {
+        let lender = self.membership.lender(disk);
+        lender.is_some_and(|head| !self.connections.is_lost(head))
+    }
+
+    /// Looks at the connections, and asks again what may have been lost. Claims at lenders that cannot be reached are refused; they are
+    /// returned. `is_open`: the pool is in use.
+    pub(crate) fn tick(&mut self, now: Instant, is_open: bool) -> Vec<(DiskId, LenderAnswer)> {
+        for member in self.connections.look(now) {
+            self.ask_for_configuration(member);
+        }
+        self.ask_again(now);
+        if now.duration_since(self.asked_for_configurations) >= CONFIGURATION_AGAIN {
+            self.asked_for_configurations = now;
+            self.ask_for_configurations();
+        }
+        let mut questions = std::mem::take(&mut self.questions);
+        let owner = questions.last_owner();
+        let refused = questions.refuse(|disk| {
+            let is_gone = |head: MemberId| match is_open {
+                true => self.connections.is_lost_for(head, RESUME_WAIT, now),
+                false => self.is_unreachable(head, owner, now),
+            };
+            // Nobody lends what the configuration does not name.
+            self.membership.lender(disk).is_none_or(is_gone)
+        });
+        self.questions = questions;
+        refused
+    }
+
+    /// Whether it is time to ask whether a member lost what it remembered: one that does not answer, or may have started anew.
+    /// `is_changing`: other members are on their way.
+    pub(crate) fn is_look_due(&mut self, now: Instant, is_changing: bool) -> bool {
+        let is_any_silent = self.membership.is_any_silent();
+        let is_of_use = self.connections.is_new() || is_changing || is_any_silent;
+        let is_due = is_of_use && now.duration_since(self.looked) >= LOOK_AGAIN;
+        if is_due {
+            self.looked = now;
+            self.connections.was_seen();
+        }
+        is_due
+    }
+
+    /// Whether there was no connection to a member in its time. `owner`: who owned the pool last.
+    fn is_unreachable(&self, member: MemberId, owner: Option<MemberId>, now: Instant) -> bool {
+        let is_vote = self.liveness.other() == Some(member);
+        let is_said = is_vote || owner == Some(member) && member != self.me;
+        let proof = match is_said {
+            true => self.liveness.proof(),
+            false => Proof::None,
+        };
+        let short = match proof {
+            Proof::Fenced(_) => FENCED_WAIT,
+            _ => STOPPED_WAIT,
+        };
+        let wait = proof.unreachable_wait(member, is_vote, short);
+        let wait = wait.unwrap_or(UNREACHABLE_WAIT);
+        self.connections.is_lost_for(member, wait, now)
+    }
+
+    fn ask_again(&mut self, now: Instant) {
+        let mut questions = std::mem::take(&mut self.questions);
+        questions.ask_again(
+            now,
+            |member| self.connections.is_lost(member),
+            |member, request| self.say_request(member, request),
+        );
+        questions.claim_again(
+            now,
+            |disk| !self.is_connected_to_lender(disk),
+            |disk, request| self.say_to_lender(disk, request),
+        );
+        self.questions = questions;
+    }
+
+    /// Whether nothing more is to be expected of those who were asked: they have answered, or cannot be reached, or do not know.
+    pub(crate) fn has_heard_all(&self, now: Instant) -> bool {
+        let owner = self.questions.last_owner();
+        let is_over = |member: MemberId| {
+            self.is_unreachable(member, owner, now) || self.membership.is_silent(member)
+        };
+        let is_known = self.has_own() && !self.connections.is_lost(self.me);
+        is_known && self.questions.has_no_claims() && self.questions.owing().all(is_over)
+    }
+
+    /// Whether nobody else owes an answer than a head that was fenced, which is not asked once more.
+    pub(crate) fn misses_only_fenced(&self) -> bool {
+        let proof = self.liveness.proof();
+        let is_fenced = |member: MemberId| proof == Proof::Fenced(member);
+        self.questions.owing().all(is_fenced)
+    }
+
+    /// The member of this head cannot be reached, and was given its time.
+    pub(crate) fn is_alone(&self, now: Instant) -> bool {
+        self.connections.is_lost_for(self.me, OWN_WAIT, now)
+    }
+
+    /// Members that do not answer, each with the reason.
+    pub(crate) fn unheard(&self) -> BTreeMap<MemberId, Unheard> {
+        let unheard = self.membership.silent().chain(self.connections.lost());
+        let is_member = |one: &(MemberId, Unheard)| self.membership.members().contains(&one.0);
+        unheard.filter(is_member).collect()
+    }
+}
+
+/// Whether a claim may go out. The member of this head promises before the others, but for that of the last owner, which may be asked
+/// first: only what it says then is sure to be what this head goes by.
+fn may_claim(
+    (me, membership): (MemberId, &Membership),
+    questions: &Questions,
+    member: MemberId,
+    ballot: Ballot,
+) -> bool {
+    let has_own = questions.promised() == Some(ballot) || membership.is_silent(me);
+    member == me || questions.last_owner() == Some(member) || has_own
+}

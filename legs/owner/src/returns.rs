@@ -1,0 +1,321 @@
+//! When a disk that is out is asked whether it is back. Pure: the time is an argument.
+//!
+//! A return counts when it is complete, and when the lender is the one that the leg failed with: a copy that breaks off costs clients little
+//! and is put off more and more, and a lender that started anew explains the failure.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use leg_record::{DiskId, Record, process_of};
+
+/// Pause between the failure of a leg and the first question; each is twice the one before.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+/// Longest pause between two questions.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// How often a leg is copied to in full and fails again within [`PERIOD`]. One that fails more often is bad, or badly connected.
+const RETURNS_MAX: usize = 3;
+/// The time in which returns are counted. The one that came most often is tried again when the first of them is so long ago.
+const PERIOD: Duration = Duration::from_secs(3600);
+
+#[derive(Debug)]
+struct Out {
+    due: Instant,
+    pause: Duration,
+    is_asked: bool,
+    is_copying: bool,
+    returns: Vec<Instant>,
+    /// When it was recalled last.
+    recalled: Option<Instant>,
+}
+
+impl Out {
+    /// When it is asked again, if it is not asked now because it came back too often.
+    fn held_until(&self, now: Instant) -> Option<Instant> {
+        let first = self.returns.len().checked_sub(RETURNS_MAX)?;
+        let until = *self.returns.get(first)? + PERIOD;
+        (!self.is_asked && now < until).then_some(until)
+    }
+}
+
+/// The start of a disk's lender: of the session that was admitted last, and of the one by which the disk was current last.
+#[derive(Debug, Default)]
+struct Incarnations {
+    admitted: Option<u64>,
+    current: Option<u64>,
+}
+
+/// The disks that are out, or were.
+#[derive(Debug, Default)]
+pub(crate) struct Returns {
+    out: BTreeMap<DiskId, Out>,
+    lenders: BTreeMap<DiskId, Incarnations>,
+}
+
+impl Returns {
+    /// The disks that are to be asked now. One whose lender cannot be reached is asked as soon as that can be.
+    pub(crate) fn due(
+        &mut self,
+        record: &Record,
+        now: Instant,
+        is_reachable: impl Fn(DiskId) -> bool,
+    ) -> Vec<DiskId> {
+        let mut due = Vec::new();
+        for disk in record.stale.keys().filter(|disk| is_reachable(**disk)) {
+            let out = self.out.entry(*disk).or_insert(Out {
+                due: now + PAUSE_MIN,
+                pause: PAUSE_MIN,
+                is_asked: false,
+                is_copying: false,
+                returns: Vec::new(),
+                recalled: None,
+            });
+            out.returns
+                .retain(|at| now.saturating_duration_since(*at) < PERIOD);
+            if !out.is_asked && out.due <= now && out.held_until(now).is_none() {
+                out.is_asked = true;
+                due.push(*disk);
+            }
+        }
+        due
+    }
+
+    /// Stale disks that came back so often that they are not asked now, and when each is asked again.
+    pub(crate) fn held(&self, record: &Record, now: Instant) -> BTreeMap<DiskId, Instant> {
+        let stale = record.stale.keys();
+        let held = stale.filter_map(|disk| Some((*disk, self.out.get(disk)?.held_until(now)?)));
+        held.collect()
+    }
+
+    /// A person saw to the disk: it is asked now, whatever came of it before.
+    pub(crate) fn forgive(&mut self, disk: DiskId, now: Instant) {
+        if let Some(out) = self.out.get_mut(&disk) {
+            out.returns.clear();
+            out.pause = PAUSE_MIN;
+            out.due = now;
+        }
+    }
+
+    /// Another disk of its group has damaged blocks, so that its copies are needed: it is asked now, whatever came of it before. At most
+    /// once in [`PAUSE_MAX`], so that a bad disk does not come and go all the time.
+    pub(crate) fn recall(&mut self, disk: DiskId, now: Instant) {
+        let Some(out) = self.out.get_mut(&disk) else {
+            return;
+        };
+        let since = |at: Instant| now.saturating_duration_since(at);
+        if out.recalled.is_none_or(|at| since(at) >= PAUSE_MAX) {
+            out.recalled = Some(now);
+            self.forgive(disk, now);
+        }
+    }
+
+    /// The disk was asked, or what came of that has ended.
+    pub(crate) fn asked(&mut self, disk: DiskId, now: Instant) {
+        if let Some(out) = self.out.get_mut(&disk) {
+            out.is_asked = false;
+            out.pause = (out.pause * 2).min(PAUSE_MAX);
+            out.due = now + out.pause;
+        }
+    }
+
+    /// Its lender, which has this incarnation, admitted a session to the disk.
+    pub(crate) fn admitted(&mut self, disk: DiskId, incarnation: u64) {
+        // A disk that the lender opened anew failed by itself.
+        let process = process_of(incarnation);
+        self.lenders.entry(disk).or_default().admitted = Some(process);
+    }
+
+    /// What the disk lacks is being copied to it.
+    pub(crate) fn begun(&mut self, disk: DiskId) {
+        if let Some(out) = self.out.get_mut(&disk) {
+            out.is_asked = true;
+            out.is_copying = true;
+        }
+    }
+
+    /// The disk is out again.
+    pub(crate) fn is_out(&mut self, disk: DiskId, now: Instant) {
+        if let Some(out) = self.out.get_mut(&disk) {
+            out.is_asked = false;
+            out.is_copying = false;
+            out.due = now + out.pause;
+        }
+    }
+
+    /// The disk holds everything.
+    pub(crate) fn is_back(&mut self, disk: DiskId, now: Instant) {
+        let lender = self.lenders.entry(disk).or_default();
+        let out = self.out.get_mut(&disk).filter(|out| out.is_copying);
+        let Some(out) = out else {
+            lender.current = lender.current.or(lender.admitted);
+            return;
+        };
+        out.is_asked = false;
+        out.is_copying = false;
+        out.pause = PAUSE_MIN;
+        if lender.current == lender.admitted {
+            out.returns.push(now);
+        }
+        lender.current = lender.admitted;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leg_record::{Ballot, Lack};
+
+    const DISK: DiskId = DiskId(2);
+
+    fn degraded() -> Record {
+        let mut record = Record::new(1, Ballot::default(), [DiskId(1), DISK]);
+        let lack = Lack {
+            since: 30,
+            newest: 30,
+        };
+        record.drop_disk(DISK, lack);
+        record
+    }
+
+    #[test]
+    fn a_disk_that_does_not_answer_is_asked_less_and_less_often() {
+        let (mut returns, record) = (Returns::default(), degraded());
+        let begun = Instant::now();
+        let mut asked = Vec::new();
+        for second in 0..300 {
+            let now = begun + Duration::from_secs(second);
+            if !returns.due(&record, now, |_| true).is_empty() {
+                asked.push(second);
+                returns.asked(DISK, now);
+            }
+        }
+        assert_eq!(asked, [1, 3, 7, 15, 31, 63, 123, 183, 243]);
+    }
+
+    #[test]
+    fn a_leg_that_fails_again_and_again_comes_back_three_times_within_an_hour() {
+        let (mut returns, record) = (Returns::default(), degraded());
+        let begun = Instant::now();
+        let mut count = 0;
+        for second in 0..3600 {
+            let now = begun + Duration::from_secs(second);
+            if !returns.due(&record, now, |_| true).is_empty() {
+                comes_back_and_fails(&mut returns, now);
+                count += 1;
+            }
+        }
+        assert_eq!(count, RETURNS_MAX);
+    }
+
+    /// Everything was copied to the disk, then it failed again.
+    fn comes_back_and_fails(returns: &mut Returns, now: Instant) {
+        returns.begun(DISK);
+        returns.is_back(DISK, now);
+        returns.is_out(DISK, now);
+    }
+
+    #[test]
+    fn a_copy_that_breaks_off_is_no_return_and_is_put_off_more_and_more() {
+        let (mut returns, record) = (Returns::default(), degraded());
+        let begun = Instant::now();
+        let mut asked = Vec::new();
+        for second in 0..200 {
+            let now = begun + Duration::from_secs(second);
+            assert!(returns.held(&record, now).is_empty());
+            if !returns.due(&record, now, |_| true).is_empty() {
+                asked.push(second);
+                returns.asked(DISK, now);
+                returns.begun(DISK);
+                returns.is_out(DISK, now);
+            }
+        }
+        assert_eq!(asked, [1, 3, 7, 15, 31, 63, 123, 183]);
+    }
+
+    #[test]
+    fn what_a_lender_lost_by_its_restart_is_not_held_against_the_leg() {
+        let (mut returns, record) = (Returns::default(), degraded());
+        let mut now = Instant::now();
+        returns.admitted(DISK, 0);
+        returns.is_back(DISK, now);
+        for process in 1..=2 * RETURNS_MAX as u64 {
+            while returns.due(&record, now, |_| true).is_empty() {
+                now += PAUSE_MIN;
+            }
+            returns.admitted(DISK, process << 32);
+            comes_back_and_fails(&mut returns, now);
+            assert!(returns.held(&record, now).is_empty(), "{process}");
+        }
+    }
+
+    #[test]
+    fn a_disk_that_its_lender_opens_anew_each_time_is_put_off() {
+        let (mut returns, record) = (Returns::default(), degraded());
+        let mut now = Instant::now();
+        returns.admitted(DISK, 0);
+        returns.is_back(DISK, now);
+        for opening in 1..=RETURNS_MAX as u64 {
+            while returns.due(&record, now, |_| true).is_empty() {
+                now += PAUSE_MIN;
+            }
+            returns.admitted(DISK, opening);
+            comes_back_and_fails(&mut returns, now);
+        }
+        assert!(!returns.held(&record, now).is_empty());
+    }
+
+    /// The disk came back as often as it may, ten seconds apart, and failed each time.
+    fn flapping(begun: Instant) -> (Returns, Record, Instant) {
+        let (mut returns, record) = (Returns::default(), degraded());
+        let mut now = begun;
+        for _ in 0..RETURNS_MAX {
+            while returns.due(&record, now, |_| true).is_empty() {
+                now += PAUSE_MIN;
+            }
+            assert!(returns.held(&record, now).is_empty());
+            comes_back_and_fails(&mut returns, now);
+            now += Duration::from_secs(10);
+        }
+        (returns, record, now)
+    }
+
+    #[test]
+    fn one_that_came_back_too_often_says_when_it_is_asked_again_and_is() {
+        let begun = Instant::now();
+        let (mut returns, record, now) = flapping(begun);
+        let until = returns.held(&record, now)[&DISK];
+        assert_eq!(
+            until,
+            begun + PAUSE_MIN + PERIOD,
+            "the first is an hour ago"
+        );
+        let before = until - Duration::from_millis(1);
+        assert_eq!(returns.due(&record, before, |_| true), []);
+        assert_eq!(returns.due(&record, until, |_| true), [DISK]);
+        assert!(returns.held(&record, until).is_empty());
+    }
+
+    #[test]
+    fn a_person_has_one_that_came_back_too_often_asked_at_once() {
+        let (mut returns, record, now) = flapping(Instant::now());
+        assert!(!returns.held(&record, now).is_empty());
+        returns.forgive(DISK, now);
+        assert!(returns.held(&record, now).is_empty());
+        assert_eq!(returns.due(&record, now, |_| true), [DISK]);
+    }
+
+    #[test]
+    fn one_that_came_back_too_often_is_asked_when_another_leg_is_damaged() {
+        let (mut returns, record, mut now) = flapping(Instant::now());
+        returns.recall(DISK, now);
+        assert_eq!(returns.due(&record, now, |_| true), [DISK]);
+        // It fails as often as before: the next recall has to wait.
+        for _ in 0..RETURNS_MAX {
+            comes_back_and_fails(&mut returns, now);
+        }
+        returns.recall(DISK, now);
+        assert!(!returns.held(&record, now).is_empty());
+        now += PAUSE_MAX;
+        returns.recall(DISK, now);
+        assert_eq!(returns.due(&record, now, |_| true), [DISK]);
+    }
+}

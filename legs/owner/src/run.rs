@@ -1,0 +1,990 @@
+//! The thread that decides: takes events, writes what the member of this head remembers, and has actions performed.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+use leg_memory::{Store, StoreError};
+use leg_record::{
+    Action, Answer, Ballot, Config, DiskId, Event, LenderAnswer, MemberId, Membership, Memory,
+    Notice, Owner, Record, Refusal, Request, Session,
+};
+use members::{Envelope, Heard, Message, Peer};
+
+use crate::asking::{Asking, Members};
+use crate::lenders::{Lenders, first_stamp};
+use crate::linked::Halt;
+use crate::linked::Linked;
+use crate::returns::Returns;
+use crate::shown::{Shown, Stage, denial, difference, of_others, refusal};
+use crate::viewer::{Common, Viewer};
+use crate::{Granted, Inbox, Input, Reporter, Side, in_background, random};
+
+/// Between two looks at disks that are out.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// Between two looks at connections.
+const LINK_INTERVAL: Duration = Duration::from_millis(50);
+/// After nothing more is to be expected of members, they are asked once more, or the start is decided without them.
+const HEARD_ALL_PAUSE: Duration = Duration::from_millis(200);
+/// The pool is exported: so long members have to accept that nobody owns it. Without that, the next owner needs a proof.
+const CLOSE_WAIT: Duration = Duration::from_secs(5);
+/// That writes wait is told again after so long.
+const TELL_INTERVAL: Duration = Duration::from_secs(30);
+/// What is waited for on the way to an open pool has this time, and is asked for again after it.
+const DEADLINE: Duration = Duration::from_secs(15);
+/// What was read changed while the pool was being opened: so often it is read anew.
+const REOPENS_MAX: u32 = 3;
+
+/// Why a pool with legs is not opened, or cannot be made one.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// What this head remembers cannot be read or written.
+    #[error("the record of the pool's legs cannot be used")]
+    Store(#[from] StoreError),
+    /// By the record.
+    #[error("the pool is not opened: {0}")]
+    Refused(String),
+    /// The pool could not be opened, or a disk not be stamped.
+    #[error("{0}")]
+    Side(String),
+    /// A pool is not made, because what is on its disks would be lost.
+    #[error("{0}")]
+    Overwrites(String),
+    /// A pool is not made, because there is one.
+    #[error("{0}")]
+    Exists(String),
+}
+
+/// Sees an action before it is performed.
+pub type BeforeAction = Box<dyn Fn(&Action) + Send>;
+
+/// How a pool with legs is owned.
+pub struct Options {
+    /// What is known without asking.
+    pub config: Config,
+    /// Who remembers.
+    pub members: Members,
+    /// Tests end the process there.
+    pub before_action: Option<BeforeAction>,
+}
+
+/// Makes the pool one with a record: all of its disks are stamped as current, then the record is written. The pool must not
+/// be open.
+///
+/// # Errors
+///
+/// A disk cannot be stamped, or there is a record already.
+pub fn create(options: &Options, side: &impl Side) -> Result<(), Failure> {
+    let ballot = Ballot {
+        epoch: 1,
+        nonce: random(),
+    };
+    let disks = options.config.groups.iter();
+    let disks: Vec<DiskId> = disks
+        .flat_map(|group| group.lenders.keys().copied())
+        .collect();
+    let first = Session { ballot, number: 1 };
+    for disk in &disks {
+        let stamped = side.keep(*disk, &first_stamp(first));
+        stamped.map_err(|why| Failure::Side(format!("{}: {why}", side.name(*disk))))?;
+    }
+    let pool = options.config.pool;
+    let memory = Memory::new(Record::new(pool, ballot, disks));
+    let Members::Own(folder) = &options.members else {
+        let why = "a pool with several members is made by `Bootstrap`";
+        return Err(Failure::Side(why.into()));
+    };
+    Store::create(folder, pool, memory)?;
+    Ok(())
+}
+
+/// A pool with legs that this process owns, or is about to.
+pub struct Legs {
+    common: Arc<Common>,
+    reporter: Reporter,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Legs {
+    /// Opens the pool by its record. Waits until it is open.
+    ///
+    /// # Errors
+    ///
+    /// The record does not allow it, cannot be used, or the pool cannot be opened.
+    pub fn open(options: Options, side: Arc<impl Side>, inbox: Inbox) -> Result<Self, Failure> {
+        let boot = random();
+        let reporter = inbox.reporter();
+        let config = options.config;
+        let asking = Asking::start(options.members, &config, boot, &reporter)?;
+        let common = Arc::new(Common::new());
+        reporter.send(Input::Event(Event::Open {
+            nonce: random(),
+            word: None,
+        }));
+        let decider = Decider {
+            // Never repeats: what was promised to an earlier process says nothing.
+            owner: Owner::new(boot),
+            opening: None,
+            has_named: false,
+            deadline: Instant::now() + DEADLINE,
+            heard_all: None,
+            reopens: 0,
+            incarnation: random(),
+            before_action: options.before_action,
+            config,
+            side,
+            asking,
+            was_told_what_was_heard: false,
+            told_of_wait: None,
+            lenders: Lenders::default(),
+            returns: Returns::default(),
+            last: BTreeSet::new(),
+            held: BTreeMap::new(),
+            reporter: reporter.clone(),
+            common: Arc::clone(&common),
+        };
+        let receiver = inbox.receiver;
+        let thread = std::thread::Builder::new().name("legs".into());
+        let thread = thread.spawn(move || decider.run(&receiver));
+        let legs = Self {
+            common,
+            reporter,
+            thread: Some(thread.expect("a thread")),
+        };
+        match legs.wait(|shown| shown.stage != Stage::Opening).stage {
+            Stage::Refused(why) => Err(Failure::Refused(why)),
+            Stage::Failed(why) => Err(Failure::Side(why)),
+            _ => Ok(legs),
+        }
+    }
+
+    /// What can be seen now.
+    pub fn shown(&self) -> Shown {
+        self.common.shown().clone()
+    }
+
+    /// Waits until that holds.
+    pub fn wait(&self, holds: impl Fn(&Shown) -> bool) -> Shown {
+        self.common.wait(holds)
+    }
+
+    /// The pool was exported: gives it up.
+    pub fn close(self) -> Shown {
+        self.reporter.send(Input::Event(Event::Exported));
+        self.common.wait_for(CLOSE_WAIT, |shown| {
+            matches!(shown.stage, Stage::Closed | Stage::Failed(_))
+        })
+    }
+
+    /// Takes what a person says of legs.
+    pub fn reporter(&self) -> Reporter {
+        self.reporter.clone()
+    }
+
+    /// What can be seen, for who holds no pool.
+    pub fn viewer(&self) -> Viewer {
+        Viewer(Arc::clone(&self.common))
+    }
+}
+
+impl Drop for Legs {
+    fn drop(&mut self) {
+        self.reporter.send(Input::End);
+        if let Some(thread) = self.thread.take() {
+            // It has told its end, if it came to one.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Decider<S> {
+    config: Config,
+    before_action: Option<BeforeAction>,
+    side: Arc<S>,
+    asking: Asking,
+    owner: Owner,
+    /// Waits until the member of this head has said what it remembers.
+    opening: Option<Event>,
+    /// Whether a record of an earlier release was to name its members.
+    has_named: bool,
+    /// When what is waited for has had its time.
+    deadline: Instant,
+    /// Nothing more is to be expected in this step of the opening, which is decided then.
+    heard_all: Option<(u32, Instant)>,
+    reopens: u32,
+    was_told_what_was_heard: bool,
+    told_of_wait: Option<Instant>,
+    incarnation: u64,
+    lenders: Lenders,
+    returns: Returns,
+    /// Legs that failed and cannot be dropped, because no others hold everything.
+    last: BTreeSet<DiskId>,
+    /// As it was shown last.
+    held: BTreeMap<DiskId, Instant>,
+    reporter: Reporter,
+    common: Arc<Common>,
+}
+
+/// Whether the thread goes on.
+#[derive(PartialEq, Eq)]
+enum Goes {
+    On,
+    ToItsEnd,
+}
+
+impl<S: Side> Decider<S> {
+    fn run(mut self, receiver: &Receiver<Input>) {
+        let interval = match self.asking {
+            Asking::Own(_) => LOOK_INTERVAL,
+            Asking::Links(_) => LINK_INTERVAL,
+        };
+        loop {
+            let goes = match receiver.recv_timeout(interval) {
+                Ok(Input::End) | Err(RecvTimeoutError::Disconnected) => Ok(Goes::ToItsEnd),
+                Ok(input) => self.take(input),
+                Err(RecvTimeoutError::Timeout) => Ok(Goes::On),
+            };
+            let goes = goes.and_then(|goes| match goes {
+                Goes::On => self.on_time(),
+                Goes::ToItsEnd => Ok(goes),
+            });
+            match goes {
+                Ok(Goes::On) => self.look_for_returns(),
+                Ok(Goes::ToItsEnd) => return,
+                Err(halt) => return self.fail(&halt),
+            }
+        }
+    }
+
+    /// What counts, by what the member of this head accepted.
+    fn rule(&self) -> Cow<'_, Config> {
+        self.config.by(self.asking.memory().accepted.as_ref())
+    }
+
+    /// What is due by the clock.
+    fn on_time(&mut self) -> Result<Goes, Halt> {
+        if self.look_for_freeze()? == Goes::ToItsEnd {
+            return Ok(Goes::ToItsEnd);
+        }
+        if self.look_for_fence()? == Goes::ToItsEnd {
+            return Ok(Goes::ToItsEnd);
+        }
+        let now = Instant::now();
+        let (is_opening, is_open) = {
+            let stage = &self.common.shown().stage;
+            (*stage == Stage::Opening, *stage == Stage::Open)
+        };
+        if let Some(linked) = self.asking.linked() {
+            let unheard = linked.unheard();
+            let refused = linked.tick(now, !is_opening);
+            let is_alone = is_opening && linked.is_alone(now);
+            let step = self.owner.opening_step();
+            self.heard_all = self.heard_all.filter(|(of, _)| is_opening && *of == step);
+            if is_opening && self.heard_all.is_none() && linked.has_heard_all(now) {
+                let pause = match linked.misses_only_fenced() {
+                    true => Duration::ZERO,
+                    false => HEARD_ALL_PAUSE,
+                };
+                self.heard_all = Some((step, now + pause));
+            }
+            if self.common.shown().unheard != unheard {
+                self.common.show(|shown| shown.unheard = unheard);
+            }
+            if is_alone {
+                return Err(Halt::Because(
+                    "the leg-server of this machine does not answer, which remembers and lends this machine's disks: \
+                     `systemctl start bulkhead-leg-server` starts it, its log says what is wrong"
+                        .into(),
+                ));
+            }
+            let is_changing = self.owner.changes_members();
+            let is_look_due = is_open && linked.is_look_due(now, is_changing);
+            if is_look_due && self.on_event(Event::Look)? == Goes::ToItsEnd {
+                return Ok(Goes::ToItsEnd);
+            }
+            if is_open && self.name_members()? == Goes::ToItsEnd {
+                return Ok(Goes::ToItsEnd);
+            }
+            for (disk, answer) in refused {
+                if self.on_event(Event::Lent(disk, answer))? == Goes::ToItsEnd {
+                    return Ok(Goes::ToItsEnd);
+                }
+            }
+        }
+        let step = self.owner.opening_step();
+        let heard_all = self.heard_all.filter(|(of, _)| *of == step);
+        let heard_all = heard_all.map(|(_, due)| due);
+        if now < heard_all.map_or(self.deadline, |due| due.min(self.deadline)) {
+            return Ok(Goes::On);
+        }
+        self.heard_all = None;
+        self.deadline = now + DEADLINE;
+        self.on_event(Event::Deadline)
+    }
+
+    /// Nothing can be decided any more. What was withheld stays so: nothing is acknowledged without it.
+    fn fail(&self, halt: &Halt) {
+        let why = match std::error::Error::source(halt) {
+            Some(cause) => format!("{halt}: {cause}"),
+            None => halt.to_string(),
+        };
+        if matches!(halt, Halt::Store(_)) {
+            tracing::error!(
+                why,
+                "the record of the pool's legs cannot be written: a write waits for ever once a leg fails; make room or \
+                 replace the disk of the state directory, and start the server again"
+            );
+        }
+        self.common.show(|shown| shown.stage = Stage::Failed(why));
+    }
+
+    fn take(&mut self, input: Input) -> Result<Goes, Halt> {
+        let now = Instant::now();
+        match input {
+            Input::Event(event @ Event::Open { .. }) => return self.open(event),
+            Input::Event(event) => return self.on_event(event),
+            Input::NotOpened(why) => {
+                self.common.show(|shown| shown.stage = Stage::Failed(why));
+                return Ok(Goes::ToItsEnd);
+            }
+            Input::Asked(disk, newest_group) => {
+                self.returns.asked(disk, now);
+                match newest_group {
+                    Ok(newest_group) => {
+                        return self.on_event(Event::LegBack { disk, newest_group });
+                    }
+                    Err(why) => self.has_trouble(disk, why),
+                }
+            }
+            Input::ResilverFailed(disk, session, why) => {
+                self.has_trouble(disk, why);
+                self.returns.is_out(disk, now);
+                return self.on_event(Event::ReturnFailed(disk, session));
+            }
+            Input::TakeBack(disk) => {
+                tracing::info!(
+                    disk = self.side.name(disk),
+                    "a leg is asked at once whether it is back"
+                );
+                self.returns.forgive(disk, now);
+            }
+            Input::Configured(configured) => {
+                self.config.groups.clone_from(&configured.groups);
+                if let Some(linked) = self.asking.linked() {
+                    linked.configured(configured);
+                }
+            }
+            Input::Members(wish, joining) => {
+                // What a person wants is not undone by it.
+                self.has_named = true;
+                return self.change_members(wish, joining);
+            }
+            Input::MembersStay => return self.on_event(Event::MembersStay),
+            Input::Heard(heard) => return self.on_message(heard),
+            Input::End => return Ok(Goes::ToItsEnd),
+        }
+        Ok(Goes::On)
+    }
+
+    /// Others shall remember.
+    fn change_members(&mut self, wish: Membership, joining: Option<Peer>) -> Result<Goes, Halt> {
+        if let (Some(linked), Some(peer)) = (self.asking.linked(), joining) {
+            linked.connect(peer)?;
+        }
+        let life = random().max(1);
+        match self.on_event(Event::Members { wish, life })? {
+            Goes::On => self.on_event(Event::Look),
+            Goes::ToItsEnd => Ok(Goes::ToItsEnd),
+        }
+    }
+
+    /// A record of an earlier release is to name its members, when all answer: a configuration that is changed later changes nothing then.
+    /// Tried once: a member that cannot read such a record ends its connection.
+    fn name_members(&mut self) -> Result<Goes, Halt> {
+        let is_due = {
+            let shown = self.common.shown();
+            let record = shown.record.as_ref();
+            let is_unnamed = record.is_some_and(|record| record.members.is_none());
+            is_unnamed && shown.unheard.is_empty() && !self.has_named
+        };
+        let rule = self.rule();
+        if !is_due || rule.other_head().is_none() {
+            return Ok(Goes::On);
+        }
+        let wish = rule.membership.clone();
+        drop(rule);
+        self.has_named = true;
+        self.change_members(wish, None)
+    }
+
+    /// Whom this head asks is said by its own member. So that is asked before all others.
+    fn open(&mut self, event: Event) -> Result<Goes, Halt> {
+        let (me, tag) = (self.config.me, self.owner.listening_tag());
+        match self.asking.linked().filter(|linked| !linked.has_own()) {
+            Some(linked) => {
+                linked.ask(me, Request::Read(tag))?;
+                self.opening = Some(event);
+                Ok(Goes::On)
+            }
+            None => self.on_event(event),
+        }
+    }
+
+    /// The member of this head may have said what it remembers.
+    fn go_on_opening(&mut self) -> Result<Goes, Halt> {
+        let has_own = self.asking.linked().is_some_and(|linked| linked.has_own());
+        match self.opening.take_if(|_| has_own) {
+            Some(event) => self.on_event(event),
+            None => Ok(Goes::On),
+        }
+    }
+
+    /// What a leg lacks cannot be copied to it. A reason that is known already is not told again.
+    fn has_trouble(&self, disk: DiskId, why: String) {
+        let mut shown = self.common.shown();
+        if shown.troubles.get(&disk) != Some(&why) {
+            let disk = self.side.name(disk);
+            tracing::warn!(disk, why, "what a leg lacks cannot be copied to it");
+        }
+        shown.troubles.insert(disk, why);
+    }
+
+    fn on_message(&mut self, heard: Heard) -> Result<Goes, Halt> {
+        let Heard { from, envelope } = heard;
+        let Envelope {
+            pool,
+            boot,
+            message,
+        } = envelope;
+        if let Some(linked) = self.asking.linked() {
+            linked.note_heard(from, boot);
+        }
+        if from != self.config.me && self.on_event(Event::Heard(from))? == Goes::ToItsEnd {
+            return Ok(Goes::ToItsEnd);
+        }
+        let is_about_a_disk = matches!(message, Message::Lent(_));
+        let (config_pool, me) = (self.config.pool, self.config.me);
+        let Some(linked) = self.asking.linked() else {
+            return Ok(Goes::On);
+        };
+        if pool != config_pool && !is_about_a_disk {
+            return Ok(Goes::On);
+        }
+        match message {
+            Message::Tell(answer) => {
+                linked.answered(from, &answer)?;
+                let told = match &answer {
+                    Answer::Known(_, memory) => memory.accepted.as_ref(),
+                    Answer::Promised { record, .. } => record.as_ref(),
+                    _ => None,
+                };
+                if told.is_some_and(|record| linked.is_of_others(record)) && !self.owner.has_term()
+                {
+                    return self.abandon(of_others(&self.side.member_name(from)));
+                }
+                if from == me && self.tell_what_was_heard(boot)? == Goes::ToItsEnd {
+                    return Ok(Goes::ToItsEnd);
+                }
+                if self.on_event(Event::Answered(from, answer))? == Goes::ToItsEnd {
+                    return Ok(Goes::ToItsEnd);
+                }
+                self.go_on_opening()
+            }
+            Message::Lent(lent) => {
+                let is_elsewhere = linked.is_elsewhere(lent.disk);
+                if !linked.lent(from, lent.disk, lent.answer) {
+                    return Ok(Goes::On);
+                }
+                if let (LenderAnswer::Admitted(session, seen), true) = (lent.answer, is_elsewhere) {
+                    let granted = Granted {
+                        session,
+                        incarnation: seen.incarnation,
+                        export: lent.export,
+                    };
+                    self.side.granted(lent.disk, granted);
+                }
+                if let LenderAnswer::Refused(_) = lent.answer {
+                    let why = denial(lent.denial, |member| self.side.member_name(member));
+                    self.has_trouble(lent.disk, format!("it is not lent: {why}"));
+                }
+                self.on_event(Event::Lent(lent.disk, lent.answer))
+            }
+            Message::Silent(why) => {
+                linked.is_silent(from, why);
+                self.go_on_opening()
+            }
+            Message::Configuration(digest) => {
+                linked.has_configuration(from, digest);
+                self.look_for_differences()
+            }
+            _ => Ok(Goes::On),
+        }
+    }
+
+    /// Heads with differing configurations do not open a pool. If it is open, that is told.
+    fn look_for_differences(&mut self) -> Result<Goes, Halt> {
+        let differing = self
+            .asking
+            .linked()
+            .map(|linked| linked.differing().clone());
+        let differing = differing.unwrap_or_default();
+        let is_opening = self.common.shown().stage == Stage::Opening;
+        if !differing.is_empty() && is_opening && !self.owner.has_term() {
+            let names = differing.iter().map(|head| self.side.member_name(*head));
+            let why = difference(&names.collect::<Vec<_>>());
+            return self.abandon(why);
+        }
+        if self.common.shown().differing != differing {
+            self.common.show(|shown| shown.differing = differing);
+        }
+        Ok(Goes::On)
+    }
+
+    /// The pool is not opened, for a reason that the record does not know. Nobody waits for what this head was promised.
+    fn abandon(&mut self, why: String) -> Result<Goes, Halt> {
+        self.handle(Event::Abandoned)?;
+        Ok(self.refuse(why))
+    }
+
+    fn refuse(&self, why: String) -> Goes {
+        self.common.show(|shown| shown.stage = Stage::Refused(why));
+        Goes::ToItsEnd
+    }
+
+    /// Two heads: what the other one said to the member of this head, since that one started, counts as said to this process: whoever
+    /// fences this machine ends both.
+    fn tell_what_was_heard(&mut self, boot: u64) -> Result<Goes, Halt> {
+        if std::mem::replace(&mut self.was_told_what_was_heard, true) {
+            return Ok(Goes::On);
+        }
+        let other = self.rule().other_of_two();
+        let heard = self
+            .asking
+            .linked()
+            .and_then(|linked| linked.heard_before(boot));
+        let (Some(other), Some(memory)) = (other, heard) else {
+            return Ok(Goes::On);
+        };
+        let tag = self.owner.listening_tag();
+        self.on_event(Event::Answered(other, Answer::Known(tag, memory)))
+    }
+
+    /// Also asked when nothing happens: a pause between two questions is taken for a freeze.
+    fn look_for_freeze(&mut self) -> Result<Goes, Halt> {
+        if !self.asking.linked().is_some_and(Linked::was_frozen) {
+            return Ok(Goes::On);
+        }
+        // What was heard before is told anew, if it holds. Where members are asked anew, they have their time.
+        self.was_told_what_was_heard = false;
+        self.deadline = Instant::now() + DEADLINE;
+        self.handle(Event::Thawed)
+    }
+
+    /// Two heads: whether the other one was fenced while it was missed. Then that is asked for again.
+    fn look_for_fence(&mut self) -> Result<Goes, Halt> {
+        let (Some(other), true) = (self.rule().other_of_two(), self.owner.has_term()) else {
+            return Ok(Goes::On);
+        };
+        if self.hear_other()? == Goes::ToItsEnd {
+            return Ok(Goes::ToItsEnd);
+        }
+        let name = self.side.member_name(other);
+        let linked = self.asking.linked();
+        match linked.is_some_and(|linked| linked.look_for_fence(&name, Instant::now())) {
+            true => self.on_event(Event::Deadline),
+            false => Ok(Goes::On),
+        }
+    }
+
+    fn on_event(&mut self, event: Event) -> Result<Goes, Halt> {
+        if self.look_for_freeze()? == Goes::ToItsEnd {
+            return Ok(Goes::ToItsEnd);
+        }
+        if self.hear_other()? == Goes::ToItsEnd {
+            return Ok(Goes::ToItsEnd);
+        }
+        self.handle(event)
+    }
+
+    /// Two heads: what the member of this head heard of the other one.
+    fn hear_other(&mut self) -> Result<Goes, Halt> {
+        let was_heard = self.asking.linked().is_some_and(Linked::was_other_heard);
+        let rule = self.rule();
+        let other = match self.owner.has_term() {
+            // The rule may be that of two heads soon.
+            true => rule.other_head(),
+            false => rule.other_of_two(),
+        };
+        drop(rule);
+        if let (Some(other), true) = (other, was_heard) {
+            if self.handle(Event::Heard(other))? == Goes::ToItsEnd {
+                return Ok(Goes::ToItsEnd);
+            }
+        }
+        Ok(Goes::On)
+    }
+
+    fn handle(&mut self, event: Event) -> Result<Goes, Halt> {
+        self.note(&event);
+        let actions = self.owner.handle(&self.config, self.asking.memory(), event);
+        for action in actions {
+            if self.perform(action)? == Goes::ToItsEnd {
+                return Ok(Goes::ToItsEnd);
+            }
+        }
+        Ok(Goes::On)
+    }
+
+    fn note(&mut self, event: &Event) {
+        match event {
+            Event::Imported => self.common.show(|shown| shown.stage = Stage::Open),
+            // One whose connection ended may be resumed; until then nobody knows whether it is there.
+            Event::LegFailed { disk, .. }
+            | Event::LinkLost { disk, .. }
+            | Event::ReturnFailed(disk, _) => {
+                let disk = *disk;
+                self.common.show(|shown| {
+                    shown.copying.remove(&disk);
+                    let record = shown.record.as_ref();
+                    if record.is_some_and(|record| record.current.contains_key(&disk)) {
+                        shown.awaited.insert(disk);
+                    }
+                });
+            }
+            Event::Lent(disk, LenderAnswer::Admitted(_, seen)) => {
+                self.returns.admitted(*disk, seen.incarnation);
+            }
+            Event::Lent(disk, LenderAnswer::Refused(_)) => {
+                self.returns.is_out(*disk, Instant::now());
+            }
+            // One that is whole is so until the record calls it current.
+            Event::Returned {
+                disk, completeness, ..
+            } if !completeness.is_whole() => {
+                self.common.show(|shown| {
+                    shown.copying.remove(disk);
+                });
+            }
+            _ => {}
+        }
+    }
+
+    fn perform(&mut self, action: Action) -> Result<Goes, Halt> {
+        if let Some(see) = &self.before_action {
+            see(&action);
+        }
+        match action {
+            Action::Ask(member, request) => return self.ask(member, request),
+            Action::AskLender(disk, request) => {
+                let incarnation = self.incarnation;
+                match self.asking.linked() {
+                    Some(linked) => linked.ask_lender(disk, request),
+                    None => {
+                        self.lenders
+                            .ask(&self.side, disk, request, incarnation, &self.reporter)
+                    }
+                }
+            }
+            Action::Import { legs, lacking } => {
+                let current = legs.keys().copied().collect();
+                let (side, reporter) = (Arc::clone(&self.side), self.reporter.clone());
+                in_background("leg-import", move || {
+                    reporter.send(match side.open(&current, &lacking) {
+                        Ok(()) => Input::Event(Event::Imported),
+                        Err(why) => Input::NotOpened(why),
+                    });
+                });
+            }
+            Action::ReleaseErrors(disk) => self.exclude(disk),
+            Action::UseAgain(disk) => {
+                self.last.remove(&disk);
+                self.show_last();
+                self.side.use_again(disk);
+                self.common.show(|shown| {
+                    shown.awaited.remove(&disk);
+                });
+            }
+            Action::Recall(disk) => self.returns.recall(disk, Instant::now()),
+            Action::Resilver {
+                disk,
+                since,
+                beyond,
+                session,
+                ..
+            } => {
+                self.returns.begun(disk);
+                self.common.show(|shown| {
+                    shown.copying.insert(disk);
+                });
+                let (side, reporter) = (Arc::clone(&self.side), self.reporter.clone());
+                in_background("leg-resilver", move || {
+                    reporter.send(match side.resilver(disk, since, beyond) {
+                        Ok(completeness) => Input::Event(Event::Returned {
+                            disk,
+                            session,
+                            completeness,
+                        }),
+                        Err(why) => Input::ResilverFailed(disk, session, why),
+                    });
+                });
+            }
+            Action::Committed(record) => self.committed(record),
+            Action::Stop => {
+                self.let_go();
+                self.side.stop();
+                let why = "the pool has another owner".to_owned();
+                self.common.show(|shown| shown.stage = Stage::Failed(why));
+                return Ok(Goes::ToItsEnd);
+            }
+            Action::Closed => {
+                self.let_go();
+                self.common.show(|shown| shown.stage = Stage::Closed);
+                return Ok(Goes::ToItsEnd);
+            }
+            Action::Tell(notice) => return Ok(self.tell(&notice)),
+            Action::Fence(head, number) => {
+                let event = match self.is_off(head) {
+                    true => Event::Fenced(number),
+                    false => Event::FenceFailed(number),
+                };
+                tracing::info!(
+                    head = self.side.member_name(head),
+                    ?event,
+                    "whether a head is off"
+                );
+                self.reporter.send(Input::Event(event));
+            }
+            Action::Resume(disk, _) => {
+                let (side, common) = (Arc::clone(&self.side), Arc::clone(&self.common));
+                in_background("leg-resume", move || match side.resume(disk) {
+                    Ok(()) => common.show(|shown| {
+                        shown.awaited.remove(&disk);
+                    }),
+                    // It fails soon, and that is put on record.
+                    Err(why) => {
+                        let disk = side.name(disk);
+                        tracing::warn!(disk, why, "a leg cannot be resumed");
+                    }
+                });
+            }
+        }
+        Ok(Goes::On)
+    }
+
+    /// What whoever started this says of the other head holds for the opening: later it may have come back. Then a fence counts that
+    /// came after it was heard last.
+    fn is_off(&mut self, head: MemberId) -> bool {
+        if self.owner.has_term() {
+            let linked = self.asking.linked();
+            return linked.is_some_and(|linked| linked.is_fenced(head));
+        }
+        let name = self.side.member_name(head);
+        let linked = self.asking.linked();
+        linked.is_some_and(|linked| {
+            let counts = linked.counts_as_off(head, Instant::now());
+            if counts && linked.relies_on_word() {
+                tracing::warn!(
+                    head = name,
+                    "opened by the word that this head is off: if it runs, what it acknowledges from now on is lost"
+                );
+            }
+            counts
+        })
+    }
+
+    fn let_go(&mut self) {
+        if let Some(linked) = self.asking.linked() {
+            linked.let_go();
+        }
+    }
+
+    fn ask(&mut self, member: MemberId, request: Request) -> Result<Goes, Halt> {
+        let serves = self.owner.has_term();
+        match &mut self.asking {
+            Asking::Links(linked) => linked.ask(member, request)?,
+            Asking::Own(store) => {
+                if let Some(answer) = store.handle(member, request, serves)? {
+                    self.reporter
+                        .send(Input::Event(Event::Answered(member, answer)));
+                }
+            }
+        }
+        Ok(Goes::On)
+    }
+
+    fn exclude(&mut self, disk: DiskId) {
+        if self.last.remove(&disk) {
+            // Another one holds everything by now.
+            self.show_last();
+        }
+        // What was committed last says so: it is shown before what follows from it is done.
+        let record = self.common.shown().record.clone();
+        let stale = record.and_then(|record| record.stale.get(&disk).copied());
+        // A leg whose errors are released is stale by the newest record; without one it lacks everything.
+        let since = stale.map_or(0, |stale| stale.since);
+        self.side.exclude(disk, since);
+        self.returns.is_out(disk, Instant::now());
+        self.common.show(|shown| {
+            shown.awaited.remove(&disk);
+        });
+    }
+
+    fn committed(&mut self, record: Record) {
+        let now = Instant::now();
+        for disk in record.current.keys() {
+            self.returns.is_back(*disk, now);
+        }
+        let pool = record.pool;
+        let (epoch, sequence) = (record.ballot.epoch, record.sequence);
+        let names = |disks: Vec<&DiskId>| -> Vec<String> {
+            disks.iter().map(|disk| self.side.name(**disk)).collect()
+        };
+        let current = names(record.current.keys().collect());
+        let stale = names(record.stale.keys().collect());
+        tracing::info!(
+            pool,
+            epoch,
+            sequence,
+            ?current,
+            ?stale,
+            "the record of the pool's legs"
+        );
+        self.common.show(|shown| {
+            shown
+                .copying
+                .retain(|disk| !record.current.contains_key(disk));
+            shown
+                .troubles
+                .retain(|disk, _| !record.current.contains_key(disk));
+            shown.record = Some(record);
+        });
+    }
+
+    fn tell(&mut self, notice: &Notice) -> Goes {
+        // It is noticed again with everything that happens.
+        if matches!(notice, Notice::LastLeg(disk) if self.last.contains(disk)) {
+            return Goes::On;
+        }
+        if matches!(notice, Notice::WritesWait { .. }) && !self.may_tell_of_wait() {
+            return Goes::On;
+        }
+        self.side.tell(notice);
+        match notice {
+            Notice::Refused(Refusal::Changed) if self.reopens < REOPENS_MAX => self.reopen(),
+            Notice::Refused(why) => {
+                let why = match why {
+                    Refusal::OwnerLives(head) if *head == self.config.me => "it is open".to_owned(),
+                    why => {
+                        let objection = match why {
+                            Refusal::OwnerUnconfirmed(head) => self.objection(*head),
+                            Refusal::NoQuorum { .. } => self.unlisted(),
+                            _ => None,
+                        };
+                        refusal(&*self.side, &self.rule(), why, objection)
+                    }
+                };
+                return self.refuse(why);
+            }
+            Notice::LastLeg(disk) => {
+                self.side.keep_last(*disk);
+                self.last.insert(*disk);
+                self.show_last();
+            }
+            Notice::MembersStay => self.common.show(|shown| shown.changes_taken_back += 1),
+            Notice::WritesWait { .. } | Notice::Divergent(_) | Notice::OlderImage(_) => {}
+        }
+        Goes::On
+    }
+
+    /// One of several is enough for a person to begin with.
+    fn show_last(&self) {
+        let last = self.last.first().copied();
+        self.common.show(|shown| shown.last = last);
+    }
+
+    /// Reads everything anew.
+    fn reopen(&mut self) {
+        self.reopens += 1;
+        tracing::info!("what was read changed while the pool was being opened: it is read anew");
+        self.deadline = Instant::now() + DEADLINE;
+        self.was_told_what_was_heard = false;
+        if let Some(linked) = self.asking.linked() {
+            linked.forget_questions();
+        }
+        self.reporter.send(Input::Event(Event::Open {
+            nonce: random(),
+            word: None,
+        }));
+    }
+
+    fn objection(&mut self, head: MemberId) -> Option<String> {
+        let name = self.side.member_name(head);
+        self.asking
+            .linked()?
+            .objection(head, &format!("head {name}"))
+    }
+
+    /// Members of the record that were not asked, because the configuration does not name them.
+    fn unlisted(&mut self) -> Option<String> {
+        let members = self.rule().members();
+        let linked = self.asking.linked()?;
+        let unlisted = members.into_iter().filter(|one| !linked.lists(*one));
+        let names: Vec<String> = unlisted.map(|one| self.side.member_name(one)).collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                ". The configuration of this head does not name {}, which the record does: write it there again, as it was, until the \
+                 record names it no more",
+                names.join(", ")
+            )
+        })
+    }
+
+    fn may_tell_of_wait(&mut self) -> bool {
+        let now = Instant::now();
+        let is_due = |at: Instant| now.duration_since(at) >= TELL_INTERVAL;
+        let is_due = self.told_of_wait.is_none_or(is_due);
+        if is_due {
+            self.told_of_wait = Some(now);
+        }
+        is_due
+    }
+
+    /// Asks disks that are out whether they are back, each on a thread of its own.
+    fn look_for_returns(&mut self) {
+        let shown = self.common.shown().clone();
+        let (Stage::Open, Some(record)) = (shown.stage, shown.record) else {
+            return;
+        };
+        let linked = match &self.asking {
+            Asking::Own(_) => None,
+            Asking::Links(linked) => Some(linked),
+        };
+        let is_reachable = |disk| linked.is_none_or(|linked| linked.is_connected_to_lender(disk));
+        let now = Instant::now();
+        let due = self.returns.due(&record, now, is_reachable);
+        let held = self.returns.held(&record, now);
+        if held != self.held {
+            let until = |at: &Instant| SystemTime::now() + at.saturating_duration_since(now);
+            let told = held.iter().map(|(disk, at)| (*disk, until(at))).collect();
+            self.common.show(|shown| shown.held = told);
+            self.held = held;
+        }
+        for disk in due {
+            let is_elsewhere = linked.is_some_and(|linked| linked.is_elsewhere(disk));
+            let is_given_up = record.stale.get(&disk).is_some_and(|one| one.since == 0);
+            let (side, reporter) = (Arc::clone(&self.side), self.reporter.clone());
+            in_background("leg-return", move || {
+                // The lender of one that is elsewhere finds out when it is claimed.
+                let is_back = match is_elsewhere {
+                    true => Ok(()),
+                    false => side.is_back(disk, is_given_up),
+                };
+                let newest = || side.newest_group().ok_or("the pool is not open".to_owned());
+                reporter.send(Input::Asked(disk, is_back.and_then(|()| newest())));
+            });
+        }
+    }
+}

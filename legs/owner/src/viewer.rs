@@ -1,0 +1,82 @@
+//! What can be seen of a pool with legs from other threads.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::shown::{Shown, Stage};
+
+/// What the deciding thread shows.
+pub(crate) struct Common {
+    shown: Mutex<Shown>,
+    changed: Condvar,
+}
+
+impl Common {
+    /// Of a pool that is being opened.
+    pub(crate) fn new() -> Self {
+        Self {
+            shown: Mutex::new(Shown {
+                stage: Stage::Opening,
+                record: None,
+                awaited: BTreeSet::new(),
+                copying: BTreeSet::new(),
+                held: BTreeMap::new(),
+                troubles: BTreeMap::new(),
+                last: None,
+                unheard: BTreeMap::new(),
+                differing: BTreeSet::new(),
+                changes_taken_back: 0,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn show(&self, change: impl FnOnce(&mut Shown)) {
+        change(&mut self.shown());
+        self.changed.notify_all();
+    }
+
+    /// Waits until that holds.
+    pub(crate) fn wait(&self, holds: impl Fn(&Shown) -> bool) -> Shown {
+        let waited = self
+            .changed
+            .wait_while(self.shown(), |shown| !holds(shown))
+            .unwrap_or_else(PoisonError::into_inner);
+        waited.clone()
+    }
+
+    /// The same for a bounded time.
+    pub(crate) fn wait_for(&self, limit: Duration, holds: impl Fn(&Shown) -> bool) -> Shown {
+        let until = Instant::now() + limit;
+        let mut shown = self.shown();
+        while !holds(&shown) {
+            let Some(left) = until.checked_duration_since(Instant::now()) else {
+                break;
+            };
+            let waited = self.changed.wait_timeout(shown, left);
+            shown = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        shown.clone()
+    }
+}
+
+/// Sees what can be seen of a pool with legs.
+#[derive(Clone)]
+pub struct Viewer(pub(crate) Arc<Common>);
+
+impl Viewer {
+    /// What can be seen now.
+    pub fn shown(&self) -> Shown {
+        self.0.shown().clone()
+    }
+
+    /// Waits until that holds, for a bounded time. What can be seen then.
+    pub fn wait_for(&self, limit: Duration, holds: impl Fn(&Shown) -> bool) -> Shown {
+        self.0.wait_for(limit, holds)
+    }
+}

@@ -1,0 +1,554 @@
+//! The record of legs as a member stores it and sends it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::bytes::{Malformed, Reader, Writer, checksum};
+use crate::member::Memory;
+use crate::membership::Membership;
+use crate::record::{Ballot, DiskId, Marks, MemberId, Record, Stale};
+
+const MAGIC: &[u8; 8] = b"BULKLEGS";
+/// The latest one. All since the first are read. It is written for records that name their members, and the one before for others: that
+/// is what earlier programs read.
+const VERSION: u32 = 3;
+/// Without members.
+const VERSION_2: u32 = 2;
+/// Without lives of members.
+const VERSION_1: u32 = 1;
+/// Magic, version, length, checksum.
+const HEADER_BYTES: usize = 20;
+/// What the checksum covers of the header: all that comes before it.
+const CHECKSUM_AT: usize = 16;
+/// Of a pool, in all places together.
+const DISKS_MAX: usize = 1024;
+/// Members that a record names.
+const LIVES_MAX: usize = 16;
+/// The members: their kind, and three numbers.
+const MEMBERS_BYTES_MAX: usize = 25;
+/// The longest memory: a header, the fixed members, and the longest entry for each disk and each member.
+pub const RECORD_BYTES_MAX: usize =
+    HEADER_BYTES + 140 + DISKS_MAX * 65 + LIVES_MAX * 16 + MEMBERS_BYTES_MAX;
+
+/// Why bytes are no memory of a member. A member with such bytes does not answer: it may have promised anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// Something else, or too short.
+    #[error("no record of legs")]
+    Unrecognised,
+    /// Written by a later program.
+    #[error("a record of legs of version {0}, which this program does not know")]
+    UnknownVersion(u32),
+    /// Longer than any record may be, or not as long as it says.
+    #[error("a record of legs of the wrong length")]
+    Length,
+    /// Damaged.
+    #[error("a record of legs with a wrong checksum")]
+    Checksum,
+    /// The checksum is right, and the content is not: written by a faulty program.
+    #[error("a record of legs that contradicts itself")]
+    Content,
+}
+
+impl From<Malformed> for DecodeError {
+    fn from(_: Malformed) -> Self {
+        Self::Content
+    }
+}
+
+/// The bytes of a memory.
+///
+/// # Panics
+///
+/// A record has more than 1,024 disks.
+pub fn encode_memory(memory: &Memory) -> Vec<u8> {
+    let mut body = Writer::default();
+    body.ballot(memory.promised);
+    body.version(memory.committed);
+    body.number(memory.life);
+    body.flag(memory.accepted.is_some());
+    if let Some(record) = &memory.accepted {
+        put_record(&mut body, record);
+    }
+    let members = memory
+        .accepted
+        .as_ref()
+        .and_then(|record| record.members.as_ref());
+    let version = members.map_or(VERSION_2, |_| VERSION);
+    if let Some(members) = members {
+        put_members(&mut body, members);
+    }
+    let body = body.into_bytes();
+    let mut out = Writer::default();
+    out.bytes(MAGIC);
+    out.short(version);
+    out.short(body.len() as u32);
+    let sum = checksum(out.as_bytes(), &body);
+    out.short(sum);
+    out.bytes(&body);
+    out.into_bytes()
+}
+
+/// The memory that `bytes` are.
+///
+/// # Errors
+///
+/// They are none, or one of a later version, damaged, too long, or followed by anything.
+pub fn decode_memory(bytes: &[u8]) -> Result<Memory, DecodeError> {
+    let unrecognised = |_| DecodeError::Unrecognised;
+    let mut header = Reader::new(bytes);
+    let magic: [u8; 8] = header.take().map_err(unrecognised)?;
+    let version = header.short().map_err(unrecognised)?;
+    let length = header.short().map_err(unrecognised)?;
+    let sum = header.short().map_err(unrecognised)?;
+    if magic != *MAGIC {
+        return Err(DecodeError::Unrecognised);
+    }
+    if !(VERSION_1..=VERSION).contains(&version) {
+        return Err(DecodeError::UnknownVersion(version));
+    }
+    let body = header.rest();
+    if bytes.len() > RECORD_BYTES_MAX || body.len() != length as usize {
+        return Err(DecodeError::Length);
+    }
+    if checksum(&bytes[..CHECKSUM_AT], body) != sum {
+        return Err(DecodeError::Checksum);
+    }
+    let mut reader = Reader::new(body);
+    let memory = read_memory(&mut reader, version)?;
+    reader.end()?;
+    Ok(memory)
+}
+
+fn put_record(out: &mut Writer, record: &Record) {
+    let disks = record.current.len() + record.stale.len() + record.divergent.len();
+    assert!(disks <= DISKS_MAX, "{disks} disks in one pool");
+    out.number(record.pool);
+    out.ballot(record.ballot);
+    out.number(record.sequence);
+    out.flag(record.owner.is_some());
+    out.number(record.owner.map_or(0, |owner| owner.0));
+    out.count(record.current.len());
+    for (disk, mark) in &record.current {
+        out.number(disk.0);
+        out.session(*mark);
+    }
+    out.count(record.stale.len());
+    for (disk, stale) in &record.stale {
+        out.number(disk.0);
+        out.number(stale.since);
+        out.session(stale.marks.confirmed);
+        out.session(stale.marks.possible);
+        out.number(stale.newest);
+        out.flag(stale.is_written);
+    }
+    out.count(record.divergent.len());
+    for disk in &record.divergent {
+        out.number(disk.0);
+    }
+    assert!(record.lives.len() <= LIVES_MAX, "too many members");
+    out.count(record.lives.len());
+    for (member, life) in &record.lives {
+        out.number(member.0);
+        out.number(*life);
+    }
+}
+
+/// Kinds of [`Membership`] in a record.
+mod kind {
+    pub(super) const ONE_HEAD: u8 = 1;
+    pub(super) const TWO_HEADS: u8 = 2;
+    pub(super) const TWO_HEADS_AND_WITNESS: u8 = 3;
+    pub(super) const WITNESS_LEAVES: u8 = 4;
+    pub(super) const THREE_HEADS: u8 = 5;
+}
+
+fn put_members(out: &mut Writer, membership: &Membership) {
+    out.byte(match membership {
+        Membership::OneHead(_) => kind::ONE_HEAD,
+        Membership::TwoHeads(_) => kind::TWO_HEADS,
+        Membership::TwoHeadsAndWitness { .. } => kind::TWO_HEADS_AND_WITNESS,
+        Membership::WitnessLeaves { .. } => kind::WITNESS_LEAVES,
+        Membership::ThreeHeads(_) => kind::THREE_HEADS,
+    });
+    for member in membership.members() {
+        out.number(member.0);
+    }
+}
+
+fn count(reader: &mut Reader<'_>) -> Result<usize, Malformed> {
+    match reader.short()? as usize {
+        count if count <= DISKS_MAX => Ok(count),
+        _ => Err(Malformed),
+    }
+}
+
+fn read_memory(reader: &mut Reader<'_>, version: u32) -> Result<Memory, Malformed> {
+    let promised = reader.ballot()?;
+    let committed = reader.version()?;
+    let life = match version {
+        VERSION_1 => 0,
+        _ => reader.number()?,
+    };
+    let accepted = match reader.flag()? {
+        true => Some(read_record(reader, version)?),
+        // There are no members to name, so it would be of the version before.
+        false if version == VERSION => return Err(Malformed),
+        false => None,
+    };
+    Ok(Memory {
+        promised,
+        before: Ballot::default(),
+        accepted,
+        committed,
+        life,
+    })
+}
+
+fn read_record(reader: &mut Reader<'_>, version: u32) -> Result<Record, Malformed> {
+    let pool = reader.number()?;
+    let ballot = reader.ballot()?;
+    let sequence = reader.number()?;
+    let owner = match (reader.flag()?, reader.number()?) {
+        (true, owner) => Some(MemberId(owner)),
+        (false, 0) => None,
+        (false, _) => return Err(Malformed),
+    };
+    let current = sorted(reader, |reader| Ok((reader.disk()?, reader.session()?)))?;
+    let stale = sorted(reader, |reader| Ok((reader.disk()?, read_stale(reader)?)))?;
+    let divergent = sorted(reader, |reader| Ok((reader.disk()?, ())))?;
+    let (current, stale): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        (current.into_iter().collect(), stale.into_iter().collect());
+    let divergent: BTreeSet<DiskId> = divergent.into_iter().map(|(disk, ())| disk).collect();
+    let mut twice = stale.keys().chain(&divergent);
+    let is_twice = |disk: &DiskId| {
+        current.contains_key(disk) || (stale.contains_key(disk) && divergent.contains(disk))
+    };
+    let is_one_too_many = current.len() + stale.len() + divergent.len() > DISKS_MAX;
+    if twice.any(is_twice) || is_one_too_many {
+        return Err(Malformed);
+    }
+    let lives = match version {
+        VERSION_1 => BTreeMap::new(),
+        _ => read_lives(reader)?,
+    };
+    let members = match version {
+        VERSION => Some(read_membership(reader)?),
+        _ => None,
+    };
+    Ok(Record {
+        pool,
+        ballot,
+        sequence,
+        owner,
+        current,
+        stale,
+        divergent,
+        lives,
+        members,
+    })
+}
+
+fn read_membership(reader: &mut Reader<'_>) -> Result<Membership, Malformed> {
+    let kind = reader.byte()?;
+    let mut member = || reader.member();
+    let membership = match kind {
+        kind::ONE_HEAD => Membership::OneHead(member()?),
+        kind::TWO_HEADS => Membership::TwoHeads([member()?, member()?]),
+        kind::TWO_HEADS_AND_WITNESS => Membership::TwoHeadsAndWitness {
+            heads: [member()?, member()?],
+            witness: member()?,
+        },
+        kind::WITNESS_LEAVES => Membership::WitnessLeaves {
+            heads: [member()?, member()?],
+            witness: member()?,
+        },
+        kind::THREE_HEADS => Membership::ThreeHeads([member()?, member()?, member()?]),
+        _ => return Err(Malformed),
+    };
+    let heads = membership.heads();
+    let is_sorted = heads.windows(2).all(|two| two[0] < two[1]);
+    let is_head = |witness| heads.contains(&witness);
+    let is_twice = membership.witness().is_some_and(is_head);
+    let is_unnumbered = membership.members().contains(&MemberId(0));
+    match is_sorted && !is_twice && !is_unnumbered {
+        true => Ok(membership),
+        false => Err(Malformed),
+    }
+}
+
+fn read_lives(reader: &mut Reader<'_>) -> Result<BTreeMap<MemberId, u64>, Malformed> {
+    let entries = sorted(reader, |reader| Ok((reader.member()?, reader.number()?)))?;
+    let is_right = entries.len() <= LIVES_MAX && entries.iter().all(|(_, life)| *life != 0);
+    match is_right {
+        true => Ok(entries.into_iter().collect()),
+        false => Err(Malformed),
+    }
+}
+
+fn read_stale(reader: &mut Reader<'_>) -> Result<Stale, Malformed> {
+    Ok(Stale {
+        since: reader.number()?,
+        marks: Marks {
+            confirmed: reader.session()?,
+            possible: reader.session()?,
+        },
+        newest: reader.number()?,
+        is_written: reader.flag()?,
+    })
+}
+
+/// A count and as many entries, in strictly ascending order of their keys.
+fn sorted<K: Ord, T>(
+    reader: &mut Reader<'_>,
+    entry: impl Fn(&mut Reader<'_>) -> Result<(K, T), Malformed>,
+) -> Result<Vec<(K, T)>, Malformed> {
+    let count = count(reader)?;
+    let entries = (0..count).map(|_| entry(reader));
+    let entries = entries.collect::<Result<Vec<_>, _>>()?;
+    match entries.windows(2).all(|two| two[0].0 < two[1].0) {
+        true => Ok(entries),
+        false => Err(Malformed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::hex;
+    use crate::record::{Lack, Version};
+
+    const LACK: Lack = Lack {
+        since: 90,
+        newest: 95,
+    };
+
+    fn memory() -> Memory {
+        let ballot = Ballot { epoch: 3, nonce: 7 };
+        let mut record = Record::new(42, ballot, (1..=4).map(DiskId));
+        record.owner = Some(MemberId(5));
+        record.drop_disk(DiskId(2), LACK);
+        record.diverge(DiskId(3));
+        record.lives.insert(MemberId(6), 88);
+        Memory {
+            life: 88,
+            ..Memory::new(record)
+        }
+    }
+
+    #[test]
+    fn a_memory_comes_back() {
+        for memory in [memory(), Memory::again(9), Memory::default()] {
+            assert_eq!(decode_memory(&encode_memory(&memory)), Ok(memory));
+        }
+        for members in memberships() {
+            let memory = naming(&members);
+            assert_eq!(decode_memory(&encode_memory(&memory)), Ok(memory));
+        }
+    }
+
+    fn memberships() -> [Membership; 5] {
+        let [a, b, c] = [5, 6, 9].map(MemberId);
+        let (heads, witness) = ([a, b], c);
+        [
+            Membership::OneHead(a),
+            Membership::TwoHeads(heads),
+            Membership::TwoHeadsAndWitness { heads, witness },
+            Membership::WitnessLeaves { heads, witness },
+            Membership::ThreeHeads([a, b, c]),
+        ]
+    }
+
+    fn naming(members: &Membership) -> Memory {
+        let mut memory = memory();
+        if let Some(record) = &mut memory.accepted {
+            record.members = Some(members.clone());
+        }
+        memory
+    }
+
+    /// As the first release with members wrote them.
+    #[test]
+    fn memories_are_written_byte_for_byte_as_before() {
+        let mut memories = vec![memory(), Memory::again(9), Memory::default()];
+        memories.extend(memberships().iter().map(naming));
+        let written = memories.iter().map(encode_memory);
+        let written: Vec<String> = written.map(|bytes| hex(&bytes)).collect();
+        let before: Vec<&str> = include_str!("memories.hex").lines().collect();
+        assert_eq!(written, before);
+    }
+
+    /// What names no members is as an earlier release writes and reads it; the other way round it refuses.
+    #[test]
+    fn members_are_at_the_end_and_of_another_version() {
+        let before = encode_memory(&memory());
+        assert_eq!(before[8], 2);
+        for (kind, members) in (1_u8..).zip(memberships()) {
+            let bytes = encode_memory(&naming(&members));
+            assert_eq!(bytes[8], 3);
+            let (same, new) = bytes.split_at(before.len());
+            assert_eq!(same[20..], before[20..]);
+            let mut expected = vec![kind];
+            for member in members.members() {
+                expected.extend(member.0.to_le_bytes());
+            }
+            assert_eq!(new, expected);
+        }
+    }
+
+    #[test]
+    fn members_that_cannot_be_are_refused() {
+        let [none, a, b] = [0, 5, 6].map(MemberId);
+        for members in [
+            Membership::OneHead(none),
+            Membership::TwoHeads([none, a]),
+            Membership::TwoHeadsAndWitness {
+                heads: [a, b],
+                witness: none,
+            },
+            Membership::TwoHeads([b, a]),
+            Membership::TwoHeads([a, a]),
+            Membership::ThreeHeads([a, b, b]),
+            Membership::TwoHeadsAndWitness {
+                heads: [a, b],
+                witness: b,
+            },
+        ] {
+            let refused = decode_memory(&encode_memory(&naming(&members)));
+            assert_eq!(refused, Err(DecodeError::Content), "{members:?}");
+        }
+    }
+
+    /// It would be written anew as other bytes.
+    #[test]
+    fn a_memory_without_a_record_is_not_of_the_version_with_members() {
+        let mut bytes = encode_memory(&Memory::again(9));
+        bytes[8] = 3;
+        let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes[..16]), &bytes[HEADER_BYTES..]);
+        bytes[16..HEADER_BYTES].copy_from_slice(&sum.to_le_bytes());
+        assert_eq!(decode_memory(&bytes), Err(DecodeError::Content));
+    }
+
+    /// The bytes of `docs/formats/leg-record.md`, as they were written down.
+    #[test]
+    fn the_bytes_are_those_of_the_format() {
+        let bytes = encode_memory(&Memory {
+            promised: Ballot { epoch: 2, nonce: 9 },
+            committed: Version {
+                epoch: 1,
+                sequence: 4,
+            },
+            life: 6,
+            ..Memory::default()
+        });
+        let mut expected = b"BULKLEGS\x02\0\0\0\x29\0\0\0".to_vec();
+        let mut body = Vec::new();
+        for number in [2_u64, 9, 1, 4, 6] {
+            body.extend(number.to_le_bytes());
+        }
+        body.push(0);
+        let sum = crc32c::crc32c_append(crc32c::crc32c(&expected), &body);
+        expected.extend(sum.to_le_bytes());
+        expected.extend(body);
+        assert_eq!(bytes, expected);
+    }
+
+    #[test]
+    fn every_changed_bit_is_noticed() {
+        let [_, _, members, ..] = memberships();
+        let bytes = encode_memory(&naming(&members));
+        for bit in 0..bytes.len() * 8 {
+            let mut changed = bytes.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode_memory(&changed).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn every_cut_and_every_tail_is_refused() {
+        let [_, _, members, ..] = memberships();
+        let bytes = encode_memory(&naming(&members));
+        for length in 0..bytes.len() {
+            assert!(decode_memory(&bytes[..length]).is_err(), "{length} bytes");
+        }
+        let mut longer = bytes;
+        longer.push(0);
+        assert_eq!(decode_memory(&longer), Err(DecodeError::Length));
+        assert_eq!(
+            decode_memory(&vec![0; RECORD_BYTES_MAX + 1]),
+            Err(DecodeError::Unrecognised)
+        );
+    }
+
+    #[test]
+    fn a_later_version_is_refused_before_its_checksum() {
+        let mut bytes = encode_memory(&memory());
+        bytes[8] = 4;
+        assert_eq!(decode_memory(&bytes), Err(DecodeError::UnknownVersion(4)));
+    }
+
+    /// As a release before wrote it: promised, committed, and a record of disk 1 without an owner.
+    #[test]
+    fn a_memory_of_version_1_is_read() {
+        let mut body = Vec::new();
+        for number in [3_u64, 7, 3, 1] {
+            body.extend(number.to_le_bytes());
+        }
+        body.push(1);
+        for number in [42_u64, 3, 7, 1] {
+            body.extend(number.to_le_bytes());
+        }
+        body.push(0);
+        body.extend(0_u64.to_le_bytes());
+        body.extend(1_u32.to_le_bytes());
+        for number in [1_u64, 3, 7] {
+            body.extend(number.to_le_bytes());
+        }
+        body.extend(1_u32.to_le_bytes());
+        body.extend([0; 8]);
+        let mut bytes = b"BULKLEGS\x01\0\0\0".to_vec();
+        bytes.extend((body.len() as u32).to_le_bytes());
+        let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes), &body);
+        bytes.extend(sum.to_le_bytes());
+        bytes.extend(body);
+        let ballot = Ballot { epoch: 3, nonce: 7 };
+        let expected = Memory::new(Record::new(42, ballot, [DiskId(1)]));
+        assert_eq!(decode_memory(&bytes), Ok(expected));
+    }
+
+    /// Each list is short enough, and all of them together are not.
+    #[test]
+    fn a_record_of_too_many_disks_is_refused() {
+        let ballot = Ballot { epoch: 3, nonce: 7 };
+        let disks = (0..DISKS_MAX as u64).map(DiskId);
+        let bytes = encode_memory(&Memory::new(Record::new(42, ballot, disks)));
+        assert!(decode_memory(&bytes).is_ok());
+        let mut body = bytes[HEADER_BYTES..].to_vec();
+        // It ends with the counts of divergent disks and of lives.
+        body.truncate(body.len() - 8);
+        body.extend(1_u32.to_le_bytes());
+        body.extend(5000_u64.to_le_bytes());
+        body.extend(0_u32.to_le_bytes());
+        let mut bytes = bytes[..12].to_vec();
+        bytes.extend((body.len() as u32).to_le_bytes());
+        let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes), &body);
+        bytes.extend(sum.to_le_bytes());
+        bytes.extend(body);
+        assert_eq!(decode_memory(&bytes), Err(DecodeError::Content));
+    }
+
+    #[test]
+    fn the_longest_record_fits() {
+        let ballot = Ballot { epoch: 3, nonce: 7 };
+        let mut record = Record::new(42, ballot, (0..DISKS_MAX as u64).map(DiskId));
+        for disk in 0..DISKS_MAX as u64 {
+            record.drop_disk(DiskId(disk), LACK);
+        }
+        record.lives = (1..=LIVES_MAX as u64)
+            .map(|at| (MemberId(at), at))
+            .collect();
+        record.members = Some(Membership::ThreeHeads([5, 6, 7].map(MemberId)));
+        let bytes = encode_memory(&Memory::new(record));
+        assert!(bytes.len() <= RECORD_BYTES_MAX, "{}", bytes.len());
+        assert!(decode_memory(&bytes).is_ok());
+    }
+}

@@ -1,0 +1,16 @@
+//! The bytes of all that is stored and sent of legs: one reader and one writer for what a member stores ([`encode_memory`]), what a lender
+//! stores of a disk ([`encode_lent`], [`encode_stamp`]), and the messages among members (crate `members`). `docs/formats/leg-record.md` and
+//! `docs/formats/members.md` have the formats. All numbers are little-endian.
+
+mod bytes;
+mod kept;
+mod memory;
+
+pub use bytes::{Malformed, Reader, Writer};
+pub use kept::{LENT_BYTES, STAMP_BYTES, decode_lent, decode_stamp, encode_lent, encode_stamp};
+pub use memory::{DecodeError, RECORD_BYTES_MAX, decode_memory, encode_memory};
+
+#[cfg(test)]
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

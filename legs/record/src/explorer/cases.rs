@@ -1,0 +1,550 @@
+//! The table of cases: what becomes of a pool in each fault, with two heads, with a witness, and with three heads.
+
+use super::search::last_notice;
+use super::steps::Step;
+use super::world::{
+    Envelope, Fault, Kind, Payload, Setup, Start, WITNESS, World, disk_id, member_id,
+};
+use crate::{Newer, Notice, Refusal};
+
+const KINDS: [Kind; 3] = [Kind::TwoHeads, Kind::Witness, Kind::ThreeHeads];
+
+fn begin(kind: Kind, start: Start) -> (Setup, World) {
+    begin_with(kind, start, &[Fault::Cut])
+}
+
+pub(super) fn begin_with(kind: Kind, start: Start, faults: &[Fault]) -> (Setup, World) {
+    let setup = Setup::new(kind, 9, 9, 6).with(faults).from(start);
+    let world = setup.world();
+    assert_eq!(world.violation, None);
+    let _ = last_notice();
+    (setup, world)
+}
+
+/// Cuts head 1 off from the other heads, and sees the witness still.
+fn part(kind: Kind, world: &mut World) {
+    world.toggle_cut(0, 1);
+    if kind == Kind::ThreeHeads {
+        world.toggle_cut(1, 2);
+    }
+}
+
+pub(super) fn is_open(world: &World, head: usize) -> bool {
+    let server = world.heads[head].server.as_ref();
+    server.is_some_and(|server| server.is_open)
+}
+
+/// Whether a write on head 0 or another is acknowledged in the end.
+pub(super) fn write(setup: &Setup, world: &mut World, head: u8) -> bool {
+    world.then(setup, Step::Issue(head));
+    assert_eq!(world.violation, None);
+    world.acknowledged & (1 << world.issued) != 0
+}
+
+fn refusal(setup: &Setup, world: &mut World, head: u8) -> Refusal {
+    world.then(setup, Step::Open(head));
+    assert!(!is_open(world, head.into()), "it was opened");
+    match last_notice() {
+        Some(Notice::Refused(refusal)) => refusal,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(super) fn opens(setup: &Setup, world: &mut World, head: u8) {
+    world.then(setup, Step::Open(head));
+    assert_eq!(world.violation, None);
+    assert!(is_open(world, head.into()), "{:?}", last_notice());
+}
+
+/// Head 0 has all of it, and disk 1 lacks groups from 12 on.
+fn newer() -> Newer {
+    Newer {
+        epoch: 2,
+        disks: [(disk_id(0), Some(member_id(0)))].into(),
+        since: [(disk_id(1), 12)].into(),
+    }
+}
+
+#[test]
+fn link_of_a_leg_cut_another_member_signs_and_nobody_is_shot() {
+    for kind in KINDS {
+        let (setup, mut world) = begin(kind, Start::Served);
+        world.take(&setup, Step::DiskFails(1));
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+        assert!(!world.committed.current.contains_key(&disk_id(1)));
+        assert!(world.heads.iter().all(|head| head.is_up && head.boots == 1));
+    }
+}
+
+/// Head 1 is down or its leg is out, and a sector of the only leg cannot be read. That is an error of one block.
+#[test]
+fn a_block_of_the_last_leg_that_cannot_be_read_stops_no_write() {
+    for kind in KINDS {
+        let faults = [Fault::Cut, Fault::ReadFails];
+        let (setup, mut world) = begin_with(kind, Start::Degraded, &faults);
+        for _ in 0..5 {
+            world.take(&setup, Step::ReadFails { head: 0, disk: 0 });
+            assert_eq!(world.violation, None);
+            assert_eq!(last_notice(), None, "{kind:?}");
+        }
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+        assert!(world.heads.iter().all(|head| head.is_up && head.boots == 1));
+    }
+}
+
+/// The library takes the only leg for dead, such as after a moment in which no label could be read.
+#[test]
+fn the_last_leg_that_failed_no_write_is_used_again() {
+    for kind in KINDS {
+        let faults = [Fault::Cut, Fault::Unusable];
+        let (setup, mut world) = begin_with(kind, Start::Degraded, &faults);
+        world.take(&setup, Step::Unusable { head: 0, disk: 0 });
+        assert_eq!(last_notice(), Some(Notice::LastLeg(disk_id(0))));
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+        assert!(is_open(&world, 0), "{kind:?}");
+    }
+}
+
+/// Somebody starts a second server beside the one that serves: that is refused, and is no reason to end.
+#[test]
+fn who_wants_what_another_one_serves_does_not_disturb_it() {
+    for kind in KINDS {
+        let (setup, mut world) = begin(kind, Start::Served);
+        assert_eq!(
+            refusal(&setup, &mut world, 1),
+            Refusal::OwnerLives(member_id(0))
+        );
+        world.take(&setup, Step::DiskFails(1));
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+        assert!(!world.committed.current.contains_key(&disk_id(1)));
+        assert!(is_open(&world, 0), "{kind:?}");
+    }
+}
+
+#[test]
+fn partition_with_fencing_the_owner_goes_on() {
+    for kind in KINDS {
+        let (setup, mut world) = begin(kind, Start::Served);
+        part(kind, &mut world);
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+        // Two heads go on after the fence; others before it, and need none.
+        assert_eq!(world.heads[1].is_up, kind != Kind::TwoHeads, "{kind:?}");
+    }
+}
+
+#[test]
+fn partition_without_fencing_two_heads_wait_and_nobody_takes_over() {
+    for kind in KINDS {
+        let (setup, mut world) = begin(kind, Start::Served);
+        part(kind, &mut world);
+        // The other head wants the pool first.
+        world.take(&setup, Step::Open(1));
+        fail_fences(&setup, &mut world);
+        let told = last_notice();
+        let expected = match kind {
+            Kind::TwoHeads => Refusal::OtherHeadUnheard {
+                head: member_id(0),
+                known: Newer {
+                    disks: [
+                        (disk_id(0), Some(member_id(0))),
+                        (disk_id(1), Some(member_id(1))),
+                    ]
+                    .into(),
+                    since: [].into(),
+                    ..newer()
+                },
+            },
+            Kind::Witness => Refusal::OwnerUnconfirmed(member_id(0)),
+            _ => Refusal::NoQuorum {
+                heard: [member_id(1)].into(),
+            },
+        };
+        assert_eq!(told, Some(Notice::Refused(expected)), "{kind:?}");
+        world.take(&setup, Step::Issue(0));
+        fail_fences(&setup, &mut world);
+        let is_acknowledged = world.acknowledged & (1 << world.issued) != 0;
+        assert_eq!(is_acknowledged, kind != Kind::TwoHeads, "{kind:?}");
+        if kind == Kind::TwoHeads {
+            assert!(matches!(last_notice(), Some(Notice::WritesWait { .. })));
+            assert!(is_open(&world, 0), "reads go on");
+        }
+    }
+}
+
+/// Lets everything happen, and every fence fail.
+fn fail_fences(setup: &Setup, world: &mut World) {
+    for _ in 0..3 {
+        world.settle_by(setup, |_, step| !matches!(step, Step::PowerOff(_)));
+        if world.fences.is_empty() {
+            return;
+        }
+        world.take(setup, Step::FenceFails(0));
+    }
+}
+
+#[test]
+fn power_lost_and_only_the_stale_returns_is_refused_with_who_is_newer() {
+    for kind in KINDS {
+        let (setup, mut world) = begin(kind, Start::Degraded);
+        world.take(&setup, Step::PowerLoss);
+        world.take(&setup, Step::Boot(1));
+        let found = refusal(&setup, &mut world, 1);
+        let expected = match kind {
+            Kind::TwoHeads => Refusal::OtherHeadUnheard {
+                head: member_id(0),
+                known: newer(),
+            },
+            Kind::Witness => Refusal::Stale(newer()),
+            _ => Refusal::NoQuorum {
+                heard: [member_id(1)].into(),
+            },
+        };
+        assert_eq!(found, expected, "{kind:?}");
+        if kind == Kind::ThreeHeads {
+            world.take(&setup, Step::Boot(2));
+            assert_eq!(refusal(&setup, &mut world, 1), Refusal::Stale(newer()));
+        }
+        // With the newer leg it starts, wherever.
+        world.take(&setup, Step::Boot(0));
+        opens(&setup, &mut world, 1);
+    }
+}
+
+#[test]
+fn power_lost_and_the_only_current_leg_returns_it_starts_by_itself() {
+    for kind in [Kind::TwoHeads, Kind::Witness] {
+        let (setup, mut world) = begin(kind, Start::Degraded);
+        world.take(&setup, Step::PowerLoss);
+        world.take(&setup, Step::Boot(0));
+        opens(&setup, &mut world, 0);
+    }
+}
+
+#[test]
+fn power_lost_and_one_of_two_current_legs_returns() {
+    for head in [0, 1] {
+        let (setup, mut world) = begin(Kind::TwoHeads, Start::Served);
+        world.take(&setup, Step::PowerLoss);
+        world.take(&setup, Step::Boot(head));
+        let found = refusal(&setup, &mut world, head);
+        assert!(
+            matches!(found, Refusal::OtherHeadUnheard { .. }),
+            "{found:?}"
+        );
+        // A person's word.
+        let setup = setup.by_word();
+        world.then(&setup, Step::OpenByWord(head));
+        assert!(is_open(&world, head.into()), "{:?}", last_notice());
+
+        let (setup, mut world) = begin(Kind::Witness, Start::Served);
+        world.take(&setup, Step::PowerLoss);
+        world.take(&setup, Step::Boot(head));
+        opens(&setup, &mut world, head);
+
+        let (setup, mut world) = begin(Kind::ThreeHeads, Start::Served);
+        world.take(&setup, Step::PowerLoss);
+        world.take(&setup, Step::Boot(head));
+        let found = refusal(&setup, &mut world, head);
+        assert!(matches!(found, Refusal::NoQuorum { .. }), "{found:?}");
+        world.take(&setup, Step::Boot(2));
+        opens(&setup, &mut world, head);
+    }
+}
+
+#[test]
+fn leg_lost_and_then_the_owner_is_unavailable_and_told() {
+    for kind in KINDS {
+        let (setup, mut world) = begin(kind, Start::Degraded);
+        world.take(&setup, Step::Crash(0));
+        let found = refusal(&setup, &mut world, 1);
+        let expected = match kind {
+            Kind::TwoHeads => Refusal::OtherHeadUnheard {
+                head: member_id(0),
+                known: newer(),
+            },
+            _ => Refusal::Stale(newer()),
+        };
+        assert_eq!(found, expected, "{kind:?}");
+    }
+}
+
+#[test]
+fn raidz_over_three_heads_stops_below_two_legs() {
+    let (setup, mut world) = begin(Kind::Raidz, Start::Degraded);
+    assert_eq!(world.committed.current.len(), 2);
+    world.take(&setup, Step::Crash(0));
+    let found = refusal(&setup, &mut world, 2);
+    assert!(matches!(found, Refusal::Stale(_)), "{found:?}");
+    let (setup, mut world) = begin(Kind::Raidz, Start::Served);
+    world.take(&setup, Step::Crash(0));
+    opens(&setup, &mut world, 2);
+    assert!(write(&setup, &mut world, 2), "two of three legs");
+}
+
+#[test]
+fn owner_dies_during_the_resilver() {
+    for kind in KINDS {
+        let (setup, mut world) = begin(kind, Start::Degraded);
+        world.take(&setup, Step::LegBack { head: 0, disk: 1 });
+        world.settle_by(&setup, |_, step| !matches!(step, Step::Copy { .. }));
+        assert!(write_during_copy(&setup, &mut world), "{kind:?}");
+        world.take(&setup, Step::Crash(0));
+        let found = refusal(&setup, &mut world, 1);
+        assert!(
+            matches!(found, Refusal::Stale(_) | Refusal::OtherHeadUnheard { .. }),
+            "{kind:?}: {found:?}"
+        );
+    }
+    // The owner has no leg: the current one suffices.
+    let (setup, mut world) = begin(Kind::ThreeHeads, Start::Degraded);
+    world.then(&setup, Step::Export(0));
+    opens(&setup, &mut world, 2);
+    world.take(&setup, Step::LegBack { head: 2, disk: 1 });
+    world.settle_by(&setup, |_, step| !matches!(step, Step::Copy { .. }));
+    world.take(&setup, Step::Crash(2));
+    opens(&setup, &mut world, 1);
+}
+
+fn write_during_copy(setup: &Setup, world: &mut World) -> bool {
+    world.take(setup, Step::Issue(0));
+    world.settle_by(setup, |_, step| !matches!(step, Step::Copy { .. }));
+    world.acknowledged & (1 << world.issued) != 0
+}
+
+#[test]
+fn a_leg_comes_back_by_itself() {
+    for kind in KINDS {
+        let (setup, mut world) = begin(kind, Start::Degraded);
+        world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+        assert_eq!(world.committed.current.len(), 2, "{kind:?}");
+        assert!(write(&setup, &mut world, 0));
+        // And the other head can do without the first.
+        world.take(&setup, Step::Crash(0));
+        if kind == Kind::TwoHeads {
+            // It has not heard the other head since it booted.
+            let found = refusal(&setup, &mut world, 1);
+            assert!(matches!(found, Refusal::OtherHeadUnheard { .. }));
+        } else {
+            opens(&setup, &mut world, 1);
+        }
+    }
+}
+
+#[test]
+fn a_leg_that_fails_again_and_again_during_its_return_comes_back() {
+    for kind in KINDS {
+        let (setup, mut world) = begin(kind, Start::Relapsed);
+        for _ in 0..2 {
+            world.take(&setup, Step::LegBack { head: 0, disk: 1 });
+            world.settle_by(&setup, |_, step| !matches!(step, Step::Copy { .. }));
+            world.take(&setup, Step::DiskFails(1));
+            assert!(write(&setup, &mut world, 0), "{kind:?}");
+            world.take(&setup, Step::DiskHeals(1));
+        }
+        world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+        assert_eq!(world.committed.current.len(), 2, "{kind:?}");
+        assert_eq!(world.violation, None);
+    }
+}
+
+/// openzfs#14640 on one head: the leg that went on is missing, and the one that failed is not opened alone.
+#[test]
+fn one_head_does_not_open_a_stale_leg_alone_and_says_which_one_is_newer() {
+    let (setup, mut world) = begin(Kind::OneHead, Start::Degraded);
+    world.take(&setup, Step::Crash(0));
+    world.take(&setup, Step::DiskFails(0));
+    world.take(&setup, Step::Boot(0));
+    // Its lender cannot reach it.
+    world.take(&setup, Step::Open(0));
+    world.settle_by(&setup, |world, step| match step {
+        Step::Deliver(key) => {
+            let sent = world.sent(*key);
+            let is_to_it = |sent: &Envelope| matches!(sent.payload, Payload::LenderRequest(0, _));
+            !sent.is_some_and(|sent| is_to_it(&sent))
+        }
+        _ => true,
+    });
+    world.take(&setup, Step::Deadline(0));
+    match last_notice() {
+        Some(Notice::Refused(Refusal::Stale(newer))) => {
+            assert_eq!(newer.disks, [(disk_id(0), Some(member_id(0)))].into());
+            assert!(newer.since.contains_key(&disk_id(1)));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(!is_open(&world, 0));
+}
+
+#[test]
+fn one_head_opens_again_by_itself_and_takes_its_leg_back() {
+    let (setup, mut world) = begin(Kind::OneHead, Start::Degraded);
+    world.take(&setup, Step::Crash(0));
+    world.take(&setup, Step::Boot(0));
+    opens(&setup, &mut world, 0);
+    world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+    assert_eq!(world.committed.current.len(), 2);
+    assert!(write(&setup, &mut world, 0));
+}
+
+#[test]
+fn two_heads_take_over_after_a_fence_if_they_have_heard_each_other() {
+    let (setup, mut world) = begin(Kind::TwoHeads, Start::Served);
+    world.then(&setup, Step::Listen(1));
+    world.take(&setup, Step::Crash(0));
+    opens(&setup, &mut world, 1);
+    assert!(write(&setup, &mut world, 1));
+}
+
+/// It was taken for one that is off. What its member says before it has ended must not end the owner that came after it.
+#[test]
+fn an_owner_that_stood_still_ends_and_not_the_next_one() {
+    let (setup, mut world) = begin(Kind::TwoHeads, Start::Served);
+    world.then(&setup, Step::Listen(1));
+    world.take(&setup, Step::Freeze(0));
+    world.take(&setup, Step::Open(1));
+    let stands_still = |step: &Step| !matches!(step, Step::PowerOff(_) | Step::Thaw(_));
+    world.settle_by(&setup, |_, step| stands_still(step));
+    world.take(&setup, Step::FenceByWord(0));
+    world.settle_by(&setup, |_, step| stands_still(step));
+    assert!(is_open(&world, 1), "{:?}", last_notice());
+    world.take(&setup, Step::Thaw(0));
+    world.take(&setup, Step::LegBack { head: 1, disk: 0 });
+    world.settle_by(&setup, |world, step| match step {
+        Step::Deliver(key) => {
+            let sent = world.sent(*key);
+            let is_question = |sent: &Envelope| matches!(sent.payload, Payload::Request(_));
+            !sent.is_some_and(|sent| sent.from == 0 && is_question(&sent))
+        }
+        _ => true,
+    });
+    assert!(world.heads[0].owner.has_term(), "it has not heard yet");
+    world.settle(&setup);
+    assert!(!world.heads[0].owner.has_term(), "it has ended");
+    assert!(is_open(&world, 1), "{:?}", last_notice());
+    assert!(write(&setup, &mut world, 1));
+}
+
+#[test]
+fn a_pool_that_was_exported_opens_elsewhere_without_a_fence() {
+    for kind in KINDS {
+        let (setup, mut world) = begin(kind, Start::Served);
+        world.then(&setup, Step::Export(0));
+        opens(&setup, &mut world, 1);
+        assert!(world.heads.iter().all(|head| head.is_up && head.boots == 1));
+    }
+}
+
+#[test]
+fn a_disk_that_was_written_elsewhere_is_left_alone_until_a_person_gives_it_up() {
+    for kind in KINDS {
+        let (setup, mut world) = begin(kind, Start::Degraded);
+        world.take(&setup, Step::Crash(1));
+        world.take(&setup, Step::ForeignImport(1));
+        world.take(&setup, Step::Boot(1));
+        world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+        assert!(world.committed.divergent.contains(&disk_id(1)), "{kind:?}");
+        assert_eq!(last_notice(), Some(Notice::Divergent(disk_id(1))));
+        world.then(&setup, Step::Discard { head: 0, disk: 1 });
+        world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+        assert_eq!(world.committed.current.len(), 2, "{kind:?}");
+        assert_eq!(world.violation, None);
+    }
+}
+
+/// Also while something is copied to the disk that goes.
+#[test]
+fn a_disk_that_takes_the_place_of_a_stale_one_gets_everything_and_is_current_then() {
+    for kind in KINDS {
+        for is_copied in [false, true] {
+            let (setup, mut world) = begin(kind, Start::Degraded);
+            if is_copied {
+                world.take(&setup, Step::LegBack { head: 0, disk: 1 });
+                world.settle_by(&setup, |_, step| !matches!(step, Step::Copy { .. }));
+            }
+            world.take(&setup, Step::Exchange(1));
+            world.then(&setup, Step::Replace { head: 0, disk: 1 });
+            let stale = world.committed.stale.get(&disk_id(1));
+            assert_eq!(stale.map(|stale| stale.since), Some(0), "{kind:?}");
+            world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+            assert_eq!(world.committed.current.len(), world.disks.len(), "{kind:?}");
+            assert!(write(&setup, &mut world, 0), "{kind:?}");
+            assert_eq!(world.violation, None);
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_is_attached_gets_everything_and_carries_the_pool_alone() {
+    for kind in [Kind::Witness, Kind::ThreeHeads] {
+        let (setup, mut world) = begin(kind, Start::Narrow);
+        let setup = setup.with(&[Fault::Attach]);
+        assert!(write(&setup, &mut world, 0));
+        world.then(&setup, Step::Attach { head: 0, disk: 1 });
+        assert_eq!(world.committed.stale[&disk_id(1)].since, 0, "{kind:?}");
+        world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+        assert_eq!(world.committed.current.len(), 2, "{kind:?}");
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+        world.take(&setup, Step::Crash(0));
+        opens(&setup, &mut world, 1);
+        assert_eq!(world.violation, None);
+    }
+}
+
+/// The disk that went is put back where the new one was, and does not pass for it.
+#[test]
+fn a_disk_that_was_replaced_does_not_count_when_it_comes_back() {
+    for kind in [Kind::Witness, Kind::ThreeHeads] {
+        let (setup, mut world) = begin(kind, Start::Degraded);
+        world.take(&setup, Step::TakeImage(1));
+        world.take(&setup, Step::Exchange(1));
+        world.then(&setup, Step::Replace { head: 0, disk: 1 });
+        world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+        world.take(&setup, Step::Crash(1));
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+        world.take(&setup, Step::PutImageBack(1));
+        world.take(&setup, Step::Boot(1));
+        world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+        assert_eq!(last_notice(), Some(Notice::OlderImage(disk_id(1))));
+        assert_eq!(world.committed.current.len(), 2, "{kind:?}");
+        assert_eq!(world.violation, None);
+    }
+}
+
+/// The witness, or the third head.
+fn third(kind: Kind) -> u8 {
+    match kind {
+        Kind::Witness => WITNESS,
+        _ => 2,
+    }
+}
+
+#[test]
+fn a_member_that_lost_its_memory_is_no_vote_until_the_owner_has_told_it() {
+    for kind in [Kind::Witness, Kind::ThreeHeads] {
+        let (setup, mut world) = begin(kind, Start::Served);
+        world.take(&setup, Step::Forget(third(kind)));
+        world.take(&setup, Step::Crash(1));
+        assert!(!write(&setup, &mut world, 0), "{kind:?}: by whose vote?");
+    }
+}
+
+#[test]
+fn a_member_that_was_told_anew_votes_and_a_second_loss_is_survived() {
+    for kind in [Kind::Witness, Kind::ThreeHeads] {
+        let (setup, mut world) = begin(kind, Start::Served);
+        world.take(&setup, Step::Forget(third(kind)));
+        world.then(&setup, Step::Look(0));
+        assert_eq!(world.committed.life(member_id(third(kind))), 1, "{kind:?}");
+        world.take(&setup, Step::Crash(1));
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+        assert!(!world.committed.current.contains_key(&disk_id(1)));
+        // The owner dies, too: nobody opens what lacks the write.
+        world.take(&setup, Step::Crash(0));
+        world.take(&setup, Step::Boot(1));
+        let why = refusal(&setup, &mut world, 1);
+        assert!(matches!(why, Refusal::Stale(_)), "{kind:?}: {why:?}");
+        world.take(&setup, Step::Boot(0));
+        opens(&setup, &mut world, 0);
+    }
+}

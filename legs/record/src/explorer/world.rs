@@ -1,0 +1,743 @@
+//! The world around the state machines: heads that crash, disks with caches, a network without promises, fences,
+//! and clients whose acknowledged writes are counted.
+
+use crate::{
+    Answer, Ballot, Completeness, Config, DiskId, Kept, LegGroup, Lender, LenderAnswer,
+    LenderRequest, MemberId, Membership, Memory, Owner, Record, Request, Roots, Session,
+};
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::hash::Hash;
+use std::rc::Rc;
+
+pub(super) use super::digest::{Mixing, digest};
+
+pub(super) const POOL: u64 = 77;
+/// The group that the pool is made in.
+pub(super) const FIRST_GROUP: u8 = 10;
+/// The pool is idle before each write, longest before the first, and idle groups have no roots.
+pub(super) const fn idle_groups(write: u8) -> u8 {
+    12 / write
+}
+/// The number of a write that is of no client and of no owner of this pool.
+pub(super) const FOREIGN: u16 = 1 << 15;
+pub(super) const WITNESS: u8 = 8;
+
+/// Writes by their numbers, one bit each.
+pub(super) type Writes = u16;
+
+/// What is on a disk: blocks, and a root that names the blocks of its history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Content {
+    pub(super) blocks: Writes,
+    pub(super) history: Writes,
+    pub(super) group: u8,
+    /// Of the root before.
+    pub(super) before: u8,
+}
+
+impl Content {
+    /// Of a disk that was never used.
+    pub(super) const NOTHING: Self = Self {
+        blocks: 0,
+        history: 0,
+        group: 0,
+        before: 0,
+    };
+
+    pub(super) fn roots(self) -> Roots {
+        Roots {
+            newest: self.group.into(),
+            before: self.before.into(),
+        }
+    }
+
+    /// Takes the root of `new`. Roots have places of their own, and the newest counts.
+    pub(super) fn take_root(&mut self, new: Self) {
+        let before = self.before.max(new.before);
+        match new.group.cmp(&self.group) {
+            Ordering::Greater => {
+                self.before = self.group.max(before);
+                (self.history, self.group) = (new.history, new.group);
+            }
+            Ordering::Equal => (self.history, self.before) = (new.history, before),
+            Ordering::Less => self.before = before.max(new.group),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Operation {
+    /// Blocks, and the root that names them.
+    Write(Content),
+    Flush,
+    /// Of a resilver: blocks, and the root of a group that was synced after them.
+    Copy(Content),
+    CopyFlush,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Io {
+    pub(super) from: u8,
+    pub(super) disk: u8,
+    pub(super) session: Session,
+    pub(super) incarnation: u64,
+    pub(super) operation: Operation,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Payload {
+    Request(Request),
+    Answer(Answer),
+    LenderRequest(u8, LenderRequest),
+    LenderAnswer(u8, LenderAnswer),
+    Io(Io),
+    IoDone(Io, bool),
+    /// Of the driver to the owner on the same head.
+    Returned(u8, Session, Completeness),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Envelope {
+    pub(super) from: u8,
+    pub(super) to: u8,
+    pub(super) payload: Payload,
+}
+
+impl Envelope {
+    /// From whom to whom, and roughly what.
+    pub(super) fn kind(&self) -> (u8, u8, u8) {
+        let kind = match &self.payload {
+            Payload::Request(Request::Read(_)) => 0,
+            Payload::Request(Request::Claim { .. }) => 1,
+            Payload::Request(Request::Propose(_)) => 2,
+            Payload::Request(
+                Request::Withdraw(_)
+                | Request::Committed(..)
+                | Request::Welcome(_)
+                | Request::Join { .. },
+            ) => 3,
+            Payload::Answer(_) => 4,
+            Payload::LenderRequest(..) => 5,
+            Payload::LenderAnswer(..) => 6,
+            Payload::Io(_) => 7,
+            Payload::IoDone(..) => 8,
+            Payload::Returned(..) => 9,
+        };
+        (self.from, self.to, kind)
+    }
+}
+
+/// A message under way, by the digest of all of it.
+#[derive(Clone, Debug)]
+pub(super) struct Sent {
+    pub(super) key: u64,
+    pub(super) envelope: Rc<Envelope>,
+}
+
+impl Hash for Sent {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        state.write_u64(self.key);
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Disk {
+    pub(super) durable: Content,
+    /// What was answered and not flushed, on top.
+    pub(super) cache: Option<Content>,
+    pub(super) lender: Lender,
+    pub(super) kept: Kept,
+    pub(super) starts: u8,
+    pub(super) in_flight: Vec<Io>,
+    pub(super) fails: bool,
+    /// A person said that its content may go.
+    pub(super) is_given_up: bool,
+    /// It took the place of another one, and the owner was not told yet.
+    pub(super) is_exchanged: bool,
+    /// A copy of it that somebody has.
+    pub(super) image: Content,
+}
+
+impl Disk {
+    /// One like this that nobody ever used.
+    fn unused(&self) -> Self {
+        Self {
+            durable: Content::NOTHING,
+            image: Content::NOTHING,
+            lender: Lender::start(Kept::default(), 1),
+            kept: Kept::default(),
+            ..self.clone()
+        }
+    }
+
+    pub(super) fn visible(&self) -> Content {
+        self.cache.unwrap_or(self.durable)
+    }
+
+    /// Loses what nobody flushed. The lender starts anew with what it kept.
+    pub(super) fn restart(&mut self, keeps_epoch: bool) {
+        self.cache = None;
+        self.in_flight.clear();
+        self.starts += 1;
+        if !keeps_epoch {
+            self.kept.enforced = Ballot::default();
+        }
+        self.lender = Lender::start(self.kept, self.starts.into());
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Progress {
+    Writing,
+    Flushing,
+    Done,
+    /// Its error is withheld.
+    Failed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Resilver {
+    No,
+    Due { since: u64, beyond: u64 },
+    Copying { since: u64 },
+    Flushing { group: u8 },
+    Done,
+}
+
+/// A leg, as the pool server's driver sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct DriverLeg {
+    pub(super) session: Session,
+    pub(super) incarnation: u64,
+    pub(super) progress: Progress,
+    pub(super) resilver: Resilver,
+    pub(super) flushed: Option<u8>,
+    /// The connection is being resumed.
+    pub(super) is_parted: bool,
+    /// A write or flush of it failed, or may have been lost.
+    pub(super) lacks: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Server {
+    pub(super) history: Writes,
+    pub(super) group: u8,
+    pub(super) is_open: bool,
+    /// The number of the client's write that is under way; 0 is the first group of an import.
+    pub(super) write: Option<u8>,
+    pub(super) legs: BTreeMap<u8, DriverLeg>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Head {
+    pub(super) is_up: bool,
+    /// Nothing of it runs, and nothing of it is lost.
+    pub(super) is_frozen: bool,
+    pub(super) boots: u8,
+    pub(super) memory: Memory,
+    /// Answered and not written, where a member does not write before it answers.
+    pub(super) unwritten: Option<Memory>,
+    pub(super) owner: Owner,
+    pub(super) server: Option<Server>,
+}
+
+impl Head {
+    pub(super) fn known(&self) -> &Memory {
+        self.unwritten.as_ref().unwrap_or(&self.memory)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct FenceOrder {
+    pub(super) by: u8,
+    pub(super) head: u8,
+    pub(super) number: u32,
+    /// The head was powered off, and nobody was told yet.
+    pub(super) is_done: bool,
+}
+
+#[derive(Clone, Debug, Hash)]
+pub(super) struct World {
+    pub(super) heads: Vec<Rc<Head>>,
+    pub(super) witness: Option<Rc<Head>>,
+    pub(super) disks: Vec<Rc<Disk>>,
+    pub(super) net: Vec<Sent>,
+    /// Pairs of members that do not hear each other.
+    pub(super) cuts: u16,
+    pub(super) fences: Vec<FenceOrder>,
+    pub(super) faults: u8,
+    pub(super) opens: u8,
+    pub(super) issued: u8,
+    pub(super) acknowledged: Writes,
+    /// The group that each write was issued in.
+    pub(super) births: [u8; 8],
+    /// The newest record that an owner knows to be committed.
+    pub(super) committed: Rc<Record>,
+    /// A fence was reported and not done.
+    pub(super) has_lie: bool,
+    /// How often a member lost what it remembered.
+    pub(super) lives: u8,
+    pub(super) violation: Option<&'static str>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// One head, whose disks are both its own.
+    OneHead,
+    TwoHeads,
+    Witness,
+    ThreeHeads,
+    /// Three heads, and any two of three disks hold everything.
+    Raidz,
+    /// Two heads, and a witness that nobody told of anything. Records name their members.
+    Joining,
+    /// Two heads and a witness. Records name their members.
+    Leaving,
+    /// The same, and the configuration of head 1 does not name the witness.
+    Unlike,
+    /// Two heads, and a witness that was one until a record left it out.
+    Left,
+    /// Two heads, and a third one with a disk that nobody told of anything. Records name their members.
+    Third,
+    /// The same with a witness, whose place the third head takes.
+    ThirdForWitness,
+}
+
+impl Kind {
+    /// Whether the members may change.
+    pub(super) fn names_members(self) -> bool {
+        matches!(
+            self,
+            Self::Joining | Self::Leaving | Self::Unlike | Self::Left
+        ) || self.has_third()
+    }
+
+    /// Whether a third head is to come.
+    pub(super) fn has_third(self) -> bool {
+        matches!(self, Self::Third | Self::ThirdForWitness)
+    }
+
+    fn has_witness(self) -> bool {
+        self == Self::Witness || self.names_members() && self != Self::Third
+    }
+
+    /// The members when one has come.
+    pub(super) fn wider(self) -> Membership {
+        match self.has_third() {
+            true => three_heads(),
+            false => with_witness(),
+        }
+    }
+
+    /// Who remembers, by the records at the beginning.
+    fn membership(self) -> Membership {
+        let heads = [member_id(0), member_id(1)];
+        match self {
+            Self::OneHead => Membership::OneHead(heads[0]),
+            Self::TwoHeads | Self::Joining | Self::Third => two_heads(),
+            Self::Witness | Self::Leaving | Self::Unlike | Self::Left | Self::ThirdForWitness => {
+                with_witness()
+            }
+            Self::ThreeHeads | Self::Raidz => three_heads(),
+        }
+    }
+}
+
+pub(super) fn three_heads() -> Membership {
+    Membership::ThreeHeads([0, 1, 2].map(member_id))
+}
+
+pub(super) fn two_heads() -> Membership {
+    Membership::TwoHeads([member_id(0), member_id(1)])
+}
+
+pub(super) fn with_witness() -> Membership {
+    Membership::TwoHeadsAndWitness {
+        heads: [member_id(0), member_id(1)],
+        witness: member_id(WITNESS),
+    }
+}
+
+/// What may go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    Crash,
+    ServerCrash,
+    LenderRestart,
+    Cut,
+    Lose,
+    Duplicate,
+    DiskFails,
+    /// A block of a leg cannot be read, or returns wrong data.
+    ReadFails,
+    /// The library finds a leg unusable that failed no write, such as one of which no label can be read.
+    Unusable,
+    LinkLost,
+    FenceFails,
+    /// It is reported and not done. Whoever was fenced lives.
+    FenceLies,
+    /// A head stands still, and goes on later where it was. Meanwhile a person may take it for one that is off.
+    Freeze,
+    PowerLoss,
+    ForeignImport,
+    /// A stale disk is put back as it was before.
+    OlderImage,
+    /// A member loses what it remembers, and a person says that it may be told anew.
+    Forget,
+    Hurry,
+    Discard,
+    /// A disk that is not current is exchanged for one that carries nothing, and a person says so.
+    Replace,
+    /// A disk that is none of the pool's yet is attached.
+    Attach,
+    /// A person wants other members.
+    Members,
+    Close,
+}
+
+/// Bounds of one exploration.
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    pub(super) kind: Kind,
+    pub(super) configs: Vec<Config>,
+    pub(super) faults_max: u8,
+    pub(super) opens_max: u8,
+    pub(super) writes_max: u8,
+    pub(super) faults: Vec<Fault>,
+    /// Heads that the cluster may start the pool on.
+    pub(super) openers: Vec<u8>,
+    /// Two heads: whether a person may give a word, if it is true.
+    pub(super) has_words: bool,
+    pub(super) start: Start,
+    /// Records do not name their members before these change.
+    pub(super) is_unnamed: bool,
+}
+
+/// Where an exploration begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// A new pool that nobody serves.
+    New,
+    /// Head 0 serves it.
+    Served,
+    /// The same, and the leg of head 1 failed, was dropped, and works again; one write was made since.
+    Degraded,
+    /// The same, and head 1 was powered off for that and is back.
+    Alone,
+    /// As served; then head 1 was told that head 0 is off, which is not so, and serves it by its own leg. One write was
+    /// made there. The heads see each other again.
+    Usurped,
+    /// As degraded; then the leg of head 1 came back, got one write, and failed before the copy of what it lacked.
+    Relapsed,
+    /// As served, and head 1 has heard head 0; then the leg of head 1 failed, and head 0 crashed with a record without it that
+    /// only its own member had accepted.
+    Torn,
+    /// As degraded; then the leg of head 1 came back and is complete, and the record that says so is on its way.
+    Proposed,
+    /// Two heads: the same, and head 1 has heard head 0 before; then head 0 crashed. Nobody was asked after those who were asked
+    /// first.
+    Grown,
+    /// As degraded; then head 1 serves it, by the leg of head 0.
+    Abroad,
+    /// Two heads that have heard each other. Head 0 served it and gave it up in order, and stands still; it was taken for one that is
+    /// off, and head 1 serves it by its own leg. One write was made there.
+    Frozen,
+    /// As degraded, after a write that is on both legs.
+    Aged,
+    /// As served; then head 0 died when the root of a write was on the leg of head 1 only. It serves it again, without that leg,
+    /// and one write was made since.
+    Ahead,
+    /// As usurped; then the witness lost what it remembered, and the heads do not hear each other.
+    Unheard,
+    /// As degraded; then the leg of head 1 came back, was copied to, and failed before the owner heard that it is complete. One write was
+    /// made since. The leg works again, and the owner has still not heard.
+    Late,
+    /// As served, and disk 1 is none of the pool's yet.
+    Narrow,
+    /// As served, and head 1 has heard head 0. Then they hear each other no more, and the leg of head 1 failed.
+    Apart,
+    /// As served; then head 1 asked head 0 and was started anew, and the answer is on its way.
+    Asked,
+    /// As served; then the first step for the witness to leave was accepted by the member of head 1 only, and head 0 crashed. Head 1 has
+    /// heard it since.
+    Parting,
+    /// As served; then the witness was added and taken away, and has not heard yet that it was a member.
+    Held,
+    /// As served; head 1 wanted the pool and was told that head 0 is off, which is not so. Its member promised, lost that, and was
+    /// told of the record anew. Then the leg of head 1 failed and works again. The witness has neither heard of that nor of the
+    /// claim, and one write was made since.
+    Forgotten,
+}
+
+pub(super) fn disk_id(disk: u8) -> DiskId {
+    DiskId(10 + u64::from(disk))
+}
+
+pub(super) fn disk_of(id: DiskId) -> u8 {
+    (id.0 - 10) as u8
+}
+
+pub(super) fn member_id(member: u8) -> MemberId {
+    MemberId(1 + u64::from(member))
+}
+
+pub(super) fn member_of(id: MemberId) -> u8 {
+    (id.0 - 1) as u8
+}
+
+impl Setup {
+    pub(super) fn new(kind: Kind, faults_max: u8, opens_max: u8, writes_max: u8) -> Self {
+        let count: u8 = match kind {
+            Kind::OneHead => 1,
+            Kind::ThreeHeads | Kind::Raidz | Kind::Third | Kind::ThirdForWitness => 3,
+            _ => 2,
+        };
+        let heads: Vec<MemberId> = (0..count).map(member_id).collect();
+        let disks = match kind {
+            Kind::Raidz | Kind::Third | Kind::ThirdForWitness => 3,
+            _ => 2,
+        };
+        let group = LegGroup {
+            lenders: (0..disks)
+                .map(|at| (disk_id(at), member_id(at.min(count - 1))))
+                .collect(),
+            needed: if kind == Kind::Raidz { 2 } else { 1 },
+        };
+        let config = |me: &MemberId| Config {
+            me: *me,
+            pool: POOL,
+            membership: match kind {
+                Kind::Unlike if *me == member_id(1) => two_heads(),
+                // The files are written before it comes.
+                kind if kind.has_third() => three_heads(),
+                kind => kind.membership(),
+            },
+            groups: vec![group.clone()],
+        };
+        Self {
+            kind,
+            configs: heads.iter().map(config).collect(),
+            faults_max,
+            opens_max,
+            writes_max,
+            faults: Vec::new(),
+            openers: (0..count).collect(),
+            has_words: false,
+            start: Start::New,
+            is_unnamed: false,
+        }
+    }
+
+    pub(super) fn unnamed(mut self) -> Self {
+        self.is_unnamed = true;
+        self
+    }
+
+    /// Who remembers by that record.
+    pub(super) fn membership(&self, record: &Record) -> Membership {
+        let named = record.members.clone();
+        named.unwrap_or_else(|| self.kind.membership())
+    }
+
+    pub(super) fn with(mut self, faults: &[Fault]) -> Self {
+        self.faults = faults.to_vec();
+        self
+    }
+
+    pub(super) fn from(mut self, start: Start) -> Self {
+        self.start = start;
+        self
+    }
+
+    pub(super) fn by_word(mut self) -> Self {
+        self.has_words = true;
+        self
+    }
+
+    pub(super) fn by(mut self, openers: &[u8]) -> Self {
+        self.openers = openers.to_vec();
+        self
+    }
+
+    /// A new pool, all heads up, nobody serves it.
+    pub(super) fn new_world(&self) -> World {
+        let first = Ballot { epoch: 1, nonce: 0 };
+        let group = &self.configs[0].groups[0];
+        let is_narrow = self.start == Start::Narrow;
+        let disks = group.lenders.keys().copied();
+        let disks = disks.filter(|disk| !is_narrow || *disk != disk_id(1));
+        let has_third = self.kind.has_third();
+        let disks = disks.filter(|disk| !has_third || *disk != disk_id(2));
+        let mut record = Record::new(POOL, first, disks);
+        let names = self.kind.names_members() && !self.is_unnamed;
+        record.members = names.then(|| self.kind.membership());
+        let head = |boots: u8| Head {
+            is_up: true,
+            is_frozen: false,
+            boots,
+            memory: Memory::new(record.clone()),
+            unwritten: None,
+            owner: Owner::new(boots.into()),
+            server: None,
+        };
+        let mut witness = head(1);
+        if self.kind == Kind::Joining {
+            witness.memory = Memory::default();
+        }
+        let content = Content {
+            blocks: 0,
+            history: 0,
+            group: FIRST_GROUP,
+            before: 0,
+        };
+        let kept = Kept {
+            enforced: first,
+            mark: Session {
+                ballot: first,
+                number: 1,
+            },
+        };
+        let disk = Disk {
+            durable: content,
+            cache: None,
+            lender: Lender::start(kept, 1),
+            kept,
+            starts: 1,
+            in_flight: Vec::new(),
+            fails: false,
+            is_given_up: false,
+            is_exchanged: false,
+            image: content,
+        };
+        let mut heads: Vec<Rc<Head>> = self.configs.iter().map(|_| Rc::new(head(1))).collect();
+        if has_third {
+            Rc::make_mut(&mut heads[2]).memory = Memory::default();
+        }
+        World {
+            heads,
+            witness: self.kind.has_witness().then(|| Rc::new(witness)),
+            disks: group
+                .lenders
+                .keys()
+                .map(|id| match record.names(*id) {
+                    true => Rc::new(disk.clone()),
+                    false => Rc::new(disk.unused()),
+                })
+                .collect(),
+            net: Vec::new(),
+            cuts: 0,
+            fences: Vec::new(),
+            faults: 0,
+            opens: 0,
+            issued: 0,
+            acknowledged: 0,
+            births: [0; 8],
+            committed: Rc::new(record),
+            has_lie: false,
+            lives: 0,
+            violation: None,
+        }
+    }
+}
+
+impl World {
+    pub(super) fn member(&mut self, member: u8) -> Option<&mut Head> {
+        match member {
+            WITNESS => self.witness.as_mut().map(Rc::make_mut),
+            _ => self.heads.get_mut(usize::from(member)).map(Rc::make_mut),
+        }
+    }
+
+    pub(super) fn head(&mut self, head: u8) -> &mut Head {
+        Rc::make_mut(&mut self.heads[usize::from(head)])
+    }
+
+    pub(super) fn disk(&mut self, disk: u8) -> &mut Disk {
+        Rc::make_mut(&mut self.disks[usize::from(disk)])
+    }
+
+    /// The head that lends a disk.
+    pub(super) fn host(&self, disk: u8) -> u8 {
+        disk.min(self.heads.len() as u8 - 1)
+    }
+
+    pub(super) fn is_up(&self, member: u8) -> bool {
+        let head = self.heads.get(usize::from(member));
+        head.or(self.witness.as_ref())
+            .is_some_and(|head| head.is_up && !head.is_frozen)
+    }
+
+    fn pair(one: u8, other: u8) -> u16 {
+        let bit = |member: u8| if member == WITNESS { 3 } else { member };
+        let (low, high) = (bit(one).min(bit(other)), bit(one).max(bit(other)));
+        1 << (low * 4 + high)
+    }
+
+    pub(super) fn is_cut(&self, one: u8, other: u8) -> bool {
+        one != other && self.cuts & Self::pair(one, other) != 0
+    }
+
+    /// Cuts a head off from all others, or ends that.
+    pub(super) fn toggle_cut(&mut self, one: u8, other: u8) {
+        self.cuts ^= Self::pair(one, other);
+    }
+
+    pub(super) fn pairs(&self) -> Vec<(u8, u8)> {
+        let members = self.members();
+        let pairs = members
+            .iter()
+            .flat_map(|one| members.iter().map(|other| (*one, *other)));
+        pairs.filter(|(one, other)| one < other).collect()
+    }
+
+    pub(super) fn is_deliverable(&self, envelope: &Envelope) -> bool {
+        self.is_up(envelope.to) && !self.is_cut(envelope.from, envelope.to)
+    }
+
+    /// Sends a message. One that is under way already is not sent twice: it may arrive twice anyway.
+    pub(super) fn send(&mut self, from: u8, to: u8, payload: Payload) {
+        let envelope = Envelope { from, to, payload };
+        let key = digest(&envelope);
+        if let Err(at) = self.net.binary_search_by_key(&key, |sent| sent.key) {
+            let envelope = Rc::new(envelope);
+            self.net.insert(at, Sent { key, envelope });
+        }
+    }
+
+    /// All members, by their numbers.
+    pub(super) fn members(&self) -> Vec<u8> {
+        let mut members: Vec<u8> = (0..self.heads.len() as u8).collect();
+        members.extend(self.witness.as_ref().map(|_| WITNESS));
+        members
+    }
+
+    pub(super) fn memory(&self, member: u8) -> Option<&Memory> {
+        let head = self.heads.get(usize::from(member));
+        head.or(self.witness.as_ref()).map(|one| one.known())
+    }
+
+    /// The same, as it is on stable storage.
+    pub(super) fn memory_on_disk(&self, member: u8) -> Option<&Memory> {
+        let head = self.heads.get(usize::from(member));
+        head.or(self.witness.as_ref()).map(|one| &one.memory)
+    }
+
+    /// What a head goes by: the members that its own member accepted.
+    pub(super) fn config<'a>(&self, setup: &'a Setup, head: u8) -> Cow<'a, Config> {
+        let at = usize::from(head);
+        setup.configs[at].by(self.heads[at].known().accepted.as_ref())
+    }
+
+    /// The blocks of `history` that were written in `since` or later.
+    pub(super) fn born_since(&self, history: Writes, since: u64) -> Writes {
+        let is_due = |number: &usize| u64::from(self.births[*number]) >= since;
+        let due = (0..self.births.len()).filter(is_due);
+        due.fold(0, |set, number| set | (1 << number)) & history
+    }
+
+    pub(super) fn violate(&mut self, name: &'static str) {
+        self.violation.get_or_insert(name);
+    }
+}

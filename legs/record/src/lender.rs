@@ -1,0 +1,302 @@
+//! Who lends a disk: the term that it enforces, one session at a time.
+//!
+//! The lender keeps two things on stable storage beside the disk: the greatest term that claimed it, and the stamp
+//! of the session that last began to write. A session belongs to one start of the lender, its incarnation: a
+//! lender that started anew may have lost writes that it answered and nobody flushed.
+//!
+//! A local owner has a session like any other; the end of its process is the drain.
+
+use super::record::{Ballot, MemberId, Roots, Session};
+use super::rules::{Rule, holds};
+
+/// What a lender has on stable storage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Kept {
+    /// Older terms are refused.
+    pub enforced: Ballot,
+    /// The stamp: the session that last began to write.
+    pub mark: Session,
+}
+
+/// What a lender is asked, apart from I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LenderRequest {
+    /// Admit this session and no older one.
+    Claim(Session),
+    /// The record that lists the disk for this session is committed: stamp the disk.
+    Begin(Session, u64),
+}
+
+/// What a lender answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LenderAnswer {
+    /// The session is admitted, and no I/O of another one can land any more.
+    Admitted(Session, Observed),
+    /// The disk is stamped.
+    Begun(Session),
+    /// A newer session was admitted, or the lender started anew.
+    Refused(Session),
+}
+
+impl LenderAnswer {
+    /// Of which session it speaks.
+    pub fn session(self) -> Session {
+        match self {
+            Self::Admitted(session, _) | Self::Begun(session) | Self::Refused(session) => session,
+        }
+    }
+}
+
+/// What is seen of a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Observed {
+    /// The start of the lender ([`process_of`]), and which opening of the disk this is.
+    pub incarnation: u64,
+    /// The stamp.
+    pub mark: Session,
+    /// The newest roots on it.
+    pub roots: Roots,
+}
+
+/// Bits of an incarnation that count the openings of a disk, from a random number on.
+const OPENING_BITS: u32 = 16;
+
+/// What the incarnations of one start of a lender have in common.
+pub fn process_of(incarnation: u64) -> u64 {
+    incarnation >> OPENING_BITS
+}
+
+/// Why a lender admits no session, for people: the decision does not depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// This term has claimed the disk, that of this member if the lender still knows whose it is.
+    Term(Ballot, Option<MemberId>),
+    /// A process of the lender's machine has the disk.
+    InUse,
+    /// The disk cannot be opened.
+    Unopened,
+    /// What is kept of the disk cannot be read.
+    Unknown,
+    /// The lender started anew since the session was admitted.
+    Anew,
+}
+
+/// Who has a disk, by its lender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// Nobody.
+    Nobody,
+    /// A session, of this member.
+    Session(Option<MemberId>),
+    /// A process of the lender's machine.
+    Process,
+    /// It cannot be opened.
+    Unopened,
+    /// What is kept of the disk cannot be read.
+    Unknown,
+    /// The machine does not lend such a disk.
+    NotLent,
+}
+
+/// What follows from a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LenderReply {
+    /// To be durable before the answer goes.
+    pub write: Option<Kept>,
+    /// The answer, if there is one yet.
+    pub answer: Option<LenderAnswer>,
+}
+
+/// The lender of one disk.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Lender {
+    kept: Kept,
+    incarnation: u64,
+    admitted: Option<Session>,
+    /// It is admitted when the I/O of the one before has ended.
+    next: Option<Session>,
+    in_flight: u32,
+}
+
+impl Lender {
+    /// A lender that starts. `incarnation`: never used before.
+    pub fn start(kept: Kept, incarnation: u64) -> Self {
+        Self {
+            kept,
+            incarnation,
+            admitted: None,
+            next: None,
+            in_flight: 0,
+        }
+    }
+
+    /// Its start.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    /// The disk was closed and opened anew, and what was not flushed may be lost: as if the lender had started anew and been asked again by
+    /// the session that waits.
+    pub fn reopened(&mut self) {
+        self.incarnation = self.incarnation.wrapping_add(1);
+        self.admitted = None;
+    }
+
+    /// What is on stable storage.
+    pub fn kept(&self) -> Kept {
+        self.kept
+    }
+
+    /// Why that session is refused.
+    pub fn denial(&self, session: Session) -> Denial {
+        match session.ballot == self.kept.enforced && self.admitted != Some(session) {
+            true => Denial::Anew,
+            false => Denial::Term(self.kept.enforced, None),
+        }
+    }
+
+    /// Answers a request. `roots`: of the disk, read now.
+    pub fn handle(&mut self, request: LenderRequest, roots: Roots) -> LenderReply {
+        match request {
+            LenderRequest::Claim(session) => self.claim(session, roots),
+            LenderRequest::Begin(session, incarnation) => self.begin(session, incarnation),
+        }
+    }
+
+    fn claim(&mut self, session: Session, roots: Roots) -> LenderReply {
+        let is_old = session.ballot.epoch < self.kept.enforced.epoch
+            || (session.ballot.epoch == self.kept.enforced.epoch
+                && session.ballot != self.kept.enforced);
+        let latest = self.next.or(self.admitted);
+        let is_replaced = latest
+            .is_some_and(|known| known.ballot == session.ballot && known.number > session.number);
+        if (is_old && holds(Rule::LendersRefuseOlderEpochs)) || is_replaced {
+            return LenderReply {
+                write: None,
+                answer: Some(LenderAnswer::Refused(session)),
+            };
+        }
+        let is_new = session.ballot != self.kept.enforced;
+        self.kept.enforced = session.ballot;
+        self.next = Some(session);
+        LenderReply {
+            write: is_new.then_some(self.kept),
+            answer: self.admit(roots),
+        }
+    }
+
+    /// Admits the session that waits, if nothing is in flight. `roots`: of the disk, read now.
+    pub fn admit(&mut self, roots: Roots) -> Option<LenderAnswer> {
+        if self.in_flight > 0 && holds(Rule::LendersDrain) {
+            return None;
+        }
+        let session = self.next.take()?;
+        self.admitted = Some(session);
+        let observed = Observed {
+            incarnation: self.incarnation,
+            mark: self.kept.mark,
+            roots,
+        };
+        Some(LenderAnswer::Admitted(session, observed))
+    }
+
+    fn begin(&mut self, session: Session, incarnation: u64) -> LenderReply {
+        if !self.takes(session, incarnation) {
+            return LenderReply {
+                write: None,
+                answer: Some(LenderAnswer::Refused(session)),
+            };
+        }
+        let is_new = self.kept.mark != session;
+        self.kept.mark = session;
+        LenderReply {
+            write: is_new.then_some(self.kept),
+            answer: Some(LenderAnswer::Begun(session)),
+        }
+    }
+
+    /// Whether I/O of that session may begin. Nothing begins while the lender drains.
+    pub fn takes(&self, session: Session, incarnation: u64) -> bool {
+        if !holds(Rule::SameIncarnation) && session.ballot == self.kept.enforced {
+            return true;
+        }
+        if !holds(Rule::LendersTakeOneSession) && incarnation == self.incarnation {
+            return true;
+        }
+        let is_admitted = self.admitted == Some(session) && self.next.is_none();
+        is_admitted && self.incarnation == incarnation
+    }
+
+    /// I/O begins on the disk.
+    pub fn io_begins(&mut self) {
+        self.in_flight += 1;
+    }
+
+    /// I/O has ended, well or not.
+    pub fn io_ended(&mut self) {
+        self.in_flight -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(epoch: u64, number: u32) -> Session {
+        let ballot = Ballot {
+            epoch,
+            nonce: epoch,
+        };
+        Session { ballot, number }
+    }
+
+    fn is_admitted(reply: &LenderReply) -> bool {
+        matches!(reply.answer, Some(LenderAnswer::Admitted(..)))
+    }
+
+    #[test]
+    fn a_new_session_waits_for_the_io_of_the_old_one() {
+        let mut lender = Lender::start(Kept::default(), 1);
+        assert!(is_admitted(
+            &lender.handle(LenderRequest::Claim(session(1, 1)), Roots::default())
+        ));
+        assert!(lender.takes(session(1, 1), 1));
+        lender.io_begins();
+        let reply = lender.handle(LenderRequest::Claim(session(2, 1)), Roots::default());
+        assert_eq!(reply.answer, None);
+        assert_eq!(reply.write.map(|kept| kept.enforced.epoch), Some(2));
+        assert!(
+            !lender.takes(session(1, 1), 1),
+            "nothing more of the old one"
+        );
+        lender.io_ended();
+        assert!(lender.admit(Roots::default()).is_some());
+        assert!(lender.takes(session(2, 1), 1));
+    }
+
+    /// The disk failed, and its session claims it again.
+    #[test]
+    fn a_disk_that_is_opened_anew_admits_who_waits_and_is_of_another_incarnation() {
+        let mut lender = Lender::start(Kept::default(), 1);
+        lender.handle(LenderRequest::Claim(session(1, 1)), Roots::default());
+        lender.io_begins();
+        lender.handle(LenderRequest::Claim(session(1, 1)), Roots::default());
+        lender.reopened();
+        lender.io_ended();
+        let Some(LenderAnswer::Admitted(_, observed)) = lender.admit(Roots::default()) else {
+            panic!("it waited");
+        };
+        assert_eq!(observed.incarnation, 2);
+        assert!(!lender.takes(session(1, 1), 1) && lender.takes(session(1, 1), 2));
+    }
+
+    #[test]
+    fn older_terms_are_refused_after_a_restart_too() {
+        let mut lender = Lender::start(Kept::default(), 1);
+        lender.handle(LenderRequest::Claim(session(2, 1)), Roots::default());
+        let mut again = Lender::start(lender.kept(), 2);
+        let reply = again.handle(LenderRequest::Claim(session(1, 7)), Roots::default());
+        assert_eq!(reply.answer, Some(LenderAnswer::Refused(session(1, 7))));
+        assert!(!again.takes(session(2, 1), 1), "the incarnation before");
+    }
+}

@@ -1,0 +1,547 @@
+//! One member, a head or the witness: what it remembers of a pool, and how it answers.
+//!
+//! It keeps three things on stable storage: the greatest term that it promised to and that was not withdrawn, the newest record that it
+//! accepted, and which record it knows to be committed. [`Memory::handle`] says what to write. The answer may go
+//! only after that is durable.
+//!
+//! **A member that lost all that** may have promised anything. A person's word begins another *life* of it, by a random number. In
+//! that life it is no member ([`Memory::again`]) until a committed record names the life, and its owner has sent that record. Votes of
+//! the life before do not count beside such a record.
+
+use super::record::{Ballot, MemberId, Record, Version};
+use super::rules::{Rule, holds};
+
+/// A claim or a record this far after what was promised is of nobody who counts epochs.
+const EPOCHS_AT_ONCE_MAX: u64 = 1 << 32;
+
+/// Marks the answer to one question of one boot of one head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tag {
+    /// Of the head that asks: random, or a counter that never repeats.
+    pub boot: u64,
+    /// Counted in that boot.
+    pub number: u32,
+}
+
+/// What a member has on stable storage.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Memory {
+    /// It accepts nothing of an older term.
+    pub promised: Ballot,
+    /// To which one before that, which matters if that one gives up. Not stored.
+    pub before: Ballot,
+    /// The newest record.
+    pub accepted: Option<Record>,
+    /// It is known that a quorum had this record.
+    pub committed: Version,
+    /// Random, of a member that lost what it remembered before; otherwise 0.
+    pub life: u64,
+}
+
+/// What a member is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Request {
+    /// What do you remember?
+    Read(Tag),
+    /// Promise to accept nothing of older terms.
+    Claim {
+        /// The new term.
+        ballot: Ballot,
+        /// Whose.
+        by: MemberId,
+    },
+    /// This term will not be: its claim was refused, and it proposes nothing. Needs no answer.
+    Withdraw(Ballot),
+    /// Accept this record.
+    Propose(Record),
+    /// This record is committed. Needs no answer.
+    Committed(Ballot, Version),
+    /// This record is committed, and names the life of a member that has no memory: remember it, and be a member.
+    Welcome(Record),
+    /// This record is committed, and does not name you: begin that life, to be a member later.
+    Join {
+        /// Of the answer.
+        tag: Tag,
+        /// The newest one of its owner.
+        record: Record,
+        /// Random, not 0.
+        life: u64,
+    },
+}
+
+/// What a member answers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Answer {
+    /// To a read.
+    Known(Tag, Memory),
+    /// It promised, and its own head does not serve the pool.
+    Promised {
+        /// To whom.
+        ballot: Ballot,
+        /// The newest record that it accepted.
+        record: Option<Record>,
+        /// In which life.
+        life: u64,
+    },
+    /// Its own head serves the pool.
+    Serves(Ballot),
+    /// It accepted.
+    Accepted(Ballot, Version),
+    /// It promised to another term before.
+    Refused {
+        /// What it was asked for.
+        asked: Ballot,
+        /// To whom it promised.
+        promised: Ballot,
+    },
+    /// To a read: it lost what it remembered, and is no member until a record names this life.
+    Forgot(Tag, u64),
+}
+
+/// What follows from a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// To be written, flushed and renamed into place before the answer goes; nothing if it is the same.
+    pub write: Option<Memory>,
+    /// The answer.
+    pub answer: Option<Answer>,
+}
+
+impl Reply {
+    fn none() -> Self {
+        Self {
+            write: None,
+            answer: None,
+        }
+    }
+}
+
+impl Memory {
+    /// Of a member that was there when the pool was made.
+    pub fn new(record: Record) -> Self {
+        Self {
+            promised: record.ballot,
+            before: Ballot::default(),
+            committed: record.version(),
+            accepted: Some(record),
+            life: 0,
+        }
+    }
+
+    /// Of a member that lost what it remembered, by a person's word. `life`: random, not 0.
+    pub fn again(life: u64) -> Self {
+        Self {
+            life,
+            ..Self::default()
+        }
+    }
+
+    /// Whether it lost what it remembered, and was not told of anything since.
+    pub fn is_lost(&self) -> bool {
+        self.life != 0 && self.accepted.is_none()
+    }
+
+    /// The newest record, if it is known to be committed.
+    pub fn committed_record(&self) -> Option<&Record> {
+        let record = self.accepted.as_ref()?;
+        let is_known = record.version() == self.committed || !holds(Rule::SoleIsCommitted);
+        is_known.then_some(record)
+    }
+
+    /// Answers a request to member `me`. `serves`: the owner of the pool is on this very head.
+    pub fn handle(&self, me: MemberId, request: Request, serves: bool) -> Reply {
+        if self.is_lost() {
+            return self.handle_lost(me, request);
+        }
+        match request {
+            Request::Read(tag) => Reply {
+                write: None,
+                answer: Some(Answer::Known(tag, self.clone())),
+            },
+            Request::Claim { ballot, .. } if serves && holds(Rule::OwnersPromiseNothing) => Reply {
+                write: None,
+                answer: Some(Answer::Serves(ballot)),
+            },
+            Request::Claim { ballot, .. } => self.claim(ballot),
+            Request::Withdraw(ballot) => self.withdraw(ballot),
+            // Its owner has the promise of this member, and no term that has not may act on its answer.
+            Request::Propose(record)
+                if serves && record.ballot != self.promised && holds(Rule::OwnersAcceptNothing) =>
+            {
+                self.refuse(record.ballot)
+            }
+            // This is a machine that was replaced, or an old copy of its file: another life counts.
+            Request::Propose(record) if record.life(me) != self.life => Reply::none(),
+            Request::Propose(record) => self.propose(record),
+            Request::Committed(ballot, version) => self.learn(ballot, version),
+            // The answer was lost.
+            Request::Welcome(record) if self.accepted.as_ref() == Some(&record) => Reply {
+                write: None,
+                answer: Some(Answer::Accepted(record.ballot, record.version())),
+            },
+            Request::Welcome(record) => self.welcome(me, record),
+            Request::Join { tag, record, life } => self.join(me, tag, &record, life),
+        }
+    }
+
+    /// What it remembers is of no use any more: it was a member before, and is none.
+    fn join(&self, me: MemberId, tag: Tag, record: &Record, life: u64) -> Reply {
+        let known = self.accepted.as_ref();
+        let is_newer = known.is_some_and(|known| known.version() <= record.version());
+        if life == 0 || known.is_some() && !(record.leaves_out(me) && is_newer) {
+            return Reply::none();
+        }
+        Reply {
+            write: Some(Self::again(life)),
+            answer: Some(Answer::Forgot(tag, life)),
+        }
+    }
+
+    /// It has a life already. If that is one in which it was a member before, what it is told of that may be on its way, and another one
+    /// begins.
+    fn join_lost(&self, me: MemberId, tag: Tag, record: &Record, life: u64) -> Reply {
+        let is_used = record.leaves_out(me) && record.life(me) == self.life;
+        match is_used && life != 0 && holds(Rule::LivesAreUsedOnce) {
+            true => Reply {
+                write: Some(Self::again(life)),
+                answer: Some(Answer::Forgot(tag, life)),
+            },
+            false => Reply {
+                write: None,
+                answer: Some(Answer::Forgot(tag, self.life)),
+            },
+        }
+    }
+
+    fn handle_lost(&self, me: MemberId, request: Request) -> Reply {
+        match request {
+            Request::Read(tag) => Reply {
+                write: None,
+                answer: Some(Answer::Forgot(tag, self.life)),
+            },
+            Request::Welcome(record) => self.welcome(me, record),
+            Request::Join { tag, record, life } => self.join_lost(me, tag, &record, life),
+            Request::Claim { .. }
+            | Request::Withdraw(_)
+            | Request::Propose(_)
+            | Request::Committed(..) => Reply::none(),
+        }
+    }
+
+    fn welcome(&self, me: MemberId, record: Record) -> Reply {
+        if !self.is_lost() || record.life(me) != self.life {
+            return Reply::none();
+        }
+        Reply {
+            answer: Some(Answer::Accepted(record.ballot, record.version())),
+            write: Some(Self {
+                life: self.life,
+                ..Self::new(record)
+            }),
+        }
+    }
+
+    fn claim(&self, ballot: Ballot) -> Reply {
+        let is_newer = ballot.epoch > self.promised.epoch;
+        let is_shared =
+            ballot.epoch == self.promised.epoch && !holds(Rule::OneCandidateForEachEpoch);
+        let is_refused = !is_newer && !is_shared && ballot != self.promised;
+        if is_refused || self.is_far_ahead(ballot) {
+            return self.refuse(ballot);
+        }
+        let promised = Self {
+            promised: ballot,
+            before: self.promised,
+            ..self.clone()
+        };
+        Reply {
+            write: is_newer.then_some(promised),
+            answer: Some(Answer::Promised {
+                ballot,
+                record: self.accepted.clone(),
+                life: self.life,
+            }),
+        }
+    }
+
+    /// No candidate comes to such an epoch. After a promise of the last one nobody could open the pool any more.
+    fn is_far_ahead(&self, ballot: Ballot) -> bool {
+        ballot.epoch.saturating_sub(self.promised.epoch) > EPOCHS_AT_ONCE_MAX
+    }
+
+    /// The owner that others have promised to may go on. Nobody counts on a promise to who gave up.
+    fn withdraw(&self, ballot: Ballot) -> Reply {
+        let is_it = self.promised == ballot && self.before != Ballot::default();
+        let before = Self {
+            promised: self.before,
+            before: Ballot::default(),
+            ..self.clone()
+        };
+        Reply {
+            write: is_it.then_some(before),
+            answer: None,
+        }
+    }
+
+    fn propose(&self, record: Record) -> Reply {
+        let ballot = record.ballot;
+        let is_older = ballot.epoch < self.promised.epoch && holds(Rule::MembersRefuseOlderEpochs);
+        let is_other = ballot.epoch == self.promised.epoch
+            && ballot != self.promised
+            && holds(Rule::OneCandidateForEachEpoch);
+        if is_older || is_other || self.is_far_ahead(ballot) {
+            return self.refuse(ballot);
+        }
+        let version = record.version();
+        let has_newer = self
+            .accepted
+            .as_ref()
+            .is_some_and(|known| known.version() > version && ballot == known.ballot);
+        // A record that came late: what it said was replaced by its own proposer.
+        if has_newer {
+            return Reply::none();
+        }
+        let accepted = Self {
+            promised: ballot,
+            before: Ballot::default(),
+            accepted: Some(record),
+            committed: self.committed,
+            life: self.life,
+        };
+        Reply {
+            write: (accepted != *self).then_some(accepted),
+            answer: Some(Answer::Accepted(ballot, version)),
+        }
+    }
+
+    fn learn(&self, ballot: Ballot, version: Version) -> Reply {
+        let is_it = |record: &&Record| record.ballot == ballot && record.version() == version;
+        let is_known = self.accepted.as_ref().filter(is_it).is_some();
+        let learnt = Self {
+            committed: version,
+            ..self.clone()
+        };
+        Reply {
+            write: (is_known && self.committed != version).then_some(learnt),
+            answer: None,
+        }
+    }
+
+    fn refuse(&self, asked: Ballot) -> Reply {
+        Reply {
+            write: None,
+            answer: Some(Answer::Refused {
+                asked,
+                promised: self.promised,
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::membership::Membership;
+    use crate::record::DiskId;
+
+    const ME: MemberId = MemberId(2);
+
+    fn ballot(epoch: u64, nonce: u64) -> Ballot {
+        Ballot { epoch, nonce }
+    }
+
+    fn memory() -> Memory {
+        Memory::new(Record::new(1, ballot(3, 1), [DiskId(1)]))
+    }
+
+    fn handle(memory: &Memory, request: Request, serves: bool) -> Reply {
+        memory.handle(ME, request, serves)
+    }
+
+    fn claim(ballot: Ballot) -> Request {
+        let by = MemberId(1);
+        Request::Claim { ballot, by }
+    }
+
+    #[test]
+    fn who_gives_up_leaves_the_promise_before_as_it_was() {
+        let before = memory();
+        let (other, later) = (ballot(4, 2), ballot(5, 3));
+        let write = |memory: &Memory, request| handle(memory, request, false).write;
+        let promised = write(&before, claim(other)).expect("it promises");
+        assert_eq!(
+            write(&promised, Request::Withdraw(later)),
+            None,
+            "nobody promised to that one"
+        );
+        assert_eq!(
+            write(&promised, Request::Withdraw(other)),
+            Some(before.clone())
+        );
+        // Whoever promised meanwhile keeps that.
+        let next = write(&promised, claim(later)).expect("it promises");
+        assert_eq!(write(&next, Request::Withdraw(other)), None);
+        assert_eq!(
+            write(&next, Request::Withdraw(later)).map(|memory| memory.promised),
+            Some(other)
+        );
+        // What was accepted is not taken back.
+        let record = Record::new(1, later, [DiskId(1)]);
+        let accepted = write(&next, Request::Propose(record)).expect("it accepts");
+        assert_eq!(write(&accepted, Request::Withdraw(later)), None);
+        assert_eq!(write(&before, Request::Withdraw(before.promised)), None);
+    }
+
+    #[test]
+    fn an_epoch_that_nobody_comes_to_is_not_promised_or_accepted() {
+        let far = ballot(3 + EPOCHS_AT_ONCE_MAX + 1, 8);
+        let record = Record::new(1, far, [DiskId(1)]);
+        for request in [claim(far), Request::Propose(record)] {
+            let reply = handle(&memory(), request, false);
+            assert!(matches!(reply.answer, Some(Answer::Refused { .. })));
+            assert_eq!(reply.write, None);
+        }
+        let near = ballot(3 + EPOCHS_AT_ONCE_MAX, 8);
+        assert!(handle(&memory(), claim(near), false).write.is_some());
+    }
+
+    #[test]
+    fn an_epoch_is_promised_once() {
+        let reply = handle(&memory(), claim(ballot(4, 8)), false);
+        let promised = reply.write.expect("to be written");
+        assert!(matches!(
+            reply.answer,
+            Some(Answer::Promised {
+                record: Some(_),
+                ..
+            })
+        ));
+        let again = handle(&promised, claim(ballot(4, 8)), false);
+        assert_eq!(again.write, None);
+        assert!(matches!(again.answer, Some(Answer::Promised { .. })));
+        for late in [ballot(4, 9), ballot(3, 1)] {
+            let refused = handle(&promised, claim(late), false);
+            assert!(matches!(refused.answer, Some(Answer::Refused { .. })));
+        }
+    }
+
+    #[test]
+    fn a_record_of_an_older_term_is_refused() {
+        let promised = handle(&memory(), claim(ballot(4, 8)), false);
+        let promised = promised.write.expect("new");
+        let old = Record::new(1, ballot(3, 1), []);
+        let reply = handle(&promised, Request::Propose(old), false);
+        assert!(matches!(reply.answer, Some(Answer::Refused { .. })));
+        assert_eq!(reply.write, None);
+    }
+
+    #[test]
+    fn a_record_that_its_proposer_replaced_is_not_taken() {
+        let mut newer = Record::new(1, ballot(3, 1), []);
+        newer.sequence = 5;
+        let late = Record {
+            sequence: 4,
+            ..newer.clone()
+        };
+        let accepted = handle(&memory(), Request::Propose(newer), false);
+        let accepted = accepted.write.expect("new");
+        let reply = handle(&accepted, Request::Propose(late), false);
+        assert_eq!((reply.write, reply.answer), (None, None));
+    }
+
+    #[test]
+    fn a_head_that_serves_promises_nothing_and_accepts_nothing_of_others() {
+        let reply = handle(&memory(), claim(ballot(9, 9)), true);
+        assert_eq!(reply.answer, Some(Answer::Serves(ballot(9, 9))));
+        assert_eq!(reply.write, None);
+        let other = Record::new(1, ballot(9, 9), [DiskId(1)]);
+        let reply = handle(&memory(), Request::Propose(other), true);
+        let (asked, promised) = (ballot(9, 9), ballot(3, 1));
+        let refused = Answer::Refused { asked, promised };
+        assert_eq!((reply.answer, reply.write), (Some(refused), None));
+        let mut own = Record::new(1, ballot(3, 1), [DiskId(1)]);
+        own.sequence = 2;
+        let reply = handle(&memory(), Request::Propose(own), true);
+        assert!(matches!(reply.answer, Some(Answer::Accepted(..))));
+    }
+
+    fn named(life: u64) -> Record {
+        let mut record = Record::new(1, ballot(5, 6), [DiskId(1)]);
+        record.lives.insert(ME, life);
+        record
+    }
+
+    #[test]
+    fn a_member_that_lost_its_memory_is_none_until_a_record_names_its_life() {
+        let lost = Memory::again(70);
+        let tag = Tag { boot: 3, number: 1 };
+        let reply = handle(&lost, Request::Read(tag), false);
+        assert_eq!(reply.answer, Some(Answer::Forgot(tag, 70)));
+        for request in [
+            claim(ballot(9, 9)),
+            Request::Propose(named(70)),
+            Request::Welcome(named(71)),
+            Request::Welcome(Record::new(1, ballot(5, 6), [DiskId(1)])),
+        ] {
+            let reply = handle(&lost, request.clone(), false);
+            assert_eq!(reply, Reply::none(), "{request:?}");
+        }
+        let welcomed = handle(&lost, Request::Welcome(named(70)), false);
+        let told = welcomed.write.expect("to be written");
+        assert_eq!(told.promised, ballot(5, 6));
+        let again = handle(&told, Request::Welcome(named(70)), false);
+        assert_eq!((again.write, again.answer), (None, welcomed.answer));
+        let reply = handle(&told, claim(ballot(6, 1)), false);
+        let promised = matches!(reply.answer, Some(Answer::Promised { life: 70, .. }));
+        assert!(promised, "{:?}", reply.answer);
+        let older = Record {
+            sequence: 4,
+            ..named(70)
+        };
+        assert_eq!(handle(&told, Request::Welcome(older), false), Reply::none());
+    }
+
+    #[test]
+    fn a_member_begins_a_life_when_it_knows_nothing_or_was_left_out_since() {
+        let tag = Tag { boot: 3, number: 1 };
+        let join = |record: &Record, life| Request::Join {
+            tag,
+            record: record.clone(),
+            life,
+        };
+        let mut record = named(0);
+        record.lives.clear();
+        let begun = Reply {
+            write: Some(Memory::again(9)),
+            answer: Some(Answer::Forgot(tag, 9)),
+        };
+        assert_eq!(handle(&Memory::default(), join(&record, 9), false), begun);
+        assert_eq!(handle(&memory(), join(&record, 9), false), Reply::none());
+        record.members = Some(Membership::TwoHeads([MemberId(1), ME]));
+        assert_eq!(handle(&memory(), join(&record, 9), false), Reply::none());
+        record.members = Some(Membership::TwoHeads([MemberId(1), MemberId(3)]));
+        assert_eq!(handle(&memory(), join(&record, 9), false), begun);
+        assert_eq!(handle(&memory(), join(&record, 0), false), Reply::none());
+        record.ballot = ballot(2, 1);
+        assert_eq!(handle(&memory(), join(&record, 9), false), Reply::none());
+        let again = handle(&Memory::again(9), join(&record, 8), false);
+        assert_eq!((again.write, again.answer), (None, begun.answer.clone()));
+        // In life 7 it was a member before.
+        record.lives.insert(ME, 7);
+        let again = handle(&Memory::again(7), join(&record, 9), false);
+        assert_eq!(again, begun);
+        record.members = Some(Membership::TwoHeads([MemberId(1), ME]));
+        let again = handle(&Memory::again(7), join(&record, 9), false);
+        assert_eq!(
+            (again.write, again.answer),
+            (None, Some(Answer::Forgot(tag, 7)))
+        );
+    }
+
+    /// Its machine was replaced, or an old copy of its file was put back.
+    #[test]
+    fn a_member_of_another_life_does_not_vote_for_a_record() {
+        let reply = handle(&memory(), Request::Propose(named(70)), false);
+        assert_eq!(reply, Reply::none());
+    }
+}

@@ -1,0 +1,426 @@
+//! Who remembers, and how many of them are enough.
+
+use super::record::{DiskId, MemberId, Record};
+use super::rules::{Rule, holds};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The members of an appliance.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Membership {
+    /// One head, whose disks are all its own. Its own memory is a commit.
+    OneHead(MemberId),
+    /// Two heads and nobody else. A commit needs both, or one and the confirmed fence of the other.
+    TwoHeads([MemberId; 2]),
+    /// Two heads, and a witness that remembers. A commit needs any two.
+    TwoHeadsAndWitness {
+        /// The heads.
+        heads: [MemberId; 2],
+        /// The witness.
+        witness: MemberId,
+    },
+    /// The same, and the witness is to be none any more. A commit needs any two, and the two heads or what stands in for one of them.
+    WitnessLeaves {
+        /// The heads.
+        heads: [MemberId; 2],
+        /// The witness.
+        witness: MemberId,
+    },
+    /// Three heads. A commit needs any two.
+    ThreeHeads([MemberId; 3]),
+}
+
+impl Membership {
+    /// All members.
+    pub fn members(&self) -> Vec<MemberId> {
+        match self {
+            Self::OneHead(head) => vec![*head],
+            Self::TwoHeads(heads) => heads.to_vec(),
+            Self::TwoHeadsAndWitness { heads, witness }
+            | Self::WitnessLeaves { heads, witness } => {
+                heads.iter().chain([witness]).copied().collect()
+            }
+            Self::ThreeHeads(heads) => heads.to_vec(),
+        }
+    }
+
+    /// The members that have disks.
+    pub fn heads(&self) -> &[MemberId] {
+        match self {
+            Self::OneHead(head) => std::slice::from_ref(head),
+            Self::TwoHeads(heads)
+            | Self::TwoHeadsAndWitness { heads, .. }
+            | Self::WitnessLeaves { heads, .. } => heads,
+            Self::ThreeHeads(heads) => heads,
+        }
+    }
+
+    /// The one that only remembers.
+    pub fn witness(&self) -> Option<MemberId> {
+        match self {
+            Self::TwoHeadsAndWitness { witness, .. } | Self::WitnessLeaves { witness, .. } => {
+                Some(*witness)
+            }
+            _ => None,
+        }
+    }
+
+    /// The one that is to be none any more.
+    pub fn leaving(&self) -> Option<MemberId> {
+        match self {
+            Self::WitnessLeaves { witness, .. } => Some(*witness),
+            _ => None,
+        }
+    }
+
+    /// Who is a member by `next` and none yet.
+    pub(super) fn coming(&self, next: &Self) -> Option<MemberId> {
+        let present = self.members();
+        let mut coming = next.members().into_iter();
+        coming.find(|member| !present.contains(member))
+    }
+
+    /// The heads that are heads by `next`, too.
+    pub(super) fn staying(&self, next: &Self) -> impl Iterator<Item = MemberId> {
+        let heads = self.heads().iter().copied();
+        heads.filter(|head| next.heads().contains(head))
+    }
+
+    /// What comes next on the way to `wish`. A witness or a third head comes in one step, and a witness goes in two: heads that are one
+    /// step apart rely on the answer, or the fence, of one and the same member. One that comes has no vote before both heads go by the
+    /// rule with it, so a third head takes the place of a witness in that step.
+    pub(super) fn step_to(&self, wish: &Self) -> Option<Self> {
+        match (self, wish) {
+            (
+                Self::TwoHeads(heads) | Self::TwoHeadsAndWitness { heads, .. },
+                Self::ThreeHeads(wanted),
+            ) if heads.iter().all(|head| wanted.contains(head))
+                && self.witness().is_none_or(|one| !wanted.contains(&one)) =>
+            {
+                Some(wish.clone())
+            }
+            (Self::TwoHeads(heads), Self::TwoHeadsAndWitness { heads: wanted, .. })
+                if heads == wanted =>
+            {
+                Some(wish.clone())
+            }
+            (Self::TwoHeadsAndWitness { heads, witness }, Self::TwoHeads(wanted))
+                if heads == wanted =>
+            {
+                Some(match holds(Rule::WitnessLeavesInTwoSteps) {
+                    true => Self::WitnessLeaves {
+                        heads: *heads,
+                        witness: *witness,
+                    },
+                    false => wish.clone(),
+                })
+            }
+            // There is no way back from here: a head may have gone on by the next record.
+            (Self::WitnessLeaves { heads, .. }, _) => Some(Self::TwoHeads(*heads)),
+            _ => None,
+        }
+    }
+}
+
+/// How many of three members are a quorum.
+const QUORUM: usize = 2;
+
+/// Disks that work together: a top-level device of the pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LegGroup {
+    /// The disks, each with the head that lends it.
+    pub lenders: BTreeMap<DiskId, MemberId>,
+    /// How many disks hold everything.
+    pub needed: usize,
+}
+
+/// What a head knows of one pool without asking.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// This head.
+    pub me: MemberId,
+    /// The pool's number.
+    pub pool: u64,
+    /// Who remembers, by the configuration. It counts for records that name no members.
+    pub membership: Membership,
+    /// Where the disks are.
+    pub groups: Vec<LegGroup>,
+}
+
+/// What stands in for answers, with two heads.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StandIn {
+    /// The other head is confirmed to be off, by a fence or a person, and was not heard since.
+    pub is_other_fenced: bool,
+    /// The own, committed copy names no disk of another head as current.
+    pub is_sole: bool,
+}
+
+impl Config {
+    /// All members.
+    pub fn members(&self) -> Vec<MemberId> {
+        self.membership.members()
+    }
+
+    /// The same with the members of a record. A head goes by the one that its own member accepted: no change of members is committed
+    /// without that.
+    pub fn by(&self, record: Option<&Record>) -> Cow<'_, Self> {
+        let named = record.and_then(|record| record.members.as_ref());
+        match named.filter(|_| holds(Rule::MembersOfTheRecord)) {
+            Some(named) => self.with(named),
+            None => Cow::Borrowed(self),
+        }
+    }
+
+    /// The same with these members.
+    pub(super) fn with(&self, membership: &Membership) -> Cow<'_, Self> {
+        match *membership == self.membership {
+            true => Cow::Borrowed(self),
+            false => Cow::Owned(Self {
+                membership: membership.clone(),
+                ..self.clone()
+            }),
+        }
+    }
+
+    /// The other one of two heads.
+    pub fn other_head(&self) -> Option<MemberId> {
+        match self.membership.heads() {
+            [one, other] if *one == self.me => Some(*other),
+            [one, other] if *other == self.me => Some(*one),
+            _ => None,
+        }
+    }
+
+    /// The other one of two heads, where nobody else can say what became of it.
+    pub fn other_of_two(&self) -> Option<MemberId> {
+        match &self.membership {
+            Membership::TwoHeads(_) | Membership::WitnessLeaves { .. } => self.other_head(),
+            _ => None,
+        }
+    }
+
+    /// Who lends a disk.
+    pub fn lender(&self, disk: DiskId) -> Option<MemberId> {
+        let mut groups = self.groups.iter();
+        groups.find_map(|group| group.lenders.get(&disk).copied())
+    }
+
+    /// Whether everything can be read from these disks.
+    pub fn is_readable(&self, disks: &BTreeSet<DiskId>) -> bool {
+        self.groups.iter().all(|group| {
+            let present = group.lenders.keys().filter(|disk| disks.contains(disk));
+            present.count() >= group.needed
+        })
+    }
+
+    /// Whether every current disk is one of this head.
+    pub fn is_sole<'a>(&self, mut current: impl Iterator<Item = &'a DiskId>) -> bool {
+        current.all(|disk| self.lender(*disk) == Some(self.me))
+    }
+
+    /// Two heads: whether the fence of the other one is a vote: not if it has the only current disks, for then it may go on
+    /// by itself when it is back, and knows nothing of what was voted for without it.
+    pub fn may_vote_by_fence<'a>(&self, current: impl Iterator<Item = &'a DiskId>) -> bool {
+        let mut lenders = current.map(|disk| self.lender(*disk));
+        lenders.any(|lender| lender == Some(self.me)) || !holds(Rule::NoFenceAgainstTheSole)
+    }
+
+    /// Whether promises of these members make an owner.
+    pub fn may_claim(&self, promised: &BTreeSet<MemberId>, by: StandIn) -> bool {
+        if !holds(Rule::PromisesOfAQuorum) {
+            return promised.contains(&self.me);
+        }
+        self.is_quorum(promised, by)
+    }
+
+    /// Whether a record that these members accepted is committed.
+    pub fn is_committed(&self, accepted: &BTreeSet<MemberId>, by: StandIn) -> bool {
+        if !holds(Rule::CommitByAQuorum) {
+            return accepted.contains(&self.me);
+        }
+        self.is_quorum(accepted, by)
+    }
+
+    fn is_quorum(&self, members: &BTreeSet<MemberId>, by: StandIn) -> bool {
+        let count = |all: &[MemberId]| all.iter().filter(|one| members.contains(one)).count();
+        let is_replaced = by.is_other_fenced || by.is_sole;
+        let stands_alone = members.contains(&self.me) && is_replaced;
+        match &self.membership {
+            Membership::OneHead(head) => members.contains(head),
+            Membership::TwoHeads(heads) => count(heads) >= QUORUM || stands_alone,
+            Membership::WitnessLeaves { heads, .. } => {
+                count(&self.members()) >= QUORUM && (count(heads) >= QUORUM || stands_alone)
+            }
+            Membership::TwoHeadsAndWitness { .. } | Membership::ThreeHeads(_) => {
+                count(&self.members()) >= QUORUM
+            }
+        }
+    }
+
+    /// Who is asked first to accept `proposed` after `before`, where the order matters: with two heads, those whose disks
+    /// alone are current must know that they no longer are before the other one may act on it.
+    pub fn first_to_accept(
+        &self,
+        before: &Record,
+        proposed: &Record,
+    ) -> Option<BTreeSet<MemberId>> {
+        let is_growth = proposed
+            .current
+            .keys()
+            .any(|disk| !before.current.contains_key(disk));
+        if self.other_of_two().is_none() || !is_growth || !holds(Rule::GrowthBeginsAtTheSole) {
+            return None;
+        }
+        let lenders = before.current.keys();
+        Some(lenders.filter_map(|disk| self.lender(*disk)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Ballot;
+
+    const A: MemberId = MemberId(1);
+    const B: MemberId = MemberId(2);
+
+    fn two_heads() -> Config {
+        let lenders = [(DiskId(1), A), (DiskId(2), B)].into();
+        Config {
+            me: A,
+            pool: 1,
+            membership: Membership::TwoHeads([A, B]),
+            groups: vec![LegGroup { lenders, needed: 1 }],
+        }
+    }
+
+    #[test]
+    fn two_heads_need_both_or_a_fence_and_none_counts_against_the_sole() {
+        let config = two_heads();
+        let fence = StandIn {
+            is_other_fenced: true,
+            ..StandIn::default()
+        };
+        let none = StandIn::default();
+        assert!(config.is_committed(&[A, B].into(), none));
+        assert!(!config.is_committed(&[A].into(), none));
+        assert!(config.is_committed(&[A].into(), fence));
+        assert!(!config.is_committed(&[B].into(), fence));
+        assert!(config.may_vote_by_fence([DiskId(1), DiskId(2)].iter()));
+        assert!(!config.may_vote_by_fence([DiskId(2)].iter()));
+    }
+
+    #[test]
+    fn one_head_alone_commits_what_it_remembers() {
+        let config = Config {
+            membership: Membership::OneHead(A),
+            ..two_heads()
+        };
+        let none = StandIn::default();
+        assert_eq!(config.members(), [A]);
+        assert!(config.is_committed(&[A].into(), none));
+        assert!(!config.is_committed(&[].into(), none));
+        assert_eq!(config.other_of_two(), None);
+    }
+
+    #[test]
+    fn a_witness_makes_fences_no_votes() {
+        let witness = MemberId(9);
+        let config = Config {
+            membership: Membership::TwoHeadsAndWitness {
+                heads: [A, B],
+                witness,
+            },
+            ..two_heads()
+        };
+        let fence = StandIn {
+            is_other_fenced: true,
+            ..StandIn::default()
+        };
+        assert!(!config.may_claim(&[A].into(), fence));
+        assert!(config.may_claim(&[A, witness].into(), StandIn::default()));
+    }
+
+    #[test]
+    fn a_witness_comes_in_one_step_and_goes_in_two() {
+        let (heads, witness) = ([A, B], MemberId(9));
+        let two = Membership::TwoHeads(heads);
+        let three = Membership::TwoHeadsAndWitness { heads, witness };
+        let leaves = Membership::WitnessLeaves { heads, witness };
+        assert_eq!(two.step_to(&three), Some(three.clone()));
+        assert_eq!(three.step_to(&two), Some(leaves.clone()));
+        assert_eq!(leaves.step_to(&three), Some(two.clone()));
+        assert_eq!(two.step_to(&two), None);
+        let others = [A, MemberId(7)];
+        let elsewhere = Membership::TwoHeadsAndWitness {
+            heads: others,
+            witness,
+        };
+        assert_eq!(two.step_to(&elsewhere), None);
+    }
+
+    #[test]
+    fn a_third_head_comes_in_one_step_also_in_the_place_of_a_witness() {
+        let (heads, witness, coming) = ([A, B], MemberId(9), MemberId(3));
+        let two = Membership::TwoHeads(heads);
+        let with_witness = Membership::TwoHeadsAndWitness { heads, witness };
+        let leaves = Membership::WitnessLeaves { heads, witness };
+        let three = Membership::ThreeHeads([A, B, coming]);
+        for before in [&two, &with_witness] {
+            assert_eq!(before.step_to(&three), Some(three.clone()));
+            assert_eq!(before.coming(&three), Some(coming));
+            assert_eq!(before.staying(&three).collect::<Vec<_>>(), heads);
+        }
+        assert_eq!(leaves.step_to(&three), Some(two.clone()));
+        assert_eq!(two.coming(&with_witness), Some(witness));
+        assert_eq!(with_witness.coming(&two), None);
+        let others = Membership::ThreeHeads([A, coming, MemberId(4)]);
+        assert_eq!(two.step_to(&others), None, "a head would go");
+        let same = Membership::ThreeHeads([A, B, witness]);
+        assert_eq!(with_witness.step_to(&same), None, "it is the witness");
+        assert_eq!(three.step_to(&two), None);
+    }
+
+    #[test]
+    fn while_a_witness_leaves_both_rules_count() {
+        let (heads, witness) = ([A, B], MemberId(9));
+        let config = Config {
+            membership: Membership::WitnessLeaves { heads, witness },
+            ..two_heads()
+        };
+        let (none, fence) = (
+            StandIn::default(),
+            StandIn {
+                is_other_fenced: true,
+                ..StandIn::default()
+            },
+        );
+        assert!(config.is_committed(&[A, B].into(), none));
+        assert!(!config.is_committed(&[A, witness].into(), none));
+        assert!(config.is_committed(&[A, witness].into(), fence));
+        assert!(!config.is_committed(&[A].into(), fence));
+        assert_eq!(config.other_of_two(), Some(B));
+    }
+
+    #[test]
+    fn the_members_of_a_record_count_and_not_those_of_the_configuration() {
+        let config = two_heads();
+        let mut record = Record::new(1, Ballot::default(), [DiskId(1)]);
+        assert_eq!(config.by(Some(&record)).membership, config.membership);
+        let (heads, witness) = ([A, B], MemberId(9));
+        record.members = Some(Membership::TwoHeadsAndWitness { heads, witness });
+        assert_eq!(config.by(Some(&record)).members(), [A, B, witness]);
+        assert_eq!(config.by(None).members(), [A, B]);
+    }
+
+    #[test]
+    fn whose_disks_alone_are_current_is_asked_first_for_more() {
+        let config = two_heads();
+        let ballot = Ballot::default();
+        let before = Record::new(1, ballot, [DiskId(2)]);
+        let after = Record::new(1, ballot, [DiskId(1), DiskId(2)]);
+        assert_eq!(config.first_to_accept(&before, &after), Some([B].into()));
+        assert_eq!(config.first_to_accept(&after, &before), None);
+    }
+}

@@ -1,0 +1,562 @@
+//! From the wish to own a pool to the proposal of the first record of a term.
+
+use super::term::{Leg, Term};
+use super::{Action, Actions, Fence, Owner, Phase};
+use crate::lender::{LenderAnswer, LenderRequest, Observed};
+use crate::member::{Memory, Request, Tag};
+use crate::membership::{Config, LegGroup, StandIn};
+use crate::record::{Ballot, DiskId, Lack, MemberId, Record, Roots, Session, Version};
+use crate::refusal::{Newer, Refusal};
+use crate::rules::{Rule, holds};
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Reading {
+    nonce: u64,
+    word: Option<Version>,
+    tag: Tag,
+    answers: BTreeMap<MemberId, Memory>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Fencing {
+    reading: Reading,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Claiming {
+    ballot: Ballot,
+    judged: Record,
+    /// The owner that the judged record names is off, by a fence that was asked for after the record was read, or by a word.
+    is_owner_off: bool,
+    has_word: bool,
+    /// Members that were asked for a promise: the others are when that of the last owner has promised.
+    asked: BTreeSet<MemberId>,
+    promises: BTreeMap<MemberId, Promise>,
+}
+
+/// What a member that promised remembers, and in which life.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Promise {
+    pub(super) record: Option<Record>,
+    pub(super) life: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Admitting {
+    ballot: Ballot,
+    base: Record,
+    admitted: BTreeMap<DiskId, Observed>,
+    waiting: BTreeSet<DiskId>,
+}
+
+/// What follows from what members answered.
+enum Judgement {
+    Claim { newest: Record, is_owner_off: bool },
+    Fence(MemberId),
+    Refuse(Refusal),
+}
+
+impl Owner {
+    pub(super) fn open(
+        &mut self,
+        config: &Config,
+        nonce: u64,
+        word: Option<Version>,
+        out: &mut Actions,
+    ) {
+        self.fence = Fence::None;
+        let tag = self.next_tag();
+        for member in config.members() {
+            out.push(Action::Ask(member, Request::Read(tag)));
+        }
+        self.phase = Phase::Reading(Reading {
+            nonce,
+            word,
+            tag,
+            answers: BTreeMap::new(),
+        });
+    }
+
+    pub(super) fn on_known(
+        &mut self,
+        config: &Config,
+        own: &Memory,
+        from: MemberId,
+        tag: Tag,
+        memory: Memory,
+        out: &mut Actions,
+    ) {
+        if !self.is_of_use(tag) && holds(Rule::AnswersOfThisBoot) {
+            return;
+        }
+        if config.other_of_two() == Some(from) {
+            let known = memory.accepted.clone();
+            self.heard = match (self.heard.take(), known) {
+                (Some(before), Some(now)) => Some(before.newer(now)),
+                (before, now) => before.or(now),
+            };
+        }
+        let Phase::Reading(reading) = &mut self.phase else {
+            return;
+        };
+        if tag != reading.tag && holds(Rule::AnswersOfThisBoot) {
+            return;
+        }
+        reading.answers.insert(from, memory);
+        if reading.answers.len() == config.members().len() {
+            self.judge_answers(config, own, out);
+        }
+    }
+
+    pub(super) fn on_opening_deadline(&mut self, config: &Config, own: &Memory, out: &mut Actions) {
+        match &self.phase {
+            Phase::Idle | Phase::Term(_) => {}
+            Phase::Reading(_) => self.judge_answers(config, own, out),
+            Phase::Fencing(fencing) => {
+                let owner = fencing.reading.owner(self.heard.as_ref());
+                let refusal = owner.map_or(Refusal::Changed, Refusal::OwnerUnconfirmed);
+                self.refuse(refusal, out);
+            }
+            Phase::Claiming(claiming) => {
+                let heard = claiming.promises.keys().copied().collect();
+                self.refuse(Refusal::NoQuorum { heard }, out);
+            }
+            Phase::Admitting(_) => self.settle(config, own, out),
+        }
+    }
+
+    fn judge_answers(&mut self, config: &Config, own: &Memory, out: &mut Actions) {
+        let Phase::Reading(reading) = &self.phase else {
+            return;
+        };
+        let reading = reading.clone();
+        self.judge(config, own, reading, out);
+    }
+
+    pub(super) fn after_fence(
+        &mut self,
+        config: &Config,
+        own: &Memory,
+        head: MemberId,
+        is_off: bool,
+        out: &mut Actions,
+    ) {
+        let Phase::Fencing(fencing) = &self.phase else {
+            return;
+        };
+        match is_off {
+            true => self.judge(config, own, fencing.reading.clone(), out),
+            false => self.refuse(Refusal::OwnerUnconfirmed(head), out),
+        }
+    }
+
+    fn judge(&mut self, config: &Config, own: &Memory, reading: Reading, out: &mut Actions) {
+        match self.judgement(config, own, &reading) {
+            Judgement::Refuse(refusal) => self.refuse(refusal, out),
+            Judgement::Fence(head) => {
+                self.ask_for_fence(head, out);
+                self.phase = Phase::Fencing(Fencing { reading });
+            }
+            Judgement::Claim {
+                newest,
+                is_owner_off,
+            } => {
+                if let (Some(head), Some(_)) = (config.other_of_two(), reading.word) {
+                    self.fence = Fence::Confirmed(head);
+                }
+                self.claim(config, &reading, newest, is_owner_off, out);
+            }
+        }
+    }
+
+    fn judgement(&self, config: &Config, own: &Memory, reading: &Reading) -> Judgement {
+        let answered: BTreeSet<MemberId> = reading.answers.keys().copied().collect();
+        let Some(newest) = reading.newest(self.heard.as_ref()) else {
+            return Judgement::Refuse(Refusal::NoRecord);
+        };
+        if !newest.names_head(config.me) && holds(Rule::HeadsOpenAsMembers) {
+            return Judgement::Refuse(Refusal::NoMember);
+        }
+        let has_word = reading.word == Some(newest.version());
+        let by = StandIn {
+            is_other_fenced: self.is_sure() || has_word,
+            is_sole: is_sole(config, own),
+        };
+        if !config.may_claim(&answered, by) {
+            let known = Newer::of(config, &newest);
+            return Judgement::Refuse(match config.other_of_two() {
+                Some(head) => Refusal::OtherHeadUnheard { head, known },
+                None => Refusal::NoQuorum { heard: answered },
+            });
+        }
+        let is_reached = |disk: &&DiskId| {
+            let lender = config.lender(**disk);
+            lender.is_some_and(|head| answered.contains(&head))
+        };
+        let reached = newest.current.keys().filter(is_reached).copied().collect();
+        if !config.is_readable(&reached) && holds(Rule::OnlyCurrentLegs) {
+            return Judgement::Refuse(Refusal::Stale(Newer::of(config, &newest)));
+        }
+        let silent = newest.owner.filter(|owner| !answered.contains(owner));
+        let is_off = |head| self.fence == Fence::Confirmed(head) || has_word;
+        // The vote of the other one of two heads that does not answer is its fence.
+        let silent = match config.other_of_two() {
+            Some(other) if !answered.contains(&other) && !by.is_sole => Some(other),
+            _ => silent.filter(|_| holds(Rule::ProofOfTheStop)),
+        };
+        match silent {
+            Some(head) if !is_off(head) => Judgement::Fence(head),
+            _ => Judgement::Claim {
+                is_owner_off: silent.is_some() && silent == newest.owner,
+                newest,
+            },
+        }
+    }
+
+    /// Two heads: whether this boot has heard the newest record, and hears of every later one.
+    fn is_sure(&self) -> bool {
+        self.heard.is_some() || !holds(Rule::UnsureAfterBoot)
+    }
+
+    fn claim(
+        &mut self,
+        config: &Config,
+        reading: &Reading,
+        newest: Record,
+        is_owner_off: bool,
+        out: &mut Actions,
+    ) {
+        let promised = reading.answers.values();
+        let epochs = promised.map(|memory| memory.promised.epoch);
+        let epoch = epochs
+            .chain([newest.ballot.epoch])
+            .max()
+            .unwrap_or_default()
+            .saturating_add(1);
+        let ballot = Ballot {
+            epoch,
+            nonce: reading.nonce,
+        };
+        let members: BTreeSet<MemberId> = config.members().into_iter().collect();
+        // If its head serves the pool, the others promise nothing that would end the owner with its next record.
+        let is_alive =
+            |owner: &MemberId| *owner != config.me && reading.answers.contains_key(owner);
+        let first = newest
+            .owner
+            .filter(is_alive)
+            .filter(|owner| members.contains(owner));
+        let first = first.map_or_else(|| members.clone(), |owner| [owner].into());
+        ask_for_promises(config, ballot, &first, out);
+        self.phase = Phase::Claiming(Claiming {
+            ballot,
+            judged: newest,
+            is_owner_off,
+            has_word: reading.word.is_some(),
+            asked: first,
+            promises: BTreeMap::new(),
+        });
+    }
+
+    pub(super) fn on_promise(
+        &mut self,
+        config: &Config,
+        own: &Memory,
+        from: MemberId,
+        ballot: Ballot,
+        promise: Promise,
+        out: &mut Actions,
+    ) {
+        let (is_sure, mut by) = (self.is_sure(), self.stand_in(config));
+        let Phase::Claiming(claiming) = &mut self.phase else {
+            return;
+        };
+        if claiming.ballot != ballot {
+            return;
+        }
+        claiming.promises.insert(from, promise);
+        let members: BTreeSet<MemberId> = config.members().into_iter().collect();
+        let unasked = &members - &claiming.asked;
+        ask_for_promises(config, ballot, &unasked, out);
+        claiming.asked.extend(unasked);
+        by.is_other_fenced &= is_sure || claiming.has_word;
+        by.is_sole = is_sole(config, own);
+        let newest = claiming.newest(self.heard.as_ref());
+        let promised = claiming.promised_beside(&by_own(config, own, newest.clone()));
+        if config.may_claim(&promised, by) && claiming.is_owner_stopped(config, &promised) {
+            let claiming = claiming.clone();
+            self.begin_admission(config, own, &claiming, newest, out);
+        }
+    }
+
+    fn begin_admission(
+        &mut self,
+        config: &Config,
+        own: &Memory,
+        claiming: &Claiming,
+        newest: Record,
+        out: &mut Actions,
+    ) {
+        let mut base = newest;
+        if !holds(Rule::NewestRecordOfTheQuorum) {
+            base = own.accepted.clone().unwrap_or(base);
+        }
+        if base.ballot != claiming.judged.ballot && holds(Rule::ProofForOneTerm) {
+            return self.refuse(Refusal::Changed, out);
+        }
+        base = by_own(config, own, base);
+        let session = Session {
+            ballot: claiming.ballot,
+            number: 1,
+        };
+        let mut waiting = base.current_disks();
+        if !holds(Rule::OnlyCurrentLegs) {
+            waiting.extend(base.stale.keys());
+        }
+        for disk in &waiting {
+            let request = LenderRequest::Claim(session);
+            out.push(Action::AskLender(*disk, request));
+        }
+        self.phase = Phase::Admitting(Admitting {
+            ballot: claiming.ballot,
+            base,
+            admitted: BTreeMap::new(),
+            waiting,
+        });
+    }
+
+    pub(super) fn on_lent(
+        &mut self,
+        config: &Config,
+        own: &Memory,
+        disk: DiskId,
+        answer: LenderAnswer,
+        out: &mut Actions,
+    ) {
+        let Phase::Admitting(admitting) = &mut self.phase else {
+            self.in_term(config, out, |term, step| term.on_lent(step, disk, answer));
+            return;
+        };
+        let ballot = admitting.ballot;
+        match answer {
+            LenderAnswer::Admitted(session, seen) if session.ballot == ballot => {
+                admitting.admitted.insert(disk, seen);
+                admitting.waiting.remove(&disk);
+            }
+            LenderAnswer::Refused(session) if session.ballot == ballot => {
+                admitting.waiting.remove(&disk);
+            }
+            _ => return,
+        }
+        if admitting.waiting.is_empty() {
+            self.settle(config, own, out);
+        }
+    }
+
+    /// The lenders have answered, or had their time: proposes the first record of the term.
+    fn settle(&mut self, config: &Config, own: &Memory, out: &mut Actions) {
+        let Phase::Admitting(admitting) = &self.phase else {
+            return;
+        };
+        let admitting = admitting.clone();
+        let record = match admitting.first_record(config) {
+            Ok(record) => record,
+            Err(refusal) => return self.refuse(refusal, out),
+        };
+        let open_legs = record.current.keys().filter_map(|disk| {
+            let seen = admitting.admitted.get(disk)?;
+            let lack = admitting.lack_of(config, *disk);
+            Some((*disk, Leg::current(seen.incarnation, lack)))
+        });
+        let legs = open_legs.collect();
+        let is_base_sure = own.committed_record() == Some(&admitting.base);
+        let term = Term::new(admitting.base, is_base_sure, legs, &config.membership);
+        if config.other_of_two().is_none() {
+            // It was a proof, and not a vote.
+            self.fence = Fence::None;
+        }
+        self.phase = Phase::Term(Box::new(term));
+        self.in_term(config, out, |term, step| term.propose(step, record));
+    }
+
+    pub(super) fn on_serves(&mut self, from: MemberId, ballot: Ballot, out: &mut Actions) {
+        let is_asked = matches!(&self.phase, Phase::Claiming(one) if one.ballot == ballot);
+        if is_asked {
+            self.refuse(Refusal::OwnerLives(from), out);
+        }
+    }
+
+    pub(super) fn on_outbid(&mut self, asked: Ballot, out: &mut Actions) {
+        let is_asked = matches!(&self.phase, Phase::Claiming(one) if one.ballot == asked);
+        if is_asked {
+            self.refuse(Refusal::Outbid, out);
+        }
+    }
+}
+
+fn ask_for_promises(
+    config: &Config,
+    ballot: Ballot,
+    members: &BTreeSet<MemberId>,
+    out: &mut Actions,
+) {
+    let by = config.me;
+    let asks = members
+        .iter()
+        .map(|member| Action::Ask(*member, Request::Claim { ballot, by }));
+    out.extend(asks);
+}
+
+/// A record with the members that count here. A change that nobody knows to be committed is made anew, or not.
+fn by_own(config: &Config, own: &Memory, mut record: Record) -> Record {
+    if let Some(own) = &own.accepted {
+        record.take_members(own, &config.members());
+    }
+    record
+}
+
+/// Two heads: whether the own copy alone says who has the newest data, because nobody else can.
+fn is_sole(config: &Config, own: &Memory) -> bool {
+    let record = own.committed_record();
+    record.is_some_and(|record| config.is_sole(record.current.keys()))
+}
+
+impl Reading {
+    /// What it began with.
+    pub(super) fn wish(&self) -> (u64, Option<Version>) {
+        (self.nonce, self.word)
+    }
+
+    fn newest(&self, heard: Option<&Record>) -> Option<Record> {
+        let accepted = self.answers.values().filter_map(|one| one.accepted.clone());
+        accepted.chain(heard.cloned()).reduce(Record::newer)
+    }
+
+    fn owner(&self, heard: Option<&Record>) -> Option<MemberId> {
+        self.newest(heard)?.owner
+    }
+}
+
+impl Claiming {
+    /// Nothing is proposed after this.
+    pub(super) fn withdraw(&self, out: &mut Actions) {
+        let requests = self
+            .asked
+            .iter()
+            .map(|member| Action::Ask(*member, Request::Withdraw(self.ballot)));
+        out.extend(requests);
+    }
+
+    #[cfg(test)]
+    pub(super) fn ballot(&self) -> Ballot {
+        self.ballot
+    }
+
+    /// The newest record that anybody named.
+    fn newest(&self, heard: Option<&Record>) -> Record {
+        let promised = self.promises.values();
+        let promised = promised.filter_map(|promise| promise.record.as_ref());
+        let records = promised.chain(heard).cloned();
+        records.fold(self.judged.clone(), Record::newer)
+    }
+
+    /// Who promised in the life that this record names. What a member promised in an earlier one, it may have forgotten.
+    fn promised_beside(&self, newest: &Record) -> BTreeSet<MemberId> {
+        let counts = |member: MemberId, promise: &Promise| {
+            promise.life == newest.life(member) || !holds(Rule::PromisesOfThisLife)
+        };
+        let promises = self.promises.iter();
+        let counted = promises.filter(|(member, promise)| counts(**member, promise));
+        counted.map(|(member, _)| *member).collect()
+    }
+
+    /// A head that promised does not serve the pool, and cannot begin to by an older epoch.
+    fn is_owner_stopped(&self, config: &Config, promised: &BTreeSet<MemberId>) -> bool {
+        let is_stopped =
+            |owner: MemberId| owner == config.me || self.is_owner_off || promised.contains(&owner);
+        self.judged.owner.is_none_or(is_stopped) || !holds(Rule::ProofOfTheStop)
+    }
+}
+
+/// Whether roots are missing that every disk of its group has.
+fn is_far(seen: &Observed, lack: Lack) -> bool {
+    seen.roots.newest + 1 < lack.since
+}
+
+impl Admitting {
+    #[cfg(test)]
+    pub(super) fn ballot(&self) -> Ballot {
+        self.ballot
+    }
+
+    /// What a current disk may lack at most, by the roots of the others in its group: they have the same ones, but for the last.
+    fn lack_of(&self, config: &Config, disk: DiskId) -> Lack {
+        let mut groups = config.groups.iter();
+        let group = groups.find(|group| group.lenders.contains_key(&disk));
+        group.map_or(
+            Lack {
+                since: 1,
+                newest: 0,
+            },
+            |group| self.lack_in(group),
+        )
+    }
+
+    fn lack_in(&self, group: &LegGroup) -> Lack {
+        let is_current = |disk: &&DiskId| self.base.current.contains_key(disk);
+        let disks = group.lenders.keys().filter(is_current);
+        let roots = disks.filter_map(|disk| Some(self.admitted.get(disk)?.roots));
+        let least = Lack {
+            since: 1,
+            newest: 0,
+        };
+        roots.fold(least, |lack, roots| Lack {
+            since: lack.since.max(roots.before + 1),
+            newest: lack.newest.max(roots.newest),
+        })
+    }
+
+    fn first_record(&self, config: &Config) -> Result<Record, Refusal> {
+        let mut record = self.base.clone();
+        for disk in self.base.current_disks() {
+            let marks = self.base.marks(disk);
+            let is_known = |seen: &Observed| marks.is_some_and(|marks| marks.know(seen.mark));
+            let lack = self.lack_of(config, disk);
+            match self.admitted.get(&disk) {
+                None => record.drop_disk(disk, lack),
+                // A new disk in its place. What was acknowledged is on the others.
+                Some(seen) if seen.roots == Roots::default() && is_far(seen, lack) => {
+                    record.drop_disk(disk, lack);
+                }
+                Some(seen) if is_known(seen) || !holds(Rule::ForeignHistoryIsDivergent) => {
+                    record.current.insert(disk, seen.mark);
+                }
+                Some(_) => record.diverge(disk),
+            }
+        }
+        if !holds(Rule::OnlyCurrentLegs) {
+            let admitted = self.admitted.iter();
+            record.current = admitted.map(|(disk, seen)| (*disk, seen.mark)).collect();
+            record
+                .stale
+                .retain(|disk, _| !self.admitted.contains_key(disk));
+        }
+        if !config.is_readable(&record.current_disks()) {
+            // Those that could not be reached are the newer ones.
+            return Err(Refusal::Stale(Newer::of(config, &self.base)));
+        }
+        let open = self
+            .admitted
+            .iter()
+            .filter(|(disk, _)| record.current.contains_key(disk));
+        let is_other =
+            |(disk, seen): (&DiskId, &Observed)| is_far(seen, self.lack_of(config, *disk));
+        if open.clone().any(is_other) && holds(Rule::ForeignHistoryIsDivergent) {
+            return Err(Refusal::Diverged(open.map(|(disk, _)| *disk).collect()));
+        }
+        record.ballot = self.ballot;
+        record.sequence = 1;
+        record.owner = Some(config.me);
+        Ok(record)
+    }
+}

@@ -1,0 +1,203 @@
+//! How the members of a pool's record change while it is served.
+//!
+//! A head goes by the record that its own member accepted. So two heads may go by two records that follow each other, and never by two that do
+//! not: a change is committed when both have accepted it. A witness or a third head that comes has no vote before it was told, and it is told
+//! after the commit. A witness that goes has a vote until both heads have accepted that the fence of one of them is needed besides, or a third
+//! head.
+
+use super::{Stage, Step, Term};
+use crate::member::{Request, Tag};
+use crate::membership::{Config, Membership, StandIn};
+use crate::owner::Action;
+use crate::record::{Ballot, MemberId, Record, Version};
+use crate::refusal::Notice;
+use crate::rules::{Rule, holds};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+impl Term {
+    /// Who remembers by that record.
+    pub(super) fn membership<'a>(&'a self, record: &'a Record) -> &'a Membership {
+        let named = record.members.as_ref();
+        let named = named.filter(|_| holds(Rule::MembersOfTheRecord));
+        named.unwrap_or(&self.unnamed)
+    }
+
+    /// What counts by that record.
+    pub(super) fn rule<'a>(&self, config: &'a Config, record: &Record) -> Cow<'a, Config> {
+        config.with(self.membership(record))
+    }
+
+    /// Who is asked to accept that record.
+    pub(super) fn voters(&self, config: &Config, record: &Record) -> BTreeSet<MemberId> {
+        let before = self.rule(config, &self.committed).members();
+        let after = self.rule(config, record).members();
+        before.into_iter().chain(after).collect()
+    }
+
+    /// Whether so many promised to another term that nothing can be committed any more.
+    pub(super) fn is_outvoted(&self) -> bool {
+        let is_left = |member: &&MemberId| !self.refused.contains(member);
+        let membership = self.membership(&self.committed);
+        let members = membership.members().iter().filter(is_left).count();
+        let heads = membership.heads().iter().filter(is_left).count();
+        let are_heads_needed = matches!(membership, Membership::WitnessLeaves { .. });
+        members < 2 || (are_heads_needed && heads < 2)
+    }
+
+    /// Whether a record that is proposed is one of other members.
+    pub(super) fn changes_members(&self, record: &Record) -> bool {
+        record.members != self.committed.members
+    }
+
+    /// Who accepts other members before the own member does: a head that is alone for good must not go by a rule that needs the other
+    /// one.
+    pub(super) fn first_to_change(
+        &self,
+        config: &Config,
+        record: &Record,
+    ) -> Option<BTreeSet<MemberId>> {
+        // The order makes up for the two other rules, so they are looked at without it.
+        let is_kept = holds(Rule::ChangesBeginElsewhere)
+            && holds(Rule::ChangesNeedBothHeads)
+            && holds(Rule::LeavingIsAgreed);
+        let staying = self
+            .membership(&self.committed)
+            .staying(self.membership(record));
+        (is_kept && self.changes_members(record))
+            .then(|| staying.filter(|head| *head != config.me).collect())
+    }
+
+    /// Whether a record of other members is known to both heads, and committed by its own rule, too.
+    pub(super) fn is_change_agreed(
+        &self,
+        config: &Config,
+        record: &Record,
+        accepted: &BTreeSet<MemberId>,
+        by: StandIn,
+    ) -> bool {
+        let rule = self.rule(config, record);
+        let before = self.membership(&self.committed);
+        let mut heads = before.staying(&rule.membership);
+        rule.is_committed(accepted, by) && heads.all(|head| accepted.contains(&head))
+    }
+
+    /// The other members, if nothing else is to be put on record, and those who come have begun their life.
+    pub(super) fn change_members(&self, record: &mut Record) {
+        if self.stage != Stage::Serving || self.proposal.is_some() {
+            return;
+        }
+        let before = self.membership(&self.committed);
+        let is_leaving = matches!(before, Membership::WitnessLeaves { .. });
+        if is_leaving && !self.is_leaving_agreed() && holds(Rule::LeavingIsAgreed) {
+            return;
+        }
+        let Some(next) = self.next_members() else {
+            return;
+        };
+        if let Some(member) = before.coming(&next) {
+            match self.begun(member) {
+                Some(_) if !record.takes_a_life_of(member) => return,
+                Some(life) => {
+                    record.lives.insert(member, life);
+                }
+                None if holds(Rule::JoiningBeginsALife) => return,
+                None => {}
+            }
+        }
+        record.leave_lives(&next.members());
+        record.members = Some(next);
+    }
+
+    /// What comes next on the way to the members that are wanted. A record of an earlier release is to name those that it has.
+    fn next_members(&self) -> Option<Membership> {
+        let before = self.membership(&self.committed);
+        let is_leaving = matches!(before, Membership::WitnessLeaves { .. });
+        let wish = self.wish.as_ref().map(|(wish, _)| wish);
+        let wish = wish.or(is_leaving.then_some(before))?;
+        let is_to_be_named = self.committed.members.is_none() && wish == before;
+        let named = is_to_be_named.then(|| before.clone());
+        before.step_to(wish).or(named)
+    }
+
+    /// The life that a member which comes has begun. One in which it was a member before is none: it may be told of that yet.
+    fn begun(&self, member: MemberId) -> Option<u64> {
+        let used = self.committed.life(member);
+        let begun = self.lost.get(&member).copied();
+        begun.filter(|life| *life != used || !holds(Rule::LivesAreUsedOnce))
+    }
+
+    /// The members stay as they are by the last committed record.
+    pub(super) fn leave_members(&self, record: &mut Record) {
+        record.members.clone_from(&self.committed.members);
+        record.lives.clone_from(&self.committed.lives);
+    }
+
+    /// The other head did not accept a change in its time. Whoever accepted it needs both heads, or goes by the rule before as well.
+    pub(super) fn take_back(&mut self, step: &mut Step<'_>) {
+        let mut record = self.latest().clone();
+        self.leave_members(&mut record);
+        record.sequence += 1;
+        self.wish = None;
+        step.out.push(Action::Tell(Notice::MembersStay));
+        self.propose(step, record);
+    }
+
+    /// Asks the member that comes to begin its life, and the other head to accept that a witness goes.
+    pub(in crate::owner) fn ask_for_change(&self, step: &mut Step<'_>, tag: Tag) {
+        if self.stage != Stage::Serving || self.proposal.is_some() {
+            return;
+        }
+        let before = self.membership(&self.committed);
+        if let Membership::WitnessLeaves { heads, .. } = before {
+            let silent = heads.iter().filter(|head| !self.agreed.contains(head));
+            for head in silent {
+                let request = Request::Propose(self.committed.clone());
+                step.out.push(Action::Ask(*head, request));
+            }
+        }
+        let Some((wish, life)) = &self.wish else {
+            return;
+        };
+        let coming = before.step_to(wish).and_then(|next| before.coming(&next));
+        if let Some(member) = coming.filter(|member| self.begun(*member).is_none()) {
+            let request = Request::Join {
+                tag,
+                record: self.committed.clone(),
+                life: *life,
+            };
+            step.out.push(Action::Ask(member, request));
+        }
+    }
+
+    /// A record is committed: while a witness leaves, who accepted it is noted.
+    pub(super) fn begin_agreement(&mut self, record: &Record) {
+        let is_leaving = matches!(self.membership(record), Membership::WitnessLeaves { .. });
+        let accepted = self.proposal.as_ref().filter(|_| is_leaving);
+        self.agreed = accepted.map(|one| one.accepted.clone()).unwrap_or_default();
+    }
+
+    pub(super) fn note_agreed(&mut self, from: MemberId, ballot: Ballot, version: Version) {
+        let record = &self.committed;
+        let is_it = record.ballot == ballot && record.version() == version;
+        if is_it && matches!(self.membership(record), Membership::WitnessLeaves { .. }) {
+            self.agreed.insert(from);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn awaits_agreement(&self) -> bool {
+        let membership = self.membership(&self.committed);
+        matches!(membership, Membership::WitnessLeaves { .. }) && !self.is_leaving_agreed()
+    }
+
+    /// Whether other members are wanted, or on their way.
+    pub(in crate::owner) fn is_changing(&self) -> bool {
+        self.next_members().is_some()
+    }
+
+    fn is_leaving_agreed(&self) -> bool {
+        let mut heads = self.membership(&self.committed).heads().iter();
+        heads.all(|head| self.agreed.contains(head))
+    }
+}

@@ -1,0 +1,608 @@
+//! A leg over NBD.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{BufReader, Read};
+use std::net::SocketAddr;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
+
+use leg_record::Session;
+use nbd::protocol::wire::PAYLOAD_BYTES_MAX;
+use rustix::io::Errno;
+use rustls::ClientConfig;
+
+use crate::handshake::connect;
+use crate::life::alive_at;
+use crate::request::{REPLY_BYTES, REQUEST_BYTES, decode, encode};
+use crate::wire::Wire;
+use crate::{Done, Identity, LegError, Operation, Transport};
+
+/// Operations under way.
+const OPERATIONS_MAX: usize = 4096;
+/// Bytes of operations under way.
+const BYTES_MAX: u64 = 256 << 20;
+/// How many looks are taken at the clock in the time of a deadline.
+const LOOKS_PER_DEADLINE: u32 = 16;
+/// As many times its silence a leg has as deadline, at least: how often the clock is looked at follows from the shorter.
+const SILENCES_PER_DEADLINE: u32 = 4;
+/// A look at the clock that comes so much too late was stopped, with the whole process or machine.
+const STANDSTILL_MIN: Duration = Duration::from_secs(1);
+/// Received by one system call.
+const RECEIVE_BYTES: usize = 256 << 10;
+
+/// How a lender is reached, and how long is waited.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// TLS, if any. It has to know the lender by its certificate.
+    pub tls: Option<Arc<ClientConfig>>,
+    /// The leg is only read. Its lender takes no session for that, and need not take writes.
+    pub only_looks: bool,
+    /// For an operation, from its submission to its answer, whatever happens to connections meanwhile.
+    pub deadline: Duration,
+    /// For a connection and its handshake.
+    pub connect_wait: Duration,
+    /// If nothing is heard for so long while an operation is under way, the lender is asked whether it lives.
+    pub silence: Duration,
+    /// So long it may take to say so.
+    pub life_wait: Duration,
+}
+
+/// What a lender granted, and where.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// The session that was admitted.
+    pub session: Session,
+    /// The start of the lender.
+    pub incarnation: u64,
+    /// Name of the export.
+    pub export: String,
+    /// Where the lender is, tried in this order.
+    pub addresses: Vec<SocketAddr>,
+}
+
+/// What happened to a leg. Told on its threads, which hold no lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The connection ended. What is under way waits for [`NbdLeg::resume`], until its deadline.
+    Lost,
+    /// The leg failed, for good. Its operations end with this error after this was told.
+    Failed(LegError),
+}
+
+type Tell = dyn Fn(Event) + Send + Sync;
+
+struct Pending {
+    operation: Operation,
+    done: Done,
+    submitted: Instant,
+}
+
+enum Link {
+    Up(Arc<Wire>, SocketAddr),
+    Down { since: Instant },
+    Failed(LegError),
+}
+
+struct State {
+    identity: Identity,
+    link: Link,
+    /// Counts connections: what an earlier one says does not count.
+    generation: u64,
+    /// By cookie, so in the order of their submission.
+    pending: BTreeMap<u64, Pending>,
+    pending_bytes: u64,
+    cookie: u64,
+    /// Cookies of what is to be sent.
+    unsent: VecDeque<u64>,
+    /// Where the lender is.
+    addresses: Vec<SocketAddr>,
+    /// When something came from it last.
+    heard: Instant,
+}
+
+/// What is on its way into a socket.
+struct Sending {
+    generation: u64,
+    socket: Arc<Wire>,
+    header: [u8; REQUEST_BYTES],
+    data: Option<Arc<Vec<u8>>>,
+    sent: usize,
+}
+
+struct Inner {
+    settings: Settings,
+    bytes: u64,
+    state: Mutex<State>,
+    /// There is something to send, or nothing more will be.
+    wake: Condvar,
+    /// Whoever holds it sends; a request that the socket did not take whole is left in it.
+    sending: Mutex<Option<Sending>>,
+    tell: Box<Tell>,
+}
+
+/// A leg over NBD. Dropping it ends it and fails what is under way.
+pub struct NbdLeg(Arc<Inner>);
+
+impl NbdLeg {
+    /// Connects to a disk that a lender granted. `tell` is told what happens to the leg.
+    ///
+    /// # Errors
+    ///
+    /// No address of the lender takes the session.
+    pub fn connect(
+        disk: leg_record::DiskId,
+        access: &Access,
+        settings: Settings,
+        tell: impl Fn(Event) + Send + Sync + 'static,
+    ) -> Result<Self, LegError> {
+        let (reached, bytes) = reach(access, &settings)?;
+        let state = State {
+            identity: Identity {
+                disk,
+                session: access.session,
+                incarnation: access.incarnation,
+            },
+            link: Link::Down {
+                since: Instant::now(),
+            },
+            generation: 0,
+            pending: BTreeMap::new(),
+            pending_bytes: 0,
+            cookie: 0,
+            unsent: VecDeque::new(),
+            addresses: access.addresses.clone(),
+            heard: Instant::now(),
+        };
+        let inner = Arc::new(Inner {
+            settings,
+            bytes,
+            state: Mutex::new(state),
+            wake: Condvar::new(),
+            sending: Mutex::default(),
+            tell: Box::new(tell),
+        });
+        let leg = Self(Arc::clone(&inner));
+        let sender = Arc::clone(&inner);
+        spawn("leg-send", move || sender.send_always())?;
+        let clock = Arc::clone(&inner);
+        spawn("leg-clock", move || clock.watch())?;
+        inner.use_stream(reached, access.session)?;
+        Ok(leg)
+    }
+
+    /// Goes on by another session, which the lender admitted after it had ended all I/O of the one before. Waits for the
+    /// connection; not to be called by `tell`.
+    ///
+    /// # Errors
+    ///
+    /// The lender started anew, or the disk is another: the leg has failed. Or no address takes the session: it may be tried
+    /// again.
+    pub fn resume(&self, access: &Access) -> Result<(), LegError> {
+        let known = self.0.lock().identity;
+        if access.incarnation != known.incarnation {
+            self.0.fail(LegError::OtherIncarnation);
+            return Err(LegError::OtherIncarnation);
+        }
+        let (reached, bytes) = reach(access, &self.0.settings)?;
+        if bytes != self.0.bytes {
+            let error = LegError::Protocol("the disk has another size");
+            self.0.fail(error.clone());
+            return Err(error);
+        }
+        self.0.use_stream(reached, access.session)
+    }
+
+    /// Ends the leg: all that is under way fails.
+    pub fn close(&self) {
+        self.0.fail(LegError::Closed);
+    }
+}
+
+impl Drop for NbdLeg {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Transport for NbdLeg {
+    fn identity(&self) -> Identity {
+        self.0.lock().identity
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.bytes
+    }
+
+    fn submit(&self, operation: Operation, done: Done) {
+        self.0.submit(operation, done);
+    }
+}
+
+/// The first address that takes the session, and the size of the disk.
+fn reach(access: &Access, settings: &Settings) -> Result<((Wire, SocketAddr), u64), LegError> {
+    let mut last = LegError::Unreachable("it has no address".to_owned());
+    for address in &access.addresses {
+        match connect(*address, &access.export, settings) {
+            Ok((wire, bytes)) => return Ok(((wire, *address), bytes)),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), LegError> {
+    let spawned = std::thread::Builder::new().name(name.into()).spawn(run);
+    spawned
+        .map(drop)
+        .map_err(|error| LegError::Unreachable(format!("start a thread: {error}")))
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder panics")
+    }
+
+    /// Takes requests by `stream` from now on, first what was not answered.
+    fn use_stream(
+        self: &Arc<Self>,
+        (stream, address): (Wire, SocketAddr),
+        session: Session,
+    ) -> Result<(), LegError> {
+        let stream = Arc::new(stream);
+        let generation = {
+            let mut state = self.lock();
+            match &state.link {
+                Link::Failed(error) => return Err(error.clone()),
+                Link::Up(old, _) => old.shut(),
+                Link::Down { .. } => {}
+            }
+            state.generation += 1;
+            state.identity.session = session;
+            state.link = Link::Up(Arc::clone(&stream), address);
+            state.heard = Instant::now();
+            state.unsent = state.pending.keys().copied().collect();
+            state.generation
+        };
+        self.wake.notify_all();
+        let inner = Arc::clone(self);
+        spawn("leg-receive", move || {
+            let end = inner.receive(&stream, generation);
+            stream.shut();
+            match end {
+                Received::Ended => inner.lost(generation),
+                Received::Broken(error) => inner.fail_if(generation, error),
+            }
+        })
+        .inspect_err(|_| self.lost(generation))
+    }
+
+    fn submit(&self, operation: Operation, done: Done) {
+        let extent = operation.extent();
+        let is_inside = extent.fits(self.bytes) && extent.length <= u64::from(PAYLOAD_BYTES_MAX);
+        let refused = {
+            let mut state = self.lock();
+            let refused = match &state.link {
+                Link::Failed(error) => Some(error.clone()),
+                _ if !is_inside => Some(LegError::Range),
+                _ if state.pending.len() >= OPERATIONS_MAX
+                    || state.pending_bytes + extent.length > BYTES_MAX =>
+                {
+                    Some(LegError::TooMuch)
+                }
+                Link::Up(..) | Link::Down { .. } => None,
+            };
+            match refused {
+                Some(error) => Some((done, error)),
+                None => {
+                    state.add(operation, done);
+                    None
+                }
+            }
+        };
+        if let Some((done, error)) = refused {
+            return done(Err(error));
+        }
+        // Here, if nobody sends: it spares a hand-over.
+        match self.sending.try_lock() {
+            Ok(mut sending) => {
+                if !self.send(&mut sending) {
+                    self.wake.notify_all();
+                }
+            }
+            Err(TryLockError::WouldBlock) => self.wake.notify_all(),
+            Err(TryLockError::Poisoned(_)) => unreachable!("no holder panics"),
+        }
+    }
+
+    /// Sends as much as the socket takes without a wait; whether that is all.
+    fn send(&self, sending: &mut Option<Sending>) -> bool {
+        loop {
+            let Some(current) = self.next(sending) else {
+                return true;
+            };
+            match current.push() {
+                Ok(true) => *sending = None,
+                Ok(false) => {}
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return false,
+                Err(_) => {
+                    // The thread that receives finds the end.
+                    current.socket.shut();
+                    *sending = None;
+                    return true;
+                }
+            }
+        }
+    }
+
+    /// What is to be sent now.
+    fn next<'a>(&self, sending: &'a mut Option<Sending>) -> Option<&'a mut Sending> {
+        let mut state = self.lock();
+        let generation = state.generation;
+        let Link::Up(socket, _) = &state.link else {
+            *sending = None;
+            return None;
+        };
+        let socket = Arc::clone(socket);
+        let is_current = |current: &Sending| current.generation == generation;
+        if !sending.as_ref().is_some_and(is_current) {
+            let cookie = state.unsent.pop_front();
+            let waiting = cookie.and_then(|cookie| Some((cookie, state.pending.get(&cookie)?)));
+            *sending = waiting.map(|(cookie, pending)| Sending {
+                generation,
+                socket,
+                header: encode(&pending.operation, cookie),
+                data: match &pending.operation {
+                    Operation::Write { data, .. } => Some(Arc::clone(data)),
+                    _ => None,
+                },
+                sent: 0,
+            });
+        }
+        sending.as_mut()
+    }
+
+    /// The thread that sends what did not go at once.
+    fn send_always(&self) {
+        loop {
+            {
+                let mut state = self.lock();
+                loop {
+                    match &state.link {
+                        Link::Failed(_) => return,
+                        Link::Up(..) if !state.unsent.is_empty() || self.is_partly_sent() => break,
+                        _ => {}
+                    }
+                    state = self.wake.wait(state).expect("no holder panics");
+                }
+            }
+            let mut sending = self.sending.lock().expect("no holder panics");
+            while !self.send(&mut sending) {
+                if let Some(current) = sending.as_ref() {
+                    current.socket.wait();
+                }
+            }
+        }
+    }
+
+    /// Whether somebody left a request half sent, or is at it.
+    fn is_partly_sent(&self) -> bool {
+        self.sending
+            .try_lock()
+            .map_or(true, |sending| sending.is_some())
+    }
+
+    fn receive(&self, stream: &Wire, generation: u64) -> Received {
+        let mut from = BufReader::with_capacity(RECEIVE_BYTES, stream.receiver());
+        loop {
+            let mut head = [0; REPLY_BYTES];
+            if from.read_exact(&mut head).is_err() {
+                return Received::Ended;
+            }
+            let reply = match decode(&head) {
+                Ok(reply) => reply,
+                Err(error) => return Received::Broken(error),
+            };
+            let length = {
+                let mut state = self.lock();
+                if state.generation != generation {
+                    return Received::Ended;
+                }
+                state.heard = Instant::now();
+                match state.pending.get(&reply.cookie) {
+                    Some(pending) => pending.operation.read_bytes(),
+                    None => {
+                        return Received::Broken(LegError::Protocol(
+                            "a reply to what was not asked",
+                        ));
+                    }
+                }
+            };
+            let mut data = Vec::new();
+            if reply.errno == 0 && length > 0 {
+                data = vec![0; length];
+                if from.read_exact(&mut data).is_err() {
+                    return Received::Ended;
+                }
+            }
+            let Some(done) = self.lock().remove(reply.cookie, generation) else {
+                return Received::Ended;
+            };
+            match reply.errno {
+                0 => done(Ok(data)),
+                errno => done(Err(LegError::Disk(errno))),
+            }
+        }
+    }
+
+    /// The connection ended.
+    fn lost(&self, generation: u64) {
+        {
+            let mut state = self.lock();
+            let is_current = state.generation == generation && matches!(state.link, Link::Up(..));
+            if !is_current {
+                return;
+            }
+            let since = Instant::now();
+            state.link = Link::Down { since };
+        }
+        (self.tell)(Event::Lost);
+    }
+
+    fn fail_if(&self, generation: u64, error: LegError) {
+        let is_current = self.lock().generation == generation;
+        if is_current {
+            self.fail(error);
+        }
+    }
+
+    /// Fails the leg for good.
+    fn fail(&self, error: LegError) {
+        let pending = {
+            let mut state = self.lock();
+            match &state.link {
+                Link::Failed(_) => return,
+                Link::Up(socket, _) => socket.shut(),
+                Link::Down { .. } => {}
+            }
+            state.link = Link::Failed(error.clone());
+            state.unsent.clear();
+            state.pending_bytes = 0;
+            std::mem::take(&mut state.pending)
+        };
+        self.wake.notify_all();
+        (self.tell)(Event::Failed(error.clone()));
+        for pending in pending.into_values() {
+            (pending.done)(Err(error.clone()));
+        }
+    }
+
+    /// The thread that looks at the clock.
+    fn watch(&self) {
+        let shortest = self
+            .settings
+            .deadline
+            .min(self.settings.silence * SILENCES_PER_DEADLINE);
+        let pause = shortest / LOOKS_PER_DEADLINE;
+        loop {
+            let is_overdue = {
+                let state = self.lock();
+                let began = Instant::now();
+                let waited = self.wake.wait_timeout(state, pause);
+                let (mut state, _) = waited.expect("no holder panics");
+                if matches!(state.link, Link::Failed(_)) {
+                    return;
+                }
+                if began.elapsed() > pause + STANDSTILL_MIN {
+                    state.begin_times_anew();
+                    continue;
+                }
+                let is_overdue = state.is_overdue(self.settings.deadline);
+                if !is_overdue && !state.is_silent(self.settings.silence) {
+                    continue;
+                }
+                is_overdue
+            };
+            match is_overdue {
+                true => self.fail(LegError::Deadline),
+                false => self.look_for_life(),
+            }
+        }
+    }
+
+    /// Nothing was heard for a while: finds out whether the lender lives.
+    fn look_for_life(&self) {
+        let (generation, addresses) = {
+            let state = self.lock();
+            (state.generation, state.addresses.clone())
+        };
+        let alive = alive_at(&addresses, self.settings.life_wait);
+        let mut state = self.lock();
+        // Something was heard meanwhile, or the connection ended, and that is looked after elsewhere.
+        if state.generation != generation || !state.is_silent(self.settings.silence) {
+            return;
+        }
+        match &state.link {
+            Link::Up(_, address) if alive.contains(address) => state.heard = Instant::now(),
+            // It lives, and this connection leads nowhere: the thread that receives finds its end.
+            Link::Up(socket, _) if !alive.is_empty() => socket.shut(),
+            _ => {
+                drop(state);
+                self.fail(LegError::Silent);
+            }
+        }
+    }
+}
+
+/// How receiving ended.
+enum Received {
+    Ended,
+    Broken(LegError),
+}
+
+impl State {
+    fn add(&mut self, operation: Operation, done: Done) {
+        self.cookie += 1;
+        let cookie = self.cookie;
+        self.pending_bytes += operation.extent().length;
+        let pending = Pending {
+            operation,
+            done,
+            submitted: Instant::now(),
+        };
+        self.pending.insert(cookie, pending);
+        self.unsent.push_back(cookie);
+    }
+
+    fn remove(&mut self, cookie: u64, generation: u64) -> Option<Done> {
+        if self.generation != generation {
+            return None;
+        }
+        let pending = self.pending.remove(&cookie)?;
+        self.pending_bytes -= pending.operation.extent().length;
+        Some(pending.done)
+    }
+
+    /// Whether an operation is under way on a connection that has said nothing for so long.
+    fn is_silent(&self, silence: Duration) -> bool {
+        let oldest = self.pending.values().next();
+        let is_late = oldest.is_some_and(|oldest| oldest.submitted.elapsed() >= silence);
+        is_late && matches!(self.link, Link::Up(..)) && self.heard.elapsed() >= silence
+    }
+
+    /// This process stood still, and with it who receives answers: nothing is late yet.
+    fn begin_times_anew(&mut self) {
+        let now = Instant::now();
+        self.heard = now;
+        for pending in self.pending.values_mut() {
+            pending.submitted = now;
+        }
+        if let Link::Down { since } = &mut self.link {
+            *since = now;
+        }
+    }
+
+    /// Whether something took longer than `deadline`: the oldest operation, or a connection that is to come.
+    fn is_overdue(&self, deadline: Duration) -> bool {
+        let oldest = self.pending.values().next();
+        let is_late = oldest.is_some_and(|oldest| oldest.submitted.elapsed() >= deadline);
+        let is_down = matches!(self.link, Link::Down { since } if since.elapsed() >= deadline);
+        is_late || is_down
+    }
+}
+
+impl Sending {
+    /// Gives the socket what it takes now; whether that is the rest.
+    fn push(&mut self) -> Result<bool, Errno> {
+        let data = self.data.as_deref().map_or(&[][..], Vec::as_slice);
+        let total = REQUEST_BYTES + data.len();
+        if self.sent < total {
+            let header = self.header.get(self.sent..).unwrap_or_default();
+            let sent_data = self.sent.saturating_sub(REQUEST_BYTES);
+            self.sent += self.socket.send([header, &data[sent_data..]])?;
+        }
+        // The last of it is on its way only when TLS holds nothing back.
+        self.socket.flush()?;
+        Ok(self.sent == total)
+    }
+}

@@ -1,0 +1,421 @@
+//! `bulkhead leg-server`: what one machine does for pools whose legs lie on several heads. It remembers their records and answers the
+//! other members ([`members`]), and it lends the machine's disks ([`lender`]). It owns no pool and has no ZFS library.
+//!
+//! Crash-only: what it answered is durable. A session of a disk that it lent ends with it; a disk that it gave to a pool server of this
+//! machine stays with that.
+
+#![forbid(unsafe_code)]
+
+pub mod arguments;
+mod files;
+mod identity;
+mod listen;
+mod look;
+
+pub use files::{HostFiles, files};
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use control::{Failure, FailureKind};
+use leg_record::{DiskId, LenderAnswer, MemberId, Membership};
+use legs_config::{Kind, LegsFile};
+use lender::{Lender, Settings};
+use members::{
+    Envelope, Friend, Lent, Looked, Member, Message, PoolState, ReadmitError, Server, Word,
+};
+use rendering::Printer;
+use serde::Serialize;
+use serving::ListenAddress;
+use tokio::net::TcpListener;
+
+use arguments::{LegServerCommand, LegServerVerb, ReadmitArgs};
+use listen::Listener;
+
+/// Threads that wait for disks: those that remember, and claims of every connection.
+const BLOCKING_THREADS_MAX: usize = 256;
+/// A claim is given up when the I/O of the session before, or its process, has not ended by then.
+const DRAIN_WAIT: Duration = Duration::from_secs(10);
+/// So long the start waits for disks to be opened. One that takes longer is lent when it is open.
+const OPEN_WAIT: Duration = Duration::from_secs(2);
+/// Connections of members that wait to be taken.
+const BACKLOG: i32 = 64;
+/// Pause between two signs of life to the service manager.
+const TICK: Duration = Duration::from_millis(500);
+
+/// Performs the command. `state_dir`: where this machine remembers, in its folder `legs`.
+///
+/// # Errors
+///
+/// It cannot begin to serve, with what to do.
+pub fn run(command: &LegServerCommand, state_dir: &Path, out: Printer) -> Result<(), Failure> {
+    match &command.verb {
+        Some(LegServerVerb::Fingerprint { folder }) => {
+            let identity = identity::load_or_make(folder)?;
+            out.text(&format!("{}\n", identity.fingerprint()))
+        }
+        Some(LegServerVerb::Pools) => {
+            let folder = leg_memory::folder(state_dir);
+            let pools = members::pools_in(&folder);
+            let pools =
+                pools.map_err(Failure::of(format!("read the folder {}", folder.display())))?;
+            out.either(&pools, || {
+                pools.iter().map(|number| format!("{number}\n")).collect()
+            })
+        }
+        Some(LegServerVerb::Members) => {
+            let folder = leg_memory::folder(state_dir);
+            let members = remembering(&folder)
+                .map_err(Failure::of(format!("read the folder {}", folder.display())))?;
+            out.either(&members, || {
+                members.iter().map(ToString::to_string).collect()
+            })
+        }
+        Some(LegServerVerb::Configuration) => {
+            let read = leg_memory::configuration(&leg_memory::folder(state_dir));
+            match read {
+                Some(text) => out.text(&text),
+                None => Err(Failure::not_found(
+                    "no leg-server runs here, or one that does not say what it has read",
+                )
+                .advise("`systemctl restart bulkhead-leg-server` starts it")),
+            }
+        }
+        Some(LegServerVerb::Look { disks }) => look::run(disks, out),
+        Some(LegServerVerb::Readmit(args)) => readmit(args, state_dir, out),
+        None => serve(command, state_dir),
+    }
+}
+
+/// Who remembers a pool, by numbers.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Remembering {
+    pool: u64,
+    /// None where the record does not name its members: then legs.toml says who they are.
+    heads: Vec<u64>,
+    witness: Option<u64>,
+    /// That the record names.
+    disks: Vec<u64>,
+}
+
+impl fmt::Display for Remembering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            pool,
+            heads,
+            witness,
+            disks: _,
+        } = self;
+        write!(f, "{pool}:")?;
+        if heads.is_empty() {
+            f.write_str(" as in legs.toml")?;
+        }
+        heads
+            .iter()
+            .try_for_each(|head| write!(f, " head {head}"))?;
+        witness
+            .iter()
+            .try_for_each(|one| write!(f, " witness {one}"))?;
+        writeln!(f)
+    }
+}
+
+/// By the records that this head accepted. What cannot be read is left out: a file is replaced as a whole, so it need not be locked.
+fn remembering(folder: &Path) -> io::Result<Vec<Remembering>> {
+    let pools = members::pools_in(folder)?.into_iter();
+    let found = pools.filter_map(|pool| {
+        let bytes = std::fs::read(leg_memory::path_of(folder, pool)).ok()?;
+        let record = leg_record::decode_memory(&bytes).ok()?.accepted?;
+        let members = record.members.as_ref();
+        let heads = members.map(|members| members.heads()).unwrap_or_default();
+        Some(Remembering {
+            pool,
+            heads: heads.iter().map(|head| head.0).collect(),
+            witness: members.and_then(Membership::witness).map(|one| one.0),
+            disks: record.disks().iter().map(|disk| disk.0).collect(),
+        })
+    });
+    Ok(found.collect())
+}
+
+fn readmit(args: &ReadmitArgs, state_dir: &Path, out: Printer) -> Result<(), Failure> {
+    let (file, _) = identity::config(&args.config)?;
+    if matches!(
+        file.membership(),
+        Membership::TwoHeads(_) | Membership::OneHead(_)
+    ) {
+        let message = "without a witness nobody else can know what this head had promised";
+        return Err(Failure::new(FailureKind::Failed, message).advise(
+            "if the pool has a witness by the record (`bulkhead leg-server members` on the other head), write the witness back into the file of \
+             this head, and say it again. If this head's disks hold everything, or the other ones are gone for good: `bulkhead pool \
+             confirm POOL --forget-legs --missing-devices-are-not-newer` makes the pool one of a single head",
+        ));
+    }
+    let word = Word {
+        life: random()?.max(1),
+        is_replaced: args.replaced,
+    };
+    let folder = leg_memory::folder(state_dir);
+    std::fs::create_dir_all(&folder)
+        .map_err(Failure::of(format!("make the folder {}", folder.display())))?;
+    members::readmit(&folder, args.pool, word).map_err(|error| {
+        let kind = match error {
+            ReadmitError::Remembers(_) | ReadmitError::Waits(_) => FailureKind::Exists,
+            ReadmitError::Unknown(_) => FailureKind::NotFound,
+            ReadmitError::System(..) | ReadmitError::Store(..) => FailureKind::Failed,
+        };
+        Failure::from_chain(kind, &error)
+    })?;
+    out.text(&format!(
+        "this head is told of pool {} by the head that serves it, when the two others have agreed to that. If its record names \
+         two heads alone (`bulkhead leg-server members` there), nobody can agree: `bulkhead pool confirm POOL --forget-legs` is the way then\n",
+        args.pool
+    ))
+}
+
+fn serve(command: &LegServerCommand, state_dir: &Path) -> Result<(), Failure> {
+    telling::never_wait_for_the_log();
+    telling::start_log(telling::Style::default());
+    let (file, text) = identity::config(&command.config)?;
+    let file = Arc::new(file);
+    let identity = identity::of(&file)?;
+    let folder = leg_memory::folder(state_dir);
+    std::fs::create_dir_all(&folder)
+        .map_err(Failure::of(format!("make the folder {}", folder.display())))?;
+    let _lock = lock(&folder)?;
+    if let Err(error) = leg_memory::note_configuration(&folder, &text) {
+        tracing::warn!(%error, "it cannot be noted which configuration was read");
+    }
+    let boot = random()?;
+    let lender = Arc::new(lend(&file, &identity, &folder)?);
+    open_disks(&file, &lender);
+    let serves = {
+        let folder = folder.clone();
+        Box::new(move |pool| leg_memory::is_owned(&folder, pool))
+    };
+    let member = Member::open(&folder, file.me(), boot, serves);
+    let member = member.map_err(Failure::of(format!("read {}", folder.display())))?;
+    let member = Arc::new(member);
+    let listener = Listener::start(&file, &identity, &member, &folder, boot)
+        .map_err(Failure::of("listen to the other head"))?;
+    let server = answer(&file, &identity, Arc::clone(&member), lender, &listener)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .enable_all()
+        .build()
+        .map_err(Failure::of("start the runtime"))?;
+    runtime.block_on(async {
+        for address in &file.own().members {
+            let bound = listen(*address).map_err(|error| {
+                Failure::of(format!("listen on {address}"))(error)
+                    .advise("`members` of this head in the configuration says where it answers")
+            })?;
+            tokio::spawn(Arc::clone(&server).serve(bound));
+        }
+        tracing::info!(
+            me = file.me,
+            fingerprint = %identity.fingerprint(),
+            members = ?file.own().members,
+            lends = ?file.own().lends,
+            "remembers, and lends disks"
+        );
+        attend(&member).await
+    })
+}
+
+/// Also where an interface has its address later: a network that is down must not silence the others.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let (socket, _) = serving::bind_tcp(address)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    TcpListener::from_std(socket.into())
+}
+
+fn random() -> Result<u64, Failure> {
+    getrandom::u64().map_err(|error| {
+        Failure::new(
+            FailureKind::Failed,
+            format!("make a random number: {error}"),
+        )
+    })
+}
+
+/// One process at a time remembers in a folder.
+fn lock(folder: &Path) -> Result<File, Failure> {
+    let path = folder.join("lock");
+    members::lock_file(&path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::WouldBlock => {
+            let message = format!(
+                "{} is locked: another leg-server runs with this folder",
+                path.display()
+            );
+            Failure::new(FailureKind::Busy, message).advise(
+                "`systemctl status bulkhead-leg-server` shows it; or choose another --state-dir",
+            )
+        }
+        _ => Failure::of(format!("lock {}", path.display()))(error),
+    })
+}
+
+fn lend(
+    file: &LegsFile,
+    identity: &certificates::Identity,
+    folder: &Path,
+) -> Result<Lender, Failure> {
+    let heads = file.members.values().filter(|one| one.kind == Kind::Head);
+    let heads = heads.map(|head| head.fingerprint).collect();
+    let tls = identity.server(heads).map_err(identity::unusable)?;
+    let settings = Settings {
+        listeners: file
+            .own()
+            .lends
+            .iter()
+            .copied()
+            .map(ListenAddress::Tcp)
+            .collect(),
+        tls: Some(tls),
+        // The certificate decides.
+        access: nbd::Access::Everyone,
+        folder: folder.to_owned(),
+        drain_wait: DRAIN_WAIT,
+    };
+    let lender = Lender::start(settings, random()?)
+        .map_err(|error| Failure::from_chain(FailureKind::Failed, &error))?;
+    for leg in file.own_legs() {
+        lender
+            .lend_when_free(DiskId(leg.disk), &leg.path)
+            .map_err(|error| Failure::from_chain(FailureKind::Failed, &error))?;
+    }
+    Ok(lender)
+}
+
+/// Opens all disks, each on a thread of its own.
+fn open_disks(file: &LegsFile, lender: &Arc<Lender>) {
+    let until = Instant::now() + OPEN_WAIT;
+    let (tell, told) = std::sync::mpsc::channel::<()>();
+    for leg in file.own_legs() {
+        let (lender, disk, tell) = (Arc::clone(lender), DiskId(leg.disk), tell.clone());
+        let thread = std::thread::Builder::new().name("leg-open".into());
+        let opening = thread.spawn(move || {
+            lender.open_ahead(disk);
+            drop(tell);
+        });
+        if let Err(error) = opening {
+            tracing::warn!(disk = disk.0, %error, "it is opened when it is claimed");
+        }
+    }
+    drop(tell);
+    // Ends when each thread has ended: nothing is ever sent.
+    let _ = told.recv_timeout(until.saturating_duration_since(Instant::now()));
+}
+
+/// Answers all heads, this one among them: its pool servers ask by messages, too.
+fn answer(
+    file: &LegsFile,
+    identity: &certificates::Identity,
+    member: Arc<Member>,
+    lender: Arc<Lender>,
+    listener: &Arc<Listener>,
+) -> Result<Arc<Server>, Failure> {
+    // A witness asks nobody. Who took its key must not take disks, nor write a record.
+    let heads = file.members.values().filter(|one| one.kind == Kind::Head);
+    let friends = heads.map(|one| Friend {
+        member: MemberId(one.number),
+        fingerprint: one.fingerprint,
+    });
+    let (me, listener) = (file.me(), Arc::clone(listener));
+    let remembers = Arc::clone(&member);
+    let digests: BTreeMap<u64, _> = file
+        .pools
+        .values()
+        .map(|pool| (pool.guid, file.digest(pool.guid)))
+        .collect();
+    let lend = move |from: MemberId, question: &Envelope| match question.message {
+        Message::AskConfiguration => {
+            let digest = digests.get(&question.pool).copied().flatten();
+            Some(Message::Configuration(digest))
+        }
+        Message::AskLender(disk, request) => {
+            let grant = lender.answer(disk, request, from, from == me)?;
+            let export = match grant.answer {
+                LenderAnswer::Admitted(..) => grant.export.unwrap_or_else(|| "own".into()),
+                LenderAnswer::Begun(_) | LenderAnswer::Refused(_) => String::new(),
+            };
+            Some(Message::Lent(Lent {
+                disk,
+                answer: grant.answer,
+                export,
+                denial: grant.denial,
+            }))
+        }
+        Message::LookAt(disk) => {
+            let look = lender.look(disk);
+            Some(Message::Looked(Looked {
+                disk,
+                holder: look.holder,
+                enforced: look.enforced,
+                pool: remembers.pool_of(disk),
+                contents: look.contents,
+            }))
+        }
+        _ => None,
+    };
+    let heard = move |from: MemberId, envelope: &members::Envelope| {
+        if from != me {
+            listener.note(from, envelope.boot);
+        }
+    };
+    Server::with_lender(member, identity, friends.collect(), heard, lend)
+        .map_err(identity::unusable)
+}
+
+/// Tells the service manager what is remembered, for good.
+async fn attend(member: &Member) -> Result<(), Failure> {
+    let mut supervisor = telling::Supervisor::from_environment();
+    supervisor.ready(&summary(member));
+    loop {
+        tokio::time::sleep(TICK).await;
+        supervisor.tick(&summary(member));
+        telling::log().catch_up();
+    }
+}
+
+fn summary(member: &Member) -> String {
+    let states = member.states();
+    let is_silent = |state: &&PoolState| matches!(state, PoolState::Silent(_) | PoolState::Lost);
+    let silent = states.values().filter(is_silent).count();
+    let remembered = states.len() - silent;
+    match silent {
+        0 => format!("remembers {remembered} pools"),
+        _ => format!("remembers {remembered} pools, does not answer for {silent}: see the log"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leg_memory::Store;
+    use leg_record::{Ballot, Memory, Record};
+
+    #[test]
+    fn who_remembers_is_read_from_the_records_that_this_head_accepted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (heads, witness) = ([MemberId(1), MemberId(2)], MemberId(3));
+        let three = Membership::TwoHeadsAndWitness { heads, witness };
+        for (pool, members) in [(7, None), (8, Some(three))] {
+            let mut record = Record::new(pool, Ballot::default(), [DiskId(1)]);
+            record.members = members;
+            drop(Store::create(folder.path(), pool, Memory::new(record)).expect("made"));
+        }
+        std::fs::write(leg_memory::path_of(folder.path(), 9), "damaged").expect("written");
+        let found = remembering(folder.path()).expect("readable");
+        assert_eq!(found[0].disks, [1]);
+        let told: String = found.iter().map(ToString::to_string).collect();
+        assert_eq!(told, "7: as in legs.toml\n8: head 1 head 2 witness 3\n");
+    }
+}

@@ -1,0 +1,233 @@
+//! Two heads without a witness: asks the other one what it knows, at once and again and again, and notes whenever it is heard. A pool
+//! server that starts later, when the other head may be off, relies on both. Whether there is a witness or a third head is said by the record
+//! of each pool, and may change.
+//!
+//! What was heard says nothing any more after this process stood still: it may have been taken for one that is off.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use certificates::Identity;
+use leg_memory::{Awake, Heart, Processes, Signs};
+use leg_record::{Answer, MemberId, Membership, Memory, Request, Tag};
+use legs_config::LegsFile;
+use members::{Heard, Links, Member, Message, Peer};
+
+/// Pause between two beats, and two questions about pools of which nothing was heard.
+const ASK_INTERVAL: Duration = Duration::from_millis(200);
+/// Pools of which something was heard that are asked for again with each of these questions.
+const AGAIN_MAX: usize = 16;
+
+/// Notes signs of heads that share a pool with this one.
+pub(crate) struct Listener {
+    signs: Signs,
+    processes: Mutex<Processes>,
+    member: Arc<Member>,
+    configured: Membership,
+    pools: Vec<u64>,
+}
+
+impl Listener {
+    pub(crate) fn start(
+        file: &LegsFile,
+        identity: &Identity,
+        member: &Arc<Member>,
+        folder: &Path,
+        boot: u64,
+    ) -> io::Result<Arc<Self>> {
+        let me = file.me();
+        let configured = file.membership();
+        let listener = Arc::new(Self {
+            signs: Signs::open(folder)?,
+            processes: Mutex::default(),
+            member: Arc::clone(member),
+            configured: configured.clone(),
+            pools: file.pools.values().map(|pool| pool.guid).collect(),
+        });
+        let others = configured.heads().iter().filter(|head| **head != me);
+        let peers: Vec<Peer> = others
+            .filter_map(|head| {
+                let entry = file.member(*head)?;
+                Some(Peer {
+                    member: *head,
+                    fingerprint: entry.fingerprint,
+                    addresses: entry.members.clone(),
+                })
+            })
+            .collect();
+        let pools = file.pools.values().map(|pool| (pool.guid, None));
+        let ear = Arc::new(Ear {
+            me,
+            folder: folder.to_owned(),
+            boot,
+            member: Arc::clone(member),
+            configured,
+            state: Mutex::new(State {
+                number: 0,
+                pools: pools.collect(),
+            }),
+        });
+        let heart = Heart::begin(folder)?;
+        let hear = {
+            let (ear, listener) = (Arc::clone(&ear), Arc::clone(&listener));
+            move |heard: Heard| {
+                listener.note(heard.from, heard.envelope.boot);
+                ear.hear(heard);
+            }
+        };
+        let links = Links::start(me, boot, identity, peers, hear)?;
+        let thread = std::thread::Builder::new().name("leg-listen".into());
+        thread.spawn(move || ask(&links, &ear, heart))?;
+        Ok(listener)
+    }
+
+    /// Something came from a member. A head that is configured, and that no record names yet, says nothing of the other one.
+    pub(crate) fn note(&self, from: MemberId, boot: u64) {
+        let is_head = |pool: &u64| {
+            let members = self.member.membership(*pool, &self.configured);
+            members.is_none_or(|members| members.heads().contains(&from))
+        };
+        if self.pools.iter().any(is_head) {
+            // Noted before another thread may call the process one that is known.
+            let mut processes = self.processes.lock().expect("no holder panics");
+            self.signs.note(processes.hear(from, boot));
+        }
+    }
+}
+
+/// What the other head said, by pool.
+struct Ear {
+    me: MemberId,
+    folder: PathBuf,
+    boot: u64,
+    member: Arc<Member>,
+    configured: Membership,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Answers to questions of another number came from before a freeze.
+    number: u32,
+    pools: BTreeMap<u64, Option<Memory>>,
+}
+
+impl Ear {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder panics")
+    }
+
+    fn hear(&self, heard: Heard) {
+        let (from, pool) = (heard.from, heard.envelope.pool);
+        let Message::Tell(Answer::Known(tag, memory)) = heard.envelope.message else {
+            return;
+        };
+        let mut state = self.state();
+        let boot = self.boot;
+        if tag
+            != (Tag {
+                boot,
+                number: state.number,
+            })
+            || !state.pools.contains_key(&pool)
+            || self.other_of_two(pool) != Some(from)
+        {
+            return;
+        }
+        let known = state.pools.get(&pool).and_then(Option::as_ref);
+        if known == Some(&memory) {
+            return;
+        }
+        let is_first = known.is_none();
+        match leg_memory::note_heard(&self.folder, pool, boot, &memory) {
+            Ok(()) => {
+                if is_first {
+                    tracing::info!(pool, "the other head said what it knows");
+                }
+                state.pools.insert(pool, Some(memory));
+            }
+            Err(error) => {
+                tracing::error!(pool, %error, "what the other head knows cannot be noted");
+            }
+        }
+    }
+
+    /// Whether all that was heard is forgotten.
+    fn forget(&self) -> bool {
+        let mut state = self.state();
+        state.number = state.number.wrapping_add(1);
+        let mut is_done = true;
+        for (pool, known) in &mut state.pools {
+            *known = None;
+            if let Err(error) = leg_memory::forget_heard(&self.folder, *pool) {
+                tracing::error!(pool, %error, "what the other head said cannot be forgotten");
+                is_done = false;
+            }
+        }
+        is_done
+    }
+
+    /// The other head of a pool, if what that one knows counts for it.
+    fn other_of_two(&self, pool: u64) -> Option<MemberId> {
+        match self.member.membership(pool, &self.configured)? {
+            Membership::TwoHeads(heads) | Membership::WitnessLeaves { heads, .. } => {
+                heads.into_iter().find(|head| *head != self.me)
+            }
+            _ => None,
+        }
+    }
+
+    /// The number of the next questions, and the pools that they are about, each with the head that is asked: all of which nothing was
+    /// heard, and some others in turn.
+    fn due(&self, turn: &mut usize) -> (u32, Vec<(MemberId, u64)>) {
+        let state = self.state();
+        let pools = state.pools.iter();
+        let pools = pools.filter_map(|(pool, known)| {
+            let head = self.other_of_two(*pool)?;
+            Some(((head, *pool), known))
+        });
+        let (known, unknown): (Vec<_>, Vec<_>) = pools.partition(|(_, known)| known.is_some());
+        let mut due: Vec<_> = unknown.into_iter().map(|(asked, _)| asked).collect();
+        let first = *turn % known.len().max(1);
+        let again = known
+            .iter()
+            .cycle()
+            .skip(first)
+            .take(known.len().min(AGAIN_MAX));
+        due.extend(again.map(|(asked, _)| *asked));
+        *turn = first + AGAIN_MAX;
+        (state.number, due)
+    }
+}
+
+/// For good: the connection is kept up, and a pool that is made later is asked for, too.
+fn ask(links: &Links, ear: &Ear, mut heart: Heart) {
+    let boot = ear.boot;
+    let mut awake = Awake::new();
+    let (mut turn, mut is_frozen) = (0, false);
+    loop {
+        is_frozen |= awake.was_frozen();
+        let beaten = if is_frozen {
+            // It does not beat before it has forgotten.
+            let is_done = ear.forget();
+            tracing::warn!(
+                "this process stood still: what the other head said before is forgotten"
+            );
+            is_frozen = !is_done;
+            if is_done { heart.froze() } else { Ok(()) }
+        } else {
+            heart.beat()
+        };
+        if let Err(error) = beaten {
+            tracing::error!(%error, "that this process runs cannot be noted, so what it hears is not relied on");
+        }
+        let (number, pools) = ear.due(&mut turn);
+        for (head, pool) in pools {
+            let tag = Tag { boot, number };
+            links.say(head, pool, Message::Ask(Request::Read(tag)));
+        }
+        std::thread::sleep(ASK_INTERVAL);
+    }
+}

@@ -1,0 +1,175 @@
+//! `bulkhead-witness`: remembers, on a third machine, which legs of a pool hold everything, so that two heads can tell after any
+//! loss which of them may go on. It holds no data and needs no ZFS.
+//!
+//! `identity` keeps the key; `serve` runs; `control_socket` is the socket by which a person asks it on its own machine.
+
+#![forbid(unsafe_code)]
+
+mod control_socket;
+mod identity;
+mod serve;
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use anyhow::Context;
+use certificates::Fingerprint;
+use clap::{Args, Parser, Subcommand};
+use leg_record::MemberId;
+use members::Friend;
+
+/// The witness of two heads whose pools have legs on both
+#[derive(Debug, Parser)]
+#[command(name = "bulkhead-witness", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Where the witness keeps what it knows.
+#[derive(Debug, Args)]
+struct Place {
+    /// Folder with the key and with what is remembered. Never restore it from a backup: a witness that remembers
+    /// an older state than it told can cost written data. Without it, make the witness a member anew
+    #[arg(
+        long,
+        global = true,
+        default_value = "/var/lib/bulkhead-witness",
+        value_name = "FOLDER"
+    )]
+    folder: PathBuf,
+    /// Socket by which `status` and `readmit` ask the running witness
+    #[arg(
+        long,
+        global = true,
+        default_value = "/run/bulkhead-witness/desk.sock",
+        value_name = "PATH"
+    )]
+    desk: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Remember, and answer the heads
+    Serve(ServeArgs),
+    /// Print the fingerprint by which heads know this witness; a key is made if there is none
+    Identity,
+    /// Print what the running witness remembers of which pools, and who is connected
+    Status {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Have the witness told anew of a pool whose file it lost, or that the machine before it remembered. Until the head that
+    /// serves the pool has told it, and the other head has agreed, it has no vote
+    Readmit {
+        /// Number of the pool, as `status` prints it: `guid` in legs.toml
+        pool: u64,
+        /// Says that what the lost file held is to be forgotten
+        #[arg(long, required = true)]
+        forget: bool,
+        /// Says that this machine takes the place of one that remembered the pool, or that its whole folder was lost
+        #[arg(long)]
+        replaced: bool,
+    },
+}
+
+#[derive(Clone, Debug, Args)]
+struct ServeArgs {
+    /// Number of this witness, which no head has and which never changes
+    #[arg(long, value_name = "NUMBER")]
+    number: u64,
+    /// Where to listen
+    #[arg(long, required = true, value_name = "ADDRESS:PORT")]
+    listen: Vec<SocketAddr>,
+    /// A head: its number, and the fingerprint of its certificate
+    #[arg(long = "head", required = true, value_name = "NUMBER=FINGERPRINT")]
+    heads: Vec<Head>,
+}
+
+/// A head, as it stands on the command line.
+#[derive(Clone, Copy, Debug)]
+struct Head(Friend);
+
+impl FromStr for Head {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong =
+            || format!("{text:?}: write NUMBER=FINGERPRINT, such as 1=5f0c… (64 hex digits)");
+        let (number, fingerprint) = text.split_once('=').ok_or_else(wrong)?;
+        let fingerprint: Fingerprint = fingerprint.parse().map_err(|_| wrong())?;
+        let member = MemberId(number.parse().map_err(|_| wrong())?);
+        Ok(Self(Friend {
+            member,
+            fingerprint,
+        }))
+    }
+}
+
+fn main() -> ExitCode {
+    telling::abort_on_panic();
+    let cli = Cli::parse();
+    match run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "bulkhead-witness: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: &Cli) -> anyhow::Result<()> {
+    match &cli.command {
+        Command::Serve(args) => serve::run(args, &cli.place),
+        Command::Identity => print(&format!("{}\n", fingerprint(&cli.place.folder)?)),
+        Command::Status { json } => {
+            let status = control_socket::status(&cli.place.desk)?;
+            match json {
+                true => print(&format!("{}\n", serde_json::to_string(&status)?)),
+                false => print(&status.to_string()),
+            }
+        }
+        Command::Readmit { pool, replaced, .. } => {
+            control_socket::readmit(&cli.place.desk, *pool, *replaced)?;
+            print(&format!(
+                "this witness is told of pool {pool} by the head that serves it, when the other head has agreed to that\n"
+            ))
+        }
+    }
+}
+
+fn fingerprint(folder: &Path) -> anyhow::Result<Fingerprint> {
+    Ok(identity::load_or_make(folder)?.fingerprint())
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    let written = std::io::stdout().write_all(text.as_bytes());
+    written.context("print")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_head_is_a_number_and_a_fingerprint() {
+        let digits = "0f".repeat(32);
+        let head: Head = format!("2={digits}").parse().expect("a head");
+        assert_eq!(head.0.member, MemberId(2));
+        assert_eq!(head.0.fingerprint.to_string(), digits);
+        for bad in ["", "2", "2=", "2=0f", "x=0f", &format!("={digits}")] {
+            bad.parse::<Head>().expect_err(bad);
+        }
+    }
+}

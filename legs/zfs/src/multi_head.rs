@@ -1,0 +1,633 @@
+//! A pool of OpenZFS whose legs lie on several heads, for who keeps the record (`legs`).
+
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Seek as _, SeekFrom};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use certificates::Identity;
+use engine::pool::Candidate;
+use leg_record::{Completeness, DiskId, Kept, MemberId, Notice, Roots, Session};
+use legs::{Granted, Reporter, Seen, Side};
+use legs_config::{Leg, LegsFile, Member};
+use remote_leg::{Access, Event, NbdLeg, Settings, Transport as _};
+use takeover::budget::{DEVICE_DEADLINE, LEG_DEADLINE, LEG_LIFE_WAIT, LEG_SILENCE};
+use units::PoolName;
+use zpool::EngineOptions;
+use zpool::device::legs::{self as barrier, LegFailure};
+use zpool::device::{OpenFailure, ProbeFailure, probe};
+use zpool::pool::{discover, legs as pool_legs};
+
+use crate::remote::Remotes;
+use crate::side::{Given, Open, Watched, ZfsSide};
+
+/// For a connection to a lender.
+const CONNECT_WAIT: Duration = Duration::from_secs(1);
+/// The same where a person waits for it, and nobody else.
+pub const PATIENT_CONNECT_WAIT: Duration = Duration::from_secs(10);
+/// Pause between two attempts to connect.
+const CONNECT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The legs of one pool, as this head reaches them.
+pub struct MultiHead {
+    pool: PoolName,
+    /// As it was read last.
+    file: RwLock<Arc<LegsFile>>,
+    identity: Arc<Identity>,
+    /// Disks of this head; their paths are in the file.
+    own: BTreeSet<DiskId>,
+    remotes: Arc<Remotes>,
+    granted: Mutex<BTreeMap<DiskId, Granted>>,
+}
+
+/// Opens a pool that was found, with the devices of a record and no others.
+pub type OpenFound =
+    Box<dyn Fn(Candidate, engine::pool::legs::Record) -> Result<(), String> + Send + Sync>;
+
+impl MultiHead {
+    /// The legs of `pool`, which have their names in a folder of the pool below `run_dir`. None: the file does not name the pool.
+    pub fn new(
+        file: LegsFile,
+        identity: Arc<Identity>,
+        pool: &PoolName,
+        run_dir: &Path,
+    ) -> Option<Arc<Self>> {
+        let me = file.me.clone();
+        Self::reaching(file, identity, pool, run_dir, |leg| leg.head == me)
+    }
+
+    /// The same for who only looks: all legs are reached by their lenders, also those of this head, which its lender has.
+    pub fn to_look(
+        file: LegsFile,
+        identity: Arc<Identity>,
+        pool: &PoolName,
+        run_dir: &Path,
+    ) -> Option<Arc<Self>> {
+        Self::reaching(file, identity, pool, run_dir, |_| false)
+    }
+
+    fn reaching(
+        file: LegsFile,
+        identity: Arc<Identity>,
+        pool: &PoolName,
+        run_dir: &Path,
+        is_own: impl Fn(&Leg) -> bool,
+    ) -> Option<Arc<Self>> {
+        let legs = file.pools.get(pool)?.groups.iter();
+        let legs: Vec<_> = legs.flat_map(|group| &group.legs).cloned().collect();
+        let (own, others): (Vec<_>, Vec<_>) = legs.into_iter().partition(is_own);
+        // Paths of devices are absolute.
+        let run_dir = std::path::absolute(run_dir).ok()?;
+        let folder = run_dir.join("legs").join(pool.as_str());
+        let own: BTreeSet<DiskId> = own.into_iter().map(|leg| DiskId(leg.disk)).collect();
+        let others = others.into_iter().map(|leg| DiskId(leg.disk));
+        Some(Arc::new(Self {
+            pool: pool.clone(),
+            identity,
+            remotes: Remotes::new(folder, own.clone(), others),
+            own,
+            granted: Mutex::default(),
+            file: RwLock::new(Arc::new(file)),
+        }))
+    }
+
+    /// Has the engine that is started with `options` reach them, around what its driver does.
+    ///
+    /// # Panics
+    ///
+    /// They are options of another engine.
+    pub fn install(&self, options: &mut dyn Any) {
+        let options = options.downcast_mut::<EngineOptions>();
+        let options = options.expect("options of the engine that the legs are of");
+        options.devices.wrap = Some(self.remotes.wrap(options.devices.wrap.take()));
+    }
+
+    /// Where a leg has its name on this head.
+    pub fn place(&self, disk: DiskId) -> PathBuf {
+        self.remotes.place(disk)
+    }
+
+    /// The number by which the members know the pool.
+    pub fn record(&self) -> u64 {
+        self.file().pools[&self.pool].guid
+    }
+
+    /// The configuration as it was read last.
+    pub fn file(&self) -> Arc<LegsFile> {
+        Arc::clone(&self.file.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// `disk` has another path.
+    ///
+    /// # Errors
+    ///
+    /// The folder of names cannot be written.
+    pub fn has_moved(&self, disk: DiskId) -> std::io::Result<()> {
+        self.remotes.forget_name(disk)
+    }
+
+    /// `file` names a witness or a head that comes, or another path of a disk, and nothing else differs from what was known.
+    pub fn has_read(&self, file: LegsFile) {
+        *self.file.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(file);
+    }
+
+    /// The other disks of its group.
+    pub fn group(&self, disk: DiskId) -> Vec<DiskId> {
+        let file = self.file();
+        let mut groups = file.pools[&self.pool].groups.iter();
+        let group = groups.find(|group| group.legs.iter().any(|leg| leg.disk == disk.0));
+        let legs = group.into_iter().flat_map(|group| &group.legs);
+        let disks = legs.map(|leg| DiskId(leg.disk));
+        disks.filter(|one| *one != disk).collect()
+    }
+
+    /// Whether the disk is one of this head.
+    pub fn is_own(&self, disk: DiskId) -> bool {
+        self.own.contains(&disk)
+    }
+
+    /// Paths of the disks of this head.
+    pub fn own_paths(&self) -> Vec<PathBuf> {
+        let paths = self.own.iter().filter_map(|disk| self.own_path(*disk));
+        paths.collect()
+    }
+
+    fn own_path(&self, disk: DiskId) -> Option<PathBuf> {
+        let file = self.file();
+        let (_, leg) = file.leg(disk).filter(|_| self.is_own(disk))?;
+        Some(leg.path.clone())
+    }
+
+    fn grants(&self) -> MutexGuard<'_, BTreeMap<DiskId, Granted>> {
+        self.granted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A lender admitted a session.
+    pub fn grant(&self, disk: DiskId, granted: Granted) {
+        self.grants().insert(disk, granted);
+    }
+
+    fn access(&self, disk: DiskId, within: Duration) -> Result<(Access, Settings), String> {
+        let granted = self.grants().get(&disk).cloned();
+        let granted = granted.ok_or("its lender admitted no session")?;
+        let head = self.lender(disk)?;
+        let access = Access {
+            session: granted.session,
+            incarnation: granted.incarnation,
+            export: granted.export,
+            addresses: head.lends.clone(),
+        };
+        Ok((access, self.settings(&head, false, within)?))
+    }
+
+    fn lender(&self, disk: DiskId) -> Result<Member, String> {
+        let file = self.file();
+        let head = file.leg(disk).and_then(|(head, _)| file.member(head));
+        Ok(head.ok_or("no head lends it")?.clone())
+    }
+
+    fn settings(
+        &self,
+        head: &Member,
+        only_looks: bool,
+        connect_wait: Duration,
+    ) -> Result<Settings, String> {
+        let tls = self.identity.client(head.fingerprint);
+        Ok(Settings {
+            tls: Some(tls.map_err(|error| error.to_string())?),
+            only_looks,
+            deadline: LEG_DEADLINE,
+            connect_wait,
+            silence: LEG_SILENCE,
+            life_wait: LEG_LIFE_WAIT,
+        })
+    }
+
+    /// Connects to a leg to look at it, which takes no session: nobody is disturbed who has it.
+    ///
+    /// # Errors
+    ///
+    /// No address of its lender answers, or it does not lend the leg now.
+    pub fn look_at(&self, disk: DiskId) -> Result<(), String> {
+        let slot = self.remotes.slot(disk).ok_or("it is on this head")?;
+        slot.connect(self.looked_at(disk)?);
+        Ok(())
+    }
+
+    fn looked_at(&self, disk: DiskId) -> Result<NbdLeg, String> {
+        let head = self.lender(disk)?;
+        let access = Access {
+            session: Session::default(),
+            incarnation: 0,
+            export: disk.0.to_string(),
+            addresses: head.lends.clone(),
+        };
+        let settings = self.settings(&head, true, PATIENT_CONNECT_WAIT)?;
+        let leg = NbdLeg::connect(disk, &access, settings, |_| {});
+        leg.map_err(|error| error.to_string())
+    }
+
+    /// Connects to a leg of another head by the session that was granted last.
+    ///
+    /// # Errors
+    ///
+    /// No address of its lender takes the session in time.
+    pub fn connect(
+        &self,
+        disk: DiskId,
+        within: Duration,
+        tell: impl Fn(Event) + Send + Sync + 'static,
+    ) -> Result<(), String> {
+        let slot = self.remotes.slot(disk).ok_or("it is on this head")?;
+        let (access, settings) = self.access(disk, within)?;
+        let leg = NbdLeg::connect(disk, &access, settings, tell);
+        slot.connect(leg.map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
+    /// Has names of own legs `named`, and the labels of all that are connected.
+    ///
+    /// # Errors
+    ///
+    /// The folder of names cannot be written.
+    pub fn lay_out(&self, named: impl Fn(DiskId) -> bool) -> std::io::Result<()> {
+        let own = self.own.iter().filter(|disk| named(**disk));
+        let own: Vec<(DiskId, PathBuf)> = own
+            .filter_map(|disk| Some((*disk, self.own_path(*disk)?)))
+            .collect();
+        self.remotes.lay_out(&own)
+    }
+
+    /// The pool, as the legs that are laid out tell of it.
+    ///
+    /// # Errors
+    ///
+    /// They tell of none, or of several.
+    pub fn found(&self) -> Result<Candidate, String> {
+        let some = self.own.first().copied().unwrap_or(DiskId(0));
+        let place = self.remotes.place(some);
+        let folder = place.parent().map(Path::to_owned).unwrap_or_default();
+        let found = discover(&[folder]).map_err(|error| error.to_string())?;
+        let mut found = found
+            .into_iter()
+            .filter(|one| one.name == self.pool.as_str());
+        match (found.next(), found.next()) {
+            (Some(candidate), None) => Ok(candidate),
+            (None, _) => Err(format!(
+                "no leg that holds everything has a label of pool {}: is legs.toml about another pool?",
+                self.pool
+            )),
+            (Some(_), Some(_)) => Err(format!(
+                "the legs belong to several pools called {}",
+                self.pool
+            )),
+        }
+    }
+}
+
+/// What the record decides, on this head's legs and on others'.
+pub struct MultiHeadSide {
+    multi_head: Arc<MultiHead>,
+    zfs: Watched,
+    reporter: Reporter,
+    found: Arc<Mutex<Option<Candidate>>>,
+}
+
+impl MultiHeadSide {
+    /// `answer_within`: a leg of this head that takes longer for an I/O has failed. `open` opens the pool.
+    pub fn new(
+        multi_head: &Arc<MultiHead>,
+        answer_within: Duration,
+        reporter: Reporter,
+        open: OpenFound,
+    ) -> Self {
+        let found = Arc::new(Mutex::new(None::<Candidate>));
+        let taken = Arc::clone(&found);
+        let open: Open = Box::new(move |record| {
+            let candidate = taken.lock().unwrap_or_else(PoisonError::into_inner).take();
+            open(candidate.ok_or("no pool was found")?, record)
+        });
+        let disks = multi_head.own.iter().copied();
+        let places = disks.map(|disk| (disk, multi_head.place(disk))).collect();
+        let zfs = ZfsSide::new(
+            (multi_head.pool.clone(), 0),
+            places,
+            answer_within,
+            reporter.clone(),
+            open,
+        )
+        .of_record(multi_head.record());
+        for disk in multi_head.remotes.disks() {
+            zfs.knows(disk, multi_head.place(disk), DEVICE_DEADLINE);
+        }
+        Self {
+            multi_head: Arc::clone(multi_head),
+            zfs: Watched(Arc::new(zfs)),
+            reporter,
+            found,
+        }
+    }
+
+    /// Legs of a head that comes are named by the configuration that was read.
+    pub fn has_read(&self, file: LegsFile) {
+        let legs = file.pools.get(&self.multi_head.pool).into_iter();
+        let legs = legs.flat_map(|pool| &pool.groups);
+        let disks = legs
+            .flat_map(|group| &group.legs)
+            .map(|leg| DiskId(leg.disk));
+        for disk in disks.filter(|disk| self.multi_head.remotes.add(*disk)) {
+            let place = self.multi_head.place(disk);
+            self.zfs.0.knows(disk, place, DEVICE_DEADLINE);
+        }
+        self.multi_head.has_read(file);
+    }
+
+    /// Whether the disk at `path`, which its lender has read of, is large enough for the place of that disk.
+    ///
+    /// # Errors
+    ///
+    /// It is not, or cannot be looked at.
+    pub fn has_room_on(&self, disk: DiskId, path: &Path) -> Result<(), String> {
+        let bytes = match self.multi_head.is_own(disk) {
+            true => std::fs::File::open(path)
+                .and_then(|mut file| file.seek(SeekFrom::End(0)))
+                .map_err(|error| error.to_string())?,
+            false => self.multi_head.looked_at(disk)?.bytes(),
+        };
+        let mut group = self.multi_head.group(disk).into_iter().chain([disk]);
+        let known = group.rfind(|one| self.zfs.0.is_known(*one));
+        let least = self
+            .zfs
+            .0
+            .least_bytes(known.ok_or("no leg of its group is known")?)?;
+        match bytes < least {
+            true => Err(crate::side::too_small(bytes, least)),
+            false => Ok(()),
+        }
+    }
+
+    /// Every leg that is current on return has just taken a write and a flush: one whose head has been lost is on record as stale.
+    ///
+    /// # Errors
+    ///
+    /// The pool is not open.
+    pub fn try_all(&self) -> Result<(), String> {
+        pool_legs::write_group(&self.multi_head.pool).map_err(|error| error.to_string())
+    }
+
+    /// A person takes the disk out of use. It is on record soon.
+    pub fn take_out(&self, disk: DiskId) {
+        self.zfs.0.take_out(disk);
+    }
+
+    fn is_elsewhere(&self, disk: DiskId) -> bool {
+        self.multi_head.remotes.slot(disk).is_some()
+    }
+
+    fn connect(&self, disk: DiskId) -> Result<(), String> {
+        let (reporter, numbers) = (self.reporter.clone(), Arc::clone(self.zfs.0.numbers()));
+        self.multi_head
+            .connect(disk, CONNECT_WAIT, move |event| match event {
+                Event::Lost => {
+                    reporter.link_lost(disk, barrier::flushed_group(numbers.leg(disk)));
+                }
+                Event::Failed(remote_leg::LegError::Closed) => {}
+                Event::Failed(error) => {
+                    tracing::error!(disk = disk.0, %error, "a leg of another head failed");
+                    barrier::fail(numbers.leg(disk), LegFailure::Silent);
+                }
+            })
+    }
+}
+
+impl MultiHeadSide {
+    /// Two disks of a head that change their places in `legs.toml` would be taken for each other: the record counts copies by the
+    /// groups of the file, and the library has them where its labels say. Of a leg that is not there the labels of its mirror tell where
+    /// it was.
+    fn refuse_crossed(&self, candidate: &Candidate) -> Result<(), String> {
+        let file = self.multi_head.file();
+        let configured = &file.pools[&self.multi_head.pool].groups;
+        let group_of = |disk: &DiskId| {
+            let mut groups = configured.iter();
+            groups.position(|group| group.legs.iter().any(|leg| leg.disk == disk.0))
+        };
+        let mut labelled: BTreeMap<usize, usize> = BTreeMap::new();
+        for (number, group) in candidate.legs.groups.iter().enumerate() {
+            for leg in group.members.iter().flatten() {
+                let Some(disk) = self.multi_head.remotes.at(&leg.path) else {
+                    continue;
+                };
+                let Some(named) = group_of(&disk) else {
+                    continue;
+                };
+                let was = self.multi_head.remotes.at(&leg.labelled);
+                let is_itself = was.is_none_or(|was| was == disk);
+                let is_alone = labelled
+                    .iter()
+                    .all(|(one, of)| (*one == named) == (*of == number));
+                if !is_itself || !is_alone {
+                    return Err(format!(
+                        "{} is another disk of pool {} by its label than by legs.toml: two disks have each other's number there, or each other's \
+                         path. Write each at its place again. Nothing was written to them",
+                        self.name(disk),
+                        self.multi_head.pool
+                    ));
+                }
+                labelled.insert(named, number);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Side for MultiHeadSide {
+    fn look(&self, disk: DiskId) -> Result<Seen, String> {
+        let path = self
+            .multi_head
+            .own_path(disk)
+            .ok_or("it is on another head")?;
+        let newest = pool_legs::newest_roots(&path);
+        let newest = newest.ok_or("it has no label of a pool")?;
+        Ok(Seen {
+            // Its lender has it.
+            kept: Kept::default(),
+            roots: Roots {
+                newest: newest.group,
+                before: newest.before,
+            },
+            newest_time: Some(newest.time),
+        })
+    }
+
+    fn keep(&self, disk: DiskId, _: &Kept) -> Result<(), String> {
+        Err(format!("the lender of disk {} keeps that", disk.0))
+    }
+
+    fn open(
+        &self,
+        current: &BTreeSet<DiskId>,
+        lacking: &BTreeMap<DiskId, u64>,
+    ) -> Result<(), String> {
+        for disk in current.iter().filter(|disk| self.is_elsewhere(**disk)) {
+            if let Err(why) = self.connect(*disk) {
+                let disk = self.name(*disk);
+                tracing::warn!(disk, why, "a leg of another head cannot be opened");
+            }
+        }
+        let multi_head = &self.multi_head;
+        let laid_out = multi_head.lay_out(|disk| current.contains(&disk));
+        laid_out.map_err(|error| format!("give legs their names: {error}"))?;
+        let candidate = multi_head.found()?;
+        self.refuse_crossed(&candidate)?;
+        let devices = candidate.devices.iter();
+        let legs = devices.filter_map(|one| Some((multi_head.remotes.at(&one.path)?, one.guid)));
+        self.zfs.0.numbers().are(Given {
+            pool: candidate.guid,
+            legs: legs.collect(),
+        });
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(candidate);
+        let opened = self.zfs.open(current, lacking);
+        multi_head.remotes.forget_labels();
+        opened
+    }
+
+    fn exclude(&self, disk: DiskId, since: u64) {
+        self.zfs.exclude(disk, since);
+        if let Some(slot) = self.multi_head.remotes.slot(disk) {
+            slot.close();
+        }
+    }
+
+    fn keep_last(&self, disk: DiskId) {
+        if !self.is_elsewhere(disk) {
+            return self.zfs.keep_last(disk);
+        }
+        barrier::keep_last(self.zfs.0.numbers().leg(disk));
+        let (name, head) = (self.name(disk), self.multi_head.lender(disk));
+        let addresses = head.map(|head| head.lends).unwrap_or_default();
+        let is_there = move || {
+            let mut addresses = addresses.iter();
+            addresses.any(|one| TcpStream::connect_timeout(one, CONNECT_WAIT).is_ok())
+        };
+        self.zfs.0.await_last(disk, name, is_there);
+    }
+
+    fn use_again(&self, disk: DiskId) {
+        self.zfs.use_again(disk);
+    }
+
+    fn is_back(&self, disk: DiskId, is_given_up: bool) -> Result<(), String> {
+        let path = self
+            .multi_head
+            .own_path(disk)
+            .ok_or("it is on another head")?;
+        let linked = self.multi_head.remotes.link(disk, &path);
+        linked.map_err(|error| format!("give it its name: {error}"))?;
+        if is_given_up {
+            // Its lender finds out whether it can be opened.
+            return Ok(());
+        }
+        let numbers = self.zfs.0.numbers();
+        let probed = probe(
+            &self.multi_head.place(disk),
+            self.zfs.0.pool_number(),
+            numbers.leg(disk),
+        );
+        match probed {
+            // Its lender has it, and gives it when it is claimed.
+            Err(ProbeFailure::Open(OpenFailure::InUse { .. }))
+                if pool_legs::newest_roots(&path).is_some() =>
+            {
+                Ok(())
+            }
+            other => other.map_err(|failure| failure.to_string()),
+        }
+    }
+
+    fn newest_group(&self) -> Option<u64> {
+        self.zfs.newest_group()
+    }
+
+    fn granted(&self, disk: DiskId, granted: Granted) {
+        self.multi_head.grant(disk, granted);
+    }
+
+    fn resume(&self, disk: DiskId) -> Result<(), String> {
+        let slot = self
+            .multi_head
+            .remotes
+            .slot(disk)
+            .ok_or("it is on this head")?;
+        let leg = slot.leg().ok_or("it was given up")?;
+        let (access, _) = self.multi_head.access(disk, CONNECT_WAIT)?;
+        let until = Instant::now() + LEG_DEADLINE;
+        loop {
+            match leg.resume(&access) {
+                Err(remote_leg::LegError::Unreachable(_)) if Instant::now() < until => {
+                    std::thread::sleep(CONNECT_PAUSE);
+                }
+                // It fails at its deadline.
+                other => return other.map_err(|error| error.to_string()),
+            }
+        }
+    }
+
+    fn resilver(&self, disk: DiskId, since: u64, beyond: u64) -> Result<Completeness, String> {
+        match self.multi_head.own_path(disk) {
+            Some(path) => {
+                let linked = self.multi_head.remotes.link(disk, &path);
+                linked.map_err(|error| error.to_string())?;
+            }
+            None => self.connect(disk)?,
+        }
+        if !self.zfs.0.is_known(disk) {
+            let group = self.multi_head.group(disk);
+            self.zfs.0.attach(disk, &group)?;
+        }
+        self.zfs.resilver(disk, since, beyond)
+    }
+
+    fn stop(&self) {
+        self.zfs.stop();
+    }
+
+    fn name(&self, disk: DiskId) -> String {
+        self.multi_head.file().disk_name(disk)
+    }
+
+    fn member_name(&self, member: MemberId) -> String {
+        self.multi_head.file().name(member)
+    }
+
+    fn tell(&self, notice: &Notice) {
+        match notice {
+            Notice::WritesWait { accepted } => {
+                let accepted: Vec<_> = accepted.iter().map(|one| self.member_name(*one)).collect();
+                tracing::error!(
+                    ?accepted,
+                    "writes wait: a leg failed, and too few members answer to put that on record: start their leg-servers, or the \
+                     witness"
+                );
+            }
+            Notice::LastLeg(disk) => tracing::error!(
+                disk = self.name(*disk),
+                "writes wait: the last leg that holds everything failed; see to it, the server begins anew when it answers"
+            ),
+            Notice::OlderImage(disk) => tracing::error!(
+                disk = self.name(*disk),
+                "a disk that comes back is older than it was when it became stale, as a restored image is: all of it is copied again"
+            ),
+            Notice::MembersStay => tracing::warn!(
+                "the members of the record stay as they are: the other head did not accept the change in time"
+            ),
+            Notice::Divergent(disk) => tracing::error!(
+                disk = self.name(*disk),
+                "a disk has a history that is not this pool's, and is left alone"
+            ),
+            Notice::Refused(why) => tracing::debug!(?why, "the pool is not opened"),
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Legs of other heads as devices under OpenZFS: the driver takes I/O to where a leg is.
+//!
+//! In one folder each leg of the pool has a name, its number. A leg of this head is a link there. One of another head is nothing, or a
+//! file with holes that has its labels, so that the library finds the pool by them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use leg_record::DiskId;
+use remote_leg::{LegError, NbdLeg, Operation, Transport as _};
+use rustix::io::Errno;
+use units::Extent;
+use zpool::device::{Access, Device, DeviceIo, Driver, IoKind, OpenFailure, Place, Shape, Wrap};
+
+/// What labels, and whatever else might be on a disk, need at its front and at its end.
+const LABELS_BYTES: u64 = 1 << 20;
+/// Of those, read at a time: each part of a label (`vdev_label_t`) begins at a multiple.
+const LABELS_PART_BYTES: u64 = 128 << 10;
+/// A lender reads around smaller ones by itself.
+const LOGICAL_BLOCK: u32 = 512;
+/// What files and disks have alike.
+const PHYSICAL_BLOCK: u32 = 4096;
+/// Time to read the labels of a leg.
+const LABELS_WAIT: Duration = Duration::from_secs(10);
+
+/// A leg of another head, with a connection or without.
+#[derive(Default)]
+pub(crate) struct Slot {
+    leg: Mutex<Option<Arc<NbdLeg>>>,
+    /// Writes that were done and need a flush.
+    written: AtomicU64,
+    /// Of those, how many a flush covers.
+    flushed: AtomicU64,
+}
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<NbdLeg>>> {
+        self.leg.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn leg(&self) -> Option<Arc<NbdLeg>> {
+        self.lock().clone()
+    }
+
+    /// Takes I/O to `leg` from now on. What is under way elsewhere fails.
+    pub(crate) fn connect(&self, leg: NbdLeg) {
+        let before = self.lock().replace(Arc::new(leg));
+        // What it did may not be durable.
+        self.written.fetch_add(1, Ordering::AcqRel);
+        if let Some(before) = before {
+            before.close();
+        }
+    }
+
+    /// Ends the connection: what is under way fails.
+    pub(crate) fn close(&self) {
+        let leg = self.lock().take();
+        if let Some(leg) = leg {
+            leg.close();
+        }
+    }
+
+    fn is_clean(&self) -> bool {
+        self.flushed.load(Ordering::Acquire) == self.written.load(Ordering::Acquire)
+    }
+}
+
+type Slots = BTreeMap<DiskId, Arc<Slot>>;
+
+/// The legs of a pool, by where I/O goes.
+pub(crate) struct Remotes {
+    folder: PathBuf,
+    own: BTreeSet<DiskId>,
+    slots: RwLock<Slots>,
+}
+
+impl Remotes {
+    /// Legs of this head and of others, which have their names in `folder`.
+    pub(crate) fn new(
+        folder: PathBuf,
+        own: BTreeSet<DiskId>,
+        others: impl IntoIterator<Item = DiskId>,
+    ) -> Arc<Self> {
+        let slots = others.into_iter().map(|disk| (disk, Arc::default()));
+        Arc::new(Self {
+            folder,
+            own,
+            slots: RwLock::new(slots.collect()),
+        })
+    }
+
+    fn slots(&self) -> Slots {
+        let slots = self.slots.read();
+        slots.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn slot(&self, disk: DiskId) -> Option<Arc<Slot>> {
+        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        slots.get(&disk).cloned()
+    }
+
+    /// The legs of other heads.
+    pub(crate) fn disks(&self) -> Vec<DiskId> {
+        self.slots().into_keys().collect()
+    }
+
+    /// Knows a leg of another head from now on; whether it did not.
+    pub(crate) fn add(&self, disk: DiskId) -> bool {
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        let is_new = !self.own.contains(&disk) && !slots.contains_key(&disk);
+        if is_new {
+            slots.insert(disk, Arc::default());
+        }
+        is_new
+    }
+
+    /// Where a leg has its name.
+    pub(crate) fn place(&self, disk: DiskId) -> PathBuf {
+        self.folder.join(disk.0.to_string())
+    }
+
+    /// The leg that has its name there, on this head or on the one that wrote its label: folders are called alike on both.
+    pub(crate) fn at(&self, path: &Path) -> Option<DiskId> {
+        let disk = DiskId(path.file_name()?.to_str()?.parse().ok()?);
+        let is_alike = path.parent()?.file_name() == self.folder.file_name();
+        let is_leg = self.own.contains(&disk) || self.slot(disk).is_some();
+        (is_alike && is_leg).then_some(disk)
+    }
+
+    /// A driver that takes I/O of these legs to their heads, and leaves the rest to the one inside. Faults on command
+    /// (`wrap`) strike both: a device of another head fails here as it would fail there.
+    pub(crate) fn wrap(self: &Arc<Self>, wrap: Option<Wrap>) -> Wrap {
+        let remotes = Arc::clone(self);
+        Arc::new(move |files| {
+            let wrapped = |driver: Arc<dyn Driver>| match &wrap {
+                Some(wrap) => wrap(driver),
+                None => driver,
+            };
+            let others = OtherHeads(Arc::clone(&remotes));
+            Arc::new(LegDriver {
+                remotes: Arc::clone(&remotes),
+                others: wrapped(Arc::new(others)),
+                inner: wrapped(files),
+            })
+        })
+    }
+
+    /// Has nothing but `own` legs, each a link to its path, and the labels of legs that are connected.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be written.
+    pub(crate) fn lay_out(&self, own: &[(DiskId, PathBuf)]) -> io::Result<()> {
+        match std::fs::remove_dir_all(&self.folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        std::fs::create_dir_all(&self.folder)?;
+        for (disk, path) in own {
+            self.link(*disk, path)?;
+        }
+        for (disk, slot) in self.slots() {
+            if let Some(leg) = slot.leg() {
+                // One that fails now fails when the library opens it.
+                if let Err(error) = copy_labels(&leg, &self.place(disk)) {
+                    tracing::warn!(disk = disk.0, %error, "the labels of a leg cannot be read");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a leg of this head its name.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be written.
+    pub(crate) fn link(&self, disk: DiskId, path: &Path) -> io::Result<()> {
+        match std::os::unix::fs::symlink(path, self.place(disk)) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes a leg of this head its name. One that has none is left alone.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be written.
+    pub(crate) fn forget_name(&self, disk: DiskId) -> io::Result<()> {
+        match std::fs::remove_file(self.place(disk)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// The library has read the labels: nobody else is to find them.
+    pub(crate) fn forget_labels(&self) {
+        for disk in self.disks() {
+            let _ = std::fs::remove_file(self.place(disk));
+        }
+    }
+}
+
+fn copy_labels(leg: &NbdLeg, to: &Path) -> Result<(), String> {
+    let text = |error: io::Error| error.to_string();
+    let file = File::create(to).map_err(text)?;
+    let bytes = leg.bytes();
+    file.set_len(bytes).map_err(text)?;
+    let length = LABELS_BYTES.min(bytes);
+    for offset in [0, bytes - length] {
+        for part in parts(Extent::new(offset, length)) {
+            match read(leg, part)? {
+                Some(data) => file.write_all_at(&data, part.offset).map_err(text)?,
+                // There are four labels: what cannot be read of one stays empty.
+                None => tracing::warn!(?part, "a part of the labels of a leg cannot be read"),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An extent in parts, so that a block that cannot be read leaves the others.
+fn parts(extent: Extent) -> impl Iterator<Item = Extent> {
+    let starts = (0..extent.length).step_by(LABELS_PART_BYTES as usize);
+    starts.map(move |start| {
+        let length = LABELS_PART_BYTES.min(extent.length - start);
+        Extent::new(extent.offset + start, length)
+    })
+}
+
+/// None: its disk cannot read it.
+fn read(leg: &NbdLeg, extent: Extent) -> Result<Option<Vec<u8>>, String> {
+    let (sender, answer) = channel();
+    leg.submit(
+        Operation::Read(extent),
+        Box::new(move |result| {
+            let _ = sender.send(result);
+        }),
+    );
+    match answer.recv_timeout(LABELS_WAIT) {
+        Ok(Ok(data)) => Ok(Some(data)),
+        Ok(Err(LegError::Disk(_))) => Ok(None),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("no answer in time".to_owned()),
+    }
+}
+
+struct LegDriver {
+    remotes: Arc<Remotes>,
+    /// To legs of other heads.
+    others: Arc<dyn Driver>,
+    inner: Arc<dyn Driver>,
+}
+
+impl Driver for LegDriver {
+    fn open(&self, path: &Path, guid: u64, access: Access) -> Result<Arc<dyn Device>, OpenFailure> {
+        let Some(disk) = self.remotes.at(path) else {
+            return self.inner.open(path, guid, access);
+        };
+        let driver = match self.remotes.slot(disk) {
+            Some(_) => &self.others,
+            None => &self.inner,
+        };
+        driver.open(&self.remotes.place(disk), guid, access)
+    }
+
+    fn is_there(&self, path: &Path) -> bool {
+        self.inner.is_there(path)
+    }
+}
+
+/// Legs of other heads by their names here.
+struct OtherHeads(Arc<Remotes>);
+
+impl Driver for OtherHeads {
+    fn open(&self, path: &Path, _: u64, _: Access) -> Result<Arc<dyn Device>, OpenFailure> {
+        let disk = self.0.at(path).ok_or(OpenFailure::Missing)?;
+        let slot = self.0.slot(disk).ok_or(OpenFailure::Missing)?;
+        match slot.leg() {
+            Some(_) => Ok(Arc::new(RemoteDevice(slot))),
+            None => Err(OpenFailure::Missing),
+        }
+    }
+
+    fn is_there(&self, path: &Path) -> bool {
+        self.0.at(path).is_some()
+    }
+}
+
+struct RemoteDevice(Arc<Slot>);
+
+impl Device for RemoteDevice {
+    fn shape(&self) -> Result<Shape, OpenFailure> {
+        let leg = self.0.leg().ok_or(OpenFailure::Missing)?;
+        Ok(Shape {
+            bytes: leg.bytes(),
+            logical_block: LOGICAL_BLOCK,
+            physical_block: PHYSICAL_BLOCK,
+            merges: true,
+            far: true,
+            trim: false,
+        })
+    }
+
+    fn submit(&self, io: DeviceIo) {
+        let Some(leg) = self.0.leg() else {
+            return io.complete(Err(Errno::NXIO), Place::Elsewhere);
+        };
+        let extent = Extent::new(io.offset(), io.length() as u64);
+        let slot = Arc::clone(&self.0);
+        match io.kind() {
+            IoKind::Read => leg.submit(
+                Operation::Read(extent),
+                Box::new(move |result| {
+                    if let Ok(data) = &result {
+                        io.copy_from(data);
+                    }
+                    io.complete(outcome(result), Place::Here);
+                }),
+            ),
+            IoKind::Write => {
+                let mut data = vec![0; io.length()];
+                if !io.copy_to(&mut data) {
+                    return io.complete(Err(Errno::NXIO), Place::Elsewhere);
+                }
+                let durable = io.is_flushed_next();
+                let write = Operation::Write {
+                    offset: io.offset(),
+                    data: Arc::new(data),
+                    durable,
+                };
+                leg.submit(
+                    write,
+                    Box::new(move |result| {
+                        if !durable {
+                            slot.written.fetch_add(1, Ordering::AcqRel);
+                        }
+                        io.complete(outcome(result), Place::Here);
+                    }),
+                );
+            }
+            IoKind::Flush if slot.is_clean() => io.complete(Ok(()), Place::Here),
+            IoKind::Flush => {
+                let written = slot.written.load(Ordering::Acquire);
+                leg.submit(
+                    Operation::Flush,
+                    Box::new(move |result| {
+                        if result.is_ok() {
+                            slot.flushed.fetch_max(written, Ordering::AcqRel);
+                        }
+                        io.complete(outcome(result), Place::Here);
+                    }),
+                );
+            }
+            IoKind::Trim => io.complete(Err(Errno::OPNOTSUPP), Place::Elsewhere),
+        }
+    }
+}
+
+fn outcome(result: Result<Vec<u8>, LegError>) -> Result<(), Errno> {
+    match result {
+        Ok(_) => Ok(()),
+        Err(LegError::Disk(_)) => Err(Errno::IO),
+        Err(_) => Err(Errno::NXIO),
+    }
+}

@@ -1,0 +1,490 @@
+//! Legs of a pool of OpenZFS in this process, for who keeps the record of them (`legs`): stamps on disks, the barrier in the
+//! device driver, and what the library has to copy.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::time::Duration;
+
+use engine::pool::legs::Record;
+use leg_record::{Completeness, DiskId, Kept, Notice, Roots, decode_stamp, encode_stamp};
+use legs::{Reporter, Seen, Side};
+use units::PoolName;
+use zpool::device::legs::{self as barrier, LastLeg, LegFailure, Watcher};
+use zpool::device::{
+    Labelled, ProbeFailure, STAMP_BYTES, device_bytes, labelled, probe, read_stamps, write_labels,
+    write_stamps,
+};
+use zpool::pool::legs as pool_legs;
+
+/// Between two looks at a leg that is copied to, and at one that may come back.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// Between two counts of failed reads, and two probes of the last leg.
+const SLOW_LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// The root of one group may have been on its way when a leg was found whole, and that of another one is written before the one that
+/// confirms it.
+const ROOTS_AFTER: u64 = 2;
+
+/// Opens the pool with the devices of a record, and no others.
+pub type Open = Box<dyn Fn(Record) -> Result<(), String> + Send + Sync>;
+
+/// The disks of a pool on this head, and the pool.
+pub struct ZfsSide {
+    pool: PoolName,
+    guid: u64,
+    record: u64,
+    /// Each with the time after which it has failed.
+    disks: RwLock<BTreeMap<DiskId, (PathBuf, Duration)>>,
+    numbers: Arc<Numbers>,
+    watcher: Arc<dyn Watcher>,
+    reporter: Reporter,
+    open: Open,
+}
+
+/// The numbers that ZFS gave the pool and its legs, where they are not those of the record.
+#[derive(Default)]
+pub(crate) struct Numbers(Mutex<Option<Given>>);
+
+/// What ZFS gave.
+#[derive(Clone)]
+pub(crate) struct Given {
+    pub(crate) pool: u64,
+    pub(crate) legs: BTreeMap<DiskId, u64>,
+}
+
+impl Numbers {
+    pub(crate) fn are(&self, given: Given) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(given);
+    }
+
+    fn given(&self) -> Option<Given> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(crate) fn leg(&self, disk: DiskId) -> u64 {
+        let given = self.given();
+        given.map_or(disk.0, |given| {
+            given.legs.get(&disk).copied().unwrap_or_default()
+        })
+    }
+
+    /// A leg that the library has taken in.
+    fn add(&self, disk: DiskId, leg: u64) {
+        let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(given) = &mut *given {
+            given.legs.insert(disk, leg);
+        }
+    }
+
+    fn disk(&self, leg: u64) -> DiskId {
+        let given = self.given();
+        let legs = given.iter().flat_map(|given| &given.legs);
+        let found = legs.into_iter().find(|(_, number)| **number == leg);
+        found.map_or(DiskId(leg), |(disk, _)| *disk)
+    }
+}
+
+struct Reports(Reporter, Arc<Numbers>);
+
+impl Watcher for Reports {
+    fn leg_failed(&self, leg: u64, _: LegFailure, flushed: Option<u64>) {
+        self.0.leg_failed(self.1.disk(leg), flushed);
+    }
+}
+
+impl ZfsSide {
+    /// Of the pool `guid`, whose name is `pool` once it is open. `answer_within`: a leg that takes longer for an I/O has failed.
+    pub fn new(
+        (pool, guid): (PoolName, u64),
+        disks: BTreeMap<DiskId, PathBuf>,
+        answer_within: Duration,
+        reporter: Reporter,
+        open: Open,
+    ) -> Self {
+        let numbers = Arc::<Numbers>::default();
+        let disks = disks.into_iter();
+        let disks = disks.map(|(disk, path)| (disk, (path, answer_within)));
+        Self {
+            pool,
+            guid,
+            record: guid,
+            disks: RwLock::new(disks.collect()),
+            watcher: Arc::new(Reports(reporter.clone(), Arc::clone(&numbers))),
+            reporter,
+            numbers,
+            open,
+        }
+    }
+
+    /// The record has a number of its own.
+    pub(crate) fn of_record(self, record: u64) -> Self {
+        Self { record, ..self }
+    }
+
+    /// Knows a disk at that path, which has failed when it takes longer than `within`.
+    pub(crate) fn knows(&self, disk: DiskId, path: PathBuf, within: Duration) {
+        let mut disks = self.disks.write().unwrap_or_else(PoisonError::into_inner);
+        disks.insert(disk, (path, within));
+    }
+
+    fn disks(&self) -> BTreeMap<DiskId, (PathBuf, Duration)> {
+        let disks = self.disks.read();
+        disks.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The numbers that ZFS gave.
+    pub(crate) fn numbers(&self) -> &Arc<Numbers> {
+        &self.numbers
+    }
+
+    fn leg(&self, disk: DiskId) -> u64 {
+        self.numbers.leg(disk)
+    }
+
+    pub(crate) fn pool_number(&self) -> u64 {
+        self.numbers.given().map_or(self.guid, |given| given.pool)
+    }
+
+    fn path(&self, disk: DiskId) -> Result<PathBuf, String> {
+        let path = self.disks().remove(&disk).map(|(path, _)| path);
+        path.ok_or_else(|| "no disk of this head".to_owned())
+    }
+
+    /// The newer one of the two stamps, with its sequence; what a disk has that was never stamped.
+    fn stamp(&self, disk: DiskId) -> Result<(u64, Kept), String> {
+        let copies = read_stamps(&self.path(disk)?, disk.0).map_err(|error| error.to_string())?;
+        let found = copies.iter().filter_map(|copy| decode_stamp(copy, disk));
+        Ok(found
+            .max_by_key(|(sequence, _)| *sequence)
+            .unwrap_or_default())
+    }
+
+    /// Reports reads of legs that failed or returned wrong data, as long as the pool is open.
+    fn look_for_damage(self: &Arc<Self>) {
+        let side: Weak<Self> = Arc::downgrade(self);
+        let look = move || {
+            let mut counted = BTreeMap::new();
+            while let Some(side) = side.upgrade() {
+                for disk in side.disks().into_keys() {
+                    side.look_for_damage_on(disk, counted.entry(disk).or_default());
+                }
+                drop(side);
+                std::thread::sleep(SLOW_LOOK_INTERVAL);
+            }
+        };
+        in_background("leg-damage", look);
+    }
+
+    fn look_for_damage_on(&self, disk: DiskId, counted: &mut u64) {
+        if !barrier::is_in_use(self.leg(disk)) {
+            return;
+        }
+        if let Ok(found) = pool_legs::progress(&self.pool, self.leg(disk)) {
+            // They are fewer after the errors of the leg were cleared.
+            if std::mem::replace(counted, found.damaged_reads) < found.damaged_reads {
+                self.reporter.read_failed(disk);
+            }
+        }
+    }
+
+    /// Waits in the background until the last leg answers at `is_there`, and then uses it again or has the process begin anew.
+    pub(crate) fn await_last(
+        self: &Arc<Self>,
+        disk: DiskId,
+        name: String,
+        is_there: impl Fn() -> bool + Send + 'static,
+    ) {
+        let (side, path) = (Arc::clone(self), self.disks().remove(&disk));
+        let wait = move || {
+            let leg = side.leg(disk);
+            let is_usable = || {
+                let path = path.as_ref().map(|(path, _)| path);
+                path.is_some_and(|path| probe(path, side.pool_number(), leg).is_ok())
+            };
+            loop {
+                match barrier::last_leg(leg) {
+                    // Another one holds everything by now, or the pool is closed.
+                    LastLeg::No => return,
+                    LastLeg::LacksNothing if is_usable() => {
+                        return side.reporter.leg_usable(disk);
+                    }
+                    LastLeg::Lacks if is_there() => barrier::begin_anew(&format!(
+                        "{name} failed, and no other leg held everything; it answers again"
+                    )),
+                    LastLeg::LacksNothing | LastLeg::Lacks => {}
+                }
+                std::thread::sleep(SLOW_LOOK_INTERVAL);
+            }
+        };
+        in_background("last-leg", wait);
+    }
+
+    /// Uses the last leg again in the background.
+    fn use_again(self: &Arc<Self>, disk: DiskId) {
+        let side = Arc::clone(self);
+        in_background("last-leg", move || {
+            if !barrier::use_again(side.leg(disk)) {
+                return side.reporter.leg_failed(disk, None);
+            }
+            if let Err(error) = pool_legs::go_on_with(&side.pool, side.leg(disk)) {
+                tracing::error!(disk = disk.0, %error, "the last leg is used again");
+            }
+        });
+    }
+
+    /// A person gave up what is on the disk, or another one took its place. Its roots may be of later groups than the pool's, or it
+    /// has no label: none may stay, and the library has to find one.
+    fn label_anew(&self, disk: DiskId) -> Result<(), String> {
+        let (path, leg) = (self.path(disk)?, self.leg(disk));
+        let bytes = device_bytes(&path, leg).map_err(|error| error.to_string())?;
+        let least = self.least_bytes(disk)?;
+        if bytes < least {
+            return Err(too_small(bytes, least));
+        }
+        write_labels(&path, leg, |offset| {
+            let label = pool_legs::label(&self.pool, leg, offset);
+            label
+                .map(|(text, _)| text)
+                .map_err(|error| error.to_string())
+        })
+    }
+
+    /// A disk that shall get what it missed carries the label of that leg, as far as can be seen.
+    fn is_it(&self, disk: DiskId) -> Result<(), String> {
+        match labelled(&self.path(disk)?, self.pool_number(), self.leg(disk)) {
+            Ok(Labelled::No) => Err(ProbeFailure::Another.to_string()),
+            Ok(Labelled::Sibling) => Err(IS_ANOTHER_LEG.to_owned()),
+            Ok(Labelled::Itself) | Err(_) => Ok(()),
+        }
+    }
+
+    /// The least bytes of a disk that takes the place of that one, or stands beside it.
+    pub(crate) fn least_bytes(&self, disk: DiskId) -> Result<u64, String> {
+        let label = pool_legs::label(&self.pool, self.leg(disk), 0);
+        label
+            .map(|(_, least)| least)
+            .map_err(|error| error.to_string())
+    }
+
+    /// Whether the library knows the disk as one of the pool's.
+    pub(crate) fn is_known(&self, disk: DiskId) -> bool {
+        self.leg(disk) != 0
+    }
+
+    /// Has a disk that the library does not know join the others of its group.
+    pub(crate) fn attach(&self, disk: DiskId, group: &[DiskId]) -> Result<(), String> {
+        let mut legs = group.iter().map(|one| self.leg(*one));
+        let sibling = legs.rfind(|leg| barrier::is_in_use(*leg));
+        let sibling = sibling.ok_or("no other leg of its group is in use")?;
+        let leg = pool_legs::attach(&self.pool, sibling, &self.path(disk)?);
+        let leg = leg.map_err(|error| error.to_string())?;
+        let within = self.disks().get(&disk).map(|(_, within)| *within);
+        let within = within.unwrap_or_default();
+        barrier::put_on_record(self.pool_number(), [leg], within, &self.watcher);
+        self.numbers.add(disk, leg);
+        // The library opened it when nobody knew it as a leg: it is to open it again.
+        barrier::exclude(leg, 1);
+        Ok(())
+    }
+
+    /// A person takes the disk out of use.
+    pub(crate) fn take_out(&self, disk: DiskId) {
+        barrier::fail(self.leg(disk), LegFailure::Replaced);
+    }
+
+    /// Waits until the leg lacks nothing any more.
+    fn await_whole(&self, disk: DiskId) -> Result<u64, String> {
+        loop {
+            if !barrier::is_in_use(self.leg(disk)) {
+                return Err("it failed while data was copied to it".into());
+            }
+            let found = pool_legs::progress(&self.pool, self.leg(disk))
+                .map_err(|error| error.to_string())?;
+            if found.is_whole {
+                return Ok(found.synced_group);
+            }
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+    }
+}
+
+/// Why nothing is copied to a disk that has the number or the path of another one in the configuration.
+pub const IS_ANOTHER_LEG: &str = "the disk at its path is another leg of the pool";
+
+/// Why a disk cannot take the place of another one.
+pub(crate) fn too_small(bytes: u64, least: u64) -> String {
+    format!("it has {bytes} bytes, and the leg needs {least}: take a larger disk")
+}
+
+fn in_background(name: &str, body: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::Builder::new().name(name.into());
+    // As with memory: a process that gets no thread cannot go on.
+    thread.spawn(body).expect("a thread");
+}
+
+/// The side that also looks for damaged blocks.
+pub struct Watched(pub Arc<ZfsSide>);
+
+impl Side for Watched {
+    fn look(&self, disk: DiskId) -> Result<Seen, String> {
+        let (_, kept) = self.0.stamp(disk)?;
+        let newest = pool_legs::newest_roots(&self.0.path(disk)?);
+        let newest = newest.ok_or("it has no label of a pool")?;
+        Ok(Seen {
+            kept,
+            roots: Roots {
+                newest: newest.group,
+                before: newest.before,
+            },
+            newest_time: Some(newest.time),
+        })
+    }
+
+    fn keep(&self, disk: DiskId, kept: &Kept) -> Result<(), String> {
+        let (sequence, _) = self.0.stamp(disk)?;
+        let mut block = encode_stamp(disk, sequence + 1, kept).to_vec();
+        block.resize(STAMP_BYTES, 0);
+        write_stamps(&self.0.path(disk)?, disk.0, &block).map_err(|error| error.to_string())
+    }
+
+    fn open(
+        &self,
+        current: &BTreeSet<DiskId>,
+        lacking: &BTreeMap<DiskId, u64>,
+    ) -> Result<(), String> {
+        let side = &self.0;
+        let disks = side.disks().into_iter();
+        for (disk, (_, within)) in disks.filter(|(disk, _)| side.is_known(*disk)) {
+            barrier::put_on_record(side.pool_number(), [side.leg(disk)], within, &side.watcher);
+        }
+        for disk in current {
+            barrier::admit(side.leg(*disk));
+        }
+        (side.open)(Record {
+            number: side.record,
+            current: current.iter().map(|disk| side.leg(*disk)).collect(),
+        })?;
+        // One that the library could not use when it opened the pool.
+        for disk in current {
+            let found = pool_legs::progress(&side.pool, side.leg(*disk));
+            if !found.is_ok_and(|found| found.is_written) {
+                barrier::fail_and_wait(side.leg(*disk), LegFailure::Unusable);
+            }
+        }
+        let lacking = lacking.iter().filter(|(disk, _)| side.is_known(**disk));
+        let noted = lacking.into_iter().try_for_each(|(disk, since)| {
+            pool_legs::note_lacking(&side.pool, side.leg(*disk), *since, false)
+        });
+        noted
+            .and_then(|()| pool_legs::write_group(&side.pool))
+            .map_err(|error| error.to_string())?;
+        side.look_for_damage();
+        Ok(())
+    }
+
+    fn exclude(&self, disk: DiskId, since: u64) {
+        barrier::exclude(self.0.leg(disk), since);
+    }
+
+    fn keep_last(&self, disk: DiskId) {
+        barrier::keep_last(self.0.leg(disk));
+        let side = Arc::clone(&self.0);
+        let is_there = move || {
+            let path = side.path(disk).ok();
+            path.is_some_and(|path| probe(&path, side.pool_number(), side.leg(disk)).is_ok())
+        };
+        self.0.await_last(disk, self.name(disk), is_there);
+    }
+
+    fn use_again(&self, disk: DiskId) {
+        self.0.use_again(disk);
+    }
+
+    fn is_back(&self, disk: DiskId, is_given_up: bool) -> Result<(), String> {
+        let (path, leg) = (self.0.path(disk)?, self.0.leg(disk));
+        match is_given_up {
+            true => device_bytes(&path, leg)
+                .map(|_| ())
+                .map_err(|error| error.to_string()),
+            false => probe(&path, self.0.pool_number(), leg).map_err(|failure| failure.to_string()),
+        }
+    }
+
+    fn newest_group(&self) -> Option<u64> {
+        let (disk, _) = self.0.disks().pop_first()?;
+        let progress = pool_legs::progress(&self.0.pool, self.0.leg(disk)).ok()?;
+        Some(progress.synced_group)
+    }
+
+    fn resilver(&self, disk: DiskId, since: u64, beyond: u64) -> Result<Completeness, String> {
+        let side = &self.0;
+        let text = |error: engine::pool::PoolError| error.to_string();
+        match since {
+            0 => side.label_anew(disk)?,
+            // The library would only say that it cannot be used.
+            _ => side.is_it(disk)?,
+        }
+        pool_legs::note_lacking(&side.pool, side.leg(disk), since, true).map_err(text)?;
+        barrier::admit(side.leg(disk));
+        pool_legs::bring_back(&side.pool, side.leg(disk)).map_err(text)?;
+        let whole_at = side.await_whole(disk)?;
+        let enough = beyond.max(whole_at + ROOTS_AFTER);
+        let mut last = 0;
+        loop {
+            pool_legs::write_group(&side.pool).map_err(text)?;
+            side.await_whole(disk)?;
+            // The flush of a later group covers all that was copied, and the groups of the log that was written meanwhile.
+            match barrier::flushed_group(side.leg(disk)) {
+                Some(group) if group > enough => {
+                    return Ok(Completeness {
+                        lacks_nothing: true,
+                        are_groups_synced: true,
+                        is_flushed: true,
+                        group,
+                    });
+                }
+                Some(group) if group > last => last = group,
+                _ => std::thread::sleep(LOOK_INTERVAL),
+            }
+        }
+    }
+
+    fn stop(&self) {
+        barrier::end("the record of its legs names another owner");
+    }
+
+    fn name(&self, disk: DiskId) -> String {
+        match self.0.path(disk) {
+            Ok(path) => path.display().to_string(),
+            Err(_) => format!("disk {}", disk.0),
+        }
+    }
+
+    fn tell(&self, notice: &Notice) {
+        match notice {
+            Notice::Refused(why) => tracing::error!(?why, "the pool is not opened"),
+            Notice::WritesWait { accepted } => tracing::error!(
+                ?accepted,
+                "writes wait: a leg failed, and too few members answer to put that on record"
+            ),
+            Notice::LastLeg(disk) => tracing::error!(
+                disk = self.name(*disk),
+                "writes wait: the last leg that holds everything failed; see to it, the server begins anew when it answers"
+            ),
+            Notice::OlderImage(disk) => tracing::error!(
+                disk = self.name(*disk),
+                "a disk that comes back is older than it was when it became stale, as a restored image is: all of it is copied again"
+            ),
+            Notice::MembersStay => tracing::warn!(
+                "the members of the record stay as they are: the other head did not accept the change in time"
+            ),
+            Notice::Divergent(disk) => tracing::error!(
+                disk = self.name(*disk),
+                "a disk has a history that is not this pool's, and is left alone"
+            ),
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Keeps commands away from pools that a cluster manages: whoever opens one beside Pacemaker is an owner whom nobody
+//! counts, and another head may be given the pool at the same moment.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use ::appliance::Appliance;
+use ::appliance::facts::passwords_required;
+use cluster::machine::Local;
+use cluster::standing::{PoolStanding, is_run_on, pool_standing};
+use control::operations::pool::PoolRequest;
+use control::{Failure, FailureKind, Request};
+use units::PoolName;
+
+use cluster::appliance_file;
+
+/// The appliance file of this machine, for commands that do not name one.
+fn path() -> PathBuf {
+    let named = std::env::var_os("BULKHEAD_APPLIANCE");
+    named.map_or_else(|| ::appliance::plan::APPLIANCE_PATH.into(), PathBuf::from)
+}
+
+/// The disks that the appliance file lists for `pool`, as far as this machine reaches them by itself; `None` if it describes no
+/// such pool.
+pub fn disks(pool: &PoolName) -> Option<Vec<PathBuf>> {
+    let appliance = appliance_file::load(&path()).ok()?;
+    let described = appliance.pools.get(pool)?;
+    let own = labels::host_name().parse().ok();
+    let disks = own.map(|own| appliance.disks_on(&own, described));
+    Some(disks.unwrap_or_else(|| described.disks.clone()))
+}
+
+/// Passwords and keys of fence devices. No pool server needs them; keys of volumes may lie in the same folder.
+pub fn fence_secrets() -> BTreeSet<PathBuf> {
+    let appliance = appliance_file::load(&path());
+    appliance.map_or_else(|_| BTreeSet::new(), |file| passwords_required(&file))
+}
+
+/// Refuses to open a pool that the cluster may start meanwhile.
+pub fn refuse(is_maintenance: bool, pool: &PoolName) -> Result<(), Failure> {
+    let standing = || pool_standing(&Local::default(), pool);
+    match file() {
+        Ok(Some(file)) if file.pools.contains_key(pool) => judge(pool, standing(), is_maintenance),
+        Ok(_) => Ok(()),
+        Err(why) => judge_unreadable(pool, standing(), is_maintenance, &why),
+    }
+}
+
+/// The appliance file, if this machine has one; the failure where it is there and cannot be understood.
+fn file() -> Result<Option<Appliance>, Failure> {
+    match appliance_file::load(&path()) {
+        Ok(appliance) => Ok(Some(appliance)),
+        // Who may not read it is not the administrator of a cluster.
+        Err(failure) if matches!(failure.kind, FailureKind::NotFound | FailureKind::Denied) => {
+            Ok(None)
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Refuses a request by which a pool would end under the cluster, which starts it again, or finds no pool and reports failures on every
+/// head. The agent of the cluster exports by a request of its own.
+pub fn refuse_end(is_maintenance: bool, pool: &PoolName, request: &Request) -> Result<(), Failure> {
+    let destroys = match request {
+        Request::Pool(PoolRequest::Close(_)) => false,
+        Request::Pool(PoolRequest::Destroy(_)) => true,
+        _ => return Ok(()),
+    };
+    let standing = || pool_standing(&Local::default(), pool);
+    let appliance = match file() {
+        Ok(appliance) => appliance,
+        Err(why) if destroys => return judge_unreadable(pool, standing(), false, &why),
+        // It would open it again by itself, if it runs it.
+        Err(_) => return Ok(()),
+    };
+    let described = appliance.as_ref().and_then(|file| file.pools.get(pool));
+    let Some(described) = described else {
+        return Ok(());
+    };
+    let standing = standing();
+    match destroys {
+        true => judge_destroy(pool, standing, described.has_legs()),
+        false => {
+            // One that was started beside the cluster is in its way.
+            let is_run = is_run_on(&Local::default(), pool, &labels::host_name());
+            judge_export(pool, standing, is_run, is_maintenance)
+        }
+    }
+}
+
+/// The appliance file is there, and does not tell whether the pool is one of the appliance: the cluster alone may know.
+fn judge_unreadable(
+    pool: &PoolName,
+    standing: PoolStanding,
+    is_maintenance: bool,
+    why: &Failure,
+) -> Result<(), Failure> {
+    match standing {
+        PoolStanding::Absent => Ok(()),
+        PoolStanding::Managed | PoolStanding::Stopped => judge(pool, standing, is_maintenance),
+        PoolStanding::Unknown if is_maintenance => Ok(()),
+        PoolStanding::Unknown => {
+            let message = format!(
+                "pool {pool} may belong to the appliance, and no Pacemaker answers here: {}",
+                why.message
+            );
+            Err(Failure::new(FailureKind::NeedsConfirmation, message).advise(
+                "correct the appliance file; to open the pool all the same, add --maintenance, if no head serves it, and none will before the \
+                 command is over",
+            ))
+        }
+    }
+}
+
+fn stop_command(pool: &PoolName) -> String {
+    let resource = ::appliance::render::pool_id(pool);
+    format!(
+        "`crm_resource --resource {resource} --meta --set-parameter target-role --parameter-value Stopped`"
+    )
+}
+
+fn judge_destroy(pool: &PoolName, standing: PoolStanding, has_legs: bool) -> Result<(), Failure> {
+    let why = match standing {
+        PoolStanding::Absent => return Ok(()),
+        PoolStanding::Managed => "the cluster runs it, and would start it again",
+        PoolStanding::Stopped => {
+            "the cluster still has it as a resource, which would fail on every head"
+        }
+        PoolStanding::Unknown => "it belongs to the appliance, and no Pacemaker answers here",
+    };
+    let then = match has_legs {
+        // The members keep the record of such a pool, and no server opens it without its legs.toml.
+        true => "its disks then belong to no pool of the appliance: erase each on its own head with `wipefs --all`".to_owned(),
+        false => format!("then run `bulkhead pool destroy {pool}` again on one head"),
+    };
+    let message = format!("pool {pool} is not destroyed: {why}");
+    Err(Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
+        "nothing was changed. First stop it with {}, remove `[pools.{pool}]` from the appliance file, and run `bulkhead appliance apply`; {then}",
+        stop_command(pool)
+    )))
+}
+
+fn judge_export(
+    pool: &PoolName,
+    standing: PoolStanding,
+    is_run: bool,
+    is_maintenance: bool,
+) -> Result<(), Failure> {
+    let (why, advice) = match standing {
+        PoolStanding::Absent | PoolStanding::Stopped => return Ok(()),
+        PoolStanding::Managed if !is_run => return Ok(()),
+        PoolStanding::Unknown if is_maintenance => return Ok(()),
+        PoolStanding::Managed => (
+            "the cluster runs it, and would start it again",
+            format!(
+                "stop it with {}; to have another head serve it, use `bulkhead pool move {pool} HEAD`",
+                stop_command(pool)
+            ),
+        ),
+        PoolStanding::Unknown => (
+            "it belongs to the appliance, and no Pacemaker answers here",
+            "start Pacemaker on this head; if no head is to serve the pool, add --maintenance"
+                .to_owned(),
+        ),
+    };
+    let message = format!("pool {pool} is not exported by a command: {why}");
+    Err(Failure::new(FailureKind::NeedsConfirmation, message).advise(advice))
+}
+
+/// A pool of the appliance that has no server here. Nothing was asked of the cluster, and no disk was read.
+pub fn not_here(pool: &PoolName) -> Failure {
+    let message = format!("pool {pool} is not served here: the cluster decides which head has it");
+    Failure::new(FailureKind::NeedsConfirmation, message)
+        .advise("`crm_mon -1` shows which head has it")
+}
+
+fn judge(pool: &PoolName, standing: PoolStanding, is_maintenance: bool) -> Result<(), Failure> {
+    use PoolStanding as S;
+    let refused = |why: String, advice: String| {
+        let message = format!("pool {pool} is not opened by a command: {why}");
+        Err(Failure::new(FailureKind::NeedsConfirmation, message).advise(advice))
+    };
+    let stop = stop_command(pool);
+    match standing {
+        S::Absent => Ok(()),
+        S::Stopped | S::Unknown if is_maintenance => Ok(()),
+        S::Managed => refused(
+            "the cluster decides which head has it".to_owned(),
+            format!(
+                "run the command on the head that serves it, which `crm_mon -1` shows; to open it without a server, \
+                 stop it first, with {stop}, and add --maintenance"
+            ),
+        ),
+        S::Stopped => refused(
+            "the cluster may be told to start it".to_owned(),
+            "if it stays stopped until the command is over, add --maintenance".to_owned(),
+        ),
+        S::Unknown => refused(
+            "it belongs to the appliance, and no Pacemaker answers here".to_owned(),
+            format!(
+                "run the command on the head that serves it; if no head does, and none will before the command is \
+                 over ({stop} on any head that is up), add --maintenance"
+            ),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_that_the_cluster_runs_is_neither_destroyed_nor_exported_by_a_command() {
+        use PoolStanding::{Absent, Managed, Stopped, Unknown};
+        let pool = "tank".parse().expect("a name");
+        let advice = |judged: Result<(), Failure>| judged.err().and_then(|failure| failure.advice);
+        for (has_legs, then) in [(true, "wipefs --all"), (false, "pool destroy tank")] {
+            assert_eq!(advice(judge_destroy(&pool, Absent, has_legs)), None);
+            for standing in [Managed, Stopped, Unknown] {
+                let advice = advice(judge_destroy(&pool, standing, has_legs));
+                let advice = advice.expect("refused");
+                for part in ["[pools.tank]", "appliance apply", then] {
+                    assert!(advice.contains(part), "{standing:?}: {advice}");
+                }
+            }
+        }
+        for (standing, is_run, is_maintenance, said) in [
+            (Absent, false, false, None),
+            (Stopped, false, false, None),
+            (Unknown, false, true, None),
+            (Unknown, false, false, Some("--maintenance")),
+            (Managed, true, true, Some("target-role")),
+            (Managed, true, false, Some("pool move tank")),
+            (Managed, false, false, None),
+        ] {
+            let advice = advice(judge_export(&pool, standing, is_run, is_maintenance));
+            assert_eq!(advice.is_some(), said.is_some(), "{standing:?}");
+            if let (Some(advice), Some(said)) = (advice, said) {
+                assert!(advice.contains(said), "{standing:?}: {advice}");
+            }
+        }
+    }
+
+    /// A typing error in the file opens no pool beside the cluster.
+    #[test]
+    fn a_pool_is_opened_only_where_the_appliance_file_can_be_read_or_pacemaker_answers() {
+        use PoolStanding::{Absent, Managed, Stopped, Unknown};
+        let pool = "tank".parse().expect("a name");
+        let why = Failure::usage("/etc/bulkhead/appliance.toml, line 3: no such field");
+        for (standing, is_maintenance, refusal) in [
+            (Absent, false, None),
+            (Managed, true, Some("the cluster decides")),
+            (Stopped, false, Some("may be told to start it")),
+            (Stopped, true, None),
+            (Unknown, false, Some("line 3: no such field")),
+            (Unknown, true, None),
+        ] {
+            let judged = judge_unreadable(&pool, standing, is_maintenance, &why);
+            let message = judged.err().map(|failure| failure.message);
+            assert_eq!(message.is_some(), refusal.is_some(), "{standing:?}");
+            if let (Some(message), Some(refusal)) = (message, refusal) {
+                assert!(message.contains(refusal), "{standing:?}: {message}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_pool_of_the_cluster_is_opened_only_while_it_stays_stopped_and_somebody_says_so() {
+        use PoolStanding::{Absent, Managed, Stopped, Unknown};
+        let pool = "tank".parse().expect("a name");
+        for (standing, is_maintenance, said) in [
+            (Absent, false, None),
+            (Absent, true, None),
+            (Stopped, false, Some("--maintenance")),
+            (Stopped, true, None),
+            (Unknown, false, Some("--maintenance")),
+            (Unknown, true, None),
+            (Managed, false, Some("crm_mon")),
+            (Managed, true, Some("--set-parameter target-role")),
+        ] {
+            let judged = judge(&pool, standing, is_maintenance);
+            let advice = judged.err().and_then(|failure| failure.advice);
+            assert_eq!(advice.is_some(), said.is_some(), "{standing:?}");
+            if let (Some(advice), Some(said)) = (advice, said) {
+                assert!(advice.contains(said), "{standing:?}: {advice}");
+            }
+        }
+    }
+}
