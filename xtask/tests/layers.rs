@@ -69,7 +69,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("legs-config", &["units", "certificates", "leg-record"]),
     (
         "appliance",
-        &["legs-config", "protocols", "leg-record", "takeover", "units"],
+        &[
+            "legs-config",
+            "protocols",
+            "leg-record",
+            "takeover",
+            "units",
+        ],
     ),
     ("leg-memory", &["leg-record", "takeover"]),
     ("remote-leg", &["units", "nbd", "leg-record"]),
@@ -84,7 +90,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "leg-record",
         ],
     ),
-    ("members", &["certificates", "leg-memory", "leg-record", "takeover"]),
+    (
+        "members",
+        &["certificates", "leg-memory", "leg-record", "takeover"],
+    ),
     (
         "bulkhead-witness",
         &["certificates", "members", "leg-record", "telling"],
@@ -96,7 +105,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "control",
             "leg-memory",
             "members",
-            "leg-record", "takeover",
+            "leg-record",
+            "takeover",
         ],
     ),
     (
@@ -107,7 +117,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "legs",
             "legs-config",
             "remote-leg",
-            "leg-record", "takeover",
+            "leg-record",
+            "takeover",
             "units",
             "zpool",
         ],

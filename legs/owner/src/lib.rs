@@ -16,8 +16,8 @@ mod linked;
 mod proof;
 mod returns;
 mod run;
-mod survey;
 mod shown;
+mod survey;
 mod viewer;
 
 pub use asking::Members;
@@ -26,8 +26,8 @@ pub use leg_memory::folder;
 pub use linked::Network;
 pub use proof::Proof;
 pub use run::{BeforeAction, Failure, Legs, Options, create};
-pub use survey::survey;
 pub use shown::{Shown, Stage, Unheard};
+pub use survey::survey;
 pub use viewer::Viewer;
 
 use std::collections::{BTreeMap, BTreeSet};

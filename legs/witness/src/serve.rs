@@ -55,7 +55,11 @@ pub fn run(args: &ServeArgs, place: &Place) -> anyhow::Result<()> {
             tokio::spawn(Arc::clone(&server).serve(listener));
         }
         let desk = control_socket::open(&place.desk)?;
-        tokio::spawn(control_socket::serve(desk, Arc::clone(&member), Arc::clone(&server)));
+        tokio::spawn(control_socket::serve(
+            desk,
+            Arc::clone(&member),
+            Arc::clone(&server),
+        ));
         let line = format!("listening {}\n", listening.join(" "));
         telling::Line::default().say(std::io::stdout().as_fd(), line.as_bytes());
         tracing::info!(

@@ -116,7 +116,8 @@ impl Liveness {
     fn note_sign(&mut self, from: MemberId, is_new_process: bool) {
         self.heard.insert(from, Instant::now());
         let is_confirmed = |request: &Requested| {
-            request.is_missed && leg_memory::is_fence_confirmed(&self.folder, self.pool, request.number)
+            request.is_missed
+                && leg_memory::is_fence_confirmed(&self.folder, self.pool, request.number)
         };
         let is_over = is_new_process || self.request.as_ref().is_some_and(is_confirmed);
         if self.other == Some(from) && is_over {
