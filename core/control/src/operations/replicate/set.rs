@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Verb, schema_of,
+};
 use crate::replication::{Fingerprint, ReplicateDocument};
 use crate::{Effect, Failure};
 
@@ -30,13 +32,15 @@ impl Operation for Set {
     }
 }
 
-const EXAMPLE: &str = "Example:
-  bulkhead replicate set tank/vm0 --to backup.example.org:8873 --into vault/from-tank/vm0 \\
-      --peer 0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f9 --every 15m";
+const EXAMPLES: Examples = Examples::of(&[Example::of(
+    "bulkhead replicate set tank/vm0 --to backup.example.org:8873 --into vault/from-tank/vm0 \\
+      --peer 0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f9 --every 15m",
+)
+.elsewhere("needs two servers: tests/head/replication.rs")]);
 
 /// Replicate a volume, or every volume below a dataset, to another appliance
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLE)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The volume, or a dataset with volumes below
     dataset: VolumeName,
@@ -90,12 +94,14 @@ fn seconds(text: &str) -> Result<u64, String> {
 
 impl Verb for Set {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/replication/set",
         "Replicate a volume, or all below a dataset",
         schema_of::<Done>,
         Least::Govern,
-    )];
+    )
+    .body(r#"{"dataset": "tank/vm0", "document": {"version": 1, "to": "backup.example.org:8873", "peer": "5f0c1b6ad2e98a7c3b4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3", "into": "vault/from-tank/vm0", "keep": 8}}"#)];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let document = ReplicateDocument {
