@@ -34,8 +34,8 @@ use crate::{Effect, Failure};
 pub use confirmed::{Confirmable, Confirmed};
 pub use example::{Example, Examples};
 pub use options::{
-    PoolOption, PropertyOptions, WhichPool, block_size, bytes, dataset, one_pool, pool_named,
-    pool_or_volume, property,
+    PoolOption, PropertyOptions, WhichPool, block_size, bytes, dataset, duration_s, one_pool,
+    pool_named, pool_or_volume, property,
 };
 pub use preview::{Preview, Previewed};
 pub use route::{Least, Method, Route, SchemaOf, Source, schema_of};
@@ -90,6 +90,12 @@ pub trait Operation {
     /// Whether it is performed even where all connections are in use, and how long it may take then.
     fn urgency(&self) -> Option<Urgency> {
         None
+    }
+
+    /// Whether it waits for writes of the pool: it is refused while the pool is suspended. What an administrator decides about legs,
+    /// and what only the server has, is not in the pool.
+    fn writes_to_the_pool(&self) -> bool {
+        true
     }
 
     /// Whether it goes on where it was when it is asked again, so that a server that ends meanwhile is waited for.

@@ -25,6 +25,10 @@ impl Operation for AddHead {
         Effect::Govern
     }
 
+    fn writes_to_the_pool(&self) -> bool {
+        false
+    }
+
     fn turn(&self) -> Turn {
         Turn::Beside
     }

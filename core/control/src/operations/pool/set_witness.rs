@@ -26,6 +26,10 @@ impl Operation for SetWitness {
         Effect::Govern
     }
 
+    fn writes_to_the_pool(&self) -> bool {
+        false
+    }
+
     fn turn(&self) -> Turn {
         Turn::Beside
     }

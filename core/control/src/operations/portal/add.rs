@@ -34,6 +34,10 @@ impl Operation for Add {
         } = self;
         Effect::Govern
     }
+
+    fn writes_to_the_pool(&self) -> bool {
+        false
+    }
 }
 
 const EXAMPLES: Examples = Examples::of(&[

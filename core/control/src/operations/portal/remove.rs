@@ -35,6 +35,10 @@ impl Operation for Remove {
         } = self;
         Effect::Govern
     }
+
+    fn writes_to_the_pool(&self) -> bool {
+        false
+    }
 }
 
 const EXAMPLES: Examples = Examples::of(&[

@@ -31,6 +31,10 @@ impl Operation for Set {
         } = self;
         Effect::Govern
     }
+
+    fn writes_to_the_pool(&self) -> bool {
+        false
+    }
 }
 
 const EXAMPLES: Examples = Examples::of(&[Example::of(

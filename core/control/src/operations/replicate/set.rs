@@ -7,7 +7,7 @@ use units::{PoolName, VolumeName};
 
 use crate::answer::Done;
 use crate::operations::{
-    Example, Examples, Least, Operation, PoolSelector, Route, Verb, schema_of,
+    Example, Examples, Least, Operation, PoolSelector, Route, Verb, duration_s, schema_of,
 };
 use crate::replication::{Fingerprint, ReplicateDocument};
 use crate::{Effect, Failure};
@@ -54,7 +54,7 @@ pub struct Arguments {
     #[arg(long, value_name = "POOL/NAME")]
     into: VolumeName,
     /// Pause between two runs, such as 30s, 15m, 4h, 1d [default: only when asked for]
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = duration_s)]
     every: Option<u64>,
     /// Snapshots of replication to keep on each side
     #[arg(long, value_name = "NUMBER", default_value_t = 8)]
@@ -75,21 +75,6 @@ fn host_and_port(text: &str) -> Result<String, String> {
         true => Ok(text.to_owned()),
         false => Err("write it as HOST:PORT, such as backup.example.org:8873".to_owned()),
     }
-}
-
-/// A time such as `15m`, in seconds.
-fn seconds(text: &str) -> Result<u64, String> {
-    let wrong = || "write a number and s, m, h or d, such as 15m".to_owned();
-    let unit = text.chars().last().ok_or_else(wrong)?;
-    let factor = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3600,
-        'd' => 86_400,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
-    number.checked_mul(factor).ok_or_else(wrong)
 }
 
 impl Verb for Set {
@@ -126,10 +111,10 @@ mod tests {
 
     #[test]
     fn times_have_a_unit() {
-        assert_eq!(seconds("90s"), Ok(90));
-        assert_eq!(seconds("15m"), Ok(900));
-        assert_eq!(seconds("4h"), Ok(14_400));
-        assert_eq!(seconds("1d"), Ok(86_400));
+        assert_eq!(duration_s("90s"), Ok(90));
+        assert_eq!(duration_s("15m"), Ok(900));
+        assert_eq!(duration_s("4h"), Ok(14_400));
+        assert_eq!(duration_s("1d"), Ok(86_400));
         for wrong in [
             "",
             "15",
@@ -139,7 +124,7 @@ mod tests {
             "18446744073709551615d",
             "1é",
         ] {
-            assert!(seconds(wrong).is_err(), "{wrong}");
+            assert!(duration_s(wrong).is_err(), "{wrong}");
         }
     }
 
