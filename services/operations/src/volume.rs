@@ -57,7 +57,26 @@ pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, 
         VolumeRequest::Get(request) => get(context, &request.name, &request.names),
         VolumeRequest::Set(request) => set(context, &request.name, request.properties),
         VolumeRequest::Inherit(request) => inherit(context, &request.name, &request.names),
+        VolumeRequest::Freeze(request) => {
+            let lasting = request.lasting()?;
+            let names = existing(context, request.names)?;
+            context.hooks.freeze(&names, lasting)
+        }
+        VolumeRequest::Thaw(request) => context.hooks.thaw(&existing(context, request.names)?),
     }
+}
+
+/// The volumes of these names, each once.
+fn existing(context: &Context<'_>, mut names: Vec<VolumeName>) -> Result<Vec<VolumeName>, Failure> {
+    names.sort();
+    names.dedup();
+    for name in &names {
+        let found = context.pool.dataset(name.into());
+        if found.map_err(failures::dataset)?.volume.is_none() {
+            return Err(not_a_volume(name));
+        }
+    }
+    Ok(names)
 }
 
 /// Refuses a file system with files: whoever names it to a command about volumes means something else. An empty one may be what
