@@ -1,16 +1,19 @@
-"""What the program's definitions say of the examples, and which of its verbs have none, and why: no verb is forgotten."""
+"""The examples of the program's definitions, and which of its verbs have none, and why: no verb is forgotten."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from proof.operations.table import STRANGER, Operation
+from proof.operations.table import STRANGER, YES, Operation, Rest
 from proof.process import run
 from proof.runtime import ProofError
+from proof.servers.bulkhead import POOL, TARGET
 
 DEFINITIONS_SECONDS = 60.0
 
@@ -20,44 +23,96 @@ ELSEWHERE = {
     "bench": "changes no pool",
     "completion": "changes nothing",
     "drill": "its lab is removed by the next: programs/bulkhead/tests/cluster/lab.rs",
-    "filesystem expire-client": "changes what the server has in memory, and needs a client: proof.nfs.older_locks",
     "filesystem key": "the same as `volume key`",
     "filesystem mount": "killed and mounted again: programs/bulkhead/tests/head/mounted_files.rs",
-    "filesystem open-files": "looks at what a server has in memory: proof.nfs.older_locks",
-    "filesystem show": "looks: programs/bulkhead/tests/head/file_systems.rs",
     "head": "each file of a head is replaced as a whole: services/api",
     "lab": "changes no pool, and `lab down` removes what was begun: programs/bulkhead/tests/cluster/lab.rs",
     "leg-server": "killed with heads and witness: programs/bulkhead/tests/legs/pair_of_legs.rs",
     "man": "changes no pool",
-    "pool add-head": "the owner is killed meanwhile, and both heads afterwards: programs/bulkhead/tests/legs/third_head_of_legs.rs",
     "pool confirm": "a torn word is none: programs/bulkhead/tests/legs/stale_leg.rs",
-    "pool discard-leg": "one change of the record of legs, explored in legs/record: programs/bulkhead/tests/legs/pair_of_legs.rs",
     "pool export": "the end of a server, which proof.crash and the drills kill at any moment",
     "pool inspect-legs": "changes nothing: programs/bulkhead/tests/legs/pair_of_legs.rs",
     "pool move": "heads are killed during moves in the drills",
     "pool reidentify": "killed, it is said again with either name: programs/bulkhead/tests/head/copies.rs",
     "pool record-legs": "killed again and again, and said again: programs/bulkhead/tests/legs/recorded_legs.rs",
-    "pool set-witness": "owner, leg-server and witness are killed meanwhile: programs/bulkhead/tests/legs/witness_of_legs.rs",
     "pool-server": "killed by every round",
-    "portal add": "lasts no longer than its server: programs/bulkhead/tests/cluster/portals.rs",
-    "portal remove": "lasts no longer than its server: programs/bulkhead/tests/cluster/portals.rs",
-    "portal set": "lasts no longer than its server: programs/bulkhead/tests/cluster/portals.rs",
     "token": "each file of a head is replaced as a whole: services/api",
     "user": "each file of a head is replaced as a whole: services/api",
     "volume discard-log": "one transaction group destroys the log: engines/zpool/tests/unreadable_log.rs",
 }
-"""Verbs, or nouns with all of theirs, that have no example here; why."""
+"""Commands that are no operations, or nouns with all of theirs, and operations that are not killed; why."""
+
+WORLD = {"tank": POOL, "vm0": "v", "iso": "w", "web": "v", "monday": "base", "iqn.2026-01.org.example:tank": TARGET}
+"""What the world of the examples calls what this one has by another name."""
+HOME = ("filesystem", "create", f"{POOL}/home")
+"""What the world of the examples has, and this one has not."""
 
 
 def defined(program: Path, examples: Sequence[Operation]) -> tuple[list[str], list[Operation]]:
-    """The verbs of the program, and the examples with what their definitions say."""
-    asked = [json.dumps([_stand_in(word) for word in one.words]) for one in examples]
-    outcome = run([program, "definitions", *asked], DEFINITIONS_SECONDS)
+    """The verbs of the program that this proof tries, and its examples with those of the definitions."""
+    described = _definitions(program, ())
+    verbs = [verb for verb in described["verbs"] if not _only_elsewhere(verb, described["examples"])]
+    examples = [*examples, *(one for one in map(derived, described["examples"]) if one)]
+    effects = _definitions(program, [json.dumps([_stand_in(word) for word in one.words]) for one in examples])["effects"]
+    found = [with_definition(one, described["verbs"], effect) for one, effect in zip(examples, effects, strict=True)]
+    return verbs, _once([one for one in found if one.looks or one.is_killed or not one.is_derived])
+
+
+def _definitions(program: Path, lines: Sequence[str]) -> Any:
+    outcome = run([program, "definitions", *lines], DEFINITIONS_SECONDS)
     if not outcome.ok:
         raise ProofError(outcome.output.strip())
-    told = json.loads(outcome.output)
-    verbs = told["verbs"]
-    return verbs, [with_definition(one, verbs, effect) for one, effect in zip(examples, told["effects"], strict=True)]
+    return json.loads(outcome.output)
+
+
+def _words(line: str) -> list[str]:
+    """The words of a command line behind the name of the program, as the help prints it."""
+    return line.replace("\\\n", " ").split()[1:]
+
+
+def _only_elsewhere(verb: str, examples: Sequence[dict[str, Any]]) -> bool:
+    """Whether the definition of a verb has examples, all of which are shown elsewhere."""
+    own = [one for one in examples if f"{' '.join(_words(one['line']))} ".startswith(f"{verb} ")]
+    return bool(own) and all(one["elsewhere"] for one in own)
+
+
+def derived(example: dict[str, Any]) -> Operation | None:
+    """An example of a definition in the world of this proof. None: it is shown elsewhere."""
+    if example["elsewhere"]:
+        return None
+    words = _here(example["line"])
+    before, after = ([_here(line) for line in example[key] or ()] for key in ("prepared_by", "undone_by"))
+    if any(word.startswith(f"{POOL}/home") for word in words):
+        before, after = [HOME, *before], [*after, ("filesystem", "destroy", f"{POOL}/home", "--recursive", YES)]
+    ends = example["ends_with_the_server"]
+    return Operation(
+        tuple(word for word in words if word != "--json"),
+        before=tuple(before),
+        after=tuple(after),
+        rest=Rest.AS_BEFORE if ends else Rest.EITHER,
+        needs_server=ends,
+        is_killed=example["undone_by"] is not None,
+        is_derived=True,
+    )
+
+
+def _here(line: str) -> tuple[str, ...]:
+    """The words of a command line, by the names of this world."""
+    return tuple(
+        WORLD.get(word) or "".join(WORLD.get(part, part) for part in re.split("([/@])", word)) for word in _words(line)
+    )
+
+
+def _once(examples: Sequence[Operation]) -> list[Operation]:
+    """Of examples of one name, derived ones are left out where this proof has its own."""
+    own = {one.name for one in examples if not one.is_derived}
+    found: dict[str, Operation] = {}
+    for one in examples:
+        if not one.is_derived:
+            found[f"{len(found)}"] = one
+        elif one.name not in own:
+            found.setdefault(one.name, one)
+    return list(found.values())
 
 
 def _stand_in(word: str) -> str:
@@ -68,7 +123,12 @@ def _stand_in(word: str) -> str:
 def with_definition(example: Operation, verbs: Iterable[str], effect: object) -> Operation:
     """The example as its definition has it. A look at what goes on beside it may be killed."""
     (verb,) = (verb for verb in verbs if verb.split() == list(example.words[: len(verb.split())]))
-    return replace(example, verb=verb, looks=effect == "look" and not example.before)
+    return replace(example, verb=verb, looks=effect == "look" and (example.is_derived or not example.before))
+
+
+def definition(verb: str) -> str:
+    """Where the definition of an operation is."""
+    return f"core/control/src/operations/{verb.replace(' ', '/').replace('-', '_')}.rs"
 
 
 def complaints(verbs: Iterable[str], examples: Sequence[Operation]) -> list[str]:
@@ -76,7 +136,7 @@ def complaints(verbs: Iterable[str], examples: Sequence[Operation]) -> list[str]
     shown = {one.verb for one in examples}
     told = {verb: [said for said in ELSEWHERE if f"{verb} ".startswith(f"{said} ")] for verb in verbs}
     return [
-        *(f"`bulkhead {verb}` has no example: add one to table.py, or say in verbs.py why not" for verb in told if not told[verb] and verb not in shown),
+        *(f"`bulkhead {verb}` has no example that can be tried: add `undone_by` to one in {definition(verb)}, or a line to table.py, or say in verbs.py why not" for verb in told if not told[verb] and verb not in shown),
         *(f"`bulkhead {said}` is named in verbs.py, and the program has no such verb" for said in ELSEWHERE if [said] not in told.values()),
         *(f"`bulkhead {verb}` has an example, and verbs.py says that it has none" for verb in told if told[verb] and verb in shown),
         *(f"two examples are named `{name}`" for name, count in Counter(one.name for one in examples).items() if count > 1),

@@ -82,13 +82,13 @@ class WholeProof:
 
     def _perform(self, operation: Operation) -> None:
         world = self._world
+        started = time.monotonic()
+        world.do(operation.before)
         if operation.looks:
             if not world.ask(*operation.words).strip():
                 raise ProofError("it says nothing")
             world.look(*operation.words)
-            return
-        started = time.monotonic()
-        world.do(operation.before)
+            return world.do(operation.after)
         stdin = world.stream(operation.stdin) if operation.stdin else None
         stdout = world.stream(operation.stdout) if operation.stdout else None
         world.ask(*world.named(operation.words), stdin=stdin, stdout=stdout)

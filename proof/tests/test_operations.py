@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from proof.operations.proof import OperationsProof, Reference
 from proof.operations.table import Operation, Rest
-from proof.operations.verbs import ELSEWHERE, complaints, with_definition
+from proof.operations.verbs import ELSEWHERE, complaints, derived, with_definition
 from proof.operations.world import Words, World, without_times
 from proof.runtime import ProofError
 
@@ -80,6 +80,21 @@ class OperationsTest(unittest.TestCase):
         words = ("snapshot", "list", "proof/w")
         looks = [with_definition(Operation(words, before=before), ["snapshot list"], "look").looks for before in ((), (words,))]
         self.assertEqual(looks, [True, False])
+
+    def test_an_example_of_a_definition_has_the_names_of_this_world(self) -> None:
+        example: dict[str, Any] = {
+            "line": "bulkhead volume freeze tank/web \\\n      --for 60s",
+            "prepared_by": [],
+            "undone_by": ["bulkhead snapshot destroy tank/vm0@monday"],
+            "ends_with_the_server": True,
+            "elsewhere": None,
+        }
+        one = derived(example)
+        assert one is not None
+        self.assertEqual(one.words, ("volume", "freeze", "proof/v", "--for", "60s"))
+        self.assertEqual(one.after, (("snapshot", "destroy", "proof/v@base"),))
+        self.assertTrue(one.is_killed and one.needs_server)
+        self.assertIsNone(derived({**example, "elsewhere": "needs a client"}))
 
 
 if __name__ == "__main__":

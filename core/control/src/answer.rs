@@ -2,6 +2,7 @@
 //! names are stable. Sizes are in bytes, times in the unit that the name says.
 
 mod files;
+mod frozen;
 mod left_out;
 mod shared;
 
@@ -15,6 +16,7 @@ pub use files::{
     CheckView, FaultView, FileClientView, FileLockView, FilesystemView, OpenFileView,
     OpenFilesView, OpenView, ShareView,
 };
+pub use frozen::FrozenView;
 pub use shared::shared_names;
 
 use crate::advice::Advice;
@@ -547,6 +549,9 @@ pub struct VolumeView {
     /// It is encrypted and its key is not loaded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub locked: bool,
+    /// It is frozen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frozen: Option<FrozenView>,
     /// Space that it and its snapshots occupy.
     pub used: u64,
     /// Space that its current contents occupy.
@@ -841,6 +846,9 @@ pub struct VolumeActivity {
     /// Of these, writes that were refused for lack of space.
     #[serde(default)]
     pub refused_for_space: u64,
+    /// It is frozen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frozen: Option<FrozenView>,
 }
 
 /// What clients did in a file system since the server began to share it.

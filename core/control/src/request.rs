@@ -22,7 +22,7 @@ pub use crate::operations::target::discovery::DiscoveryRequest;
 pub use crate::operations::transfer::TransferRequest;
 pub use crate::operations::volume::VolumeRequest;
 pub use crate::operations::volume::rescue::RescueRequest;
-use crate::operations::{Operation, Route, Turn, WireOnly, named};
+use crate::operations::{Examples, Operation, Route, Turn, WireOnly, named};
 
 /// Names and values of properties.
 pub type Properties = BTreeMap<String, String>;
@@ -117,6 +117,27 @@ impl Request {
             ServerRequest::routes(),
         ];
         status.chain(nouns.into_iter().flatten()).collect()
+    }
+
+    /// The examples of all operations, each with the verb's name.
+    pub fn examples() -> Vec<(&'static str, Examples)> {
+        let nouns = [
+            PoolRequest::examples(),
+            VolumeRequest::examples(),
+            FilesystemRequest::examples(),
+            KeyRequest::examples(),
+            SnapshotRequest::examples(),
+            TargetRequest::examples(),
+            NbdRequest::examples(),
+            TransferRequest::examples(),
+            ReplicateRequest::examples(),
+            PortalRequest::examples(),
+            ServerRequest::examples(),
+        ];
+        let examples = nouns.into_iter().flatten();
+        std::iter::once(("status", Status::EXAMPLES))
+            .chain(examples)
+            .collect()
     }
 
     /// Names of all operations: those of the nouns and the verb, with points between them.

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use control::answer::{
-    ChapView, DeviceView, DiscoveryView, Done, Event, FilesystemView, NbdView, PoolLoad,
-    PoolStatus, PoolSummary, Property, ProtocolView, RecoveryView, RolledBack, ServerStatus,
-    SnapshotView, Status, TargetView, VolumeView,
+    ChapView, DeviceView, DiscoveryView, Done, Event, FilesystemView, FrozenView, NbdView,
+    PoolLoad, PoolStatus, PoolSummary, Property, ProtocolView, RecoveryView, RolledBack,
+    ServerStatus, SnapshotView, Status, TargetView, VolumeView,
 };
 use control::rescue::RescueView;
 use control::{Answer, Failure};
@@ -281,6 +281,11 @@ fn status(status: &Status) -> String {
     if !is_unknown(&status.pool) {
         let _ = writeln!(text, "volumes:  {}", status.volume_count);
     }
+    for volume in &status.activity {
+        if let Some(frozen) = &volume.frozen {
+            let _ = writeln!(text, "frozen:   {} {}", volume.name, frozen_times(frozen));
+        }
+    }
     if let Some(view) = &status.discovery {
         let _ = writeln!(text, "discovery: {}", asked_for(view));
     }
@@ -297,6 +302,16 @@ fn status(status: &Status) -> String {
         let _ = write!(text, "\n{}", wrap::line("problem:", problem));
     }
     text
+}
+
+/// When a freeze began, and when it ends by itself.
+fn frozen_times(frozen: &FrozenView) -> String {
+    let utc = |ms: u64| control::calendar::utc(ms / 1000);
+    format!(
+        "since {}, writes wait until {} at most",
+        utc(frozen.since_ms),
+        utc(frozen.until_ms)
+    )
 }
 
 /// Whether nothing of the pool is known but its name.
@@ -461,6 +476,9 @@ fn volume_detail(volume: &VolumeView) -> String {
             "locked:",
             "its key is not loaded: `bulkhead volume key load`".to_owned(),
         );
+    }
+    if let Some(frozen) = &volume.frozen {
+        line("frozen:", frozen_times(frozen));
     }
     line("size:", bytes(volume.size));
     line("block size:", bytes(u64::from(volume.block_size)));

@@ -268,6 +268,11 @@ pub trait BlockDevice: Send + Sync {
     /// May block.
     fn status(&self, extent: Extent, runs_max: usize) -> Result<Vec<StatusRun>, DeviceError>;
 
+    /// Whether changes wait for long: other requests must not wait behind them for a thread.
+    fn holds_changes(&self) -> bool {
+        false
+    }
+
     /// Where servers count what clients do on it, if somebody wants to know.
     fn activity(&self) -> Option<&Activity> {
         None

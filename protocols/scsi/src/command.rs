@@ -403,9 +403,21 @@ pub struct Pending {
     pub(crate) nexus: Arc<NexusState>,
     pub(crate) command: Command,
     pub(crate) data: DataOut<'static>,
+    pub(crate) is_held: bool,
 }
 
 impl Pending {
+    /// The same, of a command for `device`.
+    pub(crate) fn on(mut self: Box<Self>, device: &SharedDevice) -> Box<Self> {
+        self.is_held = !matches!(self.data, DataOut::None) && device.holds_changes();
+        self
+    }
+
+    /// Whether it is a change that the device holds for long.
+    pub fn is_held(&self) -> bool {
+        self.is_held
+    }
+
     /// Runs the command to its end; may block. Without the permit nothing is changed any more.
     pub fn execute(self, permit: &dyn Permit) -> Executed {
         let Self {
@@ -413,6 +425,7 @@ impl Pending {
             nexus,
             command,
             data,
+            is_held: _,
         } = self;
         target.execute_on(&nexus, &command, data, WaitMode::Permitted(permit))
     }
@@ -428,6 +441,7 @@ impl Pending {
             nexus: Arc::clone(nexus),
             command: command.clone(),
             data: data.into_owned(),
+            is_held: false,
         })
     }
 }

@@ -706,64 +706,6 @@ mod tests {
     /// Every route about a pool makes a request that the pool's server understands.
     #[test]
     fn every_route_that_asks_a_pool_makes_a_control_request() {
-        let bodies = [
-            ("pool.scrub", json!({"action": "start"})),
-            ("pool.attach", json!({"existing": "/a", "new": "/dev/b"})),
-            ("pool.detach", json!({"device": "/a"})),
-            ("pool.replace", json!({"old": "/a"})),
-            ("pool.online", json!({"device": "/a"})),
-            ("pool.offline", json!({"device": "/a"})),
-            ("pool.add", json!({"groups": []})),
-            ("pool.remove", json!({"device": "/a"})),
-            ("volume.create", json!({"name": "tank/a", "size": 1 << 20})),
-            ("filesystem.create", json!({"name": "tank/a"})),
-            ("snapshot.create", json!({"names": ["tank/a@b"]})),
-            ("snapshot.clone", json!({"to": "tank/c"})),
-            ("snapshot.rename", json!({"to": "tank/vms/a@c"})),
-            (
-                "target.create",
-                json!({"name": "iqn.2026-01.org.example:a"}),
-            ),
-            ("target.map", json!({"volume": "tank/a"})),
-            ("target.unmap", json!({"volume": "tank/a"})),
-            (
-                "target.chap_set",
-                json!({"user": "u", "secret": "twelve chars"}),
-            ),
-            (
-                "target.mutual_set",
-                json!({"user": "u", "secret": "twelve chars"}),
-            ),
-            (
-                "target.discovery.chap_set",
-                json!({"user": "u", "secret": "twelve chars"}),
-            ),
-            (
-                "target.discovery.mutual_set",
-                json!({"user": "u", "secret": "twelve chars"}),
-            ),
-            ("nbd.export", json!({"volume": "tank/a"})),
-            ("volume.rescue.begin", json!({"volume": "tank/a"})),
-            (
-                "replicate.set",
-                json!({"dataset": "tank/a", "document": {
-                    "version": 1, "to": "b:1", "peer": "0".repeat(64), "into": "vault/a", "keep": 8}}),
-            ),
-            (
-                "pool.discard_leg",
-                json!({"leg": "right:/dev/disk/by-id/a"}),
-            ),
-            ("pool.set_witness", json!({"witness": "witness"})),
-            ("pool.add_head", json!({"head": "third"})),
-            ("replicate.remove", json!({"dataset": "tank/a"})),
-            ("replicate.run", json!({"dataset": "tank/a"})),
-            ("replicate.promote", json!({"dataset": "tank/a"})),
-            (
-                "replicate.accept",
-                json!({"fingerprint": "0".repeat(64), "below": "tank/a"}),
-            ),
-            ("replicate.revoke", json!({"fingerprint": "0".repeat(64)})),
-        ];
         let path = [
             ("pool", "tank"),
             ("volume", "vms/a"),
@@ -775,12 +717,17 @@ mod tests {
             let Work::Ask(role, verb, members) = route.work else {
                 continue;
             };
-            let body = bodies.iter().find(|(of, _)| *of == verb);
-            let body = body.map_or(Value::Null, |(_, body)| body.clone());
+            let body = route.example.map_or(Value::Null, literal);
             let request = call(&path, &[], body).request(verb, members).expect(verb);
             assert_eq!(crate::role::verb_of(&request), verb);
             let understood = serde_json::from_value::<PoolRequest>(request.clone());
-            let understood = understood.unwrap_or_else(|error| panic!("{request}: {error}"));
+            let understood = understood.unwrap_or_else(|error| {
+                let file = verb.replace('.', "/");
+                panic!(
+                    "{request}: {error}: give the route an example of its body, with `.body(…)` in \
+                     core/control/src/operations/{file}.rs"
+                )
+            });
             // As those may ask for it who may ask for the least.
             let understood = understood.keeping_rights();
             let pool = "tank".parse().expect("a name");

@@ -460,6 +460,11 @@ fn of_volumes(statuses: &[(&str, &Status)]) -> Vec<Family> {
         "bulkhead_volume_refused_writes_total",
         "Writes that were refused for lack of space.",
     );
+    let mut frozen = Family::new(
+        "bulkhead_volume_frozen",
+        "gauge",
+        "Whether writes wait, because the volume is frozen.",
+    );
     let mut times = Family::new(
         "bulkhead_volume_latency_seconds",
         "histogram",
@@ -486,9 +491,10 @@ fn of_volumes(statuses: &[(&str, &Status)]) -> Vec<Family> {
             let labels = [("pool", *pool), ("volume", name)];
             errors.add(&labels, volume.errors as f64);
             refused.add(&labels, volume.refused_for_space as f64);
+            frozen.add(&labels, truth(volume.frozen.is_some()));
         }
     }
-    vec![operations, bytes, errors, refused, times]
+    vec![operations, bytes, errors, refused, frozen, times]
 }
 
 /// Requests of one kind.
@@ -720,6 +726,7 @@ mod tests {
             write_times: vec![0; 3],
             errors: 0,
             refused_for_space: 0,
+            frozen: None,
         };
         let status = Status {
             activity: vec![volume],

@@ -95,8 +95,12 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
     };
     if let Some(schema) = body {
         let required = route.path != "/drills" && !route.path.ends_with("/export");
+        let mut content = json!({"schema": schema});
+        if let Some(example) = route.example {
+            content["example"] = serde_json::from_str(example).expect("definitions have JSON");
+        }
         operation["requestBody"] =
-            json!({"required": required, "content": {"application/json": {"schema": schema}}});
+            json!({"required": required, "content": {"application/json": content}});
     }
     operation
 }

@@ -49,6 +49,8 @@ pub struct Route {
     pub wants_person: bool,
     /// Longest body, in bytes.
     pub body_bytes_max: usize,
+    /// An example of the body, as JSON.
+    pub example: Option<&'static str>,
 }
 
 /// What a route takes as its body.
@@ -137,6 +139,7 @@ const fn ask(
         work: Work::Ask(role, verb, members),
         wants_person: false,
         body_bytes_max: BODY_BYTES_MAX,
+        example: None,
     }
 }
 
@@ -159,6 +162,7 @@ const fn head(
         work: Work::Do(role, handler),
         wants_person: false,
         body_bytes_max: BODY_BYTES_MAX,
+        example: None,
     }
 }
 
@@ -175,7 +179,7 @@ impl Route {
             Method::Post => "POST",
             Method::Delete => "DELETE",
         };
-        let own = ask(
+        let mut own = ask(
             method,
             route.path,
             route.about,
@@ -184,6 +188,7 @@ impl Route {
             verb,
             route.members,
         );
+        own.example = route.body;
         match route.has_lists {
             true => own.taking(LISTS_BYTES_MAX),
             false => own,
@@ -265,7 +270,7 @@ fn others() -> Vec<Route> {
     head("GET", "/audit", "Who changed what, the newest first", Nothing, of::<Vec<Entry>>, ALL, h::audit),
     // At a glance.
     head("GET", "/overview", "Everything at a glance", Nothing, of::<Overview>, LOOK, h::overview),
-    Route { method: "GET", path: "/stream", about: "Changes as they happen (server-sent events)", input: Nothing, output: nothing, status: 200, work: Work::Stream, wants_person: false, body_bytes_max: 0 },
+    Route { method: "GET", path: "/stream", about: "Changes as they happen (server-sent events)", input: Nothing, output: nothing, status: 200, work: Work::Stream, wants_person: false, body_bytes_max: 0, example: None },
     head("GET", "/disks", "Whole disks of this head", Nothing, of::<Vec<DiskView>>, LOOK, h::disks),
     head("GET", "/operations", "What runs in the background, the newest first", Nothing, of::<Vec<Operation>>, LOOK, h::operations),
     head("GET", "/operations/{operation}", "One operation", Nothing, of::<Operation>, LOOK, h::operation),

@@ -534,6 +534,7 @@ mod tests {
             write_times: Vec::new(),
             errors: 0,
             refused_for_space: 0,
+            frozen: None,
         };
         let requests = RequestActivity {
             count: reads,

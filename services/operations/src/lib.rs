@@ -43,8 +43,9 @@ mod unused_disks;
 mod volume;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use control::answer::OpenFilesView;
+use control::answer::{FrozenView, OpenFilesView};
 use control::{Answer, Failure, FailureKind, Request};
 use engine::pool::Anew;
 use engine::{Paused, Pool};
@@ -134,12 +135,36 @@ pub trait ServerHooks {
     fn has_legs(&self) -> bool {
         false
     }
+    /// Holds changes of volumes by clients for that long, from one point in time on, which is durable.
+    fn freeze(&self, volumes: &[VolumeName], _: Duration) -> Result<Answer, Failure> {
+        Err(no_clients(volumes))
+    }
+    /// Ends freezes.
+    fn thaw(&self, volumes: &[VolumeName]) -> Result<Answer, Failure> {
+        Err(no_clients(volumes))
+    }
+    /// The freeze of a volume.
+    fn frozen(&self, _: &VolumeName) -> Option<FrozenView> {
+        None
+    }
     /// Whether the owner of the pool wants to end, so that nobody should wait long.
     fn is_ending(&self) -> bool;
     /// Keeps other changes out while it is held, for work that does not hold them off throughout.
     fn alone(&self) -> Option<std::sync::MutexGuard<'_, ()>> {
         None
     }
+}
+
+/// The pool has no server, which clients could use.
+fn no_clients(volumes: &[VolumeName]) -> Failure {
+    let names: Vec<&str> = volumes.iter().map(VolumeName::as_str).collect();
+    let message = format!(
+        "no server has the pool, so no client can use {}",
+        names.join(" or ")
+    );
+    Failure::new(FailureKind::Unavailable, message).advise(
+        "a freeze ends with the server: a copy that was made meanwhile may not be consistent",
+    )
 }
 
 /// Nothing is open.

@@ -57,7 +57,26 @@ pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, 
         VolumeRequest::Get(request) => get(context, &request.name, &request.names),
         VolumeRequest::Set(request) => set(context, &request.name, request.properties),
         VolumeRequest::Inherit(request) => inherit(context, &request.name, &request.names),
+        VolumeRequest::Freeze(request) => {
+            let lasting = request.lasting()?;
+            let names = existing(context, request.names)?;
+            context.hooks.freeze(&names, lasting)
+        }
+        VolumeRequest::Thaw(request) => context.hooks.thaw(&existing(context, request.names)?),
     }
+}
+
+/// The volumes of these names, each once.
+fn existing(context: &Context<'_>, mut names: Vec<VolumeName>) -> Result<Vec<VolumeName>, Failure> {
+    names.sort();
+    names.dedup();
+    for name in &names {
+        let found = context.pool.dataset(name.into());
+        if found.map_err(failures::dataset)?.volume.is_none() {
+            return Err(not_a_volume(name));
+        }
+    }
+    Ok(names)
 }
 
 /// Refuses a file system with files: whoever names it to a command about volumes means something else. An empty one may be what
@@ -266,8 +285,14 @@ fn value_of(name: &str, value: &str) -> Value {
 fn list(context: &Context<'_>) -> Result<Answer, Failure> {
     let documents = context.all()?;
     let infos = context.volume_infos()?;
-    let views = infos.iter().filter_map(|info| view(info, &documents));
-    Ok(Answer::Volumes(views.collect()))
+    let mut views: Vec<_> = infos
+        .iter()
+        .filter_map(|info| view(info, &documents))
+        .collect();
+    for view in &mut views {
+        view.frozen = context.hooks.frozen(&view.name);
+    }
+    Ok(Answer::Volumes(views))
 }
 
 fn view(info: &DatasetInfo, documents: &All) -> Option<VolumeView> {
@@ -283,6 +308,7 @@ fn view(info: &DatasetInfo, documents: &All) -> Option<VolumeView> {
         block_size: u32::try_from(shape.block_size.get()).ok()?,
         // No volume has a size of 0; one whose key is missing does not show its size.
         locked: shape.size.get() == 0,
+        frozen: None,
         used: info.used.get(),
         referenced: info.referenced.get(),
         sparse: is_sparse(info),
@@ -337,6 +363,7 @@ fn show(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
     let documents = context.all()?;
     let mut view = view(&info, &documents).ok_or_else(|| not_a_volume(name))?;
     view.properties = properties(context, &Dataset::Volume(name.clone()))?;
+    view.frozen = context.hooks.frozen(name);
     Ok(Answer::Volume(Box::new(view)))
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use api::audit::Lines;
-use control::answer::{Done, OpenFilesView, ServerStatus};
+use control::answer::{Done, FrozenView, OpenFilesView, ServerStatus};
 use control::operations::Turn;
 use control::operations::pool::close::Close;
 use control::operations::pool::destroy::Destroy;
@@ -189,6 +189,7 @@ impl Core {
     /// Nobody should begin anything long from now on.
     pub fn set_ending(&self) {
         self.ending.store(true, Ordering::Release);
+        self.serving.volumes.thaw_all();
     }
 
     fn server_status(&self) -> ServerStatus {
@@ -329,16 +330,9 @@ fn resumes(request: &Request) -> bool {
     request.operation().turn() == Turn::Resumes
 }
 
-/// Whether a request changes the pool, other than to have it go on. What a person says about legs, and where the server
-/// listens, is not in the pool.
+/// Whether a request changes the pool, other than to have it go on.
 fn would_wait_when_suspended(request: &Request) -> bool {
-    let is_apart = matches!(
-        request,
-        Request::Portal(_)
-            | Request::Pool(
-                PoolRequest::DiscardLeg(_) | PoolRequest::AddHead(_) | PoolRequest::SetWitness(_)
-            )
-    );
+    let is_apart = !request.operation().writes_to_the_pool();
     !(request.only_looks() || resumes(request) || is_apart)
 }
 
@@ -393,7 +387,7 @@ impl Handler for Core {
         if let Request::Portal(request) = &request {
             return self.portal(request);
         }
-        self.refuse_if_rescued(&request)?;
+        self.refuse_if_held(&request)?;
         let pool = self.pool.require()?;
         let context = Context {
             pool: &*pool,
@@ -566,6 +560,18 @@ impl ServerHooks for Core {
         let news = News::of_pool("rolled_back", message, false);
         self.watch.journal().add(news);
         Ok(Some(done))
+    }
+
+    fn freeze(&self, volumes: &[VolumeName], lasting: Duration) -> Result<Answer, Failure> {
+        self.freeze_volumes(volumes, lasting)
+    }
+
+    fn thaw(&self, volumes: &[VolumeName]) -> Result<Answer, Failure> {
+        self.thaw_volumes(volumes)
+    }
+
+    fn frozen(&self, name: &VolumeName) -> Option<FrozenView> {
+        self.serving.volumes.frozen(name)
     }
 
     fn is_ending(&self) -> bool {

@@ -13,6 +13,8 @@ use block_device::{
 use engine::Volume;
 use units::VolumeName;
 
+use super::freeze::{Change, FreezeGate};
+
 /// Longest write that an unopened volume buffers, in bytes: no protocol sends more at once.
 const BUFFER_BYTES_MAX: u64 = 64 << 20;
 
@@ -60,6 +62,7 @@ struct Core {
     held_back: Mutex<Option<Instant>>,
     has_read: AtomicBool,
     activity: Activity,
+    freeze: FreezeGate,
 }
 
 impl LazyVolume {
@@ -76,6 +79,7 @@ impl LazyVolume {
                 held_back: Mutex::new(None),
                 has_read: AtomicBool::new(false),
                 activity: Activity::default(),
+                freeze: FreezeGate::default(),
             }),
         }
     }
@@ -103,10 +107,17 @@ impl LazyVolume {
         *self.core.shape.lock().expect("no holder panics") = None;
     }
 
+    /// Holds its changes while it is frozen.
+    pub fn freeze_gate(&self) -> &FreezeGate {
+        &self.core.freeze
+    }
+
     /// Closes it for good: later calls answer [`ErrorKind::Gone`]. May block.
     pub fn close(&self) {
         let _gate = self.core.gate.lock().expect("no holder panics");
         if !self.core.closed.swap(true, Ordering::AcqRel) {
+            // Changes that are held are under way, and closing waits for them.
+            self.core.freeze.thaw();
             if let Some(volume) = self.core.volume.get() {
                 volume.close();
             }
@@ -130,6 +141,17 @@ impl Core {
             None if wait_mode.may_block() => self.open(doing, extent),
             None => Err(DeviceError::new(ErrorKind::WouldBlock, doing, extent)),
         }
+    }
+
+    /// Begins a change, if that can be done with `wait_mode`.
+    fn change(
+        &self,
+        wait_mode: WaitMode<'_>,
+        doing: &'static str,
+        extent: Extent,
+    ) -> Result<Change<'_>, DeviceError> {
+        let would_block = || DeviceError::new(ErrorKind::WouldBlock, doing, extent);
+        self.freeze.enter(wait_mode).ok_or_else(would_block)
     }
 
     fn open(&self, doing: &'static str, extent: Extent) -> Result<&dyn Volume, DeviceError> {
@@ -233,7 +255,10 @@ impl BlockDevice for LazyVolume {
         // a snapshot, go into memory of our own.
         match self.core.volume.get().map(|volume| volume.lend(extent)) {
             Some(Err(error)) if error.kind == ErrorKind::WouldBlock => {}
-            Some(lent) => return lent,
+            Some(lent) => {
+                let core = Arc::clone(&self.core);
+                return Ok(Box::new(Lent { core, loan: lent? }));
+            }
             None => {}
         }
         self.core.check("lend", extent)?;
@@ -249,6 +274,7 @@ impl BlockDevice for LazyVolume {
 
     fn write(&self, offset: u64, data: &[u8], wait_mode: WaitMode<'_>) -> Result<(), DeviceError> {
         let extent = Extent::new(offset, data.len() as u64);
+        let _change = self.core.change(wait_mode, "write", extent)?;
         let volume = self.core.volume(wait_mode, "write", extent)?;
         volume.write(offset, data, wait_mode)
     }
@@ -259,11 +285,13 @@ impl BlockDevice for LazyVolume {
         zero: Zero,
         wait_mode: WaitMode<'_>,
     ) -> Result<(), DeviceError> {
+        let _change = self.core.change(wait_mode, "write zeroes", extent)?;
         let volume = self.core.volume(wait_mode, "write zeroes", extent)?;
         volume.write_zeroes(extent, zero, wait_mode)
     }
 
     fn unmap(&self, extent: Extent, wait_mode: WaitMode<'_>) -> Result<(), DeviceError> {
+        let _change = self.core.change(wait_mode, "unmap", extent)?;
         let volume = self.core.volume(wait_mode, "unmap", extent)?;
         volume.unmap(extent, wait_mode)
     }
@@ -273,6 +301,7 @@ impl BlockDevice for LazyVolume {
         extent: Extent,
         change: &mut dyn FnMut(&mut [u8]) -> Update,
     ) -> Result<Update, DeviceError> {
+        let _change = self.core.change(WaitMode::MayBlock, "update", extent)?;
         let volume = self.core.volume(WaitMode::MayBlock, "update", extent)?;
         volume.update(extent, change)
     }
@@ -302,8 +331,40 @@ impl BlockDevice for LazyVolume {
         volume.status(extent, runs_max)
     }
 
+    fn holds_changes(&self) -> bool {
+        self.core.freeze.frozen().is_some()
+    }
+
     fn activity(&self) -> Option<&Activity> {
         Some(&self.core.activity)
+    }
+}
+
+/// Buffers of the engine, whose commit is a change.
+struct Lent {
+    core: Arc<Core>,
+    loan: Box<dyn WriteLoan>,
+}
+
+impl WriteLoan for Lent {
+    fn extent(&self) -> Extent {
+        self.loan.extent()
+    }
+
+    fn append_parts<'a>(&'a mut self, parts: &mut Vec<&'a mut [u8]>) {
+        self.loan.append_parts(parts);
+    }
+
+    fn commit(self: Box<Self>, wait_mode: WaitMode<'_>) -> Commit {
+        let Self { core, loan } = *self;
+        let committed = match core.freeze.enter(wait_mode) {
+            Some(_change) => loan.commit(wait_mode),
+            None => Commit::WouldBlock(loan),
+        };
+        match committed {
+            Commit::WouldBlock(loan) => Commit::WouldBlock(Box::new(Self { core, loan })),
+            ended => ended,
+        }
     }
 }
 
@@ -326,8 +387,11 @@ impl WriteLoan for Buffer {
     fn commit(self: Box<Self>, wait_mode: WaitMode<'_>) -> Commit {
         let outcome = self
             .core
-            .volume(wait_mode, "write", self.extent)
-            .and_then(|volume| volume.write(self.extent.offset, &self.bytes, wait_mode));
+            .change(wait_mode, "write", self.extent)
+            .and_then(|_change| {
+                let volume = self.core.volume(wait_mode, "write", self.extent)?;
+                volume.write(self.extent.offset, &self.bytes, wait_mode)
+            });
         match outcome {
             Ok(()) => Commit::Done,
             Err(error) if error.kind == ErrorKind::WouldBlock => Commit::WouldBlock(self),
@@ -458,6 +522,56 @@ mod tests {
         );
         memory.refuse.store(false, Ordering::Relaxed);
         assert!(read(&volume, extent, WaitMode::MayBlock).is_ok());
+    }
+
+    /// Whatever changes a frozen volume waits, by whichever call; what only reads does not.
+    #[test]
+    fn a_frozen_volume_is_read_and_flushed_and_no_call_changes_it() {
+        let (_, volume) = volume();
+        let (extent, long) = (Extent::new(0, 4096), Duration::from_secs(60));
+        volume.open().expect("opened");
+        let lent = volume.lend(extent).expect("lent before");
+        volume.freeze_gate().freeze(long, long).expect("frozen");
+        assert!(volume.holds_changes());
+        let is_held = |outcome: Result<(), DeviceError>| matches!(outcome, Err(error) if error.kind == ErrorKind::WouldBlock);
+        assert!(is_held(volume.write(0, &[1; 512], WaitMode::NoWait)));
+        assert!(is_held(volume.unmap(extent, WaitMode::NoWait)));
+        let zero = volume.write_zeroes(extent, Zero::MayFree, WaitMode::NoWait);
+        assert!(is_held(zero));
+        let Commit::WouldBlock(lent) = lent.commit(WaitMode::NoWait) else {
+            panic!("a loan from before the freeze is held, too");
+        };
+        assert!(volume.flush().is_ok());
+        assert_eq!(read(&volume, extent, WaitMode::NoWait), Ok(vec![0; 4096]));
+        std::thread::scope(|scope| {
+            let update = scope.spawn(|| {
+                volume.update(extent, &mut |bytes| {
+                    bytes[0] = 7;
+                    Update::Write
+                })
+            });
+            assert_eq!(read(&volume, extent, WaitMode::MayBlock), Ok(vec![0; 4096]));
+            assert!(!update.is_finished());
+            volume.freeze_gate().thaw();
+            assert!(update.join().expect("no panic").is_ok());
+        });
+        assert!(matches!(lent.commit(WaitMode::NoWait), Commit::Done));
+        assert!(volume.write(0, &[1; 512], WaitMode::NoWait).is_ok());
+    }
+
+    #[test]
+    fn closing_a_frozen_volume_lets_what_is_held_end() {
+        let (_, volume) = volume();
+        let long = Duration::from_secs(60);
+        volume.open().expect("opened");
+        volume.freeze_gate().freeze(long, long).expect("frozen");
+        let begun = Instant::now();
+        std::thread::scope(|scope| {
+            let write = scope.spawn(|| volume.write(0, &[1; 512], WaitMode::MayBlock));
+            volume.close();
+            let _ = write.join().expect("no panic");
+        });
+        assert!(begun.elapsed() < long);
     }
 
     #[test]

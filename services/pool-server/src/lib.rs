@@ -10,6 +10,8 @@ mod connections;
 mod core;
 mod deferred_start;
 mod diagnosis;
+mod freeze;
+mod freeze_commands;
 mod headroom;
 pub mod inspect;
 mod journal;
@@ -645,6 +647,7 @@ fn wait(
             core.watch.refused(refused);
         }
         rescue::end_abandoned(core);
+        core.report_expired_freezes();
         supervisor.tick(&format!("pool {}: {}", core.name, core.watch.health()));
         telling::log().catch_up();
     }
@@ -712,6 +715,8 @@ fn end(core: &Core, common: &Common, outcome: Outcome, wait: Duration) -> Result
         );
     }
     let drain_started = Instant::now();
+    // The change under way may have been a freeze.
+    core.serving.volumes.thaw_all();
     core.end_rescues();
     core.watch.end();
     core.serving.drain(wait);

@@ -22,7 +22,9 @@ use control::answer::Done;
 use control::operations::snapshot::rename::Rename;
 use control::operations::volume::rescue::begin::Begin;
 use control::operations::volume::rescue::end::End;
-use control::request::{FilesystemRequest, Request, RescueRequest, SnapshotRequest, VolumeRequest};
+use control::request::{
+    FilesystemRequest, KeyRequest, Request, RescueRequest, SnapshotRequest, VolumeRequest,
+};
 use control::rescue::RescueView;
 use control::{Answer, Failure, FailureKind, PoolLock};
 use engine::Volume;
@@ -176,10 +178,11 @@ impl Core {
     }
 
     /// Refuses what would take a volume away from a rescue that has it alone, or the name away by which
-    /// what a rescue leaves is known.
-    pub fn refuse_if_rescued(&self, request: &Request) -> Result<(), Failure> {
+    /// what a rescue leaves is known; and what would change, move or close a frozen volume.
+    pub fn refuse_if_held(&self, request: &Request) -> Result<(), Failure> {
         let request = match request {
             Request::Volume(request) => request,
+            Request::Key(KeyRequest::Unload(unload)) => return self.refuse_frozen(&unload.name),
             Request::Filesystem(FilesystemRequest::Destroy(destroy)) => {
                 return self.refuse_rescued_below(&destroy.name, true);
             }
@@ -213,6 +216,7 @@ impl Core {
 
     /// Refuses if a rescue has something at or below `name`; what it only needs the name of, too, if that goes.
     fn refuse_rescued_below(&self, name: &VolumeName, is_gone: bool) -> Result<(), Failure> {
+        self.refuse_frozen(name)?;
         let below = format!("{name}/");
         let held = self.serving.rescues.held(is_gone).into_iter();
         let mut held = held.filter(|(one, _)| one == name || one.as_str().starts_with(&below));

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 
 use block_device::{BlockDevice, DeviceError, ErrorKind, Extent};
-use control::answer::VolumeActivity;
+use control::answer::{FrozenView, VolumeActivity};
 use control::{Failure, FailureKind};
 use engine::Volume;
 use engine::dataset::DatasetErrorKind;
@@ -144,6 +144,50 @@ impl Volumes {
         self.opener.lock().get(name).cloned()
     }
 
+    /// The devices of these volumes; none where it is not shown.
+    pub fn shown<'a>(
+        &self,
+        names: &'a [VolumeName],
+    ) -> Vec<(&'a VolumeName, Option<Arc<LazyVolume>>)> {
+        let devices = self.lock();
+        let names = names.iter();
+        names
+            .map(|name| (name, devices.get(name).cloned()))
+            .collect()
+    }
+
+    /// The freeze of a volume.
+    pub fn frozen(&self, name: &VolumeName) -> Option<FrozenView> {
+        let device = self.lock().get(name).cloned()?;
+        device.freeze_gate().frozen().map(|(view, _)| view)
+    }
+
+    /// A volume at or below `name` that is frozen.
+    pub fn frozen_below(&self, name: &VolumeName) -> Option<(VolumeName, FrozenView)> {
+        let devices = self.lock();
+        let mut below = devices.iter().filter(|(one, _)| one.is_at_or_below(name));
+        below.find_map(|(one, device)| {
+            let (view, _) = device.freeze_gate().frozen()?;
+            Some((one.clone(), view))
+        })
+    }
+
+    /// Freezes that expired since the last call.
+    pub fn expired_freezes(&self) -> Vec<(VolumeName, FrozenView)> {
+        let devices = self.lock();
+        let expired = devices.iter().filter_map(|(name, device)| {
+            Some((name.clone(), device.freeze_gate().newly_expired()?))
+        });
+        expired.collect()
+    }
+
+    /// Ends all freezes.
+    pub fn thaw_all(&self) {
+        for device in self.lock().values() {
+            device.freeze_gate().thaw();
+        }
+    }
+
     /// A volume has another size now.
     pub fn resized(&self, name: &VolumeName) {
         if let Some(device) = self.lock().get(name) {
@@ -169,6 +213,7 @@ impl Volumes {
                 write_times: writes.times.to_vec(),
                 errors: activity.errors(),
                 refused_for_space: activity.refused_for_space(),
+                frozen: device.freeze_gate().frozen().map(|(view, _)| view),
             })
         });
         all.collect()

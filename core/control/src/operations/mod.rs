@@ -6,6 +6,7 @@
 //! (`services/operations`).
 
 mod confirmed;
+mod example;
 pub mod filesystem;
 pub mod key;
 pub mod nbd;
@@ -31,9 +32,10 @@ use units::{IscsiName, PoolName, VolumeName};
 use crate::{Effect, Failure};
 
 pub use confirmed::{Confirmable, Confirmed};
+pub use example::{Example, Examples};
 pub use options::{
-    PoolOption, PropertyOptions, WhichPool, block_size, bytes, dataset, one_pool, pool_named,
-    pool_or_volume, property,
+    PoolOption, PropertyOptions, WhichPool, block_size, bytes, dataset, duration_s, one_pool,
+    pool_named, pool_or_volume, property,
 };
 pub use preview::{Preview, Previewed};
 pub use route::{Least, Method, Route, SchemaOf, Source, schema_of};
@@ -88,6 +90,12 @@ pub trait Operation {
     /// Whether it is performed even where all connections are in use, and how long it may take then.
     fn urgency(&self) -> Option<Urgency> {
         None
+    }
+
+    /// Whether it waits for writes of the pool: it is refused while the pool is suspended. What an administrator decides about legs,
+    /// and what only the server has, is not in the pool.
+    fn writes_to_the_pool(&self) -> bool {
+        true
     }
 
     /// Whether it goes on where it was when it is asked again, so that a server that ends meanwhile is waited for.
@@ -159,6 +167,8 @@ pub struct Again {
 pub trait Verb: Operation + Sized {
     /// What the command line takes: the operation itself where both are the same.
     type Arguments: clap::Args;
+    /// What its help prints as examples.
+    const EXAMPLES: Examples = Examples::NONE;
     /// Its resources below `/api/v1`.
     const ROUTES: &'static [Route] = &[];
 
@@ -177,6 +187,8 @@ pub trait Verb: Operation + Sized {
 
 /// An operation that has no command of its own: programs ask for it, or a command that is more than this one request.
 pub trait WireOnly: Operation {
+    /// What the help of the command that sends it prints as examples.
+    const EXAMPLES: Examples = Examples::NONE;
     /// Its resources below `/api/v1`.
     const ROUTES: &'static [Route] = &[];
 }
@@ -316,7 +328,7 @@ macro_rules! noun {
 use noun;
 
 /// A verb that looks at every pool and takes nothing but a pool's name: its help with the attributes of its command, the
-/// type, and its resources.
+/// type, and its resources. `EXAMPLES` stands beside it.
 macro_rules! look {
     ($(#[$help:meta])* $verb:ident, $routes:expr) => {
         /// The request, which takes nothing.
@@ -346,6 +358,7 @@ macro_rules! look {
 
         impl $crate::operations::Verb for $verb {
             type Arguments = Arguments;
+            const EXAMPLES: $crate::operations::Examples = EXAMPLES;
             const ROUTES: &'static [$crate::operations::Route] = $routes;
 
             fn from_arguments(
@@ -410,6 +423,19 @@ macro_rules! requests {
                 ];
                 $(verbs.extend(<$noun_module::$inner>::verbs());)*
                 verbs
+            }
+
+            /// The examples of its verbs, each with the verb's name.
+            pub fn examples() -> Vec<(&'static str, $crate::operations::Examples)> {
+                #[allow(unused_mut, reason = "not every noun has nouns within it")]
+                let mut examples = vec![
+                    $((concat!($path, ".", stringify!($module)), <$module::$verb as $crate::operations::Verb>::EXAMPLES),)*
+                    $((concat!($path, ".", stringify!($bare_module)), <$bare_module::$bare as $crate::operations::Verb>::EXAMPLES),)*
+                    $((concat!($path, ".", stringify!($wire_module)), <$wire_module::$wire as $crate::operations::WireOnly>::EXAMPLES),)*
+                    $((concat!($path, ".", stringify!($bare_wire_module)), <$bare_wire_module::$bare_wire as $crate::operations::WireOnly>::EXAMPLES),)*
+                ];
+                $(examples.extend(<$noun_module::$inner>::examples());)*
+                examples
             }
 
             /// The resources of its verbs, each with the verb's name.

@@ -117,6 +117,25 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     Ok(size.get())
 }
 
+/// A time such as `15m`, in seconds.
+///
+/// # Errors
+///
+/// It is none.
+pub fn duration_s(text: &str) -> Result<u64, String> {
+    let wrong = || "write a number and s, m, h or d, such as 15m".to_owned();
+    let unit = text.chars().last().ok_or_else(wrong)?;
+    let factor = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    number.checked_mul(factor).ok_or_else(wrong)
+}
+
 /// A volume's block size.
 ///
 /// # Errors

@@ -72,6 +72,8 @@ pub struct Route {
     pub members: &'static [(&'static str, Source)],
     /// Whether the body may be long: a list of snapshots or devices.
     pub has_lists: bool,
+    /// An example of the body, as JSON; none where the body may be empty.
+    pub body: Option<&'static str>,
 }
 
 impl Route {
@@ -90,6 +92,7 @@ impl Route {
             least,
             members: &[],
             has_lists: false,
+            body: None,
         }
     }
 
@@ -121,6 +124,12 @@ impl Route {
     /// With members that come from elsewhere than the body.
     pub const fn with(mut self, members: &'static [(&'static str, Source)]) -> Self {
         self.members = members;
+        self
+    }
+
+    /// With an example of the body, as JSON.
+    pub const fn body(mut self, json: &'static str) -> Self {
+        self.body = Some(json);
         self
     }
 

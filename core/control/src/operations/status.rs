@@ -3,8 +3,16 @@
 use clap::Args;
 use units::PoolName;
 
-use crate::operations::{Operation, Route, Turn, Urgency, WhichPool, WireOnly, schema_of};
+use crate::operations::{
+    Example, Examples, Operation, Route, Turn, Urgency, WhichPool, WireOnly, schema_of,
+};
 use crate::{Effect, answer};
+
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead status"),
+    Example::of("bulkhead status tank --json"),
+    Example::of("bulkhead status tank --watch 2").elsewhere("never ends"),
+]);
 
 /// Everything at a glance.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +37,7 @@ impl Operation for Status {
 }
 
 impl WireOnly for Status {
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::get(
         "/pools/{pool}",
         "A pool with its devices and exports",
@@ -38,10 +47,7 @@ impl WireOnly for Status {
 
 /// Everything at a glance
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  bulkhead status
-  bulkhead status tank --json
-  bulkhead status tank --watch 2")]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The pool
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `bulkhead definitions`: the verbs there are, and what the definitions say of command lines, for the proofs.
+//! `bulkhead definitions`: the verbs, their examples, and the effects of command lines, for tests and proofs.
 
 use clap::{CommandFactory, Parser};
 use control::request::Request;
@@ -7,16 +7,35 @@ use serde_json::{Value, json};
 
 use super::{Cli, Command, Plan, PoolSelector};
 
-/// The verbs of the grammar, and the effect of each example, an array of words as JSON.
+/// The verbs of the grammar, the examples in the definitions, and the effect of each of `lines`, an array of words as JSON.
 ///
 /// # Errors
 ///
-/// An example is no command line.
-pub fn tell(examples: &[String]) -> Result<Value, Failure> {
+/// One of them is no command line.
+pub fn tell(lines: &[String]) -> Result<Value, Failure> {
     let mut verbs = Vec::new();
     add_verbs(&Cli::command(), "", &mut verbs);
-    let effects: Result<Vec<_>, _> = examples.iter().map(|example| effect(example)).collect();
-    Ok(json!({"verbs": verbs, "effects": effects?}))
+    let effects: Result<Vec<_>, _> = lines.iter().map(|line| effect(line)).collect();
+    Ok(json!({"verbs": verbs, "examples": examples(), "effects": effects?}))
+}
+
+/// Every example, with the file that defines it.
+fn examples() -> Vec<Value> {
+    let mut found = Vec::new();
+    for (verb, examples) in Request::examples() {
+        for example in examples.all {
+            let mut described = json!(example);
+            described["defined_in"] = json!(definition(verb));
+            found.push(described);
+        }
+    }
+    found
+}
+
+/// The file that defines a verb.
+fn definition(verb: &str) -> String {
+    let path = verb.replace('.', "/");
+    format!("core/control/src/operations/{path}.rs")
 }
 
 fn add_verbs(command: &clap::Command, nouns: &str, verbs: &mut Vec<String>) {
@@ -58,6 +77,63 @@ fn effect(example: &str) -> Result<Option<Effect>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An example belongs to its verb, so that the proofs find it, and a verb with a command has one.
+    #[test]
+    fn every_verb_of_an_operation_has_an_example_in_its_definition() {
+        let shown: Vec<String> = examples()
+            .iter()
+            .map(|example| {
+                example["line"]
+                    .as_str()
+                    .expect("a line")
+                    .replace("\\\n", " ")
+            })
+            .collect();
+        let mut verbs = Vec::new();
+        for noun in [
+            "nbd",
+            "pool",
+            "portal",
+            "replicate",
+            "snapshot",
+            "target",
+            "volume",
+        ] {
+            let command = Cli::command();
+            let noun = command.find_subcommand(noun).expect("a noun");
+            add_verbs(noun, &format!("{} ", noun.get_name()), &mut verbs);
+        }
+        verbs.retain(|verb| !NO_OPERATIONS.contains(&verb.as_str()));
+        for verb in verbs {
+            let start = format!("bulkhead {verb}");
+            let has_one = shown
+                .iter()
+                .any(|line| line == &start || line.starts_with(&format!("{start} ")));
+            assert!(
+                has_one,
+                "`bulkhead {verb}` has no example: add one to EXAMPLES in its file below core/control/src/operations"
+            );
+        }
+    }
+
+    /// Commands with a definition of their own, and other names of verbs.
+    const NO_OPERATIONS: [&str; 14] = [
+        "pool confirm",
+        "pool create",
+        "pool import",
+        "pool inspect-legs",
+        "pool list",
+        "pool move",
+        "pool record-legs",
+        "pool reidentify",
+        "snapshot bookmark",
+        "snapshot receive",
+        "snapshot rollback",
+        "snapshot send",
+        "volume clone",
+        "volume rescue",
+    ];
 
     #[test]
     fn verbs_and_the_effects_of_examples_are_told() {

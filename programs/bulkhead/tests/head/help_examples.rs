@@ -1,8 +1,11 @@
 //! Every example that `--help` shows is run, in a world as its reader would have it: the words
 //! are taken from the program, a shell reads them, and the paths lead into a scratch directory.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Command, Stdio};
+
+use serde_json::Value;
 
 use crate::common::Machine;
 
@@ -20,19 +23,18 @@ const DISKS: [&str; 8] = [
     "dev/disk/by-id/nvme-b",
 ];
 
-/// Starts of the examples that are not run here, and why.
-const ELSEWHERE: [(&str, &str); 37] = [
-    ("head", "never ends, and wants real addresses: proof.api"),
-    ("user ", "wants a password: proof.api"),
-    ("token ", "wants a user: proof.api"),
-    ("pool events tank --follow", "never ends: tests/trouble.rs"),
+/// Starts of the examples of commands without a definition in `control` that no test runs here, and why.
+const ELSEWHERE: [(&str, &str); 17] = [
+    ("head", "never ends, and needs real addresses: proof.api"),
+    ("user ", "needs a password: proof.api"),
+    ("token ", "needs a user: proof.api"),
     (
         "leg-server",
-        "makes a key in /etc, and never ends: tests/pair_of_legs.rs",
+        "creates a key in /etc, and never ends: tests/legs/pair_of_legs.rs",
     ),
     (
         "pool create tank --legs",
-        "needs two heads: tests/pair_of_legs.rs",
+        "needs two heads: tests/legs/pair_of_legs.rs",
     ),
     (
         "pool reidentify",
@@ -40,144 +42,90 @@ const ELSEWHERE: [(&str, &str); 37] = [
     ),
     (
         "pool record-legs",
-        "needs two heads: tests/recorded_legs.rs",
-    ),
-    ("pool discard-leg", "needs two heads: tests/pair_of_legs.rs"),
-    (
-        "pool set-witness",
-        "needs two heads: tests/witness_of_legs.rs",
-    ),
-    (
-        "pool add-head",
-        "needs three heads: tests/third_head_of_legs.rs",
-    ),
-    (
-        "pool replace tank right:",
-        "needs two heads: tests/replaced_legs.rs",
-    ),
-    (
-        "pool attach tank left:",
-        "needs two heads: tests/attached_legs.rs",
-    ),
-    (
-        "pool detach tank right:",
-        "needs two heads: services/pool-access/src/places.rs",
+        "needs two heads: tests/legs/recorded_legs.rs",
     ),
     (
         "pool inspect-legs",
-        "needs two heads: tests/pair_of_legs.rs",
+        "needs two heads: tests/legs/pair_of_legs.rs",
     ),
     ("pool move", "needs two heads: see the drills"),
-    ("appliance ", "needs heads: tests/appliance.rs"),
+    ("appliance ", "needs heads: tests/cluster/appliance.rs"),
     ("lab ", "needs namespaces: the lab's own tests"),
     ("drill ", "needs a lab"),
-    ("bench crypto", "takes a minute: tests/encryption.rs"),
-    ("volume key ", "needs keys: tests/encryption.rs"),
-    ("volume create tank/vm1", "asks for a passphrase"),
+    ("bench crypto", "takes a minute: tests/head/encryption.rs"),
     (
-        "filesystem create tank/private",
-        "asks for a passphrase: tests/encryption.rs",
+        "snapshot send",
+        "needs a second pool: tests/head/transfer.rs",
     ),
-    ("volume create tank/vm2", "needs a key: tests/encryption.rs"),
-    ("volume create tank/vms/", "needs keys: tests/encryption.rs"),
-    ("replicate ", "needs two servers: tests/replication.rs"),
-    ("snapshot send", "needs a second pool: tests/transfer.rs"),
-    ("snapshot receive", "needs a second pool: tests/transfer.rs"),
-    ("agent pool monitor", "needs a resource: tests/agent.rs"),
+    (
+        "snapshot receive",
+        "needs a second pool: tests/head/transfer.rs",
+    ),
+    (
+        "agent pool monitor",
+        "needs a resource: tests/cluster/agent.rs",
+    ),
     (
         "pool-server",
-        "never ends, and wants real addresses: tests/server.rs",
+        "never ends, and needs real addresses: tests/head/server.rs",
     ),
-    (
-        "filesystem expire-client",
-        "needs a client: proof.nfs.older_locks",
-    ),
-    (
-        "filesystem open-files",
-        "needs a server: proof.nfs.older_locks",
-    ),
-    ("portal ", "needs a server: tests/portals.rs"),
-    ("status tank --watch", "never ends"),
-    ("volume rescue", "lasts until it is ended: tests/rescue.rs"),
-    (
-        "filesystem mount",
-        "lasts until it is unmounted: tests/mounted_files.rs",
-    ),
-    ("man ", "tested with the grammar"),
 ];
 
-/// What is done first, in addition to [`world`], for an example that starts so.
-const BEFORE: [(&str, &[&str]); 18] = [
-    ("pool create", &["pool destroy tank --yes-destroy-all-data"]),
-    ("pool import tank", &["volume list tank --host-id 00000002"]),
+/// The same of those that only an administrator ends.
+const STAY: [&str; 2] = ["volume rescue", "filesystem mount"];
+
+/// Commands that prepare an example of a command without a definition in `control`, or of the help of the whole program.
+const BEFORE: [(&str, &[&str]); 3] = [
     (
-        "pool detach",
-        &["pool attach tank dev/disk/by-id/scsi-a dev/disk/by-id/scsi-c"],
+        "pool create",
+        &["bulkhead pool destroy tank --yes-destroy-all-data"],
     ),
     (
-        "pool remove",
-        &["pool add tank spare dev/disk/by-id/scsi-e"],
+        "pool import tank",
+        &["bulkhead volume list tank --host-id 00000002"],
     ),
     (
-        "volume create tank/db/data",
-        &["volume destroy tank/db/data --yes-destroy-data"],
+        "volume create tank/vm0 --size 10G --sparse",
+        &["bulkhead volume destroy tank/vm0 --yes-destroy-data --recursive"],
     ),
-    (
-        "volume create tank/db/log",
-        &["volume destroy tank/db/log --yes-destroy-data"],
-    ),
-    (
-        "volume destroy",
-        &["snapshot destroy tank/vm0@monday --yes-destroy-data"],
-    ),
-    (
-        "volume promote",
-        &["snapshot clone tank/vm0@monday tank/copy"],
-    ),
-    (
-        "volume create tank/vm0",
-        &["volume destroy tank/vm0 --yes-destroy-data --recursive"],
-    ),
-    (
-        "filesystem create tank/home",
-        &[
-            "snapshot destroy tank/home@monday --yes-destroy-data",
-            "filesystem destroy tank/home --yes-destroy-data",
-        ],
-    ),
-    (
-        "filesystem destroy",
-        &["snapshot destroy tank/home@monday --yes-destroy-data"],
-    ),
-    (
-        "filesystem promote",
-        &["filesystem clone tank/home@monday tank/copy"],
-    ),
-    (
-        "target unmap",
-        &["target map iqn.2026-01.org.example:tank tank/vm0"],
-    ),
-    (
-        "target deny",
-        &["target allow iqn.2026-01.org.example:tank --everyone"],
-    ),
-    (
-        "target chap clear",
-        &[
-            "target chap set iqn.2026-01.org.example:tank --user ann --secret-file root/ann.secret",
-            "target chap set iqn.2026-01.org.example:tank --user tank --secret-file root/tank.secret",
-        ],
-    ),
-    (
-        "target chap mutual",
-        &["target chap set iqn.2026-01.org.example:tank --user ann --secret-file root/ann.secret"],
-    ),
-    (
-        "target discovery mutual",
-        &["target discovery set tank --user finder --secret-file root/finder.secret"],
-    ),
-    ("nbd unexport", &["nbd export tank/vm0 --name vm0"]),
 ];
+
+/// What a definition says of an example; see `control::operations::Example`.
+#[derive(Default)]
+struct Defined {
+    prepared_by: Vec<String>,
+    undone_by: Vec<String>,
+    needs_server: bool,
+    elsewhere: Option<String>,
+}
+
+/// The examples in the definitions, by the words after `bulkhead`.
+fn defined() -> BTreeMap<String, Defined> {
+    let found = Machine::with_disks(&[]).ok("definitions").json();
+    let examples = found["examples"].as_array().expect("examples").iter();
+    let strings = |value: &Value| {
+        let all = value.as_array().into_iter().flatten();
+        all.map(|one| one.as_str().expect("a string").to_owned())
+            .collect()
+    };
+    examples
+        .map(|example| {
+            let line = example["line"].as_str().expect("a line");
+            let line: String = line
+                .lines()
+                .map(|part| part.trim().trim_end_matches('\\'))
+                .collect();
+            let defined = Defined {
+                prepared_by: strings(&example["prepared_by"]),
+                undone_by: strings(&example["undone_by"]),
+                needs_server: example["ends_with_the_server"] == true,
+                elsewhere: example["elsewhere"].as_str().map(str::to_owned),
+            };
+            let words = line.strip_prefix("bulkhead ").expect("a command");
+            (words.to_owned(), defined)
+        })
+        .collect()
+}
 
 /// What examples change. A copy of it, as [`world`] made it, is kept in the folder `pristine`.
 const CHANGED: &str = "dev srv state";
@@ -202,11 +150,12 @@ fn world() -> Machine {
         std::fs::write(secret, format!("{user}-secret-12")).expect("a secret");
     }
     machine.ok("pool create tank mirror dev/disk/by-id/scsi-a dev/disk/by-id/scsi-b");
-    for volume in ["vm0", "iso", "db/data", "db/log"] {
+    for volume in ["vm0", "iso", "web", "db/data", "db/log"] {
         machine.ok(&format!(
             "volume create tank/{volume} --size 16M --sparse --parents"
         ));
     }
+    machine.ok("nbd export tank/web --name web");
     machine.ok("snapshot create tank/vm0@monday");
     machine.ok("filesystem create tank/home");
     machine.ok("snapshot create tank/home@monday");
@@ -258,9 +207,9 @@ fn examples(words: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Runs an example by a shell, with all that is absolute in it moved into the machine.
-fn run_in(machine: &Machine, example: &str) -> (bool, String) {
-    let mut line = format!("bulkhead {example}");
+/// Runs a command line by a shell, with all that is absolute in it moved into the machine.
+fn run_in(machine: &Machine, line: &str) -> (bool, String) {
+    let mut line = line.to_owned();
     for folder in ["dev", "srv", "root", "etc"] {
         let inside = machine.path(folder);
         line = line.replace(&format!(" /{folder}/"), &format!(" {}/", inside.display()));
@@ -289,29 +238,48 @@ fn every_example_does_what_it_says() {
     all.sort();
     all.dedup();
     assert!(all.len() > 50, "{all:#?}");
-    // They ask at the terminal, and there is none.
-    for asks in [
-        "chap set iqn.2026-01.org.example:tank --user ann",
-        "--user ann --initiator iqn.2026-01.org:ann",
-        "discovery set tank --user finder",
-    ] {
-        all.retain(|example| !example.ends_with(asks));
-    }
-    all.retain(|example| {
-        let starts = |(start, _): &(&str, &str)| example.starts_with(start);
-        !ELSEWHERE.iter().any(starts)
-    });
+    let defined = defined();
+    let printed: BTreeSet<&str> = all.iter().map(String::as_str).collect();
+    let hidden: Vec<_> = defined
+        .keys()
+        .filter(|line| !printed.contains(line.as_str()))
+        .collect();
+    assert!(hidden.is_empty(), "no help prints {hidden:#?}");
+    let other = Defined::default();
     let mut failed = Vec::new();
     let machine = world();
     for example in &all {
-        put_back(&machine);
-        let starts = |(start, _): &&(&str, &[&str])| example.starts_with(start);
-        for words in BEFORE.iter().filter(starts).flat_map(|(_, words)| *words) {
-            machine.ok(words);
+        let starts = |start: &str| example.starts_with(start);
+        let own = defined.get(example).unwrap_or(&other);
+        let is_elsewhere = own.elsewhere.is_some()
+            || !defined.contains_key(example)
+                && (ELSEWHERE.iter().any(|(start, _)| starts(start))
+                    || STAY.iter().any(|start| starts(start))
+                    || starts("man "));
+        if is_elsewhere {
+            continue;
         }
-        let (succeeded, said) = run_in(&machine, example);
+        put_back(&machine);
+        let server = own.needs_server.then(|| machine.serve(""));
+        let others = BEFORE
+            .iter()
+            .filter(|(start, _)| !defined.contains_key(example) && starts(start));
+        let others = others.flat_map(|(_, commands)| commands.iter().copied());
+        let before = own.prepared_by.iter().map(String::as_str).chain(others);
+        for command in before {
+            let (succeeded, said) = run_in(&machine, command);
+            assert!(succeeded, "before {example}: {command}: {said}");
+        }
+        let (succeeded, said) = run_in(&machine, &format!("bulkhead {example}"));
         if !succeeded || said.trim().is_empty() && !example.contains('>') {
             failed.push(format!("{example}: {said}"));
+        }
+        for command in &own.undone_by {
+            let (succeeded, said) = run_in(&machine, command);
+            assert!(succeeded, "after {example}: {command}: {said}");
+        }
+        if let Some(server) = server {
+            assert_eq!(server.stop(), 0, "{example}");
         }
     }
     assert!(failed.is_empty(), "{failed:#?}");

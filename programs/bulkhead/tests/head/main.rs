@@ -10,6 +10,7 @@ mod copies;
 mod encrypted_copies;
 mod encryption;
 mod file_systems;
+mod frozen;
 mod help_examples;
 mod in_use;
 mod kerberos;

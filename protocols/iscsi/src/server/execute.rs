@@ -113,8 +113,14 @@ impl Execution {
                 let elsewhere = self.elsewhere(task, reservation);
                 let running = Arc::clone(&elsewhere.running);
                 let change = self.connection.standing.change();
+                let is_held = pending.is_held();
                 let job = Box::new(move || elsewhere.work(*pending, change));
-                if let Err(job) = self.server.workers.submit(job) {
+                let workers = &self.server.workers;
+                let submitted = match is_held {
+                    true => workers.submit_waiting(job),
+                    false => workers.submit(job),
+                };
+                if let Err(job) = submitted {
                     // All workers are busy: waiting here is the back-pressure. What the others
                     // may wait for, loans in the queue, must not wait with it.
                     self.sender.outbound.flush_now();

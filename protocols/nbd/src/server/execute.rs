@@ -166,8 +166,16 @@ impl Served {
     /// Runs `job` where it may wait. If no worker can be had it runs here: the connection is
     /// slowed down to what the machine can do. If the client has left by then it does not run.
     fn defer(self: &Arc<Self>, job: impl FnOnce(&Arc<Self>) + Send + 'static) {
+        self.defer_by(serving::Workers::submit, job);
+    }
+
+    fn defer_by(
+        self: &Arc<Self>,
+        submit: fn(&serving::Workers, serving::Job) -> Result<(), serving::Job>,
+        job: impl FnOnce(&Arc<Self>) + Send + 'static,
+    ) {
         serving::Counters::add_one(&self.export.counters.waits);
-        if let Err(job) = self.shared.workers.submit(self.job(job)) {
+        if let Err(job) = submit(&self.shared.workers, self.job(job)) {
             // What the workers may wait for, loans in the queue, must not wait here.
             self.outbound.flush_now();
             self.connection.note_absence();
@@ -178,7 +186,11 @@ impl Served {
     /// The same for a job that changes the device, if the connection still stands at that moment.
     fn defer_change(self: &Arc<Self>, job: impl FnOnce(&Arc<Self>, &Change) + Send + 'static) {
         let change = self.connection.standing.change();
-        self.defer(move |served| job(served, &change));
+        let submit = match self.export.device.holds_changes() {
+            true => serving::Workers::submit_waiting,
+            false => serving::Workers::submit,
+        };
+        self.defer_by(submit, move |served| job(served, &change));
     }
 
     /// Sends `extent`.

@@ -165,7 +165,10 @@ impl Target {
         });
         match result {
             Ok(executed) => performed_on(&unit, executed),
-            Err(Stop::WouldBlock) => Executed::WouldBlock(Pending::new(self, nexus, command, data)),
+            Err(Stop::WouldBlock) => {
+                let pending = Pending::new(self, nexus, command, data);
+                Executed::WouldBlock(pending.on(&unit.config.device))
+            }
             Err(stop) => stopped(stop, unit.state.sense_format()),
         }
     }

@@ -5,8 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
-use crate::operations::{Operation, PoolSelector, Turn, Verb};
+use crate::operations::{Example, Examples, Operation, PoolSelector, Turn, Verb};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead filesystem check tank/home")]);
 
 /// Look for names, files and directories of a file system that do not fit together
 ///
@@ -16,7 +18,7 @@ use crate::{Effect, Failure};
 /// is repaired.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "FilesystemCheck")]
-#[command(after_help = "Example:\n  bulkhead filesystem check tank/home")]
+#[command(after_help = EXAMPLES)]
 pub struct Check {
     /// The file system
     #[arg(id = "filesystem", value_name = "FILESYSTEM")]
@@ -37,6 +39,7 @@ impl Operation for Check {
 
 impl Verb for Check {
     type Arguments = Self;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
         Ok((PoolSelector::Pool(arguments.name.pool()), arguments))

@@ -11,7 +11,8 @@ use crate::answer::Done;
 use crate::key::KeySettings;
 use crate::operations::key::KeyOptions;
 use crate::operations::{
-    Changed, Least, Operation, PoolSelector, Route, Source, Verb, property, schema_of,
+    Changed, Example, Examples, Least, Operation, PoolSelector, Route, Source, Verb, property,
+    schema_of,
 };
 use crate::request::Properties;
 use crate::{Effect, Failure, effect};
@@ -102,11 +103,20 @@ impl Operation for Create {
     }
 }
 
-const EXAMPLES: &str = "Examples:
-  bulkhead filesystem create tank/home --share rw=192.0.2.0/24
-  bulkhead filesystem create tank/projects/ann --parents --owner 1000 --group 1000 --mode 2770 --quota 100G
-  bulkhead filesystem create tank/media --record-size 1M --compression zstd -o snapdir=visible
-  bulkhead filesystem create tank/private --encryption on";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead filesystem create tank/home --share rw=192.0.2.0/24").prepared_by(&[
+        "bulkhead snapshot destroy tank/home@monday --yes-destroy-data",
+        "bulkhead filesystem destroy tank/home --yes-destroy-data",
+    ]),
+    Example::of(
+        "bulkhead filesystem create tank/projects/ann --parents --owner 1000 --group 1000 --mode 2770 --quota 100G",
+    ),
+    Example::of(
+        "bulkhead filesystem create tank/media --record-size 1M --compression zstd -o snapdir=visible",
+    ),
+    Example::of("bulkhead filesystem create tank/private --encryption on")
+        .elsewhere("asks for a passphrase: tests/head/encryption.rs"),
+]);
 
 /// Make a file system
 #[derive(Debug, Args)]
@@ -166,12 +176,14 @@ pub struct Arguments {
 
 impl Verb for Create {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/filesystems",
         "Make a file system",
         schema_of::<Done>,
         Least::Change,
     )
+    .body(r#"{"name": "tank/home"}"#)
     .with(&[
         ("owner", Source::Default("0")),
         ("group", Source::Default("0")),

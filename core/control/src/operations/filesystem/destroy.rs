@@ -8,14 +8,17 @@ use units::{PoolName, VolumeName};
 use crate::answer::Done;
 use crate::operations::preview::previewed;
 use crate::operations::{
-    Confirmable, Confirmed, Least, Operation, PoolSelector, Preview, Route, Source, Turn, Verb,
-    schema_of,
+    Confirmable, Confirmed, Example, Examples, Least, Operation, PoolSelector, Preview, Route,
+    Source, Turn, Verb, schema_of,
 };
 use crate::{Effect, Failure};
 
-const EXAMPLES: &str = "Examples:
-  bulkhead filesystem destroy tank/home --recursive --dry-run
-  bulkhead filesystem destroy tank/home --yes-destroy-data";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead filesystem destroy tank/home --recursive --dry-run")
+        .prepared_by(&["bulkhead snapshot destroy tank/home@monday --yes-destroy-data"]),
+    Example::of("bulkhead filesystem destroy tank/home --yes-destroy-data")
+        .prepared_by(&["bulkhead snapshot destroy tank/home@monday --yes-destroy-data"]),
+]);
 
 /// Destroy a file system, or what holds volumes
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
@@ -75,6 +78,7 @@ impl Confirmable for Destroy {
 
 impl Verb for Destroy {
     type Arguments = Confirmed<Self>;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::delete(
         "/pools/{pool}/filesystems/{filesystem}",
         "Destroy a file system; its name confirms",

@@ -5,12 +5,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
-use crate::operations::{Operation, PoolSelector, Turn, Verb};
+use crate::operations::{Example, Examples, Operation, PoolSelector, Turn, Verb};
 use crate::{Effect, Failure};
 
-const EXAMPLES: &str = "Examples:
-  bulkhead filesystem open-files tank/home
-  bulkhead filesystem expire-client tank/home 1f";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead filesystem open-files tank/home")
+        .elsewhere("needs a server: proof.nfs.older_locks"),
+    Example::of("bulkhead filesystem expire-client tank/home 1f")
+        .elsewhere("needs a client: proof.nfs.older_locks"),
+]);
 
 /// Take away what an NFS client has open and locked, as if it had been silent for too long
 ///
@@ -54,6 +57,7 @@ impl Operation for ExpireClient {
 
 impl Verb for ExpireClient {
     type Arguments = Self;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
         Ok((PoolSelector::Pool(arguments.name.pool()), arguments))

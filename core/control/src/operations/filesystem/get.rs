@@ -5,13 +5,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::PoolName;
 
-use crate::operations::{Operation, PoolSelector, Turn, Verb, dataset, pool_named};
+use crate::operations::{
+    Example, Examples, Operation, PoolSelector, Turn, Verb, dataset, pool_named,
+};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of(
+    "bulkhead filesystem get tank/home sharenfs quota used",
+)]);
 
 /// Read properties
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "FilesystemGet")]
-#[command(after_help = "Example:\n  bulkhead filesystem get tank/home sharenfs quota used")]
+#[command(after_help = EXAMPLES)]
 pub struct Get {
     /// The file system, or a pool for what its file systems inherit
     #[arg(id = "filesystem", value_name = "FILESYSTEM", value_parser = dataset)]
@@ -33,6 +39,7 @@ impl Operation for Get {
 
 impl Verb for Get {
     type Arguments = Self;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
         Ok((PoolSelector::Pool(pool_named(&arguments.name)), arguments))

@@ -6,13 +6,19 @@ use serde::{Deserialize, Serialize};
 use units::PoolName;
 
 use crate::effect::{change_unless, governs};
-use crate::operations::{Changed, Operation, PoolSelector, Verb, dataset, pool_named};
+use crate::operations::{
+    Changed, Example, Examples, Operation, PoolSelector, Verb, dataset, pool_named,
+};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of(
+    "bulkhead filesystem inherit tank/home sharenfs",
+)]);
 
 /// Forget a property's own value, so that the parent's holds
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "FilesystemInherit")]
-#[command(after_help = "Example:\n  bulkhead filesystem inherit tank/home sharenfs")]
+#[command(after_help = EXAMPLES)]
 pub struct Inherit {
     /// The file system
     #[arg(id = "filesystem", value_name = "FILESYSTEM", value_parser = dataset)]
@@ -35,6 +41,7 @@ impl Operation for Inherit {
 
 impl Verb for Inherit {
     type Arguments = Self;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
         Ok((PoolSelector::Pool(pool_named(&arguments.name)), arguments))

@@ -1,13 +1,15 @@
 //! `filesystem list`
 
 use crate::answer::FilesystemView;
-use crate::operations::{Route, look, schema_of};
+use crate::operations::{Example, Examples, Route, look, schema_of};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead filesystem list tank --json")]);
 
 look! {
     /// List the file systems of a pool: space, and how they are shared
     #[command(
         visible_alias = "ls",
-        after_help = "Example:\n  bulkhead filesystem list tank --json"
+        after_help = EXAMPLES
     )]
     List,
     &[Route::get(

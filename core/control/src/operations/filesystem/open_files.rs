@@ -6,15 +6,20 @@ use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
 use crate::answer::OpenFilesView;
-use crate::operations::{Operation, PoolSelector, Route, Source, Turn, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Operation, PoolSelector, Route, Source, Turn, Verb, schema_of,
+};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead filesystem open-files tank/home")
+    .elsewhere("needs a server: proof.nfs.older_locks")]);
 
 /// Show which files NFS clients have open and locked, and who waits for a lock
 ///
 /// Clients of version 3 open nothing: only their locks are known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "FilesystemOpenFiles")]
-#[command(after_help = "Example:\n  bulkhead filesystem open-files tank/home")]
+#[command(after_help = EXAMPLES)]
 pub struct OpenFiles {
     /// The file system
     #[arg(id = "filesystem", value_name = "FILESYSTEM")]
@@ -34,6 +39,7 @@ impl Operation for OpenFiles {
 
 impl Verb for OpenFiles {
     type Arguments = Self;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::get(
         "/pools/{pool}/filesystems/{filesystem}/open-files",
         "What NFS clients have open and locked",

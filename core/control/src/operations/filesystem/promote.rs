@@ -6,13 +6,16 @@ use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
 use crate::effect::change_unless;
-use crate::operations::{Operation, PoolSelector, Verb};
+use crate::operations::{Example, Examples, Operation, PoolSelector, Verb};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead filesystem promote tank/copy")
+    .prepared_by(&["bulkhead filesystem clone tank/home@monday tank/copy"])]);
 
 /// Swap roles with the file system this one was cloned from, so that that one can be destroyed
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "FilesystemPromote")]
-#[command(after_help = "Example:\n  bulkhead filesystem promote tank/copy")]
+#[command(after_help = EXAMPLES)]
 pub struct Promote {
     /// The file system
     #[arg(id = "filesystem", value_name = "FILESYSTEM")]
@@ -39,6 +42,7 @@ impl Operation for Promote {
 
 impl Verb for Promote {
     type Arguments = Self;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
         Ok((PoolSelector::Pool(arguments.name.pool()), arguments))

@@ -6,13 +6,17 @@ use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
 use crate::effect::change_unless;
-use crate::operations::{Operation, PoolSelector, Verb, one_pool};
+use crate::operations::{Example, Examples, Operation, PoolSelector, Verb, one_pool};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of(
+    "bulkhead filesystem rename tank/home tank/people",
+)]);
 
 /// Give a file system another name in its pool; what is below it moves along, and open files stay open
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "FilesystemRename")]
-#[command(after_help = "Example:\n  bulkhead filesystem rename tank/home tank/people")]
+#[command(after_help = EXAMPLES)]
 pub struct Rename {
     /// The file system
     #[arg(id = "filesystem", value_name = "FILESYSTEM")]
@@ -43,6 +47,7 @@ impl Operation for Rename {
 
 impl Verb for Rename {
     type Arguments = Self;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
         let pool = one_pool([arguments.from.pool(), arguments.to.pool()])?;

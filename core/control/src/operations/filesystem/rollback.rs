@@ -5,12 +5,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{PoolName, SnapshotName};
 
-use crate::operations::{Operation, PoolSelector, Preview, Turn, Verb};
+use crate::operations::{Example, Examples, Operation, PoolSelector, Preview, Turn, Verb};
 use crate::{Effect, Failure};
 
-const EXAMPLES: &str = "Examples:
-  bulkhead filesystem rollback tank/home@monday
-  bulkhead filesystem rollback tank/home@monday --destroy-newer";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead filesystem rollback tank/home@monday"),
+    Example::of("bulkhead filesystem rollback tank/home@monday --destroy-newer"),
+]);
 
 /// Take a file system back to a snapshot, also while it is shared and in use
 ///
@@ -59,6 +60,7 @@ impl Operation for Rollback {
 
 impl Verb for Rollback {
     type Arguments = Self;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
         let pool = arguments.to.volume().pool();

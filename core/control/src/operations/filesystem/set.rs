@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use units::PoolName;
 
 use crate::effect::set;
-use crate::operations::{Changed, Operation, PoolSelector, Verb, dataset, pool_named, property};
+use crate::operations::{
+    Changed, Example, Examples, Operation, PoolSelector, Verb, dataset, pool_named, property,
+};
 use crate::request::Properties;
 use crate::{Effect, Failure};
 
@@ -34,9 +36,12 @@ impl Operation for Set {
     }
 }
 
-const EXAMPLES: &str = "Examples:
-  bulkhead filesystem set tank/home sharenfs=rw=192.0.2.0/24,ro=198.51.100.7 quota=500G
-  bulkhead filesystem set tank/home sharenfs=off";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of(
+        "bulkhead filesystem set tank/home sharenfs=rw=192.0.2.0/24,ro=198.51.100.7 quota=500G",
+    ),
+    Example::of("bulkhead filesystem set tank/home sharenfs=off"),
+]);
 
 /// Change properties
 #[derive(Debug, Args)]
@@ -52,6 +57,7 @@ pub struct Arguments {
 
 impl Verb for Set {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let Arguments {

@@ -6,13 +6,17 @@ use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
 use crate::answer::FilesystemView;
-use crate::operations::{Operation, PoolSelector, Route, Source, Turn, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Operation, PoolSelector, Route, Source, Turn, Verb, schema_of,
+};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead filesystem show tank/home")]);
 
 /// Show one file system with its properties, how it is shared, and who uses it
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "FilesystemShow")]
-#[command(after_help = "Example:\n  bulkhead filesystem show tank/home")]
+#[command(after_help = EXAMPLES)]
 pub struct Show {
     /// The file system
     #[arg(id = "filesystem", value_name = "FILESYSTEM")]
@@ -32,6 +36,7 @@ impl Operation for Show {
 
 impl Verb for Show {
     type Arguments = Self;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::get(
         "/pools/{pool}/filesystems/{filesystem}",
         "A file system",

@@ -8,7 +8,7 @@ use units::{PoolName, VolumeName};
 use super::inherit::Inherit;
 use super::{KeyRequest, NewKeyOptions};
 use crate::key::KeySettings;
-use crate::operations::{Operation, PoolSelector, WireOnly};
+use crate::operations::{Example, Examples, Operation, PoolSelector, WireOnly};
 use crate::{Effect, Failure};
 
 /// Give an encrypted dataset another key.
@@ -32,12 +32,20 @@ impl Operation for Change {
     }
 }
 
-impl WireOnly for Change {}
+impl WireOnly for Change {
+    const EXAMPLES: Examples = EXAMPLES;
+}
 
-const EXAMPLES: &str = "Examples:
-  bulkhead volume key change tank/vm0
-  bulkhead volume key change tank/vm0 --key-format hex --key-location command:vault
-  bulkhead volume key change tank/vms/vm0 --inherit";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead volume key change tank/vm0")
+        .elsewhere("needs keys: tests/head/encryption.rs"),
+    Example::of(
+        "bulkhead volume key change tank/vm0 --key-format hex --key-location command:vault",
+    )
+    .elsewhere("needs keys: tests/head/encryption.rs"),
+    Example::of("bulkhead volume key change tank/vms/vm0 --inherit")
+        .elsewhere("needs keys: tests/head/encryption.rs"),
+]);
 
 /// Give an encrypted volume another key, also while it is in use; nothing is written again
 #[derive(Debug, Args)]

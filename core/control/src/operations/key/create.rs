@@ -7,7 +7,7 @@ use units::{PoolName, VolumeName};
 
 use super::KeyOptions;
 use crate::key::KeySettings;
-use crate::operations::{Operation, PoolSelector, Verb};
+use crate::operations::{Example, Examples, Operation, PoolSelector, Verb};
 use crate::{Effect, Failure};
 
 /// Make an encrypted parent: volumes that are made below it share its key
@@ -31,10 +31,14 @@ impl Operation for Create {
     }
 }
 
-const EXAMPLES: &str = "Examples:
-  bulkhead volume key create tank/secret
-  bulkhead volume key create tank/vms --key-format raw --key-location file:///etc/bulkhead/keys/vms
-  bulkhead volume create tank/vms/vm0 --size 10G --sparse";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead volume key create tank/secret")
+        .elsewhere("needs keys: tests/head/encryption.rs"),
+    Example::of("bulkhead volume key create tank/vms --key-format raw --key-location file:///etc/bulkhead/keys/vms")
+        .elsewhere("needs keys: tests/head/encryption.rs"),
+    Example::of("bulkhead volume create tank/vms/vm0 --size 10G --sparse")
+        .elsewhere("needs keys: tests/head/encryption.rs"),
+]);
 
 /// Make an encrypted parent: volumes that are made below it share its key
 #[derive(Debug, Args)]
@@ -49,6 +53,7 @@ pub struct Arguments {
 
 impl Verb for Create {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
 
     /// Asks for the key.
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {

@@ -8,7 +8,9 @@ use units::{PoolName, VolumeName};
 use super::KeyRequest;
 use crate::effect::{change_unless, is_of_the_head};
 use crate::key::{KeyBytes, KeyLocation};
-use crate::operations::{Operation, PoolSelector, WireOnly, dataset, pool_or_volume, secret_input};
+use crate::operations::{
+    Example, Examples, Operation, PoolSelector, WireOnly, dataset, pool_or_volume, secret_input,
+};
 use crate::{Effect, Failure};
 
 /// Load the key of a dataset.
@@ -36,12 +38,17 @@ impl Operation for Load {
     }
 }
 
-impl WireOnly for Load {}
+impl WireOnly for Load {
+    const EXAMPLES: Examples = EXAMPLES;
+}
 
-const EXAMPLES: &str = "Examples:
-  bulkhead volume key load tank
-  bulkhead volume key load tank/vm0 --prompt
-  bulkhead volume key load tank/vm0 --key-location file:///mnt/stick/vm0.key";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead volume key load tank").elsewhere("needs keys: tests/head/encryption.rs"),
+    Example::of("bulkhead volume key load tank/vm0 --prompt")
+        .elsewhere("needs keys: tests/head/encryption.rs"),
+    Example::of("bulkhead volume key load tank/vm0 --key-location file:///mnt/stick/vm0.key")
+        .elsewhere("needs keys: tests/head/encryption.rs"),
+]);
 
 /// Load keys, so that what they open can be served
 #[derive(Debug, Args)]

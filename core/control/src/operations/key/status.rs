@@ -7,10 +7,13 @@ use units::{PoolName, VolumeName};
 
 use crate::key::KeyView;
 use crate::operations::{
-    Operation, PoolOption, PoolSelector, Route, Source, Turn, Verb, dataset, pool_or_volume,
-    schema_of,
+    Example, Examples, Operation, PoolOption, PoolSelector, Route, Source, Turn, Verb, dataset,
+    pool_or_volume, schema_of,
 };
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead volume key status tank --json")
+    .elsewhere("needs keys: tests/head/encryption.rs")]);
 
 /// Show which keys there are, which are missing, and where they are kept
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -38,7 +41,7 @@ impl Operation for Status {
 
 /// Show which keys there are, which are missing, and where they are kept
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  bulkhead volume key status tank --json")]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The volume or the pool [default: the only pool that is served or known here]
     #[arg(value_name = "VOLUME|POOL", value_parser = dataset)]
@@ -50,6 +53,7 @@ pub struct Arguments {
 
 impl Verb for Status {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::get(
         "/pools/{pool}/keys",
         "Keys of encrypted volumes, and whether they are loaded",

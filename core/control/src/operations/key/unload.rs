@@ -5,13 +5,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
-use crate::operations::{Operation, PoolSelector, Verb};
+use crate::operations::{Example, Examples, Operation, PoolSelector, Verb};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead volume key unload tank/vm0")
+    .elsewhere("needs keys: tests/head/encryption.rs")]);
 
 /// Forget a loaded key; refused while a volume that it opens is in use
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "KeyUnload")]
-#[command(after_help = "Example:\n  bulkhead volume key unload tank/vm0")]
+#[command(after_help = EXAMPLES)]
 pub struct Unload {
     /// The volume
     #[arg(id = "volume", value_name = "VOLUME")]
@@ -27,6 +30,7 @@ impl Operation for Unload {
 
 impl Verb for Unload {
     type Arguments = Self;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
         Ok((PoolSelector::Pool(arguments.name.pool()), arguments))

@@ -8,7 +8,9 @@ use units::{Network, PoolName, VolumeName};
 
 use crate::answer::Done;
 use crate::exports::AccessRule;
-use crate::operations::{Least, Operation, PoolSelector, Route, Source, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Source, Verb, schema_of,
+};
 use crate::{Effect, Failure};
 
 /// Longest export name (the NBD protocol's limit on strings, in bytes).
@@ -44,10 +46,11 @@ impl Operation for Export {
     }
 }
 
-const EXAMPLES: &str = "Examples:
-  bulkhead nbd export tank/vm0 --name vm0
-  bulkhead nbd export tank/iso --read-only --allow-network 10.0.0.0/24
-  bulkhead nbd export tank/vm0 --allow-certificate hypervisor1";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead nbd export tank/vm0 --name vm0"),
+    Example::of("bulkhead nbd export tank/iso --read-only --allow-network 10.0.0.0/24"),
+    Example::of("bulkhead nbd export tank/vm0 --allow-certificate hypervisor1"),
+]);
 
 /// Offer a volume over NBD; changes the export if there is one of that name
 #[derive(Debug, Args)]
@@ -94,12 +97,14 @@ fn export_name(text: &str) -> Result<String, String> {
 
 impl Verb for Export {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/nbd",
         "Offer a volume",
         schema_of::<Done>,
         Least::Change,
     )
+    .body(r#"{"volume": "tank/vm0", "name": "vm0"}"#)
     .with(&[
         ("name", Source::Default("null")),
         ("read_only", Source::Default("false")),

@@ -6,15 +6,20 @@ use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Source, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Source, Verb, schema_of,
+};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead nbd unexport tank/vm0")
+    .prepared_by(&["bulkhead nbd export tank/vm0 --name vm0"])]);
 
 /// Stop offering a volume
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "NbdUnexport")]
 #[command(
     visible_alias = "rm",
-    after_help = "Example:\n  bulkhead nbd unexport tank/vm0"
+    after_help = EXAMPLES
 )]
 pub struct Unexport {
     /// The volume
@@ -41,6 +46,7 @@ impl Operation for Unexport {
 
 impl Verb for Unexport {
     type Arguments = Self;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::delete(
         "/pools/{pool}/nbd/{volume}",
         "Offer a volume no more",

@@ -9,8 +9,14 @@ use units::PoolName;
 
 use super::{DeviceGroup, OverwriteOption, grows, layout};
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Verb, schema_of,
+};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of(
+    "bulkhead pool add tank mirror /dev/disk/by-id/scsi-e /dev/disk/by-id/scsi-f",
+)]);
 
 /// Widen the pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -44,9 +50,7 @@ impl Operation for Add {
 
 /// Widen a pool with further devices
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  bulkhead pool add tank mirror /dev/disk/by-id/scsi-e /dev/disk/by-id/scsi-f"
-)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The pool
     pool: PoolName,
@@ -62,12 +66,14 @@ pub struct Arguments {
 
 impl Verb for Add {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/add",
         "Widen the pool; with `overwrite` the paths of the new devices confirm",
         schema_of::<Done>,
         Least::Govern,
     )
+    .body(r#"{"groups": [{"kind": "stripe", "role": "spare", "devices": ["/dev/disk/by-id/scsi-e"]}]}"#)
     .with_lists()];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use units::PoolName;
 
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Turn, Urgency, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Turn, Urgency, Verb, schema_of,
+};
 use crate::{Effect, Failure};
 
 /// Have a third head remember which legs of a pool hold everything, and serve the pool from then on.
@@ -23,6 +25,10 @@ impl Operation for AddHead {
         Effect::Govern
     }
 
+    fn writes_to_the_pool(&self) -> bool {
+        false
+    }
+
     fn turn(&self) -> Turn {
         Turn::Beside
     }
@@ -32,11 +38,14 @@ impl Operation for AddHead {
     }
 }
 
-const EXAMPLES: &str = "Example:
-  bulkhead pool add-head tank third
-
-The pool is served meanwhile, and both heads have to answer. legs.toml of all three heads names the new one and its legs, and no witness,
-and their leg-servers have read that. Its legs are attached afterwards, each by `bulkhead pool attach`.";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead pool add-head tank third")
+        .elsewhere("needs three heads: tests/legs/third_head_of_legs.rs"),
+])
+.with_note(
+    "The pool is served meanwhile, and both heads have to answer. legs.toml of all three heads names the new one and its legs, and no witness,
+and their leg-servers have read that. Its legs are attached afterwards, each by `bulkhead pool attach`.",
+);
 
 /// Add a third head to a pool of two heads with legs
 #[derive(Debug, Args)]
@@ -50,12 +59,14 @@ pub struct Arguments {
 
 impl Verb for AddHead {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/add-head",
         "Add a third head to a pool of two heads with legs",
         schema_of::<Done>,
         Least::Govern,
-    )];
+    )
+    .body(r#"{"head": "third"}"#)];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let Arguments { pool, head } = arguments;

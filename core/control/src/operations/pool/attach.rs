@@ -9,7 +9,9 @@ use units::PoolName;
 
 use super::{OverwriteOption, joins, layout};
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Urgency, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Urgency, Verb, schema_of,
+};
 use crate::{Effect, Failure};
 
 /// Make a mirror of `existing` and `new`, or widen one.
@@ -44,12 +46,15 @@ impl Operation for Attach {
     }
 }
 
-const EXAMPLES: &str = "Examples:
-  bulkhead pool attach tank /dev/disk/by-id/scsi-a /dev/disk/by-id/scsi-c
-  bulkhead pool attach tank left:/dev/disk/by-id/scsi-a third:/dev/disk/by-id/scsi-c
-
-The second one is of a pool whose legs lie on several heads. First write the new leg into the configuration of each head, restart the
-leg-servers, and start the pool's server anew.";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead pool attach tank /dev/disk/by-id/scsi-a /dev/disk/by-id/scsi-c"),
+    Example::of("bulkhead pool attach tank left:/dev/disk/by-id/scsi-a third:/dev/disk/by-id/scsi-c")
+        .elsewhere("needs two heads: tests/legs/attached_legs.rs"),
+])
+.with_note(
+    "The second one is of a pool whose legs lie on several heads. First write the new leg into the configuration of each head, restart the
+leg-servers, and start the pool's server anew.",
+);
 
 /// Add a device to a mirror, or make a mirror of a single device
 #[derive(Debug, Args)]
@@ -67,12 +72,14 @@ pub struct Arguments {
 
 impl Verb for Attach {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/attach",
         "Widen a mirror; with `overwrite` the path of the new device confirms",
         schema_of::<Done>,
         Least::Change,
-    )];
+    )
+    .body(r#"{"existing": "/dev/disk/by-id/scsi-a", "new": "/dev/disk/by-id/scsi-c"}"#)];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let attach = Self {

@@ -10,7 +10,8 @@ use units::PoolName;
 use super::layout;
 use crate::answer::Done;
 use crate::operations::{
-    Least, Operation, PoolSelector, Route, Source, Turn, Urgency, Verb, schema_of,
+    Example, Examples, Least, Operation, PoolSelector, Route, Source, Turn, Urgency, Verb,
+    schema_of,
 };
 use crate::{Effect, Failure};
 
@@ -47,11 +48,13 @@ impl Operation for Clear {
     }
 }
 
-const EXAMPLES: &str = "Example:
-  bulkhead pool clear tank
-
-A suspended pool goes on with the devices that are back, if those that are still gone cannot alone hold what was
-acknowledged; else the word for that is named.";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead pool clear tank"),
+])
+.with_note(
+    "A suspended pool goes on with the devices that are back, if those that are still gone cannot alone hold what was
+acknowledged; else the word for that is named.",
+);
 
 /// Forget device errors, and resume a suspended pool
 #[derive(Debug, Args)]
@@ -68,6 +71,7 @@ pub struct Arguments {
 
 impl Verb for Clear {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/clear",
         "Forget errors, and let a suspended pool go on; with `missing_devices_are_not_newer` its name confirms",

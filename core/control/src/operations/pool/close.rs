@@ -6,8 +6,12 @@ use serde::{Deserialize, Serialize};
 use units::PoolName;
 
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Source, Urgency, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Source, Urgency, Verb, schema_of,
+};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead pool export tank")]);
 
 /// Drain the sessions and export; a server ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -31,7 +35,7 @@ impl Operation for Close {
 
 /// Drain the sessions, close the pool cleanly, and end its server
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  bulkhead pool export tank")]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The pool
     pool: PoolName,
@@ -42,6 +46,7 @@ pub struct Arguments {
 
 impl Verb for Close {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/export",
         "Let go of the pool",

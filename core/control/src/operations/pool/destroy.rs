@@ -8,10 +8,14 @@ use units::PoolName;
 use crate::answer::Done;
 use crate::operations::preview::previewed;
 use crate::operations::{
-    Confirmable, Confirmed, Least, Operation, PoolSelector, Preview, Route, Source, Turn, Urgency,
-    Verb, schema_of,
+    Confirmable, Confirmed, Example, Examples, Least, Operation, PoolSelector, Preview, Route,
+    Source, Turn, Urgency, Verb, schema_of,
 };
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of(
+    "bulkhead pool destroy tank --yes-destroy-all-data",
+)]);
 
 /// Destroy the pool; a server ends. The caller has seen the confirmation word.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -49,7 +53,7 @@ impl Operation for Destroy {
 
 /// Destroy a pool with everything in it
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  bulkhead pool destroy tank --yes-destroy-all-data")]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The pool
     pool: PoolName,
@@ -76,6 +80,7 @@ impl Confirmable for Arguments {
 
 impl Verb for Destroy {
     type Arguments = Confirmed<Arguments>;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::delete(
         "/pools/{pool}",
         "Destroy the pool; its name confirms",

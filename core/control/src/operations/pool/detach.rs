@@ -9,7 +9,9 @@ use units::PoolName;
 
 use super::DeviceArguments;
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Verb, schema_of,
+};
 use crate::{Effect, Failure};
 
 /// Take one side off a mirror.
@@ -31,12 +33,16 @@ impl Operation for Detach {
     }
 }
 
-const EXAMPLES: &str = "Examples:
-  bulkhead pool detach tank /dev/disk/by-id/scsi-c
-  bulkhead pool detach tank right:/dev/disk/by-id/scsi-b
-
-The second one is of a pool that went on without the record of its legs: it takes a leg of another head out, by the name that the
-configuration of legs has for it.";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead pool detach tank /dev/disk/by-id/scsi-c")
+        .prepared_by(&["bulkhead pool attach tank /dev/disk/by-id/scsi-a /dev/disk/by-id/scsi-c"]),
+    Example::of("bulkhead pool detach tank right:/dev/disk/by-id/scsi-b")
+        .elsewhere("needs two heads: services/pool-access/src/places.rs"),
+])
+.with_note(
+    "The second one is of a pool that went on without the record of its legs: it takes a leg of another head out, by the name that the
+configuration of legs has for it.",
+);
 
 /// Take a device off a mirror
 #[derive(Debug, Args)]
@@ -48,12 +54,14 @@ pub struct Arguments {
 
 impl Verb for Detach {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/detach",
         "Take one side off a mirror",
         schema_of::<Done>,
         Least::Govern,
-    )];
+    )
+    .body(r#"{"device": "/dev/disk/by-id/scsi-c"}"#)];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let (pool, device) = arguments.device.read()?;

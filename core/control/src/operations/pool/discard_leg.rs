@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use units::PoolName;
 
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Turn, Urgency, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Turn, Urgency, Verb, schema_of,
+};
 use crate::{Effect, Failure, FailureKind};
 
 /// Give up what is on a leg with another history: the pool is copied to it in full.
@@ -23,6 +25,10 @@ impl Operation for DiscardLeg {
         Effect::Destroy(vec![pool.to_string()])
     }
 
+    fn writes_to_the_pool(&self) -> bool {
+        false
+    }
+
     fn turn(&self) -> Turn {
         Turn::Beside
     }
@@ -32,11 +38,14 @@ impl Operation for DiscardLeg {
     }
 }
 
-const EXAMPLES: &str = "Example:
-  bulkhead pool discard-leg tank right:/dev/disk/by-id/scsi-b --overwrite-with tank
-
-A leg that was written to while it was no part of this pool is left alone: it may hold writes that nobody else has. Look at
-it first, on its own head. This command gives it up: everything on it is replaced by a copy of the pool.";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead pool discard-leg tank right:/dev/disk/by-id/scsi-b --overwrite-with tank")
+        .elsewhere("needs two heads: tests/legs/pair_of_legs.rs"),
+])
+.with_note(
+    "A leg that was written to while it was no part of this pool is left alone: it may hold writes that nobody else has. Look at
+it first, on its own head. This command gives it up: everything on it is replaced by a copy of the pool.",
+);
 
 /// Give up what is on a divergent leg, and copy the pool to it in full
 #[derive(Debug, Args)]
@@ -53,12 +62,14 @@ pub struct Arguments {
 
 impl Verb for DiscardLeg {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/discard-leg",
         "Give up what is on a leg with another history; the pool's name confirms",
         schema_of::<Done>,
         Least::Govern,
-    )];
+    )
+    .body(r#"{"leg": "right:/dev/disk/by-id/scsi-b"}"#)];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let Arguments {

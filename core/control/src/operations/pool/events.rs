@@ -9,7 +9,7 @@ use super::PoolRequest;
 use crate::Effect;
 use crate::answer::Event;
 use crate::operations::{
-    Operation, PoolSelector, Route, Source, Turn, Urgency, WireOnly, schema_of,
+    Example, Examples, Operation, PoolSelector, Route, Source, Turn, Urgency, WireOnly, schema_of,
 };
 
 /// What happened to it.
@@ -36,6 +36,7 @@ impl Operation for Events {
 }
 
 impl WireOnly for Events {
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::get(
         "/pools/{pool}/events",
         "What happened to the pool",
@@ -44,12 +45,15 @@ impl WireOnly for Events {
     .with(&[("after", Source::Query("null"))])];
 }
 
-const EXAMPLES: &str = "Examples:
-  bulkhead pool events tank
-  bulkhead pool events tank --follow --json
-
-The pool keeps its events itself: they move with it, and `zpool history` shows them, too. With
---follow and --json, each event is a line.";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead pool events tank"),
+    Example::of("bulkhead pool events tank --follow --json")
+        .elsewhere("never ends: tests/head/trouble.rs"),
+])
+.with_note(
+    "The pool keeps its events itself: they move with it, and `zpool history` shows them, too. With
+--follow and --json, each event is a line.",
+);
 
 /// Show what happened: devices that failed or came back, repairs, scrubs, suspensions
 #[derive(Debug, Args)]

@@ -5,8 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::PoolName;
 
-use crate::operations::{Operation, PoolSelector, Turn, Verb};
+use crate::operations::{Example, Examples, Operation, PoolSelector, Turn, Verb};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead pool get tank autotrim comment")]);
 
 /// Read properties of the pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -29,7 +31,7 @@ impl Operation for Get {
 
 /// Read properties of a pool
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  bulkhead pool get tank autotrim comment")]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The pool
     pool: PoolName,
@@ -39,6 +41,7 @@ pub struct Arguments {
 
 impl Verb for Get {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let Arguments { pool, names } = arguments;

@@ -7,7 +7,8 @@ use units::PoolName;
 
 use crate::answer::PoolLoad;
 use crate::operations::{
-    Again, Operation, PoolSelector, Route, Turn, Urgency, Verb, WhichPool, schema_of,
+    Again, Example, Examples, Operation, PoolSelector, Route, Turn, Urgency, Verb, WhichPool,
+    schema_of,
 };
 use crate::{Effect, Failure};
 
@@ -36,15 +37,17 @@ impl Operation for Iostat {
 /// Pause between two looks where only their number is given.
 const INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
 
-const EXAMPLES: &str = "Examples:
-  bulkhead pool iostat tank
-  bulkhead pool iostat tank --interval 1 --count 2
-  bulkhead pool iostat --json
-
-The first table is about the time since the pool was opened, each later one about the time since the one before.
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead pool iostat tank"),
+    Example::of("bulkhead pool iostat tank --interval 1 --count 2"),
+    Example::of("bulkhead pool iostat --json"),
+])
+.with_note(
+    "The first table is about the time since the pool was opened, each later one about the time since the one before.
 OPS are reads and writes per second, BW bytes per second. WAIT is how long the devices took on average, P99 what 99
 of 100 stayed below; both are shown where the terminal is wide enough. QUEUE is what waits and what is under way now.
-With --json the counters themselves are printed, all of them since the pool was opened.";
+With --json the counters themselves are printed, all of them since the pool was opened.",
+);
 
 /// Show what each device does: operations, bytes, waiting times
 #[derive(Debug, Args)]
@@ -62,6 +65,7 @@ pub struct Arguments {
 
 impl Verb for Iostat {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::get(
         "/pools/{pool}/iostat",
         "What the devices of the pool did, in counters",

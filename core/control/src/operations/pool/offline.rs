@@ -9,8 +9,14 @@ use units::PoolName;
 
 use super::DeviceArguments;
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Source, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Source, Verb, schema_of,
+};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of(
+    "bulkhead pool offline tank /dev/disk/by-id/scsi-a --temporary",
+)]);
 
 /// Stop using a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,7 +40,7 @@ impl Operation for Offline {
 
 /// Stop using a device
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  bulkhead pool offline tank /dev/disk/by-id/scsi-a --temporary")]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
     device: DeviceArguments,
@@ -45,12 +51,14 @@ pub struct Arguments {
 
 impl Verb for Offline {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/offline",
         "Stop using a device",
         schema_of::<Done>,
         Least::Change,
     )
+    .body(r#"{"device": "/dev/disk/by-id/scsi-a"}"#)
     .with(&[("temporary", Source::Default("false"))])];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {

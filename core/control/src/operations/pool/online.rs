@@ -9,7 +9,9 @@ use units::PoolName;
 
 use super::DeviceArguments;
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Turn, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Turn, Verb, schema_of,
+};
 use crate::{Effect, Failure};
 
 /// Use a device again.
@@ -32,11 +34,13 @@ impl Operation for Online {
     }
 }
 
-const EXAMPLES: &str = "Example:
-  bulkhead pool online tank /dev/disk/by-id/scsi-a
-
-A leg of a pool whose legs lie on several heads comes back by itself, until it has failed three times within an hour. Then
-`pool status` calls it faulted, and says when it is tried again. This command has it tried at once: LEG is HEAD:PATH.";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead pool online tank /dev/disk/by-id/scsi-a"),
+])
+.with_note(
+    "A leg of a pool whose legs lie on several heads comes back by itself, until it has failed three times within an hour. Then
+`pool status` calls it faulted, and says when it is tried again. This command has it tried at once: LEG is HEAD:PATH.",
+);
 
 /// Use a device again
 #[derive(Debug, Args)]
@@ -48,12 +52,14 @@ pub struct Arguments {
 
 impl Verb for Online {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/online",
         "Use a device again",
         schema_of::<Done>,
         Least::Change,
-    )];
+    )
+    .body(r#"{"device": "/dev/disk/by-id/scsi-a"}"#)];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let (pool, device) = arguments.device.read()?;

@@ -9,8 +9,16 @@ use units::PoolName;
 
 use super::{DeviceArguments, text};
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Verb, schema_of,
+};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples =
+    Examples::of(&[
+        Example::of("bulkhead pool remove tank /dev/disk/by-id/scsi-e")
+            .prepared_by(&["bulkhead pool add tank spare /dev/disk/by-id/scsi-e"]),
+    ]);
 
 /// Evacuate and remove a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -33,7 +41,7 @@ impl Operation for Remove {
 
 /// Move the data off a device (or drop a log, cache or spare) and remove it
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  bulkhead pool remove tank /dev/disk/by-id/scsi-e")]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
     device: DeviceArguments,
@@ -41,12 +49,14 @@ pub struct Arguments {
 
 impl Verb for Remove {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/remove",
         "Evacuate and remove a device; its path confirms",
         schema_of::<Done>,
         Least::Govern,
-    )];
+    )
+    .body(r#"{"device": "/dev/disk/by-id/scsi-e"}"#)];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let (pool, device) = arguments.device.read()?;

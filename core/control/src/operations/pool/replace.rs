@@ -9,7 +9,9 @@ use units::PoolName;
 
 use super::{OverwriteOption, joins, layout};
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Source, Urgency, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Source, Urgency, Verb, schema_of,
+};
 use crate::{Effect, Failure};
 
 /// Put `new` in the place of `old`.
@@ -44,12 +46,15 @@ impl Operation for Replace {
     }
 }
 
-const EXAMPLES: &str = "Examples:
-  bulkhead pool replace tank /dev/disk/by-id/scsi-a /dev/disk/by-id/scsi-d
-  bulkhead pool replace tank right:/dev/disk/by-id/scsi-b right:/dev/disk/by-id/scsi-e
-
-The second one is of a pool whose legs lie on several heads. First write the new path into the configuration of each head, and
-restart the leg-servers. The old disk counts no more from then on, and the whole pool is copied to the new one.";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead pool replace tank /dev/disk/by-id/scsi-a /dev/disk/by-id/scsi-d"),
+    Example::of("bulkhead pool replace tank right:/dev/disk/by-id/scsi-b right:/dev/disk/by-id/scsi-e")
+        .elsewhere("needs two heads: tests/legs/replaced_legs.rs"),
+])
+.with_note(
+    "The second one is of a pool whose legs lie on several heads. First write the new path into the configuration of each head, and
+restart the leg-servers. The old disk counts no more from then on, and the whole pool is copied to the new one.",
+);
 
 /// Put a new device in the place of another
 #[derive(Debug, Args)]
@@ -67,12 +72,14 @@ pub struct Arguments {
 
 impl Verb for Replace {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/replace",
         "Put a disk in the place of another; with `overwrite` the path of the new one confirms",
         schema_of::<Done>,
         Least::Change,
     )
+    .body(r#"{"old": "/dev/disk/by-id/scsi-a", "new": "/dev/disk/by-id/scsi-d"}"#)
     .with(&[("new", Source::Default("null"))])];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {

@@ -9,7 +9,9 @@ use units::PoolName;
 
 use super::{is_disk, joins, layout};
 use crate::answer::ReplacementView;
-use crate::operations::{Operation, PoolSelector, Route, Source, Turn, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Operation, PoolSelector, Route, Source, Turn, Verb, schema_of,
+};
 use crate::{Effect, Failure};
 
 /// Put a new disk in the place of a bad one, guided. Asked again, it goes on where it was.
@@ -68,13 +70,15 @@ impl Operation for ReplaceDisk {
     }
 }
 
-const EXAMPLES: &str = "Examples:
-  bulkhead pool replace-disk tank
-  bulkhead pool replace-disk tank --yes
-  bulkhead pool replace-disk tank /dev/disk/by-id/scsi-a --with /dev/disk/by-id/scsi-d --yes
-
-Clients are served all the time. If it is interrupted, or the server is killed or moves to another
-head, the filling goes on by itself; the same command waits for its end.";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead pool replace-disk tank"),
+    Example::of("bulkhead pool replace-disk tank --yes"),
+    Example::of("bulkhead pool replace-disk tank /dev/disk/by-id/scsi-a --with /dev/disk/by-id/scsi-d --yes"),
+])
+.with_note(
+    "Clients are served all the time. If it is interrupted, or the server is killed or moves to another
+head, the filling goes on by itself; the same command waits for its end.",
+);
 
 /// Replace a bad disk, step by step: shows what would be done; --yes does it and waits
 #[derive(Debug, Args)]
@@ -98,6 +102,7 @@ pub struct Arguments {
 
 impl Verb for ReplaceDisk {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::get(
         "/pools/{pool}/replacement",
         "What `replace_disk` would do: which disk is bad, which ones fit",

@@ -8,7 +8,9 @@ use units::PoolName;
 use super::PoolRequest;
 use super::scrub_schedule::ScrubSchedule;
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Source, Turn, WireOnly, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Source, Turn, WireOnly, schema_of,
+};
 use crate::schedule::ScheduleError;
 use crate::{Effect, Failure};
 
@@ -49,21 +51,25 @@ impl Operation for Scrub {
 }
 
 impl WireOnly for Scrub {
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/scrub",
         "Start, pause or stop a scrub",
         schema_of::<Done>,
         Least::Change,
     )
+    .body(r#"{"action": "start"}"#)
     .with(&[("wait", Source::Default("false"))])];
 }
 
-const EXAMPLES: &str = "Examples:
-  bulkhead pool scrub tank --wait
-  bulkhead pool scrub tank --pause
-  bulkhead pool scrub tank --schedule monthly
-
-The schedule is kept in the pool. `bulkhead pool status` shows when the next scrub is due.";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead pool scrub tank --wait"),
+    Example::of("bulkhead pool scrub tank --pause"),
+    Example::of("bulkhead pool scrub tank --schedule monthly"),
+])
+.with_note(
+    "The schedule is kept in the pool. `bulkhead pool status` shows when the next scrub is due.",
+);
 
 /// Read every block, verify it, repair what is damaged
 #[derive(Debug, Args)]

@@ -5,9 +5,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::PoolName;
 
-use crate::operations::{Changed, Operation, PoolSelector, Verb, property};
+use crate::operations::{Changed, Example, Examples, Operation, PoolSelector, Verb, property};
 use crate::request::Properties;
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of(
+    "bulkhead pool set tank autotrim=on comment=rack-7",
+)]);
 
 /// Change properties of the pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -30,7 +34,7 @@ impl Operation for Set {
 
 /// Change properties of a pool
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  bulkhead pool set tank autotrim=on comment=rack-7")]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The pool
     pool: PoolName,
@@ -41,6 +45,7 @@ pub struct Arguments {
 
 impl Verb for Set {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let properties = arguments.properties.into_iter().collect();

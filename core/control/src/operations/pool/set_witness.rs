@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use units::PoolName;
 
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Turn, Urgency, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Turn, Urgency, Verb, schema_of,
+};
 use crate::{Effect, Failure};
 
 /// Have a witness remember which legs of a pool hold everything, or have both heads do so alone.
@@ -24,6 +26,10 @@ impl Operation for SetWitness {
         Effect::Govern
     }
 
+    fn writes_to_the_pool(&self) -> bool {
+        false
+    }
+
     fn turn(&self) -> Turn {
         Turn::Beside
     }
@@ -33,12 +39,16 @@ impl Operation for SetWitness {
     }
 }
 
-const EXAMPLES: &str = "Examples:
-  bulkhead pool set-witness tank witness
-  bulkhead pool set-witness tank --none
-
-The pool is served meanwhile, and both heads have to answer. Before a witness is added, legs.toml of both heads names it, and their
-leg-servers have read that. One that is removed is taken out of legs.toml afterwards.";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead pool set-witness tank witness")
+        .elsewhere("needs two heads: tests/legs/witness_of_legs.rs"),
+    Example::of("bulkhead pool set-witness tank --none")
+        .elsewhere("needs two heads: tests/legs/witness_of_legs.rs"),
+])
+.with_note(
+    "The pool is served meanwhile, and both heads have to answer. Before a witness is added, legs.toml of both heads names it, and their
+leg-servers have read that. One that is removed is taken out of legs.toml afterwards.",
+);
 
 /// Add a witness to a pool of two heads with legs, or remove it
 #[derive(Debug, Args)]
@@ -56,12 +66,14 @@ pub struct Arguments {
 
 impl Verb for SetWitness {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/set-witness",
         "Add a witness to a pool of two heads with legs, or remove it",
         schema_of::<Done>,
         Least::Govern,
-    )];
+    )
+    .body(r#"{"witness": "witness"}"#)];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let Arguments {

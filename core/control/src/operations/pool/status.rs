@@ -3,7 +3,9 @@
 use clap::Args;
 use units::PoolName;
 
-use crate::operations::{Operation, PoolSelector, Turn, Urgency, Verb, WhichPool};
+use crate::operations::{
+    Example, Examples, Operation, PoolSelector, Turn, Urgency, Verb, WhichPool,
+};
 use crate::{Effect, Failure};
 
 /// States, errors, capacity, scan.
@@ -28,8 +30,11 @@ impl Operation for Status {
     }
 }
 
+const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead pool status tank")]);
+
 /// Show devices, errors, capacity and what to do
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
     pool: WhichPool,
@@ -37,6 +42,7 @@ pub struct Arguments {
 
 impl Verb for Status {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         Ok((arguments.pool.into(), Self))

@@ -9,7 +9,7 @@ use units::PoolName;
 use super::Listed;
 use crate::answer::Done;
 use crate::operations::{
-    Least, Operation, PoolSelector, Route, Source, Verb, WhichPool, schema_of,
+    Example, Examples, Least, Operation, PoolSelector, Route, Source, Verb, WhichPool, schema_of,
 };
 use crate::{Effect, Failure};
 
@@ -34,14 +34,22 @@ impl Operation for Add {
         } = self;
         Effect::Govern
     }
+
+    fn writes_to_the_pool(&self) -> bool {
+        false
+    }
 }
 
-const EXAMPLES: &str = "Examples:
-  bulkhead portal add tank --iscsi 10.1.0.1:3260,2
-  bulkhead portal add tank --nbd 10.1.0.1:10809 --nbd unix:/run/tank.nbd
-
-The next start of the server goes by its own options: add the address there, too. On a
-pair the addresses stand in the appliance file, and `bulkhead appliance apply` tells the running servers.";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead portal add tank --iscsi 10.1.0.1:3260,2")
+        .elsewhere("needs a server: tests/cluster/portals.rs"),
+    Example::of("bulkhead portal add tank --nbd 10.1.0.1:10809 --nbd unix:/run/tank.nbd")
+        .elsewhere("needs a server: tests/cluster/portals.rs"),
+])
+.with_note(
+    "The next start of the server goes by its own options: add the address there, too. On a
+pair the addresses stand in the appliance file, and `bulkhead appliance apply` tells the running servers.",
+);
 
 /// Serve a pool at another address, too, for as long as its server runs
 #[derive(Debug, Args)]
@@ -58,6 +66,7 @@ pub struct Arguments {
 
 impl Verb for Add {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/portals/add",
         "Serve the pool at other addresses, too, until its server ends",

@@ -1,13 +1,16 @@
 //! `portal list`
 
-use crate::operations::{Route, look, schema_of};
+use crate::operations::{Example, Examples, Route, look, schema_of};
 use crate::portal::PortalView;
+
+const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead portal list tank --json")
+    .elsewhere("needs a server: tests/cluster/portals.rs")]);
 
 look! {
     /// List where pools are served, with the number of clients that came in there
     #[command(
         visible_alias = "ls",
-        after_help = "Example:\n  bulkhead portal list tank --json"
+        after_help = EXAMPLES
     )]
     List,
     &[Route::get(

@@ -8,7 +8,9 @@ use units::PoolName;
 
 use super::Change;
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Source, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Source, Verb, schema_of,
+};
 use crate::{Effect, Failure};
 
 /// Listen here no more.
@@ -33,13 +35,21 @@ impl Operation for Remove {
         } = self;
         Effect::Govern
     }
+
+    fn writes_to_the_pool(&self) -> bool {
+        false
+    }
 }
 
-const EXAMPLES: &str = "Examples:
-  bulkhead portal remove tank --iscsi 10.1.0.1:3260
-  bulkhead portal remove tank --nbd 10.1.0.1:10809 --in-use
-
-The next start of the server goes by its own options: take the address out there, too.";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead portal remove tank --iscsi 10.1.0.1:3260")
+        .elsewhere("needs a server: tests/cluster/portals.rs"),
+    Example::of("bulkhead portal remove tank --nbd 10.1.0.1:10809 --in-use")
+        .elsewhere("needs a server: tests/cluster/portals.rs"),
+])
+.with_note(
+    "The next start of the server goes by its own options: take the address out there, too.",
+);
 
 /// Serve a pool at an address no more; the others go on
 #[derive(Debug, Args)]
@@ -51,6 +61,7 @@ pub struct Arguments {
 
 impl Verb for Remove {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/portals/remove",
         "Serve the pool at these addresses no more",

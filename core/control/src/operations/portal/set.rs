@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use units::PoolName;
 
 use super::Change;
-use crate::operations::{Operation, PoolSelector, Verb};
+use crate::operations::{Example, Examples, Operation, PoolSelector, Verb};
 use crate::{Effect, Failure};
 
 /// Listen here, and nowhere else. Addresses may come later, with a takeover.
@@ -31,12 +31,17 @@ impl Operation for Set {
         } = self;
         Effect::Govern
     }
+
+    fn writes_to_the_pool(&self) -> bool {
+        false
+    }
 }
 
-const EXAMPLES: &str = "Example:
-  bulkhead portal set tank --iscsi 10.0.0.1:3260,1 --iscsi 10.1.0.1:3260,2 --nbd 10.0.0.1:10809
-
-`bulkhead appliance apply` does this where a pool is served.";
+const EXAMPLES: Examples = Examples::of(&[Example::of(
+    "bulkhead portal set tank --iscsi 10.0.0.1:3260,1 --iscsi 10.1.0.1:3260,2 --nbd 10.0.0.1:10809",
+)
+.elsewhere("needs a server: tests/cluster/portals.rs")])
+.with_note("`bulkhead appliance apply` does this where a pool is served.");
 
 /// Serve a pool at these addresses and no others, which this machine may not have yet
 #[derive(Debug, Args)]
@@ -48,6 +53,7 @@ pub struct Arguments {
 
 impl Verb for Set {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let Change {

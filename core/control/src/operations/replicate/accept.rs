@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Verb, schema_of,
+};
 use crate::replication::{Fingerprint, Peer, Retention};
 use crate::{Effect, Failure};
 
@@ -28,15 +30,22 @@ impl Operation for Accept {
     }
 }
 
-const EXAMPLE: &str = "Examples:
-  bulkhead replicate accept \\
-      5f0c1b6ad2e98a7c3b4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3 --below vault/from-tank
-  bulkhead replicate accept \\
-      5f0c1b6ad2e98a7c3b4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3 --below vault/home --files";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of(
+        "bulkhead replicate accept \\
+      5f0c1b6ad2e98a7c3b4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3 --below vault/from-tank",
+    )
+    .elsewhere("needs two servers: tests/head/replication.rs"),
+    Example::of(
+        "bulkhead replicate accept \\
+      5f0c1b6ad2e98a7c3b4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3 --below vault/home --files",
+    )
+    .elsewhere("needs two servers: tests/head/replication.rs"),
+]);
 
 /// Let another pool replicate into this one
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLE)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The other pool's fingerprint
     fingerprint: Fingerprint,
@@ -57,12 +66,14 @@ pub struct Arguments {
 
 impl Verb for Accept {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/replication/accept",
         "Let another pool replicate into this one",
         schema_of::<Done>,
         Least::Govern,
-    )];
+    )
+    .body(r#"{"fingerprint": "5f0c1b6ad2e98a7c3b4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3", "below": "vault/from-tank"}"#)];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let peer = Peer {

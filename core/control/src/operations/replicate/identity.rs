@@ -3,9 +3,14 @@
 use clap::Args;
 use units::PoolName;
 
-use crate::operations::{Least, Operation, PoolSelector, Route, Verb, WhichPool, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Verb, WhichPool, schema_of,
+};
 use crate::replication::ReplicationView;
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead replicate identity tank")
+    .elsewhere("needs two servers: tests/head/replication.rs")]);
 
 /// Who the pool is to others; makes its key if it has none.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +24,7 @@ impl Operation for Identity {
 
 /// Print the fingerprint by which other pools know this one; make its key if it has none
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  bulkhead replicate identity tank")]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
     pool: WhichPool,
@@ -27,6 +32,7 @@ pub struct Arguments {
 
 impl Verb for Identity {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/replication/identity",
         "The same, after a certificate was made for the pool if it has none",

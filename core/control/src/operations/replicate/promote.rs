@@ -6,14 +6,18 @@ use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Source, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Source, Verb, schema_of,
+};
 use crate::{Effect, Failure};
 
-const EXAMPLES: &str = "Examples:
-  bulkhead replicate promote vault/from-tank
-  bulkhead replicate promote vault/from-tank --original-is-lost
-
-The first says what would be served, and how old it is.";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead replicate promote vault/from-tank")
+        .elsewhere("needs two servers: tests/head/replication.rs"),
+    Example::of("bulkhead replicate promote vault/from-tank --original-is-lost")
+        .elsewhere("needs two servers: tests/head/replication.rs"),
+])
+.with_note("The first says what would be served, and how old it is.");
 
 /// The site of the originals is lost: the copies take their place, with identities and exports
 ///
@@ -43,12 +47,14 @@ impl Operation for Promote {
 
 impl Verb for Promote {
     type Arguments = Self;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/replication/promote",
         "Have a copy take the place of its original",
         schema_of::<Done>,
         Least::Govern,
     )
+    .body(r#"{"dataset": "vault/from-tank"}"#)
     .with(&[("original_is_lost", Source::Default("false"))])];
 
     fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {

@@ -6,12 +6,18 @@ use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Verb, schema_of,
+};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead replicate remove tank/vm0")
+    .elsewhere("needs two servers: tests/head/replication.rs")]);
 
 /// Do not replicate it any more; what has arrived stays there
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "ReplicateRemove")]
+#[command(after_help = EXAMPLES)]
 pub struct Remove {
     /// The volume or dataset
     pub dataset: VolumeName,
@@ -26,12 +32,14 @@ impl Operation for Remove {
 
 impl Verb for Remove {
     type Arguments = Self;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/replication/remove",
         "Replicate it no more",
         schema_of::<Done>,
         Least::Govern,
-    )];
+    )
+    .body(r#"{"dataset": "tank/vm0"}"#)];
 
     fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
         Ok((PoolSelector::Pool(arguments.dataset.pool()), arguments))

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use units::PoolName;
 
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolOption, PoolSelector, Route, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolOption, PoolSelector, Route, Verb, schema_of,
+};
 use crate::replication::Fingerprint;
 use crate::{Effect, Failure};
 
@@ -25,8 +27,15 @@ impl Operation for Revoke {
     }
 }
 
+const EXAMPLES: Examples = Examples::of(&[Example::of(
+    "bulkhead replicate revoke \\
+      5f0c1b6ad2e98a7c3b4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3",
+)
+.elsewhere("needs two servers: tests/head/replication.rs")]);
+
 /// Do not let another pool replicate into this one any more
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The other pool's fingerprint
     fingerprint: Fingerprint,
@@ -36,11 +45,15 @@ pub struct Arguments {
 
 impl Verb for Revoke {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/replication/revoke",
         "Let it no more",
         schema_of::<Done>,
         Least::Govern,
+    )
+    .body(
+        r#"{"fingerprint": "5f0c1b6ad2e98a7c3b4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3"}"#,
     )];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {

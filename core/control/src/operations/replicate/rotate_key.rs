@@ -3,8 +3,11 @@
 use clap::Args;
 use units::PoolName;
 
-use crate::operations::{Operation, PoolSelector, Verb, WhichPool};
+use crate::operations::{Example, Examples, Operation, PoolSelector, Verb, WhichPool};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead replicate rotate-key tank")
+    .elsewhere("needs two servers: tests/head/replication.rs")]);
 
 /// Make another key for the pool, which others know by another fingerprint.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +24,7 @@ impl Operation for RotateKey {
 /// Nothing is replicated between this pool and the others until both sides know the fingerprint: the
 /// answer says what to do where. What was missed follows with the next run.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  bulkhead replicate rotate-key tank")]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
     pool: WhichPool,
@@ -29,6 +32,7 @@ pub struct Arguments {
 
 impl Verb for RotateKey {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         Ok((arguments.pool.into(), Self))

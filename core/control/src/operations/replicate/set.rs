@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Verb, duration_s, schema_of,
+};
 use crate::replication::{Fingerprint, ReplicateDocument};
 use crate::{Effect, Failure};
 
@@ -30,13 +32,15 @@ impl Operation for Set {
     }
 }
 
-const EXAMPLE: &str = "Example:
-  bulkhead replicate set tank/vm0 --to backup.example.org:8873 --into vault/from-tank/vm0 \\
-      --peer 0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f9 --every 15m";
+const EXAMPLES: Examples = Examples::of(&[Example::of(
+    "bulkhead replicate set tank/vm0 --to backup.example.org:8873 --into vault/from-tank/vm0 \\
+      --peer 0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f9 --every 15m",
+)
+.elsewhere("needs two servers: tests/head/replication.rs")]);
 
 /// Replicate a volume, or every volume below a dataset, to another appliance
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLE)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The volume, or a dataset with volumes below
     dataset: VolumeName,
@@ -50,7 +54,7 @@ pub struct Arguments {
     #[arg(long, value_name = "POOL/NAME")]
     into: VolumeName,
     /// Pause between two runs, such as 30s, 15m, 4h, 1d [default: only when asked for]
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = duration_s)]
     every: Option<u64>,
     /// Snapshots of replication to keep on each side
     #[arg(long, value_name = "NUMBER", default_value_t = 8)]
@@ -73,29 +77,16 @@ fn host_and_port(text: &str) -> Result<String, String> {
     }
 }
 
-/// A time such as `15m`, in seconds.
-fn seconds(text: &str) -> Result<u64, String> {
-    let wrong = || "write a number and s, m, h or d, such as 15m".to_owned();
-    let unit = text.chars().last().ok_or_else(wrong)?;
-    let factor = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3600,
-        'd' => 86_400,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
-    number.checked_mul(factor).ok_or_else(wrong)
-}
-
 impl Verb for Set {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/replication/set",
         "Replicate a volume, or all below a dataset",
         schema_of::<Done>,
         Least::Govern,
-    )];
+    )
+    .body(r#"{"dataset": "tank/vm0", "document": {"version": 1, "to": "backup.example.org:8873", "peer": "5f0c1b6ad2e98a7c3b4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3", "into": "vault/from-tank/vm0", "keep": 8}}"#)];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let document = ReplicateDocument {
@@ -120,10 +111,10 @@ mod tests {
 
     #[test]
     fn times_have_a_unit() {
-        assert_eq!(seconds("90s"), Ok(90));
-        assert_eq!(seconds("15m"), Ok(900));
-        assert_eq!(seconds("4h"), Ok(14_400));
-        assert_eq!(seconds("1d"), Ok(86_400));
+        assert_eq!(duration_s("90s"), Ok(90));
+        assert_eq!(duration_s("15m"), Ok(900));
+        assert_eq!(duration_s("4h"), Ok(14_400));
+        assert_eq!(duration_s("1d"), Ok(86_400));
         for wrong in [
             "",
             "15",
@@ -133,7 +124,7 @@ mod tests {
             "18446744073709551615d",
             "1é",
         ] {
-            assert!(seconds(wrong).is_err(), "{wrong}");
+            assert!(duration_s(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -8,11 +8,15 @@ use units::{PoolName, SnapshotName, VolumeName};
 use crate::answer::Done;
 use crate::effect::{change_unless, governs};
 use crate::operations::{
-    Changed, Least, Operation, PoolSelector, PropertyOptions, Route, Source, Verb, one_pool,
-    schema_of,
+    Changed, Example, Examples, Least, Operation, PoolSelector, PropertyOptions, Route, Source,
+    Verb, one_pool, schema_of,
 };
 use crate::request::Properties;
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of(
+    "bulkhead snapshot clone tank/vm0@monday tank/copy",
+)]);
 
 /// Make a volume of a snapshot
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -60,7 +64,7 @@ impl Operation for Clone {
 
 /// Make a volume of a snapshot
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  bulkhead snapshot clone tank/vm0@monday tank/copy")]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The snapshot, as POOL/NAME@SNAPSHOT
     snapshot: SnapshotName,
@@ -72,12 +76,14 @@ pub struct Arguments {
 
 impl Verb for Clone {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/snapshots/{snapshot}/clone",
         "Make a volume of a snapshot",
         schema_of::<Done>,
         Least::Change,
     )
+    .body(r#"{"to": "tank/copy"}"#)
     .with(&[
         ("from", Source::Snapshot),
         ("properties", Source::Default("{}")),

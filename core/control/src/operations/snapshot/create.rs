@@ -8,16 +8,21 @@ use serde::{Deserialize, Serialize};
 use units::{PoolName, SnapshotName};
 
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Verb, one_pool, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Verb, one_pool, schema_of,
+};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead snapshot create tank/db/data@noon tank/db/log@noon"),
+    Example::of("bulkhead snapshot create --recursive tank/db@noon"),
+    Example::of("bulkhead snapshot create -r tank@noon"),
+]);
 
 /// Keep the present contents of volumes; several are taken at one moment
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "SnapshotCreate")]
-#[command(after_help = "Examples:
-  bulkhead snapshot create tank/db/data@noon tank/db/log@noon
-  bulkhead snapshot create --recursive tank/db@noon
-  bulkhead snapshot create -r tank@noon")]
+#[command(after_help = EXAMPLES)]
 pub struct Create {
     /// Snapshots, as POOL/NAME@SNAPSHOT; with --recursive also as POOL@SNAPSHOT
     #[arg(id = "snapshots", value_name = "SNAPSHOTS", required = true)]
@@ -104,12 +109,14 @@ impl Operation for Create {
 
 impl Verb for Create {
     type Arguments = Self;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/snapshots",
         "Make snapshots at one moment",
         schema_of::<Done>,
         Least::Change,
     )
+    .body(r#"{"names": ["tank/db/data@noon", "tank/db/log@noon"]}"#)
     .with_lists()];
 
     fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {

@@ -8,17 +8,21 @@ use units::{PoolName, SnapshotName};
 use crate::answer::Done;
 use crate::operations::preview::previewed;
 use crate::operations::{
-    Confirmable, Confirmed, Least, Operation, PoolSelector, Preview, Route, Source, Turn, Verb,
-    schema_of,
+    Confirmable, Confirmed, Example, Examples, Least, Operation, PoolSelector, Preview, Route,
+    Source, Turn, Verb, schema_of,
 };
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of(
+    "bulkhead snapshot destroy tank/vm0@monday --yes-destroy-data",
+)]);
 
 /// Destroy snapshots
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "SnapshotDestroy")]
 #[command(
     visible_alias = "rm",
-    after_help = "Example:\n  bulkhead snapshot destroy tank/vm0@monday --yes-destroy-data"
+    after_help = EXAMPLES
 )]
 pub struct Destroy {
     /// Snapshots, as POOL/NAME@SNAPSHOT
@@ -67,6 +71,7 @@ impl Confirmable for Destroy {
 
 impl Verb for Destroy {
     type Arguments = Confirmed<Self>;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::delete(
         "/pools/{pool}/snapshots/{snapshot}",
         "Destroy a snapshot; its name confirms",

@@ -7,9 +7,12 @@ use units::{PoolName, VolumeName};
 
 use crate::answer::SnapshotView;
 use crate::operations::{
-    Operation, PoolOption, PoolSelector, Route, Source, Turn, Verb, pool_or_volume, schema_of,
+    Example, Examples, Operation, PoolOption, PoolSelector, Route, Source, Turn, Verb,
+    pool_or_volume, schema_of,
 };
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead snapshot list tank/vm0")]);
 
 /// List the snapshots of a pool or a volume
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -38,7 +41,7 @@ impl Operation for List {
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "ls",
-    after_help = "Example:\n  bulkhead snapshot list tank/vm0"
+    after_help = EXAMPLES
 )]
 pub struct Arguments {
     /// The pool or the volume [default: all pools that are served here, or the only one]
@@ -49,6 +52,7 @@ pub struct Arguments {
 
 impl Verb for List {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::get(
         "/pools/{pool}/snapshots",
         "Snapshots",

@@ -6,8 +6,14 @@ use serde::{Deserialize, Serialize};
 use units::{PoolName, SnapshotName};
 
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Source, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Source, Verb, schema_of,
+};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of(
+    "bulkhead snapshot rename tank/vm0@monday before-upgrade",
+)]);
 
 /// Give a snapshot another name; its clones, and clients of the volume, notice nothing
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -28,7 +34,7 @@ impl Operation for Rename {
 
 /// Give a snapshot another name; its clones, and clients of the volume, notice nothing
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  bulkhead snapshot rename tank/vm0@monday before-upgrade")]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The snapshot, as POOL/NAME@SNAPSHOT
     snapshot: SnapshotName,
@@ -38,12 +44,14 @@ pub struct Arguments {
 
 impl Verb for Rename {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/snapshots/{snapshot}/rename",
         "Give a snapshot of a volume another name",
         schema_of::<Done>,
         Least::Change,
     )
+    .body(r#"{"to": "tank/vm0@before-upgrade"}"#)
     .with(&[("from", Source::Snapshot)])];
 
     /// The new name may be written as stock ZFS wants it, too, with the volume in front.

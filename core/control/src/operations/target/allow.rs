@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use units::{IscsiName, PoolName};
 
 use super::{WhichTarget, Who, WhoOptions};
-use crate::operations::{Operation, PoolSelector, Verb};
+use crate::operations::{Example, Examples, Operation, PoolSelector, Verb};
 use crate::{Effect, Failure};
 
 /// Add to the access rule of a target.
@@ -30,11 +30,16 @@ impl Operation for Allow {
     }
 }
 
-const EXAMPLES: &str = "Examples:
-  bulkhead target allow iqn.2026-01.org.example:tank --initiator iqn.1993-08.org.debian:01:abc
-  bulkhead target allow iqn.2026-01.org.example:tank --network 10.0.0.0/24
-  bulkhead target allow iqn.2026-01.org.example:tank --everyone
-  bulkhead target allow iqn.2026-01.org.example:tank --network 10.0.0.0/24 --instead-of-everyone";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of(
+        "bulkhead target allow iqn.2026-01.org.example:tank --initiator iqn.1993-08.org.debian:01:abc",
+    ),
+    Example::of("bulkhead target allow iqn.2026-01.org.example:tank --network 10.0.0.0/24"),
+    Example::of("bulkhead target allow iqn.2026-01.org.example:tank --everyone"),
+    Example::of(
+        "bulkhead target allow iqn.2026-01.org.example:tank --network 10.0.0.0/24 --instead-of-everyone",
+    ),
+]);
 
 /// Let initiators use a target
 #[derive(Debug, Args)]
@@ -51,6 +56,7 @@ pub struct Arguments {
 
 impl Verb for Allow {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let (pool, name) = arguments.target.told();

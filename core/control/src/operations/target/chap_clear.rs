@@ -7,8 +7,23 @@ use units::{IscsiName, PoolName};
 
 use super::WhichTarget;
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Source, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Source, Verb, schema_of,
+};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead target chap clear iqn.2026-01.org.example:tank --user ann")
+        .prepared_by(&[
+            "bulkhead target chap set iqn.2026-01.org.example:tank --user ann --secret-file /root/ann.secret",
+            "bulkhead target chap set iqn.2026-01.org.example:tank --user tank --secret-file /root/tank.secret",
+        ]),
+    Example::of("bulkhead target chap clear iqn.2026-01.org.example:tank --all")
+        .prepared_by(&[
+            "bulkhead target chap set iqn.2026-01.org.example:tank --user ann --secret-file /root/ann.secret",
+            "bulkhead target chap set iqn.2026-01.org.example:tank --user tank --secret-file /root/tank.secret",
+        ]),
+]);
 
 /// Forget users and secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -40,10 +55,7 @@ impl Operation for ChapClear {
 
 /// Forget a user, or all; without any, no secret is asked for
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  bulkhead target chap clear iqn.2026-01.org.example:tank --user ann\n  \
-                  bulkhead target chap clear iqn.2026-01.org.example:tank --all"
-)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
     target: WhichTarget,
@@ -74,6 +86,7 @@ impl Cleared {
 
 impl Verb for ChapClear {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::delete(
         "/pools/{pool}/targets/{target}/chap",
         "Forget secrets",

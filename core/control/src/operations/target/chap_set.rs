@@ -7,7 +7,9 @@ use units::{IscsiName, PoolName};
 
 use super::{ChapOptions, WhichTarget};
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Source, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Source, Verb, schema_of,
+};
 use crate::{Effect, Failure, Secret};
 
 /// Ask initiators for a name and a secret.
@@ -41,10 +43,13 @@ impl Operation for ChapSet {
     }
 }
 
-const EXAMPLES: &str = "Examples:
-  bulkhead target chap set iqn.2026-01.org.example:tank --user ann
-  bulkhead target chap set iqn.2026-01.org.example:tank --user ann --initiator iqn.2026-01.org:ann
-  bulkhead target chap set iqn.2026-01.org.example:tank --user ann --secret-file /root/ann.secret";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead target chap set iqn.2026-01.org.example:tank --user ann")
+        .elsewhere("asks for a secret: the example with a file"),
+    Example::of("bulkhead target chap set iqn.2026-01.org.example:tank --user ann --initiator iqn.2026-01.org:ann")
+        .elsewhere("asks for a secret: the example with a file"),
+    Example::of("bulkhead target chap set iqn.2026-01.org.example:tank --user ann --secret-file /root/ann.secret"),
+]);
 
 /// Ask initiators for a user name and a secret; the secret is never an argument
 #[derive(Debug, Args)]
@@ -61,12 +66,14 @@ pub struct Arguments {
 
 impl Verb for ChapSet {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/targets/{target}/chap",
         "Ask initiators for a name and a secret",
         schema_of::<Done>,
         Least::Change,
     )
+    .body(r#"{"user": "ann", "secret": "twelve chars"}"#)
     .with(&[("name", Source::Target)])];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {

@@ -6,8 +6,12 @@ use serde::{Deserialize, Serialize};
 use units::{IscsiName, PoolName};
 
 use super::WhichTarget;
-use crate::operations::{Operation, PoolSelector, Turn, Verb};
+use crate::operations::{Example, Examples, Operation, PoolSelector, Turn, Verb};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of(
+    "bulkhead target chap show iqn.2026-01.org.example:tank",
+)]);
 
 /// Who is asked for a secret, and whether the target proves itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,7 +38,7 @@ impl Operation for ChapShow {
 
 /// Show the users, without their secrets, and whether the target proves itself
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  bulkhead target chap show iqn.2026-01.org.example:tank")]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
     target: WhichTarget,
@@ -42,6 +46,7 @@ pub struct Arguments {
 
 impl Verb for ChapShow {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let (pool, name) = arguments.target.told();

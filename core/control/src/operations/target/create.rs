@@ -7,8 +7,14 @@ use units::{IscsiName, PoolName};
 
 use super::WhichTarget;
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Source, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Source, Verb, schema_of,
+};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of(
+    "bulkhead target create iqn.2026-01.org.example:tank --pool tank",
+)]);
 
 /// Make a target without volumes; nobody but loopback is allowed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -32,9 +38,7 @@ impl Operation for Create {
 
 /// Make a target; until `target allow`, only this machine may use it
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  bulkhead target create iqn.2026-01.org.example:tank --pool tank"
-)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
     target: WhichTarget,
@@ -45,12 +49,14 @@ pub struct Arguments {
 
 impl Verb for Create {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/targets",
         "Make a target",
         schema_of::<Done>,
         Least::Change,
     )
+    .body(r#"{"name": "iqn.2026-01.org.example:tank"}"#)
     .with(&[("portal_groups", Source::Default("[]"))])];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {

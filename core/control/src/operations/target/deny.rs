@@ -6,8 +6,14 @@ use serde::{Deserialize, Serialize};
 use units::{IscsiName, PoolName};
 
 use super::{WhichTarget, Who, WhoOptions};
-use crate::operations::{Operation, PoolSelector, Verb};
+use crate::operations::{Example, Examples, Operation, PoolSelector, Verb};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples =
+    Examples::of(&[
+        Example::of("bulkhead target deny iqn.2026-01.org.example:tank --everyone")
+            .prepared_by(&["bulkhead target allow iqn.2026-01.org.example:tank --everyone"]),
+    ]);
 
 /// Take from the access rule of a target. Sessions that it covered end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -32,7 +38,7 @@ impl Operation for Deny {
 
 /// Stop letting initiators use a target
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  bulkhead target deny iqn.2026-01.org.example:tank --everyone")]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
     target: WhichTarget,
@@ -42,6 +48,7 @@ pub struct Arguments {
 
 impl Verb for Deny {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let (pool, name) = arguments.target.told();

@@ -8,9 +8,15 @@ use units::{IscsiName, PoolName};
 use super::WhichTarget;
 use crate::answer::Done;
 use crate::operations::{
-    Least, Operation, PoolSelector, Preview, Route, Source, Turn, Verb, schema_of,
+    Example, Examples, Least, Operation, PoolSelector, Preview, Route, Source, Turn, Verb,
+    schema_of,
 };
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead target destroy iqn.2026-01.org.example:tank --dry-run"),
+    Example::of("bulkhead target destroy iqn.2026-01.org.example:tank --mapped"),
+]);
 
 /// Remove a target and the maps of its volumes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -60,8 +66,7 @@ impl Operation for Destroy {
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "rm",
-    after_help = "Examples:\n  bulkhead target destroy iqn.2026-01.org.example:tank --dry-run\n  \
-                  bulkhead target destroy iqn.2026-01.org.example:tank --mapped"
+    after_help = EXAMPLES
 )]
 pub struct Arguments {
     #[command(flatten)]
@@ -78,6 +83,7 @@ pub struct Arguments {
 
 impl Verb for Destroy {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::delete(
         "/pools/{pool}/targets/{target}",
         "Remove a target; its name confirms",

@@ -1,13 +1,15 @@
 //! `target list`
 
 use crate::answer::TargetView;
-use crate::operations::{Route, look, schema_of};
+use crate::operations::{Example, Examples, Route, look, schema_of};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead target list --json")]);
 
 look! {
     /// List the targets with their volumes
     #[command(
         visible_alias = "ls",
-        after_help = "Example:\n  bulkhead target list --json"
+        after_help = EXAMPLES
     )]
     List,
     &[Route::get(

@@ -6,12 +6,15 @@ use serde::{Deserialize, Serialize};
 use units::{IscsiName, PoolName, VolumeName};
 
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Source, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Source, Verb, schema_of,
+};
 use crate::{Effect, Failure};
 
-const EXAMPLES: &str = "Examples:
-  bulkhead target map iqn.2026-01.org.example:tank tank/vm0
-  bulkhead target map iqn.2026-01.org.example:tank tank/iso --lun 7 --read-only";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead target map iqn.2026-01.org.example:tank tank/vm0"),
+    Example::of("bulkhead target map iqn.2026-01.org.example:tank tank/iso --lun 7 --read-only"),
+]);
 
 /// Show a volume in a target as a logical unit
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
@@ -70,12 +73,14 @@ impl Operation for Map {
 
 impl Verb for Map {
     type Arguments = Self;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/targets/{target}/map",
         "Show a volume as a logical unit",
         schema_of::<Done>,
         Least::Change,
     )
+    .body(r#"{"volume": "tank/vm0"}"#)
     .with(&[
         ("name", Source::Target),
         ("lun", Source::Default("null")),

@@ -7,7 +7,9 @@ use units::{IscsiName, PoolName};
 
 use super::{ChapOptions, WhichTarget};
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Source, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Source, Verb, schema_of,
+};
 use crate::{Effect, Failure, Secret};
 
 /// Answer the challenges of initiators that want the target to prove itself.
@@ -37,9 +39,11 @@ impl Operation for MutualSet {
     }
 }
 
-const EXAMPLES: &str = "Example:
-  bulkhead target chap mutual iqn.2026-01.org.example:tank --user tank \\
-      --secret-file /root/tank.secret";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead target chap mutual iqn.2026-01.org.example:tank --user tank \\
+      --secret-file /root/tank.secret")
+        .prepared_by(&["bulkhead target chap set iqn.2026-01.org.example:tank --user ann --secret-file /root/ann.secret"]),
+]);
 
 /// Prove the target to initiators that ask (mutual CHAP)
 #[derive(Debug, Args)]
@@ -53,12 +57,14 @@ pub struct Arguments {
 
 impl Verb for MutualSet {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/targets/{target}/mutual",
         "Prove the target to initiators",
         schema_of::<Done>,
         Least::Change,
     )
+    .body(r#"{"user": "tank", "secret": "twelve chars"}"#)
     .with(&[("name", Source::Target)])];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {

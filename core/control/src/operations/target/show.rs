@@ -7,7 +7,9 @@ use units::{IscsiName, PoolName};
 
 use super::WhichTarget;
 use crate::answer::TargetView;
-use crate::operations::{Operation, PoolSelector, Route, Source, Turn, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Operation, PoolSelector, Route, Source, Turn, Verb, schema_of,
+};
 use crate::{Effect, Failure};
 
 /// One target in detail.
@@ -33,8 +35,13 @@ impl Operation for Show {
     }
 }
 
+const EXAMPLES: Examples = Examples::of(&[Example::of(
+    "bulkhead target show iqn.2026-01.org.example:tank",
+)]);
+
 /// Show one target
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
     target: WhichTarget,
@@ -42,6 +49,7 @@ pub struct Arguments {
 
 impl Verb for Show {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::get(
         "/pools/{pool}/targets/{target}",
         "A target with its units and sessions",

@@ -6,13 +6,21 @@ use serde::{Deserialize, Serialize};
 use units::{IscsiName, PoolName, VolumeName};
 
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Source, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Source, Verb, schema_of,
+};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples =
+    Examples::of(&[
+        Example::of("bulkhead target unmap iqn.2026-01.org.example:tank tank/vm0")
+            .prepared_by(&["bulkhead target map iqn.2026-01.org.example:tank tank/vm0"]),
+    ]);
 
 /// Take a volume out of a target
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "TargetUnmap")]
-#[command(after_help = "Example:\n  bulkhead target unmap iqn.2026-01.org.example:tank tank/vm0")]
+#[command(after_help = EXAMPLES)]
 pub struct Unmap {
     /// The target's name
     #[arg(value_name = "TARGET")]
@@ -42,12 +50,14 @@ impl Operation for Unmap {
 
 impl Verb for Unmap {
     type Arguments = Self;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/targets/{target}/unmap",
         "Undo a map",
         schema_of::<Done>,
         Least::Change,
     )
+    .body(r#"{"volume": "tank/vm0"}"#)
     .with(&[
         ("name", Source::Target),
         ("in_use", Source::Default("false")),

@@ -9,7 +9,8 @@ use crate::answer::Done;
 use crate::key::KeySettings;
 use crate::operations::key::KeyOptions;
 use crate::operations::{
-    Changed, Least, Operation, PoolSelector, Route, Source, Verb, block_size, property, schema_of,
+    Changed, Example, Examples, Least, Operation, PoolSelector, Route, Source, Verb, block_size,
+    property, schema_of,
 };
 use crate::request::Properties;
 use crate::{Effect, Failure, effect};
@@ -64,12 +65,18 @@ impl Operation for Create {
     }
 }
 
-const EXAMPLES: &str = "Examples:
-  bulkhead volume create tank/vm0 --size 10G
-  bulkhead volume create tank/db/log --size 100G --sparse --parents --compression zstd-3
-  bulkhead volume create tank/db/data --size 1T --block-size 8K --sync always --dedup on
-  bulkhead volume create tank/vm1 --size 10G --sparse --encryption on
-  bulkhead volume create tank/vm2 --size 10G --key-format raw --key-location file:///etc/keys/vm2";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead volume create tank/vm0 --size 10G")
+        .prepared_by(&["bulkhead volume destroy tank/vm0 --yes-destroy-data --recursive"]),
+    Example::of("bulkhead volume create tank/db/log --size 100G --sparse --parents --compression zstd-3")
+        .prepared_by(&["bulkhead volume destroy tank/db/log --yes-destroy-data"]),
+    Example::of("bulkhead volume create tank/db/data --size 1T --block-size 8K --sync always --dedup on")
+        .prepared_by(&["bulkhead volume destroy tank/db/data --yes-destroy-data"]),
+    Example::of("bulkhead volume create tank/vm1 --size 10G --sparse --encryption on")
+        .elsewhere("asks for a passphrase: tests/head/encryption.rs"),
+    Example::of("bulkhead volume create tank/vm2 --size 10G --key-format raw --key-location file:///etc/keys/vm2")
+        .elsewhere("needs a key: tests/head/encryption.rs"),
+]);
 
 /// Make a volume
 #[derive(Debug, Args)]
@@ -136,12 +143,14 @@ impl Arguments {
 
 impl Verb for Create {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/volumes",
         "Make a volume",
         schema_of::<Done>,
         Least::Change,
     )
+    .body(r#"{"name": "tank/vm0", "size": 10737418240}"#)
     .with(&[
         ("block_size", Source::Default("null")),
         ("sparse", Source::Default("false")),

@@ -8,14 +8,17 @@ use units::{PoolName, VolumeName};
 use crate::answer::Done;
 use crate::operations::preview::previewed;
 use crate::operations::{
-    Confirmable, Confirmed, Least, Operation, PoolSelector, Preview, Route, Source, Turn, Verb,
-    schema_of,
+    Confirmable, Confirmed, Example, Examples, Least, Operation, PoolSelector, Preview, Route,
+    Source, Turn, Verb, schema_of,
 };
 use crate::{Effect, Failure};
 
-const EXAMPLES: &str = "Examples:
-  bulkhead volume destroy tank/vm0 --recursive --dry-run
-  bulkhead volume destroy tank/vm0 --yes-destroy-data";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead volume destroy tank/vm0 --recursive --dry-run")
+        .prepared_by(&["bulkhead snapshot destroy tank/vm0@monday --yes-destroy-data"]),
+    Example::of("bulkhead volume destroy tank/vm0 --yes-destroy-data")
+        .prepared_by(&["bulkhead snapshot destroy tank/vm0@monday --yes-destroy-data"]),
+]);
 
 /// Destroy a volume, with its snapshots if that is said
 ///
@@ -77,6 +80,7 @@ impl Confirmable for Destroy {
 
 impl Verb for Destroy {
     type Arguments = Confirmed<Self>;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::delete(
         "/pools/{pool}/volumes/{volume}",
         "Destroy a volume; its name confirms",

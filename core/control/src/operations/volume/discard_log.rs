@@ -6,11 +6,14 @@ use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
 use crate::operations::preview::previewed;
-use crate::operations::{Confirmable, Confirmed, Operation, PoolSelector, Preview, Turn, Verb};
+use crate::operations::{
+    Confirmable, Confirmed, Example, Examples, Operation, PoolSelector, Preview, Turn, Verb,
+};
 use crate::{Effect, Failure};
 
-const EXAMPLES: &str = "Example:
-  bulkhead volume discard-log tank/vm0 --yes-lose-acknowledged-writes";
+const EXAMPLES: Examples = Examples::of(&[Example::of(
+    "bulkhead volume discard-log tank/vm0 --yes-lose-acknowledged-writes",
+)]);
 
 /// Give up the acknowledged writes of a log that cannot be replayed
 ///
@@ -63,6 +66,7 @@ impl Confirmable for DiscardLog {
 
 impl Verb for DiscardLog {
     type Arguments = Confirmed<Self>;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Confirmed<Self>) -> Result<(PoolSelector, Self), Failure> {
         let discard = arguments.or_ask();

@@ -5,13 +5,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::PoolName;
 
-use crate::operations::{Operation, PoolSelector, Turn, Verb, dataset, pool_named};
+use crate::operations::{
+    Example, Examples, Operation, PoolSelector, Turn, Verb, dataset, pool_named,
+};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of(
+    "bulkhead volume get tank/vm0 compression compressratio",
+)]);
 
 /// Read properties
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "VolumeGet")]
-#[command(after_help = "Example:\n  bulkhead volume get tank/vm0 compression compressratio")]
+#[command(after_help = EXAMPLES)]
 pub struct Get {
     /// The volume, or a pool for what its volumes inherit
     #[arg(id = "volume", value_name = "VOLUME", value_parser = dataset)]
@@ -33,6 +39,7 @@ impl Operation for Get {
 
 impl Verb for Get {
     type Arguments = Self;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
         Ok((PoolSelector::Pool(pool_named(&arguments.name)), arguments))

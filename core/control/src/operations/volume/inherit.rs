@@ -6,13 +6,18 @@ use serde::{Deserialize, Serialize};
 use units::PoolName;
 
 use crate::effect::{change_unless, governs};
-use crate::operations::{Changed, Operation, PoolSelector, Verb, dataset, pool_named};
+use crate::operations::{
+    Changed, Example, Examples, Operation, PoolSelector, Verb, dataset, pool_named,
+};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples =
+    Examples::of(&[Example::of("bulkhead volume inherit tank/vm0 compression")]);
 
 /// Forget a property's own value, so that the parent's holds
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "VolumeInherit")]
-#[command(after_help = "Example:\n  bulkhead volume inherit tank/vm0 compression")]
+#[command(after_help = EXAMPLES)]
 pub struct Inherit {
     /// The volume
     #[arg(id = "volume", value_name = "VOLUME", value_parser = dataset)]
@@ -35,6 +40,7 @@ impl Operation for Inherit {
 
 impl Verb for Inherit {
     type Arguments = Self;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
         Ok((PoolSelector::Pool(pool_named(&arguments.name)), arguments))

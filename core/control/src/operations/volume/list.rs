@@ -1,13 +1,15 @@
 //! `volume list`
 
 use crate::answer::VolumeView;
-use crate::operations::{Route, look, schema_of};
+use crate::operations::{Example, Examples, Route, look, schema_of};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead volume list tank --json")]);
 
 look! {
     /// List the volumes of a pool
     #[command(
         visible_alias = "ls",
-        after_help = "Example:\n  bulkhead volume list tank --json"
+        after_help = EXAMPLES
     )]
     List,
     &[Route::get(

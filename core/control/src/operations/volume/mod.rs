@@ -1,5 +1,7 @@
 //! Volumes: the block devices in a pool.
 
+use units::VolumeName;
+
 use super::noun;
 
 noun! {
@@ -7,9 +9,15 @@ noun! {
     VolumeRequest, VolumeCommand, "volume";
     verbs {
         create::Create, show::Show, resize::Resize, destroy::Destroy, rename::Rename, rollback::Rollback,
-        promote::Promote, discard_log::DiscardLog, get::Get, set::Set, inherit::Inherit,
+        promote::Promote, discard_log::DiscardLog, get::Get, set::Set, inherit::Inherit, freeze::Freeze, thaw::Thaw,
     }
     bare { list::List, space::Space }
     nouns {}
     wire_only_nouns { rescue::Rescue(RescueRequest) }
+}
+
+/// Names for the audit log.
+fn listed(names: &[VolumeName]) -> String {
+    let names: Vec<&str> = names.iter().map(VolumeName::as_str).collect();
+    names.join(", ")
 }

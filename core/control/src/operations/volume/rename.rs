@@ -6,13 +6,15 @@ use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
 use crate::effect::change_unless;
-use crate::operations::{Operation, PoolSelector, Verb, one_pool};
+use crate::operations::{Example, Examples, Operation, PoolSelector, Verb, one_pool};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead volume rename tank/vm0 tank/web")]);
 
 /// Give a volume another name in its pool; exports and identity stay
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "VolumeRename")]
-#[command(after_help = "Example:\n  bulkhead volume rename tank/vm0 tank/web")]
+#[command(after_help = EXAMPLES)]
 pub struct Rename {
     /// The volume
     #[arg(id = "volume", value_name = "VOLUME")]
@@ -43,6 +45,7 @@ impl Operation for Rename {
 
 impl Verb for Rename {
     type Arguments = Self;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
         let pool = one_pool([arguments.from.pool(), arguments.to.pool()])?;

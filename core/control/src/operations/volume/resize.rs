@@ -5,13 +5,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
-use crate::operations::{Operation, PoolSelector, Preview, Turn, Verb, bytes};
+use crate::operations::{Example, Examples, Operation, PoolSelector, Preview, Turn, Verb, bytes};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples =
+    Examples::of(&[Example::of("bulkhead volume resize tank/vm0 --size 20G")]);
 
 /// Change a volume's size; connected clients are told
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "VolumeResize")]
-#[command(after_help = "Example:\n  bulkhead volume resize tank/vm0 --size 20G")]
+#[command(after_help = EXAMPLES)]
 pub struct Resize {
     /// The volume
     #[arg(id = "volume", value_name = "VOLUME")]
@@ -58,6 +61,7 @@ impl Operation for Resize {
 
 impl Verb for Resize {
     type Arguments = Self;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
         Ok((PoolSelector::Pool(arguments.name.pool()), arguments))

@@ -6,9 +6,15 @@ use serde::{Deserialize, Serialize};
 use units::PoolName;
 
 use crate::effect::set;
-use crate::operations::{Changed, Operation, PoolSelector, Verb, dataset, pool_named, property};
+use crate::operations::{
+    Changed, Example, Examples, Operation, PoolSelector, Verb, dataset, pool_named, property,
+};
 use crate::request::Properties;
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of(
+    "bulkhead volume set tank/vm0 sync=always org.example:owner=ann",
+)]);
 
 /// Change properties
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -36,9 +42,7 @@ impl Operation for Set {
 
 /// Change properties
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  bulkhead volume set tank/vm0 sync=always org.example:owner=ann"
-)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The volume, or a pool for what its volumes inherit
     #[arg(value_parser = dataset)]
@@ -50,6 +54,7 @@ pub struct Arguments {
 
 impl Verb for Set {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let Arguments {

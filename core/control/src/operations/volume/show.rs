@@ -6,12 +6,17 @@ use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
 use crate::answer::VolumeView;
-use crate::operations::{Operation, PoolSelector, Route, Source, Turn, Verb, schema_of};
+use crate::operations::{
+    Example, Examples, Operation, PoolSelector, Route, Source, Turn, Verb, schema_of,
+};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead volume show tank/vm0")]);
 
 /// Show one volume with its properties, identity and exports
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "VolumeShow")]
+#[command(after_help = EXAMPLES)]
 pub struct Show {
     /// The volume
     #[arg(id = "volume", value_name = "VOLUME")]
@@ -35,6 +40,7 @@ impl Operation for Show {
 
 impl Verb for Show {
     type Arguments = Self;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::get(
         "/pools/{pool}/volumes/{volume}",
         "A volume",

@@ -1,13 +1,15 @@
 //! `volume space`
 
-use crate::operations::look;
+use crate::operations::{Example, Examples, look};
 
-const EXAMPLES: &str = "Examples:
-  bulkhead volume space tank
-  bulkhead volume set tank quota=1T
-
-USED is the sum of the four columns after it. A quota on a dataset above volumes is for all of them
-together, with their snapshots.";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead volume space tank"),
+    Example::of("bulkhead volume set tank quota=1T"),
+])
+.with_note(
+    "USED is the sum of the four columns after it. A quota on a dataset above volumes is for all of them
+together, with their snapshots.",
+);
 
 look! {
     /// Show where the space goes: data, snapshots, what is below; quotas and reservations

@@ -45,6 +45,21 @@ pub const VOLUMES: &[Case] = &[
     ("volume.show", r#"{"name":"tank/v"}"#, "told"),
     ("volume.show", r#"{"name":"tank/none"}"#, "NotFound"),
     ("volume.show", r#"{"name":"tank/dir"}"#, "Usage"),
+    // Without a server no client writes.
+    (
+        "volume.freeze",
+        r#"{"names":["tank/v","tank/v"],"seconds":10}"#,
+        "Unavailable",
+    ),
+    (
+        "volume.freeze",
+        r#"{"names":["tank/v"],"seconds":61}"#,
+        "Usage",
+    ),
+    ("volume.freeze", r#"{"names":["tank/none"]}"#, "NotFound"),
+    ("volume.freeze", r#"{"names":["tank/dir"]}"#, "Usage"),
+    ("volume.thaw", r#"{"names":["tank/v"]}"#, "Unavailable"),
+    ("volume.thaw", r#"{"names":["tank/none"]}"#, "NotFound"),
     (
         "volume.resize",
         r#"{"name":"tank/v","size":33554432,"allow_shrink":false}"#,

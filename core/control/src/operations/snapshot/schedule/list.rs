@@ -1,13 +1,16 @@
 //! `snapshot schedule list`
 
 use crate::answer::ScheduleView;
-use crate::operations::{Route, look, schema_of};
+use crate::operations::{Example, Examples, Route, look, schema_of};
+
+const EXAMPLES: Examples =
+    Examples::of(&[Example::of("bulkhead snapshot schedule list tank --json")]);
 
 look! {
     /// List the schedules of a pool and when each rule is due next
     #[command(
         visible_alias = "ls",
-        after_help = "Example:\n  bulkhead snapshot schedule list tank --json"
+        after_help = EXAMPLES
     )]
     List,
     &[Route::get(

@@ -5,15 +5,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::PoolName;
 
-use crate::operations::{Operation, PoolSelector, Verb, dataset, pool_named};
+use crate::operations::{Example, Examples, Operation, PoolSelector, Verb, dataset, pool_named};
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples =
+    Examples::of(&[Example::of("bulkhead snapshot schedule remove tank/vm0")]);
 
 /// Forget a schedule; the snapshots stay
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "ScheduleRemove")]
 #[command(
     visible_alias = "rm",
-    after_help = "Example:\n  bulkhead snapshot schedule remove tank/vm0"
+    after_help = EXAMPLES
 )]
 pub struct Remove {
     /// Where the schedule is set
@@ -30,6 +33,7 @@ impl Operation for Remove {
 
 impl Verb for Remove {
     type Arguments = Self;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
         Ok((PoolSelector::Pool(pool_named(&arguments.of)), arguments))

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::PoolName;
 
-use crate::operations::{Operation, PoolSelector, Verb, dataset, pool_named};
+use crate::operations::{Example, Examples, Operation, PoolSelector, Verb, dataset, pool_named};
 use crate::schedule::{Rule, ScheduleError};
 use crate::{Effect, Failure};
 
@@ -34,15 +34,19 @@ impl Operation for Set {
     }
 }
 
-const EXAMPLES: &str = "Examples:
-  bulkhead snapshot schedule set tank --hourly 24 --daily 7 --weekly 4 --at 03:00
-  bulkhead snapshot schedule set tank/vm0 --hourly 48 --monthly 12 --skip-unchanged
-  bulkhead snapshot schedule set tank/vm0 --none
-
-Rules in words, each in quotes: \"every 15m keep 8\" \"weekly on friday at 22:00 keep 4\".
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead snapshot schedule set tank --hourly 24 --daily 7 --weekly 4 --at 03:00"),
+    Example::of(
+        "bulkhead snapshot schedule set tank/vm0 --hourly 48 --monthly 12 --skip-unchanged",
+    ),
+    Example::of("bulkhead snapshot schedule set tank/vm0 --none"),
+])
+.with_note(
+    "Rules in words, each in quotes: \"every 15m keep 8\" \"weekly on friday at 22:00 keep 4\".
 A schedule that keeps fewer than before destroys the oldest at once; the answer names them.
 All times are UTC. The volumes of one schedule are snapshot at one moment. Only snapshots that the
-schedule made are ever removed. The nearest schedule above a volume counts.";
+schedule made are ever removed. The nearest schedule above a volume counts.",
+);
 
 /// Take snapshots of a volume, of all volumes below a dataset, or of a whole pool
 #[derive(Debug, Args)]
@@ -111,6 +115,7 @@ impl Arguments {
 
 impl Verb for Set {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let set = Self {

@@ -8,9 +8,14 @@ use units::PoolName;
 use crate::answer::Done;
 use crate::operations::target::chap_clear::Cleared;
 use crate::operations::{
-    Least, Operation, PoolSelector, Route, Source, Verb, WhichPool, schema_of,
+    Example, Examples, Least, Operation, PoolSelector, Route, Source, Verb, WhichPool, schema_of,
 };
 use crate::{Effect, Failure};
+
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead target discovery clear tank --user finder"),
+    Example::of("bulkhead target discovery clear tank --all"),
+]);
 
 /// Forget users and secrets; without any user everybody may ask.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,9 +40,7 @@ impl Operation for ChapClear {
 
 /// Forget a user, or all; without any, everybody is told of the targets that he may use
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  bulkhead target discovery clear tank --user finder\n  bulkhead target discovery clear tank --all"
-)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
     pool: WhichPool,
@@ -47,6 +50,7 @@ pub struct Arguments {
 
 impl Verb for ChapClear {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::delete(
         "/pools/{pool}/discovery/chap",
         "Forget secrets",

@@ -7,7 +7,9 @@ use units::PoolName;
 
 use super::ChapOptions;
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Verb, WhichPool, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Verb, WhichPool, schema_of,
+};
 use crate::{Effect, Failure, Secret};
 
 /// Ask initiators for a name and a secret.
@@ -27,9 +29,13 @@ impl Operation for ChapSet {
     }
 }
 
-const EXAMPLES: &str = "Examples:
-  bulkhead target discovery set tank --user finder
-  bulkhead target discovery set tank --user finder --secret-file /root/finder.secret";
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead target discovery set tank --user finder")
+        .elsewhere("asks for a secret: the example with a file"),
+    Example::of(
+        "bulkhead target discovery set tank --user finder --secret-file /root/finder.secret",
+    ),
+]);
 
 /// Ask whoever asks for targets for a user name and a secret; the secret is never an argument
 #[derive(Debug, Args)]
@@ -43,12 +49,14 @@ pub struct Arguments {
 
 impl Verb for ChapSet {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/discovery/chap",
         "Ask whoever asks for targets for a name and a secret",
         schema_of::<Done>,
         Least::Change,
-    )];
+    )
+    .body(r#"{"user": "finder", "secret": "twelve chars"}"#)];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let (user, secret) = arguments.chap.read()?;

@@ -7,7 +7,9 @@ use units::PoolName;
 
 use super::ChapOptions;
 use crate::answer::Done;
-use crate::operations::{Least, Operation, PoolSelector, Route, Verb, WhichPool, schema_of};
+use crate::operations::{
+    Example, Examples, Least, Operation, PoolSelector, Route, Verb, WhichPool, schema_of,
+};
 use crate::{Effect, Failure, Secret};
 
 /// Answer the challenges of initiators that want proof, too.
@@ -27,8 +29,12 @@ impl Operation for MutualSet {
     }
 }
 
-const EXAMPLES: &str = "Example:
-  bulkhead target discovery mutual tank --user tank --secret-file /root/tank.secret";
+const EXAMPLES: Examples = Examples::of(&[Example::of(
+    "bulkhead target discovery mutual tank --user tank --secret-file /root/tank.secret",
+)
+.prepared_by(&[
+    "bulkhead target discovery set tank --user finder --secret-file /root/finder.secret",
+])]);
 
 /// Prove the server to initiators that ask (mutual CHAP)
 #[derive(Debug, Args)]
@@ -42,12 +48,14 @@ pub struct Arguments {
 
 impl Verb for MutualSet {
     type Arguments = Arguments;
+    const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/discovery/mutual",
         "Prove the server to whoever asks for targets",
         schema_of::<Done>,
         Least::Change,
-    )];
+    )
+    .body(r#"{"user": "tank", "secret": "twelve chars"}"#)];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let (user, secret) = arguments.chap.read()?;

@@ -1,11 +1,13 @@
 //! `target discovery show`
 
 use crate::answer::DiscoveryView;
-use crate::operations::{Route, look, schema_of};
+use crate::operations::{Example, Examples, Route, look, schema_of};
+
+const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead target discovery show tank")]);
 
 look! {
     /// Show the users, without their secrets
-    #[command(after_help = "Example:\n  bulkhead target discovery show tank")]
+    #[command(after_help = EXAMPLES)]
     Show,
     &[Route::get(
         "/pools/{pool}/discovery",

@@ -47,6 +47,7 @@ impl WireOnly for Begin {
         schema_of::<RescueView>,
         Least::Govern,
     )
+    .body(r#"{"volume": "tank/vm0"}"#)
     .with(&[
         ("snapshot", Source::Default("null")),
         ("writable", Source::Default("false")),
