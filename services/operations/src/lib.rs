@@ -127,6 +127,10 @@ pub trait ServerHooks {
     fn leg(&self, _: &str, _: LegRequest) -> Option<Result<Answer, Failure>> {
         None
     }
+    /// Legs that failed so often that they are not tried again for now.
+    fn held_legs(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// Has others remember which legs of the pool hold everything. `None`: as above.
     fn change_members(&self, _: MemberRequest<'_>) -> Option<Result<Answer, Failure>> {
         None

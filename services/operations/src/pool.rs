@@ -65,6 +65,20 @@ fn no_legs() -> Result<Answer, Failure> {
     Err(Failure::new(FailureKind::Unavailable, message))
 }
 
+/// Has a leg, or all that failed too often, tried again: whoever clears the errors of a pool has seen to its devices. Returns
+/// which.
+fn retry_legs(context: &Context<'_>, device: Option<String>) -> Vec<String> {
+    let mut legs = match device {
+        Some(device) => vec![device],
+        None => context.hooks.held_legs(),
+    };
+    legs.retain(|leg| {
+        let answer = context.hooks.leg(leg, LegRequest::TakeBack);
+        matches!(answer, Some(Ok(_)))
+    });
+    legs
+}
+
 fn begin_anew(context: &Context<'_>, anew: Anew) -> Result<Answer, Failure> {
     let without: Vec<_> = anew.without.iter().map(|path| path.display()).collect();
     let without: Vec<String> = without.iter().map(ToString::to_string).collect();
@@ -124,7 +138,16 @@ pub fn perform(
             let device = device.as_deref().map(text);
             let goes_on = pool.go_on(device.as_deref(), missing_devices_are_not_newer);
             match goes_on.map_err(failures::pool)? {
-                GoesOn::AsItIs => Ok(Done::changed(format!("cleared the errors of pool {name}"))),
+                GoesOn::AsItIs => {
+                    let tried = retry_legs(context, device);
+                    Ok(Done::changed(format!(
+                        "cleared the errors of pool {name}{}",
+                        tried
+                            .iter()
+                            .map(|leg| format!("; leg {leg} is tried again now"))
+                            .collect::<String>()
+                    )))
+                }
                 GoesOn::Anew(anew) => begin_anew(context, anew),
             }
         }

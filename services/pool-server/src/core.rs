@@ -500,6 +500,10 @@ impl ServerHooks for Core {
         self.watch.leg(leg, word)
     }
 
+    fn held_legs(&self) -> Vec<String> {
+        self.watch.held_legs()
+    }
+
     fn change_members(&self, word: MemberRequest<'_>) -> Option<Result<Answer, Failure>> {
         self.watch.change_members(word)
     }

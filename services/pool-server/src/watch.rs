@@ -168,6 +168,17 @@ impl Watch {
         self.legs.as_ref().map(|legs| legs.request(leg, request))
     }
 
+    /// Legs that failed so often that they are not tried again for now.
+    pub fn held_legs(&self) -> Vec<String> {
+        let Some(legs) = self.legs.as_ref() else {
+            return Vec::new();
+        };
+        let legs = legs.show().view.legs.into_iter();
+        legs.filter(|leg| leg.tried_again_ms.is_some())
+            .map(|leg| leg.name)
+            .collect()
+    }
+
     /// Has others remember. `None`: as above.
     pub fn change_members(&self, request: MemberRequest<'_>) -> Option<Result<Answer, Failure>> {
         self.legs.as_ref().map(|legs| legs.change_members(request))

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use control::Failure;
-use control::answer::{FileClientView, OpenFilesView};
+use control::answer::{Answer, Done, FileClientView, OpenFilesView};
 use engine::capabilities::{Keys as _, Volumes as _};
 use engine::dataset::DatasetErrorKind;
 use engine::{Paused, Volume};
+use leg_door::LegRequest;
 use memory_engine::Failure as Fails;
 use operations::in_use::Used;
 use operations::{ContentsSwapped, ServerHooks};
@@ -22,6 +23,7 @@ struct Recorder {
     told: RefCell<Vec<String>>,
     open: Option<(VolumeName, Arc<dyn Volume>)>,
     users: Vec<String>,
+    held: Vec<String>,
 }
 
 impl Recorder {
@@ -129,6 +131,18 @@ impl ServerHooks for Recorder {
         }))
     }
 
+    fn held_legs(&self) -> Vec<String> {
+        self.held.clone()
+    }
+
+    fn leg(&self, leg: &str, request: LegRequest) -> Option<Result<Answer, Failure>> {
+        self.tell(format!("{request:?} {leg}"));
+        match self.held.is_empty() {
+            true => None,
+            false => Some(Ok(Done::changed("tried again"))),
+        }
+    }
+
     fn is_ending(&self) -> bool {
         false
     }
@@ -197,6 +211,21 @@ fn a_server_is_told_what_changes_under_its_clients() {
         );
         assert_eq!(hooks.take(), expected, "{verb}");
     }
+}
+
+/// Clearing errors says that somebody saw to the devices: a leg that failed three times within an hour is tried again, too.
+#[test]
+fn clearing_the_errors_of_a_pool_tries_its_legs_again() {
+    let (bench, mut hooks) = prepared();
+    let all = r#"{"device":null,"missing_devices_are_not_newer":false}"#;
+    assert_eq!(bench.ask(&hooks, "pool.clear", all).kind, "changed");
+    assert!(hooks.take().is_empty(), "no leg is held back");
+    hooks.held = vec!["left:/dev/a".to_owned(), "right:/dev/b".to_owned()];
+    let cleared = bench.ask(&hooks, "pool.clear", all);
+    assert_eq!(cleared.kind, "changed", "{}", cleared.text);
+    assert!(cleared.text.contains("right:/dev/b"), "{}", cleared.text);
+    let expected = ["TakeBack left:/dev/a", "TakeBack right:/dev/b"];
+    assert_eq!(hooks.take(), expected);
 }
 
 #[test]
