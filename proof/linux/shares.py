@@ -141,7 +141,8 @@ class Shares:
         return "copied and compared by versions 4.2 and 3; a destroyed one is gone for who has a file of it open"
 
     def names(self) -> str:
-        """Nothing takes the name of a child file system, exclusive creates leave no times of the server's, and names need not be UTF-8."""
+        """Nothing takes the name of a child file system, exclusive creates leave no times of the server's, and a name that
+        is not UTF-8, which version 3 makes and version 4 refuses to make, can be used by both."""
         machine, child = self._machine, f"{POOL}/{SHARE}/child"
         self._server.command("filesystem", "create", child)
         self._mount_older()
@@ -157,8 +158,8 @@ class Shares:
                 (umask 027; set -C; echo one > names/new; ! echo two > names/new) 2>/dev/null
                 [ "$(cat names/new)" = one ]; [ $(stat -c %a names/new) = 640 ]
                 [ $(($(date +%s) - $(stat -c %Y names/new))) -lt {CLOCK_SECONDS_MAX} ]; [ $(($(date +%s) - $(stat -c %X names/new))) -lt {CLOCK_SECONDS_MAX} ]
-                odd=$(printf 'caf\\351'); echo {folder} > "names/$odd"; ls names | grep -q caf; [ "$(cat "names/$odd")" = {folder} ]
-                mv "names/$odd" "names/$odd.2"; ln "names/$odd.2" "names/$odd"; rm "names/$odd" "names/$odd.2"
+                odd=$(printf 'caf\\351'); echo {folder} > "{OLDER}/names/$odd"; ls names | grep -q caf; [ "$(cat "names/$odd")" = {folder} ]
+                mv "names/$odd" names/plain; mv {OLDER}/names/plain "{OLDER}/names/$odd.2"; ln "names/$odd.2" names/plain; rm "names/$odd.2" names/plain
                 rm names/file names/new; rmdir names; cd /; ! mountpoint -q {folder}/child || umount {folder}/child
                 """,
                 LOAD_SECONDS,
