@@ -61,6 +61,7 @@ pub fn check(context: &Context<'_>, request: &PoolRequest) -> Result<(), Failure
         | PoolRequest::Destroy(_)
         | PoolRequest::Clear(_)
         | PoolRequest::Get(_)
+        | PoolRequest::LogLevel(_)
         | PoolRequest::Set(_)
         | PoolRequest::Status
         | PoolRequest::Iostat

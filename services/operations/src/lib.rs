@@ -127,6 +127,12 @@ pub trait ServerHooks {
     fn leg(&self, _: &str, _: LegRequest) -> Option<Result<Answer, Failure>> {
         None
     }
+    /// The filter of the log of this process; it changes before if there is a new one.
+    fn log_filter(&self, _: Option<&str>) -> Result<Answer, Failure> {
+        let message = "no server has the pool";
+        Err(Failure::new(FailureKind::Unavailable, message)
+            .advise("RUST_LOG sets what a command, or a server that starts, logs"))
+    }
     /// Legs that failed so often that they are not tried again for now.
     fn held_legs(&self) -> Vec<String> {
         Vec::new()

@@ -7,8 +7,8 @@ use control::answer::{Done, PoolStatus as PoolState, Property};
 use control::operations::pool::{
     DeviceGroup, GroupKind, GroupRole, PoolRequest, add::Add, add_head::AddHead, attach::Attach,
     clear::Clear, create::PoolCreate, destroy, destroy::Destroy, detach::Detach,
-    discard_leg::DiscardLeg, events::Events, get::Get, offline::Offline, online::Online,
-    remove::Remove, replace::Replace, replace_disk::ReplaceDisk, scrub::Scrub,
+    discard_leg::DiscardLeg, events::Events, get::Get, log_level::LogLevel, offline::Offline,
+    online::Online, remove::Remove, replace::Replace, replace_disk::ReplaceDisk, scrub::Scrub,
     scrub_schedule::ScrubSchedule, set::Set, set_witness::SetWitness,
 };
 use control::request::Properties;
@@ -217,6 +217,7 @@ pub fn perform(
             let word = MemberRequest::Head(&head);
             context.hooks.change_members(word).unwrap_or_else(no_legs)
         }
+        PoolRequest::LogLevel(LogLevel { filter }) => context.hooks.log_filter(filter.as_deref()),
         PoolRequest::Online(Online { device }) => {
             if let Some(answer) = context.hooks.leg(&text(&device), LegRequest::TakeBack) {
                 return answer;

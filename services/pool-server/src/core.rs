@@ -500,6 +500,32 @@ impl ServerHooks for Core {
         self.watch.leg(leg, word)
     }
 
+    fn log_filter(&self, filter: Option<&str>) -> Result<Answer, Failure> {
+        let Some(filter) = filter else {
+            let filter = telling::log_filter().unwrap_or_default();
+            return Ok(Done::already(format!("the log's filter is {filter}")));
+        };
+        let filter: telling::Filter = filter
+            .parse()
+            .map_err(|error: telling::InvalidFilter| Failure::usage(error.to_string()))?;
+        let text = filter.to_string();
+        match telling::set_log_filter(filter) {
+            Some(before) if before.to_string() == text => {
+                Ok(Done::already(format!("the log's filter is {text}")))
+            }
+            Some(before) => {
+                tracing::warn!(filter = text, %before, "the log has another filter");
+                Ok(Done::changed(format!(
+                    "the log's filter is {text}, and was {before}"
+                )))
+            }
+            None => Err(Failure::new(
+                FailureKind::Unavailable,
+                "the log of this process was started by another program",
+            )),
+        }
+    }
+
     fn held_legs(&self) -> Vec<String> {
         self.watch.held_legs()
     }

@@ -9,6 +9,8 @@ pub const THE_POOL: &[Case] = &[
     ("pool.get", r#"{"names":[]}"#, "told"),
     ("pool.get", r#"{"names":["autotrim","comment"]}"#, "told"),
     ("pool.get", r#"{"names":["nonsense"]}"#, "NotFound"),
+    ("pool.log_level", r#"{"filter":null}"#, "Unavailable"),
+    ("pool.log_level", r#"{"filter":"debug"}"#, "Unavailable"),
     (
         "pool.set",
         r#"{"properties":{"autotrim":"on","comment":"hello"}}"#,
