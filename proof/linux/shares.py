@@ -165,7 +165,7 @@ class Shares:
                 LOAD_SECONDS,
             )
         machine.run(f"umount {OLDER}", MOUNT_SECONDS)
-        self._server.command("filesystem", "destroy", child, "--yes-destroy-data")
+        self._server.command("filesystem", "destroy", child, "--yes-destroy-data", "--in-use")
         return "by versions 4.2 and 3: six ways to take a child's name refused, exclusive creates, names that are not UTF-8"
 
     def _use(self, folder: str) -> None:
