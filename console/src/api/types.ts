@@ -1385,6 +1385,19 @@ export interface components {
         FindingSeverity: "hint" | "warning" | "error";
         /** @description The certificate of a pool, known by its fingerprint. */
         Fingerprint: string;
+        /** @description A volume whose writes by clients wait. Times are in milliseconds since 1970. */
+        FrozenView: {
+            /**
+             * Format: uint64
+             * @description Since when.
+             */
+            since_ms: number;
+            /**
+             * Format: uint64
+             * @description When it ends by itself.
+             */
+            until_ms: number;
+        };
         /** @description How the devices of one group work together. */
         GroupKind: "stripe" | "mirror" | {
             raidz: {
@@ -2390,6 +2403,14 @@ export interface components {
             /** @description The pool as a whole; its members are the groups and devices. */
             whole: components["schemas"]["DeviceLoad"];
         };
+        /** @description The filter of the server's log. */
+        PoolLogLevel: {
+            /**
+             * @description The new one; none: the present one is reported.
+             * @default null
+             */
+            filter?: string | null;
+        };
         /** @description A pool, such as `tank`. */
         PoolName: string;
         /** @description Stop using a device. */
@@ -2515,6 +2536,8 @@ export interface components {
             get: components["schemas"]["PoolGet"];
         } | {
             set: components["schemas"]["PoolSet"];
+        } | {
+            log_level: components["schemas"]["PoolLogLevel"];
         } | {
             events: components["schemas"]["PoolEvents"];
         } | {
@@ -4233,6 +4256,8 @@ export interface components {
              * @description Requests that were answered with an error.
              */
             errors: number;
+            /** @description It is frozen. */
+            frozen?: components["schemas"]["FrozenView"] | null;
             /** @description The volume. */
             name: components["schemas"]["VolumeName"];
             /**
@@ -4363,6 +4388,22 @@ export interface components {
             /** @description The volume */
             name: components["schemas"]["VolumeName"];
         };
+        /**
+         * @description Hold writes by clients for a consistent copy elsewhere; reads continue
+         *
+         *     Waits until the commands under way have ended, and makes everything that was written durable. From then on writes
+         *     and discards of iSCSI and NBD clients wait, until `volume thaw` or until the time is over.
+         */
+        VolumeFreeze: {
+            /** @description The volumes, all of one pool; each is exported */
+            names: components["schemas"]["VolumeName"][];
+            /**
+             * Format: uint64
+             * @description Let writes continue after this time, at most 60s, such as 30s
+             * @default 10
+             */
+            seconds?: number;
+        };
         /** @description Read properties */
         VolumeGet: {
             /** @description The volume, or a pool for what its volumes inherit */
@@ -4462,6 +4503,10 @@ export interface components {
         } | {
             inherit: components["schemas"]["VolumeInherit"];
         } | {
+            freeze: components["schemas"]["VolumeFreeze"];
+        } | {
+            thaw: components["schemas"]["VolumeThaw"];
+        } | {
             rescue: components["schemas"]["RescueRequest"];
         };
         /** @description Change a volume's size; connected clients are told */
@@ -4514,6 +4559,11 @@ export interface components {
             /** @description The volume */
             name: components["schemas"]["VolumeName"];
         };
+        /** @description Let writes to frozen volumes continue; fails if they were not frozen up to now */
+        VolumeThaw: {
+            /** @description The volumes, all of one pool */
+            names: components["schemas"]["VolumeName"][];
+        };
         /** @description A volume. */
         VolumeView: {
             /**
@@ -4523,6 +4573,8 @@ export interface components {
             block_size: number;
             /** @description Where it is exported, in words such as `iscsi:IQN/0` and `nbd:NAME`. */
             exports: string[];
+            /** @description It is frozen. */
+            frozen?: components["schemas"]["FrozenView"] | null;
             /** @description Who it is to initiators. */
             identity?: components["schemas"]["Identity"] | null;
             /** @description It is encrypted and its key is not loaded. */
@@ -4723,6 +4775,7 @@ export type FilesystemView = components['schemas']['FilesystemView'];
 export type Finding = components['schemas']['Finding'];
 export type FindingSeverity = components['schemas']['FindingSeverity'];
 export type Fingerprint = components['schemas']['Fingerprint'];
+export type FrozenView = components['schemas']['FrozenView'];
 export type GroupKind = components['schemas']['GroupKind'];
 export type GroupRole = components['schemas']['GroupRole'];
 export type Head = components['schemas']['Head'];
@@ -4800,6 +4853,7 @@ export type PoolLeg = components['schemas']['PoolLeg'];
 export type PoolLegMember = components['schemas']['PoolLegMember'];
 export type PoolLegs = components['schemas']['PoolLegs'];
 export type PoolLoad = components['schemas']['PoolLoad'];
+export type PoolLogLevel = components['schemas']['PoolLogLevel'];
 export type PoolName = components['schemas']['PoolName'];
 export type PoolOffline = components['schemas']['PoolOffline'];
 export type PoolOnline = components['schemas']['PoolOnline'];
@@ -4923,6 +4977,7 @@ export type VolumeChange = components['schemas']['VolumeChange'];
 export type VolumeCreate = components['schemas']['VolumeCreate'];
 export type VolumeDestroy = components['schemas']['VolumeDestroy'];
 export type VolumeDiscardLog = components['schemas']['VolumeDiscardLog'];
+export type VolumeFreeze = components['schemas']['VolumeFreeze'];
 export type VolumeGet = components['schemas']['VolumeGet'];
 export type VolumeInherit = components['schemas']['VolumeInherit'];
 export type VolumeName = components['schemas']['VolumeName'];
@@ -4934,6 +4989,7 @@ export type VolumeResize = components['schemas']['VolumeResize'];
 export type VolumeRollback = components['schemas']['VolumeRollback'];
 export type VolumeSet = components['schemas']['VolumeSet'];
 export type VolumeShow = components['schemas']['VolumeShow'];
+export type VolumeThaw = components['schemas']['VolumeThaw'];
 export type VolumeView = components['schemas']['VolumeView'];
 export type When = components['schemas']['When'];
 export type Who = components['schemas']['Who'];
