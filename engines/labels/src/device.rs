@@ -349,6 +349,22 @@ mod tests {
         write(8, 8);
         assert_eq!(groups(), [5, 6, 7, 8]);
 
+        // A device that leaves its pool: one root, and the checksum at the end of the ring.
+        for start in &device.starts()[1..] {
+            let offset = start + RING_OFFSET;
+            let mut ring = uberblock(1, [0, 0], u64::to_le_bytes);
+            ring.resize(RING_BYTES, 0);
+            // Its transaction group.
+            ring[16..24].fill(0);
+            seal(&mut ring, offset);
+            let at = offset as usize;
+            memory.0.borrow_mut()[at..at + RING_BYTES].copy_from_slice(&ring);
+        }
+        assert_eq!(groups(), [0, 5, 6, 7, 8]);
+        for txg in [5, 6, 7, 8] {
+            write(txg, 8);
+        }
+
         // One of the four copies is enough.
         for start in &device.starts()[1..] {
             let at = (start + RING_OFFSET) as usize + 8 * SLOT_BYTES;

@@ -75,8 +75,9 @@ impl Uberblock {
     }
 }
 
-/// Bytes of a slot, by the sector size of the device.
-const SLOT_BYTES: [usize; 4] = [1 << 10, 1 << 11, 1 << 12, 1 << 13];
+/// Bytes of a slot, by the sector size of the device. The last one is the whole ring: the label of a device that joins or
+/// leaves a pool has one uberblock, of group 0, written with the ring as one block.
+const SLOT_BYTES: [usize; 5] = [1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 17];
 /// Marks the trailer of a slot (`ZEC_MAGIC`).
 const TRAILER_MAGIC: u64 = 0x0210_da7a_b10c_7a11;
 /// Bytes of the trailer: the mark, and four words of checksum.
