@@ -240,13 +240,14 @@ fn every_example_does_what_it_says() {
     assert!(all.len() > 50, "{all:#?}");
     let defined = defined();
     let printed: BTreeSet<&str> = all.iter().map(String::as_str).collect();
-    let hidden: Vec<_> = defined
-        .keys()
-        .filter(|line| !printed.contains(line.as_str()))
-        .collect();
-    assert!(hidden.is_empty(), "no help prints {hidden:#?}");
     let other = Defined::default();
-    let mut failed = Vec::new();
+    // The help wraps a line that is too long: its definition has to continue it after a backslash.
+    let hidden = defined
+        .keys()
+        .filter(|line| !printed.contains(line.as_str()));
+    let mut failed: Vec<String> = hidden
+        .map(|line| format!("no help prints {line}"))
+        .collect();
     let machine = world();
     for example in &all {
         let starts = |start: &str| example.starts_with(start);

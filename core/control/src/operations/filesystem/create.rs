@@ -109,7 +109,8 @@ const EXAMPLES: Examples = Examples::of(&[
         "bulkhead filesystem destroy tank/home --yes-destroy-data",
     ]),
     Example::of(
-        "bulkhead filesystem create tank/projects/ann --parents --owner 1000 --group 1000 --mode 2770 --quota 100G",
+        "bulkhead filesystem create tank/projects/ann --parents --owner 1000 --group 1000 --mode 2770 \\
+      --quota 100G",
     ),
     Example::of(
         "bulkhead filesystem create tank/media --record-size 1M --compression zstd -o snapdir=visible",
