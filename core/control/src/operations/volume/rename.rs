@@ -9,7 +9,8 @@ use crate::effect::change_unless;
 use crate::operations::{Example, Examples, Operation, PoolSelector, Verb, one_pool};
 use crate::{Effect, Failure};
 
-const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead volume rename tank/vm0 tank/mail")]);
+const EXAMPLES: Examples =
+    Examples::of(&[Example::of("bulkhead volume rename tank/vm0 tank/mail")]);
 
 /// Give a volume another name in its pool; exports and identity stay
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
