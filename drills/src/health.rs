@@ -101,7 +101,9 @@ struct Event {
 /// Whether, since a moment in milliseconds since 1970, a device was said to wait for a person who brings it back.
 pub fn stays_out(events: &str, since_ms: u64) -> bool {
     let events: Vec<Event> = serde_json::from_str(events).unwrap_or_default();
-    let said = |event: &Event| event.kind == "stays_out" && event.at_ms >= since_ms;
+    // The second is of a leg.
+    let is_out = |event: &Event| ["stays_out", "leg_faulted"].contains(&event.kind.as_str());
+    let said = |event: &Event| is_out(event) && event.at_ms >= since_ms;
     events.iter().any(said)
 }
 
@@ -174,6 +176,7 @@ mod tests {
         let events = r#"[{"number":1,"at_ms":70,"kind":"stays_out","device":"/a","message":"x"},
             {"number":2,"at_ms":90,"kind":"returned","device":"/a","message":"x"}]"#;
         assert!(stays_out(events, 70));
+        assert!(stays_out(&events.replace("stays_out", "leg_faulted"), 70));
         assert!(!stays_out(events, 71));
     }
 }
