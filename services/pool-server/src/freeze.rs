@@ -119,7 +119,7 @@ impl FreezeGate {
     ///
     /// # Errors
     ///
-    /// A change takes longer, or it is frozen already; no change is held for this call then.
+    /// A change takes longer, it is frozen already, or a thaw came meanwhile; no change is held for this call then.
     pub fn freeze(&self, wait: Duration, lasting: Duration) -> Result<(), NoPause> {
         {
             let mut state = self.lock();
@@ -132,9 +132,14 @@ impl FreezeGate {
                 expired: None,
             };
         }
-        let paused = self.gate.pause(wait);
+        let mut paused = self.gate.pause(wait);
+        let mut state = self.lock();
+        if paused.is_ok() && state.current.is_none() {
+            // A thaw came before the pause, which it could not end.
+            self.gate.resume();
+            paused = Err(NoPause::InUse);
+        }
         if paused.is_err() {
-            let mut state = self.lock();
             state.current = None;
             self.ended.notify_all();
         }
@@ -253,6 +258,23 @@ mod tests {
         assert!(gate.frozen().is_none() && gate.enter(WaitMode::NoWait).is_some());
         drop(change);
         gate.freeze(LONG, LONG).expect("no change is under way");
+    }
+
+    /// A server that ends, or an export that is removed, thaws while a freeze begins.
+    #[test]
+    fn a_thaw_while_a_freeze_begins_leaves_no_change_waiting() {
+        let gate = FreezeGate::default();
+        for _ in 0..2_000 {
+            let (frozen, _) = std::thread::scope(|scope| {
+                let thaw = scope.spawn(|| gate.thaw());
+                (gate.freeze(LONG, LONG).is_ok(), thaw.join())
+            });
+            let is_held = gate.enter(WaitMode::NoWait).is_none();
+            assert_eq!(is_held, gate.frozen().is_some());
+            assert!(frozen || !is_held, "held by a freeze that failed");
+            gate.thaw();
+            assert!(gate.enter(WaitMode::NoWait).is_some());
+        }
     }
 
     #[test]
