@@ -4,18 +4,16 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use tracing::Subscriber;
-use tracing_subscriber::Layer;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Layer, Registry};
 
 use crate::log::log;
 
 /// The variable that holds the filter when the process starts.
-pub const VARIABLE: &str = "RUST_LOG";
+const VARIABLE: &str = "RUST_LOG";
 /// Longest filter, in bytes.
 const BYTES_MAX: usize = 1024;
 /// Most directives in a filter. Every event is compared with each.
@@ -34,8 +32,11 @@ pub struct Style {
 }
 
 /// A filter: `info`, or `info,legs=trace,nfs=debug`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Filter(String);
+#[derive(Clone, Debug, PartialEq)]
+pub struct Filter {
+    text: String,
+    targets: Targets,
+}
 
 /// Why a text is no filter.
 #[derive(Debug, PartialEq, Eq)]
@@ -56,13 +57,16 @@ impl std::error::Error for InvalidFilter {}
 
 impl Default for Filter {
     fn default() -> Self {
-        Self("info".to_owned())
+        Self {
+            text: "info".to_owned(),
+            targets: Targets::new().with_default(LevelFilter::INFO),
+        }
     }
 }
 
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
@@ -95,20 +99,17 @@ impl FromStr for Filter {
                 return invalid(format!("{bad:?} is no module: crates have _, not -"));
             }
         }
-        Ok(Self(text.to_owned()))
-    }
-}
-
-impl Filter {
-    fn targets(&self) -> Targets {
-        // Every text of the type is one that it parses; what is not would be no reason to log nothing.
-        self.0.parse().unwrap_or_default()
+        let text = text.to_owned();
+        match text.parse() {
+            Ok(targets) => Ok(Self { text, targets }),
+            Err(error) => invalid(format!("{error}")),
+        }
     }
 }
 
 struct Current {
     filter: Filter,
-    reload: Box<dyn Fn(&Filter) + Send>,
+    handle: Handle<Targets, Registry>,
 }
 
 static CURRENT: OnceLock<Mutex<Current>> = OnceLock::new();
@@ -139,35 +140,16 @@ pub fn start_log(style: Style) {
     }
 }
 
-type Reloads<S> = Handle<Targets, S>;
-
-fn start<L>(lines: L, filter: &Filter) -> bool
-where
-    L: Layer<tracing_subscriber::Registry> + Send + Sync,
-{
-    let (targets, handle) = reload::Layer::new(filter.targets());
-    let is_first = tracing_subscriber::registry()
-        .with(lines.with_filter(targets))
-        .try_init()
-        .is_ok();
+fn start(lines: impl Layer<Registry> + Send + Sync, filter: &Filter) -> bool {
+    let (targets, handle) = reload::Layer::new(filter.targets.clone());
+    let log = tracing_subscriber::registry().with(lines.with_filter(targets));
+    let is_first = log.try_init().is_ok();
     if is_first {
-        remember(handle, filter);
+        let filter = filter.clone();
+        // Nothing else sets it.
+        let _ = CURRENT.set(Mutex::new(Current { filter, handle }));
     }
     is_first
-}
-
-fn remember<S>(handle: Reloads<S>, filter: &Filter)
-where
-    S: Subscriber + for<'a> LookupSpan<'a> + 'static,
-{
-    let reload = move |filter: &Filter| {
-        // It fails only if the subscriber is gone, and that lives as long as the process.
-        let _ = handle.reload(filter.targets());
-    };
-    let _ = CURRENT.set(Mutex::new(Current {
-        filter: filter.clone(),
-        reload: Box::new(reload),
-    }));
 }
 
 /// The filter of this process; `None` if its log was not started.
@@ -181,7 +163,8 @@ pub fn log_filter() -> Option<Filter> {
 pub fn set_log_filter(filter: Filter) -> Option<Filter> {
     let current = CURRENT.get()?;
     let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
-    (current.reload)(&filter);
+    // It fails only if the subscriber is gone, and that lives as long as the process.
+    let _ = current.handle.reload(filter.targets.clone());
     Some(std::mem::replace(&mut current.filter, filter))
 }
 
