@@ -9,7 +9,7 @@ ENGINE = ("engines/", "native/")
 SERVERS = (*ENGINE, "protocols/", "services/pool-server/", "services/pool-access/", "core/protocols/")
 VERBS = ("services/operations/", "core/control/", "core/rendering/", "programs/bulkhead/")
 CLUSTER = ("core/appliance/", "core/takeover/", "services/cluster/", "services/agents/", "lab/", "drills/")
-LEGS = ("legs/",)
+LEGS = ("core/takeover/", "legs/")
 
 
 @dataclass(frozen=True)

@@ -486,8 +486,7 @@ OPERATIONS: tuple[Operation, ...] = (
         before=(_blank_spare,),
         after=(("pool", "scrub", POOL, "--wait"), _take_leg_back),
     ),
-    # It may repair, so by its definition it is no look.
-    Operation(("filesystem", "check", FILES), is_killed=False, before=(("filesystem", "create", FILES),), after=(_destroy_files(FILES),)),
+    Operation(("filesystem", "check", FILES), before=(("filesystem", "create", FILES),), after=(_destroy_files(FILES),)),
     # Looks of commands without a definition, or at what the world of the definitions' examples has not.
     Operation(("pool", "list")),
     Operation(("portal", "list", POOL)),
