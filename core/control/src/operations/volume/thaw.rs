@@ -16,8 +16,9 @@ const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead volume thaw tank
     .undone_by(&[])
     .ends_with_the_server()])
 .with_note(
-    "It fails with exit code 4 if one of the volumes is not frozen any more: its time was over, or its server ended.
-Then clients wrote meanwhile, and a copy may not be consistent. All volumes are thawed in any case.",
+    "It fails with exit code 4 if one of the volumes is not frozen any more: its time was over, or its
+server ended. Then clients wrote meanwhile, and a copy may not be consistent. All volumes are
+thawed in any case.",
 );
 
 /// Let writes to frozen volumes continue; fails if they were not frozen up to now
