@@ -3,7 +3,7 @@
 //!
 //! The time-outs that an administrator can set (`[timeouts]`, with their profiles) are in `core/appliance/src/timeouts.rs`; a
 //! test there compares each profile with this table. The assertions at the end stop the build where an inequality does not
-//! hold. [`TABLE`] is printed in `docs/guide/drills.md`, and a test compares the two.
+//! hold. [`TABLE`] is a part of `docs/formats/appliance.md`, which a test of `appliance` compares with it.
 
 use std::time::Duration;
 
