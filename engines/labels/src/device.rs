@@ -131,9 +131,9 @@ impl<S: Source> Device<S> {
     }
 
     fn rings(&self) -> Rings {
+        let mut memory = Aligned::new(RING_BYTES);
         let mut rings = Rings::default();
         for start in self.starts() {
-            let mut memory = Aligned::new(RING_BYTES);
             if let Ok(bytes) = self.read(start + RING_OFFSET, RING_BYTES, &mut memory) {
                 rings.add(start + RING_OFFSET, bytes);
             }
