@@ -72,7 +72,7 @@ def _nfs(way: str, arguments: argparse.Namespace, rng: random.Random, events: Ev
 
 
 INITIATORS = {"iscsi": _iscsi, "nbd": _nbd, "nfs": _nfs}
-"""Each kind by its option, as ``drills/src/kinds`` names it."""
+"""Each kind by its option, as ``drills/runner/src/kinds`` names it."""
 
 
 def _initiators(arguments: argparse.Namespace, events: Events) -> list[Initiator]:

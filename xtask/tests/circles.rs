@@ -44,25 +44,6 @@ const KNOWN: &[(&str, &[&str])] = &[
     ),
     ("engines/zpool", &["crypto", "runtime"]),
     ("engines/zpool", &["dataset", "keys", "volume"]),
-    (
-        "drills",
-        &[
-            "beside",
-            "catalogue",
-            "clock",
-            "damage",
-            "disks",
-            "environment",
-            "extra_volumes",
-            "faults",
-            "file",
-            "joining",
-            "legs",
-            "memory",
-            "promise",
-            "round",
-        ],
-    ),
 ];
 
 /// Modules of one crate, each with those that it imports.

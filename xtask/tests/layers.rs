@@ -177,6 +177,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "cluster",
         ],
     ),
+    ("drill-verdict", &["units", "appliance", "takeover"]),
     (
         "drills",
         &[
@@ -187,6 +188,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "appliance",
             "takeover",
             "cluster",
+            "drill-verdict",
             "lab",
         ],
     ),
@@ -290,7 +292,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "certificates",
             "cluster",
             "control",
-            "drills",
+            "drill-verdict",
             "engine",
             "serving",
             "operations",
@@ -623,7 +625,7 @@ const NAME_PROTOCOLS: &[(&str, &str)] = &[
         "programs/bulkhead/src/cli/mod.rs",
         "its operations are commands",
     ),
-    ("drills/src/kinds/", "a kind of client each"),
+    ("drills/runner/src/kinds/", "a kind of client each"),
     ("fuzz/", "its parsers are attacked"),
 ];
 

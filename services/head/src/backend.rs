@@ -396,8 +396,8 @@ impl Backend for Machine {
     }
 
     fn drills(&self) -> Vec<DrillView> {
-        let about = |drill: &drills::Drill| json!({"name": drill, "about": drill.about(), "expectation": drill.expectation()});
-        let all = drills::Drill::ALL.iter().map(about).collect();
+        let about = |drill: &drill_verdict::Drill| json!({"name": drill, "about": drill.about(), "expectation": drill.expectation()});
+        let all = drill_verdict::Drill::ALL.iter().map(about).collect();
         serde_json::from_value(all).expect("the view has the same members")
     }
 
@@ -409,7 +409,7 @@ impl Backend for Machine {
     ) -> Result<Value, Failure> {
         let failed = Failure::of("keep the report for a moment");
         let known = |name: &String| {
-            drills::Drill::ALL
+            drill_verdict::Drill::ALL
                 .iter()
                 .any(|one| one.to_string() == *name)
         };
@@ -480,17 +480,18 @@ mod tests {
 
     #[test]
     fn drills_and_their_reports_are_what_the_api_describes() {
-        let mut round = drills::Round::new("move", 1, "left".parse().expect("a name"));
+        let mut round = drill_verdict::Round::new("move", 1, "left".parse().expect("a name"));
         round.pauses_s.insert("iscsi".to_owned(), 9e9);
-        for drill in drills::Drill::ALL {
+        for drill in drill_verdict::Drill::ALL {
             let view =
                 json!({"name": drill, "about": drill.about(), "expectation": drill.expectation()});
             serde_json::from_value::<DrillView>(view).expect("a view");
-            let promise = drills::Promise::Published;
-            let round = drills::JudgedRound::new(round.clone(), &drill.expectation(), promise);
+            let promise = drill_verdict::Promise::Published;
+            let round =
+                drill_verdict::JudgedRound::new(round.clone(), &drill.expectation(), promise);
             let reports = [
-                drills::DrillReport::new(*drill, promise, vec![round]),
-                drills::DrillReport::skipped(*drill, promise, "no lab"),
+                drill_verdict::DrillReport::new(*drill, promise, vec![round]),
+                drill_verdict::DrillReport::skipped(*drill, promise, "no lab"),
             ];
             let report = json!({"drills": reports});
             serde_json::from_value::<api::view::DrillsReport>(report).expect("a report");

@@ -1,0 +1,239 @@
+//! The clients: a process of its own with stock initiators (`proof/drill`), carried in this program so that
+//! it needs no checkout.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use drill_verdict::Clients;
+use tempfile::TempDir;
+
+use crate::client_events::{ClientEvents, Event};
+use crate::error::DrillError;
+use crate::kinds::{self, Files, carried};
+
+/// Debian's own interpreter has libnbd's module; others may not.
+pub(crate) const PYTHON: &str = "/usr/bin/python3";
+/// How long the client may take to end after it was told to.
+const END_LIMIT: Duration = Duration::from_secs(10);
+/// Pause between two looks at whether it has ended.
+const END_LOOK: Duration = Duration::from_millis(20);
+
+/// The files of the Python package `proof` that every client consists of.
+const FILES: Files = carried![
+    "__init__.py",
+    "runtime.py",
+    "pattern.py",
+    "ledger.py",
+    "clients/__init__.py",
+    "clients/base.py",
+    "drill/__init__.py",
+    "drill/__main__.py",
+    "drill/blocks.py",
+    "drill/events.py",
+    "drill/initiator.py",
+    "drill/path.py",
+];
+
+/// What the initiators connect to: the name of each kind, and the way to its export.
+pub type Targets = Vec<(&'static str, String)>;
+
+/// How much they do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// As much as the drills measure with.
+    Usual,
+    /// Enough to notice a pause: those of pools beside the one that is drilled, of which there may be many.
+    Calm,
+}
+
+/// A running client and what it has told.
+pub struct Client {
+    process: Child,
+    orders: Option<ChildStdin>,
+    events: Receiver<Result<Event, String>>,
+    /// What it has told.
+    pub seen: ClientEvents,
+    /// Its program.
+    _files: TempDir,
+}
+
+impl Client {
+    /// Starts it behind the words `enter`, which lead to its machine.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be started.
+    pub fn start(
+        enter: &[String],
+        targets: &[(&str, String)],
+        (clients, pace): (Clients, Pace),
+        seed: u64,
+        log: &Path,
+    ) -> Result<Self, DrillError> {
+        let files = unpack().map_err(DrillError::io("unpack the client"))?;
+        let log = std::fs::File::create(log).map_err(DrillError::io("open the client's log"))?;
+        let mut words = enter.to_vec();
+        words.extend(["env", "PYTHONDONTWRITEBYTECODE=1"].map(str::to_owned));
+        words.push(format!("PYTHONPATH={}", files.path().display()));
+        words.extend([PYTHON, "-m", "proof.drill", "--seed"].map(str::to_owned));
+        words.push(seed.to_string());
+        for (kind, way) in targets {
+            words.extend([format!("--{kind}"), way.clone()]);
+        }
+        if clients == Clients::Patient {
+            words.push("--patient".to_owned());
+        }
+        if pace == Pace::Calm {
+            words.push("--calm".to_owned());
+        }
+        let (program, arguments) = words.split_first().expect("there are words");
+        let mut process = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .map_err(DrillError::io("start the client"))?;
+        let orders = process.stdin.take();
+        let output = process.stdout.take().expect("it is a pipe");
+        let (sender, events) = channel();
+        std::thread::Builder::new()
+            .name("client".into())
+            .spawn(move || {
+                for line in BufReader::new(output).lines().map_while(Result::ok) {
+                    let event = serde_json::from_str(&line);
+                    // Nobody listens any more: the drills are over.
+                    if sender.send(event.map_err(|_| line)).is_err() {
+                        break;
+                    }
+                }
+            })
+            .map_err(DrillError::io("listen to the client"))?;
+        Ok(Self {
+            process,
+            orders,
+            events,
+            seen: ClientEvents::default(),
+            _files: files,
+        })
+    }
+
+    /// Listens for `time`.
+    ///
+    /// # Errors
+    ///
+    /// The client is gone, or tells what is not understood.
+    pub fn listen(&mut self, time: Duration) -> Result<(), DrillError> {
+        let deadline = Instant::now() + time;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.events.recv_timeout(left) {
+                Ok(Ok(event)) => self.seen.take(event),
+                Ok(Err(line)) => return Err(DrillError::Client(format!("it says {line:?}"))),
+                Err(RecvTimeoutError::Timeout) => return Ok(()),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(DrillError::Client(
+                        "it has ended; its log says why".to_owned(),
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Listens until `is_so`; whether it was so before `limit`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::listen`].
+    pub fn listen_until(
+        &mut self,
+        limit: Duration,
+        is_so: impl Fn(&ClientEvents) -> bool,
+    ) -> Result<bool, DrillError> {
+        const STEP: Duration = Duration::from_millis(20);
+        let deadline = Instant::now() + limit;
+        loop {
+            self.listen(STEP)?;
+            if is_so(&self.seen) {
+                return Ok(true);
+            }
+            if Instant::now() >= deadline {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Tells it to read back and judge everything.
+    ///
+    /// # Errors
+    ///
+    /// It is gone.
+    pub fn verify(&mut self) -> Result<(), DrillError> {
+        self.seen.verified = None;
+        let orders = self.orders.as_mut().expect("it was not told to end");
+        orders
+            .write_all(b"verify\n")
+            .map_err(DrillError::io("tell the client to verify"))
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // The end of its orders ends it.
+        self.orders = None;
+        let deadline = Instant::now() + END_LIMIT;
+        while matches!(self.process.try_wait(), Ok(None)) {
+            if Instant::now() >= deadline {
+                // It is gone, or will be reaped by the wait.
+                let _ = self.process.kill();
+                let _ = self.process.wait();
+                return;
+            }
+            std::thread::sleep(END_LOOK);
+        }
+    }
+}
+
+pub(crate) fn unpack() -> std::io::Result<TempDir> {
+    let folder = tempfile::Builder::new()
+        .prefix("bulkhead-client-")
+        .tempdir()?;
+    let of_kinds = kinds::ALL.iter().flat_map(|kind| kind.files);
+    for (name, text) in FILES.iter().chain(of_kinds) {
+        let path = folder.path().join("proof").join(name);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        std::fs::write(path, text)?;
+    }
+    Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_carried_client_is_complete() {
+        let files = unpack().expect("unpacked");
+        let output = Command::new(PYTHON)
+            .args(["-m", "proof.drill", "--help"])
+            .env("PYTHONPATH", files.path())
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .current_dir("/")
+            .output();
+        match output {
+            Ok(output) => {
+                let words = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success(), "{words}");
+            }
+            Err(error) => {
+                // Whoever runs the tests reads it, or not.
+                let _ = writeln!(std::io::stderr(), "skipped: {PYTHON}: {error}");
+            }
+        }
+    }
+}

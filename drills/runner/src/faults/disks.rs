@@ -1,0 +1,210 @@
+//! Faults of disks, and how the pool gets over them.
+
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::time::{Duration, UNIX_EPOCH};
+
+use units::HeadName;
+
+use crate::environment::Environment;
+use crate::error::DrillError;
+use crate::fault::Fault;
+use crate::health;
+use drill_verdict::Moment;
+
+/// How long a pool without a whole mirror may take to say that it is suspended.
+const SUSPENDED_WITHIN: Duration = Duration::from_secs(30);
+/// How long no disk of the mirror is back. Longer than any retry.
+const DARK: Duration = Duration::from_secs(5);
+/// A pool that is suspended answers nothing from so long after it says so, in seconds.
+const LAST_ANSWERS_S: f64 = 1.0;
+/// How long a disk that answers again may take to be brought back and to have what it missed.
+const BACK_WITHIN: Duration = Duration::from_secs(30);
+
+/// Harms one disk.
+///
+/// # Errors
+///
+/// The lab does not do what it is told.
+pub fn harm(
+    environment: &Environment,
+    head: &HeadName,
+    rng: &mut fastrand::Rng,
+    how: &str,
+) -> Result<Fault, DrillError> {
+    let disks = environment.device_names(head);
+    let name = &disks[rng.usize(..disks.len())];
+    let fault = Fault::begin(format!("{} {how}", name.display()));
+    environment.set_device_faults(std::slice::from_ref(name), how)?;
+    Ok(fault)
+}
+
+/// The flag of `pool clear` that it names where the disk that is back may lack what another one holds.
+const WORD: &str = "--missing-devices-are-not-newer";
+
+/// Takes every disk of a mirror away, as a shelf without power does, and gives one back. Nothing may happen but that
+/// clients wait. Then a person clears the pool: it goes on with that one. In every other round the others come back first.
+/// They also do where `pool clear` says that they may hold what that one lacks: nothing may be lost.
+///
+/// # Errors
+///
+/// The lab does not do what it is told.
+pub fn lose_mirror(
+    environment: &mut Environment,
+    head: &HeadName,
+    rng: &mut fastrand::Rng,
+) -> Result<Fault, DrillError> {
+    let disks = environment.device_names(head);
+    let mut legs = mirror(&disks, rng.usize(..disks.len() / 2)).to_vec();
+    let mut fault = Fault::begin(format!("{} are gone", words_of(&legs)));
+    environment.set_device_faults(&legs, "gone")?;
+    let is_suspended = |environment: &Environment| {
+        status(environment, head).is_some_and(|text| health::is_suspended(&text))
+    };
+    if !environment.wait_until(SUSPENDED_WITHIN, is_suspended)? {
+        fault
+            .complaints
+            .push("the pool is not suspended without a mirror".to_owned());
+    }
+    let suspended = Moment::now();
+    environment.client.listen(DARK)?;
+    if environment
+        .client
+        .seen
+        .all_answered_since(Moment(suspended.0 + LAST_ANSWERS_S))
+    {
+        fault
+            .complaints
+            .push("I/O went on without a mirror".to_owned());
+    }
+    let back = legs.remove(rng.usize(..legs.len()));
+    environment.set_device_faults(&legs, "gone")?;
+    environment.client.listen(DARK)?;
+    let mut is_alone = rng.bool();
+    let then = if is_alone { "alone" } else { "then the other" };
+    let words = format!("; {} is back, {then}", back.display());
+    fault.words.push_str(&words);
+    if !is_alone {
+        environment.set_device_faults(&[], "")?;
+    }
+    fault.acted_at = Moment::now();
+    let mut cleared = clear(environment, head)?;
+    if is_alone && cleared == Cleared::WordWanted {
+        is_alone = false;
+        fault
+            .words
+            .push_str(", which may lack something, so the other is given back");
+        environment.set_device_faults(&[], "")?;
+        cleared = clear(environment, head)?;
+    }
+    if cleared != Cleared::Yes {
+        let words = format!(
+            "the pool cannot be cleared with {} back, {then}",
+            back.display()
+        );
+        fault.complaints.push(words);
+    }
+    let answers_from = Moment::now();
+    if is_alone
+        && !environment.wait_until(BACK_WITHIN, |environment| {
+            environment.client.seen.all_answered_since(answers_from)
+        })?
+    {
+        let words = "I/O does not go on with one disk of the mirror".to_owned();
+        fault.complaints.push(words);
+    }
+    Ok(fault)
+}
+
+/// Lifts all faults. A disk that was given up must be back by itself, unless it has been too often: then it says so, and a
+/// person brings it back.
+///
+/// # Errors
+///
+/// The lab does not do what it is told.
+pub fn mend(environment: &mut Environment, fault: &mut Fault) -> Result<(), DrillError> {
+    environment.set_device_faults(&[], "")?;
+    let Some(head) = environment.serving()? else {
+        return Ok(());
+    };
+    let is_whole = |environment: &Environment| environment.devices_unwell(&head).is_none();
+    let since_ms = wall_clock_ms(fault.at);
+    let stays_out = |environment: &Environment| {
+        let words = ["pool", "events", environment.pool.as_str(), "--json"];
+        let events = environment.bulkhead(&head, &words);
+        events.is_ok_and(|events| health::stays_out(&events, since_ms))
+    };
+    if environment.wait_until(BACK_WITHIN, |environment| {
+        is_whole(environment) || stays_out(environment)
+    })? {
+        if !is_whole(environment) {
+            clear(environment, &head)?;
+        }
+        return Ok(());
+    }
+    let why = environment.devices_unwell(&head).unwrap_or_default();
+    fault.complaints.push(format!(
+        "a disk that answers again is not brought back: {why}"
+    ));
+    clear(environment, &head).map(drop)
+}
+
+/// What `pool clear` came to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cleared {
+    Yes,
+    /// It asks for the word.
+    WordWanted,
+    No,
+}
+
+/// Has the pool cleared, again where that is too early.
+fn clear(environment: &mut Environment, head: &HeadName) -> Result<Cleared, DrillError> {
+    let cleared = Cell::new(Cleared::No);
+    environment.wait_until(BACK_WITHIN, |environment| {
+        let clear = ["pool", "clear", environment.pool.as_str()];
+        cleared.set(match environment.bulkhead(head, &clear) {
+            Ok(_) => Cleared::Yes,
+            Err(error) if units::chain(&error).contains(WORD) => Cleared::WordWanted,
+            Err(_) => Cleared::No,
+        });
+        cleared.get() != Cleared::No
+    })?;
+    Ok(cleared.get())
+}
+
+fn status(environment: &Environment, head: &HeadName) -> Option<String> {
+    let words = ["pool", "status", environment.pool.as_str(), "--json"];
+    environment.bulkhead(head, &words).ok()
+}
+
+/// When that was, in milliseconds since 1970.
+fn wall_clock_ms(moment: Moment) -> u64 {
+    let ago = Duration::from_secs_f64(Moment::now().since(moment).max(0.0));
+    (UNIX_EPOCH.elapsed().unwrap_or_default().saturating_sub(ago)).as_millis() as u64
+}
+
+/// The disks of mirror `number`, as the lab makes pools: mirrors of two, the last of three where the number of disks is odd.
+fn mirror(disks: &[PathBuf], number: usize) -> &[PathBuf] {
+    let is_last = number + 1 == disks.len() / 2;
+    let end = if is_last { disks.len() } else { 2 * number + 2 };
+    &disks[2 * number..end]
+}
+
+fn words_of(disks: &[PathBuf]) -> String {
+    let names = disks.iter().map(|disk| disk.display().to_string());
+    names.collect::<Vec<_>>().join(" and ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_legs_of_a_mirror_are_those_that_the_lab_made_it_of() {
+        let disks: Vec<PathBuf> = ["a", "b", "c", "d", "e"].map(PathBuf::from).into();
+        assert_eq!(mirror(&disks, 0), &disks[..2]);
+        assert_eq!(mirror(&disks, 1), &disks[2..]);
+        assert_eq!(mirror(&disks[..4], 1), &disks[2..4]);
+    }
+}

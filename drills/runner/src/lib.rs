@@ -1,0 +1,32 @@
+//! Drills: faults made on purpose in a lab, while stock initiators work, with a verdict on what the
+//! clients saw, measured against what is promised.
+//!
+//! `faults` makes and undoes the faults, `run` performs the drills round by round in an `environment`: a lab, the
+//! clients at work in it (`workload`, `client`, `kinds`), and the watch over the disks. `beside` holds the other pools of
+//! the appliance with clients of their own. `third` writes the files of the drill that adds a head. `arguments` and
+//! `command` are `bulkhead drill`. The verdict is crate `drill-verdict`.
+
+#![forbid(unsafe_code)]
+
+pub mod arguments;
+mod beside;
+mod client;
+mod client_events;
+pub mod command;
+mod damaged;
+mod environment;
+mod error;
+mod exhausted;
+mod extra_volumes;
+mod fault;
+mod faults;
+mod health;
+mod kinds;
+mod run;
+mod third;
+mod watch;
+mod workload;
+
+pub use error::DrillError;
+pub use faults::with_profile;
+pub use run::{EXAMPLE, Options, Progress, run};
