@@ -3,44 +3,20 @@
 
 #![forbid(unsafe_code)]
 
-mod der;
 mod pinned;
 
 pub use pinned::{
     Fingerprint, Identity, NoFingerprint, OtherCertificate, ReadError, is_unknown_there, sha256,
 };
 
-use std::net::IpAddr;
+use std::time::Duration;
 
-use ring::rand::{SecureRandom, SystemRandom};
-use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
-
-use self::der::{
-    BIT_STRING, BOOLEAN, GENERALIZED_TIME, INTEGER, OCTET_STRING, OID, SEQUENCE, SET, UTC_TIME,
-    UTF8_STRING, element, put, read,
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    PKCS_ECDSA_P256_SHA256,
 };
+use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
 
-/// Object identifiers, encoded.
-const ECDSA_WITH_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
-const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
-const PRIME256V1: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
-const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
-const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
-const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
-const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x25];
-const SERVER_AUTH: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x01];
-
-/// Tags that mean something in one place only.
-const VERSION: u8 = 0xa0;
-const EXTENSIONS: u8 = 0xa3;
-const DNS_NAME: u8 = 0x82;
-const IP_ADDRESS: u8 = 0x87;
-
-/// A date before which nothing was signed, and the one that stands for no end (RFC 5280, 4.1.2.5).
-const NOT_BEFORE: &[u8] = b"19750101000000Z";
-const NOT_AFTER: &[u8] = b"99991231235959Z";
-/// Bytes of a serial number; RFC 5280 allows 20.
-const SERIAL_BYTES: usize = 16;
 /// Characters of a common name (RFC 5280, upper bounds).
 const COMMON_NAME_MAX: usize = 64;
 
@@ -78,185 +54,72 @@ pub struct Made {
 }
 
 impl Made {
-    /// The certificate as text.
+    /// The certificate, PEM (RFC 7468).
     pub fn certificate_pem(&self) -> String {
         pem("CERTIFICATE", &self.certificate)
     }
 
-    /// The private key as text.
+    /// The private key, PEM.
     pub fn key_pem(&self) -> String {
         pem("PRIVATE KEY", &self.key)
     }
 }
 
-/// A certificate for `names` (hosts and addresses), with a new key on the curve P-256.
+fn pem(label: &str, bytes: &[u8]) -> String {
+    let lines = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
+    pem::encode_config(&pem::Pem::new(label, bytes), lines)
+}
+
+/// Creates a self-signed certificate for `names` (hosts and addresses), with a new key on the curve P-256. It
+/// never expires (RFC 5280, 4.1.2.5).
 ///
 /// # Errors
 ///
-/// A name is none, or there are no random bytes.
+/// A name is not valid, or no random bytes are available.
 pub fn make(names: &[String], purpose: Purpose) -> Result<Made, CertificateError> {
     let first = names.first().ok_or(CertificateError::NoName)?;
-    let random = SystemRandom::new();
+    if let Some(bad) = names.iter().find(|name| !is_name(name)) {
+        return Err(CertificateError::Name(bad.clone()));
+    }
     let no_key = |_| CertificateError::Key;
-    let key =
-        EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random).map_err(no_key)?;
-    let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, key.as_ref(), &random)
-        .map_err(|_| CertificateError::Key)?;
-    let mut serial = [0; SERIAL_BYTES];
-    random.fill(&mut serial).map_err(no_key)?;
-    // Neither negative nor with a needless zero in front.
-    serial[0] = serial[0] & 0x7f | 0x40;
-
-    let algorithm = put(SEQUENCE, &[put(OID, &[ECDSA_WITH_SHA256.to_vec()])]);
+    let mut params = CertificateParams::new(names).map_err(no_key)?;
     let common: String = first.chars().take(COMMON_NAME_MAX).collect();
-    let name = [
-        put(OID, &[COMMON_NAME.to_vec()]),
-        put(UTF8_STRING, &[common.into_bytes()]),
-    ];
-    let name = put(SEQUENCE, &[put(SET, &[put(SEQUENCE, &name)])]);
-    let validity = [
-        // Until 2049 years have two digits.
-        put(UTC_TIME, &[NOT_BEFORE[2..].to_vec()]),
-        put(GENERALIZED_TIME, &[NOT_AFTER.to_vec()]),
-    ];
-    let curve = [
-        put(OID, &[EC_PUBLIC_KEY.to_vec()]),
-        put(OID, &[PRIME256V1.to_vec()]),
-    ];
-    let public = [put(SEQUENCE, &curve), bits(pair.public_key().as_ref())];
-    let to_sign = put(
-        SEQUENCE,
-        &[
-            put(VERSION, &[put(INTEGER, &[vec![2]])]),
-            put(INTEGER, &[serial.to_vec()]),
-            algorithm.clone(),
-            name.clone(),
-            put(SEQUENCE, &validity),
-            name,
-            put(SEQUENCE, &public),
-            put(EXTENSIONS, &[put(SEQUENCE, &extensions(names, purpose)?)]),
-        ],
-    );
-    let signature = pair.sign(&random, &to_sign).map_err(no_key)?;
-    let certificate = put(SEQUENCE, &[to_sign, algorithm, bits(signature.as_ref())]);
+    params.distinguished_name.push(DnType::CommonName, common);
+    params.not_before = rcgen::date_time_ymd(1975, 1, 1);
+    let last_second = Duration::from_secs(24 * 60 * 60 - 1);
+    params.not_after = rcgen::date_time_ymd(9999, 12, 31) + last_second;
+    match purpose {
+        Purpose::Any => {}
+        Purpose::Server => params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth],
+        Purpose::Authority => params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained),
+    }
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(no_key)?;
+    let certificate = params.self_signed(&key).map_err(no_key)?;
     Ok(Made {
-        certificate,
-        key: key.as_ref().to_vec(),
+        certificate: certificate.der().to_vec(),
+        key: key.serialize_der(),
     })
 }
 
-fn bits(bytes: &[u8]) -> Vec<u8> {
-    // No bit of the last byte is unused.
-    put(BIT_STRING, &[vec![0], bytes.to_vec()])
-}
-
-fn extensions(names: &[String], purpose: Purpose) -> Result<Vec<Vec<u8>>, CertificateError> {
-    let extension = |id: &[u8], is_critical: bool, value: Vec<u8>| {
-        let mut parts = vec![put(OID, &[id.to_vec()])];
-        if is_critical {
-            parts.push(put(BOOLEAN, &[vec![0xff]]));
-        }
-        parts.push(put(OCTET_STRING, &[value]));
-        put(SEQUENCE, &parts)
-    };
-    let names: Vec<_> = names
-        .iter()
-        .map(|name| alternative(name))
-        .collect::<Result<_, _>>()?;
-    let mut all = vec![extension(SUBJECT_ALT_NAME, false, put(SEQUENCE, &names))];
-    match purpose {
-        Purpose::Any => {}
-        Purpose::Server => {
-            let server = put(SEQUENCE, &[put(OID, &[SERVER_AUTH.to_vec()])]);
-            all.push(extension(EXTENDED_KEY_USAGE, false, server));
-        }
-        Purpose::Authority => {
-            let authority = put(SEQUENCE, &[put(BOOLEAN, &[vec![0xff]])]);
-            all.push(extension(BASIC_CONSTRAINTS, true, authority));
-        }
-    }
-    Ok(all)
-}
-
-fn alternative(name: &str) -> Result<Vec<u8>, CertificateError> {
-    if let Ok(address) = name.parse::<IpAddr>() {
-        let bytes = match address {
-            IpAddr::V4(address) => address.octets().to_vec(),
-            IpAddr::V6(address) => address.octets().to_vec(),
-        };
-        return Ok(put(IP_ADDRESS, &[bytes]));
-    }
+/// Whether a name may stand in a certificate: letters, digits and `-._*`, or an address.
+fn is_name(name: &str) -> bool {
     let may_be = |byte: u8| byte.is_ascii_alphanumeric() || b"-._*".contains(&byte);
-    match !name.is_empty() && name.bytes().all(may_be) {
-        true => Ok(put(DNS_NAME, &[name.as_bytes().to_vec()])),
-        false => Err(CertificateError::Name(name.to_owned())),
-    }
+    name.parse::<std::net::IpAddr>().is_ok() || !name.is_empty() && name.bytes().all(may_be)
 }
 
-/// When a certificate (DER) begins and ends to be valid, as it says (RFC 5280, section 4.1.2.5): digits of year,
-/// month, day, hour, minute and second, and `Z`. None for what is no certificate.
+/// The first and the last second in which a certificate (DER) is valid (RFC 5280, section 4.1.2.5): digits of year,
+/// month, day, hour, minute and second, and `Z`. `None` if `certificate` cannot be parsed.
 pub fn validity(certificate: &[u8]) -> Option<(String, String)> {
-    let (certificate, _) = read(SEQUENCE, certificate)?;
-    let (mut signed, _) = read(SEQUENCE, certificate)?;
-    if let Some((_, rest)) = read(VERSION, signed) {
-        signed = rest;
-    }
-    // The serial number, the algorithm, the issuer.
-    for _ in 0..3 {
-        signed = element(signed)?.2;
-    }
-    let (validity, _) = read(SEQUENCE, signed)?;
-    let (from_tag, from, rest) = element(validity)?;
-    let (until_tag, until, _) = element(rest)?;
-    Some((moment(from_tag, from)?, moment(until_tag, until)?))
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    let validity = certificate.validity();
+    Some((digits(validity.not_before), digits(validity.not_after)))
 }
 
-fn moment(tag: u8, text: &[u8]) -> Option<String> {
-    let text = std::str::from_utf8(text).ok()?;
-    let text = match tag {
-        // Years from 50 on are of the last century.
-        UTC_TIME if text >= "50" => format!("19{text}"),
-        UTC_TIME => format!("20{text}"),
-        GENERALIZED_TIME => text.to_owned(),
-        _ => return None,
-    };
-    let digits = text.strip_suffix('Z')?;
-    let is_moment = digits.len() == 14 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_moment.then_some(text)
-}
-
-/// RFC 7468: lines of 64 characters between two marks.
-fn pem(label: &str, bytes: &[u8]) -> String {
-    const LINE: usize = 64;
-    let text = base64(bytes);
-    let mut lines = format!("-----BEGIN {label}-----\n");
-    let mut rest = text.as_str();
-    while !rest.is_empty() {
-        let (line, after) = rest.split_at(rest.len().min(LINE));
-        lines.push_str(line);
-        lines.push('\n');
-        rest = after;
-    }
-    lines + &format!("-----END {label}-----\n")
-}
-
-/// RFC 4648, section 4.
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for group in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(group.get(at).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4 {
-            let letter = LETTERS[(bits >> (18 - 6 * place) & 63) as usize];
-            text.push(if place <= group.len() {
-                char::from(letter)
-            } else {
-                '='
-            });
-        }
-    }
-    text
+fn digits(time: ASN1Time) -> String {
+    let time = time.to_datetime();
+    let (year, month, day) = (time.year(), u8::from(time.month()), time.day());
+    let (hour, minute, second) = time.to_hms();
+    format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}Z")
 }
 
 #[cfg(test)]
@@ -265,22 +128,6 @@ mod tests {
 
     fn names(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
-    }
-
-    /// RFC 4648, section 10.
-    #[test]
-    fn base64_is_that_of_the_standard() {
-        for (bytes, text) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg=="),
-            ("fooba", "Zm9vYmE="),
-            ("foobar", "Zm9vYmFy"),
-        ] {
-            assert_eq!(base64(bytes.as_bytes()), text);
-        }
     }
 
     #[test]
@@ -292,15 +139,6 @@ mod tests {
             let _ = validity(&made.certificate[..length]);
         }
         assert_eq!(validity(&[0x30, 0x84, 0xff, 0xff, 0xff, 0xff]), None);
-        assert_eq!(
-            moment(UTC_TIME, b"261121053609Z"),
-            Some("20261121053609Z".into())
-        );
-        assert_eq!(moment(UTC_TIME, b"2611210536Z"), None);
-        assert_eq!(
-            moment(GENERALIZED_TIME, b"20510102000000Z"),
-            Some("20510102000000Z".into())
-        );
     }
 
     #[test]
