@@ -167,7 +167,8 @@ console: build ## journeys in a real Chromium, and what axe says of each page
 
 screenshots: build ## the pictures of the readme, into docs/images
 	@scripts/deps.sh test
-	cd console && node tests/screenshots.mjs
+	@mkdir -p /dev/disk/by-id
+	unshare --mount sh -ec 'disks=$$(mktemp -d); trap "umount /dev/disk/by-id; rm -r $$disks" EXIT; mount --bind $$disks /dev/disk/by-id; cd console; node tests/screenshots.mjs'
 
 drill: build ## ROUNDS of every fault of a pair in a lab, with the time-outs that are promised
 	@scripts/deps.sh test

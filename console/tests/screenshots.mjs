@@ -3,7 +3,7 @@
 
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { closeSync, mkdirSync, openSync, statSync, writeSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, statSync, truncateSync, writeSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { Browser } from "./world/browser.mjs";
@@ -12,13 +12,24 @@ import { Lab } from "./world/lab.mjs";
 
 const images = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "..", "..", "docs", "images");
 const DISKS = ["a1b200", "a1b201", "a1b202", "a1b203", "log"].map((end) => `scsi-35000c500${end}`);
+/** A directory of the mount namespace that `make screenshots` runs in. */
+const BY_ID = "/dev/disk/by-id";
+const DISK_BYTES = 256 << 20;
 /** What a bad disk spoils of itself, in bytes. */
 const SPOILT = { from: 8 << 20, length: 96 << 20 };
 /** Seconds of work before the pictures, so that the charts show something. */
 const WORK_S = 30;
 
+/** A sparse file where the disks of a host are: paths of the host that takes the pictures are in no picture. */
+function disk(name) {
+  const file = path.join(BY_ID, name);
+  closeSync(openSync(file, "wx"));
+  truncateSync(file, DISK_BYTES);
+  return file;
+}
+
 async function fill(head) {
-  const disks = DISKS.map((name) => head.disk(name));
+  const disks = DISKS.map(disk);
   const server = ["--pool", "tank"];
   await head.bulkhead("pool", "create", "tank", "mirror", disks[0], disks[1], "mirror", disks[2], disks[3], "log", disks[4]);
   await head.serve("tank");

@@ -92,6 +92,7 @@ NIGHTLY: dict[int, tuple[Step, ...]] = {
     4: (
         Step("stock", "make stock", "a"),
         Step("linux", "make linux", "a"),
+        Step("release-check", "make release-check", "b"),
         Step("conformance", "make conformance", "b"),
         Step("hostile", "make hostile", "b"),
         Step("operations-steps", "make operations-steps STRIDE=60", "b"),
