@@ -20,7 +20,8 @@ pub struct DrillArgs {
     /// How often each drill is done
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub rounds: u32,
-    /// What chooses the moments; a round is replayed by its own seed and one round [default: any]
+    /// The seed of all random choices; to replay a round, pass the seed of the round and one round
+    /// [default: any]
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
     /// Keep all processors busy
@@ -29,7 +30,7 @@ pub struct DrillArgs {
     /// Whether clients ping a silent server (pinging), or wait for TCP as stock ones do (patient)
     #[arg(long, value_name = "KIND", default_value = "pinging")]
     pub clients: Clients,
-    /// Volumes that the pool has beside those of the clients, each offered over iSCSI and NBD
+    /// Additional volumes in the pool, each exported over iSCSI and NBD
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=i64::from(MORE_VOLUMES_MAX)))]
     pub more_volumes: u32,
     /// The appliance [default: two heads with shared disks]
@@ -38,8 +39,8 @@ pub struct DrillArgs {
     /// Drill with the time-outs of another profile than the file's
     #[arg(long, value_name = "PROFILE", value_parser = ["fast", "default", "conservative"])]
     pub profile: Option<String>,
-    /// Judge pauses by this bound in seconds instead of by what is promised, on a machine that is
-    /// not measured
+    /// Judge pauses by this bound in seconds instead of the published bounds, on a host that is not
+    /// measured
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=600))]
     pub budget: Option<u32>,
     /// The pool that the clients use [default: the first one]
@@ -48,10 +49,10 @@ pub struct DrillArgs {
     /// Where labs are.
     #[command(flatten)]
     pub labs: LabsFolder,
-    /// Also write what --json prints into a file
+    /// Also write the output of --json to a file
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Name the drills and what must come of them
+    /// List the drills with the expectation of each
     #[arg(long)]
     pub list: bool,
 }

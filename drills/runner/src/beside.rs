@@ -1,5 +1,5 @@
-//! The pools beside the one that is drilled, with clients of their own: a fault that strikes one pool or its head must
-//! not be felt by those of the others.
+//! The other pools of the appliance, with clients of their own: a fault in one pool or on its head must not affect
+//! clients of the other pools.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl Beside {
     ///
     /// # Errors
     ///
-    /// Something of it does not work.
+    /// A command or a client fails.
     pub fn begin(
         lab: &Lab,
         pool: &PoolName,
@@ -49,7 +49,7 @@ impl Beside {
         })
     }
 
-    /// Waits until its clients work.
+    /// Blocks until its clients are active.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl Beside {
         Err(DrillError::Client(message))
     }
 
-    /// What is not well with its clients.
+    /// The reason why its clients are not well, or `None`.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl Beside {
         Ok((!is_well).then(|| format!("clients of {pool} wait: up {up:?}, {refusals:?}")))
     }
 
-    /// Forgets what was before the fault; who serves it now.
+    /// Discards the state from before the fault. Returns the head that serves the pool now.
     ///
     /// # Errors
     ///
@@ -92,8 +92,8 @@ impl Beside {
         Ok(workload::serving_head(state, &self.pool))
     }
 
-    /// Waits for its I/O within `limit`, has everything read back, and tells what the fault did to it. Who serves it
-    /// afterwards is not known yet.
+    /// Blocks until I/O resumes, at most for `limit`, verifies all data, and returns the effect of the fault. The head
+    /// that serves the pool afterwards is filled in later.
     ///
     /// # Errors
     ///

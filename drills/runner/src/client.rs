@@ -1,5 +1,5 @@
-//! The clients: a process of its own with stock initiators (`proof/drill`), carried in this program so that
-//! it needs no checkout.
+//! The clients: a separate process with stock initiators (`proof/drill`). Its source is embedded in this binary, so
+//! that no checkout is needed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -14,11 +14,11 @@ use crate::client_events::{ClientEvents, Event};
 use crate::error::DrillError;
 use crate::kinds::{self, Files, carried};
 
-/// Debian's own interpreter has libnbd's module; others may not.
+/// Debian's own interpreter has the module of libnbd; other interpreters may not.
 pub(crate) const PYTHON: &str = "/usr/bin/python3";
-/// How long the client may take to end after it was told to.
+/// Time until the client must have terminated after its input was closed.
 const END_LIMIT: Duration = Duration::from_secs(10);
-/// Pause between two looks at whether it has ended.
+/// Interval between two checks whether it has terminated.
 const END_LOOK: Duration = Duration::from_millis(20);
 
 /// The files of the Python package `proof` that every client consists of.
@@ -37,7 +37,7 @@ const FILES: Files = carried![
     "drill/path.py",
 ];
 
-/// What the initiators connect to: the name of each kind, and the way to its export.
+/// Exports that the initiators connect to: the name of the kind and the URI.
 pub type Targets = Vec<(&'static str, String)>;
 
 /// How much they do.
@@ -45,23 +45,23 @@ pub type Targets = Vec<(&'static str, String)>;
 pub enum Pace {
     /// As much as the drills measure with.
     Usual,
-    /// Enough to notice a pause: those of pools beside the one that is drilled, of which there may be many.
+    /// Enough to notice a pause: for clients of the other pools, of which there can be many.
     Calm,
 }
 
-/// A running client and what it has told.
+/// A running client and its events.
 pub struct Client {
     process: Child,
     orders: Option<ChildStdin>,
     events: Receiver<Result<Event, String>>,
-    /// What it has told.
+    /// Its events.
     pub seen: ClientEvents,
-    /// Its program.
+    /// Its files.
     _files: TempDir,
 }
 
 impl Client {
-    /// Starts it behind the words `enter`, which lead to its machine.
+    /// Starts it with the command prefix `enter`, which enters the client's namespaces.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl Client {
             .spawn(move || {
                 for line in BufReader::new(output).lines().map_while(Result::ok) {
                     let event = serde_json::from_str(&line);
-                    // Nobody listens any more: the drills are over.
+                    // The receiver is gone: the drills are over.
                     if sender.send(event.map_err(|_| line)).is_err() {
                         break;
                     }
@@ -125,7 +125,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The client is gone, or tells what is not understood.
+    /// The client has terminated, or sent a line that cannot be parsed.
     pub fn listen(&mut self, time: Duration) -> Result<(), DrillError> {
         let deadline = Instant::now() + time;
         loop {
@@ -136,7 +136,7 @@ impl Client {
                 Err(RecvTimeoutError::Timeout) => return Ok(()),
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(DrillError::Client(
-                        "it has ended; its log says why".to_owned(),
+                        "it has terminated; see its log".to_owned(),
                     ));
                 }
             }
@@ -166,14 +166,14 @@ impl Client {
         }
     }
 
-    /// Tells it to read back and judge everything.
+    /// Requests that it reads back and verifies all data.
     ///
     /// # Errors
     ///
     /// It is gone.
     pub fn verify(&mut self) -> Result<(), DrillError> {
         self.seen.verified = None;
-        let orders = self.orders.as_mut().expect("it was not told to end");
+        let orders = self.orders.as_mut().expect("its input is open");
         orders
             .write_all(b"verify\n")
             .map_err(DrillError::io("tell the client to verify"))
@@ -182,7 +182,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // The end of its orders ends it.
+        // Closing its input terminates it.
         self.orders = None;
         let deadline = Instant::now() + END_LIMIT;
         while matches!(self.process.try_wait(), Ok(None)) {
@@ -231,7 +231,7 @@ mod tests {
                 assert!(output.status.success(), "{words}");
             }
             Err(error) => {
-                // Whoever runs the tests reads it, or not.
+                // The log is only for the person who runs the tests.
                 let _ = writeln!(std::io::stderr(), "skipped: {PYTHON}: {error}");
             }
         }

@@ -1,5 +1,5 @@
-//! What the clients tell while they work: lines of JSON (`proof/drill/events.py`), gathered into
-//! what a verdict needs.
+//! Events of the clients: lines of JSON (`proof/drill/events.py`), collected into the state that a
+//! verdict needs.
 
 use drill_verdict::Moment;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,20 +18,20 @@ pub enum Event {
         /// When.
         at: Moment,
     },
-    /// It lives.
+    /// The client is alive.
     Tick {
         /// When.
         at: Moment,
-        /// Answers so far, by initiator.
+        /// Replies so far, by initiator.
         answers: BTreeMap<String, u64>,
-        /// The last answer of each.
+        /// The last reply of each.
         last: BTreeMap<String, Moment>,
     },
     /// A path came up, was lost, or does not come up.
     Path {
         /// When.
         at: Moment,
-        /// Whose.
+        /// The initiator.
         initiator: String,
         /// Which.
         path: String,
@@ -44,11 +44,11 @@ pub enum Event {
         #[serde(default)]
         by_target: bool,
     },
-    /// A silence between two answers.
+    /// A pause between two replies.
     Gap {
-        /// Whose.
+        /// The initiator.
         initiator: String,
-        /// The last answer before it.
+        /// The last reply before it.
         from: Moment,
         /// The first one after it.
         to: Moment,
@@ -57,30 +57,30 @@ pub enum Event {
     Slow {
         /// When it was answered.
         at: Moment,
-        /// Whose.
+        /// The initiator.
         initiator: String,
-        /// From its first sending to its answer, in seconds.
+        /// From its first transmission to the reply, in seconds.
         seconds: f64,
     },
     /// A request was answered with an error that an application sees.
     Error {
         /// When.
         at: Moment,
-        /// Whose.
+        /// The initiator.
         initiator: String,
-        /// What was asked for.
+        /// The request.
         what: String,
-        /// The answer.
+        /// The reply.
         words: String,
     },
-    /// Something is not as it was acknowledged.
+    /// Data differs from the acknowledged data.
     Violation {
-        /// Whose.
+        /// The initiator.
         initiator: String,
-        /// What.
+        /// The difference.
         words: String,
     },
-    /// Everything was read back.
+    /// All data was read back.
     Verified {
         /// When.
         at: Moment,
@@ -88,7 +88,7 @@ pub enum Event {
         #[serde(flatten)]
         initiators: BTreeMap<String, Counts>,
     },
-    /// The client ends.
+    /// The client terminates.
     Ended {
         /// When.
         at: Moment,
@@ -110,14 +110,14 @@ pub struct Counts {
     pub violations: u64,
 }
 
-/// What one round's fault did to the clients.
+/// The effect of the fault of one round on the clients.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClientEvents {
-    /// The newest line's moment.
+    /// The timestamp of the newest line.
     pub heard: Option<Moment>,
     /// Whether the initiators have begun to work.
     pub is_ready: bool,
-    /// The last answer of each initiator.
+    /// The last reply of each initiator.
     pub last_answer: BTreeMap<String, Moment>,
     /// Silences that ended, by initiator.
     pub gaps: Vec<(String, Moment, Moment)>,
@@ -135,14 +135,14 @@ pub struct ClientEvents {
     pub paths_up: BTreeSet<(String, String)>,
     /// Paths that were lost.
     pub lost_paths: u32,
-    /// The newest counts of a verification, with its moment.
+    /// The newest counts of a verification, with their timestamp.
     pub verified: Option<(Moment, BTreeMap<String, Counts>)>,
     /// Whether the client has ended.
     pub ended: bool,
 }
 
 impl ClientEvents {
-    /// Takes one event.
+    /// Handles one event.
     pub fn take(&mut self, event: Event) {
         match event {
             Event::Ready { at } => {
@@ -200,7 +200,7 @@ impl ClientEvents {
         }
     }
 
-    /// Forgets what belongs to the round before.
+    /// Discards the state of the previous round.
     pub fn begin_round(&mut self) {
         *self = Self {
             heard: self.heard,
@@ -212,7 +212,7 @@ impl ClientEvents {
         };
     }
 
-    /// Whether every initiator has had an answer after `moment`.
+    /// Whether every initiator has received a reply after `moment`.
     pub fn all_answered_since(&self, moment: Moment) -> bool {
         !self.last_answer.is_empty() && self.last_answer.values().all(|last| *last > moment)
     }
@@ -254,7 +254,7 @@ impl ClientEvents {
 pub struct Pause {
     /// How long.
     pub seconds: f64,
-    /// The first answer after it; for one that lasts, when that was last heard.
+    /// The first reply after it; for a pause that still lasts, the time of the last event.
     pub until: Option<Moment>,
 }
 

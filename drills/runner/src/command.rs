@@ -1,4 +1,4 @@
-//! `bulkhead drill`: runs drills and prints what came of them.
+//! `bulkhead drill`: runs drills and prints the report.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -66,7 +66,7 @@ fn options(args: &DrillArgs) -> Result<Options, Failure> {
     };
     Ok(Options {
         lab: UpOptions {
-            // Beside a lab that somebody looks at.
+            // Next to a lab that a person uses.
             name: Some(format!("{LAB_PREFIX}{}", std::process::id())),
             has_console: false,
             ..UpOptions::new(text, base, program)
@@ -86,7 +86,7 @@ fn options(args: &DrillArgs) -> Result<Options, Failure> {
 /// Labs of drills are called so, and then by the process that runs them.
 const LAB_PREFIX: &str = "drill-";
 
-/// Takes the lab down also when this process is told to stop, and first those of drills that were killed.
+/// Stops the lab also when this process is terminated, and first the labs of drills that were killed.
 fn leave_nothing(lab: &UpOptions) -> Result<(), Failure> {
     for name in Lab::names(&lab.base) {
         let process = name

@@ -1,4 +1,4 @@
-//! Where drills happen: a lab, the clients at work in it, and whoever watches the disks.
+//! The environment of a drill: a lab, the active clients, and the watch over the disks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek, SeekFrom};
@@ -27,19 +27,19 @@ use drill_verdict::{Clients, LogClock, Mark, Moment, Resources, marks};
 const SETTLE_LIMIT: Duration = Duration::from_secs(240);
 /// When it is not well by itself after so long, old failures are forgotten, as an operator would.
 const FORGIVE_AFTER: Duration = Duration::from_secs(20);
-/// Pause between two looks at the cluster. Each costs processor time.
+/// Interval between two queries of the cluster. Each costs processor time.
 const LOOK: Duration = Duration::from_millis(300);
-/// Everybody must have had an answer within this time, in seconds, before the next fault.
+/// Every initiator must have received a reply within this time, in seconds, before the next fault.
 const FRESH_S: f64 = 0.5;
 /// How much of a log is read after a fault, in bytes.
 const LOG_BYTES_MAX: u64 = 8 << 20;
 
 /// Where pool servers keep their logs on heads.
 const STATE_FOLDER: &str = "/var/lib/bulkhead";
-/// Where the legs of pools have their names on the head that serves, each in a folder of its pool.
+/// The directory with the names of the legs on the active head, with a subdirectory for each pool.
 const LEGS_FOLDER: &str = "/run/bulkhead/legs";
 
-/// What tells of a takeover on a head.
+/// Logs of a head that show a takeover.
 const LOGS: [&str; 3] = [
     "/var/log/corosync/corosync.log",
     "/var/log/pacemaker/pacemaker.log",
@@ -66,11 +66,11 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Makes volumes and a file system in the pool, exports them, and puts clients to work.
+    /// Creates volumes and a file system in the pool, exports them, and starts clients.
     ///
     /// # Errors
     ///
-    /// Something of it does not work.
+    /// A command or a client fails.
     pub fn begin(
         lab: Lab,
         pool: PoolName,
@@ -104,7 +104,7 @@ impl Environment {
         })
     }
 
-    /// The pool's disks that a head reaches by itself, as it calls them and as this machine does.
+    /// The pool's disks that a head reaches directly: the path there, and the path on this host.
     pub fn disks(&self, head: &HeadName) -> Vec<(PathBuf, PathBuf)> {
         disks(&self.lab, head, &self.pool)
     }
@@ -119,7 +119,7 @@ impl Environment {
         self.lab.appliance().pools[&self.pool].has_legs()
     }
 
-    /// What the pool's server calls the disks that `head` reaches by itself.
+    /// The device names that the pool's server uses for disks that `head` reaches directly.
     pub fn device_names(&self, head: &HeadName) -> Vec<PathBuf> {
         let appliance = self.lab.appliance();
         let pool = &appliance.pools[&self.pool];
@@ -134,7 +134,7 @@ impl Environment {
             .collect()
     }
 
-    /// Has these devices of the pool fail so, and no others.
+    /// Makes these devices of the pool fail as described, and no other device.
     ///
     /// # Errors
     ///
@@ -146,7 +146,7 @@ impl Environment {
         self.set_faults_of_devices(&devices.collect())
     }
 
-    /// Has each of these devices of the pool fail in its way, and no others.
+    /// Makes each of these devices of the pool fail as described, and no other device.
     ///
     /// # Errors
     ///
@@ -155,7 +155,7 @@ impl Environment {
         let lines = how
             .iter()
             .map(|(device, how)| format!("{} {how}\n", device.display()));
-        // Whoever reads the file sees all of it.
+        // A reader of the file sees either the old or the new contents.
         let file = self.lab.leg_faults(&self.pool);
         let new = file.with_extension("new");
         std::fs::write(&new, lines.collect::<String>())
@@ -168,12 +168,12 @@ impl Environment {
         self.lab.file_of(head, &path)
     }
 
-    /// What the pool's servers on a head have said.
+    /// The log of the pool's servers on a head.
     pub fn pool_log(&self, head: &HeadName) -> String {
         text_since(&self.pool_log_path(head), 0)
     }
 
-    /// Begins that anew. Only while the head has no power.
+    /// Truncates that log. Only while the head has no power.
     pub fn forget_pool_log(&self, head: &HeadName) {
         // None is as good.
         let _ = std::fs::remove_file(self.pool_log_path(head));
@@ -198,7 +198,7 @@ impl Environment {
         limit: Duration,
         is_so: impl Fn(&Self) -> bool,
     ) -> Result<bool, DrillError> {
-        /// Pause between two looks.
+        /// Interval between two checks.
         const LOOK: Duration = Duration::from_millis(200);
         let deadline = Moment::now().after(limit);
         while !is_so(self) {
@@ -210,8 +210,8 @@ impl Environment {
         Ok(true)
     }
 
-    /// Waits until every head is a member, the pool is served, and all clients have all their paths;
-    /// powers on, mends and forgives what is in the way. Returns the head that serves the pool.
+    /// Blocks until every head is a member, the pool is served, and all clients have all their paths. Powers on heads,
+    /// repairs devices and clears old failures. Returns the head that serves the pool.
     ///
     /// # Errors
     ///
@@ -246,8 +246,8 @@ impl Environment {
         }
     }
 
-    /// Switches a head on that is off, and its outlets. Those of a head that is on stay as they are while the cluster is busy: it may be
-    /// about to switch the others off, and would take the head for one without power.
+    /// Switches on a head that is off, and its outlets. Outlets of a head that is on are not touched while the cluster
+    /// is busy: it may be about to switch off the remaining outlets, and would consider the head powered off.
     pub fn switch_on(&self, head: &HeadName) -> Result<(), DrillError> {
         let fencing = self.lab.appliance().heads[head].fencing.iter();
         for outlet in fencing.flat_map(|fencing| &fencing.outlets) {
@@ -256,7 +256,7 @@ impl Environment {
         Ok(self.lab.power(head, Power::On)?)
     }
 
-    /// The head that serves the pool when all is well; else what is not.
+    /// The head that serves the pool, or the reason why the lab is not well.
     fn unwell(&mut self) -> Result<Result<HeadName, String>, DrillError> {
         let state = self.lab.state()?;
         for (head, state) in state.heads {
@@ -280,14 +280,14 @@ impl Environment {
         let mut serving: BTreeSet<Option<HeadName>> = BTreeSet::new();
         for head in self.lab.heads() {
             let Some(state) = self.lab.cluster_as_seen_by(&head)? else {
-                return Ok(Err(format!("Pacemaker does not answer on {head}")));
+                return Ok(Err(format!("Pacemaker does not respond on {head}")));
             };
             if !state.is_complete(self.lab.appliance()) {
                 return Ok(Err(format!("{head} sees {state:?}")));
             }
             serving.insert(serving_head(&state, &self.pool));
         }
-        // The tools above may have taken longer than an answer stays fresh.
+        // The commands above may have taken longer than `FRESH_S`.
         self.client.listen(Duration::ZERO)?;
         let seen = &self.client.seen;
         let fresh = Moment(Moment::now().0 - FRESH_S);
@@ -307,12 +307,12 @@ impl Environment {
                 Some(why) => Ok(Err(why)),
                 None => Ok(Ok(head)),
             },
-            _ => Ok(Err("heads do not agree on who serves the pool".to_owned())),
+            _ => Ok(Err("heads do not agree on which head serves the pool".to_owned())),
         }
     }
 
-    /// What is not well with the devices of the pool, which `head` serves: a fault of an earlier round may have left one
-    /// behind the others.
+    /// The reason why devices of the pool, which `head` serves, are not well: after the fault of an earlier round a
+    /// device may still be out of date.
     pub fn devices_unwell(&self, head: &HeadName) -> Option<String> {
         let status = ["pool", "status", self.pool.as_str(), "--json"];
         let complaint = match self.bulkhead(head, &status) {
@@ -328,14 +328,14 @@ impl Environment {
         }
     }
 
-    /// Whether `head`, which serves the pool, says that every leg of `lender` lacks something.
+    /// Whether `head`, which serves the pool, reports every leg of `lender` as stale.
     pub fn are_stale(&self, head: &HeadName, lender: &HeadName) -> bool {
         let status = ["pool", "status", self.pool.as_str(), "--json"];
         let status = self.bulkhead(head, &status);
         status.is_ok_and(|status| health::are_stale(&status, lender.as_str()))
     }
 
-    /// What the cluster is busy with: a takeover that begins then would have to wait for that.
+    /// The current activity of the cluster: a takeover that begins now would be delayed by it.
     fn busy(&self) -> Result<Option<String>, DrillError> {
         let state = self.lab.cluster()?;
         let decides = state.and_then(|state| state.decides?.parse::<HeadName>().ok());
@@ -360,7 +360,7 @@ impl Environment {
             let who = Who::Head(head);
             let cleanup = self.lab.must(&who, "crm_resource", &["--cleanup"]);
             let history = ["--cleanup", "--history", "*"];
-            // What fails here shows again when the lab does not settle.
+            // A failure here shows again when the lab does not settle.
             if cleanup.is_ok() && self.lab.must(&who, "stonith_admin", &history).is_ok() {
                 return;
             }
@@ -371,7 +371,7 @@ impl Environment {
     ///
     /// # Errors
     ///
-    /// The lab does not answer.
+    /// The lab does not respond.
     pub fn log_ends(&self) -> Result<LogEnds, DrillError> {
         let heads = self.lab.head_machines()?.into_iter();
         let logs = heads.flat_map(|head| {
@@ -385,7 +385,8 @@ impl Environment {
         Ok(LogEnds(ends.collect()))
     }
 
-    /// The heads were set up by another file, on them: what belongs to them is watched from now on.
+    /// The heads were set up with another file: the watch follows the disks of that file from now
+    /// on.
     ///
     /// # Errors
     ///
@@ -399,8 +400,8 @@ impl Environment {
         Ok(())
     }
 
-    /// What the logs of `heads` tell since `ends`, as steps after `fault`, and whom they say to be
-    /// powered off.
+    /// Returns the steps after `fault` that the logs of `heads` recorded since `ends`, and the
+    /// heads that were powered off.
     pub fn told_since(
         &self,
         ends: &LogEnds,
@@ -436,17 +437,18 @@ impl Environment {
     ///
     /// # Errors
     ///
-    /// The lab does not answer.
+    /// The lab does not respond.
     pub fn serving(&self) -> Result<Option<HeadName>, DrillError> {
         let state = self.lab.cluster()?;
         Ok(state.and_then(|state| serving_head(&state, &self.pool)))
     }
 }
 
-/// Lengths of logs at a moment.
+/// Lengths of the logs at one time.
 pub struct LogEnds(BTreeMap<(HeadName, PathBuf), u64>);
 
-/// What was added to a log; one that was replaced by a shorter one is read from its start.
+/// Returns the text that was appended to a log. A log that was replaced by a shorter one is read
+/// from its start.
 fn text_since(path: &PathBuf, end: u64) -> String {
     let read = || {
         let mut file = std::fs::File::open(path)?;
@@ -456,11 +458,11 @@ fn text_since(path: &PathBuf, end: u64) -> String {
         file.take(LOG_BYTES_MAX).read_to_end(&mut bytes)?;
         std::io::Result::Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
-    // A head that never wrote such a log tells nothing.
+    // A head that never wrote such a log has no steps.
     read().unwrap_or_default()
 }
 
-/// The pools beside `pool` that another head could take over and clients reach.
+/// The other pools that can be taken over and that clients reach.
 fn beside_of(appliance: &appliance::Appliance, pool: &PoolName) -> Vec<PoolName> {
     let others = appliance.pools.iter().filter(|(name, _)| *name != pool);
     let others = others.filter(|(_, other)| !other.addresses.is_empty());

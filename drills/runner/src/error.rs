@@ -1,10 +1,10 @@
-//! Why drills cannot go on. A broken promise is no error: it is a finding.
+//! Reasons why drills cannot continue. A broken promise is a finding, not an error.
 
 use cluster::{HandOverError, MachineError};
 use lab::LabError;
 use units::HeadName;
 
-/// Why drills cannot go on.
+/// Reasons why drills cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum DrillError {
     /// The appliance file is not one that can be drilled.
@@ -13,10 +13,10 @@ pub enum DrillError {
     /// The lab.
     #[error(transparent)]
     Lab(#[from] LabError),
-    /// A program in the lab failed.
+    /// A command in the lab failed.
     #[error("{step}")]
     Step {
-        /// What was tried.
+        /// The step.
         step: String,
         /// Why it failed.
         #[source]
@@ -29,7 +29,7 @@ pub enum DrillError {
         step: String,
         /// Where.
         head: HeadName,
-        /// What it said.
+        /// The output of the command.
         words: String,
     },
     /// A hand-over was refused.
@@ -43,7 +43,7 @@ pub enum DrillError {
     Unsettled {
         /// How long was waited.
         waited_s: u64,
-        /// What is missing.
+        /// The condition that is not met.
         why: String,
     },
     /// A step on files or processes failed.
@@ -64,7 +64,7 @@ impl DrillError {
         move |source| Self::Io { what, source }
     }
 
-    /// A program that failed, for `map_err`.
+    /// A command that failed, for `map_err`.
     pub(crate) fn step(step: impl Into<String>) -> impl FnOnce(MachineError) -> Self {
         let step = step.into();
         move |source| Self::Step { step, source }

@@ -1,4 +1,4 @@
-//! A head whose memory is bounded while a process consumes all of it.
+//! Memory exhaustion on a head: a bound, and a process that consumes all memory.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -7,16 +7,17 @@ use lab::MemoryGroup;
 
 use crate::error::DrillError;
 
-/// How much more the head gets than its programs hold: the kernel keeps some of their files in it.
+/// Memory that the head gets in addition to its current use: the kernel holds page cache in it.
 const SPARE_BYTES: u64 = 64 << 20;
-/// How long the program takes memory. It is ended by the kernel again and again meanwhile.
+/// How long the process allocates memory. The kernel kills it repeatedly during that time.
 const HOG_TIME: Duration = Duration::from_secs(5);
-/// Takes memory without end, and once more when the kernel has ended it. It joins the head's memory first.
+/// Allocates memory without end, and starts again when the kernel has killed it. It joins the head's memory cgroup
+/// first.
 const HOG: &str = "echo $$ >\"$0\" && exec \"$@\"";
-/// `tail` keeps what could be the last line, and there is no end of a line in zeros.
+/// `tail` buffers the last line, and zeros contain no end of a line.
 const HOG_IN_HEAD: &str = "while :; do tail /dev/zero; done";
 
-/// A head whose memory is bounded.
+/// A head with bounded memory.
 #[derive(Debug)]
 pub struct Exhausted {
     group: MemoryGroup,
@@ -25,11 +26,11 @@ pub struct Exhausted {
 }
 
 impl Exhausted {
-    /// Bounds the memory of `head`, and starts what takes it.
-    /// `enter` is the command that enters the head.
+    /// Bounds the memory of `head`, and starts a process that consumes it. `enter` is the command
+    /// that enters the head.
     pub fn begin(enter: Vec<String>, group: MemoryGroup) -> Result<Self, DrillError> {
         let failed = |what: &'static str| DrillError::io(what);
-        let kills_before = group.kills().map_err(failed("count what was killed"))?;
+        let kills_before = group.kills().map_err(failed("count killed processes"))?;
         let held = group.held_bytes().map_err(failed("read a head's memory"))?;
         group
             .limit(Some(held + SPARE_BYTES))
@@ -44,7 +45,7 @@ impl Exhausted {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .map_err(failed("start a program that takes memory"))?;
+            .map_err(failed("start a process that consumes memory"))?;
         Ok(Self {
             group,
             hog,
@@ -52,8 +53,8 @@ impl Exhausted {
         })
     }
 
-    /// Waits until the program has ended, and lets the head have its memory again. How many programs the kernel
-    /// has ended.
+    /// Blocks until the process has terminated, and removes the bound. Returns the number of processes that the kernel
+    /// has killed.
     pub fn end(mut self) -> Result<u64, DrillError> {
         // How it ended does not matter.
         let _ = self.hog.wait();
@@ -61,7 +62,7 @@ impl Exhausted {
             .limit(None)
             .map_err(DrillError::io("unbound a head's memory"))?;
         let kills = self.group.kills();
-        let kills = kills.map_err(DrillError::io("count what was killed"))?;
+        let kills = kills.map_err(DrillError::io("count killed processes"))?;
         Ok(kills.saturating_sub(self.kills_before))
     }
 }

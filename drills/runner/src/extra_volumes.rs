@@ -1,5 +1,5 @@
-//! Volumes beside those of the clients, each offered to clients of every kind that uses volumes: what a takeover of many volumes
-//! takes longer than one of a few.
+//! Additional volumes, each exported for every kind of client that uses volumes: to measure by how much many volumes
+//! delay a takeover.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -10,7 +10,7 @@ use crate::kinds::{self, Exported, Store};
 
 /// Most of them: an iSCSI target has room for some more.
 pub const MORE_VOLUMES_MAX: u32 = 10_000;
-/// Made at a time: each waits for a transaction group, which so many share.
+/// Created concurrently: each creation needs a transaction group, which several can share.
 const AT_A_TIME: usize = 8;
 /// How large each is, at most; none has contents.
 const SIZE: &str = "32M";

@@ -1,4 +1,4 @@
-//! A fault that was made, and what a round records of it.
+//! A fault that was made, and its record in the round.
 
 use drill_verdict::{Act, Moment};
 use units::HeadName;
@@ -6,19 +6,19 @@ use units::HeadName;
 /// A fault that was made.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// What was done, in words.
+    /// The fault, in words.
     pub words: String,
     /// When it began.
     pub at: Moment,
-    /// When the last thing was done that the appliance waits for: a confirmation, power.
+    /// The time of the last action that the appliance needs: a confirmation, power.
     pub acted_at: Moment,
     /// The head that it struck as a whole.
     pub victim: Option<HeadName>,
-    /// The head whose legs it struck.
+    /// The lender of the legs that it struck.
     pub lender: Option<HeadName>,
-    /// What was not as it should be meanwhile.
+    /// Violations that were seen during the fault.
     pub complaints: Vec<String>,
-    /// What was done before.
+    /// Earlier faults of the same round.
     pub acts: Vec<Act>,
 }
 

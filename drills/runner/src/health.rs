@@ -1,9 +1,9 @@
-//! Whether a pool is whole: every device online, and nothing left to copy. A fault that begins before that meets what is
-//! left of the one before.
+//! Whether a pool is healthy: every device online, and no resilver pending. A fault during recovery would also hit the
+//! effects of the previous fault.
 
 use serde::Deserialize;
 
-/// What is read of the answer of `bulkhead pool status --json`.
+/// The fields that are read from `bulkhead pool status --json`.
 #[derive(Debug, Deserialize)]
 struct Status {
     suspended: bool,
@@ -40,7 +40,7 @@ struct Scan {
     state: String,
 }
 
-/// What is wrong with the devices; none when all is well.
+/// The reason why devices are not well, or `None`.
 pub fn complaint(status: &str) -> Option<String> {
     let status: Status = match serde_json::from_str(status) {
         Ok(status) => status,
@@ -52,7 +52,7 @@ pub fn complaint(status: &str) -> Option<String> {
         if device.members.is_empty() && !matches!(device.state.as_str(), "ONLINE" | "AVAIL") {
             return Some(format!("{} is {}", device.name, device.state));
         }
-        // One that lacks data cannot stand in for the others of its group.
+        // A device with missing data provides no redundancy for its group.
         if let (true, Some(note)) = (device.state == "ONLINE", &device.note) {
             return Some(format!("{}: {note}", device.name));
         }
@@ -63,8 +63,8 @@ pub fn complaint(status: &str) -> Option<String> {
     copies.then(|| "a resilver runs".to_owned())
 }
 
-/// What is wrong with the legs of a pool and with the members that remember them, as `bulkhead status` tells it; none when
-/// all is well.
+/// The reason why the legs of a pool or the members with its record are not well, by `bulkhead status`; `None` if all
+/// are well.
 pub fn complaint_of_legs(status: &str) -> Option<String> {
     const SIGNS: [&str; 4] = [
         "lacks what was written",
@@ -77,7 +77,7 @@ pub fn complaint_of_legs(status: &str) -> Option<String> {
     Some(found.trim().to_owned())
 }
 
-/// Whether it is on record that every leg of `head` lacks something.
+/// Whether the record lists every leg of `head` as stale.
 pub fn are_stale(status: &str, head: &str) -> bool {
     let status = serde_json::from_str::<Status>(status).ok();
     let legs = status.and_then(|status| status.legs);
@@ -86,19 +86,19 @@ pub fn are_stale(status: &str, head: &str) -> bool {
     own.peek().is_some() && own.all(|leg| matches!(leg.state.as_str(), "stale" | "copying"))
 }
 
-/// Whether all I/O waits for devices.
+/// Whether all I/O is blocked by devices.
 pub fn is_suspended(status: &str) -> bool {
     serde_json::from_str::<Status>(status).is_ok_and(|status| status.suspended)
 }
 
-/// What is read of the answer of `bulkhead pool events --json`.
+/// The fields that are read from `bulkhead pool events --json`.
 #[derive(Debug, Deserialize)]
 struct Event {
     at_ms: u64,
     kind: String,
 }
 
-/// Whether, since a moment in milliseconds since 1970, a device was said to wait for a person who brings it back.
+/// Whether an event since a timestamp (milliseconds since 1970) reports a device that an operator must bring back.
 pub fn stays_out(events: &str, since_ms: u64) -> bool {
     let events: Vec<Event> = serde_json::from_str(events).unwrap_or_default();
     // The second is of a leg.

@@ -1,9 +1,9 @@
-//! Drills: faults made on purpose in a lab, while stock initiators work, with a verdict on what the
-//! clients saw, measured against what is promised.
+//! Drills: faults made on purpose in a lab while stock initiators work, and a verdict on the
+//! effects that the clients saw, against the published promises.
 //!
-//! `faults` makes and undoes the faults, `run` performs the drills round by round in an `environment`: a lab, the
-//! clients at work in it (`workload`, `client`, `kinds`), and the watch over the disks. `beside` holds the other pools of
-//! the appliance with clients of their own. `third` writes the files of the drill that adds a head. `arguments` and
+//! `faults` injects and undoes the faults, `run` performs the drills round by round in an `environment`: a lab, the
+//! active clients (`workload`, `client`, `kinds`), and the watch over the disks. `beside` holds the other pools of the
+//! appliance with clients of their own. `third` writes the files of the drill that adds a head. `arguments` and
 //! `command` are `bulkhead drill`. The verdict is crate `drill-verdict`.
 
 #![forbid(unsafe_code)]

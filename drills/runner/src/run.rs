@@ -1,4 +1,4 @@
-//! Runs drills, round by round: settle, wait for a random moment, strike, watch, read back, judge.
+//! Runs drills, round by round: settle, sleep for a random time, strike, watch, read back, judge.
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
@@ -19,20 +19,20 @@ use drill_verdict::{
     Round, Step, merge,
 };
 
-/// The fault comes at a random moment after the environment has settled, between these.
+/// The fault comes at a random time after the environment has settled, between these bounds.
 const CALM: (Duration, Duration) = (Duration::from_millis(300), Duration::from_millis(2_300));
-/// How long I/O may take to come back.
+/// Time limit for I/O to resume.
 const RETURN_LIMIT: Duration = Duration::from_secs(180);
 /// How long a fault that should be hidden is watched.
 const HIDDEN_WATCH: Duration = Duration::from_secs(8);
-/// How long reading everything back may take.
+/// Time limit for reading back all data.
 const VERIFY_LIMIT: Duration = Duration::from_secs(120);
-/// How long the cluster may take to say who serves the pool after I/O came back.
+/// Time limit for the cluster to report the serving head after I/O resumed.
 const SERVED_LIMIT: Duration = Duration::from_secs(30);
 /// How long busy processors are let run before the fault.
 const WARM_UP: Duration = Duration::from_millis(500);
 
-/// What to drill.
+/// The drills and their parameters.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How the lab is made.
@@ -43,20 +43,20 @@ pub struct Options {
     pub drills: Vec<Drill>,
     /// How often each.
     pub rounds: u32,
-    /// What chooses all moments. Round `n` of a drill, from 0, has `seed + n`, so that one round is replayed
-    /// by its own seed.
+    /// The seed of all random choices. Round `n` of a drill, from 0, has `seed + n`, so that one round can be replayed
+    /// with its own seed.
     pub seed: u64,
     /// Whether all processors are kept busy.
     pub load: bool,
     /// How the clients find out that a connection is dead.
     pub clients: Clients,
-    /// How many volumes the pool has beside those of the clients.
+    /// The number of additional volumes of the pool.
     pub more_volumes: u32,
-    /// The bound on pauses in seconds, instead of what is promised: for machines that are not measured.
+    /// The bound on pauses in seconds, instead of the published one: for hosts that are not measured.
     pub budget_s: Option<u32>,
 }
 
-/// What happens while drills run.
+/// Progress of running drills.
 #[derive(Clone, Debug)]
 pub enum Progress<'a> {
     /// A line of the lab that comes up.
@@ -67,7 +67,7 @@ pub enum Progress<'a> {
     Skipped(Drill, &'a str),
 }
 
-/// Brings a lab up, runs the drills in it, and takes it down.
+/// Starts a lab, runs the drills in it, and stops it.
 ///
 /// # Errors
 ///
@@ -213,7 +213,7 @@ fn judged(
     judged
 }
 
-/// Keeps what tells why a round was broken: the lab is gone when somebody reads of it.
+/// Saves the evidence of a broken round: the lab is gone when the report is read.
 fn keep_logs(
     lab: &Lab,
     options: &Options,
@@ -286,7 +286,7 @@ fn choose_pool(
         .ok_or_else(|| DrillError::File(format!("the appliance file describes no pool {pool}")))?;
     if appliance.heads_of(described).len() < 2 {
         return Err(DrillError::File(format!(
-            "only one head may serve {pool}: nobody can take it over"
+            "only one head may serve {pool}: no other head can take it over"
         )));
     }
     if described.addresses.is_empty() {
@@ -297,7 +297,7 @@ fn choose_pool(
     Ok(pool)
 }
 
-/// The published bounds hold for the short time-outs; others have their own budget.
+/// The published bounds hold for the short time-outs; other profiles have their own budget.
 fn promise(appliance: &appliance::Appliance, budget_s: Option<u32>) -> Promise {
     let times = appliance.timeouts();
     match (appliance.timeouts.profile, budget_s) {
@@ -350,7 +350,7 @@ fn one_round(
     Ok(round)
 }
 
-/// Who serves the other pools before the fault, in their order.
+/// The heads that serve the other pools before the fault, in order.
 fn begin_beside(environment: &mut Environment) -> Result<Vec<Option<HeadName>>, DrillError> {
     if environment.beside.is_empty() {
         return Ok(Vec::new());
@@ -360,7 +360,7 @@ fn begin_beside(environment: &mut Environment) -> Result<Vec<Option<HeadName>>, 
     beside.map(|one| one.begin_round(&state)).collect()
 }
 
-/// What became of the other pools.
+/// The effects on the other pools.
 fn end_beside(
     environment: &mut Environment,
     before: Vec<Option<HeadName>>,
@@ -384,7 +384,7 @@ fn end_beside(
     Ok(rounds)
 }
 
-/// Waits until the fault has shown its effect, and I/O flows again; whether it does.
+/// Blocks until the fault has had its effect and I/O has resumed. Returns whether it has.
 fn wait(environment: &mut Environment, drill: Drill, fault: &Fault) -> Result<bool, DrillError> {
     let since = fault.acted_at;
     match drill.expectation().kind {
@@ -436,7 +436,7 @@ fn verify(environment: &mut Environment, round: &mut Round) -> Result<(), DrillE
     Ok(())
 }
 
-/// Puts into the round what clients, logs and the watch have told.
+/// Adds the results of the clients, the logs and the watch to the round.
 fn collect(
     environment: &Environment,
     drill: Drill,
@@ -459,7 +459,7 @@ fn collect(
     round.double_imports = environment.watch.findings();
     round.complaints.clone_from(&fault.complaints);
     let mut heads = environment.lab.heads();
-    // A head that is struck may see the others as lost.
+    // A struck head may see the remaining heads as lost.
     heads.retain(|head| fault.victim.as_ref() != Some(head));
     let (mut marks, fenced) = environment.told_since(ends, &heads, fault.at);
     round.fenced = fenced;
@@ -474,7 +474,7 @@ fn collect(
     round.timeline = merge(marks);
 }
 
-/// Puts into the round what clients have told since it began.
+/// Adds the events of the clients since the start of the round.
 fn collect_seen(environment: &Environment, round: &mut Round) {
     let seen = &environment.client.seen;
     round.slowest_s = seen.slowest_s;
@@ -569,6 +569,6 @@ mod tests {
         let single = include_str!("../../../examples/single.toml");
         let single = appliance::parse(single).expect("well formed").appliance;
         let error = choose_pool(&single, None).expect_err("one head");
-        assert!(error.to_string().contains("nobody can take it over"));
+        assert!(error.to_string().contains("no other head can take it over"));
     }
 }

@@ -1,5 +1,5 @@
-//! The appliance file with a third head, made from that of two: what an administrator writes who has bought another machine of
-//! the same kind.
+//! The appliance file with a third head, derived from that of two heads, as an administrator writes it after buying a
+//! host of the same kind.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use units::{ByteCount, HeadName};
 
 use crate::error::DrillError;
 
-/// What the third head is called.
+/// The name of the third head.
 const NAME: &str = "third";
 /// The kind of outlets that labs imitate.
 const PDU_AGENT: &str = "fence_apc_snmp";
@@ -42,7 +42,7 @@ pub fn impossible(appliance: &Appliance) -> Option<&'static str> {
     }
 }
 
-/// The same two heads with caches for which this machine has memory: `check` asks it how much there is.
+/// The same two heads with caches that fit the memory of this host: `check` verifies that.
 pub fn fitted(two: &Appliance, arc_max: ByteCount) -> Appliance {
     let mut two = two.clone();
     for pool in two.pools.values_mut() {
@@ -51,7 +51,7 @@ pub fn fitted(two: &Appliance, arc_max: ByteCount) -> Appliance {
     two
 }
 
-/// All machines, while two heads are set up: a witness of theirs is there, and the third machine is one without a key.
+/// The configuration of all hosts while two heads are set up: their witness, and a third host without a key.
 ///
 /// # Errors
 ///
@@ -63,7 +63,7 @@ pub fn machines(two: &Appliance) -> Result<String, DrillError> {
     text_of(&all)
 }
 
-/// The file of three heads, the third of which has told its fingerprint.
+/// The file of three heads, with the fingerprint of the third.
 ///
 /// # Errors
 ///
@@ -72,7 +72,7 @@ pub fn joined(two: &Appliance, fingerprint: &str) -> Result<String, DrillError> 
     text_of(&with_third(two, Some(fingerprint.to_owned()))?)
 }
 
-/// The text of a file that says the same as `appliance`.
+/// The text of a file that is equivalent to `appliance`.
 ///
 /// # Errors
 ///
@@ -186,7 +186,7 @@ mod tests {
         appliance::parse(text).expect("well formed")
     }
 
-    /// Otherwise a lab would be made of something else than the file that was given.
+    /// Otherwise the lab would differ from the given file.
     #[test]
     fn a_file_that_is_written_anew_says_the_same() {
         for text in [WITNESS, TWO] {

@@ -1,5 +1,6 @@
-//! Watches who has a pool's disks open for writing. Two pool servers that have disks of one pool at
-//! once are a double import, whatever their logs say: the same disk, or legs on different heads.
+//! Watches which processes have a pool's disks open for writing. Two pool servers with disks of one
+//! pool at the same time are a double import, regardless of their logs: the same disk, or legs on
+//! different heads.
 
 use drill_verdict::Moment;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,11 +11,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Pause between two looks.
+/// Interval between two scans.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// A server that finds the disks locked has them open for a moment; one that imports keeps them.
+/// A server that finds the disks locked has them open briefly; a server that imports the pool holds
+/// them.
 const LOOKS_MIN: u32 = 3;
-/// A process becomes another program at its start only; after so many looks it is what it is.
+/// A process executes another binary only at its start; after this number of scans its kind is
+/// final.
 const YOUNG_LOOKS: u32 = 25;
 /// How many findings are kept between two questions.
 const FINDINGS_MAX: usize = 20;
@@ -22,7 +25,7 @@ const FINDINGS_MAX: usize = 20;
 /// A file, whatever it is called in which namespace.
 type FileId = (u64, u64);
 
-/// Looks until it is dropped.
+/// Scans until it is dropped.
 pub struct Watch {
     stop: Arc<AtomicBool>,
     found: Arc<Mutex<Vec<String>>>,
@@ -61,14 +64,14 @@ impl Watch {
         })
     }
 
-    /// Takes what another one found that this one follows.
+    /// Inherits the findings of the watch that this one replaces.
     pub fn follow(&self, other: &Self) {
         let before = other.findings();
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         found.extend(before);
     }
 
-    /// What was found since the last call.
+    /// The findings since the last call.
     pub fn findings(&self) -> Vec<String> {
         std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -78,7 +81,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It has nothing to say but what is in `found`.
+            // It has no results except those in `found`.
             let _ = thread.join();
         }
     }
@@ -98,12 +101,12 @@ pub fn owners_now(disks: &[PathBuf]) -> std::io::Result<BTreeSet<i32>> {
     Ok(Servers::default().owners(Path::new("/proc"), &ids(disks)?))
 }
 
-/// Processes that have disks of the pool at the same time, and for how many looks.
+/// Pairs of processes that have disks of the pool at the same time, with the number of scans.
 #[derive(Debug, Default)]
 struct Couples(BTreeMap<(i32, i32), u32>);
 
 impl Couples {
-    /// Takes a look: the owners of any of its disks. Returns the couples that have just become certain.
+    /// Scans once: finds the owners of any of its disks. Returns the pairs that have just become certain.
     fn take(&mut self, owners: &BTreeSet<i32>, now: Moment) -> Vec<String> {
         let mut together: BTreeSet<(i32, i32)> = BTreeSet::new();
         for first in owners {
@@ -124,8 +127,8 @@ impl Couples {
     }
 }
 
-/// The pool servers among the processes of this machine. Most processes are looked at only while
-/// they are young.
+/// The pool servers among the processes of this host. Most processes are scanned only while they
+/// are young.
 #[derive(Debug, Default)]
 struct Servers {
     looks: BTreeMap<i32, u32>,
@@ -151,7 +154,7 @@ impl Servers {
                 seen.insert(pid, looks + 1);
                 continue;
             }
-            // Never old: it is looked at as long as it lives.
+            // Never old: it is scanned until it terminates.
             seen.insert(pid, 0);
             if has_open_for_writing(&path, disks) {
                 owners.insert(pid);
@@ -175,7 +178,7 @@ fn has_open_for_writing(process: &Path, disks: &BTreeSet<FileId>) -> bool {
     let mut entries = entries.into_iter().flatten().flatten();
     let is_writable = |entry: std::fs::DirEntry| {
         let meta = std::fs::metadata(entry.path()).ok()?;
-        // A server has hundreds of others open, and the drill must not cost what it measures.
+        // A server has hundreds of other files open, and the scan must not disturb the measurement.
         if !disks.contains(&(meta.dev(), meta.ino())) {
             return None;
         }
@@ -211,8 +214,8 @@ mod tests {
         }
     }
 
-    /// A process that looks like a shell that becomes a pool server, and has a file open for writing, until its
-    /// input ends.
+    /// A process that imitates a pool server started by a shell: it has a file open for writing until its input is
+    /// closed.
     fn server_of(disk: &Path) -> std::process::Child {
         let disk = std::fs::File::options().append(true).open(disk);
         std::process::Command::new("sh")
@@ -223,7 +226,7 @@ mod tests {
             .expect("sh runs")
     }
 
-    /// Starts a server of each disk, one after the other, and tells what is found of the first alone, and of both.
+    /// Starts a server of each disk, one after the other. Returns the findings for the first alone, and for both.
     fn found_of_two_servers(first: &Path, second: &Path) -> (Vec<String>, Vec<String>, u32) {
         const LIMIT: Duration = Duration::from_secs(60);
         let disks = [first.to_owned(), second.to_owned()];

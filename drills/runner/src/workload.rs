@@ -1,4 +1,4 @@
-//! The work of the clients: what a pool exports to them, the clients, and the watch over its disks.
+//! The workload: the exports of a pool for the clients, the clients, and the watch over its disks.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ pub fn not_served(pool: &PoolName) -> DrillError {
     DrillError::File(format!("no head serves {pool}"))
 }
 
-/// Ways to what is exported of a pool: clients of each kind go along every address.
+/// The number of paths to the exports of a pool: clients of each kind use every address.
 pub fn path_count(lab: &Lab, pool: &PoolName) -> usize {
     kinds::ALL.len() * lab.appliance().pools[pool].addresses.len()
 }
@@ -42,11 +42,12 @@ pub fn client_log(lab: &Lab, pool: &PoolName) -> PathBuf {
     lab.path().join(format!("drill-client-{pool}.log"))
 }
 
-/// Makes volumes and a file system in the pool, which `head` serves, exports them, starts clients, and watches the disks.
+/// Creates volumes and a file system in the pool, which `head` serves, exports them, starts clients, and watches the
+/// disks.
 ///
 /// # Errors
 ///
-/// Something of it does not work.
+/// A command or a client fails.
 pub fn put_to_work(
     lab: &Lab,
     pool: &PoolName,
@@ -97,7 +98,7 @@ fn run_there(enter: &[String], head: &HeadName, words: &[&str]) -> Result<String
         .map_err(DrillError::step(step()))
 }
 
-/// Makes the drills' own volumes, file system and exports, and `more`, as far as they are not there, and says where they are.
+/// Creates the drills' own volumes, file system and exports, and `more` volumes, unless they exist. Returns their URIs.
 fn export(lab: &Lab, pool: &PoolName, head: &HeadName, more: u32) -> Result<Targets, DrillError> {
     let names: Vec<String> = kinds::ALL.iter().map(Kind::dataset).collect();
     let exported = |name| Exported {

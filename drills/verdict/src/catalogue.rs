@@ -1,4 +1,4 @@
-//! The drills by name: what each does, and what must come of it.
+//! The drills by name: the fault of each, and its expectation.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::expectation::{Expectation, Fencing, Kind, Notice, Place};
 
-/// How much later a slow BMC answers, in milliseconds.
+/// The delay of a slow BMC, in milliseconds.
 pub const SLOW_BMC_MS: u32 = 2_000;
 /// How long the outlets of a head take, which are switched one after the other, in milliseconds.
 const OUTLETS_MS: u32 = 2_000;
@@ -29,7 +29,7 @@ macro_rules! drills {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// What is done.
+            /// The fault.
             pub const fn about(self) -> &'static str {
                 match self { $(Self::$variant => $about,)* }
             }
@@ -39,12 +39,12 @@ macro_rules! drills {
                 matches!(self, Self::ClockJump | Self::ClockJumpBack)
             }
 
-            /// Whether each round has a lab of its own: what is done is not undone.
+            /// Whether each round has a lab of its own, because the fault cannot be undone.
             pub const fn has_own_labs(self) -> bool {
                 matches!(self, Self::ThirdHeadJoins)
             }
 
-            /// Whether it is about disks that belong to heads, and about what remembers which of them hold everything.
+            /// Whether it is about disks that belong to heads, and about the record of legs.
             pub const fn is_of_legs(self) -> bool {
                 matches!(
                     self,
@@ -65,13 +65,14 @@ macro_rules! drills {
                 )
             }
 
-            /// What must come of it.
+            /// Its expectation.
             pub const fn expectation(self) -> Expectation {
                 let (kind, place, fencing) = match self {
                     $(Self::$variant => (Kind::$kind, Place::$place, Fencing::$fencing),)*
                 };
                 let added_ms = match self {
-                    // What takes more than a second is asked for again, and done twice.
+                    // A fence request that exceeds a second is retried, so that the delay counts
+                    // twice.
                     Self::BmcSlow => 2 * SLOW_BMC_MS + 1_000,
                     Self::BmcDead => OUTLETS_MS,
                     _ => 0,
@@ -92,9 +93,9 @@ macro_rules! drills {
 drills! {
     ActivePower "active-power": "the power of the head that serves the pool is pulled",
         Crash Elsewhere Allowed;
-    PowerBlinks "power-blinks": "the power of the serving head is gone for a moment",
+    PowerBlinks "power-blinks": "the power of the serving head fails briefly",
         Crash Elsewhere Allowed;
-    PassivePower "passive-power": "the power of a head that stands by is pulled",
+    PassivePower "passive-power": "the power of a standby head is pulled",
         Hidden Same Allowed;
     ServerKilled "server-killed": "the pool's server process is killed",
         Crash Anywhere Allowed;
@@ -110,19 +111,19 @@ drills! {
         Hidden Same Forbidden;
     FenceDead "fence-dead": "a head and its fence devices are gone together; a person confirms it after a while",
         Unbounded Elsewhere Allowed;
-    DiskFails "disk-fails": "a disk of the pool answers everything with an error",
+    DiskFails "disk-fails": "a disk of the pool fails every request",
         Hidden Same Forbidden;
-    DiskHangs "disk-hangs": "a disk of the pool answers nothing any more",
+    DiskHangs "disk-hangs": "a disk of the pool hangs",
         Hidden Same Forbidden;
-    DiskSlow "disk-slow": "a disk of the pool answers a tenth of a second late",
+    DiskSlow "disk-slow": "a disk of the pool is slow: a tenth of a second for each request",
         Hidden Same Forbidden;
     BothLegsGone "both-legs-gone": "both disks of a mirror are gone; after a while one is back, or both, and an operator clears the pool",
         Unbounded Same Forbidden;
     BmcSlow "bmc-slow": "every process of the serving head is stopped, and its BMC is two seconds late",
         CutOff Elsewhere Required;
-    BmcDead "bmc-dead": "every process of the serving head is stopped, and its BMC answers nothing",
+    BmcDead "bmc-dead": "every process of the serving head is stopped, and its BMC does not respond",
         CutOff Elsewhere Required;
-    MemoryExhausted "memory-exhausted": "a program takes all memory of the serving head",
+    MemoryExhausted "memory-exhausted": "a process allocates all memory of the serving head",
         Unbounded Anywhere Allowed;
     Move "move": "the pool is moved to another head",
         Move Elsewhere Forbidden;
@@ -138,27 +139,27 @@ drills! {
         Hidden Same Forbidden;
     LegLinkCut "leg-link-cut": "legs: the cables to another head's disks are pulled",
         Hidden Same Forbidden;
-    LegHalfOpen "leg-half-open": "legs: another head hears what is asked of its disks, and its answers are lost",
+    LegHalfOpen "leg-half-open": "legs: another head receives requests for its disks, and its replies are lost",
         Hidden Same Forbidden;
     LegHung "leg-hung": "legs: the leg-server of another head is stopped (SIGSTOP)",
         Hidden Same Forbidden;
-    LegSlow "leg-slow": "legs: the disks of another head answer a tenth of a second late",
+    LegSlow "leg-slow": "legs: the disks of another head are slow: a tenth of a second for each request",
         Hidden Same Forbidden;
     LegServerKilled "leg-server-killed": "legs: the leg-server of a head is killed",
         Hidden Same Forbidden;
     LenderReboots "lender-reboots": "legs: the power of another head is gone for less than half a second",
         Hidden Same Allowed;
-    LastLegDamaged "last-leg-damaged": "legs: blocks of the last leg that holds everything cannot be read, or are wrong, while the other head is off",
+    LastLegDamaged "last-leg-damaged": "legs: blocks of the last current leg cannot be read, or are wrong, while the other head is off",
         Hidden Same Allowed;
     WitnessLost "witness-lost": "legs: no head reaches the witness",
         Hidden Same Forbidden;
-    WitnessHung "witness-hung": "legs: every program of the witness is stopped (SIGSTOP)",
+    WitnessHung "witness-hung": "legs: every process of the witness is stopped (SIGSTOP)",
         Hidden Same Forbidden;
     StaleAlone "stale-alone": "legs: a leg falls behind, all lose their power, and the head with all that was acknowledged is late",
         Unbounded Anywhere Allowed;
     PowerInTurn "power-in-turn": "legs: heads lose their power one after the other, and get it back in another order",
         Unbounded Anywhere Allowed;
-    PowerLostDuringReturn "power-lost-during-return": "legs: a leg gets what it missed, and a head loses its power",
+    PowerLostDuringReturn "power-lost-during-return": "legs: a leg is resilvered, and a head loses its power during that",
         Unbounded Anywhere Allowed;
     PartitionFenceDead "partition-fence-dead": "legs: two heads do not hear each other, and cannot power each other off",
         Unbounded Anywhere Allowed;

@@ -6,10 +6,10 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clients {
-    /// They ping after a tenth of a second without an answer.
+    /// They ping when a reply is missing for a tenth of a second.
     #[default]
     Pinging,
-    /// They wait until TCP tells them, as stock clients do for the first seconds.
+    /// They rely on the time-outs of TCP, as stock clients do for the first seconds.
     Patient,
 }
 

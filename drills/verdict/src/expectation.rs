@@ -2,19 +2,19 @@
 
 use serde::Serialize;
 
-/// What a fault does to the appliance.
+/// The effect of a fault on the appliance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// A head or a server is gone from one moment to the next.
+    /// A head or a server disappears at once.
     Crash,
-    /// It stands still, or nobody hears it.
+    /// A head or a server is frozen or isolated.
     CutOff,
     /// A pool is moved on purpose.
     Move,
     /// Redundancy hides it: the pool stays where it is.
     Hidden,
-    /// Nothing is promised but that it comes back, and that nothing is lost.
+    /// The only promise is that service resumes and that no data is lost.
     Unbounded,
 }
 
@@ -42,7 +42,7 @@ pub enum Fencing {
     Allowed,
 }
 
-/// How the appliance learns of a fault.
+/// How the appliance detects a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Notice {
@@ -50,15 +50,15 @@ pub enum Notice {
     Cluster,
     /// By the next monitor of the pool.
     Monitor,
-    /// By a monitor of the pool that gets no answer.
+    /// By a monitor operation of the pool that times out.
     MonitorTimeout,
-    /// By a disk that does not answer in its time.
+    /// By a disk that exceeds its time-out.
     Disk,
-    /// By silence in the cluster; then a BMC does not answer in its time.
+    /// By a missing heartbeat in the cluster; then a BMC exceeds its time-out.
     DeadBmc,
 }
 
-/// What must come of a drill.
+/// The expectation of a drill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Expectation {
     /// Which promise counts.
@@ -69,6 +69,7 @@ pub struct Expectation {
     pub fencing: Fencing,
     /// How it is noticed.
     pub notice: Notice,
-    /// What the fault itself adds to every pause, in milliseconds, such as a slow BMC.
+    /// The delay that the fault itself adds to every pause, in milliseconds, such as that of a slow
+    /// BMC.
     pub added_ms: u32,
 }

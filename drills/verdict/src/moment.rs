@@ -1,4 +1,5 @@
-//! Moments on the clock that every process of this machine shares, and log lines placed on it.
+//! Timestamps on the clock that all processes of this host share, and the mapping of log lines to
+//! it.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use takeover::timeline::minutes_and_seconds;
 
-/// A moment of CLOCK_MONOTONIC, in seconds.
+/// A timestamp of CLOCK_MONOTONIC, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Moment(pub f64);
@@ -23,7 +24,7 @@ impl Moment {
         Self(seconds(ClockId::Monotonic))
     }
 
-    /// Seconds from `earlier` to this moment.
+    /// Seconds from `earlier` to this timestamp.
     pub fn since(self, earlier: Self) -> f64 {
         self.0 - earlier.0
     }
@@ -38,8 +39,8 @@ impl Moment {
 /// How far a log's clock can be wrong for reasons of time zone: a multiple of this, in seconds.
 const ZONE_STEP_S: f64 = 900.0;
 
-/// Places log lines on the monotonic clock. Logs differ in their dates and time zones; minutes
-/// and seconds are the same in all, so a line belongs to the moment that is closest to a known one.
+/// Maps log lines to the monotonic clock. Logs differ in date and time zone; minutes and seconds
+/// are equal in all, so a line gets the timestamp that is closest to a known one.
 #[derive(Clone, Copy, Debug)]
 pub struct LogClock {
     near: Moment,
@@ -58,17 +59,17 @@ impl LogClock {
         Self { near, near_wall }
     }
 
-    /// The moment of a line, by the first time of day in it.
+    /// The timestamp of a line, by the first time of day in it.
     pub fn place(&self, line: &str) -> Option<Moment> {
         minutes_and_seconds(line).map(|shown| self.closest(shown))
     }
 
-    /// The moment that a wall clock shows, in milliseconds since 1970. Clocks of heads may be whole hours apart.
+    /// The timestamp for a wall clock in milliseconds since 1970. Clocks of heads may differ by whole hours.
     pub fn place_ms(&self, at_ms: u64) -> Moment {
         self.closest(at_ms as f64 / 1000.0)
     }
 
-    /// The moment whose minutes and seconds are these.
+    /// The timestamp with these minutes and seconds.
     fn closest(&self, shown: f64) -> Moment {
         let mut distance = (shown - self.near_wall).rem_euclid(ZONE_STEP_S);
         if distance > ZONE_STEP_S / 2.0 {

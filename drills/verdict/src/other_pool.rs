@@ -6,19 +6,19 @@ use units::HeadName;
 /// The effect of a round on another pool of the appliance.
 #[derive(Clone, Debug, Serialize)]
 pub struct BesideRound {
-    /// Who served it before.
+    /// The head that served it before.
     pub served_before: Option<HeadName>,
-    /// Who served it afterwards.
+    /// The head that served it afterwards.
     pub served_after: Option<HeadName>,
     /// Whether the fault struck its head.
     pub was_struck: bool,
-    /// The longest pause of its clients, in seconds; none when I/O did not come back.
+    /// The longest pause of its clients, in seconds; `None` if I/O did not resume.
     pub pause_s: Option<f64>,
     /// Errors that an application saw.
     pub errors: Vec<String>,
-    /// Acknowledged writes that are not there, or contents that nobody wrote.
+    /// Acknowledged writes that are lost, or contents that no client wrote.
     pub violations: Vec<String>,
-    /// Whether everything could be read back.
+    /// Whether all data could be read back.
     pub is_verified: bool,
     /// Moments at which it was open in two processes.
     pub double_imports: Vec<String>,

@@ -1,4 +1,4 @@
-//! What is promised for each kind of fault, and whether a round, and all rounds, kept it.
+//! The promise for each kind of fault, and whether a round, and all rounds, kept it.
 
 use serde::Serialize;
 use units::{HeadName, PoolName};
@@ -26,13 +26,13 @@ pub enum Promise {
     Budget {
         /// In seconds.
         budget_s: u32,
-        /// What comes on top where only a monitor of the pool notices the fault, in seconds: the time between two.
+        /// Added where only a monitor operation of the pool detects the fault, in seconds: its interval.
         monitor_s: u32,
-        /// What comes on top of that where it gets no answer, in seconds.
+        /// Added to that where the monitor operation times out, in seconds.
         monitor_timeout_s: u32,
-        /// What comes on top where a disk is waited for, in seconds.
+        /// Added where the fault is detected by the time-out of a disk, in seconds.
         disk_answer_s: u32,
-        /// What comes on top where a BMC is waited for, in seconds.
+        /// Added where a BMC must time out, in seconds.
         fence_s: u32,
     },
 }
@@ -96,20 +96,20 @@ pub enum Broken {
     /// One pause was too long.
     #[error("a pause of {pause_s:.2} s; at most {worst_s:.1} s are promised")]
     Worst {
-        /// What was seen.
+        /// The measured pause.
         pause_s: f64,
-        /// What is promised.
+        /// The bound.
         worst_s: f64,
     },
     /// Most pauses were too long.
     #[error("a median pause of {pause_s:.2} s; {median_s:.1} s are promised")]
     Median {
-        /// What was seen.
+        /// The measured pause.
         pause_s: f64,
-        /// What is promised.
+        /// The bound.
         median_s: f64,
     },
-    /// I/O did not come back.
+    /// I/O did not resume.
     #[error("no I/O again within {waited_s:.0} s")]
     NoReturn {
         /// How long was waited.
@@ -123,7 +123,7 @@ pub enum Broken {
         /// One of them.
         example: String,
     },
-    /// What was acknowledged is not there.
+    /// Acknowledged data is lost.
     #[error("{count} acknowledged writes lost, such as {example}")]
     Lost {
         /// How many places.
@@ -134,7 +134,7 @@ pub enum Broken {
     /// The contents could not be read back at all.
     #[error("the volumes could not be read back: {why}")]
     NotVerified {
-        /// What is known.
+        /// The evidence.
         why: String,
     },
     /// Two servers had the pool at once.
@@ -152,7 +152,7 @@ pub enum Broken {
     /// The pool should be where it was.
     #[error("a takeover by {head}, and there should be none")]
     Takeover {
-        /// Who took it.
+        /// The head that took it over.
         head: HeadName,
     },
     /// A head was powered off without need.
@@ -164,23 +164,23 @@ pub enum Broken {
     /// A head was not powered off.
     #[error("no head was powered off, and one must be")]
     NotFenced,
-    /// What this very drill asks for.
+    /// A condition of this drill.
     #[error("{complaint}")]
     Other {
-        /// What was not so.
+        /// The condition that was violated.
         complaint: String,
     },
-    /// The clients of a pool beside the one that is drilled.
+    /// The clients of a pool that the drill is not about.
     #[error("pool {pool}: {broken}")]
     Beside {
         /// The pool.
         pool: PoolName,
-        /// What they saw.
+        /// The effects that they saw.
         broken: Box<Broken>,
     },
 }
 
-/// What one round broke.
+/// The promises that one round broke.
 pub fn judge_round(round: &Round, expectation: &Expectation, promise: Promise) -> Vec<Broken> {
     let mut broken = Vec::new();
     match (round.pause_s(), promise.bounds(expectation)) {
@@ -268,14 +268,15 @@ fn judge_place(round: &Round, expectation: &Expectation, broken: &mut Vec<Broken
     }
 }
 
-/// What a round broke of a pool beside the one that is drilled: on the struck head it pauses as in a crash, elsewhere
-/// nothing is felt.
+/// The promises that a round broke for another pool: on the struck head it pauses as in a crash, on other heads there
+/// is no effect.
 fn judge_beside(round: &BesideRound, expectation: &Expectation, promise: Promise) -> Vec<Broken> {
     let mut broken = Vec::new();
     let kind = match (expectation.kind, round.was_struck) {
         (Kind::Unbounded, _) => Kind::Unbounded,
         (_, false) => Kind::Hidden,
-        // What is hidden from the pool that is drilled is the end of a head for those that it served.
+        // Redundancy that hides a fault from the drilled pool does not hide the loss of a head from the pools that it
+        // served.
         (Kind::Hidden | Kind::Move, true) => Kind::Crash,
         (kind, true) => kind,
     };
@@ -315,7 +316,7 @@ pub fn judge_median(
     expectation: &Expectation,
     promise: Promise,
 ) -> Option<Broken> {
-    /// Of fewer rounds a median says nothing that the worst does not.
+    /// With fewer rounds the median adds nothing to the worst pause.
     const ROUNDS_MIN: usize = 3;
     let median_s = promise.bounds(expectation)?.median_s;
     if pauses_s.len() < ROUNDS_MIN {

@@ -1,4 +1,5 @@
-//! What came of the drills: per drill the pauses, what was broken, and where the time went.
+//! The report of the drills: for each drill the pauses, the broken promises, and the time of each
+//! step.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +18,7 @@ use crate::timeline::Step;
 pub struct DrillReport {
     /// Which.
     pub drill: Drill,
-    /// What must come of it.
+    /// Its expectation.
     pub expectation: Expectation,
     /// The bounds on its pauses.
     pub bounds: Option<Bounds>,
@@ -35,13 +36,13 @@ pub struct DrillReport {
     pub broken: Option<Broken>,
 }
 
-/// A round and what it broke.
+/// A round and the promises that it broke.
 #[derive(Clone, Debug, Serialize)]
 pub struct JudgedRound {
-    /// What was seen.
+    /// The observations.
     #[serde(flatten)]
     pub round: Round,
-    /// What was not as promised.
+    /// The broken promises.
     pub broken: Vec<Broken>,
 }
 
@@ -90,7 +91,7 @@ impl DrillReport {
         }
     }
 
-    /// Whether everything was as promised.
+    /// Whether all promises were kept.
     pub fn is_kept(&self) -> bool {
         self.broken.is_none() && self.rounds.iter().all(|round| round.broken.is_empty())
     }
@@ -113,22 +114,22 @@ pub struct Report {
     pub load: bool,
     /// How the clients found out that a connection was dead.
     pub clients: Clients,
-    /// How many volumes the pool had beside those of the clients.
+    /// The number of additional volumes of the pool.
     pub more_volumes: u32,
-    /// What chooses all moments: the same seed makes the same choices.
+    /// The seed of all random choices: the same seed repeats them.
     pub seed: u64,
     /// The drills.
     pub drills: Vec<DrillReport>,
 }
 
 impl Report {
-    /// Whether everything was as promised.
+    /// Whether all promises were kept.
     pub fn is_kept(&self) -> bool {
         self.drills.iter().all(DrillReport::is_kept)
     }
 
-    /// The report as people read it, without its table: what was broken, where the time went, how
-    /// pauses are distributed, and the last line.
+    /// The report for people, without its table: broken promises, the time of each step, the
+    /// distribution of pauses, and the last line.
     pub fn details(&self) -> String {
         let mut text = String::new();
         for drill in self.drills.iter().filter(|drill| !drill.steps_s.is_empty()) {
@@ -224,7 +225,7 @@ fn row(drill: &DrillReport) -> [String; 9] {
     ]
 }
 
-/// Upper ends of the classes of the histogram, in seconds.
+/// Upper bounds of the classes of the histogram, in seconds.
 const CLASSES_S: &[f64] = &[
     0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 10.0,
 ];

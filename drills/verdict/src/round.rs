@@ -1,4 +1,4 @@
-//! What was seen in one round of a drill.
+//! The observations of one round of a drill.
 
 use std::collections::BTreeMap;
 
@@ -12,44 +12,44 @@ use crate::timeline::Mark;
 /// One act of a drill that has several.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Act {
-    /// What was done.
+    /// The fault.
     pub what: String,
     /// Which promise counts.
     pub kind: Kind,
-    /// The longest pause, in seconds; none when I/O did not come back.
+    /// The longest pause, in seconds; `None` if I/O did not resume.
     pub pause_s: Option<f64>,
 }
 
-/// One fault and what came of it.
+/// One fault and its effects.
 #[derive(Clone, Debug, Serialize)]
 pub struct Round {
     /// The drill.
     pub drill: String,
     /// The seed that chose its moments.
     pub seed: u64,
-    /// What exactly was done.
+    /// The exact fault.
     pub fault: String,
-    /// Who served the pool before.
+    /// The head that served the pool before.
     pub served_before: HeadName,
-    /// Who served it afterwards.
+    /// The head that served it afterwards.
     pub served_after: Option<HeadName>,
     /// Heads that the cluster powered off.
     pub fenced: Vec<HeadName>,
     /// The longest pause of each initiator that had its I/O back, in seconds.
     pub pauses_s: BTreeMap<String, f64>,
-    /// How long was waited for I/O to come back, in seconds.
+    /// Time until I/O had resumed, in seconds.
     pub waited_s: f64,
     /// The slowest request, in seconds.
     pub slowest_s: f64,
-    /// What was done besides the fault, before it or after it, with the longest pause that an initiator saw then.
+    /// Other faults of the round, before or after the main one, each with the longest pause of an initiator.
     pub acts: Vec<Act>,
     /// Errors that an application saw.
     pub errors: Vec<String>,
-    /// Acknowledged writes that are not there, or contents that nobody wrote.
+    /// Acknowledged writes that are lost, or contents that no client wrote.
     pub violations: Vec<String>,
     /// Why the volumes could not be read back.
     pub not_verified: Option<String>,
-    /// Writes that the clients have been told are done, since their start.
+    /// Writes that were acknowledged to the clients since their start.
     pub acknowledged: u64,
     /// Requests that were sent again.
     pub repeated: u64,
@@ -57,11 +57,11 @@ pub struct Round {
     pub refused_logins: u32,
     /// Moments at which the pool was open in two processes.
     pub double_imports: Vec<String>,
-    /// What this very drill asks for, and was not so.
+    /// Violated conditions of this drill.
     pub complaints: Vec<String>,
-    /// What it did to the other pools of the appliance.
+    /// The effects on the other pools of the appliance.
     pub beside: BTreeMap<PoolName, BesideRound>,
-    /// What happened when, after the fault.
+    /// The steps after the fault, with their times.
     pub timeline: Vec<Mark>,
 }
 
@@ -92,7 +92,7 @@ impl Round {
         }
     }
 
-    /// The longest pause that any initiator saw; none when I/O did not come back.
+    /// The longest pause of any initiator; `None` if I/O did not resume.
     pub fn pause_s(&self) -> Option<f64> {
         self.pauses_s.values().copied().max_by(f64::total_cmp)
     }

@@ -16,7 +16,7 @@ pub struct Mark {
     pub after_s: f64,
 }
 
-/// The first moment of each step after `fault`; of the addresses also the last.
+/// The first occurrence of each step after `fault`; of the addresses also the last.
 pub fn marks(lines: &str, resources: &Resources, clock: &LogClock, fault: Moment) -> Vec<Mark> {
     let mut marks: Vec<Mark> = Vec::new();
     let mut last_address = None;

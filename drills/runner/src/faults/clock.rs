@@ -1,4 +1,4 @@
-//! A wall clock that jumps on one head, while the monotonic clocks go on.
+//! A wall clock that jumps on one head, while the monotonic clocks are unaffected.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,12 +12,12 @@ use crate::fault::Fault;
 
 /// How far a clock jumps, in seconds.
 pub const JUMP_S: i32 = 3_600;
-/// A head's clock is read by a program, which takes its time, in seconds.
+/// Tolerance for the time that reading a head's clock needs, in seconds.
 const READ_TOLERANCE_S: i64 = 60;
 /// The library by which programs learn the clock of their head, as it is called in the maps of a process.
 const LIBRARY: &str = "/clock.so";
 
-/// Sets the clock of `head`, and looks whether its programs see that.
+/// Sets the clock of `head`, and verifies that its processes see the change.
 pub fn jump(environment: &Environment, head: &HeadName, ahead_s: i32) -> Result<Fault, DrillError> {
     let pid = server_pid(environment)?;
     let direction = if ahead_s < 0 { "back" } else { "ahead" };

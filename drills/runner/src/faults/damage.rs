@@ -1,5 +1,5 @@
-//! The last leg that holds everything is damaged: blocks of it cannot be read, or are wrong, while the other head is off. Clients
-//! must get an error for these blocks and nothing else, and the blocks must be right again when the other leg is back.
+//! The last current leg is damaged: blocks of it cannot be read, or are wrong, while the other head is off. Clients
+//! must get an error for exactly these blocks, and the blocks must be right again when the other leg is back.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -23,7 +23,7 @@ use crate::fault::Fault;
 use crate::kinds::{self, Exported};
 use drill_verdict::Moment;
 
-/// The volume whose blocks are damaged.
+/// The volume with the damaged blocks.
 const VOLUME: &str = "drill-damaged";
 /// How large it is.
 const VOLUME_SIZE: &str = "32M";
@@ -31,7 +31,7 @@ const VOLUME_SIZE: &str = "32M";
 const BLOCK: usize = 16 << 10;
 /// Blocks with contents.
 const BLOCKS: usize = 64;
-/// Damaged blocks: more than the ZFS library allows of a device before it takes the device out.
+/// Damaged blocks: more errors than the ZFS library tolerates before it faults a device.
 const DAMAGED: usize = 16;
 /// Blocks begin at multiples of so many bytes on a disk.
 const ALIGNMENT: usize = 512;
@@ -89,11 +89,11 @@ pub fn prepare(
     Ok(())
 }
 
-/// Takes the other head away, damages blocks of what is left, and reads all of them.
+/// Powers off the other head, damages blocks of the remaining leg, and reads all of them.
 ///
 /// # Errors
 ///
-/// The lab does not do what it is told.
+/// A command in the lab fails.
 pub fn strike(
     environment: &mut Environment,
     head: &HeadName,
@@ -129,11 +129,11 @@ pub fn strike(
     Ok(fault)
 }
 
-/// Gives the other head back its power. When its legs hold everything again, all blocks must be right.
+/// Powers on the other head. When its legs are current again, all blocks must be right.
 ///
 /// # Errors
 ///
-/// The lab does not do what it is told.
+/// A command in the lab fails.
 pub fn undo(
     environment: &mut Environment,
     lender: &HeadName,
@@ -181,7 +181,7 @@ fn harm(environment: &Environment, head: &HeadName, damage: &Damage) -> Result<(
     Ok(())
 }
 
-/// The newest place of each damaged block: an older one would have other contents.
+/// The newest location of each damaged block: an older one has other contents.
 fn find(
     environment: &Environment,
     head: &HeadName,
@@ -218,7 +218,7 @@ fn block_of(contents: &[u8], number: usize) -> &[u8] {
     &contents[number * BLOCK..][..BLOCK]
 }
 
-/// Where what begins with `wanted` is in a file.
+/// The offset of a block that begins with `wanted` in a file.
 fn search(path: &Path, wanted: &HashMap<&[u8], usize>) -> std::io::Result<Vec<(usize, u64)>> {
     let mut file = File::open(path)?;
     let mut places = Vec::new();
@@ -237,7 +237,7 @@ fn search(path: &Path, wanted: &HashMap<&[u8], usize>) -> std::io::Result<Vec<(u
     Ok(places)
 }
 
-/// What is read of `bulkhead pool status --json`.
+/// The fields that are read from `bulkhead pool status --json`.
 #[derive(Deserialize)]
 struct Status {
     scan: Option<Scan>,
@@ -293,7 +293,8 @@ fn judge(
     Ok(())
 }
 
-/// What is wrong with the outcomes of reads, a line for each block: those that are gone have an error, the others are right.
+/// Violations in the results of reads, a line for each block: damaged blocks must return an error, all other blocks the
+/// right data.
 fn complaint(lines: &str, gone: &[usize]) -> Option<String> {
     let lines: Vec<&str> = lines.lines().collect();
     let is_bad = |number: usize| {

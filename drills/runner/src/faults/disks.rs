@@ -16,16 +16,16 @@ use drill_verdict::Moment;
 const SUSPENDED_WITHIN: Duration = Duration::from_secs(30);
 /// How long no disk of the mirror is back. Longer than any retry.
 const DARK: Duration = Duration::from_secs(5);
-/// A pool that is suspended answers nothing from so long after it says so, in seconds.
+/// Time after which a pool that reports itself suspended must not complete I/O, in seconds.
 const LAST_ANSWERS_S: f64 = 1.0;
-/// How long a disk that answers again may take to be brought back and to have what it missed.
+/// Time limit for a disk that responds again to be brought online and resilvered.
 const BACK_WITHIN: Duration = Duration::from_secs(30);
 
 /// Harms one disk.
 ///
 /// # Errors
 ///
-/// The lab does not do what it is told.
+/// A command in the lab fails.
 pub fn harm(
     environment: &Environment,
     head: &HeadName,
@@ -39,16 +39,16 @@ pub fn harm(
     Ok(fault)
 }
 
-/// The flag of `pool clear` that it names where the disk that is back may lack what another one holds.
+/// The flag of `pool clear` that it names if the returned disk may be older than a missing one.
 const WORD: &str = "--missing-devices-are-not-newer";
 
-/// Takes every disk of a mirror away, as a shelf without power does, and gives one back. Nothing may happen but that
-/// clients wait. Then a person clears the pool: it goes on with that one. In every other round the others come back first.
-/// They also do where `pool clear` says that they may hold what that one lacks: nothing may be lost.
+/// Removes every disk of a mirror, as a disk shelf without power does, and returns one. Clients must only be blocked.
+/// Then an operator clears the pool, and it resumes with that disk. In every other round the remaining disks return
+/// first. They also return where `pool clear` reports that they may hold newer data: no data may be lost.
 ///
 /// # Errors
 ///
-/// The lab does not do what it is told.
+/// A command in the lab fails.
 pub fn lose_mirror(
     environment: &mut Environment,
     head: &HeadName,
@@ -93,7 +93,7 @@ pub fn lose_mirror(
         is_alone = false;
         fault
             .words
-            .push_str(", which may lack something, so the other is given back");
+            .push_str(", which may be out of date, so the other is returned");
         environment.set_device_faults(&[], "")?;
         cleared = clear(environment, head)?;
     }
@@ -110,18 +110,18 @@ pub fn lose_mirror(
             environment.client.seen.all_answered_since(answers_from)
         })?
     {
-        let words = "I/O does not go on with one disk of the mirror".to_owned();
+        let words = "I/O does not resume with one disk of the mirror".to_owned();
         fault.complaints.push(words);
     }
     Ok(fault)
 }
 
-/// Lifts all faults. A disk that was given up must be back by itself, unless it has been too often: then it says so, and a
-/// person brings it back.
+/// Lifts all faults. A faulted disk must be brought online automatically, unless that happened too often: then an event
+/// says so, and the operator brings it online.
 ///
 /// # Errors
 ///
-/// The lab does not do what it is told.
+/// A command in the lab fails.
 pub fn mend(environment: &mut Environment, fault: &mut Fault) -> Result<(), DrillError> {
     environment.set_device_faults(&[], "")?;
     let Some(head) = environment.serving()? else {
@@ -144,16 +144,16 @@ pub fn mend(environment: &mut Environment, fault: &mut Fault) -> Result<(), Dril
     }
     let why = environment.devices_unwell(&head).unwrap_or_default();
     fault.complaints.push(format!(
-        "a disk that answers again is not brought back: {why}"
+        "a disk that responds again is not brought online: {why}"
     ));
     clear(environment, &head).map(drop)
 }
 
-/// What `pool clear` came to.
+/// The outcome of `pool clear`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cleared {
     Yes,
-    /// It asks for the word.
+    /// It requires a confirmation.
     WordWanted,
     No,
 }
@@ -184,7 +184,8 @@ fn wall_clock_ms(moment: Moment) -> u64 {
     (UNIX_EPOCH.elapsed().unwrap_or_default().saturating_sub(ago)).as_millis() as u64
 }
 
-/// The disks of mirror `number`, as the lab makes pools: mirrors of two, the last of three where the number of disks is odd.
+/// The disks of mirror `number`, in the layout of pools in the lab: mirrors of two, the last of three if the number of
+/// disks is odd.
 fn mirror(disks: &[PathBuf], number: usize) -> &[PathBuf] {
     let is_last = number + 1 == disks.len() / 2;
     let end = if is_last { disks.len() } else { 2 * number + 2 };

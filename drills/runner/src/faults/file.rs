@@ -5,7 +5,7 @@ use crate::environment::Environment;
 use crate::error::DrillError;
 use crate::fault::Fault;
 
-/// What a drill with another profile reads: the file's text with that profile in it.
+/// Returns the file's text with that profile in it, for a drill with another profile.
 pub fn with_profile(text: &str, profile: &str) -> String {
     const SECTION: &str = "[timeouts]";
     let wanted = format!("profile = \"{profile}\"");

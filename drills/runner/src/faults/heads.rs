@@ -17,7 +17,7 @@ pub fn other_head(environment: &Environment, head: &HeadName, rng: &mut fastrand
     others[rng.usize(..others.len())].clone()
 }
 
-/// The process that has the pool's disks, as this machine numbers it.
+/// The process that has the pool's disks open, by its pid on this host.
 pub fn server_pid(environment: &Environment) -> Result<i32, DrillError> {
     let owners =
         owners_now(&environment.files()).map_err(DrillError::io("look for the pool's server"))?;
@@ -74,7 +74,7 @@ pub fn reach_fence_devices(
             let address = address.to_string();
             let route = ["route", verb, "blackhole", &address];
             let done = environment.lab.must(&Who::Head(head.clone()), "ip", &route);
-            // A head that booted meanwhile has no such route any more.
+            // A head that booted in the meantime has no such route any more.
             if let Err(error) = done {
                 if !reachable {
                     return Err(error.into());

@@ -19,15 +19,15 @@ use drill_verdict::{Act, Kind, Moment, Round};
 
 /// The appliance file on a head.
 const FILE: &str = appliance::plan::APPLIANCE_PATH;
-/// Its permissions, which `apply` gives it, too.
+/// Its permissions, which `apply` also sets.
 const FILE_MODE: u32 = 0o644;
 /// How long `bulkhead appliance apply` may take: leg-servers are restarted, a cluster grows, members agree, legs are attached.
 const COMMAND_LIMIT: Duration = Duration::from_secs(240);
-/// How often it is said.
+/// The number of reports of it.
 const APPLIED_MAX: u32 = 3;
-/// How long clients may be without an answer when a head is lost.
+/// Time limit for clients to get a reply when a head is lost.
 const RETURN_LIMIT: Duration = Duration::from_secs(60);
-/// What `bulkhead appliance` ends with when there are warnings, and when there is something to do.
+/// Exit codes of `bulkhead appliance` for warnings and for pending changes.
 const WARNINGS: i32 = 11;
 const DIFFERENCE: i32 = 13;
 
@@ -65,7 +65,7 @@ pub fn strike(
     Ok(fault)
 }
 
-/// The steps of the guide, and what was not as it should be.
+/// The steps of the guide, and the violations.
 fn add(environment: &mut Environment, typist: &HeadName) -> Result<Vec<String>, DrillError> {
     let mut complaints = Vec::new();
     let said = environment.bulkhead(&third::name(), &["leg-server", "fingerprint"])?;
@@ -95,12 +95,12 @@ fn add(environment: &mut Environment, typist: &HeadName) -> Result<Vec<String>, 
     Ok(complaints)
 }
 
-/// Afterwards it is removed, says the guide.
+/// The guide removes it afterwards.
 fn stop_witness(environment: &Environment, two: &Appliance) -> Result<(), DrillError> {
     let ends = [two.witness.is_some(), two.has_voting_witness()];
     let ends = WITNESS_PROGRAMS.into_iter().zip(ends);
     for (program, _) in ends.filter(|(_, ends)| *ends) {
-        // One that is killed is started again by its machine.
+        // A killed process is started again by its service manager.
         signal(environment, &Who::Witness, "STOP", program)?;
     }
     Ok(())
@@ -123,7 +123,7 @@ fn guide(
             step: format!("`bulkhead {}`", words.join(" ")),
             head: head.clone(),
             words: format!(
-                "it ends with {}: {} {}",
+                "it exits with {}: {} {}",
                 output.code,
                 output.text().trim(),
                 output.complaint()
@@ -136,7 +136,7 @@ fn guide(
 ///
 /// # Errors
 ///
-/// The lab does not come to rest, or does not do what it is told.
+/// The lab does not settle, or a command in it fails.
 pub fn lose_third(environment: &mut Environment, round: &mut Round) -> Result<(), DrillError> {
     let third = third::name();
     let serves = environment.settle()?;
@@ -172,7 +172,7 @@ pub fn lose_third(environment: &mut Environment, round: &mut Round) -> Result<()
     Ok(())
 }
 
-/// Nobody is powered off but `lost`.
+/// No head but `lost` is powered off.
 fn blame_fencing(
     environment: &Environment,
     round: &mut Round,
@@ -186,7 +186,7 @@ fn blame_fencing(
     round.complaints.extend(complaints);
 }
 
-/// What clients saw since it was begun.
+/// The observations of clients since its start.
 fn act(environment: &Environment, what: String, kind: Kind, begun: Moment) -> Act {
     let pauses = environment.client.seen.pauses(begun);
     let pauses = pauses.values().map(|pause| pause.seconds);

@@ -1,5 +1,5 @@
-//! Faults of pools whose disks belong to heads: of the way to another head's legs, of what lends them, of the witness,
-//! and of power while a leg lacks something.
+//! Faults of pools with legs: of the network to another head's legs, of the lender, of the witness, and of power while
+//! a leg is stale.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -18,23 +18,23 @@ use crate::fault::Fault;
 use crate::third;
 use drill_verdict::{Drill, Moment};
 
-/// How much later a slow leg answers, in milliseconds.
+/// The delay of a slow leg, in milliseconds.
 const SLOW_LEG_MS: u32 = 100;
-/// What lends a head's disks, as pkill(1) finds it.
+/// The lender's process, as pkill(1) finds it.
 const LEG_SERVER: &str = "[l]eg-server --config";
-/// What the witness runs: what remembers, and what votes.
+/// The processes of the witness: of the record, and of the vote.
 pub(crate) const WITNESS_PROGRAMS: [&str; 2] = ["[b]ulkhead-witness serve", "[c]orosync-qnetd"];
 /// How long until it is on record that a leg was lost.
 const FALL_BEHIND_WITHIN: Duration = Duration::from_secs(30);
-/// How long clients write what a leg lacks.
+/// Time in which clients write data that a leg misses.
 const LACKING: Duration = Duration::from_secs(2);
-/// How long a leg that can be reached again may take to have what it missed.
+/// Time limit for a leg that can be reached again to be resilvered.
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 /// How long a head that came back alone may take to start, and to refuse.
 const REFUSED_WITHIN: Duration = Duration::from_secs(90);
 /// The same where it does not even try: it has no vote but its own.
 const STARTED_WITHIN: Duration = Duration::from_secs(20);
-/// How long a head is off that blinks: less than a leg's time to answer.
+/// Time without power of a head that reboots quickly: less than a leg's time-out.
 const BLINK_MS_MAX: u64 = 500;
 /// Between the losses of power of two heads, and between their returns, in milliseconds.
 const TURN_MS_MAX: u64 = 4_000;
@@ -42,13 +42,13 @@ const TURN_MS_MAX: u64 = 4_000;
 const RETURN_MS_MAX: u64 = 1_500;
 /// How long it is lost then.
 const DARK: Duration = Duration::from_secs(5);
-/// How long an operator waits before heads that the cluster switched off are switched on again.
+/// Time after which an operator switches on heads that the cluster switched off.
 const OPERATOR: Duration = Duration::from_secs(10);
 /// How often.
 const OPERATOR_ROUNDS: u32 = 6;
 /// How long heads do not hear each other.
 const APART: Duration = Duration::from_secs(8);
-/// What the pool's server says when the record does not allow it to open the pool.
+/// The message of the pool's server when the record does not allow it to open the pool.
 const REFUSAL: &str = "the pool is not opened";
 
 /// Why the drill is not possible with such a pool.
@@ -98,11 +98,11 @@ fn has_two_lenders(appliance: &Appliance, pool: &PoolName) -> bool {
     lenders.collect::<BTreeSet<_>>().len() == 2
 }
 
-/// Makes the fault. `head` serves the pool.
+/// Injects the fault. `head` serves the pool.
 ///
 /// # Errors
 ///
-/// The lab does not do what it is told.
+/// A command in the lab fails.
 pub fn strike(
     drill: Drill,
     environment: &mut Environment,
@@ -126,7 +126,7 @@ pub fn strike(
             Ok(fault)
         }
         Drill::LegSlow => {
-            let fault = begin(format!("the legs of {lender} answer {SLOW_LEG_MS} ms late"));
+            let fault = begin(format!("the legs of {lender} respond {SLOW_LEG_MS} ms late"));
             let names = environment.device_names(&lender);
             environment.set_device_faults(&names, &format!("delay={SLOW_LEG_MS}"))?;
             Ok(fault)
@@ -161,7 +161,7 @@ pub fn strike(
             Ok(fault)
         }
         Drill::WitnessHung => {
-            let fault = Fault::begin("every program of the witness is stopped");
+            let fault = Fault::begin("every process of the witness is stopped");
             signal_witness(environment, "STOP")?;
             Ok(fault)
         }
@@ -174,11 +174,11 @@ pub fn strike(
     }
 }
 
-/// Takes back what does not end by itself, and waits until every leg has what it missed.
+/// Undoes faults that do not end automatically, and blocks until every leg is current.
 ///
 /// # Errors
 ///
-/// The lab does not do what it is told.
+/// A command in the lab fails.
 pub fn undo(
     drill: Drill,
     environment: &mut Environment,
@@ -210,7 +210,8 @@ pub fn undo(
     wait_until_whole(environment, fault)
 }
 
-/// Waits until every leg has what it missed. The cluster may switch heads off meanwhile, as it had meant to do before it could.
+/// Blocks until every leg is current. The cluster may switch heads off in the meantime, with fence requests that were
+/// pending.
 pub(crate) fn wait_until_whole(
     environment: &mut Environment,
     fault: &mut Fault,
@@ -298,7 +299,7 @@ fn addresses_in(
     addresses.copied().collect()
 }
 
-/// Lets what `head` sends to `addresses` arrive, or not any more. What comes from there arrives all the same.
+/// Blocks or unblocks packets from `head` to `addresses`. Packets in the other direction always arrive.
 fn route(
     environment: &Environment,
     head: &HeadName,
@@ -314,7 +315,8 @@ fn route(
     });
     let script = ONE_WAY.to_owned() + &routes.collect::<String>();
     let script = Invocation::new("sh", &["-c", &script]);
-    // A head that booted meanwhile has no such route any more, and one without power none at all.
+    // A head that booted in the meantime has no such route any more, and a head without power has
+    // none at all.
     match environment.lab.exec(&Who::Head(head.clone()), &script) {
         Err(_) if is_open => Ok(()),
         done => Ok(done.map(drop)?),
@@ -349,7 +351,7 @@ fn reach_witness(environment: &Environment, is_open: bool) -> Result<(), DrillEr
     Ok(())
 }
 
-/// Whoever looks must see that the witness is lost.
+/// `status` must show that the witness is lost.
 fn must_be_told(environment: &mut Environment, fault: &mut Fault) -> Result<(), DrillError> {
     let is_told = |environment: &Environment| {
         let serving = environment.serving().ok().flatten();
@@ -357,13 +359,13 @@ fn must_be_told(environment: &mut Environment, fault: &mut Fault) -> Result<(), 
         told.is_some_and(|why| why.contains("does not answer"))
     };
     if !environment.wait_until(FALL_BEHIND_WITHIN, is_told)? {
-        let words = "`bulkhead status` does not tell that the witness does not answer";
+        let words = "`bulkhead status` does not show that the witness does not respond";
         fault.complaints.push(words.to_owned());
     }
     Ok(())
 }
 
-/// Cuts a leg off, and waits until the record says that it lacks something, and clients have written more.
+/// Cuts a leg off, and blocks until the record lists it as stale, and clients have written more.
 fn fall_behind(
     environment: &mut Environment,
     head: &HeadName,
@@ -374,7 +376,7 @@ fn fall_behind(
     wait_until_stale(environment, head, lender, fault)
 }
 
-/// Waits until the record says that the legs of a head that is not reached lack something, and clients have written more.
+/// Blocks until the record lists the legs of an unreachable head as stale, and clients have written more.
 pub(crate) fn wait_until_stale(
     environment: &mut Environment,
     head: &HeadName,
@@ -383,14 +385,14 @@ pub(crate) fn wait_until_stale(
 ) -> Result<(), DrillError> {
     let lacks = |environment: &Environment| environment.are_stale(head, lender);
     if !environment.wait_until(FALL_BEHIND_WITHIN, lacks)? {
-        let words = format!("the record does not say that the legs of {lender} lack something");
+        let words = format!("the record does not list the legs of {lender} as stale");
         fault.complaints.push(words);
     }
     environment.client.listen(LACKING)
 }
 
-/// A leg falls behind, all heads lose their power, and all but the one that served come back: they must not serve what
-/// lacks acknowledged writes.
+/// A leg becomes stale, all heads lose power, and all but the serving head return: they must not serve the pool without
+/// the acknowledged writes.
 fn return_stale_alone(
     environment: &mut Environment,
     head: &HeadName,
@@ -423,7 +425,7 @@ fn return_stale_alone(
         false => STARTED_WITHIN,
     };
     let is_over = environment.wait_until(limit, is_over)?;
-    // What refuses once must go on refusing.
+    // The refusal must be permanent.
     environment.client.listen(LACKING)?;
     if let Some(one) = environment.serving()? {
         let words =
@@ -431,7 +433,7 @@ fn return_stale_alone(
         fault.complaints.push(words);
     }
     if !is_over && has_votes {
-        fault.complaints.push(format!("{lender} says no refusal"));
+        fault.complaints.push(format!("{lender} reports no refusal"));
     }
     fault.acted_at = Moment::now();
     environment.lab.power(head, Power::On)?;
@@ -477,7 +479,7 @@ fn listen_ms(
     environment.client.listen(Duration::from_millis(pause_ms))
 }
 
-/// A leg gets what it missed, and its head, or the one that serves, loses its power meanwhile.
+/// A leg is resilvered, and during that its head, or the serving head, loses power.
 fn lose_power_during_return(
     environment: &mut Environment,
     head: &HeadName,
@@ -501,8 +503,8 @@ fn lose_power_during_return(
     Ok(fault)
 }
 
-/// The serving head and another one do not hear each other, and none can power the other off. Whoever serves goes on or stops, and
-/// nobody takes the pool over. Then they hear each other again.
+/// The serving head and another head are partitioned, and neither can power the other off. The serving head continues
+/// or stops, and no other head takes the pool over. Then the partition heals.
 fn part(
     environment: &mut Environment,
     head: &HeadName,
@@ -539,8 +541,8 @@ fn part(
     Ok(fault)
 }
 
-/// Switches heads on again that the cluster switched off, as an operator does who sees no service. Returns when clients
-/// have answers, or everything is on for good.
+/// Switches on heads that the cluster switched off, as an operator does without service. Returns when clients have
+/// replies, or all heads are on permanently.
 fn switch_on(environment: &mut Environment, fault: &mut Fault) -> Result<(), DrillError> {
     for _ in 0..OPERATOR_ROUNDS {
         let since = Moment::now();
@@ -554,13 +556,13 @@ fn switch_on(environment: &mut Environment, fault: &mut Fault) -> Result<(), Dri
     Ok(())
 }
 
-/// Switches on what is off; whether nothing was.
+/// Switches on heads that are off. Returns whether all were on.
 fn switch_on_heads(environment: &mut Environment, fault: &mut Fault) -> Result<bool, DrillError> {
     let state = environment.lab.state()?;
     let off = state.heads.into_iter().filter(|(_, one)| !one.powered);
     let off: Vec<HeadName> = off.map(|(head, _)| head).collect();
     for head in &off {
-        // One that the cluster switches off at this moment is switched on when it is looked at next.
+        // A head that the cluster is just switching off is switched on at the next check.
         if environment.switch_on(head).is_ok() {
             let words = format!("; {head}, which is off, is switched on");
             fault.words.push_str(&words);

@@ -1,5 +1,5 @@
-//! Memory that runs out: on a whole head, by a program that takes all there is; where this machine cannot
-//! bound a head's memory, for the pool's server alone.
+//! Memory exhaustion: of a whole head, by a process that allocates all memory; on a host that cannot bound a head's
+//! memory, of the pool's server alone.
 
 use cluster::process::{Invocation, run};
 use lab::Who;
@@ -11,12 +11,12 @@ use crate::error::DrillError;
 use crate::exhausted::Exhausted;
 use crate::fault::Fault;
 
-/// Makes the fault.
+/// Injects the fault.
 pub fn exhaust(environment: &mut Environment, head: &HeadName) -> Result<Fault, DrillError> {
     let Some(group) = environment.lab.memory_group(head) else {
         return exhaust_server(environment);
     };
-    let fault = Fault::begin(format!("a program takes all memory of {head}"));
+    let fault = Fault::begin(format!("a process allocates all memory of {head}"));
     let enter = environment.lab.enter(&Who::Head(head.clone()))?;
     environment.exhausted = Some(Exhausted::begin(enter, group)?);
     Ok(fault)
@@ -34,7 +34,7 @@ fn exhaust_server(environment: &Environment) -> Result<Fault, DrillError> {
         .unwrap_or(0);
     let bytes = pages * rustix::param::page_size() as u64;
     let fault = Fault::begin(format!(
-        "the pool's server, process {pid}, gets no more than its {bytes} bytes (RLIMIT_AS: this machine has \
+        "the pool's server, process {pid}, gets no more than its {bytes} bytes (RLIMIT_AS: this host has \
          no memory cgroups, by which the whole head could be bounded)"
     ));
     let (pid, limit) = (format!("--pid={pid}"), format!("--as={bytes}:{bytes}"));

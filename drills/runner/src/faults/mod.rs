@@ -1,4 +1,4 @@
-//! Makes faults, and takes them back.
+//! Injects faults, and undoes them.
 
 mod clock;
 mod damage;
@@ -29,12 +29,12 @@ use self::heads::{hand_over, machine_of, other_head, reach_fence_devices, server
 
 /// How long heads stay without power when all lost it.
 const DARK: Duration = Duration::from_secs(1);
-/// How long nobody confirms that a head is off. Longer than a takeover takes.
+/// Time until an operator confirms that a head is off. Longer than a takeover.
 const UNCONFIRMED: Duration = Duration::from_secs(8);
-/// How much later a slow disk answers, in milliseconds.
+/// The delay of a slow disk, in milliseconds.
 const SLOW_DISK_MS: u32 = 100;
-/// Power that is gone for a moment is back within this time, in milliseconds: before the others have noticed,
-/// while they power the head off, while they start the pool, or later.
+/// A brief power failure ends within this time, in milliseconds: before the remaining heads notice, while they power
+/// the head off, while they start the pool, or later.
 const BLINK_MS_MAX: u64 = 1_500;
 
 /// Whether the drill is possible with such an appliance.
@@ -92,11 +92,11 @@ fn client_networks(appliance: &appliance::Appliance, pool: &units::PoolName) -> 
     networks
 }
 
-/// Makes the fault. `head` serves the pool.
+/// Injects the fault. `head` serves the pool.
 ///
 /// # Errors
 ///
-/// The lab does not do what it is told.
+/// A command in the lab fails.
 pub fn strike(
     drill: Drill,
     environment: &mut Environment,
@@ -147,14 +147,14 @@ pub fn strike(
         Drill::BmcSlow => {
             let delay = Duration::from_millis(SLOW_BMC_MS.into());
             environment.lab.set_bmc_delay(head, delay)?;
-            let fault = Fault::of_head(format!("{head} stands still, its BMC is slow"), head);
+            let fault = Fault::of_head(format!("{head} is frozen, its BMC is slow"), head);
             environment.lab.freeze(head)?;
             Ok(fault)
         }
         Drill::BmcDead => {
             environment.lab.set_bmc_dead(head, true)?;
             let fault = Fault::of_head(
-                format!("{head} stands still, and its BMC answers nothing"),
+                format!("{head} is frozen, and its BMC does not respond"),
                 head,
             );
             environment.lab.freeze(head)?;
@@ -210,7 +210,7 @@ pub fn prepare(
         damage::prepare(environment, &head, rng)?;
     }
     if drill.is_of_legs() && head == wanted {
-        // A server takes a leg back a few times an hour only: each round has a server of its own.
+        // A server re-admits a leg only a few times an hour: each round has a server of its own.
         let other = other_head(environment, &head, rng);
         hand_over(environment, &head, &other)?;
         head = environment.settle()?;
@@ -228,11 +228,11 @@ fn home(environment: &Environment) -> Option<HeadName> {
         .clone()
 }
 
-/// Takes back what does not end by itself. What heads, cables and power need is done while the environment settles.
+/// Undoes faults that do not end automatically. Heads, cables and power are restored while the environment settles.
 ///
 /// # Errors
 ///
-/// The lab does not do what it is told.
+/// A command in the lab fails.
 pub fn undo(
     drill: Drill,
     environment: &mut Environment,
@@ -269,7 +269,7 @@ pub fn undo(
                 let kills = exhausted.end()?;
                 fault
                     .words
-                    .push_str(&format!(", and the kernel ends {kills} programs"));
+                    .push_str(&format!(", and the kernel kills {kills} processes"));
                 if kills == 0 {
                     fault
                         .complaints
@@ -328,8 +328,8 @@ fn cut_network(
     Ok(fault)
 }
 
-/// A head dies with everything that could power it off. Nothing may happen until a person, who stands before
-/// it, says so.
+/// A head dies together with its fence devices. No takeover may happen until an operator, who is at the head, confirms
+/// that it is off.
 fn lose_head_and_fencing(
     environment: &mut Environment,
     head: &HeadName,
@@ -360,7 +360,7 @@ fn lose_head_and_fencing(
     if !is_alarm(&output.text(), head) {
         fault
             .complaints
-            .push("nothing in crm_mon says that the power-off fails".to_owned());
+            .push("crm_mon does not show that the power-off fails".to_owned());
     }
     let confirm = Invocation::new("stonith_admin", &["--confirm", head.as_str()]);
     fault.acted_at = Moment::now();

@@ -16,7 +16,7 @@ pub const OF_BLOCKS: &Kind = &nbd::KIND;
 /// Files of the Python package `proof`, by their names, with their contents.
 pub type Files = &'static [(&'static str, &'static str)];
 
-/// Names such files, which are taken into this program.
+/// Lists files that are embedded in this binary.
 macro_rules! carried {
     ($($path:literal),* $(,)?) => {
         &[$(($path, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../proof/", $path)))),*]
@@ -29,19 +29,19 @@ pub type Words = Vec<String>;
 
 /// A kind of client.
 pub struct Kind {
-    /// Its name: of the option that says to the client's program where to go, and in verdicts.
+    /// Its name: in options of the client's process, and in verdicts.
     pub name: &'static str,
-    /// What the client's program needs for it.
+    /// The files that the client's process needs for it.
     pub files: Files,
     /// Commands of `bulkhead` that prepare the pool for such exports.
     pub prepare: fn(&PoolName) -> Vec<Words>,
-    /// What such clients use.
+    /// The kind of dataset that such clients use.
     pub store: Store,
-    /// How the client's program is told of an export, which is reached by `hosts`.
+    /// The URI of an export that is reached at `hosts`.
     pub way: fn(&Exported<'_>, hosts: &[String]) -> String,
 }
 
-/// What a kind of client uses.
+/// The dataset that a kind of client uses.
 #[derive(Clone, Copy)]
 pub enum Store {
     /// A volume.
@@ -51,7 +51,7 @@ pub enum Store {
     },
     /// A file system.
     FileSystem {
-        /// The command that makes one and shares it.
+        /// The command that creates a file system and shares it.
         create: fn(&Exported<'_>) -> Words,
     },
 }
@@ -72,7 +72,7 @@ impl Kind {
         format!("drill-{}", self.name)
     }
 
-    /// The commands that make what its clients use, so large, and export it.
+    /// The commands that create the dataset of this size for its clients, and export it.
     pub fn make(&self, of: &Exported<'_>, size: &str) -> Vec<Words> {
         match self.store {
             Store::Volume { export } => vec![create_volume(of, size), export(of)],
@@ -88,7 +88,7 @@ impl Exported<'_> {
     }
 }
 
-/// The command that makes a volume.
+/// The command that creates a volume.
 pub fn create_volume(of: &Exported<'_>, size: &str) -> Words {
     let volume = of.dataset();
     words(["volume", "create", &volume, "--size", size, "--sparse"])

@@ -4,7 +4,7 @@ use super::{Exported, Kind, Store, Words, carried, joined, words};
 
 /// Everybody in the lab. A rule has to name networks.
 const SHARE: &str = "rw=0.0.0.0/1:128.0.0.0/1:[::]/1:[8000::]/1,no_root_squash";
-/// Bytes of the file that stands for a volume.
+/// Size in bytes of the file that is used like a volume.
 const FILE_BYTES: u32 = 8 << 20;
 
 /// NFS 4.2, by a client of our own.
