@@ -1,4 +1,4 @@
-//! Compiles the library that gives a machine of a lab a wall clock of its own.
+//! Compiles the library that provides a wall clock for each node of a lab.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Looks the crates in use up among known faults (RustSec) and compares their licences and sources with deny.toml. What
-# cannot be looked up here, for want of a program or of the network, is reported and counted as skipped. With --strict it
-# fails then: for a release, and wherever both programs are installed.
+# Checks the crates in use against known vulnerabilities (RustSec) and their licences and sources against deny.toml.
+# Checks that cannot run here, for want of a tool or of the network, are reported and counted as skipped. With --strict
+# that is a failure: for a release, and on hosts with both tools.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the console into target/console, from where the program takes it in. Libraries are
-# installed when the lock file has changed, by npm, into console/node_modules.
+# Builds the console into target/console, from which the binary embeds it. npm installs libraries
+# into console/node_modules when the lock file has changed.
 set -euo pipefail
 cd "$(dirname "$0")/../console"
 

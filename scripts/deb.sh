@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Makes target/bulkhead_VERSION_ARCH.deb and bulkhead-witness_VERSION_ARCH.deb of what was built, for machines with the
-# same Debian release as this one. Prints their paths. `deb.sh FOLDER witness` makes the second one only. DEB_SYMBOLS=1
-# makes NAME-dbgsym_… of each, with the line tables; SOURCE_DATE_EPOCH is the time of everything in the packages.
+# Builds target/bulkhead_VERSION_ARCH.deb and bulkhead-witness_VERSION_ARCH.deb from the build results, for hosts with
+# the same Debian release as this one. Prints their paths. `deb.sh DIRECTORY witness` builds the second one only.
+# DEB_SYMBOLS=1 builds NAME-dbgsym_… of each, with the line tables; SOURCE_DATE_EPOCH is the time of all files in the
+# packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,7 +27,7 @@ stages=$(mktemp -d)
 trap 'rm -rf "$stages"' EXIT
 mkdir -p "$folder"
 
-# What every package says about itself.
+# The fields that are equal in every package.
 document() { # package
     local doc=$stages/$1/usr/share/doc/$1
     install -D -m 644 packaging/debian/copyright "$doc/copyright"
@@ -58,7 +59,8 @@ build_deb() { # stage, output
     echo "$2"
 }
 
-# What a debugger needs beside the stripped programs; it finds the files by their build ids.
+# The files that a debugger needs in addition to the stripped binaries; it finds the files by their
+# build ids.
 symbols() { # package
     local stage=$stages/$1-dbgsym program id file
     mkdir -p "$stage/DEBIAN"
@@ -94,8 +96,8 @@ package_of_heads() {
     document bulkhead
     find "$stages/bulkhead/usr/share/man" -type f -exec gzip -9n {} +
 
-    # The library's inner structures change from version to version while its name stays. A program for bulkhead-libzpool
-    # depends on the very version of that already.
+    # The library's internal structures change from version to version without a new name. A binary for
+    # bulkhead-libzpool already depends on that very version.
     needed=$(libraries bulkhead)
     if [[ $needed != *bulkhead-libzpool* ]]; then
         openzfs=$(pkg-config --modversion libzfs)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what building (`build`), testing (`test`, or `check` with the runner of the tests of the crates) or measuring
-# (`bench`) Bulkhead, or building its ZFS library (`libzpool`) or the witness alone (`witness`), needs on Debian 12 or 13,
-# as root. Does nothing, quickly, when everything is there already.
+# Installs the packages for building (`build`), testing (`test`, or `check` with the runner of the tests of the crates)
+# or measuring (`bench`) Bulkhead, or for building its ZFS library (`libzpool`) or the witness alone (`witness`), on
+# Debian 12 or 13, as root. Returns quickly if all packages are installed already.
 set -euo pipefail
 # A check installs once for all of its steps.
 [[ -z ${BULKHEAD_PREPARED:-} ]] || exit 0
@@ -18,14 +18,14 @@ die() {
     exit 1
 }
 
-# Packages by what they are for.
+# Packages by purpose.
 build_packages=(build-essential pkg-config git ca-certificates python3 libjemalloc-dev)
 # The interface of Kerberos; its bindings are made by clang.
 kerberos_packages=(libkrb5-dev libclang-dev)
 zfs_packages=("libzfslinux-dev=$zfs_version" "libzpool6linux=$zfs_version"
     "libnvpair3linux=$zfs_version" "libzfs6linux=$zfs_version")
-# zdb judges our pools; the kernel modules that zfsutils recommends are not wanted.
-# nbdinfo asks file what it sees.
+# zdb verifies our pools; the kernel modules that zfsutils recommends are not wanted. nbdinfo calls
+# file for the type of the contents.
 test_packages=("zfsutils-linux=$zfs_version" libiscsi-bin libnbd-bin python3-libnbd qemu-utils
     qemu-block-extra fio sg3-utils openssl iproute2 man-db fdisk
     corosync pacemaker pacemaker-cli-utils resource-agents libxml2-utils
@@ -34,10 +34,10 @@ test_packages=("zfsutils-linux=$zfs_version" libiscsi-bin libnbd-bin python3-lib
     dropbear-bin openssh-client
     krb5-kdc krb5-user krb5-admin-server python3-gssapi)
 bench_packages=(tgt nbdkit nfs-ganesha nfs-ganesha-vfs)
-# What OpenZFS asks for when only its library for user space is built.
+# Dependencies of OpenZFS when only its library for user space is built.
 libzpool_packages=(dpkg-dev libblkid-dev uuid-dev libudev-dev libtirpc-dev libssl-dev zlib1g-dev libaio-dev)
-# What makes and runs the guest of proof.linux; the guest's own packages are only unpacked. The last line is
-# for filebench: what builds it, and who stands beside us.
+# The tools that build and run the guest of proof.linux; the guest's own packages are only unpacked. The last line is
+# for filebench: its build dependencies, and the peers in the comparison.
 linux_packages=(qemu-system-x86 cpio kmod iproute2 make libelf-dev attr
     autoconf automake libtool flex bison nfs-ganesha nfs-ganesha-vfs)
 
@@ -60,7 +60,7 @@ is_installed() {
     [[ ${found%%|*} == ii* && ${found#*|} == $wanted ]]
 }
 
-# The archive that this machine already uses, so that mirrors and proxies are respected.
+# The archive that this host already uses, so that mirrors and proxies are respected.
 own_archive() {
     apt-get indextargets --format '$(REPO_URI)|$(RELEASE)|$(COMPONENT)' |
         awk -F'|' -v suite="$VERSION_CODENAME" '$2 == suite && $3 == "main" { print $1; exit }'
@@ -75,7 +75,7 @@ has_component() {
 add_sources() {
     has_component "$zfs_suite" contrib && return
     local archive components="main contrib"
-    # What the machine has already is not named twice.
+    # Packages that the host has already are not named twice.
     has_component "$zfs_suite" main && components=contrib
     archive=$(own_archive)
     [[ -n $archive ]] || die "found no archive of $VERSION_CODENAME main in apt's sources"
@@ -92,7 +92,7 @@ add_sources() {
     apt-get update -q
 }
 
-# Installing a target or a cluster must not start it on this machine.
+# Installing a target or a cluster must not start it on this host.
 hold_services() {
     [[ -e /usr/sbin/policy-rc.d ]] && return
     printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
@@ -146,7 +146,7 @@ nextest_is_there() {
     "$(dirname "$0")/cargo.sh" nextest --version 2>/dev/null | grep -q " $nextest_version"
 }
 
-# What runs the tests of the crates. Built without optimization: it mostly waits for the tests.
+# The runner for the tests of the crates. Built without optimization: it is mostly idle.
 install_nextest() {
     nextest_is_there && return
     "$(dirname "$0")/cargo.sh" install --locked --debug --no-default-features --features default-no-update \

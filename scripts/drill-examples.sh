@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Drills each appliance file in examples/ once, shortly: a lab of it, clients of all its pools, the power of the serving
-# head pulled. `bulkhead` is the first word of the arguments, further ones go to each drill.
+# head pulled. `bulkhead` is the first argument, further ones are passed to each drill.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# This machine cannot run a lab: it has said so.
+# This host cannot run a lab: the reason has been printed.
 readonly incapable=15
 # The file is not one that can be drilled.
 readonly usage=2

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Drills each shape of legs in examples/, every fault of it, with the time-outs that are promised. The arguments are the
-# program and the rounds.
+# binary and the rounds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# This machine cannot run a lab: it has said so.
+# This host cannot run a lab: the reason has been printed.
 readonly incapable=15
 
 for file in examples/*legs*.toml; do

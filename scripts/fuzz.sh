@@ -2,15 +2,15 @@
 # Builds the fuzz targets with coverage instrumentation on the pinned (stable) toolchain and
 # shares the given seconds among them. Usage: fuzz.sh SECONDS [TARGET...], or fuzz.sh build
 #
-# Stable and without the address sanitizer on purpose: anyone can run it, and the parsers are in crates that forbid
-# unsafe code, so the language excludes what the sanitizer would find. Overflow checks and debug assertions
+# Stable and without the address sanitizer on purpose: it runs on any host, and the parsers are in crates that forbid
+# unsafe code, so the language excludes the errors that the sanitizer would find. Overflow checks and debug assertions
 # are on, and libFuzzer bounds the memory and the time of each input.
 set -euo pipefail
 cd "$(dirname "$0")/../fuzz"
 
 readonly seconds=${1:?give the seconds to spend, or the word build}
 shift
-# What a target may hold, and the longest a single input may take.
+# The memory limit of a target, and the time limit of a single input.
 readonly rss_mb_max=2048
 readonly input_seconds_max=10
 readonly input_bytes_max=16384

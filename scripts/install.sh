@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what was built: the program, its manual pages and completions, the unit of a pool, the
+# Installs the build results: the binary, its manual pages and completions, the unit of a pool, the
 # resource agent, guide and examples. Under PREFIX (/usr/local) and, for packages, below DESTDIR.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,18 +21,18 @@ put() { # mode, source, place
     install -D -m "$1" "$2" "$destdir$3"
 }
 
-# A text that names the program, with the place where the program is now.
+# A text that contains the path of the binary, adjusted to the installed path.
 put_naming_program() { # mode, source, place
     install -D -m "$1" /dev/null "$destdir$3"
     sed "s,[/a-z]*/bin/bulkhead,$prefix/bin/bulkhead,g" "$2" >"$destdir$3"
 }
 
 put 755 "$program" "$prefix/bin/bulkhead"
-# The agents in a program of their own, which starts sooner. They do without it.
+# The agents in a separate binary, which starts faster. The resource agent works without it, too.
 if [[ -x $(dirname "$program")/bulkhead-agent ]]; then
     put 755 "$(dirname "$program")/bulkhead-agent" "$prefix/bin/bulkhead-agent"
 fi
-# Pacemaker looks in this one place, whatever the prefix is.
+# Pacemaker searches only this directory, whatever the prefix is.
 for agent in pool address; do
     put_naming_program 755 "packaging/ocf/$agent" "/usr/lib/ocf/resource.d/bulkhead/$agent"
 done

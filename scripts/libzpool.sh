@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Makes target/bulkhead-libzpool_VERSION_ARCH.deb: the OpenZFS library of the Debian package that is installed here, built
-# from Debian's source without debugging checks. See docs/guide/libzpool.md.
+# Builds target/bulkhead-libzpool_VERSION_ARCH.deb: the OpenZFS library of the Debian package that is installed here,
+# built from Debian's source without debugging checks. See docs/guide/libzpool.md.
 #
 #   scripts/libzpool.sh             builds and packs
 #   scripts/libzpool.sh --twice     builds in two folders, and fails if the packages differ
 #
-# apt fetches the source and checks it, by the archive's signature. ORIG_ONLY=1 takes OpenZFS's release without Debian's
-# patches, for an archive that has lost them; the package's version then says so. JOBS is the number of compilers.
+# apt fetches the source and verifies it, by the archive's signature. ORIG_ONLY=1 uses OpenZFS's release without
+# Debian's patches, for an archive that has lost them; the package's version shows that. JOBS is the number of
+# compilers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -30,8 +31,8 @@ source_version() {
     dpkg-query -W -f '${source:Version}' libzpool6linux 2>/dev/null || die "libzpool6linux is not installed: run \`make deps\`"
 }
 
-# Debian's sections that apt knows here and that can have OpenZFS, as sources. In folders of our own: the machine's apt
-# stays as it is.
+# Debian's sections in apt's configuration here that can have OpenZFS, as sources. In private directories: the host's
+# apt is not changed.
 prepare_apt() {
     mkdir -p "$work"/apt/{lists/partial,cache/archives/partial,source}
     apt-get indextargets --format '$(CREATED_BY) $(REPO_URI) $(RELEASE) $(COMPONENT)' |
@@ -47,7 +48,7 @@ fetch() { # version
     local only=()
     prepare_apt
     [[ -z $orig_only ]] || only=(--tar-only)
-    # What apt cannot verify it refuses.
+    # apt refuses sources that it cannot verify.
     (cd "$work/apt/source" && apt-get "${apt_options[@]}" -q source --download-only "${only[@]}" "zfs-linux=$1") ||
         die "apt could not fetch the source of zfs-linux $1. If the archive has a newer one, update libzpool6linux first." \
             "If it has lost Debian's part of it, ORIG_ONLY=1 builds without Debian's patches."
@@ -60,7 +61,8 @@ unpack() { # folder
     else
         dpkg-source --extract "$work"/apt/source/zfs-linux_*.dsc "$1"
     fi
-    # Patches touch files that others are generated from; those are as they were released.
+    # Patches touch files that are inputs of generated files; the generated files are as they were
+    # released.
     (cd "$1" && touch aclocal.m4 && sleep 1 && touch configure zfs_config.h.in && find . -name Makefile.in -exec touch {} +)
 }
 
@@ -80,7 +82,7 @@ same_headers() { # folder
     ((count > 100)) || die "only $count headers of libzfslinux-dev were found"
 }
 
-# Times in the package, the same for everyone who builds it.
+# Times in the package, independent of the builder.
 source_time() { # folder
     if [[ -n $orig_only ]]; then
         stat -c %Y "$1/META"
@@ -96,9 +98,9 @@ build() { # folder
     # Where Debian's libraries are, of which it uses some: they are found without a search path in the file.
     ./configure --quiet --with-config=user --disable-pyzfs --disable-systemd --disable-pam --without-python \
         --prefix=/usr --libdir="/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)" >configure.log 2>&1 || die "configure failed: $(tail -n 5 configure.log)"
-    # A library that is not installed yet would search the folder in which it was built.
+    # A library that is not installed yet would search the directory in which it was built.
     sed -i -e 's/^hardcode_libdir_flag_spec=.*/hardcode_libdir_flag_spec=""/' -e 's/^runpath_var=.*/runpath_var=NO_SUCH_VARIABLE/' libtool
-    # The version stays; the name becomes one that no other program asks for.
+    # The version stays; the name becomes one that no other binary depends on.
     local linked
     linked=$(make --no-print-directory -f Makefile -f - print <<<'print: ; @echo $(libzpool_la_LDFLAGS)' 2>/dev/null)
     [[ $linked == *-version-info\ 6:* ]] || die "libzpool's interface is not 6 any more: $linked"
@@ -107,7 +109,7 @@ build() { # folder
     cd "$repository"
 }
 
-# What the library exports: all that Debian's does, but what only its checks need.
+# The exports of the library: all of Debian's, except those that only its checks need.
 same_interface() { # built library
     local debian lost checks='^(zfs_refcount_|arc_referenced$|dmu_tx_dirty_buf$|dnode_verify$|reference_tracking_enable$|txg_verify$|zrl_owner$)'
     debian=$(readlink -f "$(cc -print-file-name=libzpool.so)")
@@ -140,7 +142,7 @@ pack() { # folder, output
     mkdir "$stage/DEBIAN"
     sed -e "s/@VERSION@/$package_version/" -e "s/@ARCHITECTURE@/$architecture/" -e "s/@SOURCE@/$debian_version/" \
         -e "s/@LIBRARIES@/$libraries/" packaging/libzpool/control >"$stage/DEBIAN/control"
-    # A program takes the build that it was linked with.
+    # A binary loads the build that it was linked with.
     echo "libzpool-bulkhead 6 bulkhead-libzpool (= $package_version)" >"$stage/DEBIAN/shlibs"
     (cd "$stage" && find usr -type f -exec md5sum {} + | LC_ALL=C sort -k2) >"$stage/DEBIAN/md5sums"
     find "$stage" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Clippy over everything. What it finds is an error with the toolchain pinned in
-# rust-toolchain.toml; other versions know other lints, and their findings are shown only.
+# Clippy over all crates. Its findings are errors with the toolchain pinned in rust-toolchain.toml;
+# other versions have other lints, and their findings are shown only.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

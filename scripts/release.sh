@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Makes a release of HEAD in target/release-VERSION: the packages bulkhead, bulkhead-witness and (unless NO_LIBZPOOL=1)
-# bulkhead-libzpool, their debug symbols apart, a list of what is in them (CycloneDX), the notes of the version and checksums.
+# Builds a release of HEAD in target/release-VERSION: the packages bulkhead, bulkhead-witness and (unless NO_LIBZPOOL=1)
+# bulkhead-libzpool, their debug symbols apart, a list of their contents (CycloneDX), the notes of the version and
+# checksums.
 #
 #   scripts/release.sh            builds once
 #   scripts/release.sh --twice    builds in two directories, and fails if a package differs
 #
-# Builds what is committed, in a directory of its own: the names of directories of this machine are in no package.
+# Builds the committed tree, in a directory of its own: no package contains names of directories of this host.
 # ONLY=witness builds the witness alone, to try the procedure in minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -33,7 +34,7 @@ work=$(mktemp -d "$repository/target/release-build-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 
-# Builds in a new directory, and puts the packages into another one.
+# Builds in a new directory, and stores the packages in a second one.
 build() { # directory of the source, directory of the packages
     local packages=(-p bulkhead -p bulkhead-witness) map
     [[ -z $only ]] || packages=(-p bulkhead-witness)
@@ -54,7 +55,7 @@ build() { # directory of the source, directory of the packages
     )
 }
 
-# A package is only as good as the names in it: none is of this machine.
+# Verifies that a package contains no path of this host.
 names_of_directories() { # package
     local stage=$work/unpacked
     rm -rf "$stage"

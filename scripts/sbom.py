@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Prints what a release contains, as CycloneDX 1.5 JSON: the crates that are linked, and the console's libraries.
+"""Prints the contents of a release, as CycloneDX 1.5 JSON: the crates that are linked, and the console's libraries.
 
-The arguments are the version and the time of the release in seconds since 1970. Everything is from Cargo.lock and
+The arguments are the version and the time of the release in seconds since 1970. All data is from Cargo.lock and
 package-lock.json, so the same commit prints the same bytes. The libraries of Debian are in the packages' dependencies.
 """
 
@@ -22,7 +22,7 @@ PROGRAMS = ("bulkhead", "bulkhead-witness")
 
 
 def crates() -> list[dict[str, Any]]:
-    """The crates that the programs link, without ours and without what only builds or tests them."""
+    """The crates that the binaries link, without ours and without build and test dependencies."""
     command = ["scripts/cargo.sh", "metadata", "--locked", "--format-version", "1", "--filter-platform", "x86_64-unknown-linux-gnu"]
     metadata = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)
     packages = {package["id"]: package for package in metadata["packages"]}

@@ -1,5 +1,5 @@
-//! The access control list of a file: any bytes are judged without a crash, and nobody is allowed what only entries behind
-//! damaged ones allow. The list of every mode says what the mode says.
+//! The access control list of a file: any bytes are evaluated without a crash, and no caller is allowed an access that
+//! only entries behind damaged ones allow. The list derived from a mode is equivalent to the mode.
 
 #![no_main]
 
@@ -17,7 +17,7 @@ fuzz_target!(|input: (u32, u32, u32, &[u8])| {
         groups: vec![gid / 32 % 32],
     };
     let may = acl::permitted(list, &attributes, &who);
-    // The beginning of a list decides: what it allows or denies, nothing behind it changes.
+    // The beginning of a list decides: no later entry changes an access that it allows or denies.
     let longer = [list, &acl::trivial(0o777, Kind::File)].concat();
     if may.read {
         assert!(acl::permitted(&longer, &attributes, &who).read);

@@ -1,4 +1,4 @@
-//! The list of extended attributes of a file: any bytes are a list or none, and a list comes back from its bytes.
+//! The list of extended attributes of a file: any bytes are a list or an error, and encoding a list is reversible.
 
 #![no_main]
 

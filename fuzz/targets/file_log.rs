@@ -1,5 +1,5 @@
-//! A record of a file system's intent log: any bytes are a record or an error, and what a record says is within its bounds. A
-//! record that is logged is understood as what it was.
+//! A record of a file system's intent log: any bytes are a record or an error, and the fields of a record are within
+//! its bounds. A record that is logged is decoded to the same record.
 
 #![no_main]
 

@@ -1,5 +1,6 @@
-//! Login requests with any header and any text, with and without CHAP: every login ends, no
-//! initiator gets in without the secret, and what is agreed lies within what the standard allows.
+//! Login requests with any header and any text, with and without CHAP: every login terminates, no
+//! initiator gets in without the secret, and the negotiated values are within the limits of the
+//! standard.
 
 #![no_main]
 
@@ -57,7 +58,7 @@ impl Directory for OneTarget {
     }
 }
 
-/// Splits off a chunk whose length stands in its first byte.
+/// Splits off a chunk; its first byte is the length.
 fn chunk<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (length, rest) = input.split_first()?;
     let (front, rest) = rest.split_at(usize::from(*length).min(rest.len()));

@@ -1,5 +1,5 @@
-//! Data-Out sequences in any order with any numbers: what is kept lies inside the command's
-//! buffer, a transfer without a fault fills every byte exactly once, and it comes to an end.
+//! Data-Out sequences in any order with any numbers: the stored data is inside the command's
+//! buffer, a transfer without an error fills every byte exactly once, and the transfer terminates.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Labels as disks hold them, also such as nobody has written: each is read or none.
+//! Labels as disks hold them, also invalid ones: each is decoded or rejected.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! What a member remembers of a pool's legs, as a damaged file or a faulty program may have it: a memory that is written
-//! again as the same bytes (of the oldest version: as the same memory), or none.
+//! The state of a pool's legs that a member stores, also from a damaged file or a faulty peer: decoding gives a state
+//! that encodes to the same bytes (for the oldest version: to an equal state), or an error.
 
 #![no_main]
 
@@ -11,7 +11,7 @@ const MAGIC: &[u8] = b"BULKLEGS";
 const OLDEST: u32 = 1;
 /// Of records that do not name their members, and of those that do.
 const WRITTEN: [u32; 2] = [2, 3];
-/// Ends with the checksum.
+/// Appends the checksum.
 const HEADER_BYTES: usize = 20;
 
 /// `body` behind a valid header, so that the fuzzer need not find a checksum.

@@ -1,5 +1,4 @@
-//! What a lender, or what stands in its place, says at the beginning of a connection: an export is agreed on, or it is refused, after so
-//! many bytes at most.
+//! The greeting of a lender, or of an impostor: an export is negotiated or refused, after a bounded number of bytes.
 
 #![no_main]
 
@@ -8,7 +7,7 @@ use std::io::{self, Read, Write};
 use libfuzzer_sys::fuzz_target;
 use remote_leg::agree;
 
-/// The client says that much once.
+/// The client sends at most this much.
 const SAID_BYTES_MAX: usize = 64;
 
 struct Talk<'a> {

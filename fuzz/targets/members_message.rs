@@ -1,5 +1,4 @@
-//! Messages among members, also such as nobody has sent: each is one message that is written again as the same bytes, or
-//! none.
+//! Messages among members, also invalid ones: each is decoded to a message that encodes to the same bytes, or rejected.
 
 #![no_main]
 
@@ -15,8 +14,8 @@ const WRITTEN: [u32; 2] = [2, 3];
 /// Where a memory names the pool of its record.
 const POOL_AT: usize = 41;
 
-/// `body` as the memory, of this version, at the end of a message of this kind, so that the fuzzer need not find a checksum.
-/// `between`: what stands before the memory.
+/// `body` as the state, of this version, at the end of a message of this kind, so that the fuzzer does not need to find
+/// a checksum. `between`: the bytes before the state.
 fn with_memory(kind: u8, between: &[u8], version: u32, body: &[u8]) -> Vec<u8> {
     let mut memory = b"BULKLEGS".to_vec();
     memory.extend(version.to_le_bytes());

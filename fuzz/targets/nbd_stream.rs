@@ -52,7 +52,7 @@ fn shake_hands(mut input: &[u8], policy: TlsPolicy) -> Option<(Transmission, &[u
         match step {
             Step::Again => assert!(used > 0, "no progress"),
             Step::NeedInput | Step::Close => return None,
-            // What follows would be encrypted; here the conversation simply goes on.
+            // The following data would be encrypted; here the conversation simply continues.
             Step::StartTls => assert!(used > 0, "no progress"),
             Step::Serve(transmission) => return Some((transmission, input)),
         }

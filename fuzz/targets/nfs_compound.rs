@@ -1,5 +1,5 @@
-//! A stream of RPC records and the compounds in them, in the session of a client that is known, and by one that has none. No crash, no endless loop,
-//! and every answer within the bounds of the session.
+//! A stream of RPC records with compounds, in the session of a known client, and from an unknown client. No crash, no
+//! endless loop, and every reply within the limits of the session.
 
 #![no_main]
 
@@ -63,7 +63,7 @@ fn call(service: &Service, compound: &[u8]) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// A compound with a `SEQUENCE` and a `RECLAIM_COMPLETE` or `PUTROOTFH` in front of what the fuzzer made.
+/// A compound with a `SEQUENCE` and a `RECLAIM_COMPLETE` or `PUTROOTFH` before the bytes of the fuzzer.
 fn within_session(service: &Service, session: &[u8; 16], sequence: u32, operations: &[u8]) {
     let mut compound = Writer::new();
     for word in [0, 2, 32, 53] {
@@ -106,7 +106,7 @@ fn begin_without_session(service: &Service) -> u64 {
     Reader::new(&answer[20..]).u64().expect("a client id")
 }
 
-/// A compound of NFS 4.0 with `PUTROOTFH` and an `OPEN` of a file in front of what the fuzzer made.
+/// A compound of NFS 4.0 with `PUTROOTFH` and an `OPEN` of a file before the bytes of the fuzzer.
 fn without_session(service: &Service, client: u64, sequence: u32, operations: &[u8]) {
     let mut compound = Writer::new();
     for word in [0, 0, 32, 24, 18, sequence, 3, 0] {

@@ -1,5 +1,5 @@
-//! Calls of NLM and NSM, with a lock of the only file or with whatever the fuzzer made, the answers of hosts that are called back, and questions
-//! to the port mapper. No crash, no endless loop, and no range that two have of whom one wants it alone.
+//! Calls of NLM and NSM, with a lock of the only file or with bytes of the fuzzer, the replies of hosts to callbacks,
+//! and calls to the port mapper. No crash, no endless loop, and no conflicting locks on a range.
 
 #![no_main]
 

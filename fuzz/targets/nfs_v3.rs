@@ -1,5 +1,5 @@
-//! Calls of NFS 3 and MOUNT, with the root's handle or with one that the fuzzer made. No crash, no endless loop, no answer longer than a
-//! client can take, and a call that is repeated is answered as the first time.
+//! Calls of NFS 3 and MOUNT, with the root's handle or with one of the fuzzer. No crash, no endless loop, no reply
+//! larger than a client accepts, and a retransmitted call gets the first reply.
 
 #![no_main]
 

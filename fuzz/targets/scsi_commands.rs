@@ -1,5 +1,5 @@
 //! Any CDB with any parameter list, from two initiators, on a unit in memory: no crash, no more
-//! data than a command may move, and never an answer longer than a transport expects.
+//! data than a command may transfer, and never a response longer than a transport expects.
 
 #![no_main]
 
@@ -16,7 +16,7 @@ use scsi::{
 const UNIT_BYTES: u64 = 1 << 20;
 /// Commands of one input; more teach nothing new.
 const COMMANDS_MAX: usize = 16;
-/// Offers of data stay below this, so that an input takes no time.
+/// Offers of data stay below this, so that an input is processed quickly.
 const OFFER_BYTES_MAX: u32 = 64 * 1024;
 
 fn unit(lun: u16, naa_last: u8) -> UnitConfig {
@@ -65,7 +65,7 @@ fn check(outcome: &Outcome) {
 }
 
 fn finish(mut executed: Executed) {
-    // A command that waits once may not wait again.
+    // A command that was resumed must not block again.
     for _ in 0..2 {
         match executed {
             Executed::Done(outcome) => return check(&outcome),
@@ -78,7 +78,7 @@ fn finish(mut executed: Executed) {
     panic!("a command that may wait would block");
 }
 
-/// Takes `count` bytes off the front; what is missing reads as zeroes.
+/// Removes `count` bytes from the front; missing bytes read as zeroes.
 fn take(input: &mut &[u8], count: usize) -> Vec<u8> {
     let (front, rest) = input.split_at(count.min(input.len()));
     *input = rest;

@@ -33,13 +33,13 @@ fuzz_target!(|data: &[u8]| {
     let mut sink = Vec::new();
     let outcome = pass(&begin, &mut source, &mut sink);
     let rest = &whole[RECORD_BYTES + begin.payload.len()..];
-    assert!(rest.starts_with(&sink), "what goes through is unchanged");
+    assert!(rest.starts_with(&sink), "the stream is unchanged");
     if let Ok(passed) = outcome {
         assert_eq!(passed.bytes, sink.len() as u64);
         assert_eq!(
             sink[sink.len() - RECORD_BYTES],
             5,
-            "the last record ends it"
+            "the last record terminates it"
         );
     }
 });

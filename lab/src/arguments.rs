@@ -10,10 +10,10 @@ use crate::{DEFAULT_BASE, Power, Who};
 /// `lab`
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
-    /// Bring up an appliance on this machine, as its file says
+    /// Start an appliance on this host, as described by its file
     #[command(after_help = UP_EXAMPLES)]
     Up(UpArgs),
-    /// Show what has power, which cables are pulled, and where pools are served
+    /// Show power, unplugged cables, and the heads that serve the pools
     #[command(after_help = "Example:\n  bulkhead lab status --json")]
     Status(WhichLab),
     /// Run a command on a head, the client or the witness
@@ -37,10 +37,10 @@ pub enum LabCommand {
     /// Make the cables of a head slow or lossy, or good again
     #[command(after_help = IMPAIR_EXAMPLES)]
     Impair(ImpairArgs),
-    /// Stop every process of a head, as a paused virtual machine stands still
+    /// Stop every process of a head, as when a virtual machine is paused
     #[command(after_help = "Example:\n  bulkhead lab freeze left")]
     Freeze(HeadArgs),
-    /// Let a frozen head go on
+    /// Resume a frozen head
     #[command(after_help = "Example:\n  bulkhead lab thaw left")]
     Thaw(HeadArgs),
     /// Make the BMC of a head slow, or take it off its network
@@ -63,7 +63,7 @@ docs/guide/lab.md names; whatever is missing is listed.
 
 Exit codes, besides the common ones:
   12  the check finds errors in the file, which are printed
-  15  this machine cannot run a lab; what it lacks is printed";
+  15  this host cannot run a lab; what it lacks is printed";
 
 const EXEC_EXAMPLES: &str = "Examples:
   bulkhead lab exec left -- crm_mon -1
@@ -99,10 +99,10 @@ pub struct WhichLab {
     pub labs: LabsFolder,
 }
 
-/// The labs of this machine.
+/// The labs on this host.
 #[derive(Clone, Debug, Args)]
 pub struct LabsFolder {
-    /// Where labs are, each in a folder of its own
+    /// The directory of labs, with a subdirectory for each
     #[arg(
         long,
         value_name = "DIR",
@@ -121,10 +121,10 @@ pub struct UpArgs {
     /// Its name [default: that of the appliance], and where it is
     #[command(flatten)]
     pub which: WhichLab,
-    /// How large each disk seems; only what is written takes room
+    /// The apparent size of each disk; only written data uses space
     #[arg(long, value_name = "SIZE", default_value = "1G")]
     pub disk_size: ByteCount,
-    /// The most that each pool caches, whatever the file says
+    /// The maximum cache of each pool, regardless of the file
     #[arg(long, value_name = "SIZE", default_value = "256M")]
     pub arc_max: ByteCount,
     /// Do not create the pools
@@ -139,7 +139,7 @@ pub struct UpArgs {
     /// Seconds until all pools must be served
     #[arg(long, value_name = "SECONDS", default_value_t = 180)]
     pub timeout: u64,
-    /// If it does not come up, leave what there is for a look
+    /// If it does not start, leave its state for an analysis
     #[arg(long)]
     pub keep_failed: bool,
 }
@@ -160,7 +160,7 @@ pub struct ExecArgs {
 /// `lab console`
 #[derive(Debug, Args)]
 pub struct ConsoleArgs {
-    /// Whose [default: all heads]
+    /// The head [default: all heads]
     pub heads: Vec<HeadName>,
     /// Port of the first head, that of the second is one more [default: ports that are free]
     #[arg(long, value_name = "PORT")]
@@ -253,7 +253,7 @@ pub struct BmcArgs {
     /// Whether the BMC is off its network
     #[arg(long, value_name = "true|false", required_unless_present = "delay_ms")]
     pub dead: Option<bool>,
-    /// Milliseconds that it takes longer to switch the power
+    /// Milliseconds of delay for switching the power
     #[arg(long, value_name = "NUMBER")]
     pub delay_ms: Option<u64>,
     /// Which lab.

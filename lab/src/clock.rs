@@ -14,9 +14,9 @@ use crate::place::Folder;
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/clock.so"));
 /// Where it is on a head.
 pub const LIBRARY_IN_MACHINE: &str = "/run/lab/clock.so";
-/// Where the clock is on a head; the library knows that.
+/// The file with the clock offset of a head; its path is known to the library.
 pub const CLOCK_IN_MACHINE: &str = "/run/lab/clock";
-/// Tells the dynamic linker what to load into every program (ld.so(8)).
+/// Configures the dynamic linker to load the library into every process (ld.so(8)).
 pub const PRELOAD: &str = "ld.so.preload";
 
 /// Writes the library, before the heads are prepared.
@@ -24,7 +24,7 @@ pub fn write_library(folder: &Folder) -> io::Result<()> {
     std::fs::write(folder.clock_library(), LIBRARY)
 }
 
-/// Gives a head that has no power yet a clock that agrees with this machine's.
+/// Sets the clock of a head without power to the time of this host.
 pub fn prepare(folder: &Folder, name: &str, etc: &Path) -> io::Result<()> {
     std::fs::write(folder.clock(name), 0_i64.to_ne_bytes())?;
     std::fs::write(etc.join(PRELOAD), format!("{LIBRARY_IN_MACHINE}\n"))

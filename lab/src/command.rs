@@ -1,4 +1,4 @@
-//! `bulkhead lab`: what this crate can do, for people and scripts.
+//! `bulkhead lab`: the functions of this crate for people and scripts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,9 +26,9 @@ use crate::{
 
 /// The check finds errors in the file: the same as for `appliance check`.
 const EXIT_ERRORS: u8 = 12;
-/// This machine cannot run a lab.
+/// This host cannot run a lab.
 pub const EXIT_INCAPABLE: u8 = 15;
-/// Pause between two looks at whether a lab still runs.
+/// Interval between two checks whether a lab still runs.
 const ALIVE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Runs a part of a lab, if this process was started as one.
@@ -44,7 +44,7 @@ pub fn start_inside() -> Option<ExitCode> {
         .with_target(false)
         .with_ansi(false)
         .try_init();
-    // Whoever began the lab may wait for them in a thread of its own; nobody in the lab does.
+    // The creator of the lab may wait for them in a thread; no process in the lab does.
     signals::unblock();
     Some(inside::main(rest))
 }
@@ -110,7 +110,7 @@ fn failure(error: &LabError) -> Failure {
     let failure = Failure::from_chain(kind, error);
     match error {
         LabError::Exists(_) | LabError::Dead(_) => {
-            failure.advise("`bulkhead lab down` removes it with everything in it")
+            failure.advise("`bulkhead lab down` removes it with all its contents")
         }
         _ => failure,
     }
@@ -160,7 +160,7 @@ fn up(args: &UpArgs, out: Printer) -> Result<ExitCode, Failure> {
     clean_up_when_interrupted(&options, &interrupted)?;
     let up = Lab::up(&options, &mut |text| out.progress(text));
     while up.is_err() && interrupted.load(Ordering::Acquire) {
-        // It failed because the lab is being taken down, which ends this process.
+        // It failed because the lab is being stopped, which terminates this process.
         std::thread::park();
     }
     match up {
@@ -181,16 +181,16 @@ fn up(args: &UpArgs, out: Printer) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Tells that this machine cannot run a lab, after `before`.
+/// Reports that this host cannot run a lab, after `before`.
 pub fn tell_missing(before: &str, missing: &[String], out: Printer) -> Result<ExitCode, Failure> {
     out.either(&json!({"missing": missing}), || {
         let missing = missing.join("\n  ");
-        format!("{before}this machine cannot run a lab:\n  {missing}\n")
+        format!("{before}this host cannot run a lab:\n  {missing}\n")
     })?;
     Ok(ExitCode::from(EXIT_INCAPABLE))
 }
 
-/// Whoever interrupts a lab that comes up wants none of it, unless what failed is to be looked at.
+/// An interrupted start removes the whole lab, unless its failure is to be analyzed.
 fn clean_up_when_interrupted(
     options: &UpOptions,
     interrupted: &Arc<AtomicBool>,
@@ -201,7 +201,7 @@ fn clean_up_when_interrupted(
         return Ok(());
     };
     if Lab::names(&options.base).contains(&name) {
-        // Somebody else's: this command will refuse.
+        // It belongs to another process: this command will refuse.
         return Ok(());
     }
     let (base, interrupted) = (options.base.clone(), Arc::clone(interrupted));
@@ -244,7 +244,7 @@ fn ways(lab: &Lab, base: &Path) -> String {
     text
 }
 
-/// Passes consoles on until the lab ends or somebody interrupts it.
+/// Forwards consoles until the lab stops or the user interrupts it.
 fn console(args: &ConsoleArgs, out: Printer) -> Result<ExitCode, Failure> {
     let lab = open(&args.which)?;
     let password = lab.console_password_file().ok_or_else(|| {
@@ -271,7 +271,7 @@ fn console(args: &ConsoleArgs, out: Printer) -> Result<ExitCode, Failure> {
         "heads": addresses, "user": CONSOLE_USER, "password_file": password,
     });
     out.text(&match out.is_json() {
-        // On one line: who started this reads it while it goes on.
+        // On one line: the user reads it while the start continues.
         true => format!("{told}\n"),
         false => {
             let lines = addresses
@@ -346,14 +346,14 @@ fn shown(lab: &Lab, state: &State, cluster: Option<&ClusterState>) -> String {
         for (network, bad) in &head.impaired {
             let (delay, loss) = (bad.delay_us, bad.loss_percent);
             words.push(format!(
-                "what comes over {network} is {delay} us late, {loss} % is lost"
+                "packets over {network} are delayed by {delay} us, {loss} % is lost"
             ));
         }
         if head.bmc_dead {
-            words.push("its BMC does not answer".to_owned());
+            words.push("its BMC does not respond".to_owned());
         }
         if head.bmc_delay_ms > 0 {
-            words.push(format!("its BMC takes {} ms longer", head.bmc_delay_ms));
+            words.push(format!("its BMC is delayed by {} ms", head.bmc_delay_ms));
         }
         let _ = writeln!(text, "head {name}: {}", words.join("; "));
     }
@@ -376,7 +376,7 @@ fn shown(lab: &Lab, state: &State, cluster: Option<&ClusterState>) -> String {
                 let _ = writeln!(text, "pool {name}: {place}");
             }
         }
-        None => text.push_str("Pacemaker answers on no head\n"),
+        None => text.push_str("Pacemaker responds on no head\n"),
     }
     text
 }

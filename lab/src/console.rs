@@ -1,5 +1,5 @@
-//! The console of a lab's heads: accounts and certificates for it, and a way to it from the machine around
-//! the lab, which the lab's networks do not reach.
+//! The console of a lab's heads: its accounts and certificates, and access to it from the host, which has no route into
+//! the lab's networks.
 
 use std::fs::File;
 use std::io;
@@ -18,9 +18,9 @@ use crate::error::LabError;
 use crate::handle::{Lab, Who};
 use crate::inside::CLIENT;
 
-/// Where a head keeps its users.
+/// The directory with the users of a head.
 const ACCOUNTS: &str = "/etc/bulkhead/head/accounts.json";
-/// The user that a lab makes on its heads.
+/// The user that a lab creates on its heads.
 pub const CONSOLE_USER: &str = "admin";
 /// Where `bulkhead head` listens.
 const PORT: u16 = 7443;
@@ -28,7 +28,7 @@ const PORT: u16 = 7443;
 const CONNECTIONS_MAX: usize = 256;
 /// How long a head may take to take a connection at one of its addresses.
 const CONNECT_TIME_LIMIT: Duration = Duration::from_secs(2);
-/// What `bulkhead` ends with where the user exists: heads tell each other of theirs.
+/// The exit code of `bulkhead` if the user exists: heads replicate their users.
 const CODE_EXISTS: i32 = 4;
 /// Pause after connections could not be taken.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -40,7 +40,7 @@ impl Lab {
         path.exists().then_some(path)
     }
 
-    /// Gives every head what its console needs to be reached from elsewhere: a certificate, and a user.
+    /// Prepares the console of every head for access from other hosts: a certificate, and a user.
     pub(crate) fn open_consoles(&self, password: &str) -> Result<(), LabError> {
         for head in self.heads() {
             let mut words = vec!["head".to_owned(), "certificate".to_owned()];
@@ -61,8 +61,8 @@ impl Lab {
         self.add_console_user(password)
     }
 
-    /// The user is made on one head, and the others get the same: a user who is made twice is two, and the sessions of
-    /// one end when the heads have compared.
+    /// The user is created on one head and copied to the remaining heads: creating it twice gives two users, and the
+    /// sessions of one are closed when the heads compare their users.
     fn add_console_user(&self, password: &str) -> Result<(), LabError> {
         let heads = self.heads();
         let Some((first, others)) = heads.split_first() else {

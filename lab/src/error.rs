@@ -1,20 +1,20 @@
-//! What can go wrong with a lab.
+//! Errors of a lab.
 
 use std::io;
 use std::path::PathBuf;
 
 use cluster::process::RunError;
 
-/// Why something with a lab did not work.
+/// Errors of a lab.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// This machine cannot run a lab.
-    #[error("this machine cannot run a lab: {}", .0.join("; "))]
+    /// This host cannot run a lab.
+    #[error("this host cannot run a lab: {}", .0.join("; "))]
     Missing(Vec<String>),
     /// The appliance file is not one that can be tried.
     #[error("{0}")]
     File(String),
-    /// The file names a place that a lab cannot make.
+    /// The file contains an address or path that a lab cannot provide.
     #[error("the lab cannot put a file at {}: it can under /dev, /etc, /var, /run and folders such as /srv", .0.display())]
     Place(PathBuf),
     /// There is one of that name.
@@ -23,11 +23,11 @@ pub enum LabError {
     /// There is none of that name.
     #[error("there is no lab {0}")]
     NotFound(String),
-    /// Its processes are gone; its folder is left.
+    /// Its processes are gone; its directory is left.
     #[error("the lab {0} is not running any more")]
     Dead(String),
-    /// A name that no machine of the lab has.
-    #[error("{0} is no machine of this lab")]
+    /// The lab has no node of this name.
+    #[error("{0} is no node of this lab")]
     NoMachine(String),
     /// The head has no power.
     #[error("{0} is switched off")]
@@ -47,17 +47,17 @@ pub enum LabError {
         #[source]
         source: io::Error,
     },
-    /// A program could not be run.
+    /// A command could not be run.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// A program failed.
-    #[error("{program} ended with {code}: {complaint}")]
+    /// A command failed.
+    #[error("{program} exited with {code}: {complaint}")]
     Program {
         /// Which.
         program: String,
         /// Its exit code.
         code: i32,
-        /// What it said.
+        /// Its output.
         complaint: String,
     },
     /// The heads could not be looked at.
@@ -66,14 +66,14 @@ pub enum LabError {
     /// The heads could not be set up.
     #[error("set up the heads")]
     Apply(#[from] cluster::ApplyError),
-    /// Something did not happen in time.
+    /// A condition was not met in time.
     #[error("{what} did not happen within {limit_s} s: {seen}")]
     TimedOut {
-        /// What was waited for.
+        /// The condition.
         what: String,
         /// How long, in seconds.
         limit_s: u64,
-        /// What was seen last.
+        /// The last observation.
         seen: String,
     },
 }

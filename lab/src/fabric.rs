@@ -1,4 +1,5 @@
-//! Who is plugged in where, with which addresses: worked out from the appliance file alone.
+//! The cabling: which node is plugged in where, with which addresses, derived from the appliance
+//! file alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,12 +13,12 @@ const INTERFACE_NAME_BYTES_MAX: usize = 15;
 /// How many addresses are tried for a client in one network.
 const ADDRESSES_TRIED_MAX: u32 = 4_096;
 
-/// One end of a cable, with what is set on it.
+/// One end of a cable, with its addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Port {
     /// The network it leads into.
     pub network: NetworkName,
-    /// The interface's name on the machine.
+    /// The interface's name on the node.
     pub interface: String,
     /// Addresses with the lengths of their prefixes.
     pub addresses: Vec<(IpAddr, u8)>,
@@ -25,7 +26,7 @@ pub struct Port {
     pub mtu: u32,
 }
 
-/// A power distribution unit and what hangs on its outlets.
+/// A power distribution unit and the heads on its outlets.
 pub type Outlets = BTreeMap<String, BTreeSet<(String, HeadName)>>;
 
 fn subnet_of(appliance: &Appliance, network: &NetworkName, address: IpAddr) -> Option<Subnet> {
@@ -59,7 +60,7 @@ pub fn head_ports(appliance: &Appliance, head: &HeadName) -> Vec<Port> {
         .collect()
 }
 
-/// The one interface of something that has one address; none if no network holds the address.
+/// The interface of a device with a single address; `None` if no network contains the address.
 pub fn single_port(appliance: &Appliance, address: IpAddr, interface: &str) -> Option<Port> {
     let network = appliance.network_of(address)?;
     Some(Port {
@@ -136,7 +137,7 @@ fn is_somebodys(appliance: &Appliance, address: IpAddr) -> bool {
     own_addresses(appliance).contains(&address)
 }
 
-/// Addresses that somebody has.
+/// Addresses of one node.
 pub fn used_addresses(appliance: &Appliance) -> BTreeSet<IpAddr> {
     let mut used = own_addresses(appliance);
     let witness = appliance.quorum.as_ref().and_then(|q| q.witness.as_ref());
@@ -175,7 +176,7 @@ pub fn free_beside(
     Some(free)
 }
 
-/// What hangs on which outlet.
+/// The head on each outlet.
 pub fn outlets(appliance: &Appliance) -> Outlets {
     let mut outlets = Outlets::new();
     for (name, head) in &appliance.heads {
@@ -187,8 +188,8 @@ pub fn outlets(appliance: &Appliance) -> Outlets {
     outlets
 }
 
-/// A hardware address of our own kind, the same at every boot. `kind` tells machines of the
-/// same number apart.
+/// A locally administered hardware address, the same at every boot. `kind` distinguishes nodes of
+/// the same number.
 pub fn mac(kind: u8, number: u32, port: usize) -> String {
     let [_, _, high, low] = number.to_be_bytes();
     format!("02:4c:{kind:02x}:{high:02x}:{low:02x}:{:02x}", port & 0xff)

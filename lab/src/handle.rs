@@ -26,9 +26,9 @@ use crate::power::Power;
 use crate::served::ClusterState;
 use crate::wire::{HeadState, Impairment, Order, State, give};
 
-/// How long the end of a lab may take: everything is killed, and devices may be slow.
+/// Time limit for stopping a lab: all processes are killed, and devices may be slow.
 const END_TIME_LIMIT: Duration = Duration::from_secs(60);
-/// Pause between two looks at what tells no event.
+/// Interval between two polls of a state without events.
 const POLL: Duration = Duration::from_millis(100);
 /// How long one question to Pacemaker may take.
 const MONITOR_TIME_LIMIT: Duration = Duration::from_secs(10);
@@ -38,9 +38,9 @@ const MONITOR_TIME_LIMIT: Duration = Duration::from_secs(10);
 pub enum Who {
     /// On a head.
     Head(HeadName),
-    /// On the machine that is attached to every network.
+    /// On the client node, which is attached to every network.
     Client,
-    /// On the machine that breaks ties.
+    /// On the witness node.
     Witness,
     /// Among the switches: the lab's own namespaces.
     Switch,
@@ -62,7 +62,7 @@ impl FromStr for Who {
     }
 }
 
-/// A lab that runs, or ran until a moment ago.
+/// A lab that is running, or was recently.
 #[derive(Clone, Debug)]
 pub struct Lab {
     name: String,
@@ -72,7 +72,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// The running lab `name` whose folder is in `base`.
+    /// The running lab `name` in a directory below `base`.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl Lab {
         &self.name
     }
 
-    /// Its folder.
+    /// Its directory.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
@@ -123,7 +123,7 @@ impl Lab {
         &self.folder
     }
 
-    /// What its heads are set up as, without fence devices that are not imitated.
+    /// The appliance of its heads, without fence devices that are not imitated.
     pub fn appliance(&self) -> &Appliance {
         &self.appliance
     }
@@ -139,8 +139,8 @@ impl Lab {
         Ok(setup.applied_text().to_owned())
     }
 
-    /// Somebody has set the heads up by another file, on them: the lab is one of that from now on. Its machines stay those of
-    /// its first file.
+    /// The heads were set up by another file, on them: it is the file of the lab from now on. The nodes remain those of
+    /// the first file.
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ impl Lab {
     ///
     /// # Errors
     ///
-    /// The lab does not answer.
+    /// The lab does not respond.
     pub fn head_machines(&self) -> Result<Vec<HeadName>, LabError> {
         Ok(self.state()?.heads.into_keys().collect())
     }
@@ -169,7 +169,7 @@ impl Lab {
         self.appliance.heads.keys().cloned().collect()
     }
 
-    /// The process, as this machine numbers it, that everything in the lab dies with.
+    /// The process, by its pid on this host, whose end terminates the whole lab.
     pub fn first_pid(&self) -> i32 {
         self.first.pid
     }
@@ -190,11 +190,11 @@ impl Lab {
         answer.map_err(LabError::Refused)
     }
 
-    /// How everything is.
+    /// The state of the lab.
     ///
     /// # Errors
     ///
-    /// The lab does not answer.
+    /// The lab does not respond.
     pub fn state(&self) -> Result<State, LabError> {
         self.give(&Order::Tell)
     }
@@ -203,7 +203,7 @@ impl Lab {
     ///
     /// # Errors
     ///
-    /// The lab does not answer, or has no such head.
+    /// The lab does not respond, or has no such head.
     pub fn head_state(&self, head: &HeadName) -> Result<HeadState, LabError> {
         let mut state = self.state()?;
         let found = state.heads.remove(head);
@@ -214,7 +214,7 @@ impl Lab {
     ///
     /// # Errors
     ///
-    /// The lab does not answer, or has no such head.
+    /// The lab does not respond, or has no such head.
     pub fn is_powered(&self, head: &HeadName) -> Result<bool, LabError> {
         Ok(self.head_state(head)?.powered)
     }
@@ -223,7 +223,7 @@ impl Lab {
     ///
     /// # Errors
     ///
-    /// The lab does not answer, there is no such machine, or it has no power.
+    /// The lab does not respond, there is no such node, or it has no power.
     pub fn enter(&self, who: &Who) -> Result<Vec<String>, LabError> {
         let pid = match who {
             Who::Head(head) => {
@@ -234,7 +234,7 @@ impl Lab {
             Who::Witness => Some(self.other(WITNESS)?),
             Who::Switch => None,
         };
-        // Numbers of machines are those of the lab: first into the lab, then into the machine.
+        // Pids of nodes are those of the lab: first enter the lab, then the node.
         let mut words = format!("nsenter -t {} -a --", self.first.pid);
         if let Some(pid) = pid {
             words.push_str(&format!(" nsenter -t {pid} -a --"));
@@ -251,22 +251,22 @@ impl Lab {
         pid.ok_or_else(|| LabError::NoMachine(name.to_owned()))
     }
 
-    /// Runs a program there and waits for its end. An exit code other than 0 is no error here.
+    /// Runs a command there until it exits. An exit code other than 0 is no error here.
     ///
     /// # Errors
     ///
-    /// The machine cannot be entered, or the program takes too long.
+    /// The node cannot be entered, or the command exceeds its time limit.
     pub fn exec(&self, who: &Who, invocation: &Invocation) -> Result<Output, LabError> {
         let words = self.enter(who)?;
         let machine = Local { prefix: words };
         Ok(cluster::Machine::run(&machine, invocation)?)
     }
 
-    /// The same for a program that must end with 0.
+    /// The same for a command that must exit with 0.
     ///
     /// # Errors
     ///
-    /// As [`Lab::exec`], or the program fails.
+    /// As [`Lab::exec`], or the command fails.
     pub fn must(&self, who: &Who, program: &str, arguments: &[&str]) -> Result<String, LabError> {
         let output = self.exec(who, &Invocation::new(program, arguments))?;
         match output.code {
@@ -295,12 +295,12 @@ impl Lab {
             .collect()
     }
 
-    /// Switches the power of a head, hard, and waits until that is done: a head that is on is
+    /// Switches the power of a head, hard, and blocks until that is done: a head that is on is
     /// booting its cluster then, a head that is off has no process left.
     ///
     /// # Errors
     ///
-    /// The lab does not answer, or has no such head.
+    /// The lab does not respond, or has no such head.
     pub fn power(&self, head: &HeadName, to: Power) -> Result<(), LabError> {
         let head = head.clone();
         let order = Order::Power {
@@ -311,11 +311,11 @@ impl Lab {
         self.give(&order).map(|_| ())
     }
 
-    /// Switches an outlet of a power distribution unit. A head whose outlets are all off has no power.
+    /// Switches an outlet of a power distribution unit. A head has no power when all its outlets are off.
     ///
     /// # Errors
     ///
-    /// The lab does not answer, or has no such unit.
+    /// The lab does not respond, or has no such unit.
     pub fn outlet(&self, pdu: &str, outlet: &str, on: bool) -> Result<(), LabError> {
         let (pdu, outlet) = (pdu.to_owned(), outlet.to_owned());
         self.give(&Order::Outlet { pdu, outlet, on }).map(|_| ())
@@ -325,7 +325,7 @@ impl Lab {
     ///
     /// # Errors
     ///
-    /// The lab does not answer, or the head is not in such a network.
+    /// The lab does not respond, or the head is not in such a network.
     pub fn cut(&self, head: &HeadName, networks: &[NetworkName]) -> Result<(), LabError> {
         let (head, networks) = (head.clone(), networks.iter().cloned().collect());
         self.give(&Order::Cut { head, networks }).map(|_| ())
@@ -341,42 +341,42 @@ impl Lab {
         self.give(&Order::Mend { head, networks }).map(|_| ())
     }
 
-    /// Stops every process of a head, as a paused virtual machine stands still.
+    /// Stops every process of a head, as when a virtual machine is paused.
     ///
     /// # Errors
     ///
-    /// The lab does not answer, or the head has no power.
+    /// The lab does not respond, or the head has no power.
     pub fn freeze(&self, head: &HeadName) -> Result<(), LabError> {
         let head = head.clone();
         self.give(&Order::Freeze { head }).map(|_| ())
     }
 
-    /// Lets a frozen head go on. One that was switched off meanwhile stays off.
+    /// Resumes a frozen head. A head that was switched off in the meantime stays off.
     ///
     /// # Errors
     ///
-    /// The lab does not answer, or has no such head.
+    /// The lab does not respond, or has no such head.
     pub fn thaw(&self, head: &HeadName) -> Result<(), LabError> {
         let head = head.clone();
         self.give(&Order::Thaw { head }).map(|_| ())
     }
 
-    /// Makes the BMC of a head take longer to switch the power.
+    /// Delays the BMC of a head when it switches the power.
     ///
     /// # Errors
     ///
-    /// The lab does not answer, or has no such head.
+    /// The lab does not respond, or has no such head.
     pub fn set_bmc_delay(&self, head: &HeadName, delay: Duration) -> Result<(), LabError> {
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         let head = head.clone();
         self.give(&Order::SlowBmc { head, delay_ms }).map(|_| ())
     }
 
-    /// Takes the BMC of a head off its network, or puts it back.
+    /// Disconnects the BMC of a head from its network, or connects it.
     ///
     /// # Errors
     ///
-    /// The lab does not answer, or the head has no BMC.
+    /// The lab does not respond, or the head has no BMC.
     pub fn set_bmc_dead(&self, head: &HeadName, dead: bool) -> Result<(), LabError> {
         let head = head.clone();
         self.give(&Order::DeadBmc { head, dead }).map(|_| ())
@@ -392,12 +392,12 @@ impl Lab {
         clock::set(&self.folder, head, ahead_s).map_err(LabError::io(what()))
     }
 
-    /// The memory of a head; none where this machine has no memory cgroups.
+    /// The memory of a head; `None` if this host has no memory cgroups.
     pub fn memory_group(&self, head: &HeadName) -> Option<MemoryGroup> {
         MemoryGroup::of(&self.folder, head.as_str())
     }
 
-    /// Copies the logs of all machines into a folder, which outlives the lab.
+    /// Copies the logs of all nodes into a directory, which outlives the lab.
     ///
     /// # Errors
     ///
@@ -411,19 +411,19 @@ impl Lab {
         disks_of(&self.folder, &self.appliance, head)
     }
 
-    /// The file that says how the devices of a pool fail; its servers read it again when it changes. A
-    /// line for each device, by its name on the heads, as `pool-server --leg-faults` takes it.
+    /// The file with the faults of the devices of a pool; its servers read it again when it changes. A line for each
+    /// device, by its name on the heads, in the format of `pool-server --leg-faults`.
     pub fn leg_faults(&self, pool: &PoolName) -> PathBuf {
         self.folder.leg_faults(pool)
     }
 
-    /// Where a file under `/etc` or `/var` of a head is on this machine.
+    /// The path on this host of a file under `/etc` or `/var` of a head.
     pub fn file_of(&self, head: &HeadName, path: &str) -> PathBuf {
         let own = self.folder.machine(head.as_str());
         own.join(path.trim_start_matches('/'))
     }
 
-    /// What Pacemaker says on a head; none while it does not answer there.
+    /// The state that Pacemaker reports on a head; `None` while it does not respond there.
     ///
     /// # Errors
     ///
@@ -435,15 +435,16 @@ impl Lab {
         Ok(ClusterState::parse(&output.text(), &self.appliance).filter(|_| output.code == 0))
     }
 
-    /// What Pacemaker says on the first head that has power, is not frozen, and answers.
+    /// The state that Pacemaker reports on the first head that has power, is not frozen, and
+    /// responds.
     ///
     /// # Errors
     ///
-    /// The lab does not answer.
+    /// The lab does not respond.
     pub fn cluster(&self) -> Result<Option<ClusterState>, LabError> {
         for (head, state) in self.state()?.heads {
             if state.powered && !state.frozen {
-                // It may be switched off at this moment.
+                // It may be in the course of being switched off.
                 if let Ok(Some(found)) = self.cluster_as_seen_by(&head) {
                     return Ok(Some(found));
                 }
@@ -452,11 +453,12 @@ impl Lab {
         Ok(None)
     }
 
-    /// Makes the cables of a head bad in some networks, or in all, or good again: what comes to the head comes later, or not.
+    /// Impairs the cables of a head in some networks, or in all, or repairs them: packets to the head are delayed or
+    /// lost.
     ///
     /// # Errors
     ///
-    /// The lab does not answer, has no such head, or this machine's kernel cannot do that.
+    /// The lab does not respond, has no such head, or this host's kernel cannot do that.
     pub fn impair(
         &self,
         head: &HeadName,
@@ -471,7 +473,7 @@ impl Lab {
         .map(|_| ())
     }
 
-    /// Waits until all heads are members and all pools and fence devices are in use.
+    /// Blocks until all heads are members and all pools and fence devices are in use.
     ///
     /// # Errors
     ///
@@ -482,7 +484,7 @@ impl Lab {
         })
     }
 
-    /// Waits until what Pacemaker says is as wanted.
+    /// Blocks until Pacemaker reports the wanted state.
     ///
     /// # Errors
     ///
@@ -502,7 +504,7 @@ impl Lab {
             if Instant::now() >= deadline {
                 let seen = match seen {
                     Some(seen) => serde_json::to_string(&seen).unwrap_or_default(),
-                    None => "Pacemaker answers on no head".to_owned(),
+                    None => "Pacemaker responds on no head".to_owned(),
                 };
                 return Err(LabError::TimedOut {
                     what: what.to_owned(),
@@ -514,7 +516,7 @@ impl Lab {
         }
     }
 
-    /// Ends the lab: every process, mount, namespace and file of it is gone afterwards.
+    /// Stops the lab: every process, mount, namespace and file of it is gone afterwards.
     ///
     /// # Errors
     ///
@@ -526,11 +528,11 @@ impl Lab {
         )
     }
 
-    /// Ends the lab `name` in `base`, also one of which only a part is left, or one that is just beginning.
+    /// Stops the lab `name` in `base`, also an incomplete one, or one that is just starting.
     ///
     /// # Errors
     ///
-    /// There is none, or something of it does not go away.
+    /// There is none, or a part of it cannot be removed.
     pub fn down(base: &Path, name: &str) -> Result<(), LabError> {
         let folder = Folder::new(base, name);
         let lock = match File::open(folder.lock()) {
@@ -541,7 +543,7 @@ impl Lab {
             Err(error) => return Err(LabError::io(format!("open the lock of {name}"))(error)),
         };
         let deadline = Instant::now() + END_TIME_LIMIT;
-        // Whoever holds the lock may not have noted itself yet, or may be ending.
+        // The holder of the lock may not have recorded its pid yet, or may be terminating.
         while !try_lock(&lock).map_err(LabError::io("lock the lab"))? {
             if let Ok(Some(first)) = FirstProcess::load(&folder) {
                 kill(&first).map_err(LabError::io("kill the lab"))?;
@@ -561,7 +563,7 @@ impl Lab {
     }
 }
 
-/// The lock goes last: as long as it is there, a lab whose end was cut off is found and ended again.
+/// The lock is removed last: as long as it exists, a lab that was stopped incompletely is found and stopped again.
 fn remove_folder(folder: &Folder) -> io::Result<()> {
     for entry in std::fs::read_dir(folder.path())? {
         let entry = entry?;

@@ -13,18 +13,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
 
-/// Name of the witness's machine.
+/// Name of the witness node.
 pub const WITNESS: &str = "witness";
 /// Where a witness has its key.
 const WITNESS_FOLDER: &str = "/var/lib/bulkhead-witness/identity";
 
-/// What a lab made for its machines.
+/// Keys that a lab created for its nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Keys {
-    /// By machine.
+    /// By node.
     machines: BTreeMap<String, Key>,
-    /// Fingerprints of the file, with those that stand there instead.
+    /// Fingerprints in the file, with the actual ones of the lab.
     fingerprints: BTreeMap<String, String>,
 }
 
@@ -36,7 +36,7 @@ struct Key {
 }
 
 impl Keys {
-    /// One for each machine that has a fingerprint.
+    /// One for each node with a fingerprint.
     pub fn make(appliance: &Appliance) -> Result<Self, LabError> {
         let heads = appliance.heads.iter();
         let heads =
@@ -62,7 +62,7 @@ impl Keys {
         fingerprints.fold(text.to_owned(), |text, (told, own)| text.replace(told, own))
     }
 
-    /// Puts the key of a machine where its programs look for it, below `root`.
+    /// Stores the key of a node at the path of its service, below `root`.
     pub fn put(&self, name: &str, root: &Path) -> io::Result<()> {
         let Some(Key { certificate, key }) = self.machines.get(name).cloned() else {
             return Ok(());
@@ -131,7 +131,7 @@ mod tests {
                 .join("var/lib/bulkhead-witness/identity/key.der")
                 .exists()
         );
-        // The next text is told in the same way.
+        // The next text is handled in the same way.
         assert_eq!(keys.own_text(&keys.own_text(LEGS)), keys.own_text(LEGS));
         assert_eq!(keys.own_text("name = \"pair\"\n"), "name = \"pair\"\n");
     }

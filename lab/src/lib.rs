@@ -1,18 +1,18 @@
-//! The lab: a whole appliance on one machine, to rehearse its file before the hardware arrives
-//! and to drill its takeovers.
+//! The lab: a whole appliance on one host, to rehearse its file before the hardware arrives and to
+//! drill its takeovers.
 //!
-//! Nothing of the cluster is a mock. Each head is a set of namespaces (network, mount, pid, uts, ipc)
-//! with its own `/etc`, `/var`, `/run` and `/dev`, in which the real Corosync, Pacemaker and fence agents
-//! run. Its BMC is a process outside of it that speaks real IPMI; power off kills the head's first
-//! process, and with it everything that runs there. Disks are files that all heads of a pool see under the
-//! names of the appliance file. The networks are bridges in a namespace that belongs to nobody else.
+//! No part of the cluster is a mock. Each head is a set of namespaces (network, mount, pid, uts, ipc) with its own
+//! `/etc`, `/var`, `/run` and `/dev`, in which the real Corosync, Pacemaker and fence agents run. Its BMC is a process
+//! outside of it that implements real IPMI; power off kills the head's first process, and with it all its processes.
+//! Disks are files that all heads of a pool see under the names of the appliance file. The networks are bridges in a
+//! private namespace.
 //!
-//! The whole lab lives in one process namespace: when its first process ends, however that
-//! happens, the kernel ends all others, and mounts, networks and namespaces go with them. What
-//! is left then is one folder, which [`Lab::down`] removes.
+//! The whole lab is in one process namespace: when its first process exits, for whatever reason,
+//! the kernel kills all its processes, and mounts, networks and namespaces are removed with them.
+//! Only one directory is left then, which [`Lab::down`] removes.
 //!
-//! `inside` is what runs in there, started by the hidden command `bulkhead lab-inside`; `arguments` and `command` are
-//! `bulkhead lab`; the other modules are what that and the drills call.
+//! `inside` runs in there, started by the hidden command `bulkhead lab-inside`; `arguments` and `command` are `bulkhead
+//! lab`; the remaining modules are the interface for it and for the drills.
 
 #![forbid(unsafe_code)]
 

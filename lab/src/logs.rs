@@ -1,4 +1,4 @@
-//! The logs of all machines of a lab, for who looks for the cause when it is gone.
+//! The logs of all nodes of a lab, for an analysis when it is gone.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ fn copy_tail(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Copies the logs of a lab to `to`, in the lab's own layout.
 pub(crate) fn keep(lab: &Folder, to: &Path) -> io::Result<()> {
-    // Only what machines write: what they were given does not change.
+    // Only files that nodes write: their input does not change.
     let mut found = Vec::new();
     for folder in ["machines", "devices"] {
         for machine in std::fs::read_dir(lab.path().join(folder))? {

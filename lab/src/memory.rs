@@ -1,5 +1,5 @@
-//! What the programs of a head have of memory together: a memory cgroup, version 1 or 2, in which the
-//! kernel counts and bounds it. Where none can be made, a head goes without.
+//! The memory of all processes of a head: a memory cgroup, version 1 or 2, in which the kernel accounts and bounds it.
+//! If none can be created, a head has no such bound.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::place::Folder;
 
-/// How long the kernel may take to let go of a group whose processes have ended.
+/// Time limit for the kernel to remove a group after its processes have exited.
 const REMOVE_TIME_LIMIT: Duration = Duration::from_secs(5);
 /// Pause between two tries.
 const REMOVE_POLL: Duration = Duration::from_millis(20);
@@ -37,14 +37,14 @@ impl MemoryGroup {
         Self { path, version }
     }
 
-    /// The group that was made for the machine `name`; none where none could be made.
+    /// The group that was created for the node `name`; `None` if none could be created.
     pub(crate) fn of(folder: &Folder, name: &str) -> Option<Self> {
         let path = std::fs::read_to_string(folder.memory_group(name)).ok()?;
         Some(Self::at(PathBuf::from(path))).filter(|group| group.path.is_dir())
     }
 
-    /// Makes a group for the machine `name`, or finds the one of its earlier boots. It is noted before it
-    /// is there, so that [`MemoryGroup::remove`] finds it however the lab ends.
+    /// Creates a group for the node `name`, or finds the one of its earlier boots. It is recorded before it exists, so
+    /// that [`MemoryGroup::remove`] finds it in any case.
     pub(crate) fn make(folder: &Folder, name: &str) -> io::Result<Self> {
         if let Some(found) = Self::of(folder, name) {
             return Ok(found);
@@ -70,7 +70,7 @@ impl MemoryGroup {
         })
     }
 
-    /// Puts a process into the group; what it starts from then on is in it.
+    /// Moves a process into the group; its children are in it from then on.
     pub(crate) fn add(&self, pid: i32) -> io::Result<()> {
         std::fs::write(self.procs(), pid.to_string())
     }
@@ -80,7 +80,7 @@ impl MemoryGroup {
         self.path.join("cgroup.procs")
     }
 
-    /// What cannot be given back but by ending programs, in bytes.
+    /// Memory that can be freed only by killing processes, in bytes.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl MemoryGroup {
         Ok(fields.iter().filter_map(|name| field(&stat, name)).sum())
     }
 
-    /// Bounds the memory, or ends that.
+    /// Bounds the memory, or removes the bound.
     ///
     /// # Errors
     ///
@@ -122,7 +122,7 @@ impl MemoryGroup {
         Ok(field(&text, "oom_kill").unwrap_or(0))
     }
 
-    /// Removes the group of the machine in the folder `own`, whose processes have ended, if it has one.
+    /// Removes the group of the node in the directory `own`, after its processes have exited, if it has one.
     pub(crate) fn remove(folder: &Folder, name: &str) -> io::Result<()> {
         let Some(group) = Self::of(folder, name) else {
             return Ok(());

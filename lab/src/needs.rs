@@ -1,4 +1,4 @@
-//! What a machine must have to run a lab. Whatever is missing is told by name, before anything is begun.
+//! Requirements of a lab on its host. Missing ones are reported by name, before the start.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("crm_mon", "pacemaker-cli-utils"),
     ("send_arp", "resource-agents"),
 ];
-/// What remembers on the witness.
+/// The binary of the witness for the record of legs.
 const WITNESS_PROGRAM: &str = "bulkhead-witness";
 /// The way from head to head.
 const SSH: &[(&str, &str)] = &[
@@ -40,7 +40,8 @@ const PLACES: &[&str] = &[
     "/usr/libexec/heartbeat",
 ];
 
-/// Tries everything that namespaces are used for; ends with the name of what does not work.
+/// Tries all operations on namespaces that a lab uses; the last output is the name of the failed
+/// one.
 const TRIAL: &str = "fail() { echo \"$1\"; exit 9; }; \
     mount -t proc proc /proc || fail 'mounting /proc in a new process namespace'; \
     mount -t sysfs sysfs /sys || fail 'mounting /sys in a new network namespace'; \
@@ -52,8 +53,8 @@ const TRIAL: &str = "fail() { echo \"$1\"; exit 9; }; \
     ip link add trial1 type veth peer name trial2 || fail 'network cables (kernel module veth)'; \
     ip link set trial1 master trial0 up || fail 'a cable in a bridge'";
 
-/// What this machine lacks to run a lab of `appliance`: nothing, if it is able to.
-/// `needs_ssh`: heads must reach each other by ssh.
+/// The missing requirements of a lab of `appliance` on this host. `needs_ssh`: heads must reach
+/// each other by ssh.
 pub fn missing(appliance: &Appliance, needs_ssh: bool) -> Vec<String> {
     let mut missing = Vec::new();
     if !rustix::process::geteuid().is_root() {
@@ -89,7 +90,7 @@ pub fn missing(appliance: &Appliance, needs_ssh: bool) -> Vec<String> {
     missing
 }
 
-/// Whether a program stands beside this one.
+/// Whether a binary is in the directory of this one.
 fn is_beside(program: &str) -> bool {
     let own = std::env::current_exe();
     own.is_ok_and(|own| own.with_file_name(program).is_file())
@@ -105,7 +106,7 @@ pub fn has_ssh() -> bool {
     SSH.iter().all(|(program, _)| has(program))
 }
 
-/// What BMCs, power distribution units and the witness need.
+/// Requirements of BMCs, power distribution units and the witness.
 fn devices(appliance: &Appliance) -> Vec<(String, String)> {
     let mut programs = Vec::new();
     let mut add = |program: &str, package: &str| {
@@ -146,7 +147,7 @@ fn namespaces() -> Option<String> {
     }
 }
 
-/// What the file asks for and no lab can do, after what is not imitated was left out.
+/// Parts of the file that no lab can provide, after the parts that are not imitated were removed.
 pub fn impossible(appliance: &Appliance) -> Vec<String> {
     let mut found = Vec::new();
     let reserved = [crate::inside::CLIENT, crate::inside::WITNESS];
@@ -157,7 +158,7 @@ pub fn impossible(appliance: &Appliance) -> Vec<String> {
         let is_fenced = head.fencing.as_ref().is_some_and(Fencing::has_device);
         if appliance.heads.len() > 1 && !is_fenced {
             found.push(format!(
-                "{name} has neither a BMC nor outlets of a unit that {PDU_AGENT} knows, and the lab imitates nothing else"
+                "{name} has neither a BMC nor outlets of a unit that {PDU_AGENT} supports, and the lab imitates no other fence device"
             ));
         }
     }

@@ -1,4 +1,4 @@
-//! Where a lab keeps what: one folder, and in it what its processes must agree on.
+//! The paths of a lab: one directory, and the settings in it that its processes share.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,10 +10,10 @@ use units::{HeadName, PoolName};
 
 use crate::keys::Keys;
 
-/// Where labs are, each in a folder of its own name.
+/// The directory of labs, with a subdirectory of its name for each.
 pub const DEFAULT_BASE: &str = "/var/lib/bulkhead/lab";
 
-/// Paths in the folder of one lab.
+/// Paths in the directory of one lab.
 #[derive(Clone, Debug)]
 pub struct Folder(PathBuf);
 
@@ -23,22 +23,22 @@ impl Folder {
         Self(base.join(name))
     }
 
-    /// The folder at `path`.
+    /// The directory at `path`.
     pub fn at(path: PathBuf) -> Self {
         Self(path)
     }
 
-    /// The folder itself.
+    /// The directory itself.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Locked for as long as a process of the lab lives.
+    /// Locked as long as a process of the lab exists.
     pub fn lock(&self) -> PathBuf {
         self.0.join("lock")
     }
 
-    /// What was asked for: a [`Setup`].
+    /// The request: a [`Setup`].
     pub fn setup(&self) -> PathBuf {
         self.0.join("setup.json")
     }
@@ -48,7 +48,7 @@ impl Folder {
         self.0.join("first-process.json")
     }
 
-    /// Where the supervisor takes orders.
+    /// The socket of the supervisor.
     pub fn control(&self) -> PathBuf {
         self.0.join("control.sock")
     }
@@ -63,27 +63,29 @@ impl Folder {
         self.0.join("ssh-key")
     }
 
-    /// What the supervisor says.
+    /// The log of the supervisor.
     pub fn log(&self) -> PathBuf {
         self.0.join("supervisor.log")
     }
 
-    /// The program as it was when the lab began, in the lab's mount namespace only.
+    /// The binary as it was at the start of the lab, in the lab's mount namespace only.
     pub fn program(&self) -> PathBuf {
         self.0.join("program")
     }
 
-    /// What Pacemaker runs, as it was when the lab began; not there where it was not beside the program.
+    /// The binary that Pacemaker runs, as it was at the start of the lab; missing if it was not in the directory of the
+    /// main binary.
     pub fn agent_program(&self) -> PathBuf {
         self.0.join("program-agent")
     }
 
-    /// What remembers on the witness, as it was when the lab began; not there where it was not beside the program.
+    /// The binary of the witness, as it was at the start of the lab; missing if it was not in the directory of the main
+    /// binary.
     pub fn witness_program(&self) -> PathBuf {
         self.0.join("program-witness")
     }
 
-    /// What all machines see at [`SHARED_IN_MACHINE`].
+    /// The directory that all nodes see at [`SHARED_IN_MACHINE`].
     pub fn shared(&self) -> PathBuf {
         self.0.join("shared")
     }
@@ -103,7 +105,7 @@ impl Folder {
         self.0.join("disks").join(format!("own-{number}.img"))
     }
 
-    /// The library that gives heads clocks of their own.
+    /// The library that provides clocks for heads.
     pub fn clock_library(&self) -> PathBuf {
         self.0.join("clock.so")
     }
@@ -118,41 +120,41 @@ impl Folder {
         self.machine(name).join("memory-group")
     }
 
-    /// What is private to machines, each in a folder of its name.
+    /// The private state of nodes, in a directory for each.
     pub fn machines(&self) -> PathBuf {
         self.0.join("machines")
     }
 
-    /// What is private to one machine: `etc`, `var`, its console, and places to mount on.
+    /// The private state of one node: `etc`, `var`, its console, and mount points.
     pub fn machine(&self, name: &str) -> PathBuf {
         self.machines().join(name)
     }
 
-    /// Configuration and state of a device beside the machines, such as a BMC.
+    /// Configuration and state of a device outside of the nodes, such as a BMC.
     pub fn device(&self, name: &str) -> PathBuf {
         self.0.join("devices").join(name)
     }
 }
 
-/// Where the shared folder is on every machine.
+/// The path of the shared directory on every node.
 pub const SHARED_IN_MACHINE: &str = "/run/lab/shared";
-/// Where the program is on every machine.
+/// The path of the binary on every node.
 pub const PROGRAM_IN_MACHINE: &str = "/run/lab/bin/bulkhead";
-/// Where, if at all, the program is that has its agents only.
+/// The path, if any, of the binary that has the agents only.
 pub const AGENT_PROGRAM_IN_MACHINE: &str = "/run/lab/bin/bulkhead-agent";
-/// Where, if at all, the program of the witness is.
+/// The path, if any, of the binary of the witness.
 pub const WITNESS_PROGRAM_IN_MACHINE: &str = "/run/lab/bin/bulkhead-witness";
-/// Where a head's `systemctl` is: before that of the machine around the lab.
+/// The path of a head's `systemctl`: before that of the host.
 pub const SYSTEMCTL_IN_MACHINE: &str = "/run/lab/bin/systemctl";
-/// Where commands are found on every machine.
+/// The search path for commands on every node.
 pub const PATH_IN_MACHINE: &str =
     "/run/lab/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The kind of power distribution unit that is imitated, by its agent.
 pub const PDU_AGENT: &str = "fence_apc_snmp";
 
-/// The appliance without the fence devices that a lab does not imitate, and a sentence for each that was
-/// left out. What is left of them powers a head off as surely.
+/// The appliance without the fence devices that a lab does not imitate, and a sentence for each removed one. The
+/// remaining devices power a head off as reliably.
 pub fn imitated(mut appliance: Appliance) -> (Appliance, Vec<String>) {
     let mut left_out = Vec::new();
     let is_imitated = |pdu: &appliance::Pdu| pdu.agent == PDU_AGENT;
@@ -180,14 +182,15 @@ pub fn imitated(mut appliance: Appliance) -> (Appliance, Vec<String>) {
     (appliance, left_out)
 }
 
-/// What the processes of a lab agree on from its beginning.
+/// The settings that the processes of a lab share from its start.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Setup {
     /// The lab's name.
     pub name: String,
     /// The appliance file that names all machines, byte by byte.
     pub file_text: String,
-    /// What the heads are set up by, if that is not the whole file: other heads are as on the day of their installation.
+    /// The file for setting up the heads, if that is not the whole file: further heads are in the state after their
+    /// installation.
     #[serde(default)]
     pub applied_text: Option<String>,
     /// Passwords made for this lab, by the file that holds them on the heads.
@@ -195,7 +198,7 @@ pub struct Setup {
     /// Keys made for this lab, where disks belong to heads.
     #[serde(default)]
     pub keys: Keys,
-    /// The most that a pool may cache, in bytes: the heads share one machine.
+    /// The maximum cache of a pool, in bytes: the heads share one host.
     pub arc_bytes_max: u64,
     /// Whether each head has a wall clock of its own.
     pub has_clocks: bool,
@@ -208,7 +211,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Reads what [`Setup::save`] wrote.
+    /// Reads the output of [`Setup::save`].
     ///
     /// # Errors
     ///
@@ -230,7 +233,7 @@ impl Setup {
     ///
     /// # Errors
     ///
-    /// The text is not what was checked at the beginning.
+    /// The text differs from the one that was checked at the start.
     pub fn appliance(&self) -> io::Result<Appliance> {
         understood(&self.file_text)
     }
@@ -257,7 +260,7 @@ fn understood(text: &str) -> io::Result<Appliance> {
     }
 }
 
-/// The process with which the lab begins and ends, as the machine around the lab numbers it.
+/// The first process of the lab, by its pid on the host; the lab stops with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirstProcess {
     /// Its number.

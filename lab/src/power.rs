@@ -1,11 +1,11 @@
-//! What can be done to the power of a head.
+//! Operations on the power of a head.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What happens to the power. None of it is gentle.
+/// Changes of the power. None of them is graceful.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Power {

@@ -1,4 +1,4 @@
-//! What Pacemaker says of the heads and pools of a lab.
+//! The state of heads and pools of a lab as Pacemaker reports it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ pub struct PoolState {
 }
 
 impl ClusterState {
-    /// Understands what crm_mon(8) prints as XML.
+    /// Parses the XML output of crm_mon(8).
     pub fn parse(text: &str, appliance: &Appliance) -> Option<Self> {
         let result = Element::parse(text).ok()?;
         let mut state = Self::default();

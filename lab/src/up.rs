@@ -1,5 +1,5 @@
-//! Brings a lab up: makes its folder, starts its first process, creates pools, sets the heads up by the same
-//! code as `bulkhead appliance apply`, and waits until everything is served.
+//! Starts a lab: creates its directory, starts its first process, creates pools, sets the heads up by the same code as
+//! `bulkhead appliance apply`, and blocks until all pools are served.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -25,7 +25,7 @@ use crate::keys::Keys;
 use crate::needs;
 use crate::place::{Folder, PROGRAM_IN_MACHINE, Setup, disk_files, imitated};
 
-/// What a lab is made of.
+/// The parameters of a lab.
 #[derive(Clone, Debug)]
 pub struct UpOptions {
     /// The text of the appliance file.
@@ -34,14 +34,14 @@ pub struct UpOptions {
     pub base: PathBuf,
     /// The lab's name; none: the appliance's.
     pub name: Option<String>,
-    /// The `bulkhead` program.
+    /// The `bulkhead` binary.
     pub program: PathBuf,
-    /// How large each disk seems. Only what is written takes room.
+    /// The apparent size of each disk. Only written data uses space.
     pub disk_bytes: ByteCount,
-    /// The most that a pool may cache, whatever the file says: the heads share this machine.
+    /// The maximum cache of a pool, regardless of the file: the heads share this host.
     pub arc_bytes_max: ByteCount,
-    /// Whether each head has a wall clock of its own, for [`Lab::set_clock`]. It costs a few nanoseconds whenever a
-    /// program asks for the time.
+    /// Whether each head has a separate wall clock, for [`Lab::set_clock`]. It costs a few nanoseconds for each query
+    /// of the time.
     pub has_clocks: bool,
     /// Whether pools are created: mirrors of two disks, of three where the number is odd.
     pub creates_pools: bool,
@@ -49,13 +49,14 @@ pub struct UpOptions {
     pub has_console: bool,
     /// Whether the heads stay as they were installed: with consoles and ssh, without an appliance.
     pub is_bare: bool,
-    /// Whether root of a head reaches the others by ssh also where there are no consoles.
+    /// Whether root of a head reaches the remaining heads by ssh also where there are no consoles.
     pub has_ssh: bool,
-    /// What the heads are set up by, where that is not the whole file. Heads that it does not name stay as they were installed.
+    /// The file for setting up the heads, if that is not the whole file. Heads that it does not name stay in the state
+    /// after their installation.
     pub applied_text: Option<String>,
     /// How long until all pools must be served.
     pub time_limit: Duration,
-    /// Whether what came up of a lab that failed stays, to be looked at.
+    /// Whether the state of a lab that failed to start is left for an analysis.
     pub keeps_failed: bool,
 }
 
@@ -81,25 +82,25 @@ impl UpOptions {
     }
 }
 
-/// Bytes of a random password, in hex twice as long: IPMI 1.5 takes 16 characters.
+/// Bytes of a random password, in hex twice as long: IPMI 1.5 allows 16 characters.
 const PASSWORD_BYTES: usize = 8;
-/// Where Pacemaker keeps its configuration, which the heads begin with: to wait for an empty one and
-/// change it then takes three times as long.
+/// The path of Pacemaker's configuration, with which the heads start: waiting for an empty one and changing it then
+/// would need three times as long.
 const CIB_PATH: &str = "/var/lib/pacemaker/cib/cib.xml";
 /// Its owner.
 const CIB_OWNER: &str = "hacluster:haclient";
 /// Longest path of a socket (unix(7), `sun_path` without its end).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
-/// The last lines of a log that are told with a failure.
+/// The last lines of a log that are reported with a failure.
 const LOG_LINES_TOLD: usize = 5;
 
 impl Lab {
-    /// Brings a lab up. `progress` hears what is being done.
+    /// Starts a lab. `progress` receives the current step.
     ///
     /// # Errors
     ///
-    /// This machine or the file does not allow it; or it did not work, and then nothing is left, unless the
-    /// options say so.
+    /// This host or the file does not allow it; or the start failed, and then nothing is left, unless the options say
+    /// otherwise.
     pub fn up(options: &UpOptions, progress: &mut dyn FnMut(&str)) -> Result<Self, LabError> {
         let appliance = match &options.applied_text {
             None => understood(&options.file_text, progress)?,
@@ -132,7 +133,7 @@ impl Lab {
             .and_then(|()| Self::open(&options.base, &name))
             .and_then(|lab| lab.set_up(options, progress).map(|()| lab));
         if up.is_err() && !options.keeps_failed {
-            // What went wrong first is what is told.
+            // The first failure is reported.
             let _ = Self::down(&options.base, &name);
         }
         up
@@ -184,8 +185,7 @@ impl Lab {
         self.open_consoles(&password)
     }
 
-    /// Heads as on the day that they were installed: their consoles run, and the rest is for whoever sets
-    /// the appliance up.
+    /// Heads in the state after their installation: their consoles run, and the rest is left to the administrator.
     fn leave_bare(&self, progress: &mut dyn FnMut(&str)) -> Result<(), LabError> {
         self.give_consoles(progress)?;
         for head in self.heads() {
@@ -226,8 +226,8 @@ impl Lab {
         Ok(cluster::apply(&machines, &plan, &mut step)?)
     }
 
-    /// Applies a changed appliance file to the running heads, as `bulkhead appliance apply` does, and returns what a
-    /// second plan would still do. The lab's own machines, networks and disks stay those of its first file.
+    /// Applies a changed appliance file to the running heads, as `bulkhead appliance apply` does, and returns the
+    /// remaining changes of a second plan. The lab's nodes, networks and disks stay those of its first file.
     ///
     /// # Errors
     ///
@@ -245,7 +245,7 @@ impl Lab {
         ))
     }
 
-    /// Starts what lends the heads' disks, and makes the pools by their record: before Pacemaker looks for them.
+    /// Starts the lenders of the heads' disks, and creates the pools by their record: before Pacemaker monitors them.
     fn create_pools_of_legs(
         &self,
         desired: &DesiredState,
@@ -286,7 +286,7 @@ impl Lab {
         self.appliance().quorum.as_ref()?.witness.as_ref()
     }
 
-    /// Waits until each head reaches the witness. Its certificates are whole by then.
+    /// Blocks until each head reaches the witness. Its certificates are complete by then.
     fn await_witness(&self, witness: &Witness) -> Result<(), LabError> {
         const KNOCK: &str = "for try in $(seq 600); do bash -c ': </dev/tcp/\"$0\"/\"$1\"' \"$1\" \"$2\" && exit; sleep 0.1; done; exit 1";
         let (address, port) = (witness.address.to_string(), witness.port.to_string());
@@ -295,7 +295,7 @@ impl Lab {
         heads.try_for_each(|head| self.must(&Who::Head(head), "sh", &words).map(|_| ()))
     }
 
-    /// Gives each head a certificate of the witness, as corosync-qdevice(8) describes it.
+    /// Installs a certificate of the witness on each head, as corosync-qdevice(8) describes it.
     fn certify(&self) -> Result<(), LabError> {
         let heads = self.heads();
         let cluster = &self.appliance().name;
@@ -342,7 +342,7 @@ impl Lab {
     }
 }
 
-/// What the heads of a lab should be.
+/// The desired state of the heads of a lab.
 fn desired_of(appliance: &Appliance, text: &str) -> DesiredState {
     let layout = Layout {
         program: PathBuf::from(PROGRAM_IN_MACHINE),
@@ -389,8 +389,8 @@ fn possible(appliance: Appliance) -> Result<Appliance, LabError> {
     }
 }
 
-/// The folder's path stands in configurations whose languages have no quotes that all of them
-/// understand, and in the address of a socket, which is short.
+/// The directory's path is part of configurations without a common syntax for quotes, and of the
+/// address of a socket, which is short.
 fn refuse_path(folder: &Folder) -> Result<(), LabError> {
     let control = folder.control();
     let path = control.to_string_lossy();
@@ -399,13 +399,13 @@ fn refuse_path(folder: &Folder) -> Result<(), LabError> {
     {
         true => Ok(()),
         false => Err(LabError::File(format!(
-            "{} is too long or has other characters than letters, digits and /._-+ in it: choose another place or name",
+            "{} is too long or has other characters than letters, digits and /._-+ in it: choose another directory or name",
             folder.path().display()
         ))),
     }
 }
 
-/// Makes the folder, and locks it before anything is in it.
+/// Creates the directory, and locks it before it has any contents.
 fn make_folder(folder: &Folder, name: &str) -> Result<File, LabError> {
     let failed = || format!("make {}", folder.path().display());
     let base = folder.path().parent().unwrap_or(Path::new("/"));
@@ -426,7 +426,7 @@ fn make_folder(folder: &Folder, name: &str) -> Result<File, LabError> {
     Ok(lock)
 }
 
-/// Fills the folder and starts the lab's first process, which holds the lock from then on.
+/// Fills the directory and starts the lab's first process, which holds the lock from then on.
 fn begin(
     folder: &Folder,
     lock: File,
@@ -508,7 +508,7 @@ fn random_password() -> Result<String, LabError> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The folder is its owner's alone; the file as well, wherever it is copied.
+/// Only the owner can read the directory; the same for the file, wherever it is copied.
 fn write_secret(path: &Path, secret: &str) -> std::io::Result<()> {
     fs::write(path, format!("{secret}\n"))?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))
@@ -536,7 +536,7 @@ fn start(folder: &Folder, lock: File, program: &Path) -> Result<(), LabError> {
         Some(stdout) => BufReader::new(stdout).read_line(&mut said),
         None => Ok(0),
     };
-    // Whenever it ends, it must not stay as a zombie of a program that goes on.
+    // When it exits, it must not stay as a zombie of a process that continues.
     std::thread::spawn(move || child.wait());
     match heard {
         Ok(_) if said.trim() == inside::READY => Ok(()),

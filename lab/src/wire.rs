@@ -1,4 +1,4 @@
-//! What is said at the supervisor's socket: a line of JSON each way.
+//! The protocol of the supervisor's socket: a line of JSON in each direction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -13,10 +13,10 @@ use crate::power::Power;
 
 /// The longest line that is read, in bytes.
 pub const LINE_BYTES_MAX: u64 = 1 << 20;
-/// How long the supervisor may take: it boots machines meanwhile.
+/// Time limit for the supervisor: it boots nodes during that time.
 const ANSWER_TIME_LIMIT: Duration = Duration::from_secs(120);
 
-/// What the supervisor is told to do.
+/// Requests to the supervisor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
@@ -28,7 +28,7 @@ pub enum Order {
         head: HeadName,
         /// How.
         to: Power,
-        /// Whether its BMC was asked to, which may be slow on purpose.
+        /// Whether the request came from its BMC, which may be slow on purpose.
         by_bmc: bool,
     },
     /// Switch one outlet of a power distribution unit.
@@ -42,47 +42,47 @@ pub enum Order {
     },
     /// Pull cables.
     Cut {
-        /// Whose.
+        /// The head.
         head: HeadName,
         /// In which networks; none: in all.
         networks: BTreeSet<NetworkName>,
     },
     /// Plug cables in again.
     Mend {
-        /// Whose.
+        /// The head.
         head: HeadName,
         /// In which networks; none: in all.
         networks: BTreeSet<NetworkName>,
     },
     /// Make cables bad, or good again.
     Impair {
-        /// Whose.
+        /// The head.
         head: HeadName,
         /// In which networks; none: in all.
         networks: BTreeSet<NetworkName>,
         /// How bad.
         impairment: Impairment,
     },
-    /// Stop every process of a head, as a paused virtual machine stands still.
+    /// Stop every process of a head, as when a virtual machine is paused.
     Freeze {
         /// Which.
         head: HeadName,
     },
-    /// Let it go on.
+    /// Resume it.
     Thaw {
         /// Which.
         head: HeadName,
     },
     /// Make a BMC take longer to switch the power.
     SlowBmc {
-        /// Whose.
+        /// The head.
         head: HeadName,
         /// How long, in milliseconds.
         delay_ms: u64,
     },
     /// Take a BMC off its network, or put it back.
     DeadBmc {
-        /// Whose.
+        /// The head.
         head: HeadName,
         /// Off.
         dead: bool,
@@ -100,7 +100,7 @@ pub struct State {
     pub outlets_off: BTreeSet<(String, String)>,
 }
 
-/// What is wrong with a cable, in the direction to the head.
+/// The impairment of a cable, in the direction to the head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Impairment {
     /// How much later a packet comes, in microseconds.
@@ -125,12 +125,12 @@ pub struct HeadState {
     pub first_pid: Option<i32>,
     /// Whether its processes are stopped.
     pub frozen: bool,
-    /// Networks whose cables are pulled.
+    /// Networks with unplugged cables.
     pub cut: BTreeSet<NetworkName>,
-    /// Networks whose cables are bad.
+    /// Networks with impaired cables.
     #[serde(default)]
     pub impaired: BTreeMap<NetworkName, Impairment>,
-    /// How much longer its BMC takes, in milliseconds.
+    /// The delay of its BMC, in milliseconds.
     pub bmc_delay_ms: u64,
     /// Whether its BMC is off its network.
     pub bmc_dead: bool,
@@ -138,14 +138,14 @@ pub struct HeadState {
     pub boots: u32,
 }
 
-/// The supervisor's answer: how things are now, or why the order was not carried out.
+/// The supervisor's reply: the state of the lab, or the reason why the request failed.
 pub type Answer = Result<State, String>;
 
-/// Gives an order and waits for the answer.
+/// Sends a request and blocks until the reply.
 ///
 /// # Errors
 ///
-/// Nobody takes orders there, or the answer makes no sense.
+/// No supervisor listens there, or the reply is invalid.
 pub fn give(socket: &Path, order: &Order) -> io::Result<Answer> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(ANSWER_TIME_LIMIT))?;
@@ -160,7 +160,7 @@ pub fn give(socket: &Path, order: &Order) -> io::Result<Answer> {
 ///
 /// # Errors
 ///
-/// The other side is gone, silent, or makes no sense.
+/// The peer is gone, silent, or sends invalid data.
 pub fn read_line<T: for<'de> Deserialize<'de>>(stream: &UnixStream) -> io::Result<T> {
     let mut line = Vec::new();
     BufReader::new(stream.take(LINE_BYTES_MAX)).read_until(b'\n', &mut line)?;

@@ -23,7 +23,7 @@ export async function runsDrill({ browser }, t) {
   await end.first().waitFor({ timeout: DRILL_MS });
   const text = await card.innerText();
   if (/cannot run a lab|missing/.test(text)) {
-    t.skip("this machine cannot run a lab");
+    t.skip("this host cannot run a lab");
     await page.context().close();
     return;
   }

@@ -8,7 +8,7 @@ import { Lab } from "./lab.mjs";
 /**
  * Brings the lab up before the tests of the file and down after them; what `Lab.start` takes says which.
  *
- * `journey` declares a test that walks through the world, skipped where this machine cannot run a lab;
+ * `journey` declares a test that walks through the world, skipped where this host cannot run a lab;
  * `keepsToItself`, to be declared last, one that no page asked another host for anything.
  */
 export function twoHeads(...which) {

@@ -307,7 +307,9 @@ impl Environment {
                 Some(why) => Ok(Err(why)),
                 None => Ok(Ok(head)),
             },
-            _ => Ok(Err("heads do not agree on which head serves the pool".to_owned())),
+            _ => Ok(Err(
+                "heads do not agree on which head serves the pool".to_owned()
+            )),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What the targets of NFS serve.
+//! The file systems that the NFS targets serve.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use nfs::exports::{Exports, Shared};
 use nfs::sharenfs::Share;
 use nfs::v4::{Holders, NoRecord, Presentation, Service};
 
-/// One empty file system, to this machine.
+/// One empty file system, exported to this host.
 #[allow(dead_code)]
 pub fn service() -> Service {
     service_of_files().0

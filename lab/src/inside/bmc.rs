@@ -1,5 +1,5 @@
-//! A head's BMC: stock `ipmi_sim` in a network namespace of its own, which asks the supervisor when
-//! somebody wants to know or to switch the power.
+//! A head's BMC: stock `ipmi_sim` in a network namespace of its own, which calls the supervisor to
+//! query or switch the power.
 
 use std::fs::Permissions;
 use std::io;
@@ -20,13 +20,13 @@ const INTERFACE: &str = "bmc0";
 /// Address of the management controller on its bus (IPMI 2.0, section 6.12.4).
 const BUS_ADDRESS: &str = "0x20";
 
-/// What a head takes from its plug while it is on, in watts.
+/// The power draw of a head that is on, in watts.
 const WATTS_ON: u8 = 126;
 /// And while only its BMC runs.
 const WATTS_OFF: u8 = 4;
-/// What its thermometer shows, in degrees Celsius.
+/// The temperature of its sensor, in degrees Celsius.
 const INLET_CELSIUS: u8 = 23;
-/// Pause between two looks of the simulator at what a sensor measures, in milliseconds.
+/// Interval at which the simulator polls a sensor, in milliseconds.
 const READING_POLL_MS: u32 = 2_000;
 
 /// A sensor of the BMC, with a reading of one byte that is its value.
@@ -92,7 +92,7 @@ impl Sensor {
     }
 }
 
-/// What the simulator simulates: one controller with two sensors, nothing else on its bus.
+/// The hardware of the simulator: one controller with two sensors, and an otherwise empty bus.
 fn emulation(celsius: &Path, watts: &Path) -> String {
     let (inlet, power) = (INLET.commands(celsius), POWER.commands(watts));
     format!(
@@ -114,17 +114,17 @@ pub fn ports(appliance: &Appliance, head: &HeadName) -> Vec<Port> {
     port.into_iter().collect()
 }
 
-/// The name of its folder.
+/// The name of its directory.
 pub fn device(head: &HeadName) -> String {
     format!("bmc-{head}")
 }
 
-/// The file with what the head takes from its plug.
+/// The file with the power draw of the head.
 const WATTS: &str = "watts";
-/// The file with how warm the air is that it takes in.
+/// The file with the temperature of the intake air.
 const CELSIUS: &str = "celsius";
 
-/// Where the supervisor writes what the BMC says of the power, at every change.
+/// The file in which the supervisor stores the power state that the BMC reports, at every change.
 pub fn note_power(folder: &Folder, head: &HeadName, powered: bool) -> io::Result<()> {
     let own = folder.device(&device(head));
     let watts = if powered { WATTS_ON } else { WATTS_OFF };
@@ -135,8 +135,8 @@ pub fn note_power(folder: &Folder, head: &HeadName, powered: bool) -> io::Result
     replace(&own.join(WATTS), format!("{watts}\n").as_bytes())
 }
 
-/// What the simulator runs. Questions are answered from the note, because a fence agent asks before and after it
-/// switches, and a takeover waits for each answer; changes go to the supervisor.
+/// The command that the simulator runs. Queries are served from the state file, because a fence agent queries before
+/// and after it switches, and a takeover includes the latency of each query; changes go to the supervisor.
 fn chassis_script(folder: &Folder, head: &HeadName) -> String {
     let own = folder.device(&device(head));
     let (own, program, path) = (own.display(), folder.program(), folder.path().display());

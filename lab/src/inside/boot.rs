@@ -1,5 +1,5 @@
-//! The first process of a machine: it mounts, sets addresses, starts what the machine is for, and
-//! collects what ends.
+//! The first process of a node: it mounts, sets addresses, starts the processes of the node, and
+//! reaps children.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
@@ -18,16 +18,16 @@ use crate::place::{Folder, PATH_IN_MACHINE, SHARED_IN_MACHINE, Setup, disks_of};
 
 /// Names of the machines that are no heads.
 pub const CLIENT: &str = "client";
-/// What a head is told when it is whole.
+/// The message to a head that is complete.
 pub const START_UNITS: &str = "units";
-/// Pause before a service that failed is started again, as its unit file says.
+/// Pause before a failed service is restarted, as in its unit file.
 const RESTART_DELAY: Duration = Duration::from_secs(1);
 /// Pause of the collector when there is nothing to collect.
 const IDLE: Duration = Duration::from_millis(100);
 /// Pacemaker's way to say that it must not be started again (CRM_EX_FATAL).
 const CODE_FATAL: i32 = 100;
 
-/// Boots a machine and never returns while it has power.
+/// Boots a node and never returns while it has power.
 pub fn run(folder: &Folder, name: &str) -> io::Result<ExitCode> {
     let setup = Setup::load(folder)?;
     let appliance = setup.appliance()?;
@@ -61,7 +61,7 @@ pub fn run(folder: &Folder, name: &str) -> io::Result<ExitCode> {
     services.collect()
 }
 
-/// Starts the units when told to: the head is whole by then, with its cables and its bounds.
+/// Starts the units on request: the head is complete by then, with its cables and its bounds.
 fn obey(orders: impl BufRead, units: Option<&Units>) {
     for order in orders.lines().map_while(Result::ok) {
         match (order.as_str(), units) {
@@ -71,7 +71,7 @@ fn obey(orders: impl BufRead, units: Option<&Units>) {
     }
 }
 
-/// What the services of a head are told besides.
+/// Additional environment of the services of a head.
 fn environment(setup: &Setup) -> BTreeMap<String, String> {
     [
         ("PCMK_logfacility", "none".to_owned()),
@@ -84,27 +84,27 @@ fn environment(setup: &Setup) -> BTreeMap<String, String> {
     .into()
 }
 
-/// A program that runs as long as the machine.
+/// A process that runs as long as the node.
 #[derive(Clone, Debug)]
 pub struct Service {
     /// For the log.
     pub name: String,
-    /// The program and its arguments.
+    /// The command and its arguments.
     pub words: Vec<String>,
-    /// What is added to its environment.
+    /// The additional environment.
     pub environment: BTreeMap<String, String>,
     /// Whether it is started again after it failed.
     pub restarts: bool,
 }
 
-/// What runs on a machine, by number.
+/// The processes of a node, by pid.
 #[derive(Clone, Default)]
 pub struct Services(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
     running: Mutex<BTreeMap<i32, Service>>,
-    /// Told when one has ended.
+    /// Notified when one has exited.
     ended: Condvar,
 }
 
@@ -121,13 +121,13 @@ impl Services {
         self.running().values().any(|service| service.name == name)
     }
 
-    /// Asks a service to end, and waits for it; whether it has ended.
+    /// Requests a service to stop, and blocks until it has. Returns whether it has stopped.
     pub fn stop(&self, name: &str, limit: Duration) -> bool {
         let mut running = self.running();
         for (pid, service) in running.iter_mut().filter(|(_, one)| one.name == name) {
             service.restarts = false;
             let pid = rustix::process::Pid::from_raw(*pid);
-            // One that ended at this moment is as good.
+            // A service that has just exited is equally stopped.
             let _ =
                 pid.map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::TERM));
         }
@@ -137,7 +137,7 @@ impl Services {
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    /// Starts a program. That it cannot be started is the machine's own trouble.
+    /// Starts a process. A failure to start concerns the node alone.
     pub fn start(&self, service: Service) {
         let Some((program, arguments)) = service.words.split_first() else {
             return;
@@ -162,7 +162,7 @@ impl Services {
         }
     }
 
-    /// Collects what ends, for ever: processes without a parent become children of the first one.
+    /// Reaps children, for ever: processes without a parent become children of the first one.
     fn collect(&self) -> ! {
         loop {
             match wait(WaitOptions::empty()) {

@@ -1,5 +1,5 @@
-//! What `ipmi_sim` runs to learn or to switch the power: `get WHAT…` or `set WHAT VALUE…`
-//! (ipmi_sim(1), chassis_control).
+//! The command that `ipmi_sim` runs to query or to switch the power: `get WHAT…` or `set WHAT
+//! VALUE…` (ipmi_sim(1), chassis_control).
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use crate::place::Folder;
 use crate::power::Power;
 use crate::wire::{Order, State, give};
 
-/// Carries out what the BMC was asked for.
+/// Handles a request of the BMC.
 pub fn run(folder: &Folder, head: &str, words: &[&str]) -> io::Result<ExitCode> {
     let head: HeadName = head.parse().map_err(io::Error::other)?;
     match words {
@@ -19,7 +19,7 @@ pub fn run(folder: &Folder, head: &str, words: &[&str]) -> io::Result<ExitCode> 
             let powered = state.heads.get(&head).is_some_and(|one| one.powered);
             let mut answer = String::new();
             for question in questions {
-                // What this machine has no switch for is off.
+                // Functions without a switch on this host are off.
                 let value = *question == "power" && powered;
                 answer.push_str(&format!("{question}:{}\n", u8::from(value)));
             }

@@ -1,7 +1,8 @@
-//! The first process of a lab. It does two things: it starts the supervisor, and it lives as long
-//! as that does. When it ends, the kernel ends every process of the lab.
+//! The first process of a lab. It starts the supervisor, and exits when the supervisor exits. The
+//! kernel kills every process of the lab then.
 //!
-//! Its standard input is the lab's lock: whoever gets the lock knows that the lab is gone.
+//! Its standard input is the lab's lock: a process that acquires the lock can rely on the lab being
+//! gone.
 
 use std::io;
 use std::path::Path;
@@ -21,16 +22,16 @@ pub fn run(folder: &Folder) -> io::Result<ExitCode> {
     mount("proc", "/proc", "proc", MountFlags::empty(), None)
         .map_err(io::Error::from)
         .map_err(step("mount /proc"))?;
-    // What is rebuilt or upgraded while the lab runs must not change half of it.
+    // A rebuild or an upgrade while the lab runs must not change a part of it.
     std::fs::write(folder.program(), "")?;
     mount_bind("/proc/self/exe", folder.program())
         .map_err(io::Error::from)
         .map_err(step("keep the program"))?;
     keep_beside(AGENT_PROGRAM_IN_MACHINE, &folder.agent_program())
-        .map_err(step("keep the program of the agents"))?;
+        .map_err(step("copy the binary of the agents"))?;
     keep_beside(WITNESS_PROGRAM_IN_MACHINE, &folder.witness_program())
-        .map_err(step("keep the program of the witness"))?;
-    // Here, because a program that the command itself had started would outlive it.
+        .map_err(step("copy the binary of the witness"))?;
+    // Here, because a process started by the command itself would outlive it.
     if Setup::load(folder)?.has_ssh {
         ssh::make_key(folder).map_err(step("make a key for ssh"))?;
     }
@@ -56,7 +57,8 @@ pub fn run(folder: &Folder) -> io::Result<ExitCode> {
     }
 }
 
-/// Keeps a program that stands beside this one. Without it the agents do, and a witness takes an installed one.
+/// Copies a binary from the directory of this one. Without it the agents are called through this binary, and a witness
+/// uses an installed one.
 fn keep_beside(program: &str, kept: &Path) -> io::Result<()> {
     let own = std::fs::read_link("/proc/self/exe")?;
     let name = Path::new(program).file_name();
@@ -68,8 +70,7 @@ fn keep_beside(program: &str, kept: &Path) -> io::Result<()> {
     Ok(mount_bind(beside, kept)?)
 }
 
-/// The number by which the machine around the lab knows this process stands in that machine's
-/// /proc, which is still mounted.
+/// The pid of this process on the host is in the host's /proc, which is still mounted.
 fn note_itself(folder: &Folder) -> io::Result<()> {
     let link = std::fs::read_link("/proc/self")?;
     let pid = link.to_string_lossy().parse().map_err(io::Error::other)?;
@@ -78,8 +79,8 @@ fn note_itself(folder: &Folder) -> io::Result<()> {
     FirstProcess { pid, started_ticks }.save(folder)
 }
 
-/// Switches, BMCs and their like are hardware that does not wait for a busy machine. Where
-/// real-time scheduling is not allowed they have to.
+/// Switches, BMCs and similar devices are hardware, independent of the load of the host. Where
+/// real-time scheduling is not allowed they share its load.
 fn command_in_front(folder: &Folder) -> Command {
     let allowed = Command::new("chrt")
         .args(["-r", "2", "true"])

@@ -1,5 +1,5 @@
-//! What runs inside a lab: its first process, the supervisor, the first process of each machine,
-//! and what its BMCs and power distribution units are.
+//! The processes inside a lab: the first process, the supervisor, the first process of each node,
+//! and its BMCs and power distribution units.
 
 mod bmc;
 mod boot;
@@ -30,7 +30,7 @@ pub(crate) use supervisor::READY;
 /// The hidden command that starts all of them.
 pub const COMMAND: &str = "lab-inside";
 
-/// Runs one process of a lab. `words` are what follows [`COMMAND`] on its command line.
+/// Runs one process of a lab. `words` are the arguments after [`COMMAND`] on its command line.
 pub fn main(words: &[String]) -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
@@ -62,7 +62,7 @@ fn step<'a>(what: impl Into<String> + 'a) -> impl FnOnce(io::Error) -> io::Error
     |error| io::Error::new(error.kind(), format!("{}: {error}", what.into()))
 }
 
-/// Runs a program that must end well, with something to read.
+/// Runs a command that must succeed, with its standard input.
 fn must(program: &str, arguments: &[&str], input: &str) -> io::Result<String> {
     let invocation = Invocation::new(program, arguments).reading(input);
     let output = run(&invocation).map_err(|error| io::Error::other(chain(&error)))?;
@@ -70,7 +70,7 @@ fn must(program: &str, arguments: &[&str], input: &str) -> io::Result<String> {
         return Ok(output.text());
     }
     Err(io::Error::other(format!(
-        "{program} {} ended with {}: {}",
+        "{program} {} exited with {}: {}",
         arguments.join(" "),
         output.code,
         output.complaint()

@@ -1,6 +1,6 @@
-//! A power distribution unit: stock `snmpd` in a network namespace of its own, which hands the part of its
-//! tree that switched outlets have over to [`answer`]. It is the kind that `fence_apc_snmp` knows as
-//! "APC rPDU" (PowerNet-MIB, rPDUOutletControl and rPDUOutletStatus).
+//! A power distribution unit: stock `snmpd` in a network namespace of its own, which delegates the subtree of switched
+//! outlets to [`answer`]. It is of the type that `fence_apc_snmp` calls "APC rPDU" (PowerNet-MIB, rPDUOutletControl and
+//! rPDUOutletStatus).
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, Write};
@@ -18,11 +18,11 @@ use crate::wire::{Order, give};
 const INTERFACE: &str = "pdu0";
 /// The port of SNMP (RFC 3430).
 const PORT: u16 = 161;
-/// What the agent asks with where the file names nothing else.
+/// The community of the agent if the file names none.
 const COMMUNITY: &str = "private";
-/// `rPDU`, what the unit says it is (sysObjectID).
+/// `rPDU`, the type that the unit reports (sysObjectID).
 const KIND: &str = ".1.3.6.1.4.1.318.1.3.4.5";
-/// `rPDU`: what is handed over.
+/// `rPDU`: the delegated subtree.
 const TREE: &str = ".1.3.6.1.4.1.318.1.1.12.3";
 /// `rPDUOutletControlOutletCommand`, without the outlet's number.
 const CONTROL: &str = ".1.3.6.1.4.1.318.1.1.12.3.3.1.1.4";
@@ -41,7 +41,7 @@ pub fn ports(appliance: &Appliance, name: &str) -> Vec<Port> {
     port.into_iter().collect()
 }
 
-/// The name of its folder.
+/// The name of its directory.
 pub fn device(name: &str) -> String {
     format!("pdu-{name}")
 }
@@ -66,7 +66,7 @@ pub fn run(folder: &Folder, name: &str) -> io::Result<ExitCode> {
     let error = Command::new("snmpd")
         .args(["-f", "-C", "-Le", "-c"])
         .arg(&conf)
-        // Only what is needed to say what it is.
+        // Only the values that identify it.
         .args([
             "-I",
             "system_mib,sysORTable,pass_persist,vacm_conf,vacm_vars",
@@ -130,7 +130,7 @@ fn variables(appliance: &Appliance, name: &str) -> Vec<Variable> {
     variables
 }
 
-/// Answers snmpd's questions until it ends (snmpd.conf(5), pass_persist).
+/// Serves snmpd's requests until it terminates (snmpd.conf(5), pass_persist).
 pub fn answer(folder: &Folder, name: &str) -> io::Result<ExitCode> {
     let appliance = Setup::load(folder)?.appliance()?;
     let variables = variables(&appliance, name);

@@ -1,8 +1,8 @@
-//! What a machine sees as its files: the programs of the machine around it, and everything else its own.
+//! The files of a node: the binaries of the host, and its own copy of the rest.
 //!
-//! `/etc` is a copy, `/var` is new, `/run`, `/tmp` of neither matter; `/dev` has the harmless devices and the
-//! machine's disks. All of it is put together in the machine's folder, and then mounted over the
-//! real places through open directories, so that it does not matter which of them hides the folder.
+//! `/etc` is a copy, `/var` is new, `/run` and `/tmp` are temporary; `/dev` has the harmless devices and the node's
+//! disks. All of it is assembled in the node's directory, and then mounted over the real paths through open
+//! directories, so that it does not matter which of them hides the directory.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
@@ -21,7 +21,7 @@ use crate::place::{
     Setup, WITNESS_PROGRAM_IN_MACHINE,
 };
 
-/// Folders of the root that a machine has for itself anyway.
+/// Directories of the root that a node always has for itself.
 const OWN: &[&str] = &["dev", "etc", "run", "var"];
 /// Folders of the root that nothing can be mounted over: programs live there.
 const NEEDED: &[&str] = &[
@@ -46,12 +46,12 @@ const VAR: &[(&str, u32)] = &[
     ("spool", 0o755),
     ("tmp", 0o1777),
 ];
-/// What Pacemaker's daemons write as their own user.
+/// Files that Pacemaker's daemons write as their own user.
 const PACEMAKERS: &[&str] = &["lib/pacemaker", "log/pacemaker"];
 /// The user and group of Pacemaker's daemons.
 const PACEMAKER_OWNER: &str = "hacluster:haclient";
 
-/// Whether a file can be put at `path` on a machine without touching the machine around it.
+/// Whether a file can be created at `path` on a node without touching the host.
 pub fn is_possible(path: &Path) -> bool {
     let Some(top) = top(path) else {
         return false;
@@ -64,14 +64,14 @@ pub fn is_possible(path: &Path) -> bool {
     plain && (OWN.contains(&top.as_str()) || mountable())
 }
 
-/// The first folder of an absolute path that has more than one part.
+/// The first directory of an absolute path with more than one component.
 fn top(path: &Path) -> Option<String> {
     let mut parts = path.strip_prefix("/").ok()?.components();
     let first = parts.next()?.as_os_str().to_str()?.to_owned();
     parts.next().map(|_| first)
 }
 
-/// Makes what stays of a machine while its power is off: `/etc` and `/var`.
+/// Creates the state of a node that survives a power-off: `/etc` and `/var`.
 pub fn prepare(folder: &Folder, setup: &Setup, name: &str) -> io::Result<()> {
     let own = folder.machine(name);
     let (etc, var) = (own.join("etc"), own.join("var"));
@@ -110,8 +110,8 @@ pub fn prepare(folder: &Folder, setup: &Setup, name: &str) -> io::Result<()> {
     }
 }
 
-/// A copy of this machine's `/etc` without what would make the new machine a part of another cluster,
-/// have the kernel open its pools, or know another machine's secrets.
+/// A copy of the host's `/etc` without files that would make the node a member of another cluster, have the kernel open
+/// its pools, or reveal the host's secrets.
 fn copy_etc(etc: &Path) -> io::Result<()> {
     must(
         "cp",
@@ -156,7 +156,7 @@ fn copy_etc(etc: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A new machine id, as machine-id(5) wants it.
+/// A new machine-id(5).
 fn machine_id() -> io::Result<String> {
     let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
@@ -164,7 +164,7 @@ fn machine_id() -> io::Result<String> {
     Ok(hex + "\n")
 }
 
-/// A folder that is put together out of sight, and mounted at its place in the end.
+/// A directory that is assembled out of sight, and mounted at its path in the end.
 struct Staged {
     target: PathBuf,
     handle: OwnedFd,
@@ -174,12 +174,12 @@ struct Staged {
 struct Stage {
     own: PathBuf,
     staged: Vec<Staged>,
-    /// Where each folder of the root is being put together.
+    /// The directories of the root under construction.
     tops: BTreeMap<String, PathBuf>,
 }
 
 impl Stage {
-    /// Remembers that `source` will be at `target`, even when its path leads somewhere else by then.
+    /// Registers that `source` will be at `target`, even when its path leads elsewhere by then.
     fn put(&mut self, source: &Path, target: &str) -> io::Result<()> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = rustix::fs::open(source, flags, Mode::empty())?;
@@ -207,7 +207,7 @@ impl Stage {
         Ok(place)
     }
 
-    /// Where `path` of the machine is under construction.
+    /// The path under construction for `path` of the node.
     fn place(&mut self, path: &Path) -> io::Result<PathBuf> {
         let unable = || io::Error::other(format!("no place for {}", path.display()));
         let top = top(path).ok_or_else(unable)?;
@@ -231,14 +231,14 @@ impl Stage {
         Ok(mount_bind(source, &place)?)
     }
 
-    /// Shows the folder `source` at `path`.
+    /// Shows the directory `source` at `path`.
     fn show_folder(&mut self, source: &Path, path: &Path) -> io::Result<()> {
         let place = self.place(path)?;
         fs::create_dir_all(&place)?;
         Ok(mount_bind_recursive(source, &place)?)
     }
 
-    /// Mounts everything at its place.
+    /// Mounts all directories at their paths.
     fn finish(self) -> io::Result<()> {
         for Staged { target, handle } in &self.staged {
             let source = format!("/proc/self/fd/{}", handle.as_raw_fd());
@@ -250,8 +250,8 @@ impl Stage {
     }
 }
 
-/// Mounts everything that a head or a witness has for itself. `disks` are paths on the machine with
-/// the files behind them.
+/// Mounts all private directories of a head or a witness. `disks` are paths on the node with the
+/// files behind them.
 pub fn build(folder: &Folder, name: &str, disks: &[(PathBuf, PathBuf)]) -> io::Result<()> {
     let own = folder.machine(name);
     let mut stage = Stage {
@@ -286,19 +286,19 @@ pub fn build(folder: &Folder, name: &str, disks: &[(PathBuf, PathBuf)]) -> io::R
     stage.finish()
 }
 
-/// Mounts what the client has for itself.
+/// Mounts the private directories of the client.
 pub fn build_for_client() -> io::Result<()> {
     kernel(true)?;
     let mode = c"mode=755";
     Ok(mount("tmpfs", "/run", "tmpfs", MountFlags::empty(), mode)?)
 }
 
-/// Mounts what only a network namespace needs.
+/// Mounts the directories that every network namespace needs.
 pub fn build_for_device() -> io::Result<()> {
     kernel(false)
 }
 
-/// What the kernel tells, of this machine's namespaces only.
+/// Kernel state, restricted to the node's namespaces.
 fn kernel(has_own_processes: bool) -> io::Result<()> {
     if has_own_processes {
         mount("proc", "/proc", "proc", MountFlags::empty(), None)?;
@@ -365,7 +365,7 @@ fn devices(stage: &mut Stage) -> io::Result<()> {
     Ok(())
 }
 
-/// The agents of other vendors, and a place for ours, which is written when the head is set up.
+/// The agents of other vendors, and a directory for ours, which is written when the head is set up.
 fn agents(stage: &mut Stage) -> io::Result<()> {
     let own = stage.own.join("agents");
     fs::create_dir_all(own.join("bulkhead"))?;

@@ -1,7 +1,7 @@
-//! The way of an appliance's set-up from head to head: an SSH server on each, and a key of this lab that all of
-//! them accept, as an administrator has it who installed them.
+//! SSH between heads, which the setup of an appliance uses: an SSH server on each, and a key of this lab that all of
+//! them accept, as an administrator installs it.
 //!
-//! Root has a home of its own on a head, because that of the machine around the lab must not be touched.
+//! Root has a separate home directory on a head, because that of the host must not be touched.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -15,15 +15,15 @@ use crate::place::{Folder, PATH_IN_MACHINE};
 pub const UNIT: &str = "ssh.service";
 /// The server: one that is installed without being started anywhere.
 pub const PROGRAM: &str = "dropbear";
-/// What the unit runs. Keys of the host are made when the first client comes.
+/// The command of the unit. Host keys are created at the first connection.
 pub const SCRIPT: &str =
     "mkdir -p /etc/dropbear; exec dropbear -F -E -R -s -p 22 -P /run/dropbear.pid";
 /// Root's home on a head, below `/`.
 const HOME: &str = "var/lib/root";
-/// Runs what a client asks for, with the programs of the lab first.
+/// Runs the command of a client, with the binaries of the lab first in the path.
 const COMMAND: &str = "var/lib/root/command";
 
-/// Makes the key of the lab.
+/// Creates the key of the lab.
 pub fn make_key(folder: &Folder) -> io::Result<()> {
     let key = folder.ssh_key();
     let words = ["-q", "-t", "ed25519", "-N", "", "-C", "lab", "-f"];
@@ -32,7 +32,7 @@ pub fn make_key(folder: &Folder) -> io::Result<()> {
     must("ssh-keygen", &words, "").map(|_| ())
 }
 
-/// Lets the head whose files are below `own` in at the others, and them in here.
+/// Authorizes the head with the files below `own` at the remaining heads, and these on the head.
 pub fn prepare(folder: &Folder, own: &Path) -> io::Result<()> {
     let passwd = own.join("etc/passwd");
     let known = fs::read_to_string(&passwd)?;
@@ -57,7 +57,7 @@ pub fn prepare(folder: &Folder, own: &Path) -> io::Result<()> {
             format!("command=\"/{COMMAND}\" {public}"),
             0o600,
         ),
-        // Who has logged in once knows the other head's key.
+        // The other head's key is stored at the first login.
         (
             keys.join("config"),
             "StrictHostKeyChecking accept-new\n".to_owned(),

@@ -1,5 +1,5 @@
-//! The supervisor of a lab: it makes the switches, starts machines and devices, and carries out
-//! orders. It alone knows what has power and which cable is plugged in.
+//! The supervisor of a lab: it creates the switches, starts nodes and devices, and carries out
+//! orders. Only the supervisor has the state of power and cables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -20,18 +20,19 @@ use crate::place::{Folder, Setup};
 use crate::power::Power;
 use crate::wire::{Answer, HeadState, Impairment, Order, State, read_line};
 
-/// What `lab up` waits for.
+/// The message that `lab up` expects.
 pub const READY: &str = "ready";
-/// Options of unshare(1) for a machine.
+/// Options of unshare(1) for a node.
 const MACHINE: &[&str] = &["--net", "--mount", "--pid", "--uts", "--ipc"];
-/// The same for a device, whose processes are the supervisor's.
+/// The same for a device; its processes are those of the supervisor.
 const DEVICE: &[&str] = &["--net", "--mount"];
-/// How long the processes of a head may take to stop: one that waits for a disk stops after that.
+/// Time limit for the processes of a head to stop: a process in a disk request stops after that
+/// request.
 const FREEZE_TIME_LIMIT: Duration = Duration::from_secs(10);
-/// Pause between two looks at them, for those that were born meanwhile.
+/// Interval between two scans, for processes that were started in the meantime.
 const FREEZE_POLL: Duration = Duration::from_millis(1);
 
-/// A head as hardware: what is plugged in, and what runs on it.
+/// A head as hardware: its cables and its processes.
 struct Head {
     plug: Plug,
     ports: Vec<Port>,
@@ -39,7 +40,7 @@ struct Head {
     state: HeadState,
 }
 
-/// A device beside the machines.
+/// A device outside of the nodes.
 struct Device {
     plug: Plug,
     ports: Vec<Port>,
@@ -47,7 +48,7 @@ struct Device {
     _unit: Unit,
 }
 
-/// Everything there is.
+/// The state of the lab.
 struct Supervisor {
     folder: Folder,
     appliance: Appliance,
@@ -58,7 +59,7 @@ struct Supervisor {
     outlets_off: Mutex<BTreeSet<(String, String)>>,
 }
 
-/// Builds the lab and takes orders for as long as it lives.
+/// Builds the lab and carries out orders until it is stopped.
 pub fn run(folder: &Folder) -> io::Result<ExitCode> {
     let setup = Setup::load(folder)?;
     let supervisor = Arc::new(Supervisor::build(folder, &setup)?);
@@ -205,7 +206,7 @@ impl Supervisor {
             Order::Tell => Ok(()),
             Order::Power { head, to, by_bmc } => {
                 if by_bmc {
-                    // Not while the head is locked: a slow BMC still tells how things are.
+                    // Not while the head is locked: a slow BMC still reports its state.
                     let delay_ms = self.head(&head)?.state.bmc_delay_ms;
                     std::thread::sleep(Duration::from_millis(delay_ms));
                 }
@@ -280,7 +281,7 @@ impl Supervisor {
     fn switch_on(&self, name: &HeadName, head: &mut Head) -> io::Result<()> {
         switch::unplug(head.plug, &head.ports);
         let mut unit = self.machine(name.as_str(), head.plug, &head.ports)?;
-        // Without it everything works but a drill, which says so.
+        // Without it all functions but one drill are available, which reports that.
         let grouped = MemoryGroup::make(&self.folder, name.as_str());
         if let Err(error) = grouped.and_then(|group| group.add(unit.pid)) {
             tracing::warn!(%error, %name, "has no memory group");
@@ -374,7 +375,7 @@ impl Supervisor {
 
     fn thaw(&self, name: &HeadName) -> io::Result<()> {
         let mut head = self.head(name)?;
-        // One that was switched off meanwhile has nothing to thaw.
+        // A head that was switched off in the meantime has no process to thaw.
         if let Some(pid) = head.state.first_pid {
             for process in processes_of(pid)? {
                 signal(process, rustix::process::Signal::CONT);
@@ -405,8 +406,8 @@ impl Supervisor {
         outlets.is_empty() || !outlets.iter().all(is_off)
     }
 
-    /// Switches an outlet. A head whose last outlet goes off loses power, and its BMC with it; it boots
-    /// when power returns, as servers are mostly set to.
+    /// Switches an outlet. A head without a powered outlet loses power, and its BMC with it; it boots when power
+    /// returns, as is the usual setting of servers.
     fn switch_outlet(&self, pdu: String, outlet: String, on: bool) -> io::Result<()> {
         let all = fabric::outlets(&self.appliance);
         let unit = all.get(&pdu);
@@ -468,7 +469,7 @@ impl Head {
     }
 }
 
-/// Every process of the machine whose first process is `first`.
+/// Every process of the node with the first process `first`.
 fn processes_of(first: i32) -> io::Result<Vec<i32>> {
     let space = |pid: i32| std::fs::read_link(format!("/proc/{pid}/ns/pid"));
     let own = space(first)?;
@@ -478,7 +479,7 @@ fn processes_of(first: i32) -> io::Result<Vec<i32>> {
         let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        // One that ended meanwhile is not there.
+        // A process that has exited in the meantime is ignored.
         if space(pid).is_ok_and(|space| space == own) {
             found.push(pid);
         }

@@ -9,7 +9,7 @@ use super::{ip, must};
 use crate::fabric::{Port, mac};
 use crate::wire::Impairment;
 
-/// Who a cable leads to: part of the names and hardware addresses of its ends.
+/// The node of a cable: part of the names and hardware addresses at both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plug {
     /// A letter for names, and a number for hardware addresses.
@@ -66,7 +66,7 @@ fn bridge(appliance: &Appliance, network: &NetworkName) -> String {
     format!("switch{}", position.unwrap_or_default())
 }
 
-/// Makes the switches.
+/// Creates the switches.
 pub fn make(appliance: &Appliance) -> io::Result<()> {
     let mut lines = vec!["link set lo up".to_owned()];
     for (name, network) in &appliance.networks {
@@ -79,7 +79,7 @@ pub fn make(appliance: &Appliance) -> io::Result<()> {
     ip(&lines)
 }
 
-/// Plugs `ports` of a machine into their switches. `pid` is a process of that machine.
+/// Plugs `ports` of a node into their switches. `pid` is a process of that node.
 pub fn plug(appliance: &Appliance, plug: Plug, ports: &[Port], pid: i32) -> io::Result<()> {
     let mut lines = Vec::new();
     for (index, port) in ports.iter().enumerate() {
@@ -94,7 +94,7 @@ pub fn plug(appliance: &Appliance, plug: Plug, ports: &[Port], pid: i32) -> io::
     ip(&lines)
 }
 
-/// Takes the cables away; the machine's namespace may be gone already.
+/// Removes the cables; the node's namespace may be gone already.
 pub fn unplug(plug: Plug, ports: &[Port]) {
     for index in 0..ports.len() {
         // It goes by itself with the namespace at its other end, sooner or later.
@@ -104,7 +104,7 @@ pub fn unplug(plug: Plug, ports: &[Port]) {
     }
 }
 
-/// Pulls or plugs in the cables for which `is_meant` says so.
+/// Pulls or plugs in the cables that `is_meant` selects.
 pub fn set_carrier(
     plug: Plug,
     ports: &[Port],
@@ -120,7 +120,7 @@ pub fn set_carrier(
     ip(&lines)
 }
 
-/// Makes the cables bad for which `impairment` says how, or good again.
+/// Impairs the cables as `impairment` describes, or repairs them.
 pub fn impair(
     plug: Plug,
     ports: &[Port],
@@ -164,7 +164,7 @@ pub fn configure(ports: &[Port]) -> io::Result<()> {
     let mut lines = vec!["link set lo up".to_owned()];
     for port in ports {
         for (address, prefix) in &port.addresses {
-            // Nobody else has the address: to look for him would take a second.
+            // No other node has the address: duplicate address detection would cost a second.
             let way = match address.is_ipv4() {
                 true => "broadcast +",
                 false => "nodad",

@@ -1,5 +1,5 @@
-//! The units of a head, and as much of systemctl(1) as setting an appliance up takes: a head of the lab has no
-//! systemd, so its first process starts what is enabled, and a program called `systemctl` asks that process.
+//! The units of a head, and the subset of systemctl(1) that setting up an appliance needs: a head of the lab has no
+//! systemd, so its first process starts the enabled units, and a command `systemctl` sends requests to that process.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -13,18 +13,18 @@ use super::boot::{Service, Services};
 use super::{ssh, step};
 use crate::place::Setup;
 
-/// Where the first process is asked.
+/// The socket of the first process.
 const SOCKET: &str = "/run/lab/units.sock";
 /// Longest question, in bytes.
 const QUESTION_BYTES_MAX: u64 = 4_096;
 /// How long a unit may take to stop, as systemd has it.
 const STOP_TIME_LIMIT: Duration = Duration::from_secs(90);
-/// Units that are started at boot stand here, as with systemd.
+/// Units that are started at boot are listed here, as with systemd.
 const WANTS: &str = "etc/systemd/system/multi-user.target.wants";
-/// What systemctl(1) ends with for a unit that does not run.
+/// The exit code of systemctl(1) for a unit that is not active.
 const EXIT_INACTIVE: u8 = 3;
 
-/// Starts what needs Corosync once that answers; gives up after a minute.
+/// Starts units that need Corosync once it responds; fails after a minute.
 const AFTER_COROSYNC: &str = "tries=0; until corosync-cfgtool -s >/dev/null 2>&1; do \
     tries=$((tries + 1)); [ $tries -lt 600 ] || exit 100; sleep 0.1; done;";
 
@@ -36,7 +36,7 @@ struct Unit {
     restarts: bool,
 }
 
-/// What a head may run, in the order of their start.
+/// The units of a head, in the order of their start.
 const UNITS: &[Unit] = &[
     Unit {
         name: "corosync.service",
@@ -63,7 +63,8 @@ const UNITS: &[Unit] = &[
     Unit {
         name: "pacemaker.service",
         needs_corosync: true,
-        // What the unit file runs first, by the drop-in that the appliance's setup wrote.
+        // The commands before the unit's main process, from the drop-in that the appliance's setup
+        // wrote.
         script: "[ ! -x /etc/bulkhead/await-heads ] || /etc/bulkhead/await-heads; \
             set -a; [ -r /etc/default/pacemaker ] && . /etc/default/pacemaker; exec pacemakerd -f",
         restarts: true,
@@ -83,12 +84,12 @@ const UNITS: &[Unit] = &[
     },
 ];
 
-/// Where it stands that a unit is started at boot.
+/// The link that enables a unit at boot.
 pub fn wants(root: &Path, name: &str) -> PathBuf {
     root.join(WANTS).join(name)
 }
 
-/// Forgets what the machine around the lab starts at boot, in a copy of its `/etc` below `root`.
+/// Disables the units of the host in a copy of its `/etc` below `root`.
 pub fn disable_all(root: &Path) -> io::Result<()> {
     for unit in UNITS {
         match std::fs::remove_file(wants(root, unit.name)) {
@@ -109,7 +110,8 @@ pub struct Units {
 }
 
 impl Units {
-    /// Those of a head, none of which runs yet. What `systemctl` asks for is done from now on.
+    /// The units of a head, none of which is active yet. Requests of `systemctl` are handled from
+    /// now on.
     pub fn listen(
         services: &Services,
         setup: &Setup,
@@ -127,7 +129,7 @@ impl Units {
             for stream in listener.incoming().map_while(Result::ok) {
                 let units = answering.clone();
                 std::thread::spawn(move || {
-                    // Whoever asked and went away does not need the answer.
+                    // A client that has disconnected does not need the reply.
                     let _ = units.answer(&stream);
                 });
             }
@@ -135,7 +137,7 @@ impl Units {
         Ok(units)
     }
 
-    /// Starts what is enabled.
+    /// Starts the enabled units.
     pub fn start_enabled(&self) {
         let root = Path::new("/");
         for unit in UNITS
@@ -197,7 +199,7 @@ fn ask(verb: &str, name: &str) -> io::Result<bool> {
     Ok(answer == "yes\n")
 }
 
-/// Does what systemctl(1) would do.
+/// Does the same as systemctl(1).
 pub fn run(words: &[&str]) -> io::Result<ExitCode> {
     let (options, words): (Vec<&str>, Vec<&str>) =
         words.iter().partition(|word| word.starts_with('-'));
@@ -230,7 +232,7 @@ pub fn run(words: &[&str]) -> io::Result<ExitCode> {
                 !is_now || ask("stop", &name)?
             }
             other => {
-                let message = format!("a head of the lab has no systemd, and knows no {other}");
+                let message = format!("a head of the lab has no systemd, and no {other}");
                 return Err(io::Error::other(message));
             }
         };

@@ -1,7 +1,7 @@
-//! A set of namespaces with a first process in it: a machine, a BMC, a power distribution unit.
+//! A set of namespaces with a first process in it: a node, a BMC, a power distribution unit.
 //!
-//! The first process tells its number when its namespaces exist, is told when its cables are plugged in,
-//! and tells when it is up. That is all they say to each other.
+//! The first process reports its pid when its namespaces exist, receives a message when its cables are plugged in, and
+//! reports when it is up. These are all messages between them.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -14,9 +14,9 @@ use super::{COMMAND, step};
 use crate::fabric::Port;
 use crate::place::Folder;
 
-/// What a unit is told when its cables are plugged in.
+/// The message to a unit when its cables are plugged in.
 const PLUGGED: &str = "plugged";
-/// What a unit tells when it is up.
+/// The message of a unit when it is up.
 const UP: &str = "up";
 
 /// How a unit is started.
@@ -25,7 +25,7 @@ pub struct Kind<'a> {
     pub words: &'a [&'a str],
     /// Options of unshare(1).
     pub namespaces: &'a [&'a str],
-    /// Name of the folder and of the log in it.
+    /// Name of the directory and of the log in it.
     pub console: std::path::PathBuf,
     /// Whether it is as quick as hardware; machines share the processor like other programs.
     pub in_front: bool,
@@ -33,7 +33,7 @@ pub struct Kind<'a> {
 
 /// A running unit.
 pub struct Unit {
-    /// unshare(1), which ends when the first process has ended.
+    /// unshare(1), which exits when the first process has exited.
     outer: Child,
     /// The first process, as the lab numbers it.
     pub pid: i32,
@@ -88,7 +88,7 @@ impl Unit {
         unit.tell(PLUGGED)?;
         match unit.hear()?.as_str() {
             UP => Ok(unit),
-            other => Err(io::Error::other(format!("a unit says {other:?}"))),
+            other => Err(io::Error::other(format!("a unit sent {other:?}"))),
         }
     }
 
@@ -102,12 +102,12 @@ impl Unit {
         }
     }
 
-    /// Tells the first process something.
+    /// Sends a message to the first process.
     pub fn tell(&mut self, word: &str) -> io::Result<()> {
         self.stdin.write_all(format!("{word}\n").as_bytes())
     }
 
-    /// Kills everything in the unit and waits until it is gone.
+    /// Kills all processes of the unit and blocks until they are gone.
     pub fn end(mut self) -> io::Result<()> {
         if let Some(pid) = rustix::process::Pid::from_raw(self.pid) {
             match rustix::process::kill_process(pid, rustix::process::Signal::KILL) {
@@ -115,13 +115,14 @@ impl Unit {
                 Err(error) => return Err(error.into()),
             }
         }
-        // The parent of the first process is told of its end only after all others are gone.
+        // The parent of the first process is notified of its end only after all other processes are
+        // gone.
         self.outer.wait().map(|_| ())
     }
 }
 
-/// What the first process of a unit does before anything else. Afterwards its cables are
-/// plugged in. Returns where it is told more.
+/// The first steps of the first process of a unit. Afterwards its cables are plugged in. Returns
+/// the stream for further messages.
 pub fn greet() -> io::Result<BufReader<io::Stdin>> {
     // /proc is still that of the lab.
     let own = std::fs::read_link("/proc/self")?;
@@ -131,11 +132,13 @@ pub fn greet() -> io::Result<BufReader<io::Stdin>> {
     input.read_line(&mut line)?;
     match line.trim() {
         PLUGGED => Ok(input),
-        other => Err(io::Error::other(format!("told {other:?} before the start"))),
+        other => Err(io::Error::other(format!(
+            "received {other:?} before the start"
+        ))),
     }
 }
 
-/// Tells that this unit is up.
+/// Reports that this unit is up.
 pub fn is_up() -> io::Result<()> {
     println_to_stdout(UP)
 }

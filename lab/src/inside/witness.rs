@@ -1,5 +1,5 @@
-//! The witness: a machine that runs corosync-qnetd, and knows the heads by certificates where the
-//! file asks for them; or bulkhead-witness, which remembers which disks of heads hold everything; or both.
+//! The witness: a node that runs corosync-qnetd, and authenticates the heads by certificates if the file requires it;
+//! or bulkhead-witness, which stores the record of legs; or both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};

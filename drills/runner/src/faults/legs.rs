@@ -126,7 +126,9 @@ pub fn strike(
             Ok(fault)
         }
         Drill::LegSlow => {
-            let fault = begin(format!("the legs of {lender} respond {SLOW_LEG_MS} ms late"));
+            let fault = begin(format!(
+                "the legs of {lender} respond {SLOW_LEG_MS} ms late"
+            ));
             let names = environment.device_names(&lender);
             environment.set_device_faults(&names, &format!("delay={SLOW_LEG_MS}"))?;
             Ok(fault)
@@ -433,7 +435,9 @@ fn return_stale_alone(
         fault.complaints.push(words);
     }
     if !is_over && has_votes {
-        fault.complaints.push(format!("{lender} reports no refusal"));
+        fault
+            .complaints
+            .push(format!("{lender} reports no refusal"));
     }
     fault.acted_at = Moment::now();
     environment.lab.power(head, Power::On)?;

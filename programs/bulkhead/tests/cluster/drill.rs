@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
 const BULKHEAD: &str = env!("CARGO_BIN_EXE_bulkhead");
-/// As documented: this machine cannot run a lab.
+/// As documented: this host cannot run a lab.
 const EXIT_INCAPABLE: i32 = 15;
 /// The user `nobody`.
 const NOBODY: &str = "65534";

@@ -674,7 +674,7 @@ fn no_program_that_a_lab_needs_outlives_its_command_and_down() {
     while !begun.exists() {
         let ended = child.try_wait().expect("a state");
         if ended.and_then(|status| status.code()) == Some(EXIT_INCAPABLE) {
-            skip("this machine cannot run a lab");
+            skip("this host cannot run a lab");
             return;
         }
         assert!(ended.is_none(), "{ended:?}");
