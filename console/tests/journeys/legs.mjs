@@ -40,8 +40,8 @@ export async function showsLegsOfBothHeads({ browser, head }) {
     legs.startLegServer("right");
     await on("right").getByText("current", { exact: true }).waitFor();
     const events = page.getByRole("list", { name: "Events, newest first" });
-    await events.getByText(`right:${legs.leg("right")} lacks what is written`).waitFor();
-    await events.getByText(`leg right:${legs.leg("right")} holds everything`).waitFor();
+    await events.getByText(`right:${legs.leg("right")} is missing writes`).waitFor();
+    await events.getByText(`leg right:${legs.leg("right")} is complete`).waitFor();
     assert.deepEqual(page.wrong, []);
     await page.context().close();
   } finally {

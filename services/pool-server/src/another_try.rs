@@ -1,16 +1,16 @@
-//! Serves again what could not be served for a reason that goes away by itself, such as a port that another program has.
+//! Retries to serve exports that failed for a transient reason, such as a port in use by another process.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::core::Core;
 
-/// Pause between two tries.
+/// Delay between two attempts.
 const PAUSE: Duration = Duration::from_secs(3);
-/// Looks meanwhile whether the server goes.
+/// Checks for shutdown during the delay.
 const LOOKS: u32 = 15;
 
-/// Starts to, in a thread of its own, which ends with the server.
+/// Starts the retries in a thread of its own, which exits with the server.
 pub fn start(core: &Arc<Core>) -> std::io::Result<()> {
     let core = Arc::clone(core);
     let thread = std::thread::Builder::new().name("another-try".into());
@@ -33,11 +33,11 @@ fn run(core: &Core) {
 }
 
 fn try_again(core: &Core) {
-    // Refused when the server ends.
+    // Refused when the server is shutting down.
     let Ok(_changing) = core.changing() else {
         return;
     };
     if let Err(failure) = core.serving.reconcile() {
-        tracing::error!(%failure, "serve again what could not be served");
+        tracing::error!(%failure, "retry of failed exports");
     }
 }

@@ -27,65 +27,64 @@ Under systemd it reports readiness, status and liveness (Type=notify, WatchdogSe
 pub struct ServeArgs {
     /// The pool
     pub pool: PoolName,
-    /// Where to listen.
+    /// Listening addresses.
     #[command(flatten)]
     pub listen: Listen,
     /// Listen here for pools that replicate into this one, as ADDRESS:PORT; they need to be
     /// accepted first (`bulkhead replicate accept`)
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub replication: Option<SocketAddr>,
-    /// Memory for cached data [default: a quarter of the machine's, at most 8G]
+    /// Memory for cached data [default: a quarter of the host's, at most 8G]
     #[arg(long, value_name = "SIZE")]
     pub arc_size: Option<ByteCount>,
-    /// Memory for data that is not on disk yet [default: a sixteenth of the machine's, at most 1G]
+    /// Memory for data that is not on disk yet [default: a sixteenth of the host's, at most 1G]
     #[arg(long, value_name = "SIZE")]
     pub dirty_max: Option<ByteCount>,
     /// Seconds between two regular commits of the pool [default: 2]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=60))]
     pub txg_timeout: Option<u32>,
-    /// Seconds that a disk may take for one read or write; then it counts as failed and the pool goes
-    /// on with the others [default: 20]
+    /// Seconds that a disk may take for one read or write; then it counts as failed and the pool continues without it
+    /// [default: 20]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=600))]
     pub disk_timeout: Option<u32>,
-    /// For a pool with multihost=on: milliseconds without a sign of life on its disks after which this
-    /// server gives the pool up. A machine without proof that this one has stopped waits for twice to
-    /// two and a half times as long before it takes the pool [default: 10000]
+    /// For a pool with multihost=on: milliseconds without a write of its activity blocks after which this server
+    /// suspends the pool. A host without proof that this server has stopped waits for twice to two and a half times as
+    /// long before it imports the pool [default: 10000]
     #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(800..=60_000))]
     pub multihost_silence: Option<u64>,
-    /// Threads for requests that have to wait for disks
+    /// Threads for requests that block on disks
     #[arg(long, value_name = "NUMBER", default_value_t = 16,
           value_parser = clap::value_parser!(u16).range(1..=512))]
     pub workers: u16,
-    /// Seconds that sessions have to end by themselves when the server stops
+    /// Seconds that sessions have to disconnect when the server stops
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub drain_timeout: u64,
-    /// Open a pool whose legs lie on several heads, by this configuration
+    /// Open a pool with legs on several heads, by this configuration
     #[arg(long, value_name = "FILE", conflicts_with = "watch_for_owner")]
     pub legs: Option<PathBuf>,
-    /// The machine that used the pool last is switched off or will never touch it again. With --legs: nothing of Bulkhead runs on
-    /// the other head, its leg-server neither. It does not count while that head answers
+    /// The host that used the pool last is switched off or will never access it again. With --legs: no process of
+    /// Bulkhead runs on the other head, not even its leg-server. Ignored while that head responds
     #[arg(long, group = "owner")]
     pub previous_owner_is_stopped: bool,
-    /// The same, but only if the machine that used the pool last has this name. With --legs: no pool server has the pool on that
-    /// head, and its leg-server may run
+    /// The same, but only if the host that used the pool last has this name. With --legs: no pool server has the pool
+    /// on that head, and its leg-server may run
     #[arg(long, value_name = "HOST", group = "owner")]
     pub stopped_owner: Option<String>,
-    /// The machine that used the pool last was powered off, if it has this name: no sign of life of
-    /// it is waited for
+    /// The host that used the pool last was powered off, if it has this name: the multihost activity check is skipped
     #[arg(long, value_name = "HOST", group = "owner")]
     pub fenced_owner: Option<String>,
-    /// If the pool has multihost=on, wait for signs of life of its owner, and go on if there are none
+    /// If the pool has multihost=on, check for activity of its owner, and continue if there is none
     #[arg(long, group = "owner")]
     pub watch_for_owner: bool,
-    /// Seconds that a missing device has to appear, where it may hold newer data than those that are
-    /// present; then the pool is not opened without a word (`bulkhead pool confirm`)
+    /// Seconds that a missing device has to appear, where it may hold newer data than those that are present; then the
+    /// pool is not opened without a confirmation (`bulkhead pool confirm`)
     #[arg(long, value_name = "SECONDS", default_value_t = 20,
           value_parser = clap::value_parser!(u32).range(0..=3600))]
     pub wait_for_devices: u32,
-    /// A device that could not be read a moment ago; it is waited for, and holds nobody up
+    /// A device that could not be read shortly before; the server retries it in the background
     #[arg(long, value_name = "PATH", hide = true)]
     pub late_device: Vec<PathBuf>,
-    /// How the disks are kept from other machines
+    /// How other hosts are excluded from the disks
     #[arg(long, value_name = "WAY", value_enum, default_value_t)]
     pub claims: ClaimsWord,
     /// For tests only: devices named in this file fail; it is read again when it changes
@@ -94,16 +93,16 @@ pub struct ServeArgs {
     /// Write a line to this descriptor when the server listens, then close it
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i32).range(1..))]
     pub ready_fd: Option<i32>,
-    /// Write a line to that descriptor, too, when the pool is this server's and clients may come to wait for it
+    /// Write another line to that descriptor as soon as the pool is claimed and clients may connect
     #[arg(long, hide = true, requires = "ready_fd")]
     pub say_claimed: bool,
-    /// Open nothing before this process is noted in the file, by the agent that started it
+    /// Open nothing before the agent that started this process has registered it in the file
     #[arg(long, value_name = "FILE", hide = true)]
     pub noted_in: Option<PathBuf>,
-    /// End, as after SIGTERM, when the standard input is closed
+    /// Stop, as after SIGTERM, when the standard input is closed
     #[arg(long, hide = true)]
     pub until_stdin_closes: bool,
-    /// Log as JSON, one document a line
+    /// Log as JSON, one document per line
     #[arg(long)]
     pub log_json: bool,
 }
@@ -111,12 +110,12 @@ pub struct ServeArgs {
 /// `--claims`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ClaimsWord {
-    /// By reservations if every disk of the pool knows them, else by locks
+    /// By reservations if every disk of the pool supports them, else by locks
     #[default]
     Auto,
     /// By persistent reservations, which the disks enforce
     Reservations,
-    /// By locks, which processes of this machine respect
+    /// By locks, which processes of this host respect
     Locks,
 }
 
@@ -131,7 +130,7 @@ impl From<ClaimsWord> for Claims {
 }
 
 impl ServeArgs {
-    /// What is said about the previous owner.
+    /// The option about the previous owner.
     pub(crate) fn owner(&self) -> PreviousOwner {
         match (&self.stopped_owner, &self.fenced_owner) {
             (Some(name), _) => PreviousOwner::HostIsStopped(name.clone()),
@@ -142,7 +141,7 @@ impl ServeArgs {
         }
     }
 
-    /// How the pool shall be opened.
+    /// How to open the pool.
     pub fn options(&self) -> OpenOptions {
         OpenOptions {
             claims: self.claims.into(),

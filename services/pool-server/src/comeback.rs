@@ -1,6 +1,6 @@
-//! Brings a device back that was given up and answers again, as an administrator would by `pool clear`: not at once, and not
-//! for ever. What was taken out of use on purpose stays so, and a suspended pool waits for a person: the device that
-//! comes back first may be the one that lacks the newest writes.
+//! Returns a faulted device to the pool when it responds again, as an administrator would with `pool clear`: after a
+//! delay and a limited number of times. A device that was taken out of use on purpose stays out. A suspended pool needs
+//! an administrator, because the first device to return may be missing the newest writes.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -16,43 +16,43 @@ use pool_access::engines::probe;
 use super::journal::Journal;
 use super::shared_pool::SharedPool;
 
-/// Pause between the failure of a device and the first question.
+/// Delay between the failure of a device and the first probe.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Longest pause between two questions to one that does not answer; each is twice the one before.
+/// Longest delay between probes of a device that does not respond; the delay doubles each time.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// Pause between two answers that are wanted of a device before it is trusted again.
+/// Delay between the two successful probes that a device needs before it is returned.
 const STEADY: Duration = Duration::from_secs(1);
-/// How often a device is brought back within [`PERIOD`]. One that fails more often is bad, or badly connected.
+/// Automatic returns of a device within [`PERIOD`]. A device that fails more often is bad or badly connected.
 const RETURNS_MAX: usize = 3;
-/// The time in which returns are counted.
+/// The window in which returns are counted.
 const PERIOD: Duration = Duration::from_secs(3600);
 
-/// What is known of a device that failed.
+/// The state of a device that failed.
 #[derive(Debug, Default)]
 struct Record {
-    /// When to ask it; none while it works.
+    /// Time of the next probe; none while the device works.
     due: Option<Instant>,
     pause: Duration,
-    /// When it was brought back by us.
+    /// Times of automatic returns.
     returns: Vec<Instant>,
-    /// Whether the latest return was ours, and it has not failed since.
+    /// Whether the latest return was automatic and the device has not failed since.
     is_ours: bool,
-    /// Whether it was told that it stays out.
+    /// Whether its exclusion was reported.
     is_told: bool,
 }
 
-/// When which device is asked, and whether it may come back. Pure: the time is an argument.
+/// Decides which device to probe when, and whether it may return. Pure: the time is an argument.
 #[derive(Debug, Default)]
 struct Policy(HashMap<String, Record>);
 
 impl Policy {
-    /// These devices have failed now, and no others.
+    /// Updates the set of failed devices.
     fn look(&mut self, failed: &[&str], now: Instant) {
         for (name, record) in &mut self.0 {
             if !failed.contains(&name.as_str()) && record.due.take().is_some() {
                 record.is_told = false;
                 if !std::mem::take(&mut record.is_ours) {
-                    // A person has brought it back, and trusts it.
+                    // An administrator cleared it and trusts it again.
                     record.returns.clear();
                 }
             }
@@ -67,7 +67,7 @@ impl Policy {
         }
     }
 
-    /// A device that is to be asked now, and whether it comes back if it answers.
+    /// Returns a device to probe now, and whether it may return on success.
     fn due(&mut self, now: Instant) -> Option<(String, bool)> {
         let is_due = |record: &Record| record.due.is_some_and(|due| due <= now);
         let (name, record) = self.0.iter_mut().find(|(_, record)| is_due(record))?;
@@ -76,7 +76,7 @@ impl Policy {
         Some((name.clone(), returns.len() < RETURNS_MAX))
     }
 
-    /// It was asked, with that outcome. Returns what is to be told.
+    /// Records the outcome of a probe. Returns the event to report.
     fn asked(&mut self, name: &str, outcome: &Outcome, now: Instant) -> Option<News> {
         let record = self.0.get_mut(name)?;
         record.pause = (record.pause * 2).min(PAUSE_MAX);
@@ -96,20 +96,20 @@ impl Policy {
                 record.is_ours = true;
                 let count = record.returns.len();
                 let message = format!(
-                    "{name} answers again, and was brought back ({count} of {RETURNS_MAX} times within an hour): what it \
+                    "{name} responds again, and was brought back ({count} of {RETURNS_MAX} times within an hour): the data it \
                      missed is copied; `bulkhead pool scrub` reads the rest of it"
                 );
                 news("returned", message, false)
             }
             Outcome::Fails => {
                 record.returns.push(now);
-                let message = format!("{name} answers questions, but fails in the pool again");
+                let message = format!("{name} responds to probes, but fails in the pool again");
                 news("return_failed", message, true)
             }
             Outcome::Answers if std::mem::replace(&mut record.is_told, true) => None,
             Outcome::Answers => {
                 let message = format!(
-                    "{name} answers again, and stays out: it was brought back {RETURNS_MAX} times within an hour; replace it \
+                    "{name} responds again, and stays out: it was brought back {RETURNS_MAX} times within an hour; replace it \
                      with `bulkhead pool replace-disk`, or trust it once more with `bulkhead pool clear`"
                 );
                 news("stays_out", message, true)
@@ -118,29 +118,29 @@ impl Policy {
     }
 }
 
-/// What came of a question.
+/// The outcome of a probe.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
-    /// It does not answer as it should.
+    /// It does not respond correctly.
     Silent,
-    /// It does, and was not to be brought back.
+    /// It responds, and may not return.
     Answers,
-    /// It was brought back.
+    /// It was returned.
     Back,
-    /// It was brought back, and failed at once.
+    /// It was returned and failed at once.
     Fails,
 }
 
-/// Looks after devices that failed.
+/// Handles devices that failed.
 #[derive(Default)]
 pub struct Comeback {
     policy: Policy,
-    /// The device that is asked now, by a thread of its own: it may take its time.
+    /// The device under probe, in a thread of its own, because a probe may take long.
     asking: Option<(String, Receiver<Outcome>)>,
 }
 
 impl Comeback {
-    /// Takes a look at the pool, and begins or ends what is due; whether a device is back. Never waits.
+    /// Starts and collects due probes; returns whether a device was returned. Never blocks.
     pub fn look(
         &mut self,
         pool: &Arc<SharedPool>,
@@ -160,7 +160,7 @@ impl Comeback {
             if let Some(news) = self.policy.asked(&name, &outcome, now) {
                 journal.add(news);
             }
-            // The look was before the answer: the next one tells what became of the device.
+            // This status is older than the outcome; the next one shows the device's state.
             return outcome == Outcome::Back;
         }
         if !status.suspended {
@@ -177,18 +177,18 @@ impl Comeback {
         let (pool, device) = (Arc::clone(pool), name.clone());
         let ask = move || {
             let outcome = ask(&pool, &device, may_return).unwrap_or(Outcome::Silent);
-            // Nobody listens any more when the server ends.
+            // The receiver is gone when the server shuts down.
             let _ = sender.send(outcome);
         };
         let thread = std::thread::Builder::new().name("comeback".into());
         match thread.spawn(ask) {
             Ok(_) => self.asking = Some((name, answer)),
-            Err(error) => tracing::warn!(%error, "a device that failed is not asked"),
+            Err(error) => tracing::warn!(%error, "a failed device cannot be probed"),
         }
     }
 }
 
-/// Asks a device twice, and brings it back. The pool is held only while that needs it, so that it can be closed meanwhile.
+/// Probes a device twice and returns it. Holds the pool only as needed, so that it can be closed concurrently.
 fn ask(pool: &SharedPool, device: &str, may_return: bool) -> Option<Outcome> {
     let (pool_guid, guid) = {
         let status = pool.get()?.status().ok()?;
@@ -196,7 +196,7 @@ fn ask(pool: &SharedPool, device: &str, may_return: bool) -> Option<Outcome> {
     };
     for is_first in [true, false] {
         if let Err(failure) = probe(Path::new(device), pool_guid, guid) {
-            tracing::debug!(device, %failure, "a device that failed was asked");
+            tracing::debug!(device, %failure, "a failed device was probed");
             return Some(Outcome::Silent);
         }
         if is_first {
@@ -207,7 +207,7 @@ fn ask(pool: &SharedPool, device: &str, may_return: bool) -> Option<Outcome> {
         return Some(Outcome::Answers);
     }
     let pool = pool.get()?;
-    // It may have been taken out of use meanwhile, which is not undone.
+    // An administrator may have taken it out of use since, which must not be undone.
     let is_failed = |state| {
         let given_up = [
             DeviceState::Faulted,
@@ -220,7 +220,7 @@ fn ask(pool: &SharedPool, device: &str, may_return: bool) -> Option<Outcome> {
         return Some(Outcome::Silent);
     }
     if let Err(error) = pool.clear(Some(device)) {
-        tracing::warn!(device, %error, "a device that answers again is not brought back");
+        tracing::warn!(device, %error, "a device that responds again cannot be brought back");
         return Some(Outcome::Fails);
     }
     match is_failed(pool.status().ok()?.find(device)?.state) {
@@ -229,8 +229,8 @@ fn ask(pool: &SharedPool, device: &str, may_return: bool) -> Option<Outcome> {
     }
 }
 
-/// Devices of the pool that were given up. Those that are being replaced have a successor; what was taken offline is not
-/// among them, nor are legs, which their record brings back.
+/// Faulted devices of the pool. Excludes devices under replacement, devices taken offline, and legs, which return by
+/// their record.
 fn failed(status: &PoolStatus) -> Vec<&str> {
     fn collect<'a>(device: &'a DeviceView, found: &mut Vec<&'a str>) {
         if device.name.starts_with("replacing-") {
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(failed(&status), ["/dev/cache"]);
     }
 
-    /// A pool in which `/a` fails, answers and is asked, minute by minute.
+    /// A pool in which `/a` fails, responds and is probed, on a simulated clock.
     struct Story {
         policy: Policy,
         now: Instant,
@@ -308,7 +308,7 @@ mod tests {
             news.map(|news| news.kind)
         }
 
-        /// `/a` fails, answers, and is brought back if it may be; whether it is.
+        /// `/a` fails, responds, and is returned if allowed. Returns whether it is.
         fn flaps(&mut self) -> bool {
             assert_eq!(self.after(SECOND, &["/a"]), None, "not at once");
             let (_, may_return) = self.after(FIRST_PAUSE, &["/a"]).expect("it is asked");
@@ -332,7 +332,7 @@ mod tests {
         let (_, may_return) = story.after(PAUSE_MAX, &["/a"]).expect("it is asked on");
         assert!(!may_return);
         assert_eq!(story.asked(Outcome::Answers), None, "told once");
-        // A person clears it.
+        // An administrator clears it.
         assert_eq!(story.after(SECOND, &[]), None);
         assert!(story.flaps());
     }

@@ -1,6 +1,5 @@
-//! Which clients are connected, kept in the pool, so that whoever owns the pool next can tell
-//! them that their connections are gone. A hint: what is missing or out of date in it costs a
-//! client the wait for its own time-outs, and nothing else.
+//! Stores in the pool which clients are connected, so that its next owner can reset their connections. A hint: a
+//! missing or stale entry costs a client its own time-out and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -17,26 +16,26 @@ use super::core::Core;
 
 /// The property of the root dataset.
 const PROPERTY: &str = "bulkhead:connections";
-/// Longest value that is kept, in bytes; ZFS keeps 8,191.
+/// Longest stored value, in bytes; ZFS stores 8,191.
 const VALUE_BYTES_MAX: usize = 8_000;
-/// Most connections of a previous owner whose clients are told: what a server takes.
+/// Most connections of a previous owner to reset: the connection limit of a server.
 const ORPHANS_MAX: usize = 4_096;
-/// Pause between two looks at who is connected.
+/// Polling interval of the connections.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// Shortest time between two changes of what is kept: each costs the pool a transaction group.
+/// Shortest interval between two stores: each costs the pool a transaction group.
 const KEEP_INTERVAL: Duration = Duration::from_millis(500);
-/// How long the clients of the previous server are kept beside those who came back.
+/// How long the clients of the previous server stay in the record next to those that reconnected.
 const INHERITED_FOR: Duration = Duration::from_secs(30);
-/// How long the addresses are waited for after a start.
+/// Longest wait for the addresses after a start.
 const ADDRESSES_WAIT: Duration = Duration::from_secs(120);
 
-/// The connections of the previous owner that `own`, the properties of the root dataset, name.
+/// Decodes the previous owner's connections from `own`, the properties of the root dataset.
 pub fn previous(own: Option<&Own>) -> Vec<StaleConnection> {
     let kept = own.and_then(|own| own.get(PROPERTY));
     decode(kept.map_or("", String::as_str))
 }
 
-/// The same, as they stand in the labels of the pool's devices, for whoever has not opened it yet.
+/// Decodes the same list from the labels of the pool's devices, before the pool is open.
 pub fn noted(note: &str) -> Vec<StaleConnection> {
     decode(note)
 }
@@ -48,8 +47,7 @@ pub fn was_used(address: SocketAddr, stale_connections: &[StaleConnection]) -> b
     locals.any(|local| local == address)
 }
 
-/// Tells these clients of the previous owner that their connections are gone. `listening` is where this server
-/// takes connections.
+/// Resets the connections of the previous owner's clients. `listening` holds the addresses of this server.
 pub fn tell_previous(stale_connections: &[StaleConnection], listening: &[SocketAddr]) {
     let deadline = Instant::now() + ADDRESSES_WAIT;
     for reach in [Reach::OnLink, Reach::Routed] {
@@ -59,8 +57,8 @@ pub fn tell_previous(stale_connections: &[StaleConnection], listening: &[SocketA
     }
 }
 
-/// How far a client may be that is told; `None` if it is not. A pool may come from anywhere, and name
-/// anybody: only who was served at an address that somebody gave this server is looked for behind routers.
+/// How far the client may be; `None` if it is not notified. A foreign pool may name arbitrary hosts, so only
+/// connections to an address that is configured for this server are reset across routers.
 fn reach_of(stale: &StaleConnection, listening: &[SocketAddr]) -> Option<Reach> {
     let remote = stale.remote;
     if remote.ip().is_multicast() || remote.ip().is_unspecified() || remote.port() == 0 {
@@ -77,7 +75,7 @@ fn reach_of(stale: &StaleConnection, listening: &[SocketAddr]) -> Option<Reach> 
     listening.iter().any(takes_any).then_some(Reach::OnLink)
 }
 
-/// Starts to keep who is connected. The thread ends with the server.
+/// Starts the thread that stores the connected clients. It exits with the server.
 pub fn keep(core: &Arc<Core>) -> std::io::Result<()> {
     let core = Arc::downgrade(core);
     std::thread::Builder::new()
@@ -95,22 +93,22 @@ pub fn keep(core: &Arc<Core>) -> std::io::Result<()> {
         .map(drop)
 }
 
-/// What this server has kept of who is connected.
+/// The stored record of connected clients.
 pub struct Kept(Mutex<Last>);
 
-/// What was kept last.
+/// The last stored record.
 struct Last {
     at: Instant,
-    /// As they were then, in no order.
+    /// In the order of the last poll.
     peers: Vec<Peer>,
-    /// The clients of the previous server. They need a moment to come back, and this server may end before.
+    /// Clients of the previous server. They need time to reconnect, and this server may exit before they do.
     inherited: BTreeSet<StaleConnection>,
     began: Instant,
     kept: BTreeSet<StaleConnection>,
 }
 
 impl Kept {
-    /// Nothing since now.
+    /// An empty record.
     pub fn begin() -> Self {
         let now = Instant::now();
         Self(Mutex::new(Last {
@@ -122,14 +120,14 @@ impl Kept {
         }))
     }
 
-    /// The pool names these, who were connected to the previous server.
+    /// Adds the connections of the previous server's clients.
     pub fn inherit(&self, stale_connections: Vec<StaleConnection>) {
         let mut last = self.0.lock().expect("no holder panics");
         last.inherited = stale_connections.into_iter().collect();
         last.kept = last.inherited.clone();
     }
 
-    /// Keeps who is connected to `core`, if that is another than what was kept at least `interval` ago.
+    /// Stores the clients connected to `core` if they changed and the last store is at least `interval` ago.
     pub fn keep(&self, core: &Core, interval: Duration) {
         let mut last = self.0.lock().expect("no holder panics");
         if last.at.elapsed() < interval {
@@ -140,19 +138,19 @@ impl Kept {
             last.inherited.clear();
         }
         let peers = core.serving.peers();
-        // Cheap, because it is looked at often: without a change they come in the same order.
+        // A cheap check for a frequent poll: without a change the order is the same.
         if peers == last.peers && !is_over {
             return;
         }
         let now = connections(&peers);
         let absent: BTreeSet<StaleConnection> = last.inherited.difference(&now).copied().collect();
         let all: BTreeSet<StaleConnection> = now.union(&absent).copied().collect();
-        // Asked last: when the server ends, those who were connected before count.
+        // Checked last: on shutdown the record from before the disconnects must remain.
         if core.is_ending() {
             return;
         }
         let is_kept = all == last.kept || store(core, &encode(&[&now, &absent]));
-        // Also where it failed: the next attempt has the time of a change.
+        // Also after a failure, so that the next attempt has the same delay.
         last.at = Instant::now();
         if is_kept {
             last.peers = peers;
@@ -161,7 +159,7 @@ impl Kept {
     }
 }
 
-/// Everybody who is connected from another machine.
+/// Connections from other hosts.
 fn connections(peers: &[Peer]) -> BTreeSet<StaleConnection> {
     let peers = peers.iter();
     peers
@@ -180,7 +178,7 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// Whether it was stored; a pool that does not answer is asked again later.
+/// Stores the record. Returns whether it succeeded; a pool that does not respond is retried later.
 fn store(core: &Core, value: &str) -> bool {
     if core.watch.is_suspended() {
         return false;
@@ -189,9 +187,9 @@ fn store(core: &Core, value: &str) -> bool {
         return false;
     };
     let root = pool.name().to_string();
-    // The next owner reads it there before he has opened the pool. Written together with the property.
+    // The next owner reads the labels before it opens the pool. Written together with the property.
     if let Err(error) = pool.note_in_labels(value) {
-        tracing::debug!(%error, "labels do not tell who is connected");
+        tracing::debug!(%error, "connected clients cannot be stored in the labels");
     }
     let values = [(PROPERTY.to_owned(), Value::Text(value.to_owned()))];
     match pool.set_dataset_properties(pool.name().into(), &values) {
@@ -200,13 +198,13 @@ fn store(core: &Core, value: &str) -> bool {
             true
         }
         Err(error) => {
-            tracing::debug!(%error, "who is connected was not kept");
+            tracing::debug!(%error, "connected clients cannot be stored");
             false
         }
     }
 }
 
-/// `LOCAL CLIENT PORT,PORT;…`, as much as fits, the first of `parts` first.
+/// Encodes `LOCAL CLIENT PORT,PORT;…`, as many entries as fit, in the order of `parts`.
 fn encode(parts: &[&BTreeSet<StaleConnection>]) -> String {
     let mut text = String::new();
     for part in parts {
@@ -234,7 +232,7 @@ fn add_groups(text: &mut String, groups: BTreeMap<(SocketAddr, IpAddr), Vec<u16>
     }
 }
 
-/// What of a kept value makes sense.
+/// Decodes the valid entries of a stored value.
 fn decode(text: &str) -> Vec<StaleConnection> {
     let mut found = Vec::new();
     for group in text.split_terminator(';') {

@@ -1,5 +1,5 @@
-//! What the control socket asks, performed by a server: the same operations as the command
-//! line's, on the pool that is open here.
+//! Performs the requests of the control socket in a server: the same operations as the command line's, on the open
+//! pool.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -37,20 +37,20 @@ use super::waiting::Places;
 use super::watch::Watch;
 use super::{Ending, Event};
 
-/// Longest time that the end of a pool takes after its sessions are drained.
+/// Longest time to close the pool after its sessions are drained.
 const END_WAIT: Duration = Duration::from_secs(300);
-/// Longest time that it takes to keep what the next start has to be told.
+/// Longest time to store the confirmation for the next start.
 const WORD_WAIT: Duration = Duration::from_secs(30);
-/// The first commit writes what has gathered, each other one what clients wrote meanwhile, which is
-/// less and less.
+/// Each commit writes the data that clients wrote during the previous one, so each is shorter than the last.
 const SETTLING_COMMITS: u32 = 3;
-/// Pause between two looks whether a change has ended.
+/// Polling interval while an active change finishes.
 const CHANGE_LOOK_INTERVAL: Duration = Duration::from_millis(1);
-/// Longest time that a change waits for a pool whose writes wait. What is usual when a leg is lost is over sooner.
+/// Longest time that a change is delayed by a pool with blocked writes. After a leg is lost, writes usually resume
+/// sooner.
 const WRITES_WAIT: Duration = Duration::from_secs(15);
-/// Pause between two looks whether they still wait.
+/// Polling interval while writes are blocked.
 const WRITES_LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// "Not yet", in the place of milliseconds.
+/// "Not yet", stored instead of milliseconds.
 const NOT_YET: u64 = u64::MAX;
 
 /// The server, as its control socket sees it.
@@ -59,30 +59,30 @@ pub struct Core {
     pub name: PoolName,
     /// The pool.
     pub pool: Arc<SharedPool>,
-    /// What is served.
+    /// The exports and their protocols.
     pub serving: Serving,
     /// The pool's state.
     pub watch: Arc<Watch>,
-    /// How replication went at the last look at its rules.
+    /// The replication state at the last check of its rules.
     pub replication: Mutex<Vec<ReplicationGlance>>,
-    /// Who is connected, as the next owner of the pool will know it.
+    /// The connected clients, as stored for the next owner of the pool.
     pub connections: Kept,
     started: Instant,
     listening_after_ms: AtomicU64,
     replayed_after_ms: AtomicU64,
     ending: AtomicBool,
     events: Mutex<Sender<Event>>,
-    /// Held while a request changes something, since changes read before they write.
+    /// Held during a change, since changes read before they write.
     changing: Mutex<()>,
     audit: Lines,
-    /// Of requests that may wait for the pool.
+    /// Slots of requests that may block on the pool.
     places: Places,
-    /// Of streams that a client's descriptor holds.
+    /// Slots of streams that use a client's descriptor.
     streams: Places,
 }
 
 impl Core {
-    /// A server that was `started` then; it tells its main thread by `events`.
+    /// A server that started at `started`; it notifies its main thread through `events`.
     pub fn new(
         name: PoolName,
         pool: Arc<SharedPool>,
@@ -117,25 +117,25 @@ impl Core {
         now_ms
     }
 
-    /// Clients can connect from now on; milliseconds since the start.
+    /// Records that clients can connect from now on. Returns milliseconds since the start.
     pub fn is_listening(&self) -> u64 {
         self.note_time(&self.listening_after_ms)
     }
 
-    /// No intent log of an earlier owner waits any more; milliseconds since the start.
+    /// Records that all intent logs of earlier owners are replayed. Returns milliseconds since the start.
     pub fn has_replayed(&self) -> u64 {
         self.note_time(&self.replayed_after_ms)
     }
 
-    /// Whether the server ends.
+    /// Whether the server is shutting down.
     pub fn is_going(&self) -> bool {
         self.ending.load(Ordering::Acquire)
     }
 
-    /// Held while something is changed. Refused when the server ends: whoever ends it waits for the changes under
-    /// way, and none begins in a pool of which half is closed.
+    /// Held while a request changes the pool. Refused when the server is shutting down: the shutdown blocks on active
+    /// changes, and no change may begin in a pool that is half closed.
     ///
-    /// Refused, too, where the change under way waits for a pool that is suspended.
+    /// Also refused if the active change is blocked on a suspended pool.
     pub fn changing(&self) -> Result<MutexGuard<'_, ()>, Failure> {
         let changing = loop {
             match self.changing.try_lock() {
@@ -151,7 +151,7 @@ impl Core {
         }
     }
 
-    /// Refuses at once a change that would wait until a person has the pool go on.
+    /// Fails at once if a change would block until an administrator resumes the pool.
     fn refuse_suspended(&self) -> Result<(), Failure> {
         match self.watch.refusal() {
             Some(refusal) if refusal.is_lasting => Err(refusal.failure),
@@ -159,7 +159,8 @@ impl Core {
         }
     }
 
-    /// Refuses a change of a pool whose writes wait: it would wait as long as they do. What may end by itself gets some time.
+    /// Refuses a change while writes are blocked, because the change would block with them. A passing block gets up to
+    /// [`WRITES_WAIT`].
     fn await_writes(&self) -> Result<(), Failure> {
         let deadline = Instant::now() + WRITES_WAIT;
         while let Some(refusal) = self.watch.refusal() {
@@ -175,7 +176,8 @@ impl Core {
         self.changing.lock().expect("no holder panics")
     }
 
-    /// Waits for the change under way. `false` if the pool is suspended meanwhile, where it may never end.
+    /// Blocks until the active change is done. Returns `false` if the pool is suspended, where the change may never
+    /// finish.
     pub fn await_change(&self) -> bool {
         while matches!(self.changing.try_lock(), Err(TryLockError::WouldBlock)) {
             if self.watch.is_suspended() {
@@ -186,7 +188,7 @@ impl Core {
         true
     }
 
-    /// Nobody should begin anything long from now on.
+    /// Marks the server as shutting down, so that no long operation begins.
     pub fn set_ending(&self) {
         self.ending.store(true, Ordering::Release);
         self.serving.volumes.thaw_all();
@@ -216,8 +218,8 @@ impl Core {
 
     fn pool_status(&self) -> Result<(control::answer::PoolStatus, Option<Duration>), Failure> {
         let (mut status, age) = self.watch.status().ok_or_else(|| {
-            Failure::new(FailureKind::Unavailable, "the pool does not answer yet")
-                .advise("look at the server's log")
+            Failure::new(FailureKind::Unavailable, "the pool is not ready yet")
+                .advise("check the server's log")
         })?;
         if !status.suspended {
             let glances = self.replication.lock().expect("no holder panics").clone();
@@ -226,8 +228,7 @@ impl Core {
         Ok((status, age))
     }
 
-    /// Everything at a glance. Answers even while the pool does not: the exports are then those
-    /// that are served.
+    /// Returns a summary of the server. Works while the pool blocks; the exports are then the served ones.
     fn glance(&self) -> Result<Answer, Failure> {
         let (pool, age) = self.pool_status()?;
         let mut server = self.server_status();
@@ -243,7 +244,7 @@ impl Core {
         self.watch.space_changed();
     }
 
-    /// Refuses to end the pool while clients are connected, unless the request says that it may.
+    /// Refuses to end the pool while clients are connected, unless the request allows it.
     fn refuse_end_in_use(&self, request: &Request) -> Result<(), Failure> {
         let Request::Pool(
             PoolRequest::Close(Close { in_use: false })
@@ -255,36 +256,36 @@ impl Core {
         in_use::unused(self.name.as_str(), || self.serving.users())
     }
 
-    /// Has the main thread end the pool, and waits for how that went.
+    /// Has the main thread close the pool, and returns the result.
     fn end(&self, end: End) -> Result<Answer, Failure> {
         let (reply, outcome) = channel();
         self.tell(Event::End(Ending { end, reply }))?;
         outcome.recv_timeout(END_WAIT).map_err(|_| is_gone())?
     }
 
-    /// Tells the main thread.
+    /// Sends an event to the main thread.
     fn tell(&self, event: Event) -> Result<(), Failure> {
         let sender = self.events.lock().expect("no holder panics").clone();
         sender.send(event).map_err(|_| is_gone())
     }
 
-    /// Commits until little is left that an export would have to write.
+    /// Commits until an export would have little left to write.
     fn settle(&self) -> Result<Answer, Failure> {
         if self.watch.is_suspended() {
             let message = format!("pool {} waits for its devices", self.name);
             return Err(Failure::new(FailureKind::Unavailable, message));
         }
         let pool = self.pool.require()?;
-        // Whoever has just connected is known to the next owner, too.
+        // Store the latest connections, so that the next owner has them too.
         self.connections.keep(self, Duration::ZERO);
         for commit in 0..SETTLING_COMMITS {
             if commit + 1 == SETTLING_COMMITS {
-                // It has the time of a commit to reach the clients before their addresses go.
+                // Clients have the time of one commit to receive this before their addresses are removed.
                 self.serving.announce_end();
             }
             pool.sync().map_err(operations::pool_failure)?;
         }
-        Ok(Done::changed("what waited in memory is written"))
+        Ok(Done::changed("pending data is written"))
     }
 
     fn server(&self, request: &ServerRequest) -> Result<Answer, Failure> {
@@ -306,31 +307,34 @@ impl Core {
 }
 
 fn is_gone() -> Failure {
-    Failure::new(FailureKind::Unavailable, "the server is ending already")
+    Failure::new(
+        FailureKind::Unavailable,
+        "the server is shutting down already",
+    )
 }
 
 fn ends(pool: &PoolName) -> Failure {
-    let message = format!("pool {pool} is being let go of");
+    let message = format!("pool {pool} is being closed");
     Failure::new(FailureKind::Unavailable, message)
 }
 
-/// Whether a request goes beside one that changes something.
+/// Whether a request may run concurrently with a change.
 fn goes_beside_changes(request: &Request) -> bool {
     request.only_looks() || must_not_wait(request)
 }
 
-/// Whether a request changes something, and must neither wait for others nor hold them up: it reads nothing that
-/// another could change between, or holds others off by itself where it must.
+/// Whether a request must neither be delayed by changes nor delay them, although it is a change itself. Such a request
+/// has no read-modify-write, or it locks by itself where needed.
 fn must_not_wait(request: &Request) -> bool {
     matches!(request.operation().turn(), Turn::Beside | Turn::Resumes)
 }
 
-/// Whether a request may have a suspended pool go on.
+/// Whether a request may resume a suspended pool.
 fn resumes(request: &Request) -> bool {
     request.operation().turn() == Turn::Resumes
 }
 
-/// Whether a request changes the pool, other than to have it go on.
+/// Whether a request writes to the pool, except to resume it.
 fn would_wait_when_suspended(request: &Request) -> bool {
     let is_apart = !request.operation().writes_to_the_pool();
     !(request.only_looks() || resumes(request) || is_apart)
@@ -398,7 +402,7 @@ impl Handler for Core {
         match &mut answer {
             Answer::Done(done) if done.changed => self.datasets_changed(&*pool),
             Answer::Transfer(_) => self.datasets_changed(&*pool),
-            // Of a volume that is told where it is exchanged under its clients.
+            // A nonzero size means an exchange under connected clients, which reports an event of its own.
             Answer::RolledBack(done) if done.size == 0 => {
                 let message = format!("{} was taken back to {}", done.to.volume(), done.to);
                 let news = News::of_pool("rolled_back", message, false);
@@ -521,7 +525,7 @@ impl ServerHooks for Core {
             }
             None => Err(Failure::new(
                 FailureKind::Unavailable,
-                "the log of this process was started by another program",
+                "this process did not set its log up and cannot change the filter",
             )),
         }
     }

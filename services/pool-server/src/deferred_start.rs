@@ -1,6 +1,6 @@
-//! What can wait until the clients of the previous owner are back. They are on their way when a server
-//! begins to answer, and everything else that begins then competes with them for the processors: above
-//! all Pacemaker, which has a dozen things to do once it hears that a start is over.
+//! Defers work until the clients of the previous owner have reconnected. They connect as soon as the server accepts
+//! requests, and other work would compete with them for the processors. That includes Pacemaker, which runs a dozen
+//! actions after a completed start.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -11,17 +11,17 @@ use ::serving::StaleConnection;
 
 use super::core::Core;
 
-/// Longest time that is waited for them. Some never come.
+/// Longest wait for the clients. Some never reconnect.
 const RETURN_WAIT: Duration = Duration::from_millis(200);
-/// Pause between two looks.
+/// Polling interval.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How many are awaited.
+/// The number of awaited clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Awaited(usize);
 
 impl Awaited {
-    /// Those who were connected to the previous owner. Who came back to it by another port counts once.
+    /// The clients of the previous owner. Connections of one host to one address count once.
     pub fn of(stale_connections: &[StaleConnection]) -> Self {
         let ways: BTreeSet<(IpAddr, SocketAddr)> = stale_connections
             .iter()
@@ -30,12 +30,12 @@ impl Awaited {
         Self(ways.len())
     }
 
-    /// Whether there are any.
+    /// Whether any client is awaited.
     pub const fn is_any(self) -> bool {
         self.0 > 0
     }
 
-    /// Waits until so many have a session, and had an answer each; not long.
+    /// Blocks until that many clients have a session and received a reply each, up to [`RETURN_WAIT`].
     fn wait(self, core: &Core) {
         let deadline = Instant::now() + RETURN_WAIT;
         while Instant::now() < deadline && !core.is_going() && !self.are_back(core) {
@@ -48,7 +48,7 @@ impl Awaited {
     }
 }
 
-/// Does `work` when they are back, in a thread of its own; at once if nobody is awaited.
+/// Runs `work` after they have reconnected, in a thread of its own; at once if none is awaited.
 pub fn then(
     core: &Arc<Core>,
     awaited: Awaited,

@@ -1,6 +1,6 @@
-//! Decides that a device has failed whose I/O fails again and again although it answers. The library gives up a device
-//! that cannot be probed; one that answers probes and fails writes, such as a file in a full file system, it uses for
-//! ever. With kernel ZFS the event daemon decides that, by the same count.
+//! Faults a device that responds but fails I/O repeatedly. The library faults a device that cannot be probed; one that
+//! passes probes and fails writes, such as a file in a full file system, stays in use forever. With kernel ZFS, the
+//! event daemon decides this by the same count.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use operations::events::News;
 use super::journal::Journal;
 use super::shared_pool::SharedPool;
 
-/// So many reads and writes that failed within [`PERIOD`] make a device that has failed.
+/// Failed reads and writes within [`PERIOD`] that fault a device.
 const ERRORS_MAX: u64 = 10;
-/// The time in which errors are counted.
+/// The window in which errors are counted.
 const PERIOD: Duration = Duration::from_secs(600);
-/// Pause before the pool is asked again to do without a device that it could not do without.
+/// Delay before the fault of an indispensable device is retried.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 
-/// What is known of a device.
+/// The error history of a device.
 #[derive(Debug, Default)]
 struct Record {
-    /// Its counters at the last look.
+    /// Its counters at the last check.
     seen: u64,
-    /// Errors of the last [`PERIOD`], and when they were seen. There is a look every half second, so they are few.
+    /// Errors of the last [`PERIOD`], with their times. Checks are half a second apart, so the queue is short.
     errors: VecDeque<(Instant, u64)>,
-    /// Not before this time.
+    /// Earliest time of the next attempt.
     rests_until: Option<Instant>,
-    /// Whether it was told that it stays in use.
+    /// Whether its continued use was reported.
     is_told: bool,
 }
 
@@ -40,19 +40,19 @@ impl Record {
     }
 }
 
-/// Which device has failed. Pure: the time is an argument.
+/// Decides which device to fault. Pure: the time is an argument.
 #[derive(Debug, Default)]
 struct Policy(HashMap<String, Record>);
 
 impl Policy {
-    /// Devices in use now have so many errors; returns one that has failed.
+    /// Updates the error counts of the devices in use; returns a device to fault.
     fn look(&mut self, devices: &[(&str, u64)], now: Instant) -> Option<String> {
         self.0
             .retain(|name, _| devices.iter().any(|(used, _)| used == name));
         let mut failed = None;
         for (name, errors) in devices {
             let record = self.0.entry((*name).to_owned()).or_default();
-            // Counters begin anew when they are cleared: somebody trusts the device.
+            // A reset of the counters means that an administrator trusts the device.
             if *errors < record.seen {
                 *record = Record::default();
             }
@@ -74,7 +74,7 @@ impl Policy {
         failed
     }
 
-    /// What is to be told of a device after that outcome.
+    /// Returns the event to report for the outcome.
     fn ended(&mut self, name: &str, outcome: &Outcome) -> Option<News> {
         let record = self.0.get_mut(name);
         let count = record.as_ref().map_or(ERRORS_MAX, |record| record.count());
@@ -89,7 +89,7 @@ impl Policy {
                 if record.is_some_and(|record| std::mem::replace(&mut record.is_told, true)) {
                     return None;
                 }
-                format!("{begin}: it stays in use, because no other device holds what it holds")
+                format!("{begin}: it stays in use, because no other device has its data")
             }
         };
         Some(News {
@@ -101,27 +101,27 @@ impl Policy {
     }
 }
 
-/// What came of it.
+/// The outcome of a fault request.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
-    /// The pool does without it.
+    /// The device is faulted.
     Faulted,
-    /// The pool cannot do without it.
+    /// The pool cannot run without it.
     Needed,
-    /// The pool was not asked, or is being closed.
+    /// The request was not made, or the pool is being closed.
     Unknown,
 }
 
-/// Looks after errors of devices.
+/// Monitors the errors of devices.
 #[derive(Default)]
 pub struct Diagnosis {
     policy: Policy,
-    /// The device that the pool is asked to do without, by a thread of its own: that waits for a transaction group.
+    /// The device to fault, with the result of its thread, which blocks for a transaction group.
     asking: Option<(String, Receiver<Outcome>)>,
 }
 
 impl Diagnosis {
-    /// Takes a look at the pool, and begins or ends what is due. Never waits.
+    /// Checks the error counts, and starts or collects a due fault. Never blocks.
     pub fn look(
         &mut self,
         pool: &Arc<SharedPool>,
@@ -154,13 +154,13 @@ impl Diagnosis {
         let (sender, answer) = channel();
         let (pool, device) = (Arc::clone(pool), name.clone());
         let ask = move || {
-            // Nobody listens any more when the server ends.
+            // The receiver is gone when the server shuts down.
             let _ = sender.send(do_without(&pool, &device));
         };
         let thread = std::thread::Builder::new().name("diagnosis".into());
         match thread.spawn(ask) {
             Ok(_) => self.asking = Some((name, answer)),
-            Err(error) => tracing::warn!(%error, "a device that fails stays in use"),
+            Err(error) => tracing::warn!(%error, "a failing device stays in use"),
         }
     }
 }
@@ -173,13 +173,13 @@ fn do_without(pool: &SharedPool, device: &str) -> Outcome {
         Ok(()) => Outcome::Faulted,
         Err(error) if matches!(error.kind, PoolErrorKind::NoReplicas) => Outcome::Needed,
         Err(error) => {
-            tracing::warn!(device, %error, "a device that fails stays in use");
+            tracing::warn!(device, %error, "a failing device stays in use");
             Outcome::Unknown
         }
     }
 }
 
-/// Devices that the pool uses, with the reads and writes that failed. Spares and caches hold nothing.
+/// Devices in use, with their failed reads and writes. Spares and caches hold no data of the pool.
 fn in_use(status: &PoolStatus) -> Vec<(&str, u64)> {
     fn collect<'a>(device: &'a DeviceView, found: &mut Vec<(&'a str, u64)>) {
         let is_used = matches!(device.state.as_str(), "ONLINE" | "DEGRADED");

@@ -10,8 +10,8 @@ use engine::gate::{Gate, NoPause};
 
 use super::journal::now_ms;
 
-/// Lets changes of a volume through, and holds them while it is frozen. The calls that wait end the freeze themselves
-/// when it expires, so that no client depends on another thread for that.
+/// Admits changes of a volume, and holds them while it is frozen. The blocked calls themselves end an expired freeze,
+/// so that no client depends on another thread for that.
 #[derive(Default)]
 pub struct FreezeGate {
     gate: Gate,
@@ -21,13 +21,13 @@ pub struct FreezeGate {
 
 #[derive(Default)]
 struct State {
-    /// The freeze that begins or lasts.
+    /// The freeze that begins or is active.
     current: Option<Freeze>,
-    /// The newest one that expired, until the next one begins.
+    /// The newest expired freeze, until the next one begins.
     expired: Option<Expired>,
 }
 
-/// A freeze that begins or lasts.
+/// A freeze that begins or is active.
 #[derive(Clone, Copy)]
 struct Freeze {
     begun: Instant,
@@ -35,25 +35,25 @@ struct Freeze {
     view: FrozenView,
 }
 
-/// A freeze that nothing but its bound ended.
+/// A freeze that ended by its time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Expired {
     view: FrozenView,
     is_reported: bool,
 }
 
-/// What a thaw found.
+/// The result of a thaw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thawed {
-    /// It was frozen up to now.
+    /// It was frozen until now.
     Frozen(FrozenView),
-    /// Its freeze expired before.
+    /// Its freeze had expired.
     Expired(FrozenView),
-    /// No freeze of this server is known.
+    /// This server has no record of a freeze.
     Never,
 }
 
-/// A change under way.
+/// An active change.
 pub struct Change<'a>(&'a Gate);
 
 impl Drop for Change<'_> {
@@ -67,7 +67,7 @@ impl FreezeGate {
         self.state.lock().expect("no holder panics")
     }
 
-    /// Begins a change. `None`: it would have to wait, and must not.
+    /// Begins a change. `None`: it would block and must not.
     pub fn enter(&self, wait_mode: WaitMode<'_>) -> Option<Change<'_>> {
         loop {
             if self.gate.enter().is_ok() {
@@ -79,7 +79,7 @@ impl FreezeGate {
         }
     }
 
-    /// Waits until the freeze ends. `false`: it lasts, and the caller must not wait.
+    /// Blocks until the freeze is over. `false`: it continues, and the caller must not block.
     fn await_end(&self, may_block: bool) -> bool {
         let mut state = self.lock();
         loop {
@@ -96,7 +96,7 @@ impl FreezeGate {
         }
     }
 
-    /// Ends a freeze whose time is over.
+    /// Removes an expired freeze.
     fn expire(&self, state: &mut State) {
         let is_over = |freeze: &Freeze| freeze.until <= Instant::now();
         if state.current.as_ref().is_some_and(is_over) {
@@ -107,7 +107,7 @@ impl FreezeGate {
         }
     }
 
-    /// Lets the waiting changes continue.
+    /// Releases the held changes.
     fn end(&self, state: &mut State) -> Option<FrozenView> {
         let freeze = state.current.take()?;
         self.gate.resume();
@@ -115,17 +115,18 @@ impl FreezeGate {
         Some(freeze.view)
     }
 
-    /// Holds new changes for at most `lasting`, and waits at most `wait` for those under way.
+    /// Holds new changes for at most `lasting`, after at most `wait` for active ones.
     ///
     /// # Errors
     ///
-    /// A change takes longer, it is frozen already, or a thaw came meanwhile; no change is held for this call then.
+    /// A change takes longer, the volume is frozen already, or a thaw arrived concurrently; no change is held for this
+    /// call then.
     pub fn freeze(&self, wait: Duration, lasting: Duration) -> Result<(), NoPause> {
         self.begin(lasting)?;
         self.complete(wait)
     }
 
-    /// Notes a freeze that holds no change yet.
+    /// Registers a freeze that holds no change yet.
     fn begin(&self, lasting: Duration) -> Result<(), NoPause> {
         let mut state = self.lock();
         self.expire(&mut state);
@@ -139,12 +140,12 @@ impl FreezeGate {
         Ok(())
     }
 
-    /// Holds changes for the freeze that has begun.
+    /// Holds changes for the registered freeze.
     fn complete(&self, wait: Duration) -> Result<(), NoPause> {
         let mut paused = self.gate.pause(wait);
         let mut state = self.lock();
         if paused.is_ok() && state.current.is_none() {
-            // A thaw came before the pause, which it could not end.
+            // A thaw arrived before the pause, which it could not release.
             self.gate.resume();
             paused = Err(NoPause::InUse);
         }
@@ -155,7 +156,7 @@ impl FreezeGate {
         paused
     }
 
-    /// Has the freeze, which began at `since_ms`, last from now on for `lasting`. `None`: it has ended.
+    /// Extends the freeze by `lasting` from now. `None`: it has ended.
     pub fn extend(&self, lasting: Duration) -> Option<FrozenView> {
         let mut state = self.lock();
         self.expire(&mut state);
@@ -165,12 +166,12 @@ impl FreezeGate {
             freeze.begun,
             freeze.begun.elapsed() + lasting,
         );
-        // Those that wait look at the new time.
+        // Blocked changes must read the new deadline.
         self.ended.notify_all();
         Some(freeze.view)
     }
 
-    /// Ends the freeze, if there is one.
+    /// Removes the freeze, if there is one.
     pub fn thaw(&self) -> Thawed {
         let mut state = self.lock();
         self.expire(&mut state);
@@ -181,7 +182,7 @@ impl FreezeGate {
         }
     }
 
-    /// The freeze that lasts, and for how long it has.
+    /// The active freeze, and its age.
     pub fn frozen(&self) -> Option<(FrozenView, Duration)> {
         let mut state = self.lock();
         self.expire(&mut state);
@@ -223,7 +224,7 @@ mod tests {
     #[test]
     fn a_change_waits_for_the_thaw_and_one_that_must_not_is_refused() {
         let gate = FreezeGate::default();
-        gate.freeze(LONG, LONG).expect("no change is under way");
+        gate.freeze(LONG, LONG).expect("no change is active");
         assert!(gate.enter(WaitMode::NoWait).is_none());
         assert!(gate.freeze(LONG, LONG).is_err(), "it is frozen already");
         std::thread::scope(|scope| {
@@ -269,7 +270,7 @@ mod tests {
         gate.freeze(LONG, LONG).expect("no change is under way");
     }
 
-    /// A server that ends, or an export that is removed, thaws while a freeze begins.
+    /// A server shutdown or the removal of an export thaws the volume while a freeze begins.
     #[test]
     fn a_thaw_while_a_freeze_begins_leaves_no_change_waiting() {
         let gate = FreezeGate::default();

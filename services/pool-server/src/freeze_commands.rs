@@ -14,10 +14,10 @@ use super::core::Core;
 use super::freeze::Thawed;
 use super::lazy::LazyVolume;
 
-/// Longest wait for changes under way. They end when the pool's devices respond.
+/// Longest wait for active changes. They complete when the pool's devices respond.
 const PAUSE_WAIT: Duration = Duration::from_secs(10);
 
-/// Thaws what was frozen, unless the whole freeze succeeds.
+/// Thaws the volumes unless the whole freeze succeeds.
 struct AllOrNone<'a> {
     devices: &'a [(&'a VolumeName, Arc<LazyVolume>)],
     is_done: bool,
@@ -35,8 +35,8 @@ impl Drop for AllOrNone<'_> {
 }
 
 impl Core {
-    /// Holds the changes of `names` by clients from one point in time on, and makes everything before that durable. Volumes that are
-    /// frozen already, all of them, stay frozen for longer.
+    /// Holds the changes of `names` by clients from one point in time on, and makes all earlier changes durable. If all
+    /// the volumes are frozen already, their freezes are extended.
     pub fn freeze_volumes(
         &self,
         names: &[VolumeName],
@@ -49,7 +49,7 @@ impl Core {
             0 => begin(&devices, lasting)?,
             count if count == devices.len() => extend(&devices, lasting)?,
             _ => {
-                let message = "some of the volumes are frozen already, and others are not";
+                let message = "only some of the volumes are frozen already";
                 return Err(Failure::new(FailureKind::Busy, message)
                     .advise("thaw them first: `bulkhead volume thaw`"));
             }
@@ -60,7 +60,7 @@ impl Core {
         Ok(Done::changed(message))
     }
 
-    /// Ends the freezes of `names`. A failure if one of them had ended before: a copy that was made meanwhile is not consistent.
+    /// Removes the freezes of `names`. Fails if one of them was over before: a copy made since then is not consistent.
     pub fn thaw_volumes(&self, names: &[VolumeName]) -> Result<Answer, Failure> {
         let devices = self.serving.volumes.shown(names);
         let mut lost = Vec::new();
@@ -85,7 +85,7 @@ impl Core {
         ))
     }
 
-    /// Reports freezes that expired.
+    /// Reports expired freezes.
     pub fn report_expired_freezes(&self) {
         for (name, view) in self.serving.volumes.expired_freezes() {
             let message = format!(
@@ -97,19 +97,20 @@ impl Core {
         }
     }
 
-    /// Refuses to change `name`, or what is below it, while that is frozen.
+    /// Refuses to change `name` while it or a descendant is frozen.
     pub fn refuse_frozen(&self, name: &VolumeName) -> Result<(), Failure> {
         match self.serving.volumes.frozen_below(name) {
             None => Ok(()),
             Some((frozen, view)) => {
                 let message = format!("{frozen} is frozen until {}", until(view));
-                Err(Failure::new(FailureKind::Busy, message)
-                    .advise(format!("`bulkhead volume thaw {frozen}` ends that")))
+                Err(Failure::new(FailureKind::Busy, message).advise(format!(
+                    "`bulkhead volume thaw {frozen}` removes the freeze"
+                )))
             }
         }
     }
 
-    /// The devices of volumes that clients can use.
+    /// The devices of the exported volumes.
     fn served<'a>(
         &self,
         names: &'a [VolumeName],
@@ -149,7 +150,7 @@ fn begin(
                 .advise("`bulkhead status` shows whether a device is slow; then try again")
         })?;
     }
-    // No change of any of them is under way: this is the point in time.
+    // No change of any of them is active: this is the point in time.
     for (_, device) in devices {
         let flushed = device.flush();
         flushed.map_err(|error| Failure::from_chain(FailureKind::Failed, &error))?;
@@ -177,7 +178,7 @@ fn extend(
     lasting_all(devices, lasting)
 }
 
-/// Has all of them stay frozen from now on for that long.
+/// Extends the freezes of all by `lasting` from now.
 fn lasting_all(
     devices: &[(&VolumeName, Arc<LazyVolume>)],
     lasting: Duration,
@@ -186,7 +187,7 @@ fn lasting_all(
     for (name, device) in devices {
         newest = device.freeze_gate().extend(lasting);
         if newest.is_none() {
-            let message = format!("the freeze of {name} ended meanwhile");
+            let message = format!("the freeze of {name} was removed concurrently");
             return Err(Failure::new(FailureKind::Busy, message).advise("try again"));
         }
     }

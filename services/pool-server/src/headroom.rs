@@ -1,29 +1,29 @@
-//! How many connections this process may take, by what the system lets it have. The storage engine ends
-//! the process when it cannot have a thread, so it has its share before any client has.
+//! Computes the connection limits from the limits of the system. The storage engine aborts the process when it cannot
+//! create a thread, so its share is reserved first.
 
 use std::path::Path;
 
 use rustix::process::{Resource, geteuid, getrlimit, setrlimit};
 use serving::ConnectionLimits;
 
-/// Threads that the engine may need: some for every pool, and some for every processor.
+/// Threads that the engine may need: a base, and some per processor.
 const ENGINE_THREADS: u64 = 256;
 const ENGINE_THREADS_PER_PROCESSOR: u64 = 16;
-/// Other threads of ours beside workers and connections: listeners, flushes, the control socket.
+/// Other threads of this process besides workers and connections: listeners, flushes, the control socket.
 const OTHER_THREADS: u64 = 128;
 /// Descriptors for disks, the control socket, files.
 const OTHER_DESCRIPTORS: u64 = 1024;
 /// The socket and the waker of a connection.
 const DESCRIPTORS_PER_CONNECTION: u64 = 2;
-/// What serves both protocols, each with its own connections.
+/// Number of protocol servers, each with its own connections.
 const SERVERS: u64 = 2;
-/// Fewer places than this are given in no case: nobody could be served.
+/// The minimum in all cases: with fewer connections no client could be served.
 const PLACES_MIN: u64 = 8;
 
-/// What the system lets this process have; `None` where there is no limit.
+/// The limits of this process; `None` where there is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headroom {
-    /// Threads that can still be made.
+    /// Threads that can still be created.
     pub threads: Option<u64>,
     /// Descriptors.
     pub descriptors: Option<u64>,
@@ -31,7 +31,7 @@ pub struct Headroom {
     pub processors: u64,
 }
 
-/// Raises the limit of descriptors to what this process may have, and says how many connections fit.
+/// Raises the descriptor limit to the allowed maximum, and returns the connection limits.
 pub fn connection_limits(workers: usize) -> ConnectionLimits {
     let headroom = Headroom {
         threads: threads_left(),
@@ -72,7 +72,7 @@ impl Headroom {
         if places >= wanted.threads_max() {
             return wanted;
         }
-        // As much for each as usual: a third of the threads for strangers, who may have two each.
+        // The usual ratio: a third of the threads for connections before login, which may use two each.
         let strangers_max = (places / 6).clamp(1, wanted.strangers_max);
         let total_max = (places - 2 * strangers_max).min(wanted.total_max);
         ConnectionLimits {
@@ -84,24 +84,24 @@ impl Headroom {
     }
 }
 
-/// The limit of descriptors, which is now as high as it may be.
+/// Raises the descriptor limit to its maximum and returns it.
 fn raise_descriptors() -> Option<u64> {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
         let before = limit.current;
         limit.current = limit.maximum;
         if let Err(error) = setrlimit(Resource::Nofile, limit) {
-            tracing::debug!(%error, "the limit of descriptors stays");
+            tracing::debug!(%error, "cannot raise the descriptor limit");
             return before;
         }
     }
     limit.current
 }
 
-/// Threads that this process can still make: the least that any limit leaves.
+/// Threads that this process can still create: the minimum over all limits.
 fn threads_left() -> Option<u64> {
     let of_user = match geteuid().is_root() {
-        // The system does not hold its own user to it.
+        // The kernel does not apply the limit to root.
         true => None,
         false => getrlimit(Resource::Nproc).current,
     };
@@ -112,7 +112,7 @@ fn threads_left() -> Option<u64> {
         .min()
 }
 
-/// Threads of this user, in all processes that can be seen.
+/// Threads of this user, in all visible processes.
 fn threads_of_user() -> u64 {
     let uid = rustix::process::getuid().as_raw();
     let Ok(processes) = std::fs::read_dir("/proc") else {
@@ -133,7 +133,7 @@ fn threads_if_of(status: &str, uid: u32) -> Option<u64> {
     (own == uid).then(|| field("Threads:")?.trim().parse().ok())?
 }
 
-/// What the control groups of this process leave, from its own to the root.
+/// The smallest remainder over the control groups of this process, up to the root.
 fn threads_left_in_groups() -> Option<u64> {
     let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let own = own.lines().find_map(|line| line.strip_prefix("0::"))?;

@@ -1,5 +1,5 @@
-//! `bulkhead pool inspect-legs`: what legs of a head hold, as a pool of its own beside the one that is served. Nothing is written to
-//! them: their lender lends them to be looked at, and the pool is opened for reading.
+//! `bulkhead pool inspect-legs`: opens the legs of a head as a separate pool next to the served one. Nothing is written
+//! to them: their lender exports them read-only, and the pool is opened for reading.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use units::{PoolName, VolumeName};
 use super::lazy::LOGICAL_BLOCK;
 use super::serving::listen_failure;
 
-/// Calls that may wait for the other head's disks at a time.
+/// Concurrent calls that may block on the other head's disks.
 const WORKERS_MAX: usize = 16;
 
 /// `pool inspect-legs`
@@ -34,13 +34,13 @@ const WORKERS_MAX: usize = 16;
 pub struct InspectArgs {
     /// The pool
     pool: PoolName,
-    /// The heads whose legs are opened: one, of a pool of mirrors
+    /// The heads to open the legs of: one, of a pool of mirrors
     #[arg(required = true)]
     heads: Vec<String>,
     /// The configuration that names the legs of the pool
     #[arg(long, value_name = "FILE", default_value = "/etc/bulkhead/legs.toml")]
     legs: PathBuf,
-    /// What the pool is called as long as it is inspected [default: POOL-HEAD]
+    /// The pool's name during the inspection [default: POOL-HEAD]
     #[arg(long = "as", value_name = "NAME")]
     name: Option<PoolName>,
 }
@@ -52,21 +52,21 @@ For legs with another history, beside the pool that is served. Nothing is writte
 exports on a local socket, as of the last transaction group, until Ctrl-C. Run it on any head, as root: the leg-servers of the
 heads that are named have to run.";
 
-/// What can be looked at, and how.
+/// The exported volumes.
 struct Shown {
     _server: NbdServer,
     volumes: Vec<Arc<dyn Volume>>,
     exports: Vec<Exported>,
 }
 
-/// A volume, or why it cannot be looked at.
+/// A volume, or why it cannot be read.
 struct Exported {
     name: String,
     size: u64,
     uri: Result<String, String>,
 }
 
-/// Shows the legs until told to stop.
+/// Serves the legs until a signal.
 pub fn run(args: &InspectArgs, common: &Common, out: Printer) -> Result<(), Failure> {
     let signals = signals::catch().map_err(Failure::of("wait for signals"))?;
     let name = match &args.name {
@@ -83,7 +83,7 @@ pub fn run(args: &InspectArgs, common: &Common, out: Printer) -> Result<(), Fail
     let shown = show(&*inspected.pool, &socket);
     let told = shown.and_then(|shown| {
         tell(&name, &inspected, &shown, out)?;
-        // Whoever sends signals has gone: as if told to stop.
+        // A lost sender of signals is handled like a signal.
         let _ = signals.recv();
         shown.volumes.iter().for_each(|volume| volume.close());
         Ok(())
@@ -103,7 +103,7 @@ fn show(pool: &dyn Pool, socket: &Path) -> Result<Shown, Failure> {
             let device = Arc::clone(&volume).device();
             desired.push(DesiredExport {
                 name: info.name.clone(),
-                description: "to be looked at".to_owned(),
+                description: "to be inspected".to_owned(),
                 device,
                 read_only: true,
                 access: Access::Local,
@@ -148,7 +148,7 @@ fn with_size(info: &DatasetInfo) -> Option<(&DatasetInfo, u64)> {
 fn open(pool: &dyn Pool, info: &DatasetInfo) -> Result<Arc<dyn Volume>, String> {
     let name: VolumeName = match info.name.parse() {
         Ok(name) => name,
-        Err(_) => return Err("its name is none that this program accepts".into()),
+        Err(_) => return Err("its name is not valid for this version".into()),
     };
     let options = OpenOptions {
         read_only: true,
@@ -177,7 +177,7 @@ fn tell(
     });
     out.either(&document, || {
         let mut text = format!(
-            "pool {name}, as of transaction group {} of {}, to be looked at:\n",
+            "pool {name}, as of transaction group {} of {}, for inspection:\n",
             inspected.newest_group,
             calendar::utc(inspected.newest_time_s)
         );

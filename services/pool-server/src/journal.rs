@@ -1,5 +1,5 @@
-//! Keeps what happened to the pool: at hand for whoever asks, and in the pool, so that it is not
-//! forgotten. Writing is a thread's own affair, because a suspended pool lets a writer wait.
+//! Stores the events of the pool in memory and in the pool. A thread of its own writes them, because a suspended pool
+//! blocks the writer.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -13,12 +13,12 @@ use operations::events::{self, EVENTS_MAX, News};
 use super::pending_events::PendingEvents;
 use super::shared_pool::SharedPool;
 
-/// Events that wait to be written; further ones are only shown.
+/// Most events that are queued for the pool; further ones are only shown.
 const UNWRITTEN_MAX: usize = 256;
-/// Longest time that the end of the server waits for the last event to be written.
+/// Longest time that the shutdown is delayed until the last event is written.
 const END_WAIT: Duration = Duration::from_secs(2);
 
-/// What happened.
+/// The event journal.
 pub struct Journal {
     state: Mutex<State>,
     changed: Condvar,
@@ -26,25 +26,25 @@ pub struct Journal {
 
 #[derive(Default)]
 struct State {
-    /// Newest last. Those of earlier servers are there once the history was read.
+    /// Newest last. Includes earlier servers' events after the history is read.
     events: VecDeque<Event>,
     unwritten: VecDeque<Event>,
-    /// Where events wait that the pool cannot take now.
+    /// The file for events that the pool cannot accept now.
     pending: Option<PendingEvents>,
-    /// Whether the history was read, or cannot be.
+    /// Whether the history was read or is unreadable.
     is_history_known: bool,
-    /// Whether the pool takes nothing.
+    /// Whether writes to the pool are blocked.
     is_stuck: bool,
     ended: bool,
 }
 
-/// The time of this machine, in milliseconds since 1970.
+/// The time of this host, in milliseconds since 1970.
 pub fn now_ms() -> u64 {
     UNIX_EPOCH.elapsed().unwrap_or_default().as_millis() as u64
 }
 
 impl Journal {
-    /// Nothing happened yet. What a suspended pool cannot take is kept in the file `pending`.
+    /// An empty journal. Events that a suspended pool cannot accept are stored in the file `pending`.
     pub fn new(pending: PathBuf) -> Arc<Self> {
         let state = State {
             pending: Some(PendingEvents::new(pending)),
@@ -56,7 +56,7 @@ impl Journal {
         })
     }
 
-    /// Starts to read and write the history in `pool`.
+    /// Starts the thread that reads and writes the history in `pool`.
     pub fn start(self: &Arc<Self>, pool: &Arc<SharedPool>) -> std::io::Result<()> {
         let (own, pool) = (Arc::clone(self), Arc::clone(pool));
         std::thread::Builder::new()
@@ -69,12 +69,12 @@ impl Journal {
         self.state.lock().expect("no holder panics")
     }
 
-    /// Keeps `news`, and logs it.
+    /// Stores and logs an event.
     pub fn add(&self, news: News) {
         self.add_at(news, now_ms());
     }
 
-    /// The same of what was seen at a time, in milliseconds since 1970.
+    /// Like [`Self::add`], with a time in milliseconds since 1970.
     pub fn add_at(&self, news: News, at_ms: u64) {
         let device = news.device.as_deref().unwrap_or_default();
         match news.is_bad {
@@ -104,7 +104,7 @@ impl Journal {
         self.changed.notify_all();
     }
 
-    /// Events newer than number `after`, oldest first. Never waits for the pool.
+    /// Events with a number above `after`, oldest first. Never blocks.
     pub fn list(&self, after: Option<u64>) -> Answer {
         let state = self.lock();
         let events = state.events.iter();
@@ -112,7 +112,7 @@ impl Journal {
         Answer::Events(newer.cloned().collect())
     }
 
-    /// The kind and the time, in milliseconds, of the newest event of this device that `is_wanted`.
+    /// The kind and time, in milliseconds, of the device's newest event that `is_wanted` accepts.
     pub fn newest(&self, device: &str, is_wanted: fn(&str) -> bool) -> Option<(String, u64)> {
         let state = self.lock();
         let is_of =
@@ -121,12 +121,12 @@ impl Journal {
         newest.map(|event| (event.kind.clone(), event.at_ms))
     }
 
-    /// Whether events of earlier servers are at hand, or never will be.
+    /// Whether earlier servers' events are loaded, or never will be.
     pub fn is_history_known(&self) -> bool {
         self.lock().is_history_known
     }
 
-    /// Waits until everything is written, but not long.
+    /// Blocks until all events are written, up to [`END_WAIT`].
     pub fn end(&self) {
         let mut state = self.lock();
         state.ended = true;
@@ -149,13 +149,13 @@ impl Journal {
                     .unwrap_or_default();
                 state.was_before(earlier, left);
             }
-            Err(failure) => tracing::warn!(%failure, "the pool's history was not read"),
+            Err(failure) => tracing::warn!(%failure, "cannot read the pool's history"),
         }
         self.lock().is_history_known = true;
         while let Some(event) = self.next() {
             let Some(open) = pool.get() else { return };
             if let Err(error) = open.add_to_history(&events::record(&event)) {
-                tracing::warn!(%error, "an event was not kept in the pool");
+                tracing::warn!(%error, "cannot store an event in the pool");
             }
             drop(open);
             let mut state = self.lock();
@@ -166,7 +166,7 @@ impl Journal {
         }
     }
 
-    /// The event to write next; `None` at the end.
+    /// The event to write next; `None` at shutdown.
     fn next(&self) -> Option<Event> {
         let nothing = |state: &mut State| state.unwritten.is_empty() && !state.ended;
         let state = self.changed.wait_while(self.lock(), nothing);
@@ -182,7 +182,7 @@ impl State {
         }
     }
 
-    /// Keeps what waits in the file, if the pool does not take it or the file has some.
+    /// Stores pending events in the file while the pool is blocked. Empties the file when none are left.
     fn keep_unwritten(&mut self) {
         let Some(pending) = &mut self.pending else {
             return;
@@ -194,8 +194,8 @@ impl State {
         }
     }
 
-    /// Puts `earlier`, and of what was `left` unwritten what is not among it, before what was
-    /// told meanwhile, which is numbered anew.
+    /// Inserts `earlier`, and the events of `left` that are not in it, before the events of this server, which are
+    /// renumbered.
     fn was_before(&mut self, mut earlier: Vec<Event>, left: Vec<Event>) {
         let is_same = |a: &Event, b: &Event| a.at_ms == b.at_ms && a.message == b.message;
         let written = earlier.len();

@@ -1,11 +1,11 @@
-//! A process of its own beside each pool server, for what the server itself cannot do. It reads the files of keys, and hands over keys
-//! that are derived for one pool ([`operations::seals`]). It binds sockets at paths in the server's folders: the server can make none,
-//! because it could connect them to other servers.
+//! A separate process for each pool server, for tasks that the confined server cannot perform. It reads the key files
+//! and passes on keys that are derived for one pool ([`operations::seals`]). It binds sockets at paths in the server's
+//! directories: the server can create none, because it could connect them to other servers.
 //!
-//! A server that a client has taken over has the keys of its own pool's secrets, and neither Corosync's key nor those of other pools.
+//! A compromised server has the keys of its own pool's secrets, but neither Corosync's key nor the keys of other pools.
 //!
-//! Started before the server gives up its rights ([`pool_access::confine`]). It ends with the server: its input ends then. If it ends
-//! first, the server goes on with the keys that it has.
+//! Started before the server drops its privileges ([`pool_access::confine`]). It exits when the server does, because
+//! its input is closed. If it exits first, the server continues with its current keys.
 
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -23,47 +23,47 @@ use pool_access::confine;
 use serde::{Deserialize, Serialize};
 use telling::signals;
 
-/// The word of the command line that starts it.
+/// The subcommand that starts it.
 pub const COMMAND: &str = "pool-keys";
 /// Longest request or reply, in bytes: a reply holds at most 66 keys.
 const LINE_BYTES_MAX: u64 = 64 << 10;
-/// Longest wait for a reply, on a machine with much else to do.
+/// Longest wait for a reply, sized for a loaded host.
 const REPLY_WAIT: Duration = Duration::from_secs(10);
-/// Descriptors below this stay open in it: the way to the server, the output and the log.
+/// Lower descriptors stay open in it: the connection to the server, the output and the log.
 const FIRST_OTHER: i32 = 3;
 
-/// What a server sends.
+/// A server's request.
 #[derive(Serialize, Deserialize)]
 enum Request {
-    /// When the files were changed last.
+    /// The last modification of the files.
     Stamp,
-    /// The keys of the pool. The first GUID is the only one.
+    /// The keys of the pool. Only the GUID of the first request is accepted.
     Derive { guid: u64, to_seal: bool },
-    /// Where sockets may be bound; anywhere if none. Heeded once.
+    /// The directories in which sockets may be bound; any if `None`. Accepted once.
     Folders(Option<Vec<PathBuf>>),
-    /// A socket at the path, which comes along with the reply.
+    /// A socket at the path. The reply carries the descriptor.
     Bind(PathBuf),
 }
 
-/// What it receives.
+/// The reply.
 #[derive(Serialize, Deserialize)]
 enum Reply {
     Stamp(Stamp),
     Keys(PoolKeys),
     Done,
-    /// The number of an error of the system.
+    /// An error number of the system.
     Refused(i32),
     Failed(Failure),
 }
 
-/// Serves the pool server at the socket that is its input, until that ends.
+/// Serves the pool server at the socket on standard input, until it is closed.
 ///
 /// # Errors
 ///
 /// The socket fails.
 pub fn serve(common: &Common) -> Result<(), Failure> {
     crate::log_to_stderr(false);
-    // Those of the service manager are for the server.
+    // The signals of the service manager are for the server.
     signals::block().map_err(Failure::of("block signals"))?;
     close_inherited();
     let settings = &common.settings;
@@ -86,7 +86,7 @@ pub fn serve(common: &Common) -> Result<(), Failure> {
     }
 }
 
-/// The server's starter may wait until each holder of a descriptor that it passed has closed it.
+/// The starter may wait until all holders of a passed descriptor have closed it.
 fn close_inherited() {
     let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten();
     let numbers: Vec<i32> = entries
@@ -95,16 +95,16 @@ fn close_inherited() {
         .filter(|number| *number >= FIRST_OTHER)
         .collect();
     for number in numbers {
-        // The one that listed them is closed already.
+        // The descriptor of the listing itself is closed already.
         let _ = nix::unistd::close(number);
     }
 }
 
-/// The files, for the first pool that is named.
+/// The key files, for the first pool that a request names.
 struct OnePool {
     files: KeyFiles,
     guid: Option<u64>,
-    /// Where sockets may be, once that is known.
+    /// Allowed directories for sockets, once set.
     folders: Option<Option<Vec<PathBuf>>>,
 }
 
@@ -152,7 +152,7 @@ impl OnePool {
     fn bind(&self, path: &Path) -> io::Result<OwnedFd> {
         let denied = || io::Error::from(ErrorKind::PermissionDenied);
         let parent = path.parent().ok_or_else(denied)?.canonicalize()?;
-        // Those of rescued snapshots are in a folder below.
+        // Sockets of rescued snapshots are one directory below.
         let is_it = |folder: &PathBuf| {
             let folder = folder.canonicalize();
             folder.is_ok_and(|one| one == parent || parent.parent() == Some(&one))
@@ -163,7 +163,7 @@ impl OnePool {
             Some(Some(folders)) => folders.iter().any(is_it),
         };
         match is_inside {
-            // Not by the path that was sent, in which the server could put a link by now.
+            // Not by the path that was sent, which the server could replace by a link.
             true => ::serving::bind_unix(&parent.join(path.file_name().ok_or_else(denied)?)),
             false => Err(denied()),
         }
@@ -190,26 +190,26 @@ fn write_line(
     Sending::new(to, descriptor).write_all(&line)
 }
 
-/// A server's way to it.
+/// The server's connection to it.
 #[derive(Debug)]
 pub struct Started(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// None once it has failed: what it sends later may belong to a former request.
+    /// `None` after a failure: a later reply could belong to an earlier request.
     stream: Option<UnixStream>,
-    /// The reply to the first request is not read yet.
+    /// The reply to the first request is still unread.
     owes_done: bool,
     stamp: Stamp,
     keys: Option<PoolKeys>,
 }
 
 impl Started {
-    /// Starts it, with the folders and files of this process. It binds sockets in `folders`, or anywhere.
+    /// Starts it with the directories and files of this process. It binds sockets in `folders`, or anywhere.
     ///
     /// # Errors
     ///
-    /// This program cannot be started again.
+    /// This binary cannot be started again.
     pub fn new(common: &Common, folders: Option<Vec<PathBuf>>) -> Result<Self, Failure> {
         let failed = Failure::of("start the process that reads the keys of secrets");
         let started = std::env::current_exe().and_then(|program| {
@@ -235,17 +235,19 @@ impl Started {
         })))
     }
 
-    /// A socket at `path`, in one of the folders.
+    /// A socket at `path`, in one of the directories.
     ///
     /// # Errors
     ///
-    /// It cannot be bound, or the process has ended.
+    /// It cannot be bound, or the process has terminated.
     pub fn bind(&self, path: &Path) -> io::Result<OwnedFd> {
         let path = std::path::absolute(path)?;
         match self.lock().ask(&Request::Bind(path)) {
             Some((Reply::Done, Some(socket))) => Ok(socket),
             Some((Reply::Refused(number), _)) => Err(io::Error::from_raw_os_error(number)),
-            _ => Err(io::Error::other("the process that binds sockets has ended")),
+            _ => Err(io::Error::other(
+                "the process that binds sockets has terminated",
+            )),
         }
     }
 
@@ -266,7 +268,7 @@ impl State {
             Err(error) => {
                 tracing::error!(
                     %error,
-                    "the process that reads the keys of secrets has ended: restart this server before the key of the cluster is replaced, or a socket is added"
+                    "the process that reads the keys of secrets has terminated: restart this server before the key of the cluster is replaced, or a socket is added"
                 );
                 self.stream = None;
                 None
@@ -281,7 +283,7 @@ fn exchange(stream: &UnixStream, request: &Request) -> io::Result<(Reply, Option
 }
 
 fn receive(stream: &UnixStream) -> io::Result<(Reply, Option<OwnedFd>)> {
-    // One reply comes for each request, so that nothing is left in this buffer.
+    // One reply follows each request, so that this buffer is empty at the end.
     let mut from = BufReader::new(Receiving::until(stream, Instant::now() + REPLY_WAIT));
     let line = read_line(&mut from)?.ok_or(ErrorKind::UnexpectedEof)?;
     let reply = serde_json::from_slice(&line)?;
@@ -297,7 +299,7 @@ impl Keeper for Started {
             _ => state.keys.clone().ok_or_else(|| {
                 Failure::new(
                     FailureKind::Failed,
-                    "the process that reads the keys of secrets has ended",
+                    "the process that reads the keys of secrets has terminated",
                 )
                 .advise("restart the pool's server")
             }),
@@ -337,7 +339,7 @@ mod tests {
         };
         let sent = serde_json::to_string(&keys).expect("JSON");
         assert!(!sent.contains("1,1,1,1"), "not the key itself: {sent}");
-        // Sockets: nowhere until the folders are known, then there only.
+        // Sockets: refused until the directories are set, then in these only.
         let ask = |pool: &mut OnePool, request: &Request| {
             pool.reply(&serde_json::to_vec(request).expect("JSON"))
         };

@@ -1,6 +1,5 @@
-//! Loads the keys of encrypted volumes: those that files hold before anything is served, the others,
-//! which may take a key server's time, behind the back of the first clients. What is missing is
-//! said once, and looked for again while the server lives.
+//! Loads the keys of encrypted volumes. Keys in files are loaded before any volume is served. The other keys, which may
+//! need a key server, are loaded in the background. A missing key is reported once and retried while the server runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,26 +13,26 @@ use operations::key;
 
 use super::core::Core;
 
-/// Pause before missing keys are looked for again, at first and at last.
+/// First and longest delay between attempts to load missing keys.
 const AGAIN_AFTER_MIN: Duration = Duration::from_secs(2);
 const AGAIN_AFTER_MAX: Duration = Duration::from_secs(30);
-/// Pause between two looks whether the server ends.
+/// Polling interval for a shutdown.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Whether loading a key takes no more than reading a file.
+/// Whether the key can be loaded by reading a file.
 fn is_at_hand(root: &KeyInfo, places: &[KeyLocation]) -> bool {
     root.format != Some(KeyFormat::Passphrase)
         && matches!(places.first(), Some(KeyLocation::File(_)))
 }
 
-/// Loads what files hold, so that it is served from the first moment on.
+/// Loads the keys that are in files, so that their volumes are served from the start.
 pub fn load_at_hand(core: &Core) {
     if let Err(failure) = look(core, is_at_hand) {
-        tracing::error!(%failure, "keys are looked for once more");
+        tracing::error!(%failure, "cannot load keys from files; this is retried");
     }
 }
 
-/// Starts to load the others, in a thread of its own.
+/// Starts to load the other keys in a thread of its own.
 pub fn start(core: &Arc<Core>) -> std::io::Result<()> {
     let core = Arc::clone(core);
     let thread = std::thread::Builder::new().name("key-loader".into());
@@ -44,7 +43,7 @@ fn run(core: &Core) {
     let mut told = Missing::new();
     let mut failure: Option<String> = None;
     let mut pause = AGAIN_AFTER_MIN;
-    // What somebody unloads later stays unloaded.
+    // A key that is unloaded later stays unloaded.
     let mut pending: Option<BTreeSet<String>> = None;
     while !core.is_going() && pending.as_ref().is_none_or(|roots| !roots.is_empty()) {
         let is_pending = |root: &KeyInfo| {
@@ -72,7 +71,7 @@ fn run(core: &Core) {
     }
 }
 
-/// What is to be told of a look that failed: each failure once. Changes that are under way are none.
+/// The event for a failed attempt, each failure once. A concurrent change is no failure.
 fn not_looked(before: &mut Option<String>, failure: &Failure) -> Option<News> {
     let is_new = before.as_ref() != Some(&failure.message);
     if failure.kind == FailureKind::Busy || !is_new {
@@ -80,14 +79,14 @@ fn not_looked(before: &mut Option<String>, failure: &Failure) -> Option<News> {
     }
     *before = Some(failure.message.clone());
     let message = format!(
-        "keys are not loaded, and what they encrypt is not served: {}; it is tried again every {} seconds",
+        "keys are not loaded, and their volumes are not served: {}; this is retried every {} seconds",
         failure.message,
         AGAIN_AFTER_MAX.as_secs()
     );
     Some(News::of_pool("key", message, true))
 }
 
-/// Encryption roots whose keys are missing, with what is wrong at each place.
+/// Encryption roots with missing keys, each with the error of each key location.
 type Missing = BTreeMap<String, Vec<String>>;
 
 fn look(
@@ -109,7 +108,7 @@ fn look_and_serve(core: &Core, wanted: impl Fn(&KeyInfo) -> bool) -> Result<Miss
     Ok(left)
 }
 
-/// Says what is missing now and was not before, and what is missing no more.
+/// Reports keys that are missing since the last attempt, and keys that are available again.
 fn tell(core: &Core, told: &Missing, left: &Missing) {
     let journal = core.watch.journal();
     for (root, wrong) in left.iter().filter(|(root, _)| !told.contains_key(*root)) {
@@ -117,7 +116,7 @@ fn tell(core: &Core, told: &Missing, left: &Missing) {
         journal.add(News::of_pool("key", message, true));
     }
     for root in told.keys().filter(|root| !left.contains_key(*root)) {
-        let message = format!("the key of {root} is missing no more");
+        let message = format!("the key of {root} is loaded");
         journal.add(News::of_pool("key", message, false));
     }
 }

@@ -1,6 +1,5 @@
-//! A volume that is opened by its first use. A server start must not grow with the number of
-//! volumes: opening one costs a disk read and the replay of its log, and most are not used in
-//! the first second.
+//! A volume that its first use opens. A server start must not take longer with more volumes: each open costs a disk
+//! read and the replay of its log, and most volumes are not used in the first second.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -18,12 +17,12 @@ use super::freeze::{Change, FreezeGate};
 /// Longest write that an unopened volume buffers, in bytes: no protocol sends more at once.
 const BUFFER_BYTES_MAX: u64 = 64 << 20;
 
-/// Pause between two attempts of clients to open a volume whose log cannot be read.
+/// Delay between two attempts to open a volume with an unreadable log.
 const HELD_BACK: Duration = Duration::from_secs(10);
 
 /// Opens volumes by name. May block.
 pub trait Opener: Send + Sync {
-    /// Looks for the shape of `name`, which is much cheaper than opening it.
+    /// Reads the shape of `name`, which is much cheaper than opening it.
     fn shape(&self, name: &VolumeName) -> Option<Shape>;
     /// Opens `name`.
     fn open(&self, name: &VolumeName) -> Result<Arc<dyn Volume>, DeviceError>;
@@ -31,7 +30,7 @@ pub trait Opener: Send + Sync {
     fn first_read(&self);
 }
 
-/// Shape of a volume as the pool's records tell it.
+/// Shape of a volume as stored in the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Bytes.
@@ -51,14 +50,14 @@ pub struct LazyVolume {
 struct Core {
     opener: Arc<dyn Opener>,
     name: Mutex<VolumeName>,
-    /// Looked for when it is first asked for; forgotten by a resize.
+    /// Read on first use; reset by a resize.
     shape: Mutex<Option<Shape>>,
     volume: OnceLock<Arc<dyn Volume>>,
-    /// Held while opening and closing, so that the two do not meet.
+    /// Serializes open and close.
     gate: Mutex<()>,
     closed: AtomicBool,
-    /// When it could not be opened although its shape is known: its log cannot be read. Clients are told to wait for
-    /// a while, and then have it tried again.
+    /// Time of a failed open of a volume with a known shape: its log cannot be read. Clients must retry; the open is
+    /// retried after a delay.
     held_back: Mutex<Option<Instant>>,
     has_read: AtomicBool,
     activity: Activity,
@@ -66,7 +65,7 @@ struct Core {
 }
 
 impl LazyVolume {
-    /// A volume of that name. Nothing is looked at.
+    /// A volume of that name. Reads nothing yet.
     pub fn new(opener: Arc<dyn Opener>, name: VolumeName) -> Self {
         Self {
             core: Arc::new(Core {
@@ -84,7 +83,7 @@ impl LazyVolume {
         }
     }
 
-    /// Whether it was used yet, and not closed since.
+    /// Whether it was used and is not closed.
     pub fn is_open(&self) -> bool {
         self.core.volume.get().is_some() && !self.core.closed.load(Ordering::Acquire)
     }
@@ -97,7 +96,7 @@ impl LazyVolume {
         }
     }
 
-    /// The dataset has another name now. Sessions notice nothing.
+    /// The dataset was renamed. Sessions are unaffected.
     pub fn renamed(&self, name: VolumeName) {
         *self.core.name.lock().expect("no holder panics") = name;
     }
@@ -112,11 +111,11 @@ impl LazyVolume {
         &self.core.freeze
     }
 
-    /// Closes it for good: later calls answer [`ErrorKind::Gone`]. May block.
+    /// Closes it for good: later calls return [`ErrorKind::Gone`]. May block.
     pub fn close(&self) {
         let _gate = self.core.gate.lock().expect("no holder panics");
         if !self.core.closed.swap(true, Ordering::AcqRel) {
-            // Changes that are held are under way, and closing waits for them.
+            // Held changes are active, and the close would wait for them.
             self.core.freeze.thaw();
             if let Some(volume) = self.core.volume.get() {
                 volume.close();
@@ -126,7 +125,7 @@ impl LazyVolume {
 }
 
 impl Core {
-    /// The volume, if it can be had with `wait_mode`.
+    /// Returns the volume if `wait_mode` permits.
     fn volume(
         &self,
         wait_mode: WaitMode<'_>,
@@ -143,7 +142,7 @@ impl Core {
         }
     }
 
-    /// Begins a change, if that can be done with `wait_mode`.
+    /// Begins a change if `wait_mode` permits.
     fn change(
         &self,
         wait_mode: WaitMode<'_>,
@@ -163,7 +162,7 @@ impl Core {
             let name = self.name.lock().expect("no holder panics").clone();
             let opened = self.opener.open(&name);
             let is_refused = matches!(&opened, Err(error) if error.kind == ErrorKind::NotReady);
-            // One without a shape waits for its key, which is told by that.
+            // A volume without a shape is missing its key, which is reported elsewhere.
             let held_back = (is_refused && self.known_shape().is_some()).then(Instant::now);
             *self.held_back.lock().expect("no holder panics") = held_back;
             let volume = opened?;
@@ -182,7 +181,7 @@ impl Core {
         if let Some(volume) = self.volume.get() {
             return volume.geometry();
         }
-        // A volume that cannot be looked at has no bytes to show.
+        // An unreadable volume has size 0.
         let shape = self.known_shape().unwrap_or(Shape {
             size: 0,
             block_size: LOGICAL_BLOCK,
@@ -195,7 +194,7 @@ impl Core {
         }
     }
 
-    /// The shape, if it can be had. One that cannot is asked for again.
+    /// Returns the shape if it can be read. A failure is not cached.
     fn known_shape(&self) -> Option<Shape> {
         let mut shape = self.shape.lock().expect("no holder panics");
         if shape.is_none() && !self.closed.load(Ordering::Acquire) {
@@ -219,7 +218,7 @@ impl BlockDevice for LazyVolume {
     }
 
     fn is_ready(&self) -> bool {
-        // Of one that is closed for good, the calls themselves tell.
+        // On a closed volume, the calls themselves return the error.
         self.core.volume.get().is_some()
             || self.core.closed.load(Ordering::Acquire)
             || (self.core.known_shape().is_some() && !self.core.is_held_back())
@@ -243,7 +242,7 @@ impl BlockDevice for LazyVolume {
 
     fn begin_read(&self, extent: Extent) -> Result<Begun, DeviceError> {
         let volume = self.core.volume(WaitMode::NoWait, "read", extent)?;
-        // The first one is counted where it is served.
+        // The first read is counted where it is served.
         match self.core.has_read.load(Ordering::Relaxed) {
             true => volume.begin_read(extent),
             false => self.read(extent, WaitMode::NoWait).map(Begun::Done),
@@ -251,8 +250,8 @@ impl BlockDevice for LazyVolume {
     }
 
     fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {
-        // Lending must not block, so the first write, and those while the volume is taken back to
-        // a snapshot, go into memory of our own.
+        // Lending must not block. The first write, and writes during a rollback to a snapshot, go into a buffer of this
+        // process.
         match self.core.volume.get().map(|volume| volume.lend(extent)) {
             Some(Err(error)) if error.kind == ErrorKind::WouldBlock => {}
             Some(lent) => {
@@ -314,7 +313,7 @@ impl BlockDevice for LazyVolume {
                 "flush",
                 Extent::new(0, 0),
             )),
-            // Nothing was written by this process, and what an earlier one logged is durable.
+            // This process has written nothing, and an earlier owner's logged writes are durable.
             None => Ok(()),
         }
     }
@@ -340,7 +339,7 @@ impl BlockDevice for LazyVolume {
     }
 }
 
-/// Buffers of the engine, whose commit is a change.
+/// Buffers of the engine. Their commit is a change.
 struct Lent {
     core: Arc<Core>,
     loan: Box<dyn WriteLoan>,
@@ -524,7 +523,7 @@ mod tests {
         assert!(read(&volume, extent, WaitMode::MayBlock).is_ok());
     }
 
-    /// Whatever changes a frozen volume waits, by whichever call; what only reads does not.
+    /// Every call that changes a frozen volume blocks; a call that only reads does not.
     #[test]
     fn a_frozen_volume_is_read_and_flushed_and_no_call_changes_it() {
         let (_, volume) = volume();
@@ -585,7 +584,11 @@ mod tests {
         memory.is_unreadable.store(false, Ordering::Relaxed);
         for wait_mode in [WaitMode::NoWait, WaitMode::MayBlock] {
             let refused = read(&volume, extent, wait_mode);
-            assert_eq!(refused, Err(ErrorKind::NotReady), "clients do not try");
+            assert_eq!(
+                refused,
+                Err(ErrorKind::NotReady),
+                "clients trigger no retry"
+            );
         }
         assert!(volume.open().is_ok() && volume.is_ready());
         assert!(read(&volume, extent, WaitMode::NoWait).is_ok());

@@ -1,5 +1,5 @@
-//! What happens to legs: each change of a state becomes an event, and from what was seen follows since when a leg is in its state,
-//! and how much it still lacks. Pure: whoever looks says what there is, and what time it is.
+//! Derives events from the states of legs, and completes the view with the start of each state and the amount of data
+//! still missing. Pure: the caller passes the legs and the time.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use control::calendar::utc;
 use control::legs::{LegState, LegView, LegsView};
 use operations::events::News;
 
-/// Events of legs begin so, and go on with the state.
+/// Event kinds of legs are this prefix followed by the state.
 const KIND: &str = "leg_";
 
-/// What an event about a leg is called.
+/// Returns the event kind for a state.
 const fn kind(state: LegState) -> &'static str {
     match state {
         LegState::Current => "leg_current",
@@ -23,15 +23,15 @@ const fn kind(state: LegState) -> &'static str {
     }
 }
 
-/// A leg, as far as it was seen.
+/// The last observed state of a leg.
 #[derive(Clone, Debug)]
 struct Seen {
     state: LegState,
-    /// None: it was so before anybody looked.
+    /// `None` if the state began before the first observation.
     since_ms: Option<u64>,
-    /// What its neighbours had been written when it left.
+    /// Bytes written to its neighbours when it left.
     written_when_left: Option<u64>,
-    /// What they were written while it was away.
+    /// Bytes written to its neighbours during its absence.
     missed: Option<u64>,
 }
 
@@ -39,15 +39,15 @@ struct Seen {
 #[derive(Debug, Default)]
 pub struct LegWatch {
     legs: BTreeMap<u64, Seen>,
-    /// Whether each member answered.
+    /// Whether each member responded.
     members: BTreeMap<String, bool>,
 }
 
-/// What an earlier server told of a leg last: the kind of the event, and its time in milliseconds.
+/// Returns an earlier server's last event of a leg: the kind, and the time in milliseconds.
 pub type Before<'a> = &'a dyn Fn(&str) -> Option<(String, u64)>;
 
 impl LegWatch {
-    /// Looks at the legs now, and returns what happened since the last look.
+    /// Compares the legs with the last observation and returns the events since.
     pub fn look(
         &mut self,
         legs: &LegsView,
@@ -79,7 +79,7 @@ impl LegWatch {
                 false => {
                     let why = member.why.as_deref().unwrap_or("no reason is known");
                     let message = format!(
-                        "{} does not answer ({why}): one fewer remembers which legs hold everything",
+                        "{} does not respond ({why}): one fewer member stores which legs are complete",
                         member.name
                     );
                     News::of_pool("member_lost", message, true)
@@ -89,7 +89,7 @@ impl LegWatch {
         news
     }
 
-    /// Completes what is shown by what was seen.
+    /// Completes the view with the observations.
     pub fn complete(&self, legs: &mut LegsView, status: &PoolStatus, now_ms: u64) {
         for leg in &mut legs.legs {
             let Some(seen) = self
@@ -122,8 +122,8 @@ impl Seen {
         }
     }
 
-    /// How far the copy is. What neighbours were written while the leg was away is a bound for what it lacks; what ZFS still has
-    /// to look at is another one.
+    /// Sets the progress of the copy. The amount of missing data is bounded by the writes to neighbours during the
+    /// absence, and by the rest of ZFS's scan.
     fn measure(&self, leg: &mut LegView, status: &PoolStatus, now_ms: u64) {
         let scan = status.scan.as_ref();
         let scan = scan.filter(|scan| scan.function == "resilver" && scan.state == "running");
@@ -147,7 +147,7 @@ impl Seen {
     }
 }
 
-/// At the first look a leg is as an earlier server told it last. One of which nothing was told held everything.
+/// The initial state of a leg, from the last event of an earlier server. A leg without events was current.
 fn first(leg: &LegView, before: Before<'_>) -> Seen {
     let before = before(&leg.name);
     let known = before.and_then(|(told, at_ms)| {
@@ -174,9 +174,9 @@ fn told(leg: &LegView, legs: &LegsView) -> News {
         .map(|group| format!(" since transaction group {group}"))
         .unwrap_or_default();
     let (message, is_bad) = match leg.state {
-        LegState::Current => (format!("leg {name} holds everything"), false),
+        LegState::Current => (format!("leg {name} is complete"), false),
         LegState::Failing => (
-            format!("leg {name} failed: writes wait until that is on record"),
+            format!("leg {name} failed: writes are blocked until a record excludes it"),
             true,
         ),
         LegState::Stale => {
@@ -187,12 +187,11 @@ fn told(leg: &LegView, legs: &LegsView) -> News {
                 .map(|one| one.name.as_str())
                 .collect::<Vec<_>>()
                 .join(", ");
-            let message =
-                format!("leg {name} lacks what is written{since}: only {others} holds everything");
+            let message = format!("leg {name} is missing writes{since}: only {others} is complete");
             (message, true)
         }
         LegState::Copying => (
-            format!("leg {name} is back: what it lacks{since} is copied to it"),
+            format!("leg {name} is back: the missing writes{since} are copied to it"),
             false,
         ),
         LegState::Faulted => {
@@ -201,7 +200,7 @@ fn told(leg: &LegView, legs: &LegsView) -> News {
                 .map(|until| format!(" before {until}"))
                 .unwrap_or_default();
             let message = format!(
-                "leg {name} failed again and again: it is not tried again{until}, unless `bulkhead pool online` says so"
+                "leg {name} failed again and again: it is not retried{until}, except by `bulkhead pool online`"
             );
             (message, true)
         }
@@ -218,7 +217,7 @@ fn told(leg: &LegView, legs: &LegsView) -> News {
     }
 }
 
-/// The most that was written to another leg of the same group.
+/// The largest number of bytes written to another leg of the same group.
 fn written_beside(legs: &LegsView, leg: &LegView, whole: &DeviceLoad) -> Option<u64> {
     let mut names = legs.legs.iter();
     let beside = names
@@ -276,7 +275,8 @@ mod tests {
         }
     }
 
-    /// So many bytes were written to the leg that stays, and so many copied to the other one, of `to_examine`.
+    /// A status in which `written` bytes were written to the remaining leg, and `scan` holds the bytes copied to the
+    /// other one and the bytes to examine.
     fn status(written: u64, scan: Option<(u64, u64)>) -> PoolStatus {
         let member = DeviceLoad {
             name: "/run/11".into(),
@@ -331,15 +331,14 @@ mod tests {
         );
     }
 
-    /// The event says which leg, since which group, and where everything is.
+    /// The event names the leg, the transaction group, and the complete leg.
     #[test]
     fn an_event_names_the_leg_and_who_holds_everything() {
         let mut watch = LegWatch::default();
         let news = watch.look(&legs(LegState::Stale), &status(0, None), &nothing, 1);
         assert_eq!(news[0].device.as_deref(), Some("b:/d"));
         assert!(news[0].is_bad);
-        let wanted =
-            "leg b:/d lacks what is written since transaction group 30: only a:/d holds everything";
+        let wanted = "leg b:/d is missing writes since transaction group 30: only a:/d is complete";
         assert_eq!(news[0].message, wanted);
     }
 
@@ -365,7 +364,6 @@ mod tests {
         let mut watch = LegWatch::default();
         let (mut seen, status) = (legs(LegState::Stale), status(0, None));
         let news = watch.look(&seen, &status, &told, 100);
-        // The other leg is back since.
         assert_eq!(
             news.iter().map(|one| one.kind).collect::<Vec<_>>(),
             ["leg_current"]
@@ -400,7 +398,7 @@ mod tests {
             look(LegState::Copying, 9_500, Some((2_000, 100_000)), 5_000),
             wanted
         );
-        // ZFS has less to look at than that.
+        // ZFS has less left to examine.
         let wanted = (Some(2_000), Some(500), Some(0));
         assert_eq!(
             look(LegState::Copying, 9_500, Some((2_000, 2_500)), 5_000),

@@ -1,5 +1,5 @@
-//! `bulkhead pool-server`: one process that owns one pool. Assembles the parts, tells the service
-//! manager, and waits for what happens. Crash-only: whatever kills it, the next start recovers.
+//! `bulkhead pool-server`: one process that owns one pool. Assembles the parts, notifies the service manager and runs
+//! the main event loop. Crash-only: after any termination the next start recovers.
 
 #![forbid(unsafe_code)]
 
@@ -83,30 +83,30 @@ use self::serving::{Serving, Setup};
 use self::shared_pool::SharedPool;
 use self::watch::Watch;
 
-/// Pause between two signs of life.
+/// Interval of the liveness tick.
 const TICK: Duration = Duration::from_millis(500);
-/// Longest time for answers to leave the control socket before the process ends.
+/// Longest time for replies to leave the control socket before the process exits.
 const LAST_ANSWERS_WAIT: Duration = Duration::from_secs(2);
-/// How long whoever asked for a new start has to hear that it comes.
+/// Time for the reply to a restart request to reach the client.
 const ANEW_ANSWER_TIME: Duration = Duration::from_millis(300);
-/// Said to the descriptor of `--ready-fd` when the server answers.
+/// Written to the descriptor of `--ready-fd` when the server accepts requests.
 const READY: &str = "READY";
-/// For how long it is said again to a reader that does not read.
+/// How long the write is retried when the reader does not read.
 const SAY_LIMIT: Duration = Duration::from_secs(60);
 
-/// Something that the main thread has to see to.
+/// An event that the main thread handles.
 pub enum Event {
-    /// Drain, export, end: the signal's name.
+    /// Drain, export, exit. Holds the name of the signal.
     Stop(&'static str),
-    /// Read the exports again.
+    /// Reload the exports.
     Reload,
-    /// A client wants the pool closed.
+    /// A client requests that the pool is closed.
     End(Ending),
-    /// A suspended pool goes on when this process has ended.
+    /// The process exits while the pool is suspended; the next start resumes it.
     Anew {
-        /// How.
+        /// How the pool is resumed.
         anew: Anew,
-        /// Where to tell that it will.
+        /// Receives the result before the process exits.
         reply: Sender<Result<(), Failure>>,
     },
 }
@@ -122,31 +122,31 @@ impl From<signals::Told> for Event {
 
 /// A client's request to close the pool.
 pub struct Ending {
-    /// How.
+    /// How the pool is closed.
     pub end: End,
-    /// Where to tell how it went.
+    /// Receives the result.
     pub reply: Sender<Result<Answer, Failure>>,
 }
 
-/// Serves until told to stop.
+/// Serves until a signal or a request stops the server.
 pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let started = Instant::now();
     log_to_stderr(args.log_json);
     // Before any thread exists, so that all inherit it.
     signals::block().map_err(Failure::of("block signals"))?;
     let (sender, events) = channel();
-    // Before anybody can find this server by its socket: who has stopped the pool must not meet one later
-    // that an agent began and did not live to note.
+    // Precedes the control socket. An agent that is killed before it registers its server leaves a server that a later
+    // stop of the pool cannot find.
     if let Some(note) = &args.noted_in {
         registration::wait(note)?;
     }
     let control = claim_socket(&args, common)?;
     let limits = headroom::connection_limits(usize::from(args.workers));
     let early = Arc::new(early_sockets(&args, common)?);
-    // What is wrong with it is better found before the pool is touched.
+    // Invalid settings are reported before the pool is touched.
     let mut setup = setup(&args, Arc::clone(&early), limits)?;
     if args.noted_in.is_none() {
-        // Nobody who started this server brings addresses along.
+        // Without an agent, no takeover adds addresses later.
         warn_of_foreign_addresses(&args);
     }
     let legs_of_pool = args.legs.as_ref();
@@ -213,7 +213,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         &args.pool,
     );
     let known = Arc::new(DocumentCache::with_seals(seals.clone()));
-    // Which pool's keys are handed over is settled before a client can send anything.
+    // The pool for the key handover must be settled before a client can send a request.
     if let Err(failure) = pool.require().and_then(|pool| known.ring(&*pool)) {
         tracing::warn!(%failure, "the keys of secrets cannot be read yet");
     }
@@ -308,7 +308,7 @@ const HEADS_ONLY: [&str; 4] = [
     "/var/lib/pacemaker",
 ];
 
-/// What stays open to this server for as long as it lives.
+/// Paths that stay accessible to this server for its whole run time.
 fn needs(
     args: &ServeArgs,
     common: &Common,
@@ -319,11 +319,11 @@ fn needs(
     let mut folders = vec![settings.run_dir.clone(), settings.state_dir.clone()];
     let sockets = args.listen.unix().map(PathBuf::as_path).chain([control]);
     folders.extend(sockets.filter_map(|path| path.parent().map(Path::to_owned)));
-    // They are there before others are hidden or made read-only around them.
+    // Create these directories before the rest of the file system is hidden or made read-only.
     let keys = places::make_key_folder(common);
     for made in [std::fs::create_dir_all(&settings.run_dir), keys] {
         if let Err(error) = made {
-            tracing::debug!(%error, "a folder is not there");
+            tracing::debug!(%error, "cannot create a directory");
         }
     }
     let mut secrets: Vec<PathBuf> = HEADS_ONLY.map(PathBuf::from).into();
@@ -342,7 +342,7 @@ fn needs(
     }
 }
 
-/// Has all ports before the pool is touched.
+/// Binds all ports before the pool is touched.
 fn early_sockets(args: &ServeArgs, common: &Common) -> Result<EarlySockets, Failure> {
     EarlySockets::bind(args.listen.early_tcp()).map_err(|error| match &error.address {
         ListenAddress::Tcp(address) if error.cause.kind() == std::io::ErrorKind::AddrInUse => {
@@ -352,7 +352,8 @@ fn early_sockets(args: &ServeArgs, common: &Common) -> Result<EarlySockets, Fail
     })
 }
 
-/// Somebody listens at `address`, perhaps the server of another pool: of which, and the option that had it listen.
+/// Describes the conflict at `address`. `other` is the pool of the server that listens there, if known, with its
+/// option.
 fn taken(args: &ServeArgs, address: SocketAddr, other: Option<(PoolName, String)>) -> Failure {
     let option = args.listen.protocol_at(address).map(|protocol| {
         format!(
@@ -363,7 +364,7 @@ fn taken(args: &ServeArgs, address: SocketAddr, other: Option<(PoolName, String)
         )
     });
     let choose = format!(
-        "choose where this server listens{}; `bulkhead pool-server --help` says what it takes without them",
+        "choose where this server listens{}; `bulkhead pool-server --help` lists the defaults",
         option.unwrap_or_default()
     );
     let (by, instead) = match other {
@@ -373,13 +374,14 @@ fn taken(args: &ServeArgs, address: SocketAddr, other: Option<(PoolName, String)
                 "take the address from that server first: `bulkhead portal remove {other} {theirs}`"
             ),
         ),
-        None => ("another program".to_owned(), "stop that program".to_owned()),
+        None => ("another process".to_owned(), "stop that process".to_owned()),
     };
-    Failure::new(FailureKind::Busy, format!("{address} is taken by {by}"))
+    Failure::new(FailureKind::Busy, format!("{address} is in use by {by}"))
         .advise(format!("{choose}; or {instead}"))
 }
 
-/// The other pool of this machine whose server listens there, and the option of `portal remove` that ends that.
+/// Returns the pool of another server on this host that listens at `address`, and the matching option of `portal
+/// remove`.
 fn taken_by(common: &Common, own: &PoolName, address: SocketAddr) -> Option<(PoolName, String)> {
     let others = sockets::served(common).into_iter();
     others.filter(|pool| pool != own).find_map(|pool| {
@@ -388,7 +390,7 @@ fn taken_by(common: &Common, own: &PoolName, address: SocketAddr) -> Option<(Poo
     })
 }
 
-/// The option by which `server` keeps others from listening at `address`.
+/// Returns the option of `server` that conflicts with `address`.
 fn listens_as(server: &ServerStatus, address: &SocketAddr) -> Option<String> {
     for (name, places) in server.all_listeners() {
         let places = places
@@ -409,9 +411,9 @@ fn listens_as(server: &ServerStatus, address: &SocketAddr) -> Option<String> {
 fn port_failure(error: &PortError) -> Failure {
     match error.cause.kind() {
         std::io::ErrorKind::AddrInUse => {
-            let message = format!("{} is taken by another program", error.address);
+            let message = format!("{} is in use by another process", error.address);
             Failure::new(FailureKind::Busy, message).advise(format!(
-                "stop that program, or choose another port with {}",
+                "stop that process, or choose another port with {}",
                 listed()
             ))
         }
@@ -419,8 +421,8 @@ fn port_failure(error: &PortError) -> Failure {
     }
 }
 
-/// The pool is ours, and opening it is what takes long: clients that come meanwhile are answered after it. Whoever
-/// started this server may send them here.
+/// Opens the listening sockets after the claim. The import is the slow part; clients that connect during it are served
+/// after it. From here on, the process that started this server may route clients here.
 fn let_clients_wait(
     early: &EarlySockets,
     args: &ServeArgs,
@@ -429,20 +431,21 @@ fn let_clients_wait(
     previous: &[StaleConnection],
 ) -> Result<(), Failure> {
     early.listen().map_err(|error| port_failure(&error))?;
-    // Whoever was served there by the owner before is about to come back. Others wait until it is known what is shared.
+    // Clients of the previous owner are about to reconnect. Addresses without such clients open after the shares are
+    // read.
     let late = args.listen.late_tcp().into_iter();
     for address in late.filter(|late| connections::was_used(*late, previous)) {
         if let Err(error) = early.open([address]) {
-            tracing::debug!(%error, "clients find nobody there yet");
+            tracing::debug!(%error, "clients cannot connect there yet");
         }
     }
     steps.server_took(&args.pool, Step::Claimed);
     let after_ms = started.elapsed().as_millis() as u64;
-    tracing::info!(pool = %args.pool, after_ms, "the pool is ours: clients may wait for it");
+    tracing::info!(pool = %args.pool, after_ms, "the pool is claimed: clients may connect and are served after the import");
     connections::tell_previous(previous, &args.listen.tcp());
     match args.ready_fd {
         Some(fd) if args.say_claimed => {
-            say_until(fd, CLAIMED_LINE, SAY_LIMIT).map_err(Failure::of("tell of the claim"))
+            say_until(fd, CLAIMED_LINE, SAY_LIMIT).map_err(Failure::of("report the claim"))
         }
         _ => Ok(()),
     }
@@ -496,14 +499,14 @@ fn setup(
     Ok(setup)
 }
 
-/// The options that say where to listen.
+/// Returns the options that set a listening address, for messages.
 fn listed() -> String {
     let options = ::protocols::ALL.iter();
     let options: Vec<_> = options.map(|one| format!("--{}", one.name)).collect();
     options.join(", ")
 }
 
-/// An address may come later, with a takeover. Where nobody brings one, a wrong one serves nobody.
+/// Warns of listening addresses that this host does not have. Without a takeover that adds them, no client can connect.
 fn warn_of_foreign_addresses(args: &ServeArgs) {
     let mut addresses: Vec<_> = args.listen.tcp().iter().map(SocketAddr::ip).collect();
     addresses.sort_unstable();
@@ -512,7 +515,7 @@ fn warn_of_foreign_addresses(args: &ServeArgs) {
         if !::serving::is_here(address) {
             tracing::warn!(
                 %address,
-                "this machine does not have the address: nobody can connect to it before it has. \
+                "this host does not have the address: no client can connect until it does. \
                  `ip address` lists those that it has; {} say where to listen",
                 listed()
             );
@@ -520,7 +523,7 @@ fn warn_of_foreign_addresses(args: &ServeArgs) {
     }
 }
 
-/// Beside the clients: the pool may have very many datasets.
+/// Runs in a thread of its own because a pool may have very many datasets.
 fn count_other_volumes(core: &Arc<Core>) {
     let core = Arc::clone(core);
     let count = move || {
@@ -534,7 +537,7 @@ fn count_other_volumes(core: &Arc<Core>) {
     }
 }
 
-/// Opens the control socket and says where everything is.
+/// Opens the control socket and logs all listening addresses.
 fn announce(
     core: &Arc<Core>,
     control: &control::Server,
@@ -571,7 +574,7 @@ fn announce(
     if let Some(address) = replication.address {
         tracing::info!(%address, "listening for replication");
     }
-    // Whoever heard that the pool is claimed has done what clients need.
+    // After the claim was reported, clients already reach this server, so that READY may follow later.
     let (now, later) = match args.say_claimed {
         true => (None, args.ready_fd),
         false => (args.ready_fd, None),
@@ -580,7 +583,7 @@ fn announce(
     now.map_or(Ok(()), say_ready).map_err(&failed)?;
     let after_return = move |core: &Arc<Core>| {
         if let Err(error) = later.map_or(Ok(()), say_ready) {
-            tracing::error!(%error, "nobody hears that the server is ready");
+            tracing::error!(%error, "the supervisor cannot be notified that the server is ready");
         }
         begin_the_rest(core, is_counted);
     };
@@ -588,10 +591,10 @@ fn announce(
     Ok(replication)
 }
 
-/// What nobody shall wait for.
+/// Starts the work that must not delay clients.
 fn begin_the_rest(core: &Arc<Core>, is_counted: bool) {
     if let Err(error) = core.watch.journal().start(&core.pool) {
-        tracing::warn!(%error, "no events will be kept");
+        tracing::warn!(%error, "no events will be stored");
     }
     core.watch.look_at_datasets();
     secrets::seal_beside(core);
@@ -600,11 +603,11 @@ fn begin_the_rest(core: &Arc<Core>, is_counted: bool) {
     }
 }
 
-/// Why the main thread stopped waiting.
+/// Why the main thread left its loop.
 enum Outcome {
     /// A signal.
     Signal,
-    /// A client's request.
+    /// A client's request to close the pool.
     Asked(Ending),
     /// The start failed.
     Failed(Failure),
@@ -653,14 +656,14 @@ fn wait(
     }
 }
 
-/// Keeps what the next start has to be told, and ends the process; returns only if that cannot be kept.
+/// Stores the confirmation for the next start and exits. Returns only if that cannot be stored.
 fn begin_anew(core: &Core, common: &Common, anew: &Anew, reply: &Sender<Result<(), Failure>>) {
     let kept = anew
         .word
         .as_ref()
         .map_or(Ok(()), |word| legs::keep(common, &core.name, word));
     let is_kept = kept.is_ok();
-    // Nobody may be waiting any more.
+    // The client may have disconnected.
     let _ = reply.send(kept);
     if !is_kept {
         return;
@@ -668,44 +671,43 @@ fn begin_anew(core: &Core, common: &Common, anew: &Anew, reply: &Sender<Result<(
     std::thread::sleep(ANEW_ANSWER_TIME);
     leave_suspended(
         core,
-        "the next start begins with what is on the devices that are back",
+        "the next start uses the data on the devices that are back",
     )
 }
 
-/// Ends the process while the pool waits for its devices: nothing can be closed, and whatever was
-/// acknowledged as durable is on them. Clients lose their sessions and try again; none is told an
-/// error.
+/// Exits while the pool is blocked on its devices. The pool cannot be closed, and all data acknowledged as durable is
+/// on the devices. Clients lose their sessions and reconnect; none receives an error.
 fn leave_suspended(core: &Core, how_on: &str) -> ! {
     core.serving.drop_sessions();
     tracing::error!(
         pool = %core.name,
         how_on,
-        "ended while the pool is suspended, without exporting it"
+        "exited while the pool is suspended, without exporting it"
     );
-    // Returning would close the volumes, which would wait for the devices.
+    // A return would close the volumes, which would block on the devices.
     std::process::exit(i32::from(FailureKind::Unavailable.exit_code()))
 }
 
-/// How an end went that was asked for while the pool is suspended.
+/// The result of a close request while the pool is suspended.
 fn ended_suspended(core: &Core) -> Failure {
     let why = core.watch.writes_wait().map(|wait| format!(": {wait}"));
     let message = format!(
-        "the server of pool {} ended, but could not export the pool{}",
+        "the server of pool {} exited, but could not export the pool{}",
         core.name,
         why.unwrap_or_default()
     );
     Failure::new(FailureKind::Unavailable, message).advise(format!(
-        "what was acknowledged as durable is on its devices: bring them back, and start its server again, with `bulkhead pool-server {}`",
+        "data acknowledged as durable is on its devices: bring them back, and start its server again, with `bulkhead pool-server {}`",
         core.name
     ))
 }
 
-/// Drains, closes, exports or destroys, and tells whoever asked.
+/// Drains, closes, exports or destroys, and sends the result to the client.
 fn end(core: &Core, common: &Common, outcome: Outcome, wait: Duration) -> Result<(), Failure> {
     core.set_ending();
     if core.watch.is_suspended() || !core.await_change() {
         if let Outcome::Asked(ending) = &outcome {
-            // Nobody may be waiting any more.
+            // The client may have disconnected.
             let _ = ending.reply.send(Err(ended_suspended(core)));
             std::thread::sleep(ANEW_ANSWER_TIME);
         }
@@ -715,21 +717,20 @@ fn end(core: &Core, common: &Common, outcome: Outcome, wait: Duration) -> Result
         );
     }
     let drain_started = Instant::now();
-    // The change under way may have been a freeze.
+    // The active change may be a freeze.
     core.serving.volumes.thaw_all();
     core.end_rescues();
     core.watch.end();
     core.serving.drain(wait);
     core.watch.journal().add(News::of_pool(
         "exported",
-        "the server lets go of the pool",
+        "the server closes the pool",
         false,
     ));
-    // One commit for the last event and for what clients wrote last. No volume has to wait for one
-    // of its own then.
+    // One commit covers the last event and the latest writes of clients. No volume then needs a commit of its own.
     std::thread::scope(|scope| {
         scope.spawn(|| core.watch.journal().end());
-        // A pool that cannot be written does not get any further at its volumes.
+        // A pool that cannot be written cannot flush its volumes either.
         let _ = core.pool.get().map(|pool| pool.sync());
     });
     core.serving.close_volumes();
@@ -757,7 +758,7 @@ fn end(core: &Core, common: &Common, outcome: Outcome, wait: Duration) -> Result
         Err(failure) => tracing::error!(%failure, "the pool could not be closed cleanly"),
     }
     if let Some(reply) = reply {
-        // Nobody may be waiting any more.
+        // The client may have disconnected.
         let _ = reply.send(closed.clone().map(|()| Done::changed(message)));
     }
     match outcome {

@@ -1,4 +1,4 @@
-//! Options that say where each protocol listens, and with which files of TLS. They follow from the descriptions.
+//! The options for listening addresses and TLS files, generated from the descriptions of the protocols.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,25 +9,25 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 pub use serving::TlsFiles;
 
-/// TLS by the name of the protocol that is spoken by it.
+/// TLS files by the name of the protocol.
 pub type Tls = BTreeMap<&'static str, TlsFiles>;
 
-/// Keytabs by the name of the protocol whose clients may use Kerberos.
+/// Keytabs by the name of the protocol, for protocols that support Kerberos.
 pub type Keytabs = BTreeMap<&'static str, PathBuf>;
 
-/// What the options say.
+/// The parsed options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listen {
-    /// Where to listen.
+    /// The addresses.
     pub places: Places,
-    /// How.
+    /// The TLS files.
     pub tls: Tls,
-    /// By which keys.
+    /// The keytabs.
     pub keytabs: Keytabs,
 }
 
 impl Listen {
-    /// The options of the protocols `of`.
+    /// Adds the options of the protocols `of`.
     pub fn options(command: Command, of: &[&'static Description]) -> Command {
         of.iter().fold(command, |command, protocol| {
             let listed = control::portal::option(protocol).conflicts_with(protocol.nowhere);
@@ -48,7 +48,7 @@ impl Listen {
         })
     }
 
-    /// What those options say.
+    /// Reads the parsed options.
     pub fn read(matches: &mut ArgMatches, of: &[&'static Description]) -> Self {
         let mut listen = Self {
             places: control::portal::told(matches, of),
@@ -65,30 +65,30 @@ impl Listen {
         listen
     }
 
-    /// Every place, with the protocol's name.
+    /// Every address, with the protocol's name.
     fn all(&self) -> impl Iterator<Item = (&str, &Place)> {
         let all = self.places.0.iter();
         all.flat_map(|(name, places)| places.iter().map(|place| (name.as_str(), place)))
     }
 
-    /// Where it listens over TCP.
+    /// The TCP addresses.
     pub fn tcp(&self) -> Vec<SocketAddr> {
         self.all().filter_map(|(_, place)| place.tcp()).collect()
     }
 
-    /// Those of protocols that listen from the start on.
+    /// The TCP addresses of protocols that listen from the start.
     pub fn early_tcp(&self) -> Vec<SocketAddr> {
         let early = self.all().filter(|(name, _)| !binds_late(name));
         early.filter_map(|(_, place)| place.tcp()).collect()
     }
 
-    /// Those of protocols that listen when there is something to serve.
+    /// The TCP addresses of protocols that listen once there is an export.
     pub fn late_tcp(&self) -> Vec<SocketAddr> {
         let late = self.all().filter(|(name, _)| binds_late(name));
         late.filter_map(|(_, place)| place.tcp()).collect()
     }
 
-    /// Paths of its sockets.
+    /// The paths of its sockets.
     pub fn unix(&self) -> impl Iterator<Item = &PathBuf> {
         self.all().filter_map(|(_, place)| match place {
             Place::Unix(path) => Some(path),
@@ -96,7 +96,7 @@ impl Listen {
         })
     }
 
-    /// The protocol that shall listen at `address`.
+    /// The protocol that is configured for `address`.
     pub fn protocol_at(&self, address: SocketAddr) -> Option<&'static Description> {
         let mut all = self.all();
         let found = all.find(|(_, place)| place.tcp() == Some(address));
@@ -118,7 +118,7 @@ fn help(protocol: &Description) -> String {
         places => places.join(" and "),
     };
     format!(
-        "{}; port 0 takes a free one;{note} may be repeated [default: {default}]",
+        "{}; port 0 selects a free one;{note} may be repeated [default: {default}]",
         protocol.about(),
     )
 }

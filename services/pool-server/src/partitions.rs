@@ -1,21 +1,21 @@
-//! Finds the partitions of a disk, and what they hold, as far as a few bytes tell: enough to say
-//! how to mount them. What a guest has written there is not trusted.
+//! Finds the partitions of a disk and their contents by a few bytes: enough to choose mount options. The contents are
+//! written by guests and not trusted.
 
 use control::rescue::Partition;
 
-/// The unit of partition tables, in bytes; volumes show sectors of that size.
+/// The unit of partition tables, in bytes; the sector size of volumes.
 const SECTOR: u64 = 512;
-/// Partitions of a GPT that are looked at; every tool makes room for 128.
+/// GPT entries that are read; every tool allocates 128.
 const GPT_ENTRIES_MAX: u32 = 128;
-/// Logical partitions that are looked at.
+/// Logical partitions that are read.
 const LOGICAL_MAX: u32 = 60;
-/// Bytes at the start of a partition that are looked at: all marks are in there.
+/// Bytes at the start of a partition that are read: all signatures are in this range.
 const MARKS_BYTES: usize = 65_536 + 72;
 
-/// Reads so many bytes from an offset; `None` if that is not possible.
+/// Reads a number of bytes from an offset; `None` if that is not possible.
 pub type ReadAt<'a> = &'a dyn Fn(u64, usize) -> Option<Vec<u8>>;
 
-/// What was found.
+/// The result of a scan.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Found {
     /// `gpt`, `mbr` or `none`.
@@ -24,7 +24,7 @@ pub struct Found {
     pub partitions: Vec<Partition>,
 }
 
-/// Looks at a disk of `size` bytes.
+/// Scans a disk of `size` bytes.
 pub fn find(read: ReadAt<'_>, size: u64) -> Found {
     let first = read(0, SECTOR as usize).unwrap_or_default();
     if let Some(partitions) = gpt(read, size) {
@@ -62,7 +62,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(eight.try_into().ok()?))
 }
 
-/// A partition from sector `start` on, if it is on the disk.
+/// A partition that starts at sector `start`, if it is on the disk.
 fn partition(
     read: ReadAt<'_>,
     number: u32,
@@ -116,7 +116,7 @@ fn gpt(read: ReadAt<'_>, disk: u64) -> Option<Vec<Partition>> {
     Some(found.collect())
 }
 
-/// A GUID as it is written: the first three groups are little-endian.
+/// A GUID as text: the first three groups are little-endian.
 fn guid(bytes: &[u8]) -> String {
     const ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
     let mut text = String::new();
@@ -129,7 +129,7 @@ fn guid(bytes: &[u8]) -> String {
     text
 }
 
-/// UTF-16 up to a NUL; what would disturb a terminal is left out.
+/// UTF-16 up to a NUL, without characters that would disturb a terminal.
 fn name(bytes: &[u8]) -> String {
     let units = bytes
         .chunks_exact(2)
@@ -146,7 +146,7 @@ fn mbr_entry(sector: &[u8], index: usize) -> Option<(u8, u64, u64)> {
     (entry[4] != 0).then_some((entry[4], u64::from(start), u64::from(sectors)))
 }
 
-/// Extended partitions, which hold others.
+/// Whether it is an extended partition, which contains logical ones.
 fn is_extended(kind: u8) -> bool {
     matches!(kind, 0x05 | 0x0f | 0x85)
 }
@@ -191,7 +191,7 @@ fn logical(read: ReadAt<'_>, extended: u64, disk: u64, found: &mut Vec<Partition
     }
 }
 
-/// What begins at `start`, by the marks that each kind leaves.
+/// The type of the contents at `start`, by their signatures.
 fn contents(read: ReadAt<'_>, start: u64, size: u64) -> Option<String> {
     const MARKS: [(&str, usize, &[u8]); 10] = [
         ("LUKS", 0, b"LUKS\xba\xbe"),
@@ -215,7 +215,7 @@ fn contents(read: ReadAt<'_>, start: u64, size: u64) -> Option<String> {
     ext(&bytes).map(str::to_owned)
 }
 
-/// Which of the ext file systems, by its features.
+/// The ext version, by its features.
 fn ext(bytes: &[u8]) -> Option<&'static str> {
     const SUPERBLOCK: usize = 1024;
     const HAS_JOURNAL: u32 = 0x4;

@@ -1,5 +1,5 @@
-//! Events that the pool cannot take while it is suspended, in a file on this head: they would be
-//! lost if the server, too, had to go before the devices are back.
+//! Stores events that a suspended pool cannot accept in a file on this head. They would be lost if the server also
+//! stopped before the devices return.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,19 +13,19 @@ pub struct PendingEvents {
 }
 
 impl PendingEvents {
-    /// The one at `path`, which need not exist.
+    /// The file at `path`, which need not exist.
     pub fn new(path: PathBuf) -> Self {
         let is_used = path.exists();
         Self { path, is_used }
     }
 
-    /// What an earlier server left. What cannot be read is no event.
+    /// The events that an earlier server left. An unreadable file counts as empty.
     pub fn left(&self) -> Vec<Event> {
         let text = std::fs::read(&self.path).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
-    /// Keeps these and no others. With none, there is no file.
+    /// Stores exactly these events. Removes the file if there are none.
     pub fn keep<'a>(&mut self, events: impl Iterator<Item = &'a Event>) {
         let events: Vec<&Event> = events.collect();
         if events.is_empty() && !self.is_used {
@@ -37,7 +37,7 @@ impl PendingEvents {
         };
         match kept {
             Ok(()) => self.is_used = !events.is_empty(),
-            Err(error) => tracing::warn!(%error, "events that wait for the pool are not kept"),
+            Err(error) => tracing::warn!(%error, "cannot store pending events"),
         }
     }
 }

@@ -1,18 +1,19 @@
-//! Where the server listens, and how that is changed while it runs: [`Addresses`] decides, [`Serving::listen_at`] does
-//! it. What was asked for holds until the server ends; the next start goes by its options again, or on a pair by the
-//! appliance file. There `portal add` and `remove` refuse, and `appliance apply` says `portal set` to each running server
-//! before it writes a file or configures Pacemaker: an address in use refuses before anything differs.
+//! The listening addresses and their changes at run time: [`Addresses`] decides, [`Serving::listen_at`] applies. A
+//! change is valid until the server exits; the next start uses its options, or the appliance file on a pair. There
+//! `portal add` and `remove` are refused, and `appliance apply` sends `portal set` to each running server before it
+//! writes a file or configures Pacemaker, so that an address in use fails before any change.
 //!
-//! All of a change is done, or nothing: TLS files are read, the new sockets are bound and listen, then what runs is
-//! exchanged, under the lock that every change of exports takes. Port 0 is exchanged for the real port at once, so that an address has
-//! one name.
+//! A change is atomic: TLS files are read, the new sockets are bound and listen, and then the running set is replaced
+//! under the lock of all changes of exports. Port 0 is replaced by the real port at once, so that an address has one
+//! name.
 //!
-//! * *Nothing is kept in the pool*: addresses belong to the machine, and the pool's next owner has others.
-//! * *No file of the server's own*: two places would say where it listens.
-//! * *Not by Pacemaker's `reload-agent`*: it needs the addresses as parameters of the resource. Where no earlier start has recorded
-//!   these as reloadable, Pacemaker restarts the resource, and a reload that fails is a failed resource, which is stopped.
+//! * *Not stored in the pool*: addresses belong to the host, and the pool's next owner has different ones.
+//! * *No file of the server's own*: it would be a second source of the same setting.
+//! * *Not by Pacemaker's `reload-agent`*: it needs the addresses as resource parameters. If no earlier start has
+//!   recorded these as reloadable, Pacemaker restarts the resource, and a failed reload is a failed resource, which is
+//!   stopped.
 //!
-//! So `bind`, `listen` and `CAP_NET_BIND_SERVICE` stay allowed ([`pool_access::confine`]).
+//! Therefore `bind`, `listen` and `CAP_NET_BIND_SERVICE` stay allowed ([`pool_access::confine`]).
 //!
 //! [`Serving::listen_at`]: super::serving::Serving::listen_at
 
@@ -32,19 +33,19 @@ use serving::{EarlySockets, ListenAddress, ListenError, is_here};
 use super::core::Core;
 use super::serving::listen_failure;
 
-/// Addresses of all protocols. Each has a thread, and where clients ask for addresses, each is a line of every answer.
+/// Addresses of all protocols. Each has a thread, and each is a line of every discovery response.
 const ADDRESSES_MAX: usize = 64;
 
-/// Where a server listens, in the order of its protocols.
+/// The listening addresses, in the order of the protocols.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Addresses(Vec<Address>);
 
-/// An address. As text it is the option of a server that names it.
+/// An address. Its text is the server option that sets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// The protocol that listens there.
+    /// The protocol of the address.
     pub protocol: &'static Description,
-    /// Where that is.
+    /// The address or path.
     pub place: Place,
 }
 
@@ -55,12 +56,12 @@ impl fmt::Display for Address {
 }
 
 impl Addresses {
-    /// What `places` say, of the protocols `of`.
+    /// Parses `places` for the protocols `of`.
     pub fn read(places: &Places, of: &[&'static Description]) -> Result<Self, Failure> {
         Self::checked_by(places, of, |protocol, place| protocol.check(place))
     }
 
-    /// The same, of addresses that are called by their names: without groups.
+    /// Parses addresses without their groups, as names.
     fn read_names(places: &Places, of: &[&'static Description]) -> Result<Self, Failure> {
         Self::checked_by(places, of, |_, place| Ok(place.without_group()))
     }
@@ -87,18 +88,18 @@ impl Addresses {
         Ok(Self(all))
     }
 
-    /// Those of the protocol `name`.
+    /// The addresses of the protocol `name`.
     pub fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Place> {
         let own = self.0.iter().filter(move |one| one.protocol.name == name);
         own.map(|one| &one.place)
     }
 
-    /// Those of the protocol `name` as it listens there.
+    /// The addresses of the protocol `name` as listeners.
     pub fn listeners(&self, name: &str) -> Vec<ListenAddress> {
         self.of(name).map(listener).collect()
     }
 
-    /// The same with real ports in the place of 0, which are taken now.
+    /// Replaces port 0 by real ports, which are reserved here.
     pub fn with_real_ports(mut self, early: &EarlySockets) -> Result<Self, ListenError> {
         for address in self.tcp_mut().filter(|one| one.port() == 0) {
             *address = early.reserve(*address)?;
@@ -115,7 +116,8 @@ impl Addresses {
         self.0.iter_mut().filter_map(Address::tcp_mut)
     }
 
-    /// Of a protocol that the request says nothing of, because whoever asks is too old to know it, those of `before` stay.
+    /// Retains the addresses in `before` of protocols that the request does not mention, because its client is too old
+    /// to know them.
     fn with_unknown_of(
         mut self,
         before: &Self,
@@ -135,7 +137,7 @@ impl Addresses {
         self
     }
 
-    /// What is here and not in `other`, as options of a server.
+    /// The addresses that `other` does not have, as server options.
     fn beyond(&self, other: &Self) -> Vec<String> {
         let more = self.0.iter().filter(|one| !other.0.contains(one));
         more.map(ToString::to_string).collect()
@@ -149,18 +151,18 @@ impl Addresses {
         self.in_order(of)
     }
 
-    /// Whether it has the address that `name` is without its group.
+    /// Whether it has this address, ignoring the group.
     fn has(&self, name: &Address) -> bool {
         self.0.iter().any(|one| one.is_named(name))
     }
 
-    /// What of these `names` is not here, as options of a server.
+    /// The addresses in `names` that are missing here, as server options.
     fn lacks(&self, names: &Self) -> Vec<String> {
         let absent = names.0.iter().filter(|name| !self.has(name));
         absent.map(ToString::to_string).collect()
     }
 
-    /// The protocols that are offered here and nowhere in `now`, each with an option that offers it.
+    /// The protocols that are offered here but not in `now`, each with an option that offers it.
     fn lost(&self, now: &Self) -> Vec<(&'static str, String)> {
         let offers = |all: &Self, protocol| all.0.iter().any(|one| one.protocol == protocol);
         let mut lost: Vec<(&'static str, String)> = Vec::new();
@@ -179,7 +181,7 @@ impl Addresses {
         self
     }
 
-    /// Refuses what no server could do.
+    /// Refuses conflicting or too many addresses.
     fn checked(self) -> Result<Self, Failure> {
         let is_in_the_way = |one: &Address, other: &Address| {
             let both = one.place.tcp().zip(other.place.tcp());
@@ -200,28 +202,28 @@ impl Addresses {
             let message =
                 format!("a server listens at {ADDRESSES_MAX} addresses at most, not at {count}");
             return Err(Failure::usage(message)
-                .advise("take fewer, or one that stands for all, such as 0.0.0.0"));
+                .advise("choose fewer, or one that covers all, such as 0.0.0.0"));
         }
         Ok(self)
     }
 
-    /// Refuses addresses that are not in `before` and that this machine lacks: nobody could connect to them.
+    /// Refuses new addresses that this host does not have: no client could connect to them.
     fn refuse_foreign(&self, before: &Self) -> Result<(), Failure> {
         let new = self
             .tcp()
             .filter(|one| !before.tcp().any(|old| old == *one));
         match new.map(|one| one.ip()).find(|ip| !is_here(*ip)) {
             None => Ok(()),
-            Some(ip) => Err(Failure::usage(format!("this machine does not have the address {ip}"))
+            Some(ip) => Err(Failure::usage(format!("this host does not have the address {ip}"))
                 .advise(
                     "`ip address` lists those that it has; if it comes later, such as with a takeover, add --may-come",
                 )),
         }
     }
 
-    /// Takes connections at the addresses of TCP that are new since `before`, so that nothing can fail later for want
-    /// of one, and puts real ports in the place of 0; which they are. None is taken if one cannot be had. A protocol that binds late
-    /// takes its own when there is something to serve.
+    /// Listens at the TCP addresses that are new since `before`, and replaces port 0 by real ports. All or none are
+    /// opened, and no later step can fail for lack of an address. A protocol that binds late binds with its first
+    /// export.
     pub fn open_new(
         &mut self,
         before: &Self,
@@ -251,13 +253,13 @@ impl Address {
         }
     }
 
-    /// Whether `name` is this one, whatever its group.
+    /// Whether `name` is this address, ignoring the group.
     fn is_named(&self, name: &Self) -> bool {
         self.protocol == name.protocol && self.place.clone().without_group() == name.place
     }
 }
 
-/// `place` without its group, as servers listen there.
+/// Returns `place` as a listener, without its group.
 fn listener(place: &Place) -> ListenAddress {
     match place {
         Place::Tcp(address) | Place::Grouped(address, _) => ListenAddress::Tcp(*address),
@@ -265,7 +267,7 @@ fn listener(place: &Place) -> ListenAddress {
     }
 }
 
-/// The server has a working directory of its own.
+/// The server has a working directory of its own, so a relative path would be ambiguous.
 fn refuse_relative(place: &Place) -> Result<(), Failure> {
     match place {
         Place::Unix(path) if !path.is_absolute() => Err(Failure::usage(format!(
@@ -275,7 +277,7 @@ fn refuse_relative(place: &Place) -> Result<(), Failure> {
     }
 }
 
-/// Whether the kernel lets nobody listen at both.
+/// Whether the kernel refuses to listen at both.
 pub fn overlap(one: &SocketAddr, other: &SocketAddr) -> bool {
     let any = one.ip().is_unspecified() || other.ip().is_unspecified();
     let same_family = one.is_ipv4() == other.is_ipv4();
@@ -283,7 +285,7 @@ pub fn overlap(one: &SocketAddr, other: &SocketAddr) -> bool {
     same_port && same_family && (any || one.ip() == other.ip())
 }
 
-/// An address that could not be had by a server that runs.
+/// Describes an address that a running server cannot open.
 pub fn refused(error: &ListenError) -> Failure {
     let failure = listen_failure(error);
     match (failure.kind, &error.address) {
@@ -291,18 +293,18 @@ pub fn refused(error: &ListenError) -> Failure {
             "ports below 1024 need the capability CAP_NET_BIND_SERVICE: choose another, or run the server as root",
         ),
         (FailureKind::Denied, ListenAddress::Unix(_)) => failure.advise(
-            "a server gives up the right to write elsewhere when it starts: choose a path in its run directory, or \
+            "a server drops the right to write elsewhere when it starts: choose a path in its run directory, or \
              start it with this address",
         ),
         (FailureKind::Failed, ListenAddress::Unix(_)) => {
-            failure.advise("make its folder first, or choose a path in the server's run directory")
+            failure.advise("create its directory first, or choose a path in the server's run directory")
         }
         _ => failure,
     }
 }
 
 impl Core {
-    /// Tells or changes where the server listens. Called while nothing else is changed.
+    /// Lists or changes the listening addresses. The caller holds the lock of changes.
     pub fn portal(&self, request: &PortalRequest) -> Result<Answer, Failure> {
         let before = self.serving.listens_at();
         let of = self.serving.descriptions();
@@ -355,24 +357,24 @@ impl Core {
         }
         for (protocol, option) in before.lost(&now) {
             said.push_str(&format!(
-                "; nobody can reach the pool by {protocol} any more: `bulkhead portal add {} {option}` offers it again",
+                "; no client can reach the pool by {protocol} any more: `bulkhead portal add {} {option}` offers it again",
                 self.name
             ));
         }
         Ok(Done::changed(said))
     }
 
-    /// On a head of an appliance the next start, here or elsewhere, goes by the appliance file.
+    /// On a head of an appliance, every start uses the appliance file.
     fn refuse_by_hand(&self) -> Result<(), Failure> {
         if !self.serving.is_of_a_cluster() {
             return Ok(());
         }
         let message = format!(
-            "the addresses of pool {} stand in the appliance file",
+            "the addresses of pool {} are set in the appliance file",
             self.name
         );
         Err(Failure::new(FailureKind::Exists, message).advise(format!(
-            "change `addresses` of [pools.{}] there; `bulkhead appliance apply` tells the running server",
+            "change `addresses` of [pools.{}] there; `bulkhead appliance apply` updates the running server",
             self.name
         )))
     }
@@ -387,7 +389,7 @@ impl Core {
         }
         let until = match self.serving.is_of_a_cluster() {
             true => String::new(),
-            false => ", until this server ends: its options decide about the next start".to_owned(),
+            false => ", until this server exits: the next start uses its options".to_owned(),
         };
         format!("pool {} {}{until}", self.name, said.join(", and "))
     }

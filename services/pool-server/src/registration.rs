@@ -1,5 +1,6 @@
-//! The note by which an agent finds the server that it started. An agent that is killed before it has written
-//! it leaves a server that nobody would stop; so the server opens nothing, and is found by nobody, before it is noted.
+//! The file in which an agent registers the server that it started. An agent that is killed before it has registered
+//! the server leaves one that no agent would stop. Therefore the server opens nothing, not even its socket, before it
+//! is registered.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -7,12 +8,12 @@ use std::time::{Duration, Instant};
 use cluster::agent::ServerProcess;
 use control::{Failure, FailureKind};
 
-/// How long an agent may take from the start of a server to the note of it: it does nothing between.
+/// Longest time from the start of a server to its registration: the agent does nothing else in between.
 const WAIT: Duration = Duration::from_secs(5);
-/// Pause between two looks. The first finds it nearly always.
+/// Polling interval. The first check nearly always succeeds.
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Waits until this process is noted in the file `note`.
+/// Blocks until this process is registered in the file `note`.
 pub fn wait(note: &Path) -> Result<(), Failure> {
     let deadline = Instant::now() + WAIT;
     let agent = std::os::unix::process::parent_id();

@@ -1,6 +1,6 @@
-//! Replays the intent logs that an earlier owner of the pool left, behind the back of the first
-//! clients. A client that comes first to a volume does not wait for the others'. Where clients are about to
-//! come back, logs begin anew before: the first durable write would wait for that.
+//! Replays the intent logs of an earlier owner in the background. The first client of a volume is not delayed by the
+//! logs of other volumes. If clients are about to reconnect, new logs are begun first: the first durable write would be
+//! delayed by that.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,16 +13,16 @@ use units::VolumeName;
 use super::core::Core;
 use super::volumes::CLOSERS_MAX;
 
-/// Pause between two attempts to replay logs that could not be read.
+/// Delay between two attempts to replay unreadable logs.
 const RETRY_PAUSE: Duration = Duration::from_secs(3);
-/// Looks meanwhile whether the server goes.
+/// Checks for shutdown during the delay.
 const RETRY_LOOKS: u32 = 15;
-/// Logs that are replayed at a time. Clients' first requests want the processors, too.
+/// Concurrent replays. The first requests of clients need the processors, too.
 const AT_A_TIME: usize = 4;
-/// Volumes whose logs begin before a client writes. Each makes a stop wait for a commit, which so many share.
+/// Volumes that get a new log before the first write. Each delays a stop by a commit, which this many share.
 const BEGUN_MAX: usize = CLOSERS_MAX;
 
-/// Starts to replay, in threads of its own. `is_awaited` tells whether clients are about to come back.
+/// Starts the replay in threads of its own. `is_awaited`: clients are about to reconnect.
 pub fn start(core: &Arc<Core>, is_awaited: bool) -> std::io::Result<()> {
     let core = Arc::clone(core);
     let thread = std::thread::Builder::new().name("log-replay".into());
@@ -37,7 +37,7 @@ pub fn start(core: &Arc<Core>, is_awaited: bool) -> std::io::Result<()> {
     thread.spawn(work).map(drop)
 }
 
-/// Replays all logs; those of which volumes could not be.
+/// Replays all logs. Returns the volumes that failed.
 fn run(core: &Core) -> BTreeSet<VolumeName> {
     let found = match core.pool.get() {
         Some(pool) => pool.unreplayed_volumes(),
@@ -68,7 +68,7 @@ fn run(core: &Core) -> BTreeSet<VolumeName> {
     failed.into_inner().expect("no holder panics")
 }
 
-/// Says of each volume that its log could not be replayed, tries again until it is, and says so, too: devices come back.
+/// Reports each failed volume and retries until its log is replayed, which is reported, too: devices may return.
 fn replay_the_rest(core: &Core, mut failed: BTreeSet<VolumeName>) {
     let journal = core.watch.journal();
     for name in &failed {
@@ -88,7 +88,7 @@ fn replay_the_rest(core: &Core, mut failed: BTreeSet<VolumeName>) {
         failed.retain(|name| {
             let is_replayed = replay(core, name);
             if is_replayed {
-                let message = format!("the intent log of {name} does not wait any more");
+                let message = format!("the intent log of {name} is replayed");
                 journal.add(News::of_pool("log", message, false));
             }
             !is_replayed
@@ -96,7 +96,7 @@ fn replay_the_rest(core: &Core, mut failed: BTreeSet<VolumeName>) {
     }
 }
 
-/// Has the logs of the first volumes begin, all at once: they share the wait.
+/// Begins the logs of the first volumes concurrently, so that they share the commit.
 fn begin_logs(core: &Core) {
     let names = core.serving.volumes.first_shown(BEGUN_MAX);
     std::thread::scope(|scope| {
@@ -107,14 +107,14 @@ fn begin_logs(core: &Core) {
     tracing::debug!(count = names.len(), "intent logs begin");
 }
 
-/// What cannot be opened now is for whoever uses it.
+/// A volume that cannot be opened now is left to its first use.
 fn begin_log(core: &Core, name: &VolumeName) {
     if core.is_going() || is_locked(core, name) {
         return;
     }
     let volumes = &core.serving.volumes;
     let opened = volumes.open(name).map_err(|failure| failure.message);
-    // After that: it is open now.
+    // After the open call.
     let begun = opened.and_then(|_| match volumes.open_volume(name) {
         Some(volume) => volume.begin_log().map_err(|error| error.to_string()),
         None => Ok(()),
@@ -131,9 +131,9 @@ fn is_locked(core: &Core, name: &VolumeName) -> bool {
     core.pool.get().is_some_and(|pool| locked(&*pool))
 }
 
-/// Replays one log. That of a volume that cannot be opened stays for whoever can: then the answer is no.
+/// Replays one log. Returns false only if the log is still pending because the volume cannot be opened.
 fn replay(core: &Core, name: &VolumeName) -> bool {
-    // The log of one whose key is missing waits until it is loaded.
+    // A locked volume is replayed after its key is loaded.
     if core.is_going() || is_locked(core, name) {
         return true;
     }
@@ -141,14 +141,14 @@ fn replay(core: &Core, name: &VolumeName) -> bool {
     if let Err(failure) = &replayed {
         tracing::error!(volume = %name, %failure, "replay an intent log");
     }
-    // One that was destroyed meanwhile has none.
+    // A volume that was destroyed concurrently has no log.
     let waits = |pool: &dyn engine::Pool| pool.is_unreplayed(name).unwrap_or(false);
     replayed.is_ok() || !core.pool.get().is_some_and(|pool| waits(&*pool))
 }
 
 impl Core {
-    /// Replays the logs whose keys were loaded meanwhile, and serves their volumes. The caller is
-    /// one that changes something.
+    /// Replays the logs of volumes with newly loaded keys, and serves the volumes. The caller holds the lock of
+    /// changes.
     pub(super) fn serve_unlocked(&self) -> Result<(), control::Failure> {
         let waiting = self.pool.require()?.unreplayed_volumes();
         for name in waiting.map_err(operations::dataset_failure)? {
@@ -166,12 +166,12 @@ impl Core {
         self.serving.reconcile()
     }
 
-    /// Replays the log of `name` if it waits, as a client's first request would.
+    /// Replays the log of `name` if it is pending, as a client's first request would.
     fn replay(&self, name: &VolumeName) -> Result<(), control::Failure> {
         if self.serving.volumes.open(name)? {
             return Ok(());
         }
-        // Nobody may begin to serve it meanwhile.
+        // Must not run concurrently with the start of its service.
         let _changing = self.changing()?;
         if self.serving.volumes.open(name)? {
             return Ok(());

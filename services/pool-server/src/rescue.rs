@@ -1,15 +1,15 @@
-//! Rescues: what a volume or a snapshot holds, on a local NBD socket, beside the exports. A rescue
-//! of the volume itself has it alone. What exists only for a rescue, a clone, is written down in
-//! the pool before it is made, so that the next start removes what a killed server left.
+//! Rescues: access to a volume or a snapshot on a local NBD socket, in addition to the exports. A rescue of the volume
+//! itself is exclusive. A temporary clone is recorded in the pool before it is created, so that the next start removes
+//! the clone of a killed server.
 //!
-//! * *Why in the pool's server*: the pool is open in one process, and only that process can keep initiators away from a
-//!   volume that is exported. Without a server the command line starts one that serves nothing else.
-//! * *A unit under rescue is not ready; it is not unmapped.* Unmapping would change what is stored about exports, and
-//!   some initiators forget a disk that vanishes. An NBD export vanishes, because NBD cannot say "later".
-//! * *The server notices the end*, because nothing runs in a process that is killed: the command line holds a lock
-//!   (flock), and its end, whatever the cause, ends the rescue.
-//! * *NBD and not a file*: a FUSE file system would be one more protocol in this process. `nbdfuse` makes a file of the
-//!   socket in a process of its own.
+//! * *Why in the pool's server*: the pool is open in one process, and only that process can exclude initiators from an
+//!   exported volume. Without a server, the command line starts one that serves only the rescue.
+//! * *A unit under rescue is not ready; it is not unmapped.* Unmapping would change the stored exports, and some
+//!   initiators forget a disk that vanishes. An NBD export vanishes, because NBD has no "not ready".
+//! * *The server detects the end*, because a killed process cannot report it: the command line holds a lock (flock),
+//!   and its release for any reason ends the rescue.
+//! * *NBD, not a file*: a FUSE file system would be one more protocol in this process. `nbdfuse` exposes the socket as
+//!   a file in a process of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -43,11 +43,11 @@ use super::rescue_commands::commands;
 use super::serving::listen_failure;
 use crate::partitions;
 
-/// Rescues at a time.
+/// Concurrent rescues.
 const RESCUES_MAX: usize = 16;
-/// Threads for what has to wait, of each.
+/// Threads of each rescue for blocking operations.
 const WORKERS_MAX: usize = 4;
-/// Time that a client of a rescue has to end when the rescue does.
+/// Time that a client of a rescue has to disconnect at its end.
 const FAREWELL_WAIT: Duration = Duration::from_secs(2);
 
 /// The rescues of a pool.
@@ -58,21 +58,21 @@ pub struct Rescues {
 
 struct Rescue {
     begin: Begin,
-    /// `None` while it begins and ends.
+    /// `None` during start and end.
     open: Option<Open>,
 }
 
-/// What a rescue has open.
+/// The open resources of a rescue.
 struct Open {
     view: RescueView,
     server: NbdServer,
     device: SharedDevice,
-    /// A snapshot or clone, which nobody else has open.
+    /// A snapshot or clone that only this rescue has open.
     volume: Option<Arc<dyn Volume>>,
 }
 
 impl Rescues {
-    /// None yet; the sockets of `pool` are to be below `run_dir`.
+    /// Creates an empty set; the sockets of `pool` are created below `run_dir`.
     pub fn new(run_dir: &Path, pool: &PoolName) -> Self {
         Self {
             directory: run_dir.join(format!("{pool}.rescue")),
@@ -84,7 +84,7 @@ impl Rescues {
         self.all.lock().expect("no holder panics")
     }
 
-    /// The volumes that nobody but a rescue may use.
+    /// The volumes that only a rescue may use.
     pub fn exclusive(&self) -> BTreeSet<VolumeName> {
         let all = self.lock();
         let exclusive = all
@@ -95,15 +95,15 @@ impl Rescues {
             .collect()
     }
 
-    /// Whether a rescue looks into it.
+    /// Whether a rescue has this snapshot open.
     fn has_snapshot(&self, name: &SnapshotName) -> bool {
         let all = self.lock();
         all.values()
             .any(|rescue| rescue.begin.snapshot.as_ref() == Some(name))
     }
 
-    /// The volumes that must stay what and where they are, and whose rescue wants it. To be there under its
-    /// name is enough for a volume whose snapshot is rescued: then only `is_gone` concerns it.
+    /// Pairs of a volume that must not change and the rescued volume that requires it. A volume with a rescued snapshot
+    /// only has to keep its name: it is included only if `is_gone`.
     fn held(&self, is_gone: bool) -> Vec<(VolumeName, VolumeName)> {
         let all = self.lock();
         let mut held = Vec::new();
@@ -123,12 +123,12 @@ impl Rescues {
         open.map(|open| open.view.clone()).collect()
     }
 
-    /// Removes the sockets of a killed server. Nobody may listen on them yet.
+    /// Removes the sockets of a killed server. Must precede the first rescue.
     pub fn forget_sockets(&self) {
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 
-    /// A path for a socket, in a directory that only its owner may enter.
+    /// A path for a socket, in a directory that only its owner may access.
     fn socket(&self, hex: &str) -> std::io::Result<PathBuf> {
         let mut directory = std::fs::DirBuilder::new();
         directory
@@ -138,13 +138,13 @@ impl Rescues {
         Ok(self.directory.join(format!("{hex}.sock")))
     }
 
-    /// The lock of a lease, if nobody holds it. Only its name counts: it lies in the run directory.
+    /// Acquires the lock of a lease if it is free. Only its file name counts: it is stored in the run directory.
     fn take_lease(&self, lease: &Path) -> std::io::Result<Option<PoolLock>> {
         let name = lease.file_name().unwrap_or_default();
         PoolLock::try_take(&self.directory.with_file_name(name))
     }
 
-    /// The volumes whose rescues nobody holds any more.
+    /// The volumes with a rescue lock that is released.
     fn abandoned(&self) -> Vec<VolumeName> {
         let all = self.lock();
         let open = all.values().filter(|rescue| rescue.open.is_some());
@@ -177,8 +177,8 @@ impl Core {
         }
     }
 
-    /// Refuses what would take a volume away from a rescue that has it alone, or the name away by which
-    /// what a rescue leaves is known; and what would change, move or close a frozen volume.
+    /// Refuses a request that would change or remove an exclusively rescued volume, or remove the name under which a
+    /// rescue's clone is recorded; also one that would change, move or close a frozen volume.
     pub fn refuse_if_held(&self, request: &Request) -> Result<(), Failure> {
         let request = match request {
             Request::Volume(request) => request,
@@ -214,7 +214,7 @@ impl Core {
         self.refuse_rescued_below(name, is_gone)
     }
 
-    /// Refuses if a rescue has something at or below `name`; what it only needs the name of, too, if that goes.
+    /// Refuses if a rescue has a volume open at or below `name`, or, if `is_gone`, depends on a name there.
     fn refuse_rescued_below(&self, name: &VolumeName, is_gone: bool) -> Result<(), Failure> {
         self.refuse_frozen(name)?;
         let below = format!("{name}/");
@@ -262,7 +262,7 @@ impl Core {
         }
     }
 
-    /// What can be refused before anything is touched.
+    /// Performs the checks that need no change.
     fn check_rescue(&self, begin: &Begin) -> Result<(), Failure> {
         let volume = &begin.volume;
         let pool = self.pool.require()?;
@@ -310,7 +310,7 @@ impl Core {
         let hex = random_hex()?;
         let (device, volume, clone) = match &begin.snapshot {
             None => {
-                // From here on nobody can begin to use it; who was quicker has it.
+                // Serving again without it blocks new sessions. Clients that connected before win.
                 self.serving.reconcile()?;
                 self.refuse_used(&begin.volume)?;
                 let device = self.serving.volumes.device(&begin.volume);
@@ -357,7 +357,7 @@ impl Core {
         }
     }
 
-    /// Offers `device` on a socket of its own.
+    /// Exports `device` on a socket of its own.
     fn show(
         &self,
         begin: &Begin,
@@ -411,7 +411,7 @@ impl Core {
         Ok((view, server))
     }
 
-    /// Ends a rescue; `false` if there is none.
+    /// Terminates a rescue; `false` if there is none.
     pub fn end_rescue(&self, volume: &VolumeName) -> Result<bool, Failure> {
         let open = match self.serving.rescues.lock().get_mut(volume) {
             None => return Ok(false),
@@ -419,7 +419,7 @@ impl Core {
         };
         let Some(open) = open else {
             let message = format!("the rescue of {volume} begins or ends just now");
-            return Err(Failure::new(FailureKind::Busy, message).advise("try again in a moment"));
+            return Err(Failure::new(FailureKind::Busy, message).advise("try again in a second"));
         };
         open.server
             .drain(Instant::now() + FAREWELL_WAIT, Farewell::Shutdown);
@@ -440,7 +440,7 @@ impl Core {
             .map_err(|error| Failure::from_chain(FailureKind::Failed, &error))
     }
 
-    /// Lets others use the volume again.
+    /// Returns the volume to the exports.
     fn release(&self, volume: &VolumeName) {
         let rescue = self.serving.rescues.lock().remove(volume);
         let was_exclusive = rescue.is_some_and(|rescue| rescue.begin.snapshot.is_none());
@@ -451,7 +451,7 @@ impl Core {
         }
     }
 
-    /// Ends all rescues, because the server ends.
+    /// Terminates all rescues at shutdown.
     pub fn end_rescues(&self) {
         for view in self.serving.rescues.views() {
             if let Err(failure) = self.end_rescue(&view.volume) {
@@ -461,7 +461,7 @@ impl Core {
         self.serving.rescues.forget_sockets();
     }
 
-    /// The pool, for what is changed in it.
+    /// Runs `work` on the pool.
     fn in_pool<T>(&self, work: impl FnOnce(&Context<'_>) -> T) -> Result<T, Failure> {
         let pool = self.pool.require()?;
         Ok(work(&Context {
@@ -478,16 +478,16 @@ impl Core {
         }
     }
 
-    /// Removes the clones that a killed server left.
+    /// Removes the clones of a killed server.
     pub fn clean_up_rescues(&self) {
-        // Else the next server does it.
+        // If refused, the next server does it.
         let Ok(_changing) = self.changing() else {
             return;
         };
         let views = self.serving.rescues.views();
         let in_use = views.into_iter().filter_map(|view| view.clone).collect();
         if let Err(failure) = self.in_pool(|context| rescue_clones::clean_up(context, &in_use)) {
-            tracing::warn!(%failure, "look for left-overs of rescues");
+            tracing::warn!(%failure, "find clones of earlier rescues");
         }
     }
 }
@@ -499,13 +499,13 @@ fn is_rescued(what: &str, rescued: &VolumeName) -> Failure {
     ))
 }
 
-/// Ends the rescues whose command line is gone, each in a thread of its own.
+/// Terminates the rescues that lost their command line, each in a thread of its own.
 pub fn end_abandoned(core: &Arc<Core>) {
     for volume in core.serving.rescues.abandoned() {
         let core = Arc::clone(core);
         let thread = std::thread::Builder::new().name("rescue-end".into());
         let started = thread.spawn(move || {
-            // Else the end of the server ends it.
+            // If refused, the server is shutting down and terminates the rescue.
             let Ok(_changing) = core.changing() else {
                 return;
             };

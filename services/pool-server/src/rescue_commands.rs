@@ -1,4 +1,4 @@
-//! The commands that use what a rescue shows.
+//! The commands that use a rescue's socket.
 
 use control::rescue::{Partition, RescueCommand, RescueView};
 
@@ -67,7 +67,7 @@ fn main_partition(view: &RescueView) -> Option<&Partition> {
         .or_else(|| view.partitions.iter().max_by_key(|one| one.size))
 }
 
-/// What a mount that must not write has to say to each file system.
+/// The options of a mount that must not write, by file system.
 fn mount_options(view: &RescueView, partition: Option<&Partition>) -> String {
     if !view.read_only {
         return String::new();

@@ -1,13 +1,13 @@
-//! Whether clients have room to write: what the pool's watch knows of its space, and what is told of it. The
-//! decisions are pure: the caller says what it saw, and when.
+//! Tracks the free space for clients and decides which events to report. The decisions are pure: the caller passes the
+//! observation and the time.
 //!
-//! Space is what the root dataset says (after parity, after what ZFS keeps back), not the devices' size, allocated and
-//! free: on a small pool ZFS keeps back half, on raidz a third is parity, and 51 % allocated was shown in green while clients got
-//! ENOSPC. With a volume that has less than its size reserved, what is written and reserved counts as full; without one only
-//! what is written, because no client can be refused, and a pool of reserved volumes would be full from its first day.
+//! The space is that of the root dataset (after parity and ZFS's reserve), not the devices' size, allocated and free.
+//! On a small pool ZFS reserves half, and on raidz a third is parity: 51 % allocated would look healthy while clients
+//! get ENOSPC. If a volume has less than its size reserved, written and reserved space counts as full. Otherwise only
+//! written space counts: no client can be refused, and a pool of reserved volumes would be full from its first day.
 //!
-//! A pool is told to be full at 80, 90 and 95 %, each once, and to have room again 2 points below. The first refused write is an event,
-//! an error in the log, an advice and an alert.
+//! A pool is reported full at 80, 90 and 95 %, each once, and as having room again 2 points below. The first refused
+//! write is an event, an error in the log, an advice and an alert.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -20,24 +20,24 @@ use operations::events::News;
 use operations::space::{self, Promises};
 use units::VolumeName;
 
-/// Datasets are looked at again after this time if nothing is known to have changed them.
+/// Datasets are read again after this time if no change of them is known.
 const PROMISES_AGE_MAX: Duration = Duration::from_secs(10);
-/// And after so many times the time that the look took.
+/// The minimum pause as a multiple of the time of the read.
 const PROMISES_REST: u32 = 50;
-/// So long after a write was refused the pool is said to refuse writes.
+/// How long after a refused write the pool is reported to refuse writes.
 const REFUSES_FOR: Duration = Duration::from_secs(300);
-/// Refused writes are told again after this time.
+/// Refused writes are reported again after this time.
 const REFUSED_AGAIN: Duration = Duration::from_secs(600);
-/// With so much room a volume whose writes were refused takes some again.
+/// With this much room a volume with refused writes accepts writes again.
 const ROOM_BYTES: u64 = 4 << 20;
-/// So many volumes whose writes were refused are looked after.
+/// Most volumes with refused writes that are tracked.
 const FULL_VOLUMES_MAX: usize = 64;
 /// Volumes that are named in one event.
 const NAMES_MAX: usize = 3;
-/// With this share free a refused write met a quota, not the end of the pool.
+/// With this share free, a refused write hit a quota, not the end of the pool.
 const FREE_FOR_QUOTA_PERCENT: u64 = 10;
 
-/// What the datasets ask for, remembered because finding it out takes a look at each of them.
+/// The requirements of all datasets, cached because each must be read.
 #[derive(Default)]
 pub struct Room {
     promises: Option<Known>,
@@ -52,7 +52,7 @@ struct Known {
 }
 
 impl Room {
-    /// The space of `pool`. `is_stale`: a dataset was changed.
+    /// Returns the space of `pool`. `is_stale` means that a dataset changed.
     pub fn look(&mut self, pool: &dyn Pool, is_stale: bool) -> Option<PoolSpace> {
         let begun = Instant::now();
         if is_stale || self.is_old(begun) {
@@ -64,19 +64,19 @@ impl Room {
                         took: begun.elapsed(),
                     });
                 }
-                Err(failure) => tracing::debug!(%failure, "datasets were not looked at"),
+                Err(failure) => tracing::debug!(%failure, "datasets cannot be read"),
             }
         }
         if let Some(known) = &self.promises {
             match space::look(pool, &known.promises) {
                 Ok(space) => self.last = Some(space),
-                Err(failure) => tracing::debug!(%failure, "space was not looked at"),
+                Err(failure) => tracing::debug!(%failure, "the pool's space cannot be read"),
             }
         }
         self.last.clone()
     }
 
-    /// The space that was seen last.
+    /// The last known space.
     pub fn last(&self) -> Option<PoolSpace> {
         self.last.clone()
     }
@@ -88,7 +88,7 @@ impl Room {
         })
     }
 
-    /// What is to be told of a pool that has this space.
+    /// The event to report for this space.
     pub fn news(&mut self, pool: &str, space: &PoolSpace) -> Option<News> {
         let percent = space.full_percent;
         let (usable, available) = (bytes(space.usable), bytes(space.available));
@@ -97,7 +97,7 @@ impl Room {
             FullChange::Reached(_) => (
                 format!(
                     "the pool is {percent} % full, {available} of {usable} are left: \
-                     `bulkhead volume space {pool}` shows what takes them"
+                     `bulkhead volume space {pool}` lists the usage"
                 ),
                 true,
             ),
@@ -117,12 +117,12 @@ pub struct Refusals {
     total: u64,
     last: Option<Instant>,
     told: Option<Instant>,
-    /// Those of the volumes that have no room yet.
+    /// Volumes that have no room yet.
     full: BTreeSet<VolumeName>,
 }
 
 impl Refusals {
-    /// What is to be told after so many writes to volumes and file systems were refused, since each was first served.
+    /// Returns the event to report for these counts of refused writes to volumes and file systems.
     pub fn look(
         &mut self,
         refused: BTreeMap<VolumeName, u64>,
@@ -154,12 +154,12 @@ impl Refusals {
         ))
     }
 
-    /// Volumes whose writes were refused, and which had no room when they were looked at last.
+    /// Volumes with refused writes that had no room at the last check.
     pub fn full_volumes(&self) -> Vec<VolumeName> {
         self.full.iter().take(FULL_VOLUMES_MAX).cloned().collect()
     }
 
-    /// The volume has so much room now, if it is still there. When all have room, no write is refused any more.
+    /// Records a volume's room, `None` if it was destroyed. When all have room, writes are no longer refused.
     pub fn has_room(&mut self, volume: &VolumeName, available: Option<u64>) {
         if available.is_some_and(|available| available < ROOM_BYTES) {
             return;
@@ -170,7 +170,7 @@ impl Refusals {
         }
     }
 
-    /// Adds what is known to `space`.
+    /// Adds the refusals to `space`.
     pub fn add_to(&self, space: &mut PoolSpace, now: Instant) {
         space.refused_writes = self.total;
         let is_recent = |last: Instant| now.duration_since(last) < REFUSES_FOR;
@@ -196,7 +196,7 @@ fn refused_message(new: &[(VolumeName, u64)], space: Option<&PoolSpace>) -> Stri
     };
     format!(
         "writes of clients to {names}{others} are refused, because {why}: `bulkhead volume space \
-         {pool}` shows what takes the space"
+         {pool}` lists the usage"
     )
 }
 

@@ -1,4 +1,4 @@
-//! Obeys the schedules in the pool, in a thread of its own: snapshots, and scrubs.
+//! Runs the snapshot and scrub schedules of the pool in a thread of its own.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -14,16 +14,16 @@ use operations::{Context, replicate, scrub};
 
 use super::core::Core;
 
-/// Clients that come back after a start are served before anything that can wait.
+/// Reconnecting clients are served before deferrable work.
 const FIRST_LOOK_AFTER: Duration = Duration::from_secs(3);
-/// Pause between two looks at the clock.
+/// Polling interval of the clock.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
-/// Pause between two looks at the copies that other pools send.
+/// Polling interval of the copies that other pools send.
 const COPIES_LOOK_S: u64 = 60;
-/// When what failed is tried again.
+/// Delay before a failure is retried.
 const AGAIN_AFTER_S: u64 = 60;
 
-/// Starts to obey.
+/// Starts the thread.
 pub fn start(core: &Arc<Core>) -> std::io::Result<()> {
     let core = Arc::clone(core);
     let thread = std::thread::Builder::new().name("pool-schedules".into());
@@ -47,29 +47,29 @@ fn run(core: &Core) {
     }
 }
 
-/// The schedules as they were looked at last, and when to act.
+/// The schedules at the last check, and the next due times.
 #[derive(Default)]
 struct Plan {
-    /// The documents as they were: while they are the same, nothing of them is read. Weak, so that
-    /// a change of one need not copy the others.
+    /// The documents at the last check: while they are unchanged, they are not parsed again. Weak, so that a change of
+    /// one does not copy the rest.
     seen: Weak<All>,
     texts: BTreeMap<String, String>,
     looked_s: u64,
     next_s: u64,
     memory: Memory,
     scrub: scrub::Memory,
-    /// Why the last look failed.
+    /// The failure of the last check.
     failure: Option<String>,
     replication: replicate::health::Memory,
-    /// Copies that are late, as they were looked at last, and when.
+    /// Overdue copies at the last check, and its time.
     copies: (u64, Vec<ReplicationGlance>),
     copies_told: replicate::health::Memory,
 }
 
 impl Plan {
-    /// What is to be told of a look that failed, or did not: each failure once.
+    /// The event for a failed check: each failure once, and the recovery.
     fn failed(&mut self, failure: Option<Failure>) -> Option<News> {
-        // Changes that are under way, and a server that ends, are no failures.
+        // Concurrent changes and a shutdown are no failures.
         let failure = failure.filter(|failure| failure.kind != FailureKind::Busy);
         let message = failure.map(|failure| match failure.advice {
             Some(advice) => format!("{}; {advice}", failure.message),
@@ -80,11 +80,11 @@ impl Plan {
             return None;
         }
         let message = message?;
-        let message = format!("no schedule is obeyed: {message}; it is tried again each minute");
+        let message = format!("schedules do not run: {message}; this is retried each minute");
         Some(News::of_pool("schedule", message, true))
     }
 
-    /// Acts if a moment has come, a schedule was changed, or the clock went back.
+    /// Acts if a schedule is due, a schedule was changed, or the clock went back.
     fn look(&mut self, core: &Core, now_s: u64) -> Result<(), Failure> {
         let Some(pool) = core.pool.get() else {
             return Ok(());

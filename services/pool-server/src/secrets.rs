@@ -1,5 +1,4 @@
-//! Seals what stands in the clear in the pool, as older programs left it, and what was sealed with
-//! a key that is not the present one any more.
+//! Seals secrets that older versions stored in the clear, and secrets that were sealed with an outdated key.
 
 use std::sync::Arc;
 
@@ -10,13 +9,13 @@ use operations::secrets::{Outcome, seal_all};
 
 use super::core::Core;
 
-/// Does it, and tells what became of it.
+/// Seals the secrets and reports the result.
 pub fn seal(core: &Core) {
     match try_to(core) {
         Ok(outcome) => tell(core, &outcome),
         Err(_) if core.is_going() => {}
         Err(failure) => {
-            tracing::error!(%failure, "secrets stand in the pool as they did");
+            tracing::error!(%failure, "secrets in the pool are unchanged");
             let message = format!(
                 "secrets in the pool could not be sealed: {}",
                 failure.message
@@ -28,12 +27,12 @@ pub fn seal(core: &Core) {
     }
 }
 
-/// The same, beside everything else.
+/// Like [`seal`], in a thread of its own.
 pub fn seal_beside(core: &Arc<Core>) {
     let core = Arc::clone(core);
     let thread = std::thread::Builder::new().name("seal".into());
     if let Err(error) = thread.spawn(move || seal(&core)) {
-        tracing::error!(%error, "secrets stand in the pool as they did");
+        tracing::error!(%error, "secrets in the pool are unchanged");
     }
 }
 
@@ -47,7 +46,7 @@ fn try_to(core: &Core) -> Result<Outcome, Failure> {
             documents: &core.serving.documents,
         })?
     };
-    // A key may have come that opens what nothing opened before.
+    // A new key may open secrets that were unreadable before.
     core.serving.reconcile()?;
     Ok(outcome)
 }
@@ -62,7 +61,7 @@ fn tell(core: &Core, outcome: &Outcome) {
     }
     if outcome.plain > 0 {
         let message = format!(
-            "{} secret(s) that stood in the clear in the pool are sealed now; the pool's history and old \
+            "{} secret(s) that were stored in the clear in the pool are sealed now; the pool's history and old \
              copies of its devices keep the old text: set other CHAP secrets (`bulkhead target chap \
              set`), and make another key for replication (`bulkhead replicate rotate-key`)",
             outcome.plain

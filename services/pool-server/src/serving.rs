@@ -1,4 +1,4 @@
-//! Serves what the pool's documents say: reads them, and has every protocol change what differs.
+//! Serves the pool's documents: reads them and has every protocol apply the difference.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -30,25 +30,25 @@ use super::volumes::Volumes;
 /// Where and how to serve.
 #[derive(Default)]
 pub struct Setup {
-    /// Where to listen at first.
+    /// Initial listening addresses.
     pub addresses: Addresses,
-    /// An agent started this server: the appliance file says where it listens.
+    /// True if a cluster agent started this server. The appliance file then defines the addresses.
     pub is_of_a_cluster: bool,
-    /// Protocols that must be spoken by TLS, and its files.
+    /// Protocols that require TLS, and the TLS files.
     pub tls: Tls,
-    /// Keys of protocols whose clients may use Kerberos.
+    /// Keytabs of protocols that support Kerberos.
     pub keytabs: Keytabs,
-    /// Connections that each protocol takes.
+    /// Connection limit of each protocol.
     pub connections: ConnectionLimits,
-    /// Threads for what has to wait.
+    /// Number of worker threads for blocking operations.
     pub workers: usize,
-    /// Where clients may wait already.
+    /// Sockets on which clients may queue already.
     pub early: Arc<EarlySockets>,
-    /// Protections that this machine does not have.
+    /// Protections that this host does not have.
     pub unprotected: Vec<&'static str>,
 }
 
-/// The protocols, and what they serve.
+/// The protocols and the exports they serve.
 pub struct Serving {
     setup: Setup,
     pool: Arc<SharedPool>,
@@ -56,25 +56,25 @@ pub struct Serving {
     pub volumes: Volumes,
     /// The pool's documents.
     pub documents: Arc<DocumentCache>,
-    /// What is looked at beside the exports.
+    /// Rescues, which exist in addition to the exports.
     pub rescues: Rescues,
     protocols: Vec<Box<dyn Protocol>>,
-    /// Datasets that stay closed, with all below them.
+    /// Datasets that stay closed, with their descendants.
     closed: Mutex<Vec<VolumeName>>,
     served: Mutex<Served>,
 }
 
 #[derive(Default)]
 struct Served {
-    /// Where to listen, with real ports. Whoever changes it makes it so before another can.
+    /// Listening addresses with real ports. A change is applied under the lock before the next one starts.
     addresses: Addresses,
     desired: DesiredState,
-    /// What each protocol serves, by its name.
+    /// Exports of each protocol, by protocol name.
     exports: BTreeMap<&'static str, Vec<Export>>,
     problems: Vec<Problem>,
     /// Volumes with documents.
     volume_count: u64,
-    /// Volumes without any: made by other software, and not exported yet.
+    /// Volumes without documents: created by other software and not exported yet.
     other_count: u64,
 }
 
@@ -108,16 +108,15 @@ impl Serving {
         self.served.lock().expect("no holder panics")
     }
 
-    /// As [`Self::reconcile`], with documents that are read again from the pool.
+    /// Like [`Self::reconcile`], with the documents read again from the pool.
     pub fn read_again(&self) -> Result<(), Failure> {
         self.documents.forget();
         self.reconcile()
     }
 
-    /// Serves what the documents say. Sessions that nothing changes for notice
-    /// nothing; calling it again is harmless.
+    /// Applies the documents. Idempotent; sessions that no change affects notice nothing.
     pub fn reconcile(&self) -> Result<(), Failure> {
-        // Held throughout, so that two changes at a time are applied one after the other.
+        // Held throughout, so that concurrent changes are applied one after the other.
         self.apply(&mut self.served())
     }
 
@@ -153,7 +152,7 @@ impl Serving {
         problems.extend(locked.iter().map(|(volume, key)| Problem {
             subject: volume.to_string(),
             sentence: format!(
-                "it waits for the key of {key}, and initiators wait for it: `bulkhead volume key \
+                "the key of {key} is missing, and initiators are paused: `bulkhead volume key \
                  status {volume}` shows where the key is kept"
             ),
         }));
@@ -161,7 +160,7 @@ impl Serving {
         problems.extend(self.setup.unprotected.iter().map(|what| Problem {
             subject: "isolation".to_owned(),
             sentence: format!(
-                "this machine has no {what}: a client that takes the pool's server over could reach more of it; start a kernel that has it"
+                "this host has no {what}: a client that compromises the pool's server could reach more of it; start a kernel that has it"
             ),
         }));
         let changes = difference(&served.desired, &desired);
@@ -169,7 +168,7 @@ impl Serving {
         let volume_count = all.volumes().count() as u64;
         let decided_us = begun.elapsed().as_micros() as u64;
         let protocols = self.protocols.iter();
-        // All of them, also after one that failed.
+        // Every protocol applies, even after one failed.
         let applied: Vec<_> = protocols.map(|protocol| protocol.apply(&wanted)).collect();
         problems.extend(
             self.protocols
@@ -191,7 +190,7 @@ impl Serving {
         applied.into_iter().collect()
     }
 
-    /// The keys of the secrets. Without them nobody logs in where a secret is asked for.
+    /// The keys of the secrets. Without them no initiator can log in where a secret is required.
     fn ring(&self, desired: &DesiredState) -> Ring {
         let of_targets = desired
             .targets
@@ -211,7 +210,7 @@ impl Serving {
         })
     }
 
-    /// The volumes that shall be shown and whose keys are missing, and what the keys are those of.
+    /// Volumes that should be served but are locked, each with the dataset that owns its key.
     fn locked(
         &self,
         wanted: &BTreeSet<&VolumeName>,
@@ -228,7 +227,7 @@ impl Serving {
         Ok(locked.collect())
     }
 
-    /// `from`, and all below it, has another name.
+    /// Renames the dataset `from` and all below it.
     pub fn renamed(&self, from: &VolumeName, to: &VolumeName) {
         self.volumes.renamed(from, to);
         for protocol in &self.protocols {
@@ -249,14 +248,14 @@ impl Serving {
         }
     }
 
-    /// Lets go of the file systems at and below `dataset`: they are opened again when it is looked at again. May block.
+    /// Closes the file systems at and below `dataset`. They reopen at the next access. May block.
     pub fn opened_anew(&self, dataset: &str) {
         for protocol in &self.protocols {
             protocol.opened_anew(dataset);
         }
     }
 
-    /// Ends one [`Self::close`]: what is shared of it is opened when it is looked at again.
+    /// Reverts one [`Self::close`]. Shared file systems reopen at their next access.
     pub fn may_open(&self, name: &VolumeName) {
         let mut closed = self.closed();
         if let Some(at) = closed.iter().position(|one| one == name) {
@@ -264,20 +263,20 @@ impl Serving {
         }
     }
 
-    /// Whether serving what the documents say once more may do what failed before. Never waits.
+    /// Whether another [`Self::reconcile`] may succeed where the last one failed. Never blocks.
     pub fn wants_another_try(&self) -> bool {
         let mut protocols = self.protocols.iter();
         protocols.any(|protocol| protocol.wants_another_try())
     }
 
-    /// Tries again what failed and needs no look at the documents.
+    /// Retries failed steps that do not depend on the documents.
     pub fn try_again(&self) {
         for protocol in &self.protocols {
             protocol.try_again();
         }
     }
 
-    /// Volumes and file systems of which writes were refused for lack of space, and how many. Nothing while that cannot be known without a wait.
+    /// Refused writes for lack of space, per volume and file system. `None` while that cannot be read without blocking.
     pub fn refused_for_space(&self) -> Option<BTreeMap<VolumeName, u64>> {
         let mut refused = self.volumes.refused_for_space();
         for protocol in &self.protocols {
@@ -286,7 +285,7 @@ impl Serving {
         Some(refused)
     }
 
-    /// Lets clients of `volume` know that its contents, and perhaps its size, are others.
+    /// Notifies the clients of `volume` that its contents, and perhaps its size, changed.
     pub(super) fn tell_contents_changed(
         &self,
         volume: &VolumeName,
@@ -300,7 +299,7 @@ impl Serving {
         told
     }
 
-    /// Who is connected to an export, in words; of a volume, to any that shows it.
+    /// The clients of an export as text; for a volume, the clients of every export that shows it.
     pub(super) fn users_of(&self, used: &Used<'_>) -> Vec<String> {
         let served = self.served();
         let mut users = Vec::new();
@@ -320,7 +319,7 @@ impl Serving {
         users
     }
 
-    /// What clients have open and locked in a file system. Nothing: it is not shared. May wait for disks.
+    /// The open files and locks of clients in a file system. `None` if it is not shared. May block on disks.
     pub(super) fn open_files(&self, name: &VolumeName) -> Option<OpenFilesView> {
         let mut protocols = self.protocols.iter();
         protocols.find_map(|protocol| protocol.open_files(name))
@@ -332,29 +331,29 @@ impl Serving {
         protocols.find_map(|protocol| protocol.files(name))
     }
 
-    /// Takes away what a client has open and locked; whether there is such a client.
+    /// Revokes a client's open files and locks. Returns whether the client exists.
     pub(super) fn expire_client(&self, client: u64) -> bool {
         let mut protocols = self.protocols.iter();
         protocols.any(|protocol| protocol.expire_client(client))
     }
 
-    /// Whether the appliance file says where this server listens.
+    /// Whether the appliance file defines the listening addresses.
     pub const fn is_of_a_cluster(&self) -> bool {
         self.setup.is_of_a_cluster
     }
 
-    /// What is known of its protocols.
+    /// Descriptions of the protocols.
     pub fn descriptions(&self) -> Vec<&'static Description> {
         let protocols = self.protocols.iter();
         protocols.map(|protocol| protocol.description()).collect()
     }
 
-    /// Where it listens, or is about to.
+    /// The addresses where the server listens or is about to.
     pub fn listens_at(&self) -> Addresses {
         self.served().addresses.clone()
     }
 
-    /// Listens at `wanted`, and nowhere else; where that is, with real ports. What fails changes nothing.
+    /// Listens at `wanted` only, and returns the addresses with real ports. On failure nothing changes.
     pub fn listen_at(&self, mut wanted: Addresses) -> Result<Addresses, Failure> {
         let mut served = self.served();
         for protocol in &self.protocols {
@@ -370,24 +369,24 @@ impl Serving {
         early.forget(&opened);
         served.addresses = before;
         if let Err(failure) = self.apply(&mut served) {
-            tracing::error!(%failure, "the server does not listen everywhere as before");
+            tracing::error!(%failure, "the previous listening addresses could not be restored completely");
         }
         Err(failure)
     }
 
-    /// Who is connected, in words.
+    /// The connected clients as text.
     pub fn users(&self) -> Vec<String> {
         self.users_beyond(&Addresses::default())
     }
 
-    /// Who is connected by an address that is not among `wanted`, in words.
+    /// The clients connected by an address that is not in `wanted`, as text.
     pub fn users_beyond(&self, wanted: &Addresses) -> Vec<String> {
         let protocols = self.protocols.iter();
         let clients = protocols.flat_map(|protocol| protocol.clients_beyond(wanted));
         clients.map(|client| client.to_string()).collect()
     }
 
-    /// Where the server of `pool` listens, and how many came in there.
+    /// The portals of the server of `pool`, each with the number of connections accepted there.
     pub fn portals(&self, pool: &PoolName) -> Vec<PortalView> {
         let addresses = self.listens_at();
         let protocols = self.protocols.iter();
@@ -395,7 +394,7 @@ impl Serving {
         portals.collect()
     }
 
-    /// Where it listens, as text, by the name of the protocol.
+    /// The listening addresses as text, by protocol name.
     pub fn listeners(&self) -> BTreeMap<String, Vec<String>> {
         let protocols = self.protocols.iter();
         protocols
@@ -403,25 +402,25 @@ impl Serving {
             .collect()
     }
 
-    /// Counts the volumes again, after one may have come or gone without any export of it.
+    /// Updates the volume count after a volume was created or destroyed without a change of exports.
     pub fn count_volumes(&self, pool: &dyn engine::Pool) {
         if let Ok(all) = self.documents.all(pool) {
             self.served().volume_count = all.volumes().count() as u64;
         }
-        // Ours have documents from the beginning: others do not become more.
+        // Volumes created by Bulkhead have documents from the start, so the other count never grows.
         if self.served().other_count > 0 {
             self.count_others(pool);
         }
     }
 
-    /// Counts the volumes without documents, which means to look at every dataset.
+    /// Counts the volumes without documents, which means to visit every dataset.
     pub fn count_others(&self, pool: &dyn engine::Pool) {
         if let Ok(count) = pool.volume_count() {
             self.note_count(pool, count);
         }
     }
 
-    /// The same, before anything was changed since the import. `false` if it is not known.
+    /// Like [`Self::count_others`], before any change since the import. `false` if the count is not available.
     pub fn count_others_at_import(&self, pool: &dyn engine::Pool) -> bool {
         let count = pool.volume_count_at_import();
         count.is_some_and(|count| self.note_count(pool, count))
@@ -436,7 +435,7 @@ impl Serving {
         true
     }
 
-    /// What is served, without asking the pool.
+    /// The served exports, without access to the pool.
     pub fn glance(&self, pool: &PoolName) -> Status {
         let served = self.served();
         let mut status = Status {
@@ -459,7 +458,7 @@ impl Serving {
         status
     }
 
-    /// Puts in who is connected, where an operation of a protocol answers what it exports.
+    /// Adds the connected clients to a response that lists exports.
     pub fn add_sessions(&self, answer: &mut Answer) {
         for protocol in &self.protocols {
             protocol.add_sessions(answer);
@@ -471,24 +470,24 @@ impl Serving {
         protocols.flat_map(|protocol| protocol.clients())
     }
 
-    /// Connections that use an export.
+    /// Number of connections that use an export.
     pub fn session_count(&self) -> usize {
         self.clients().map(|client| client.peers.len()).sum()
     }
 
-    /// The other ends of all connections.
+    /// The peers of all connections.
     pub fn peers(&self) -> Vec<Peer> {
         let protocols = self.protocols.iter();
         protocols.flat_map(|protocol| protocol.peers()).collect()
     }
 
-    /// Tells the clients of the pool's previous server that their connections are gone, but for those that
-    /// were `told` already. Returns these.
+    /// Resets the connections of clients of the pool's previous server, except those in `told`. Returns the ones it
+    /// reset.
     pub fn tell_previous_clients(&self, told: &[StaleConnection]) -> Vec<StaleConnection> {
         let Some(pool) = self.pool.get() else {
             return Vec::new();
         };
-        // Read a moment ago, to know the exports.
+        // Cached by the preceding read of the exports.
         match self.documents.all(&*pool) {
             Ok(all) => {
                 let stale_connections = connections::previous(all.own(pool.name().as_str()));
@@ -497,13 +496,13 @@ impl Serving {
                 stale_connections
             }
             Err(failure) => {
-                tracing::warn!(%failure, "no clients of a previous server are known");
+                tracing::warn!(%failure, "the clients of the previous server cannot be read");
                 Vec::new()
             }
         }
     }
 
-    /// The TCP addresses that take connections.
+    /// The TCP addresses that accept connections.
     fn listening(&self) -> Vec<SocketAddr> {
         let protocols = self.protocols.iter();
         protocols
@@ -511,28 +510,28 @@ impl Serving {
             .collect()
     }
 
-    /// Says to clients that their sessions are about to end, and that they may come back at once, where there is a
-    /// word for it.
+    /// Announces to clients that their sessions are about to end and that they may reconnect at once, where the
+    /// protocol has such a message.
     pub fn announce_end(&self) {
         for protocol in &self.protocols {
             protocol.announce_end();
         }
     }
 
-    /// Clients whose address is another head's by now hear nothing of what follows: they would come back
-    /// before that head serves them.
+    /// Closes connections without sending a packet after their local address moved to another head. Otherwise these
+    /// clients would reconnect before that head serves them.
     fn silence_withdrawn(&self) {
         let protocols = self.protocols.iter();
         let silenced: usize = protocols.map(|protocol| protocol.silence_withdrawn()).sum();
         if silenced > 0 {
             tracing::info!(
                 connections = silenced,
-                "end without a word: their address went away"
+                "closed without a FIN or RST: their address was removed"
             );
         }
     }
 
-    /// Ends all sessions without another answer, and leaves the volumes as they are.
+    /// Terminates all sessions without further replies and leaves the volumes open.
     pub fn drop_sessions(&self) {
         self.silence_withdrawn();
         for protocol in &self.protocols {
@@ -540,7 +539,7 @@ impl Serving {
         }
     }
 
-    /// Lets clients finish and log out until `wait` has passed, then ends what is left.
+    /// Lets clients finish and log out until `wait` has passed, then terminates the remaining sessions.
     pub fn drain(&self, wait: Duration) {
         self.silence_withdrawn();
         let deadline = Instant::now() + wait;
@@ -551,7 +550,7 @@ impl Serving {
         });
     }
 
-    /// Closes all volumes and file systems. What is not on disk yet, each of them waits for.
+    /// Closes all volumes and file systems. Each flushes its pending data first.
     pub fn close_volumes(&self) {
         std::thread::scope(|scope| {
             for protocol in &self.protocols {
@@ -562,7 +561,7 @@ impl Serving {
     }
 }
 
-/// A listener that could not be had.
+/// Describes a failure to bind a listener.
 pub fn listen_failure(error: &serving::ListenError) -> Failure {
     use std::io::ErrorKind::{AddrInUse, PermissionDenied};
     let kind = match error.cause.kind() {
@@ -573,16 +572,16 @@ pub fn listen_failure(error: &serving::ListenError) -> Failure {
     let failure = Failure::from_chain(kind, error);
     match kind {
         FailureKind::Busy => failure.advise(format!(
-            "another program listens on {}: stop it, or choose another port",
+            "another process listens on {}: stop it, or choose another port",
             error.address
         )),
         _ => failure,
     }
 }
 
-/// Logs what changes; a start with many exports is one line.
+/// Logs the changes. A start with many exports logs one line.
 fn report(changes: &[Change]) {
-    /// More are summed up.
+    /// Above this count, changes are logged as a sum.
     const LINES_MAX: usize = 16;
     if changes.len() > LINES_MAX {
         tracing::info!(count = changes.len(), "exports changed");

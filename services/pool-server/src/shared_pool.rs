@@ -1,24 +1,24 @@
-//! The pool of the server: many use it for a moment, one takes it away at the end.
+//! The pool handle of the server: used briefly by many threads, and taken by one at the end.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use control::{Failure, FailureKind};
 use engine::Pool;
 
-/// What the server shares, until it is taken away.
+/// A shared value that can be taken once.
 pub struct Shared<T: ?Sized> {
-    /// Each use holds a reference, which it gives back under the lock.
+    /// Each use holds a reference and releases it under the lock.
     inner: Mutex<Option<Arc<Box<T>>>>,
     given_back: Condvar,
 }
 
-/// The pool, until it is taken away.
+/// The pool, until it is taken.
 pub type SharedPool = Shared<dyn Pool>;
 
-/// A use of what is shared; it is not taken away meanwhile.
+/// A use of the shared value, which delays a concurrent [`Shared::take`].
 pub struct Using<'a, T: ?Sized> {
     shared: &'a Shared<T>,
-    /// `None` only while it is given back.
+    /// `None` only during release.
     used: Option<Arc<Box<T>>>,
 }
 
@@ -35,22 +35,22 @@ impl<T: ?Sized> Shared<T> {
         self.inner.lock().expect("no holder panics")
     }
 
-    /// It, if it was not taken away. Never waits, not even for somebody who is about to take it: whoever uses it
-    /// for a request uses it once more for a part of that, and could not end otherwise.
+    /// Returns the value unless it was taken. Never blocks, not even while [`Self::take`] does: a request may acquire a
+    /// second use within the first, and would deadlock otherwise.
     pub fn get(&self) -> Option<Using<'_, T>> {
         let used = self.lock().clone();
         used.is_some().then_some(Using { shared: self, used })
     }
 
-    /// It, or the failure to tell whoever asked.
+    /// Returns the value, or the failure for the client.
     pub fn require(&self) -> Result<Using<'_, T>, Failure> {
         self.get().ok_or_else(|| {
             Failure::new(FailureKind::Unavailable, "the pool is being closed")
-                .advise("ask again when the server has ended")
+                .advise("try again when the server has stopped")
         })
     }
 
-    /// Takes it away, after all uses.
+    /// Takes the value after all uses are released.
     pub fn take(&self) -> Option<Box<T>> {
         let in_use = |inner: &mut Option<Arc<Box<T>>>| {
             inner.as_ref().is_some_and(|one| Arc::strong_count(one) > 1)

@@ -1,6 +1,5 @@
-//! Has a hot spare take the place of a device that failed. ZFS knows spares, but leaves it to a
-//! program to send one in; it returns the spare to the list itself when the device was replaced
-//! or came back.
+//! Replaces a failed device by a hot spare. ZFS has spares but leaves their activation to a daemon. It returns a spare
+//! to the list by itself when the device was replaced or returned.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,13 +11,13 @@ use operations::events::News;
 
 use super::journal::Journal;
 
-/// How long a device may be gone before a spare takes its place: one that comes back at once
-/// needs only what it missed.
+/// Time that a device may be absent before a spare replaces it: one that returns at once needs only the writes it
+/// missed.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Pause before a spare that could not be used is tried again.
+/// Delay before a spare that could not be used is retried.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 
-/// What is known of devices that failed.
+/// The devices that failed.
 #[derive(Default)]
 pub struct Spares {
     /// When to act, by the device's name.
@@ -26,7 +25,7 @@ pub struct Spares {
 }
 
 impl Spares {
-    /// Sends spares in where devices failed long enough ago.
+    /// Activates spares for devices that have been failed long enough.
     pub fn look(&mut self, pool: &dyn Pool, status: &PoolStatus, journal: &Journal, now: Instant) {
         let failed = failed(status);
         self.due.retain(|name, _| failed.contains(&name.as_str()));
@@ -36,7 +35,7 @@ impl Spares {
             if now < due {
                 continue;
             }
-            // Whatever comes of it: not again at once.
+            // With any result: not again at once.
             self.due.insert(device.to_owned(), now + AGAIN_AFTER);
             let Some(spare) = spares.next() else { return };
             let news = match pool.replace(device, Path::new(spare), false) {
@@ -45,7 +44,7 @@ impl Spares {
                     device: Some(device.to_owned()),
                     message: format!(
                         "spare {spare} stands in for {device}, and is filled now; `bulkhead pool \
-                         replace` {device} gives it back"
+                         replace` {device} releases it"
                     ),
                     is_bad: false,
                 },
@@ -61,7 +60,7 @@ impl Spares {
     }
 }
 
-/// Devices with data that failed and are not being replaced.
+/// Failed data devices that are not being replaced.
 fn failed(status: &PoolStatus) -> Vec<&str> {
     fn collect<'a>(device: &'a DeviceView, found: &mut Vec<&'a str>) {
         let is_replaced = ["spare-", "replacing-"].iter();
@@ -77,14 +76,14 @@ fn failed(status: &PoolStatus) -> Vec<&str> {
         }
         device.members.iter().for_each(|one| collect(one, found));
     }
-    // ZFS lets no spare stand in for a log or for metadata devices.
+    // ZFS allows no spare for log and metadata devices.
     let with_data = status.devices.iter().filter(|device| device.role == "data");
     let mut found = Vec::new();
     with_data.for_each(|device| collect(device, &mut found));
     found
 }
 
-/// Spares that wait.
+/// Spares that are available.
 fn available(status: &PoolStatus) -> Vec<&str> {
     let spares = status.devices.iter();
     let spares = spares.filter(|device| device.role == "spare" && device.state == "AVAIL");

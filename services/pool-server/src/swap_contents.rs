@@ -1,5 +1,5 @@
-//! Exchanges the contents of a volume under its clients: they wait, the contents become others,
-//! every client is told in its protocol's way, and all goes on.
+//! Replaces the contents of a volume under its clients: commands are paused, the contents are exchanged, every client
+//! is notified by its protocol, and commands resume.
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,12 @@ use units::VolumeName;
 
 use super::serving::Serving;
 
-/// Longest time that the exchange waits for commands under way. They end when the pool's devices
-/// answer, and clients that wait longer than this begin to give up.
+/// Longest time that the exchange waits for active commands. They complete when the pool's devices respond, and clients
+/// that are delayed longer begin to give up.
 const PAUSE_WAIT: Duration = Duration::from_secs(10);
 
 impl Serving {
-    /// Has `swap` give `name` other contents while its clients wait, and tells them.
-    /// `None` if it is not served.
+    /// Pauses the clients of `name`, has `swap` replace its contents, and notifies them. `None` if it is not served.
     pub fn swap_contents(
         &self,
         name: &VolumeName,
@@ -37,7 +36,7 @@ impl Serving {
         let size_before = paused.size();
         swap(&*paused)?;
         self.volumes.resized(name);
-        // Told before anybody can see the new contents.
+        // Clients are notified before any can read the new contents.
         let told = self.tell_contents_changed(name, paused.size() != size_before);
         drop(paused);
         Ok(Some(ContentsSwapped {
@@ -50,7 +49,7 @@ impl Serving {
 
 fn in_use(name: &VolumeName) -> Failure {
     let message = format!(
-        "commands on {name} did not end within {} seconds, and nothing was changed",
+        "commands on {name} did not complete within {} seconds, and nothing was changed",
         PAUSE_WAIT.as_secs()
     );
     Failure::new(FailureKind::Busy, message)

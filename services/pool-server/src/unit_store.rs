@@ -1,5 +1,5 @@
-//! What initiators have changed about one unit, persistent reservations and the write cache, written
-//! through to the volume's properties: durable in the pool before an initiator is told.
+//! The state of one unit that initiators change, persistent reservations and the write cache, written through to the
+//! volume's properties: durable in the pool before the initiator's response.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use units::{IscsiName, VolumeName};
 
 use super::shared_pool::SharedPool;
 
-/// Keeps what initiators have changed about unit `lun` of `target` on its volume.
+/// Stores the state of unit `lun` of `target` on its volume.
 pub struct UnitStore {
     pool: Arc<SharedPool>,
     known: Arc<DocumentCache>,
@@ -24,15 +24,15 @@ pub struct UnitStore {
 struct State {
     /// Follows renames.
     volume: VolumeName,
-    /// What the pool keeps, by part; read in bulk when the exports are, since a thousand units
-    /// must not cost a thousand reads at start.
+    /// The stored reservations, by part. Read in bulk with the exports, since a thousand units must not cost a thousand
+    /// reads at start.
     parts: Vec<String>,
-    /// The saved mode parameters, likewise.
+    /// The saved mode parameters, read in the same way.
     modes: Option<String>,
 }
 
 impl UnitStore {
-    /// The store of a unit, with the parts that `kept` has for it.
+    /// The store of a unit, initialized with its parts in `kept`.
     pub fn new(
         (pool, known): (Arc<SharedPool>, Arc<DocumentCache>),
         target: IscsiName,
@@ -57,12 +57,12 @@ impl UnitStore {
         }
     }
 
-    /// The volume that keeps them.
+    /// The volume that stores them.
     pub fn volume(&self) -> VolumeName {
         self.state.lock().expect("no holder panics").volume.clone()
     }
 
-    /// The volume has another name now.
+    /// Updates the name of the volume.
     pub fn renamed(&self, volume: VolumeName) {
         self.state.lock().expect("no holder panics").volume = volume;
     }
@@ -77,7 +77,7 @@ impl ReservationStore for UnitStore {
     fn save(&self, bytes: &[u8]) -> io::Result<()> {
         let parts = split_parts(bytes).map_err(io::Error::other)?;
         let mut state = self.state.lock().expect("no holder panics");
-        // All parts in one transaction group, so that a crash leaves either the old or the new.
+        // All parts in one transaction group, so that a crash leaves either the old or the new state.
         let names: Vec<String> = part_names(&self.target, self.lun).collect();
         let values: Vec<(String, Value)> = names
             .iter()
@@ -88,7 +88,7 @@ impl ReservationStore for UnitStore {
         let kept = pool.set_dataset_properties((&state.volume).into(), &values);
         self.known.changed(state.volume.as_str());
         kept.map_err(io::Error::other)?;
-        // Parts beyond the new count are not read any more; removing them only saves space.
+        // Parts beyond the new count are ignored; removing them only saves space.
         for name in names.iter().take(state.parts.len()).skip(parts.len()) {
             if let Err(error) = pool.inherit_property((&state.volume).into(), name) {
                 tracing::debug!(%error, "an unused part of the reservations is left");

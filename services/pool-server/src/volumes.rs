@@ -1,5 +1,5 @@
-//! The volumes that the server shows: one lazily opened device for each, kept over renames,
-//! resizes and changes of the exports.
+//! The exported volumes: one lazily opened device for each, which persists over renames, resizes and changes of the
+//! exports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -16,7 +16,7 @@ use units::VolumeName;
 use super::lazy::{LOGICAL_BLOCK, LazyVolume, Opener, Shape};
 use super::shared_pool::SharedPool;
 
-/// Volumes that are closed at the same time.
+/// Volumes that are closed concurrently.
 pub const CLOSERS_MAX: usize = 8;
 
 /// All devices by the name of their volume.
@@ -26,7 +26,7 @@ pub struct Volumes {
 }
 
 impl Volumes {
-    /// No volumes yet. `started` is the start of the process.
+    /// An empty set. `started` is the start of the process.
     pub fn new(pool: Arc<SharedPool>, started: Instant) -> Self {
         let opener = PoolOpener {
             pool,
@@ -44,7 +44,7 @@ impl Volumes {
         self.devices.lock().expect("no holder panics")
     }
 
-    /// The device of a volume; the same one for as long as the volume lives.
+    /// Returns the device of a volume; the same object for as long as the volume exists.
     pub fn device(&self, name: &VolumeName) -> Arc<LazyVolume> {
         let mut devices = self.lock();
         let device = devices.entry(name.clone()).or_insert_with(|| {
@@ -61,7 +61,7 @@ impl Volumes {
             let names = devices.keys().filter(|name| !wanted.contains(name));
             names.cloned().collect()
         };
-        // Each waits for the pool's commit, and one commit serves all who wait for it.
+        // Each close blocks for a commit of the pool, and concurrent ones share it.
         let share = unwanted.len().div_ceil(CLOSERS_MAX).max(1);
         std::thread::scope(|scope| {
             for names in unwanted.chunks(share) {
@@ -99,12 +99,12 @@ impl Volumes {
         }
     }
 
-    /// Closes everything. May block.
+    /// Closes all volumes. May block.
     pub fn close_all(&self) {
         self.keep_only(&BTreeSet::new());
     }
 
-    /// `from`, and all below it, has another name.
+    /// Renames `from` and all below it.
     pub fn renamed(&self, from: &VolumeName, to: &VolumeName) {
         let mut devices = self.lock();
         let names = devices.keys();
@@ -120,8 +120,7 @@ impl Volumes {
         }
     }
 
-    /// Opens `name`, which replays its log, if it is one of those that are shown; else `false`.
-    /// May block.
+    /// Opens `name`, which replays its log, if it is exported; else returns `false`. May block.
     pub fn open(&self, name: &VolumeName) -> Result<bool, Failure> {
         let device = self.lock().get(name).cloned();
         match device {
@@ -134,7 +133,7 @@ impl Volumes {
         }
     }
 
-    /// The first of those that are shown, by their names.
+    /// The first exported volumes, by name.
     pub fn first_shown(&self, count: usize) -> Vec<VolumeName> {
         self.lock().keys().take(count).cloned().collect()
     }
@@ -144,7 +143,7 @@ impl Volumes {
         self.opener.lock().get(name).cloned()
     }
 
-    /// The devices of these volumes; none where it is not shown.
+    /// The devices of these volumes; `None` for one that is not exported.
     pub fn shown<'a>(
         &self,
         names: &'a [VolumeName],
@@ -181,21 +180,21 @@ impl Volumes {
         expired.collect()
     }
 
-    /// Ends all freezes.
+    /// Removes all freezes.
     pub fn thaw_all(&self) {
         for device in self.lock().values() {
             device.freeze_gate().thaw();
         }
     }
 
-    /// A volume has another size now.
+    /// Updates the size of a volume.
     pub fn resized(&self, name: &VolumeName) {
         if let Some(device) = self.lock().get(name) {
             device.resized();
         }
     }
 
-    /// What clients did on each volume that is shown.
+    /// The activity of clients on each exported volume.
     pub fn activity(&self) -> Vec<VolumeActivity> {
         let devices = self.lock();
         let all = devices.iter().filter_map(|(name, device)| {
@@ -219,7 +218,7 @@ impl Volumes {
         all.collect()
     }
 
-    /// Volumes of which writes were refused for lack of space, and how many.
+    /// Writes refused for lack of space, by volume.
     pub fn refused_for_space(&self) -> BTreeMap<VolumeName, u64> {
         let devices = self.lock();
         let refused = devices.iter().filter_map(|(name, device)| {
@@ -229,7 +228,7 @@ impl Volumes {
         refused.collect()
     }
 
-    /// Reads and writes of clients that were answered.
+    /// Completed reads and writes of clients.
     pub fn answered(&self) -> u64 {
         let devices = self.lock();
         let activities = devices.values().filter_map(|device| device.activity());
@@ -252,7 +251,7 @@ impl Volumes {
     }
 }
 
-/// Opens volumes of the pool and remembers which are open.
+/// Opens volumes of the pool and tracks which are open.
 struct PoolOpener {
     pool: Arc<SharedPool>,
     started: Instant,
@@ -281,7 +280,7 @@ impl Opener for PoolOpener {
     fn shape(&self, name: &VolumeName) -> Option<Shape> {
         let info = self.pool.get()?.dataset(name.into());
         let info = info.inspect_err(|error| {
-            tracing::error!(volume = %name, %error, "look for the size of a volume");
+            tracing::error!(volume = %name, %error, "read the size of a volume");
         });
         let shape = info.ok()?.volume?;
         // Encrypted, and its key is not loaded.
@@ -309,7 +308,7 @@ impl Opener for PoolOpener {
                 | DatasetErrorKind::LogUnreadable => ErrorKind::NotReady,
                 _ => ErrorKind::Failed,
             };
-            // That a key is missing, or a log cannot be read, is said once by who tries again.
+            // A missing key or an unreadable log is reported once, by the code that retries.
             if kind != ErrorKind::NotReady {
                 let error = control::failure::chain(&error);
                 tracing::error!(volume = %name, error, "open a volume");

@@ -1,6 +1,6 @@
-//! How many requests may wait for the pool, and how many for whoever is at the other end of a stream. One that waits
-//! keeps whoever asks it, whether or not the asker is still there; questions after the server and what has the pool go on
-//! need places on the control socket.
+//! Bounds the requests that may block on the pool, and the streams that may block on a peer. A blocked request occupies
+//! its thread even after the client has disconnected. Status requests and requests that resume the pool need free
+//! connections of the control socket.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,19 +8,20 @@ use control::places::CONNECTIONS_MAX;
 use control::{Failure, FailureKind};
 use units::PoolName;
 
-/// Streams that are sent or received at the same time.
+/// Concurrent streams.
 const STREAMS_MAX: usize = 8;
-/// Connections of the control socket that wait for the pool; the others are for streams, and for what never waits.
+/// Connections of the control socket that may block on the pool; the rest is for streams and for requests that never
+/// block.
 const WAITING_MAX: usize = CONNECTIONS_MAX - STREAMS_MAX - 8;
 
-/// Counts requests of one kind.
+/// Counts the requests of one kind.
 pub struct Places {
     taken: AtomicUsize,
     max: usize,
     refusal: fn(&PoolName) -> Failure,
 }
 
-/// A place, until it is dropped.
+/// A slot, held until it is dropped.
 #[derive(Debug)]
 pub struct Place<'a>(&'a AtomicUsize);
 
@@ -31,17 +32,17 @@ impl Drop for Place<'_> {
 }
 
 impl Places {
-    /// Of requests that may wait for the pool.
+    /// Slots of requests that may block on the pool.
     pub fn of_requests() -> Self {
         Self::new(WAITING_MAX, |pool| {
-            let message = format!("{WAITING_MAX} requests wait for pool {pool} already");
+            let message = format!("{WAITING_MAX} requests are blocked on pool {pool} already");
             Failure::new(FailureKind::Busy, message).advise(format!(
-                "see by `bulkhead status {pool}` what it waits for, and what has it go on"
+                "`bulkhead status {pool}` shows why, and how to resume the pool"
             ))
         })
     }
 
-    /// Of streams, which last as long as the other side likes.
+    /// Slots of streams, which last as long as the peer likes.
     pub fn of_streams() -> Self {
         Self::new(STREAMS_MAX, |pool| {
             let message =
@@ -59,7 +60,7 @@ impl Places {
         }
     }
 
-    /// A place for a request to `pool`.
+    /// Acquires a slot for a request to `pool`.
     pub fn take(&self, pool: &PoolName) -> Result<Place<'_>, Failure> {
         let before = self.taken.fetch_add(1, Ordering::AcqRel);
         let place = Place(&self.taken);

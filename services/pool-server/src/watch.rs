@@ -1,5 +1,5 @@
-//! Looks after the pool in a thread of its own, because a question about a pool may have to wait:
-//! the rest of the server never does. Logs what a person must know, once.
+//! Monitors the pool in a thread of its own. A status request may block on the pool, and the rest of the server must
+//! not. Logs each condition that needs an administrator once.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,20 +24,20 @@ use super::room::{Refusals, Room};
 use super::shared_pool::SharedPool;
 use super::spares::Spares;
 
-/// Pause between two looks at the pool.
+/// Polling interval of the pool.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
-/// Longest time that a question waits for a fresh look.
+/// Longest time that a status request is delayed for a fresh result.
 const FRESH_WAIT: Duration = Duration::from_millis(300);
-/// A state older than this is said to be old.
+/// A status older than this is reported with its age.
 const AGE_MAX: Duration = Duration::from_secs(2);
 
-/// What was seen last.
+/// The monitor and its last status.
 pub struct Watch {
     pool: Arc<SharedPool>,
     journal: Arc<Journal>,
     /// Whether the suspension was logged.
     suspended: AtomicBool,
-    /// Since when writes wait, in milliseconds since 1970; 0 if they do not.
+    /// Start of the write block, in milliseconds since 1970; 0 if writes are not blocked.
     waits_since_ms: AtomicU64,
     refusals: Mutex<Refusals>,
     device_returns: AtomicU64,
@@ -48,11 +48,11 @@ pub struct Watch {
     leg_watch: Mutex<LegWatch>,
 }
 
-/// A change is refused, because it would wait.
+/// The refusal of a change that would block.
 pub struct Refusal {
-    /// What the caller receives.
+    /// Returned to the caller.
     pub failure: Failure,
-    /// Whether only a person can end the wait.
+    /// Whether only an administrator can unblock the pool.
     pub is_lasting: bool,
 }
 
@@ -62,14 +62,14 @@ struct State {
     looks: u64,
     wanted: bool,
     ended: bool,
-    /// Whether datasets may be looked at, which competes for the disks with clients that come back.
+    /// Whether datasets may be read, which competes for the disks with reconnecting clients.
     may_look_at_datasets: bool,
-    /// Whether one may have changed since.
+    /// Whether a dataset may have changed since the last read.
     is_space_stale: bool,
 }
 
 impl Watch {
-    /// Starts to look. `legs`: the state of the pool tells of them, too.
+    /// Starts the monitor. With `legs`, the pool status includes them.
     pub fn start(
         pool: Arc<SharedPool>,
         journal: Arc<Journal>,
@@ -87,7 +87,7 @@ impl Watch {
             legs,
             leg_watch: Mutex::default(),
         });
-        // The first question makes the engine remember the pool, so that later ones never wait.
+        // After the first request the engine has cached the pool's handle, so that later ones never block.
         watch.tick();
         let own = Arc::clone(&watch);
         std::thread::Builder::new()
@@ -104,7 +104,7 @@ impl Watch {
         self.legs.as_ref().map(|legs| legs.show())
     }
 
-    /// Why writes wait, and since when, if they do. Never waits for the pool.
+    /// Why writes are blocked, and since when. `None` if they are not. Never blocks.
     pub fn writes_wait(&self) -> Option<WritesWait> {
         let (why, since_s) = self.why_writes_wait()?;
         let noted_s = self.waits_since_ms.load(Ordering::Relaxed) / 1000;
@@ -115,11 +115,13 @@ impl Watch {
         Some(WritesWait { since, why })
     }
 
-    /// Why, and since when if the engine knows it.
+    /// The reason, and the start if the engine has recorded it.
     fn why_writes_wait(&self) -> Option<(String, Option<u64>)> {
         let health = self.pool.get().and_then(|pool| pool.health());
         let why = match health.and_then(|health| health.suspended) {
-            Some(Suspension::DevicesFailed) => "all I/O waits, because too many devices failed",
+            Some(Suspension::DevicesFailed) => {
+                "all I/O is blocked, because too many devices failed"
+            }
             Some(Suspension::OtherHost) => "all I/O is stopped: another host may have the pool",
             None => {
                 if let Some(of_legs) = self.told_of_legs().filter(|told| told.do_writes_wait) {
@@ -128,23 +130,23 @@ impl Watch {
                     return Some((why, None));
                 }
                 let unrecorded = health?.unrecorded?;
-                let why = "writes wait until it is on record that a device which failed to make them durable is not used any more";
+                let why = "writes are blocked until a record excludes the device that failed to make them durable";
                 return Some((why.to_owned(), Some(unrecorded.since_s)));
             }
         };
         Some((why.to_owned(), None))
     }
 
-    /// Why a change of the pool would wait: for as long as its devices are gone, or for a record that may come soon.
+    /// Why a change of the pool would block: because devices are missing, or because a record is pending.
     pub fn refusal(&self) -> Option<Refusal> {
         let wait = self.writes_wait()?;
         let is_lasting = self.is_suspended();
         let what = match is_lasting {
             true => {
-                "`bulkhead pool status` says which devices to bring back; then `bulkhead pool clear`"
+                "`bulkhead pool status` lists the devices to bring back; then `bulkhead pool clear`"
             }
             false => {
-                "try again when writes do not wait any more; `bulkhead pool status` says why they do"
+                "try again when writes are no longer blocked; `bulkhead pool status` shows why they are"
             }
         };
         let advice = self
@@ -163,12 +165,12 @@ impl Watch {
         self.legs.is_some()
     }
 
-    /// Does what a person says about a leg. `None`: the pool has none on several heads.
+    /// Handles an administrator's request for a leg. `None` if the pool has no legs on several heads.
     pub fn leg(&self, leg: &str, request: LegRequest) -> Option<Result<Answer, Failure>> {
         self.legs.as_ref().map(|legs| legs.request(leg, request))
     }
 
-    /// Legs that failed so often that they are not tried again for now.
+    /// Legs that failed too often and are not retried for now.
     pub fn held_legs(&self) -> Vec<String> {
         let Some(legs) = self.legs.as_ref() else {
             return Vec::new();
@@ -179,28 +181,28 @@ impl Watch {
             .collect()
     }
 
-    /// Has others remember. `None`: as above.
+    /// Changes the members that store the record. `None` as above.
     pub fn change_members(&self, request: MemberRequest<'_>) -> Option<Result<Answer, Failure>> {
         self.legs.as_ref().map(|legs| legs.change_members(request))
     }
 
-    /// What happened to the pool.
+    /// The pool's event journal.
     pub fn journal(&self) -> &Arc<Journal> {
         &self.journal
     }
 
-    /// Devices that were brought back after they had failed.
+    /// Number of automatic returns of failed devices.
     pub fn device_returns(&self) -> u64 {
         self.device_returns.load(Ordering::Relaxed)
     }
 
-    /// Stops looking.
+    /// Stops the monitor.
     pub fn end(&self) {
         self.lock().ended = true;
         self.changed.notify_all();
     }
 
-    /// The pool's state, fresh if the pool answers soon; with its age if it does not.
+    /// The pool's status: fresh if the pool responds soon, otherwise with its age.
     pub fn status(&self) -> Option<(PoolStatus, Option<Duration>)> {
         self.tick();
         let mut state = self.lock();
@@ -214,7 +216,7 @@ impl Watch {
             .expect("no holder panics");
         let (at, mut status) = state.seen.clone()?;
         drop(state);
-        // A look at a suspended pool may itself be stuck; this never is.
+        // A status request of a suspended pool may itself be stuck; this check never is.
         if self.is_suspended() && !status.suspended {
             status.suspended = true;
             status.health = "SUSPENDED".to_owned();
@@ -230,24 +232,24 @@ impl Watch {
         Some((status, (age > AGE_MAX).then_some(age)))
     }
 
-    /// Whether all I/O waits now. Never waits itself.
+    /// Whether all I/O is blocked now. Never blocks.
     pub fn is_suspended(&self) -> bool {
         let health = self.pool.get().and_then(|pool| pool.health());
         health.is_some_and(|health| health.suspended.is_some())
     }
 
-    /// Looks at datasets, too, from now on: how much room clients have depends on all of them.
+    /// Enables reads of datasets. The free space for clients depends on all of them.
     pub fn look_at_datasets(&self) {
         self.lock().may_look_at_datasets = true;
         self.space_changed();
     }
 
-    /// A dataset was changed: what it asks for is looked at anew.
+    /// Marks the dataset cache as stale after a change.
     pub fn space_changed(&self) {
         self.lock().is_space_stale = true;
     }
 
-    /// So many writes to volumes and file systems were refused for lack of space. Never waits for the pool.
+    /// Records the counts of writes to volumes and file systems that were refused for lack of space. Never blocks.
     pub fn refused(&self, refused: BTreeMap<VolumeName, u64>) {
         let space = {
             let state = self.lock();
@@ -272,14 +274,14 @@ impl Watch {
         }
     }
 
-    /// Tells what happened to legs. What an earlier server told of them has to be known for that.
+    /// Reports events of legs. Requires the events of earlier servers.
     fn look_at_legs(&self, status: &PoolStatus) {
         let known = |_: &&LegsView| self.journal.is_history_known();
         let Some(legs) = status.legs.as_ref().filter(known) else {
             return;
         };
         let before = |leg: &str| self.journal.newest(leg, is_of_leg);
-        // The next server reads when that was from the events.
+        // The next server reads this time from the events.
         let at_ms = now_ms();
         let news = self.leg_watch().look(legs, status, &before, at_ms);
         news.into_iter()
@@ -290,7 +292,7 @@ impl Watch {
         self.refusals.lock().expect("no holder panics")
     }
 
-    /// Logs that the pool was suspended, or goes on. Never waits for the pool.
+    /// Logs that the pool was suspended or resumed. Never blocks.
     pub fn tick(&self) {
         let noted_ms = match self.why_writes_wait() {
             None => 0,
@@ -307,20 +309,20 @@ impl Watch {
         let (kind, message) = match (now, self.tells_of_legs()) {
             (true, true) => (
                 "suspended",
-                "the pool is suspended: all I/O waits until a leg that holds everything is back; then its server ends, and goes \
+                "the pool is suspended: all I/O is blocked until a complete leg is back; then its server exits, and continues \
                  on when it is started again, as by systemd and Pacemaker",
             ),
             (true, false) => (
                 "suspended",
-                "the pool is suspended: all I/O waits until its devices are back; then run \
+                "the pool is suspended: all I/O is blocked until its devices are back; then run \
                  `bulkhead pool clear`",
             ),
-            (false, _) => ("resumed", "the pool goes on"),
+            (false, _) => ("resumed", "the pool is resumed"),
         };
         self.journal.add(News::of_pool(kind, message, now));
     }
 
-    /// Health in a word, for the service manager. Never waits for the pool.
+    /// The pool's health for the service manager. Never blocks.
     pub fn health(&self) -> String {
         if self.is_suspended() {
             return "SUSPENDED".into();
@@ -332,7 +334,7 @@ impl Watch {
         match &state.seen {
             Some((at, _)) if at.elapsed() > AGE_MAX + LOOK_INTERVAL => "does not answer".into(),
             Some((_, status)) => status.health.clone(),
-            None => "not looked at yet".into(),
+            None => "not checked yet".into(),
         }
     }
 
@@ -364,8 +366,8 @@ impl Watch {
                     }
                     last = Some(status);
                 }
-                // Usual while devices fail; the state that is shown gets old, and says so.
-                Some(Err(failure)) => tracing::debug!(%failure, "the pool was not looked at"),
+                // Usual while devices fail. The reported status then carries its age.
+                Some(Err(failure)) => tracing::debug!(%failure, "the pool status cannot be read"),
                 None => return,
             }
             let mut state = self.lock();
@@ -383,7 +385,7 @@ impl Watch {
         }
     }
 
-    /// The pool's state; `None` when it is closed.
+    /// Reads the pool's status; `None` when it is closed.
     fn look(&self, room: &mut Room) -> Option<Result<PoolStatus, Failure>> {
         let pool = self.pool.get()?;
         let context = Context {
@@ -399,7 +401,7 @@ impl Watch {
         Some(operations::pool_status(&context, space))
     }
 
-    /// The pool's space; what was seen last while its devices are gone, as a look would wait for them.
+    /// The pool's space. While devices are missing, the last value, because a read would block on them.
     fn space(&self, pool: &dyn Pool, room: &mut Room) -> Option<PoolSpace> {
         let is_stale = {
             let mut state = self.lock();
@@ -414,14 +416,14 @@ impl Watch {
         }
     }
 
-    /// Finds out whether volumes whose writes were refused have room again.
+    /// Checks whether volumes with refused writes have room again.
     fn look_for_room(&self, pool: &dyn Pool) {
         let full = self.refusals().full_volumes();
         if self.is_suspended() {
             return;
         }
         for volume in full {
-            // One that is gone wants no room.
+            // A destroyed volume needs no room.
             let available = pool
                 .dataset((&volume).into())
                 .ok()
@@ -438,10 +440,10 @@ impl Watch {
         }
     }
 
-    /// Tells what became worse or better, except suspensions, which [`Watch::tick`] sees at once. `told`: the new state
-    /// with what is told of legs.
+    /// Reports changes of health, except suspensions, which [`Watch::tick`] detects at once. `told` is the new status
+    /// with the details of legs.
     fn report(&self, old: Option<&PoolStatus>, new: &PoolStatus, told: &PoolStatus) {
-        // What happens to legs is told by their record, by the names that people know.
+        // Legs have events of their own, under the names that administrators use.
         let is_of_leg = |news: &News| {
             let device = news.device.as_deref();
             let mut legs = told.legs.iter().flat_map(|legs| &legs.legs);

@@ -350,7 +350,7 @@ fn a_key_is_found_on_the_other_head_or_said_to_be_missing() {
         &place,
         "right",
         "status tank",
-        "it waits for the key of tank/e",
+        "the key of tank/e is missing",
     );
     lay_down("right");
     bulkhead_on(&place, "right", "volume key load tank/e");

@@ -230,12 +230,12 @@ fn what_fails_changes_nothing_and_says_what_to_do() {
     let old = machine.portal("127.0.0.1:");
     for (words, code, part) in [
         ("--iscsi 192.0.2.1:3260".to_owned(), 2, "--may-come"),
-        (format!("--iscsi {taken}"), 5, "another program listens"),
+        (format!("--iscsi {taken}"), 5, "another process listens"),
         // None of several.
         (
             format!("--nbd 127.0.0.78:0 --nbd {taken}"),
             5,
-            "another program listens",
+            "another process listens",
         ),
         (format!("--iscsi {old},9"), 4, "already"),
         (
@@ -350,11 +350,11 @@ fn an_address_that_was_not_there_is_told_and_so_is_the_last_of_a_protocol() {
     ] {
         assert!(part.contains(said), "{part}");
     }
-    assert!(!part.contains("nobody"), "{part}");
+    assert!(!part.contains("no client"), "{part}");
     let last = machine.ok(&format!("portal remove tank --iscsi {portal}"));
     assert!(
         last.out
-            .contains("nobody can reach the pool by iSCSI any more: `bulkhead portal add tank"),
+            .contains("no client can reach the pool by iSCSI any more: `bulkhead portal add tank"),
         "{}",
         last.out
     );

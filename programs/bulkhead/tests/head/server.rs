@@ -234,7 +234,7 @@ fn a_second_owner_and_a_taken_port_are_refused_and_the_first_goes_on() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("an address").port();
     let busy = format!("pool-server tank --no-nbd --iscsi 127.0.0.1:{port}");
-    machine.refused(&busy, 5, "taken by another program");
+    machine.refused(&busy, 5, "in use by another process");
     let _server = machine.serve("");
     machine.refused("pool-server tank --no-nbd --no-iscsi", 5, "served already");
     // Another run directory hides the socket, but not the locks on the devices.
@@ -438,7 +438,7 @@ fn changes_of_a_suspended_pool_are_refused_at_once_and_an_export_says_how_it_end
     }
     let refused = machine.run("snapshot create tank/v@now");
     assert!(
-        refused.err.contains("all I/O waits") && refused.err.contains("since 20"),
+        refused.err.contains("all I/O is blocked") && refused.err.contains("since 20"),
         "{}",
         refused.err
     );
@@ -449,7 +449,7 @@ fn changes_of_a_suspended_pool_are_refused_at_once_and_an_export_says_how_it_end
     let ended = machine.run("pool export tank --in-use");
     assert_eq!(ended.code, 8, "{}", ended.err);
     assert!(
-        ended.err.contains("ended, but could not export the pool"),
+        ended.err.contains("exited, but could not export the pool"),
         "{}",
         ended.err
     );
@@ -575,7 +575,7 @@ fn a_volume_whose_log_cannot_be_replayed_is_not_served_until_it_can_be() {
     }
     eventually("it is replayed", || {
         let told = machine.ok("pool events tank").out;
-        told.contains("the intent log of tank/v does not wait any more")
+        told.contains("the intent log of tank/v is replayed")
     });
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     assert_eq!(client.read(4096, 4096).expect("read"), [1; 4096]);

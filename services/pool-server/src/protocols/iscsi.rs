@@ -32,7 +32,7 @@ use super::super::shared_pool::SharedPool;
 use super::super::unit_store::UnitStore;
 use super::{Client, ContentsTold, Export, Protocol, Start, Wanted, sessions};
 
-/// Bytes of writes in memory over all connections.
+/// Write buffers over all connections.
 const PAYLOAD_BYTES_MAX: u64 = 512 << 20;
 /// Shown to initiators in the standard INQUIRY data.
 const VENDOR: &str = "BULKHEAD";
@@ -54,7 +54,7 @@ pub struct Server {
 
 #[derive(Default)]
 struct Served {
-    /// The targets, and which volume each unit of them shows.
+    /// The targets, and the volume of each unit.
     targets: BTreeMap<IscsiName, Shown>,
     reservations: BTreeMap<(IscsiName, u16), Arc<UnitStore>>,
 }
@@ -141,7 +141,7 @@ impl Server {
         }
     }
 
-    /// The place of a unit's reservations; the same one while the unit lives.
+    /// Returns the store of a unit's reservations; the same object for as long as the unit exists.
     fn store(
         &self,
         served: &mut Served,
@@ -222,7 +222,7 @@ impl Protocol for Server {
         targets.collect()
     }
 
-    /// A unit that cannot be used says that it is not ready, and initiators wait.
+    /// A unit that cannot be used reports "not ready", and initiators retry.
     fn apply(&self, wanted: &Wanted<'_>) -> Result<(), Failure> {
         let mut served = self.served();
         let desired = self.desired(&mut served, wanted);
@@ -369,7 +369,7 @@ fn unit_config(
         write_cache: unit.write_cache,
         read_only: unit.read_only,
         ready: !wanted.rescued.contains(&unit.volume),
-        // A reservation keeps room for writes; what is unmapped is free for snapshots all the same.
+        // A reservation guarantees room for writes; unmapped blocks are free for snapshots all the same.
         thin: true,
         show_physical_block: false,
         visibility: scsi::Visibility::All,
@@ -378,8 +378,8 @@ fn unit_config(
     }
 }
 
-/// What initiators are asked for by the document `property`. Whose secret cannot be read stays out: never is less
-/// asked for than the document says.
+/// The CHAP requirement of the document `property`. A user with an unreadable secret cannot log in: the requirement
+/// never gets weaker than the document.
 fn chap(property: &str, users: &ChapUsers, ring: &Ring) -> Chap {
     let credentials = |direction, chap: &ChapUser| {
         let secret = secrets::open(ring, property, direction, chap).ok()?;
@@ -409,7 +409,7 @@ fn portals_of(addresses: &Addresses) -> impl Iterator<Item = DesiredPortal> {
     })
 }
 
-/// The portal groups that offer a target: those it names, or all.
+/// The portal groups that offer a target: the ones it names, or all.
 fn groups_of(wanted: &DesiredTarget, addresses: &Addresses) -> Vec<u16> {
     if !wanted.document.portal_groups.is_empty() {
         return wanted.document.portal_groups.clone();
@@ -418,7 +418,7 @@ fn groups_of(wanted: &DesiredTarget, addresses: &Addresses) -> Vec<u16> {
     groups.into_iter().collect()
 }
 
-/// The initiator of a session, with those of its connections that are meant; `None` for one that asks for targets only.
+/// The initiator of a session, with the connections that `is_meant` selects; `None` for a discovery session.
 fn client(session: &SessionStatus, is_meant: impl Fn(u16, &Peer) -> bool) -> Option<Client> {
     let (target, group) = (session.target.as_ref()?, session.portal_group?);
     let peers = session.connections.iter().map(|one| one.peer);
@@ -431,7 +431,7 @@ fn client(session: &SessionStatus, is_meant: impl Fn(u16, &Peer) -> bool) -> Opt
     })
 }
 
-/// Whether `peer`, who logged in by `group`, may have come in by `portal`.
+/// Whether `peer`, logged in by `group`, may have arrived at `portal`.
 fn is_by(portal: &DesiredPortal, group: u16, peer: &Peer) -> bool {
     match peer {
         Peer::Tcp { local, .. } => portal.group == group && portal.takes(*local),

@@ -1,7 +1,7 @@
 //! The protocols by which clients reach volumes.
 //!
-//! The server knows each of them as a [`Protocol`] and holds a list. It reads the pool's documents, has every protocol
-//! serve what they say, and lists, counts, drains and ends the clients of all. `docs/protocols.md` tells how to add one.
+//! The server holds a list of [`Protocol`]s. It reads the pool's documents, has every protocol serve them, and lists,
+//! counts, drains and disconnects the clients of all. `docs/protocols.md` describes how to add a protocol.
 
 #[cfg(test)]
 mod tests;
@@ -36,12 +36,12 @@ macro_rules! serve {
     ($($name:ident),* $(,)?) => {
         $(mod $name;)*
 
-        /// Every protocol, in the order in which they are applied and shown. None serves anything yet.
+        /// Every protocol, in the order in which they are applied and shown. None serves an export yet.
         pub fn all(start: &Start<'_>) -> Vec<Box<dyn Protocol>> {
             vec![$(Box::new($name::Server::new(start))),*]
         }
 
-        /// What is wrong with the settings of any protocol, such as files of TLS, before the pool is touched.
+        /// Checks the settings of all protocols, such as TLS files, before the pool is touched.
         pub fn check(setup: &Setup) -> Result<(), Failure> {
             $($name::Server::check_settings(setup)?;)*
             Ok(())
@@ -63,7 +63,7 @@ fn check_tls(protocol: &Description, files: Option<&TlsFiles>) -> Result<(), Fai
     })
 }
 
-/// What a protocol begins with.
+/// The arguments of a protocol's constructor.
 pub struct Start<'a> {
     /// Where and how to serve.
     pub setup: &'a Setup,
@@ -73,13 +73,13 @@ pub struct Start<'a> {
     pub documents: &'a Arc<DocumentCache>,
 }
 
-/// What is to be served now.
+/// The desired exports.
 pub struct Wanted<'a> {
-    /// The pool's documents. A protocol finds properties of its own here.
+    /// The pool's documents, which may contain properties of the protocol.
     pub documents: &'a All,
-    /// What they add up to.
+    /// The state that the documents define.
     pub desired: &'a DesiredState,
-    /// Volumes whose keys are missing, with the dataset that has the key. They cannot be read.
+    /// Volumes with missing keys, each with the dataset that has the key. They cannot be read.
     pub locked: &'a BTreeMap<VolumeName, String>,
     /// Volumes that only a rescue may use.
     pub rescued: &'a BTreeSet<VolumeName>,
@@ -87,23 +87,23 @@ pub struct Wanted<'a> {
     pub closed: &'a [VolumeName],
     /// Opens the secrets in the documents.
     pub ring: &'a Ring,
-    /// The devices of the volumes, opened with the first command.
+    /// The devices of the volumes, opened by their first command.
     pub volumes: &'a Volumes,
-    /// Where to listen.
+    /// Listening addresses.
     pub addresses: &'a Addresses,
 }
 
-/// What is served.
+/// The current exports.
 pub struct Served<'a> {
     /// The pool.
     pub pool: &'a PoolName,
-    /// What its documents add up to.
+    /// The state that the documents define.
     pub desired: &'a DesiredState,
-    /// What [`Protocol::exports`] said.
+    /// The result of [`Protocol::exports`].
     pub exports: &'a [Export],
 }
 
-/// What clients can connect to.
+/// An export that clients can connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
     /// Its name in the protocol: a target, an export.
@@ -114,14 +114,14 @@ pub struct Export {
     pub file_system: Option<VolumeName>,
 }
 
-/// Who is connected. It may have several connections.
+/// A connected client. It may have several connections.
 #[derive(Clone, Debug)]
 pub struct Client {
     /// [`Export::name`].
     pub export: String,
-    /// How the client calls itself; the export's name where the protocol has no such name.
+    /// The client's own name; the export's name if the protocol has none.
     pub name: String,
-    /// What it is, for messages: `initiator NAME from`, `NBD client`.
+    /// A title for messages: `initiator NAME from`, `NBD client`.
     pub title: String,
     /// Its connections.
     pub peers: Vec<Peer>,
@@ -137,7 +137,7 @@ impl fmt::Display for Client {
     }
 }
 
-/// Who is connected, by the name of the export.
+/// The sessions by the name of the export.
 fn sessions(clients: Vec<Client>) -> BTreeMap<String, Vec<SessionView>> {
     let mut sessions: BTreeMap<_, Vec<SessionView>> = BTreeMap::new();
     for client in clients {
@@ -151,7 +151,7 @@ fn sessions(clients: Vec<Client>) -> BTreeMap<String, Vec<SessionView>> {
     sessions
 }
 
-/// Where a protocol without groups listens, and how many clients `came_by` each.
+/// The portals of a protocol without groups, each with its number of clients in `came_by`.
 fn portal_views(
     pool: &PoolName,
     protocol: &str,
@@ -172,12 +172,12 @@ fn portal_views(
     views.collect()
 }
 
-/// How clients learned that a volume has other contents.
+/// How clients were notified of a volume's new contents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContentsTold {
-    /// Sessions that were told.
+    /// Sessions that were notified.
     pub sessions: u64,
-    /// Connections that were closed, because the protocol cannot tell.
+    /// Connections that were closed, because the protocol has no such notification.
     pub closed: u64,
 }
 
@@ -188,18 +188,18 @@ impl std::ops::AddAssign for ContentsTold {
     }
 }
 
-/// A protocol server as the pool's server sees it. Calls of [`Self::apply`] come one after the other; the others may
-/// come at any time.
+/// A protocol server, as the pool's server uses it. Calls of [`Self::apply`] are serialized; the other methods may run
+/// concurrently.
 pub trait Protocol: Send + Sync {
-    /// Serves nothing yet.
+    /// Creates a server without exports.
     fn new(start: &Start<'_>) -> Self
     where
         Self: Sized;
 
-    /// What is known of it everywhere: its name, where it may listen.
+    /// The static description: its name, where it may listen.
     fn description(&self) -> &'static Description;
 
-    /// What is wrong with its settings, such as files of TLS, without a change of anything.
+    /// Checks the settings, such as TLS files, without a change.
     fn check_settings(setup: &Setup) -> Result<(), Failure>
     where
         Self: Sized,
@@ -208,7 +208,7 @@ pub trait Protocol: Send + Sync {
         Ok(())
     }
 
-    /// The same of those that it has.
+    /// Checks the current settings.
     fn check(&self) -> Result<(), Failure> {
         Ok(())
     }
@@ -218,39 +218,40 @@ pub trait Protocol: Send + Sync {
         self.description().name
     }
 
-    /// What it would serve. The volumes in it stay open.
+    /// The exports for `wanted`. Their volumes stay open.
     fn exports(&self, wanted: &Wanted<'_>) -> Vec<Export>;
 
-    /// Serves what is wanted, by the difference to what it serves: clients that nothing changes for notice nothing.
-    /// Whatever can be applied is, also beside an error.
+    /// Applies the difference to the current exports; unaffected clients notice nothing. Applies as much as possible,
+    /// also on an error.
     fn apply(&self, wanted: &Wanted<'_>) -> Result<(), Failure>;
 
-    /// What of that could not be done and kept nothing else from being served. Asked after [`Self::apply`].
+    /// Problems of single exports from the last [`Self::apply`].
     fn problems(&self) -> Vec<Problem> {
         Vec::new()
     }
 
-    /// Whether [`Self::apply`] should be called again some seconds later, because what it could not do may be possible then, or
-    /// [`Self::problems`] says something else now.
+    /// Whether [`Self::apply`] should be retried after some seconds, because a failed step may succeed or
+    /// [`Self::problems`] has changed.
     fn wants_another_try(&self) -> bool {
         false
     }
 
-    /// Tries again what it could not do, and can do without a look at what is wanted.
+    /// Retries failed steps that do not depend on the desired state.
     fn try_again(&self) {}
 
-    /// File systems of which changes were refused for lack of space, and how many since each was opened. Nothing while that cannot be
-    /// known without a wait.
+    /// Changes refused for lack of space since each file system was opened, by name. `None` while that cannot be read
+    /// without blocking.
     fn refused_for_space(&self) -> Option<Vec<(VolumeName, u64)>> {
         Some(Vec::new())
     }
 
-    /// What clients did in each file system that it shares.
+    /// The activity of clients in each shared file system.
     fn file_system_activity(&self) -> Vec<FileSystemActivity> {
         Vec::new()
     }
 
-    /// What clients have open and locked in a file system. Nothing: it does not share that. May wait for disks.
+    /// The open files and locks of clients in a file system. `None` if this protocol does not share it. May block on
+    /// disks.
     fn open_files(&self, name: &VolumeName) -> Option<OpenFilesView> {
         let _ = name;
         None
@@ -261,32 +262,33 @@ pub trait Protocol: Send + Sync {
         None
     }
 
-    /// Takes away what the client of that number has open and locked; whether there is such a client.
+    /// Revokes the open files and locks of a client. Returns whether the client exists.
     fn expire_client(&self, client: u64) -> bool {
         let _ = client;
         false
     }
 
-    /// Lets go of the file systems at and below `dataset`, which is about to go or to change under them. [`Self::apply`] opens them again
-    /// when it is not [`Wanted::closed`] any more.
+    /// Closes the file systems at and below `dataset`, before they are destroyed or changed. [`Self::apply`] reopens
+    /// them when they are no longer [`Wanted::closed`].
     fn close(&self, dataset: &VolumeName) {
         let _ = dataset;
     }
 
-    /// Lets go of the file systems at and below `dataset`, which may be the pool's root. [`Self::apply`] opens them again.
+    /// Closes the file systems at and below `dataset`, which may be the pool's root. [`Self::apply`] reopens them.
     fn opened_anew(&self, dataset: &str) {
         let _ = dataset;
     }
 
-    /// Lets go of all that it has opened itself, after [`Self::drain`]: the pool is about to be closed. May block.
+    /// Closes all that this protocol has opened itself, after [`Self::drain`] and before the pool is closed. May block.
     fn let_go(&self) {}
 
-    /// A dataset, and all below it, has another name.
+    /// Renames a dataset and all below it.
     fn renamed(&self, from: &VolumeName, to: &VolumeName) {
         let _ = (from, to);
     }
 
-    /// A volume has other contents, and another size if it `was_resized`. Commands on `device` wait meanwhile.
+    /// Notifies clients that a volume has new contents, and a new size if it `was_resized`. Commands on `device` are
+    /// paused.
     fn contents_changed(
         &self,
         volume: &VolumeName,
@@ -294,7 +296,7 @@ pub trait Protocol: Send + Sync {
         was_resized: bool,
     ) -> ContentsTold;
 
-    /// Says in `status` what it shows, and who is connected. A protocol with a view of its own puts that there instead.
+    /// Adds the exports and clients to `status`. A protocol with a view of its own overrides this.
     fn show(&self, served: &Served<'_>, status: &mut Status) {
         let listeners = self.listeners();
         if served.exports.is_empty() && listeners.is_empty() {
@@ -315,49 +317,50 @@ pub trait Protocol: Send + Sync {
         });
     }
 
-    /// By what clients can secure their connections now.
+    /// The available security methods of connections.
     fn secured_by(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What is left of the time in which clients take back what they had at the server before.
+    /// The rest of the grace period in which clients reclaim their state from the previous server.
     fn recovery(&self) -> Option<RecoveryView> {
         None
     }
 
-    /// Puts in who is connected, where an operation of its own answers what it exports.
+    /// Adds the connected clients to a response that lists exports.
     fn add_sessions(&self, answer: &mut Answer) {
         let _ = answer;
     }
 
-    /// Who is connected.
+    /// The connected clients.
     fn clients(&self) -> Vec<Client>;
 
-    /// Clients with the connections that did not come in by `addresses`.
+    /// Clients with the connections that did not arrive at `addresses`.
     fn clients_beyond(&self, addresses: &Addresses) -> Vec<Client>;
 
-    /// Connections that came in by each of its `addresses`.
+    /// Connections accepted at each of its `addresses`.
     fn portals(&self, pool: &PoolName, addresses: &Addresses) -> Vec<PortalView>;
 
-    /// Where it listens, as text.
+    /// The listening addresses as text.
     fn listeners(&self) -> Vec<String>;
 
-    /// The TCP addresses among these.
+    /// The listening TCP addresses.
     fn tcp_listeners(&self) -> Vec<SocketAddr>;
 
-    /// The other ends of all connections, also of those that have not logged in.
+    /// The peers of all connections, including those before login.
     fn peers(&self) -> Vec<Peer>;
 
-    /// Says to clients that the server is about to end and that they may come back at once, if the protocol has a
-    /// word for it.
+    /// Announces to clients that the server is about to stop and that they may reconnect at once, if the protocol has
+    /// such a message.
     fn announce_end(&self) {}
 
-    /// Closes connections whose local address this machine has lost, without a word; how many.
+    /// Closes connections after their local address was removed from this host, without a FIN or RST. Returns their
+    /// number.
     fn silence_withdrawn(&self) -> usize;
 
-    /// Ends all connections without another answer.
+    /// Drops all connections without further replies.
     fn drop_all(&self);
 
-    /// Lets clients finish until `deadline`, then ends what is left.
+    /// Lets clients finish until `deadline`, then drops the remaining connections.
     fn drain(&self, deadline: Instant);
 }

@@ -95,7 +95,7 @@ impl Protocol for Server {
         exports.collect()
     }
 
-    /// NBD has no word for a volume that cannot be read yet: there is no export then, and clients come again.
+    /// NBD has no "not ready": a volume that cannot be read has no export, and clients reconnect.
     fn apply(&self, wanted: &Wanted<'_>) -> Result<(), Failure> {
         let ready = wanted.desired.nbd.values().filter(|one| {
             !wanted.locked.contains_key(&one.volume) && !wanted.rescued.contains(&one.volume)
@@ -120,7 +120,7 @@ impl Protocol for Server {
         })
     }
 
-    /// NBD clients cannot be told. Only another size makes what they know wrong.
+    /// NBD clients cannot be notified. Only a new size invalidates their state.
     fn contents_changed(
         &self,
         _volume: &VolumeName,

@@ -1,4 +1,4 @@
-//! NFS: file systems of the pool, for those whom the property `sharenfs` names.
+//! NFS: file systems of the pool, for the clients that the property `sharenfs` names.
 
 mod clients;
 mod files;
@@ -43,10 +43,10 @@ use clients::PoolRecord;
 use files::OpenFiles;
 use shares::{Shares, is_below};
 
-/// [`STATE_LEASE`], as the protocol counts.
+/// [`STATE_LEASE`] in seconds.
 const LEASE_SECONDS: u32 = STATE_LEASE.as_secs() as u32;
 
-/// What a keytab lets others than its owner do.
+/// Mode bits that grant access to the group and other users.
 const MODE_OTHERS: u32 = 0o077;
 
 /// The NFS server of a pool.
@@ -62,23 +62,23 @@ pub struct Server {
 
 #[derive(Default)]
 struct State {
-    /// What shall be shared; nothing if that could not be read.
+    /// The desired shares; `None` if they could not be read.
     shares: Option<Shares>,
     files: OpenFiles,
-    /// Those that were closed and may come back, with their identities.
+    /// Closed file systems that may reopen, with their identities.
     aside: BTreeMap<String, FileSystemId>,
-    /// Signs the handles of clients; nothing before something is shared.
+    /// Signs the file handles of clients. `None` before the first share.
     handle_key: Option<HandleKey>,
-    /// What the server was told last.
+    /// The last applied state.
     desired: DesiredState,
     problems: Vec<Problem>,
-    /// Something failed that may be well by itself later.
+    /// A step failed that may succeed later without a change.
     has_failed: bool,
-    /// What was told of ports and keys, which come and go by themselves.
+    /// The last reported problems of ports and keys, which change by themselves.
     told: Vec<Problem>,
-    /// It was asked before what it would serve.
+    /// The exports were requested before.
     was_asked: bool,
-    /// What is shared was not looked for yet.
+    /// The shares are not read yet.
     is_unread: bool,
 }
 
@@ -106,8 +106,8 @@ impl Server {
         }
     }
 
-    /// What shall be shared. Without an address of NFS that only tells of a problem, and clients of other protocols do not wait for it: a
-    /// server that has just started looks at the next try.
+    /// The desired shares. Without an NFS address they only produce a problem message, so a server that has just
+    /// started reads them at the next retry: clients of other protocols must not be delayed.
     fn read_shares(&self, state: &mut State, wanted: &Wanted<'_>) -> Option<Shares> {
         let pool = self.pool.get()?;
         let has_address = wanted.addresses.of(PROTOCOL.name).next().is_some();
@@ -117,7 +117,7 @@ impl Server {
         }
         let shares = Shares::read(&*pool);
         let failed = |error: &DatasetError| {
-            tracing::error!(error = chain(error), "look for what is shared over NFS");
+            tracing::error!(error = chain(error), "read the NFS shares");
         };
         let mut shares = shares.inspect_err(failed).ok()?;
         Some(match has_address {
@@ -132,7 +132,7 @@ impl Server {
         })
     }
 
-    /// Has the key of the pool sign handles. Nothing is shared before it is durable.
+    /// Loads the pool's key for file handles. No file system is shared before the key is durable.
     fn find_handle_key(&self, state: &mut State) -> bool {
         if state.handle_key.is_some() {
             return true;
@@ -156,7 +156,7 @@ impl Server {
         state.handle_key.is_some()
     }
 
-    /// Closes these file systems. Clients are told to wait until it is known what becomes of them.
+    /// Closes these file systems. Clients must retry until their state is known.
     fn put_aside(&self, is_meant: impl Fn(&str) -> bool) {
         let state = &mut *self.state();
         if !state.files.names().any(&is_meant) {
@@ -174,7 +174,7 @@ impl Server {
         state.files.keep_only(|name| !is_meant(name));
     }
 
-    /// What is wrong with ports and keys, until it is well by itself.
+    /// Problems of ports and keys, until they resolve by themselves.
     fn passing_problems(&self) -> Vec<Problem> {
         let without_ports = self.server.without_ports();
         let keytab = self.server.keytab_problem();
@@ -186,7 +186,7 @@ impl Server {
         ports.chain(keys).chain(configuration).chain(open).collect()
     }
 
-    /// Has the server do what can be done of `desired`.
+    /// Applies `desired`, without the parts that the server refuses.
     fn apply_what_can_be(&self, state: &mut State, mut desired: DesiredState) {
         loop {
             let refused = match self.server.apply(desired.clone()) {
@@ -225,19 +225,19 @@ fn is_at_or_below(name: &str, dataset: &VolumeName) -> bool {
 fn taken(error: &ListenError) -> String {
     let why = match error.cause.kind() {
         std::io::ErrorKind::AddrInUse => {
-            "another program listens there: stop it, for example the kernel's NFS server \
+            "another process listens there: stop it, for example the kernel's NFS server \
              (`systemctl disable --now nfs-server`)"
                 .to_owned()
         }
         _ => chain(error),
     };
-    format!("NFS is not served there, and it is tried again every few seconds; {why}")
+    format!("NFS is not served there, and this is retried every few seconds; {why}")
 }
 
 fn no_ports(no: &NoPorts) -> Problem {
     let why = match no.cause.kind() {
         std::io::ErrorKind::AddrInUse => {
-            "another program listens there: stop it, mostly by `systemctl disable --now rpcbind.socket rpcbind`".to_owned()
+            "another process listens there: stop it, mostly by `systemctl disable --now rpcbind.socket rpcbind`".to_owned()
         }
         std::io::ErrorKind::PermissionDenied => {
             "the server may not listen at a port below 1024: give it the capability CAP_NET_BIND_SERVICE".to_owned()
@@ -247,7 +247,7 @@ fn no_ports(no: &NoPorts) -> Problem {
     Problem {
         subject: no.address.to_string(),
         sentence: format!(
-            "clients of NFS 3 find no locks there, and have to mount with `nolock` and the ports; it is tried again every few seconds; {why}"
+            "clients of NFS 3 find no locks there, and have to mount with `nolock` and the ports; this is retried every few seconds; {why}"
         ),
     }
 }
@@ -255,7 +255,7 @@ fn no_ports(no: &NoPorts) -> Problem {
 fn no_keytab(error: &KeytabError) -> Problem {
     Problem {
         subject: "Kerberos of NFS".to_owned(),
-        sentence: format!("no further client can use it: {}; it is tried again every few seconds", chain(error)),
+        sentence: format!("no further client can use it: {}; this is retried every few seconds", chain(error)),
     }
 }
 
@@ -270,19 +270,19 @@ fn no_configuration(error: &ConfigurationError) -> Problem {
     }
 }
 
-/// Who has the keys of a service can be any user to it.
+/// A process that can read the keys of a service can impersonate any user to it.
 fn open_to_others(keytab: &Path) -> Option<Problem> {
     let mode = std::fs::metadata(keytab).ok()?.permissions().mode() & 0o7777;
     let shown = keytab.display();
     (mode & MODE_OTHERS != 0).then(|| Problem {
         subject: "Kerberos of NFS".to_owned(),
         sentence: format!(
-            "others than its owner may use the keytab {shown} (mode {mode:04o}), and with its keys be any user: run `chmod 0600 {shown}`"
+            "the keytab {shown} (mode {mode:04o}) is readable beyond its owner, and its keys allow to impersonate any user: run `chmod 0600 {shown}`"
         ),
     })
 }
 
-/// Whether clients could use Kerberos with a keytab as it is now.
+/// Checks that the server can read this keytab.
 fn check_keytab(keytab: Option<&Path>) -> Result<(), Failure> {
     keytab.map_or(Ok(()), ::nfs::server::check_keytab).map_err(|error| {
         Failure::from_chain(FailureKind::Usage, &error).advise(
@@ -301,7 +301,7 @@ fn presentation(pool: &SharedPool) -> Presentation {
     Presentation {
         owner: owner.unwrap_or_default().into_bytes(),
         start: u64::from_ne_bytes(start),
-        // The pool's own takes its place before anything is shared.
+        // Replaced by the pool's key before the first share.
         handle_key: HandleKey::random(),
         lease_seconds: LEASE_SECONDS,
         grace_seconds: LEASE_SECONDS,
@@ -341,7 +341,7 @@ impl Protocol for Server {
     fn check_settings(setup: &Setup) -> Result<(), Failure> {
         super::check_tls(&PROTOCOL, setup.tls.get(PROTOCOL.name))?;
         match check_keytab(setup.keytabs.get(PROTOCOL.name).map(PathBuf::as_path)) {
-            // Nobody sees what a takeover is told, and clients of volumes must not wait for that.
+            // On a takeover no administrator sees the message, and clients of volumes must not be delayed.
             Err(failure) if setup.is_of_a_cluster => {
                 tracing::error!(%failure, "clients of NFS cannot use Kerberos");
                 Ok(())
@@ -366,7 +366,7 @@ impl Protocol for Server {
         exports.collect()
     }
 
-    /// Whatever is wrong is a problem of one file system or address: nothing of it keeps others from being served.
+    /// A problem of one file system or address does not keep the rest from being served.
     fn apply(&self, wanted: &Wanted<'_>) -> Result<(), Failure> {
         let state = &mut *self.state();
         let Some(shares) = state.shares.take().filter(|_| self.pool.get().is_some()) else {
@@ -421,7 +421,7 @@ impl Protocol for Server {
     }
 
     fn wants_another_try(&self) -> bool {
-        // Whoever holds it applies something at this moment.
+        // A locked state means that another thread is applying.
         let state = self.state.try_lock();
         state.is_ok_and(|state| state.has_failed || state.files.has_failed() || state.told != self.passing_problems())
     }
@@ -432,7 +432,7 @@ impl Protocol for Server {
     }
 
     fn refused_for_space(&self) -> Option<Vec<(VolumeName, u64)>> {
-        // Whoever holds it may open file systems for a long time.
+        // The holder may take long to open file systems.
         Some(self.state.try_lock().ok()?.files.refused_for_space())
     }
 
@@ -484,7 +484,7 @@ impl Protocol for Server {
         self.state().files.keep_only(|_| false);
     }
 
-    /// A file system is no volume: nobody writes to it but its clients.
+    /// Not applicable: only clients write to a file system.
     fn contents_changed(&self, _: &VolumeName, _: &SharedDevice, _: bool) -> ContentsTold {
         ContentsTold::default()
     }

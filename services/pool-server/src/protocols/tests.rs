@@ -1,5 +1,5 @@
-//! A protocol that only this test knows: it registers, is told where to listen by options and requests of its own, and is
-//! exported, listed, counted, drained and told like the others.
+//! A protocol that exists only in this test: it registers, gets its addresses by its own options and requests, and is
+//! exported, listed, counted, drained and notified like the real ones.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -42,11 +42,12 @@ const ECHO: Description = Description {
     }),
     keytab: Some("echo-keytab"),
 };
-/// The property of a volume that says by which name it is shown.
+/// The property of a volume that sets its name in the protocol.
 const PROPERTY: &str = "bulkhead:echo";
 const BLOCK: usize = 4096;
 
-/// A client says the name of an export and then blocks. Each is written to the start of the volume, read, and sent back.
+/// A client sends the name of an export and then blocks. Each block is written to the start of the volume, read, and
+/// sent back.
 struct Echo {
     state: Arc<Mutex<State>>,
 }
@@ -270,7 +271,7 @@ fn pool() -> Box<dyn Pool> {
     pool
 }
 
-/// What a command line with `words` says, of a program whose only protocol is the echo.
+/// Parses `words` as the options of a command that has only the echo protocol.
 fn told(words: &[&str]) -> Result<Listen, clap::Error> {
     let command = Listen::options(clap::Command::new("serve"), &[&ECHO]);
     let words = ["serve"].iter().chain(words);
@@ -284,7 +285,7 @@ fn options_of_another_protocol_follow_from_its_description() {
     let help = command.clone().render_long_help().to_string();
     for said in [
         "--echo <ADDRESS:PORT|unix:PATH>",
-        "echo socket as ADDRESS:PORT or unix:PATH; port 0 takes a free one; it may be any; may be repeated \
+        "echo socket as ADDRESS:PORT or unix:PATH; port 0 selects a free one; it may be any; may be repeated \
          [default: 127.0.0.1:7]",
         "Do not serve Echo",
         "Certificate (chain) of the Echo server, PEM; Echo clients then must use TLS",
@@ -392,7 +393,7 @@ fn another_protocol_needs_nothing_but_its_registration() {
     );
     assert_eq!(serving.session_count(), 0);
 
-    // A volume that no protocol shows any more is closed.
+    // A volume that no protocol exports any more is closed.
     let open = pool.require().expect("open");
     let edits = vec![(PROPERTY.to_owned(), None)];
     open.edit_user_properties(vec![((&volume).into(), edits)])

@@ -1,4 +1,4 @@
-//! Which clients may have something open, kept in the pool for its next server (docs/formats/nfs-clients.md).
+//! Stores in the pool which clients may have open files, for its next server (docs/formats/nfs-clients.md).
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use super::super::super::shared_pool::SharedPool;
 
 /// The property of the root dataset.
 pub const PROPERTY: &str = "bulkhead:nfs-clients";
-/// The same, of hosts that lock over NFS 3.
+/// The same for hosts that lock over NFS 3.
 const HOSTS_PROPERTY: &str = "bulkhead:nfs-hosts";
-/// Longest list, in bytes; ZFS keeps 8,191.
+/// Longest list, in bytes; ZFS stores 8,191.
 const LIST_BYTES_MAX: usize = 8_191;
-/// In the place of a list that is too long.
+/// Replaces a list that is too long.
 const ANYBODY: &str = "any";
 const NOBODY: &str = "none";
-/// Before a list. That of earlier versions had another hash, for which a client could find the name of another one.
+/// The prefix of a list. Lists of earlier versions used a hash for which a client could construct a colliding name.
 const FORM: &str = "2 ";
 
 /// The record in a pool.
@@ -28,12 +28,12 @@ pub struct PoolRecord {
 }
 
 impl PoolRecord {
-    /// That of `pool`.
+    /// The record of `pool`.
     pub const fn new(pool: Arc<SharedPool>, documents: Arc<DocumentCache>) -> Self {
         Self { pool, documents }
     }
 
-    /// Whom the server before has kept.
+    /// Reads the clients that the previous server stored.
     pub fn read(&self) -> Remembered {
         let Some(pool) = self.pool.get() else {
             return Holders::Anybody.into();
@@ -48,7 +48,7 @@ impl PoolRecord {
                 }
             }
             Err(failure) => {
-                tracing::warn!(%failure, "clients of NFS that were known to the server before");
+                tracing::warn!(%failure, "cannot read the NFS clients of the previous server");
                 Holders::Anybody.into()
             }
         }
@@ -68,16 +68,16 @@ impl ClientRecord for PoolRecord {
         let set = pool.set_dataset_properties(pool.name().into(), &values);
         self.documents.changed(pool.name().as_str());
         if let Err(error) = &set {
-            tracing::error!(%error, "clients of NFS cannot be kept, and wait");
+            tracing::error!(%error, "NFS clients cannot be stored, and are paused");
         }
         set.is_ok()
     }
 }
 
-/// Hosts that cannot be read are not told.
+/// Hosts that cannot be parsed are not notified.
 fn read_hosts(text: &str) -> Hosts {
     text.parse().unwrap_or_else(|error| {
-        tracing::warn!(text, %error, "hosts that locked over NFS 3 at the server before");
+        tracing::warn!(text, %error, "cannot parse the hosts that locked over NFS 3 at the previous server");
         Hosts::default()
     })
 }
@@ -101,7 +101,7 @@ fn encode(holders: &Holders) -> String {
     }
 }
 
-/// A client of the list. Without letters behind its number it may have had anything.
+/// A client of the list. Without letters after its number it may have had any state.
 fn decode_one(text: &str) -> Option<(ClientKey, Had)> {
     let (number, letters) = text.split_at_checked(16)?;
     let had = match letters {
@@ -116,7 +116,7 @@ fn decode_one(text: &str) -> Option<(ClientKey, Had)> {
     is_number.then_some((client, had))
 }
 
-/// What cannot be read says that anybody may have something open.
+/// A list that cannot be parsed counts as "any".
 fn decode(text: &str) -> Holders {
     if text == NOBODY {
         return Holders::default();

@@ -1,4 +1,4 @@
-//! The file systems that are open.
+//! The open file systems.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,46 +15,47 @@ use super::super::super::shared_pool::SharedPool;
 use super::lazy_files::LazyFiles;
 use crate::volumes::CLOSERS_MAX;
 
-/// File systems that are opened at a time: each may have a log to replay.
+/// File systems that are opened concurrently: each may have a log to replay.
 const OPENERS_MAX: usize = 4;
 
-/// File systems that are opened before their clients come. Where there are more, each is opened by its first use, or when clients have come back.
+/// File systems that are opened before their clients connect. With more of them, each is opened by its first use, or
+/// after the clients have reconnected.
 const OPENED_FIRST_MAX: usize = 16;
 
-/// Clients that come back first want the processors, and the disks.
+/// Reconnecting clients need the processors and the disks first.
 const OTHERS_WAIT: Duration = Duration::from_secs(2);
 
-/// By the names of their datasets.
+/// The open file systems by the names of their datasets.
 #[derive(Default)]
 pub struct OpenFiles {
     all: BTreeMap<String, Arc<LazyFiles>>,
-    /// Some were looked at before: clients of these are there.
+    /// A set was opened before, so that clients may be active.
     has_begun: bool,
 }
 
-/// How opening went.
+/// The result of opening.
 #[derive(Debug, Default)]
 pub struct Opened {
-    /// What is not served, and why.
+    /// File systems that are not served, with the causes.
     pub problems: Vec<Problem>,
-    /// Some will be there later: clients shall wait for them.
+    /// Some open later: clients must retry.
     pub has_waiting: bool,
-    /// Another attempt may succeed without a word from anybody.
+    /// A retry may succeed without any change.
     pub has_failed: bool,
 }
 
 impl OpenFiles {
-    /// Those that are shared.
+    /// The names of the shared file systems.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.all.keys().map(String::as_str)
     }
 
-    /// The files of one of them.
+    /// The files of one file system.
     pub fn get(&self, name: &str) -> Option<Arc<dyn FileSystem>> {
         self.all.get(name).map(|open| Arc::clone(open) as Arc<_>)
     }
 
-    /// Those of which changes were refused for lack of space, and how many. The pool's own file system has no name of that kind.
+    /// Changes refused for lack of space, by name. The pool's root file system has no such name and is omitted.
     pub fn refused_for_space(&self) -> Vec<(VolumeName, u64)> {
         let all = self.all.iter();
         let refused = all.filter_map(|(name, open)| {
@@ -64,14 +65,15 @@ impl OpenFiles {
         refused.collect()
     }
 
-    /// Whether one that was to be opened later could not be.
+    /// Whether a deferred open has failed.
     pub fn has_failed(&self) -> bool {
         self.all.values().any(|one| one.has_failed())
     }
 
-    /// Adds those of `wanted` that are not there, and opens them, which replays their logs; many at once are opened later. May block.
+    /// Adds the missing members of `wanted` and opens them, which replays their logs; a large number is opened later.
+    /// May block.
     pub fn open_all<'a>(&mut self, pool: &Arc<SharedPool>, wanted: impl Iterator<Item = (&'a String, FileSystemId)>) -> Opened {
-        // What went wrong with those of before may be well now: they are tried with the others.
+        // Earlier failures may be resolved: these are retried with the rest.
         self.all.retain(|_, one| one.take_failure().is_none());
         let mut absent = Vec::new();
         for (name, id) in wanted {
@@ -97,7 +99,7 @@ impl OpenFiles {
         opened
     }
 
-    /// `from`, and all below it, has another name.
+    /// Renames `from` and all below it.
     pub fn renamed(&mut self, from: &VolumeName, to: &VolumeName) {
         let moved = |name: &String| {
             let known: VolumeName = name.parse().ok()?;
@@ -118,7 +120,7 @@ impl OpenFiles {
         let (kept, unwanted): (BTreeMap<_, _>, BTreeMap<_, _>) =
             all.partition(|(name, _)| is_wanted(name));
         self.all = kept;
-        // Each waits for the pool's commit, and one commit serves all who wait for it.
+        // Each close blocks for a commit of the pool, and concurrent ones share it.
         let unwanted: Vec<_> = unwanted.into_values().collect();
         let share = unwanted.len().div_ceil(CLOSERS_MAX).max(1);
         std::thread::scope(|scope| {
@@ -132,11 +134,11 @@ impl OpenFiles {
 impl Opened {
     fn note(&mut self, name: &str, error: &DatasetError) {
         let sentence = match &error.kind {
-            // It was destroyed since it was listed.
+            // It was destroyed after the listing.
             DatasetErrorKind::NotFound => return,
             DatasetErrorKind::KeyMissing | DatasetErrorKind::KeyOutdated => {
                 self.has_waiting = true;
-                format!("it waits for its key, and clients of NFS wait for it: {}", error.kind)
+                format!("its key is missing, and clients of NFS are paused: {}", error.kind)
             }
             DatasetErrorKind::FileSystemRefused { .. } => {
                 format!("it is not shared over NFS: {}", error.kind)
@@ -144,7 +146,7 @@ impl Opened {
             _ => {
                 (self.has_waiting, self.has_failed) = (true, true);
                 let error = chain(error);
-                format!("clients of NFS wait for it, and it is tried again every few seconds: {error}")
+                format!("clients of NFS are paused, and this is retried every few seconds: {error}")
             }
         };
         self.problems.push(Problem {
@@ -154,7 +156,7 @@ impl Opened {
     }
 }
 
-/// Opens these, several at a time.
+/// Opens these concurrently.
 fn open_now(these: &[Arc<LazyFiles>]) {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -168,7 +170,7 @@ fn open_now(these: &[Arc<LazyFiles>]) {
     });
 }
 
-/// Opens these behind the back of clients, who come first where they want one of them.
+/// Opens these in the background. A client that uses one of them opens it first.
 fn open_later(these: Vec<Arc<LazyFiles>>) {
     let work = move || {
         std::thread::sleep(OTHERS_WAIT);
@@ -178,8 +180,8 @@ fn open_later(these: Vec<Arc<LazyFiles>>) {
         tracing::info!(count = these.len(), took_ms, "shared file systems opened");
     };
     let thread = std::thread::Builder::new().name("nfs-opens".into());
-    // Without it, each is opened by its first use.
+    // Without the thread, each is opened by its first use.
     if let Err(error) = thread.spawn(work) {
-        tracing::warn!(%error, "open shared file systems before they are used");
+        tracing::warn!(%error, "cannot open shared file systems in the background");
     }
 }

@@ -1,4 +1,5 @@
-//! The key that signs the file handles of clients, kept in the pool for its next server (docs/formats/nfs-handles.md).
+//! The key that signs the file handles of clients, stored in the pool for its next server
+//! (docs/formats/nfs-handles.md).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,12 +15,12 @@ use super::super::super::connections;
 use super::PROTOCOL;
 use super::clients;
 
-/// The first word of the property.
+/// The version field of the property.
 const FORM: &str = "1";
-/// How long clients of a pool that an earlier version served may use the handles that they have from there.
+/// How long clients may use the unsigned handles of an earlier version.
 const UNSIGNED_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// As it is kept.
+/// The stored form.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Kept {
     key: [u8; HandleKey::BYTES],
@@ -27,7 +28,7 @@ struct Kept {
     unsigned_until: u64,
 }
 
-/// The key of a pool. A pool that has none gets one, which is durable on return: a handle that was given out stays good.
+/// Returns the key of a pool. Creates one if there is none, durable on return, so that handles stay valid.
 pub fn of(pool: &dyn Pool, documents: &DocumentCache) -> Result<HandleKey, Failure> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let own = pool.own_user_properties(pool.name().into(), PROPERTY_PREFIX);
@@ -41,7 +42,7 @@ pub fn of(pool: &dyn Pool, documents: &DocumentCache) -> Result<HandleKey, Failu
         let days = left.as_secs().div_ceil(24 * 60 * 60);
         tracing::info!(days, "clients of NFS may still use the file handles of an earlier version");
     }
-    // A clock that was set back does not make the time longer.
+    // A clock that was set back does not extend the time.
     let left_ms = left.min(UNSIGNED_FOR).as_millis() as u64;
     Ok(HandleKey::new(&kept.key).with_unsigned_until(left_ms))
 }
@@ -61,7 +62,7 @@ fn make(pool: &dyn Pool, documents: &DocumentCache, own: &Own, now: Duration) ->
     Ok(kept)
 }
 
-/// Whether an earlier version served clients of NFS from this pool: they had something open or locked, or were connected at its end.
+/// Whether an earlier version served NFS clients from this pool: they had state, or were connected at its end.
 fn was_served_without(own: &Own) -> bool {
     let has_record = own.contains_key(clients::PROPERTY);
     let connected = connections::previous(Some(own));

@@ -1,5 +1,5 @@
-//! A file system that is opened by its first use. A start must not grow with what is shared: each that is opened costs
-//! reads of the disks and perhaps the replay of a log, and most are not used in the first second.
+//! A file system that its first use opens. A start must not take longer with more shares: each open reads from the
+//! disks and perhaps replays a log, and most file systems are not used in the first second.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use file_system::{
 
 use super::super::super::shared_pool::SharedPool;
 
-/// Pause between two attempts of clients to open one that could not be opened.
+/// Delay between two attempts to open one after a failure.
 const HELD_BACK: Duration = Duration::from_secs(1);
 
 /// See the module.
@@ -23,23 +23,23 @@ pub struct LazyFiles {
     id: FileSystemId,
     pool: Arc<SharedPool>,
     open: OnceLock<Open>,
-    /// Held while it is opened or closed, so that the two do not meet.
+    /// Serializes open and close.
     gate: Mutex<Gate>,
 }
 
 struct Gate {
-    /// Of its dataset.
+    /// The name of its dataset.
     name: String,
     is_closed: bool,
-    /// Whoever shares it has taken the failure: another one comes in its place.
+    /// The server has collected the failure and replaces this object.
     is_given_up: bool,
-    /// When it could not be opened, and why. Clients are told to wait for a while, and then have it tried again.
+    /// The time and cause of a failed open. Clients must retry; the open is retried after a delay.
     failure: Option<(Instant, DatasetError)>,
 }
 
 struct Open {
     dataset: Box<dyn OpenFileSystem>,
-    /// With its snapshots.
+    /// Includes its snapshots.
     files: Arc<dyn FileSystem>,
 }
 
@@ -55,7 +55,7 @@ impl Open {
 }
 
 impl LazyFiles {
-    /// The file system of the dataset `name`, which has this identity. Nothing is looked at.
+    /// The file system of the dataset `name` with this identity. Reads nothing yet.
     pub fn new(pool: Arc<SharedPool>, name: String, id: FileSystemId) -> Self {
         Self {
             id,
@@ -81,7 +81,8 @@ impl LazyFiles {
         }
     }
 
-    /// Opens it now, as its first use would. [`FileError::NotReady`]: that failed; [`Self::take_failure`] tells why. May block.
+    /// Opens it now, as its first use would. Fails with [`FileError::NotReady`]; [`Self::take_failure`] returns the
+    /// cause. May block.
     fn open(&self) -> Done<&Open> {
         let mut gate = self.gate();
         if let Some(open) = self.open.get() {
@@ -100,7 +101,7 @@ impl LazyFiles {
             match open.files.id() == self.id {
                 true => Ok(open),
                 false => {
-                    let why = "it has another identity than its dataset says".to_owned();
+                    let why = "its identity differs from that of its dataset".to_owned();
                     let kind = DatasetErrorKind::FileSystemRefused { why };
                     Err(DatasetError::new("open", &gate.name, kind))
                 }
@@ -118,18 +119,19 @@ impl LazyFiles {
         }
     }
 
-    /// Opens it, whether somebody uses it or not. May block.
+    /// Opens it, used or not. May block.
     pub fn open_now(&self) {
-        // Whoever shares it looks for failures.
+        // [`Self::take_failure`] returns the failure.
         let _ = self.files();
     }
 
-    /// Whether it could not be opened. Never waits.
+    /// Whether the open failed. Never blocks.
     pub fn has_failed(&self) -> bool {
         self.gate.try_lock().is_ok_and(|gate| gate.failure.is_some())
     }
 
-    /// Why it could not be opened, once; nobody opens it later, and calls answer [`FileError::NotReady`]. Nothing if it was not tried, or is.
+    /// Returns the cause of a failed open, once. Afterwards it is never opened, and calls return
+    /// [`FileError::NotReady`]. `None` without a failure.
     pub fn take_failure(&self) -> Option<DatasetError> {
         let mut gate = self.gate.try_lock().ok()?;
         let (_, failure) = gate.failure.take()?;
@@ -137,20 +139,20 @@ impl LazyFiles {
         Some(failure)
     }
 
-    /// Its dataset has another name.
+    /// Its dataset was renamed.
     pub fn renamed(&self, name: String) {
         let mut gate = self.gate();
         gate.name = name;
-        // Somebody may have looked for the earlier one meanwhile.
+        // The open may have failed under the earlier name.
         gate.failure = None;
     }
 
-    /// Changes that were refused for lack of space.
+    /// Changes refused for lack of space.
     pub fn refused_for_space(&self) -> u64 {
         self.open.get().map_or(0, |open| open.dataset.refused_for_space())
     }
 
-    /// Closes it for good: later calls answer [`FileError::Gone`]. May block.
+    /// Closes it for good: later calls return [`FileError::Gone`]. May block.
     pub fn close(&self) {
         self.gate().is_closed = true;
         if let Some(open) = self.open.get() {
@@ -181,7 +183,7 @@ impl FileSystem for LazyFiles {
     }
 
     fn release(&self, node: Node) {
-        // It was held before, so it is open.
+        // A held node implies an open file system.
         if let Some(open) = self.open.get() {
             open.files.release(node);
         }
@@ -341,7 +343,7 @@ impl FileSystem for LazyFiles {
     }
 }
 
-/// What one that cannot be opened has.
+/// The node of a file system that cannot be opened.
 const NO_NODE: Node = Node { object: 0, generation: 0 };
 const NOTHING: Limits = Limits {
     name_bytes_max: 255,

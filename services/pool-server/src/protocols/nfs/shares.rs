@@ -1,4 +1,5 @@
-//! Which file systems are shared: each has the property `sharenfs` of its own, or that of the nearest dataset above it that has one.
+//! Determines which file systems are shared: by their own property `sharenfs`, or by that of the nearest ancestor that
+//! has one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,26 +11,26 @@ use file_system::FileSystemId;
 use serving::TlsFiles;
 use units::PoolName;
 
-/// The property, as kernel ZFS has it.
+/// The property, in the format of kernel ZFS.
 const PROPERTY: &str = "sharenfs";
 
-/// What shall be shared.
+/// The desired shares.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Shares {
-    /// Who may use a file system, by its name.
+    /// The share options, by the name of the file system.
     pub all: BTreeMap<String, Share>,
-    /// The identities of these.
+    /// The identities of the shared file systems.
     pub ids: BTreeMap<String, FileSystemId>,
     /// The names of all file systems of the pool, if any is shared.
     pub names: BTreeSet<String>,
-    /// Properties that are no shares.
+    /// Invalid properties.
     pub problems: Vec<Problem>,
     /// Datasets that have a property of their own.
     set: BTreeSet<String>,
 }
 
 impl Shares {
-    /// Those of a pool. Opens no dataset.
+    /// Reads the shares of a pool. Opens no dataset.
     pub fn read(pool: &dyn Pool) -> Result<Self, DatasetError> {
         let mut set = BTreeMap::new();
         for (dataset, mut own) in pool.user_properties(PROPERTY)? {
@@ -56,7 +57,7 @@ impl Shares {
         Ok(shares)
     }
 
-    /// Notes which no client can use, because the server has no files for the TLS that they ask for.
+    /// Reports shares that no client can use, because they require TLS and the server has no files for it.
     pub fn note_missing_tls(&mut self, files: Option<&TlsFiles>) {
         let authority = files.and_then(|files| files.authority.as_ref());
         let lacks = |share: &Share| match share.least() {
@@ -67,13 +68,13 @@ impl Shares {
         let lacking: Vec<_> = self.all.iter().filter_map(|(name, share)| Some((name.clone(), lacks(share)?))).collect();
         self.tell_once(lacking, |what| {
             format!(
-                "no client can reach it, because its xprtsec asks for TLS and the server has no {what}: \
+                "no client can reach it, because its xprtsec requires TLS and the server has no {what}: \
                  give it one, in `[pools.POOL.tls.nfs]` of an appliance"
             )
         });
     }
 
-    /// Takes Kerberos away, where the server has no keytab, and with it those that are for Kerberos only.
+    /// Removes Kerberos if the server has no keytab, together with the shares that are for Kerberos only.
     pub fn remove_kerberos(&mut self) {
         let mut lacking = Vec::new();
         self.all.retain(|name, share| {
@@ -90,13 +91,13 @@ impl Shares {
                 false => "it is not shared over NFS",
             };
             format!(
-                "{what}, because its sec asks for Kerberos and the server has no keytab (--nfs-keytab): \
+                "{what}, because its sec requires Kerberos and the server has no keytab (--nfs-keytab): \
                  give it one, in `[pools.POOL.kerberos]` of an appliance"
             )
         });
     }
 
-    /// Tells what file systems lack where their property is set, with the number of those that inherit it from there.
+    /// Reports a problem once where the property is set, with the number of file systems that inherit it.
     fn tell_once<T: Ord>(&mut self, lacking: Vec<(String, T)>, sentence: impl Fn(&T) -> String) {
         let mut told: BTreeMap<(String, T), usize> = BTreeMap::new();
         for (name, what) in lacking {
@@ -108,28 +109,28 @@ impl Shares {
             let mut sentence = sentence(&what);
             match heirs {
                 0 => {}
-                1 => sentence.push_str("; so it is with 1 file system that inherits its sharenfs"),
-                _ => sentence.push_str(&format!("; so it is with {heirs} file systems that inherit its sharenfs")),
+                1 => sentence.push_str("; the same applies to 1 file system that inherits its sharenfs"),
+                _ => sentence.push_str(&format!("; the same applies to {heirs} file systems that inherit its sharenfs")),
             }
             Problem { subject, sentence }
         });
         self.problems.extend(problems);
     }
 
-    /// Where the property of a file system is set.
+    /// The dataset that sets the property of a file system.
     fn origin_of<'a>(&self, dataset: &'a str) -> &'a str {
         let above = std::iter::successors(Some(dataset), |at| Some(at.rsplit_once('/')?.0));
         above.into_iter().find(|at| self.set.contains(*at)).unwrap_or(dataset)
     }
 
-    /// What is left of them where the server of `pool` listens at no address of NFS.
+    /// Replaces the shares by problems if the server of `pool` has no NFS address.
     pub fn without_address(mut self, pool: &PoolName) -> Self {
         let unserved = highest(self.all.keys().map(String::as_str));
         self.problems.extend(unserved.into_iter().map(|name| Problem {
             subject: name.to_owned(),
             sentence: format!(
                 "it is shared, and no client can reach it, because the server of {pool} has no address of NFS: \
-                 `bulkhead portal add {pool} --nfs ADDRESS:2049` gives it one"
+                 `bulkhead portal add {pool} --nfs ADDRESS:2049` adds one"
             ),
         }));
         self.all.clear();
@@ -137,7 +138,7 @@ impl Shares {
     }
 }
 
-/// By dataset; nothing where what is below is not shared.
+/// By dataset; `None` if the subtree is not shared.
 type Rules = BTreeMap<String, Option<Share>>;
 
 fn rules(set: &BTreeMap<String, String>) -> (Rules, Vec<Problem>) {
@@ -160,11 +161,11 @@ pub fn is_below(dataset: &str, above: &str) -> bool {
     rest.is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Those of `datasets`, which are in the order of names, that are below no other one.
+/// The members of the sorted list `datasets` that are below no other member.
 fn highest<'a>(datasets: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut tops: Vec<&str> = Vec::new();
     for dataset in datasets {
-        // What is above comes before in the order of names.
+        // An ancestor precedes its descendants in the order of names.
         if !tops.iter().any(|top| is_below(dataset, top)) {
             tops.push(dataset);
         }
@@ -218,7 +219,7 @@ mod tests {
         assert!(subjects(Some(&files)).is_empty());
     }
 
-    /// Clients take the first way that is offered, and give up where it fails.
+    /// Clients use the first method that is offered, and give up if it fails.
     #[test]
     fn kerberos_is_offered_only_where_there_is_a_keytab() {
         let share = |how: &str| Share::parse(&format!("rw=10.0.0.1,sec={how}")).expect("a share").expect("on");

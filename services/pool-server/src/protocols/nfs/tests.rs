@@ -1,4 +1,4 @@
-//! The server of a pool in memory, asked by calls that need no session.
+//! Tests the server on a pool in memory, with calls that need no session.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -19,7 +19,7 @@ use super::PROTOCOL;
 use super::lazy_files::LazyFiles;
 
 const SHARED: &str = "rw=127.0.0.0/8,insecure";
-/// A call of the procedure that does nothing (RFC 5531, section 9), with its mark.
+/// The NULL call (RFC 5531, section 9), with its record mark.
 const NULL_CALL: [u32; 11] = [0x8000_0028, 7, 0, 2, 100_003, 4, 0, 0, 0, 0, 0];
 
 struct World {
@@ -47,7 +47,7 @@ impl World {
         Self::of(pool, places, setup)
     }
 
-    /// A server of a pool that may have had one before.
+    /// A server of a pool that may have had an earlier one.
     fn of(pool: Arc<SharedPool>, places: Vec<Place>, setup: Setup) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let places = Places([(PROTOCOL.name.to_owned(), places)].into());
@@ -101,7 +101,7 @@ impl World {
         answer.to_vec() == accepted.map(u32::to_be_bytes).concat()
     }
 
-    /// The server is killed, and another one serves the pool.
+    /// The server is killed, and the next one serves the pool.
     fn next(self) -> Self {
         self.serving.close_volumes();
         drop(self.serving);
@@ -110,7 +110,7 @@ impl World {
         next
     }
 
-    /// The pool's properties of ours.
+    /// The pool's `bulkhead:` properties.
     fn own(&self) -> std::collections::BTreeMap<String, String> {
         let pool = self.pool.require().expect("open");
         let own = pool.own_user_properties(pool.name().into(), "bulkhead:");
@@ -123,7 +123,7 @@ impl World {
         pool.set_dataset_properties(pool.name().into(), &values).expect("set");
     }
 
-    /// The pool can only be closed when nothing of it is open. A connection may end later.
+    /// The pool can only be closed when none of its datasets is open. A connection may terminate later.
     fn end(self) {
         self.serving.drain(std::time::Duration::from_secs(10));
         self.serving.close_volumes();
@@ -165,7 +165,7 @@ fn it_listens_only_while_something_is_shared() {
     world.end();
 }
 
-/// The results of a call of version 3 by root, behind their status.
+/// The results of a version 3 call by root, after their status.
 fn ask(client: &mut TcpStream, (program, procedure): (u32, u32), arguments: &Writer) -> Vec<u8> {
     let mut call = Writer::new();
     for word in [7, 0, 2, program, 3, procedure, 1, 20, 0, 0, 0, 0, 0, 0, 0] {
@@ -199,7 +199,7 @@ fn status_says_what_clients_did_in_each_file_system() {
     let mut create = Writer::new();
     create.opaque(&root);
     create.opaque(b"file");
-    // UNCHECKED, with a mode and nothing else.
+    // UNCHECKED, with a mode only.
     for word in [0, 1, 0o644, 0, 0, 0, 0, 0] {
         create.u32(word);
     }
@@ -207,7 +207,7 @@ fn status_says_what_clients_did_in_each_file_system() {
     let file = Reader::new(&made[4..]).opaque(64).expect("a handle").to_vec();
     let mut write = Writer::new();
     write.opaque(&file);
-    // From byte 0 on 1,000 bytes, FILE_SYNC.
+    // From offset 0, 1,000 bytes, FILE_SYNC.
     for word in [0, 0, 1000, 2] {
         write.u32(word);
     }
@@ -230,7 +230,7 @@ fn status_says_what_clients_did_in_each_file_system() {
     assert_eq!(moved(&done.writes), (1, 1000));
     assert_eq!(moved(&done.others), (2, 0), "MNT and CREATE");
     world.share(SHARED);
-    assert_eq!(activity()[0].reads, done.reads, "a change of the share forgets nothing");
+    assert_eq!(activity()[0].reads, done.reads, "a change of the share resets no counter");
     drop(client);
     world.end();
 }
@@ -290,12 +290,12 @@ fn what_is_about_to_go_is_let_go_of_and_opened_again_if_it_stays() {
     world.serving.close(&name);
     let pool = world.pool.require().expect("open");
     let opened = pool.open_file_system((&name).into(), false);
-    let opened = opened.expect("nobody has it open");
-    assert!(world.answers(), "clients wait for what becomes of it");
-    // It would be refused now: one file system is open once.
+    let opened = opened.expect("not open elsewhere");
+    assert!(world.answers(), "clients are delayed until the result is known");
+    // A second open of the same file system would be refused.
     world.serving.reconcile().expect("served");
     assert!(world.answers());
-    assert_eq!(world.problems(), [""; 0], "nobody tried to open it");
+    assert_eq!(world.problems(), [""; 0], "no open was attempted");
     opened.close();
     drop(pool);
     world.serving.may_open(&name);
@@ -307,7 +307,7 @@ fn what_is_about_to_go_is_let_go_of_and_opened_again_if_it_stays() {
     world.end();
 }
 
-/// Clients of version 4 need no port mapper: nobody is told that there is none before a client of version 3 comes.
+/// Clients of version 4 need no port mapper. A missing one is reported only after a client of version 3 has connected.
 #[test]
 fn a_port_mapper_that_has_the_port_is_told_when_a_client_of_version_3_has_come() {
     const MOUNT: u32 = 100_005;
@@ -322,18 +322,18 @@ fn a_port_mapper_that_has_the_port_is_told_when_a_client_of_version_3_has_come()
     let mut client = TcpStream::connect(address).expect("connected");
     client.write_all(&call.map(u32::to_be_bytes).concat()).expect("sent");
     client.read_exact(&mut [0; 28]).expect("an answer");
-    assert!(world.serving.wants_another_try(), "there is something to tell");
+    assert!(world.serving.wants_another_try(), "there is a problem to report");
     world.serving.reconcile().expect("served");
     let problems = world.problems();
     let starts_well = problems[0].starts_with(&format!("{}:111: clients of NFS 3 find no locks", address.ip()));
     assert!(starts_well, "{problems:?}");
-    // Without the right to such a port, nobody has it.
+    // Without the privilege for such a port, the test cannot occupy it.
     if let Ok(other) = other {
         assert!(problems[0].contains("rpcbind"), "{problems:?}");
         assert!(!world.serving.wants_another_try(), "the port alone is tried again");
         drop(other);
         world.serving.try_again();
-        assert!(world.serving.wants_another_try(), "there is something to tell");
+        assert!(world.serving.wants_another_try(), "there is a problem to report");
         world.serving.reconcile().expect("served");
         assert_eq!(world.problems(), [""; 0]);
         assert!(TcpStream::connect((address.ip(), 111)).is_ok());
@@ -342,7 +342,7 @@ fn a_port_mapper_that_has_the_port_is_told_when_a_client_of_version_3_has_come()
     world.end();
 }
 
-/// Nobody can reach what is shared. To find that out every dataset is looked at, for which a takeover does not wait.
+/// No client can reach the shares. Detecting that needs a read of every dataset, which must not delay a takeover.
 #[test]
 fn a_server_without_an_address_looks_for_shares_after_its_start() {
     let world = World::at(Vec::new());
@@ -361,7 +361,7 @@ fn a_server_without_an_address_looks_for_shares_after_its_start() {
     world.end();
 }
 
-/// Clients of volumes, and those by numbers, must not wait for somebody who mends it.
+/// Clients of volumes and clients with AUTH_SYS must not be delayed until the keytab is repaired.
 #[test]
 fn a_keytab_that_is_not_there_is_told_and_keeps_nobody_else_away() {
     let keytab = PathBuf::from("/nonexistent/keytab");
@@ -370,7 +370,7 @@ fn a_keytab_that_is_not_there_is_told_and_keeps_nobody_else_away() {
         keytabs: [(PROTOCOL.name, keytab.clone())].into(),
         ..Setup::default()
     };
-    let refused = super::Server::check_settings(&setup(false)).expect_err("a person can mend it");
+    let refused = super::Server::check_settings(&setup(false)).expect_err("an administrator can repair it");
     assert!(refused.to_string().contains("/nonexistent/keytab"), "{refused}");
     super::Server::check_settings(&setup(true)).expect("it starts");
     let world = World::with(vec![Place::Tcp(any_port())], setup(true));
@@ -406,7 +406,7 @@ fn a_keytab_that_others_may_read_is_told() {
     world.end();
 }
 
-/// A start does not wait until each of them is open. What goes wrong with one is told when it was tried.
+/// A start does not block until all are open. A failure is reported after the attempt.
 #[test]
 fn many_file_systems_are_opened_when_they_are_used_or_behind_the_back_of_clients() {
     const COUNT: usize = 40;
@@ -416,7 +416,7 @@ fn many_file_systems_are_opened_when_they_are_used_or_behind_the_back_of_clients
         let volume = format!("tank/a/{number}/v").parse().expect("a name");
         pool.create_parents(&volume).expect("a file system");
     }
-    // Somebody else has it open.
+    // It is open elsewhere.
     let busy: VolumeName = "tank/a/7".parse().expect("a name");
     let opened = pool.open_file_system((&busy).into(), false).expect("open");
     drop(pool);
@@ -424,14 +424,14 @@ fn many_file_systems_are_opened_when_they_are_used_or_behind_the_back_of_clients
     assert!(world.answers());
     let deadline = Instant::now() + std::time::Duration::from_secs(60);
     while !world.serving.wants_another_try() {
-        assert!(Instant::now() < deadline, "nobody tells of the one that cannot be opened");
+        assert!(Instant::now() < deadline, "the failed open is not reported");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     world.serving.reconcile().expect("served");
     let [problem] = &world.problems()[..] else {
         panic!("{:?}", world.problems());
     };
-    assert!(problem.starts_with("tank/a/7: clients of NFS wait for it"), "{problem}");
+    assert!(problem.starts_with("tank/a/7: clients of NFS are paused"), "{problem}");
     opened.close();
     drop(opened);
     world.serving.reconcile().expect("served");
@@ -457,14 +457,14 @@ fn a_file_system_that_cannot_be_opened_is_waited_for_and_not_tried_by_each_call(
     assert_eq!(second.attributes(root), Err(FileError::NotReady));
     assert!(second.has_failed());
     one.close();
-    assert_eq!(second.attributes(root), Err(FileError::NotReady), "whoever shares it tries again");
+    assert_eq!(second.attributes(root), Err(FileError::NotReady), "the sharing server retries");
     let kind = second.take_failure().map(|error| error.kind);
     assert!(matches!(kind, Some(engine::dataset::DatasetErrorKind::Busy)), "{kind:?}");
-    assert_eq!(second.attributes(root), Err(FileError::NotReady), "another one comes in its place");
+    assert_eq!(second.attributes(root), Err(FileError::NotReady), "it is replaced");
     drop((one, second));
     let other = lazy(&world, "tank/a", id.guid + 1);
     assert_eq!(other.attributes(root), Err(FileError::NotReady));
-    assert!(other.take_failure().is_some(), "it is another one");
+    assert!(other.take_failure().is_some(), "it was replaced");
     let closed = lazy(&world, "tank/a", id.guid);
     closed.close();
     closed.open_now();
@@ -476,7 +476,7 @@ fn a_file_system_that_cannot_be_opened_is_waited_for_and_not_tried_by_each_call(
 const MOUNT: u32 = 100_005;
 const NFS: u32 = 100_003;
 
-/// The handles of the root of `tank/a`, and of a new directory there.
+/// The handles of the root of `tank/a` and of a new directory in it.
 fn made_directory(world: &World) -> [Vec<u8>; 2] {
     let mut client = TcpStream::connect(world.address).expect("connected");
     let mut path = Writer::new();
@@ -492,7 +492,7 @@ fn made_directory(world: &World) -> [Vec<u8>; 2] {
     [root, directory]
 }
 
-/// What `GETATTR` answers.
+/// The status of a `GETATTR`.
 fn status_of(world: &World, handle: &[u8]) -> u32 {
     let mut client = TcpStream::connect(world.address).expect("connected");
     let mut call = Writer::new();
@@ -507,7 +507,7 @@ fn status_of(world: &World, handle: &[u8]) -> u32 {
     u32::from_be_bytes(answer[28..].try_into().expect("four bytes"))
 }
 
-/// A handle as an earlier version gave it.
+/// A handle in the form of an earlier version.
 fn as_before(handle: &[u8]) -> Vec<u8> {
     [&[1][..], &handle[1..36]].concat()
 }
@@ -526,7 +526,7 @@ fn a_handle_is_good_at_the_next_server_of_the_pool_and_nobody_makes_one() {
     let world = world.next();
     assert_eq!(world.own()["bulkhead:file-handle-key"], kept);
     assert_eq!(status_of(&world, &directory), 0);
-    assert_eq!(status_of(&world, &as_before(&root)), 0, "every client finds it");
+    assert_eq!(status_of(&world, &as_before(&root)), 0, "every client can look it up");
     assert_eq!(status_of(&world, &as_before(&directory)), STALE, "no earlier version served this pool");
     let mut guessed = directory;
     guessed[47] ^= 1;

@@ -1,4 +1,4 @@
-//! What clients have open and locked, and what they did, as it is told.
+//! Reports the open files, locks and activity of clients.
 
 use ::nfs::activity::Activity;
 use ::nfs::v4::{ClientUse, FileUse, LockUse, OpenUse, Usage};
@@ -6,9 +6,9 @@ use block_device::Direction;
 use control::answer::{FileClientView, FileLockView, FileSystemActivity, OpenFileView, OpenFilesView, OpenView, RequestActivity};
 use units::VolumeName;
 
-/// Characters of a name that a client gives.
+/// Longest client-supplied name, in characters.
 const NAME_MAX: usize = 120;
-/// Bits of accesses and denials.
+/// Bits of share access and share deny.
 const READ: u32 = 1;
 const WRITE: u32 = 2;
 
@@ -45,7 +45,7 @@ fn number(client: u64) -> String {
     format!("{client:x}")
 }
 
-/// Whoever looks at it shall see one line of it, whatever a client calls itself.
+/// Restricts a client-supplied name to one readable line.
 fn readable(name: &[u8]) -> String {
     let text = String::from_utf8_lossy(name);
     let shown = text.chars().take(NAME_MAX);
