@@ -1,7 +1,7 @@
-//! The pool agent around a stand-in for the server, a shell script: for the tests of the agent
-//! and for ocf-tester(8), which want no disks. The environment says how the stand-in behaves:
-//! `STAND_IN_DIR` is its folder, `STAND_IN_MODE` is empty, `stubborn`, `late`, `dies` or
-//! `lingers`, `STAND_IN_LABEL` the name of the pool's previous owner, `STAND_IN_PEER` what the cluster knows.
+//! The pool agent with a stand-in for the server, a shell script: for the tests of the agent and for ocf-tester(8),
+//! which need no disks. The environment configures the stand-in: `STAND_IN_DIR` is its directory, `STAND_IN_MODE` is
+//! empty, `stubborn`, `late`, `dies` or `lingers`, `STAND_IN_LABEL` the name of the pool's previous owner,
+//! `STAND_IN_PEER` the cluster's view of it.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ use cluster::process::{Invocation, run as run_program};
 use takeover::{Grant, Label, Peer, Server};
 use units::PoolName;
 
-/// Pause between two looks whether the server has let go.
+/// Polling interval of the server's exit.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 struct StandIn {
@@ -27,7 +27,7 @@ fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_default()
 }
 
-/// Has the pool open while the file `serving` is there; lets go of it on SIGTERM.
+/// Has the pool open while the file `serving` exists; closes it on SIGTERM.
 const SERVER: &str = r#"
 cd "$1"
 echo $$ >pid
@@ -101,7 +101,7 @@ impl PoolProgram for StandIn {
     fn validate(&self, _: &PoolName) -> Result<(), String> {
         match self.folder.is_dir() {
             true => Ok(()),
-            false => Err(format!("{} is no folder", self.folder.display())),
+            false => Err(format!("{} is no directory", self.folder.display())),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Asks from a head what a takeover depends on: the fence devices of the other heads for their status, and the witness.
+//! Queries a head for the dependencies of a takeover: the status of the other heads' fence devices, and the witness.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use crate::machine::Machine;
 use crate::observe::{reaches_witness, witness};
 use crate::process::{Invocation, Output, RunError};
 
-/// Programs of fence devices are not where every user looks.
+/// Fence agents are not in every user's path.
 const AGENT: &str = "PATH=$PATH:/usr/sbin; exec timeout \"$2\" \"$1\"";
-/// What an agent ends with where the power is off: an answer, too.
+/// The exit code of an agent if the power is off, which is also a valid response.
 const EXIT_IS_OFF: i32 = 2;
-/// The most of a complaint that is told, in characters.
+/// Longest reported error output, in characters.
 const COMPLAINT_CHARS_MAX: usize = 200;
-/// How long a device may take beyond the bound of a fence, which the agent is given.
+/// Time for a device beyond the limit of a fence, which is passed to the agent.
 const MARGIN_S: u32 = 5;
 
-/// Asks `name` and notes the answers in its facts.
+/// Queries `name` and stores the results in its facts.
 pub(crate) fn ask(
     machine: &dyn Machine,
     appliance: &Appliance,
@@ -59,12 +59,12 @@ pub(crate) fn ask(
     facts.voting_witness = voting_witness(machine, appliance);
 }
 
-/// What an agent reads: a line for each parameter, without those of Pacemaker.
+/// The input of an agent: a line for each parameter, without those of Pacemaker.
 fn question(device: &Primitive) -> String {
     let mut lines = String::from("action=status\n");
     for (name, value) in &device.parameters {
         match name.as_str() {
-            // "left:1" says which outlet is left's.
+            // "left:1" names the outlet of left.
             "pcmk_host_map" => {
                 let plug = value.split_once(':').map_or("", |(_, plug)| plug);
                 lines.push_str(&format!("plug={plug}\n"));
@@ -84,12 +84,12 @@ fn status(machine: &dyn Machine, device: &Primitive, fence_s: u32) -> Answer {
     judge(machine.run(&invocation), &[0, EXIT_IS_OFF])
 }
 
-/// By its device where that runs, else by a connection.
+/// By its device if that runs, else by a connection.
 fn voting_witness(machine: &dyn Machine, appliance: &Appliance) -> Option<Answer> {
     let witness_of = appliance.quorum.as_ref()?.witness.as_ref()?;
     match witness(machine) {
         Ok((_, true)) => return Some(Answer::Given),
-        // One that was not started with our settings may ask another one.
+        // A device that was not started with our settings may use another witness.
         Ok((Some(_), false)) => {
             let why = "its corosync-qdevice has no connection".to_owned();
             return Some(Answer::Missing(why));
@@ -99,7 +99,7 @@ fn voting_witness(machine: &dyn Machine, appliance: &Appliance) -> Option<Answer
     let (address, port) = (witness_of.address, witness_of.port);
     Some(match reaches_witness(machine, (address, port)) {
         true => Answer::Given,
-        false => Answer::Missing(format!("nothing listens at {address}, port {port}")),
+        false => Answer::Missing(format!("no process listens at {address}, port {port}")),
     })
 }
 
@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// Devices answer, but for the one whose question has this line.
+    /// Devices respond, except the one with this line in its query.
     struct Head {
         broken: &'static str,
         asked: Mutex<Vec<String>>,
@@ -210,7 +210,7 @@ mod tests {
         let (well, _) = asked(text, "nothing is broken");
         assert_eq!(well.voting_witness, Some(Answer::Given));
         let (facts, _) = asked(text, "knock 10.77.9.31");
-        let why = "nothing listens at 10.77.9.31, port 5403".to_owned();
+        let why = "no process listens at 10.77.9.31, port 5403".to_owned();
         assert_eq!(facts.voting_witness, Some(Answer::Missing(why)));
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use appliance::{Appliance, FILE_BYTES_MAX};
 use control::{Failure, FailureKind};
 
-/// The text of the file; one that is far too long is not read to its end.
+/// The text of the file; a file that is far too long is not read to its end.
 pub fn read(path: &Path) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     let limit = FILE_BYTES_MAX as u64 + 1;

@@ -1,5 +1,5 @@
-//! Performs a plan, one change after the other. A run that was cut off is simply repeated: what
-//! has been done is not in the next plan.
+//! Applies a plan, one change after the other. A run that was killed is repeated: completed changes are not in the next
+//! plan.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,66 +19,66 @@ use crate::process::Invocation;
 
 /// Permissions of the cluster's secret, and of the heads' key.
 const SECRET_MODE: u32 = 0o400;
-/// How long a service may take to start.
+/// Time limit for the start of a service.
 const UNIT_TIME_LIMIT: Duration = Duration::from_secs(120);
-/// How long a change of members may take: a change that the other head does not accept is taken back before.
+/// Time limit for a change of members: longer than the rollback of a change that the other head does not accept.
 const MEMBERS_TIME_LIMIT: Duration = Duration::from_secs(90);
-/// How long Pacemaker may take to answer after it was started.
+/// Time limit for a response of Pacemaker after its start.
 const PACEMAKER_TIME_LIMIT: Duration = Duration::from_secs(60);
-/// How long the witness may take to answer a head. One that is there takes less than a second.
+/// Time limit for the witness to respond to a head. A reachable one needs less than a second.
 const WITNESS_TIME_LIMIT: Duration = Duration::from_secs(30);
-/// Time between questions whether it answers. There is no event to wait for on another machine.
+/// Polling interval. A remote host sends no event to wait for.
 const PACEMAKER_POLL: Duration = Duration::from_millis(200);
 
-/// Why a plan was not performed to its end.
+/// Why a plan was not completed.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// Something is in the way.
+    /// There is an obstacle.
     #[error("nothing was changed: {0}")]
     Obstacle(String),
-    /// There is no way to this head.
-    #[error("there is no way to reach {0}")]
+    /// There is no connection to this head.
+    #[error("{0} cannot be reached")]
     NoWay(HeadName),
     /// A change failed.
     #[error("{change}")]
     Change {
-        /// Which, in words.
+        /// The change, in words.
         change: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: MachineError,
     },
     /// No random bytes for a secret.
     #[error("make a secret: {0}")]
     Secret(getrandom::Error),
-    /// The head whose secret should be copied has none any more.
+    /// The secret of the source head is missing.
     #[error("the secret of {0} is gone; plan again")]
     SecretGone(HeadName),
-    /// Pacemaker was started and does not answer.
-    #[error("Pacemaker did not answer on any head within {0} s; look at its log")]
+    /// Pacemaker was started and does not respond.
+    #[error("Pacemaker did not respond on any head within {0} s; see its log")]
     PacemakerSilent(u64),
-    /// A head has not the witness.
+    /// A head is not connected to the witness.
     #[error(
-        "the witness did not answer {0} within {limit} s: the head lacks its vote; see `corosync-qdevice-tool -s` there, and \
+        "the witness did not respond to {0} within {limit} s: the head is without its vote; see `corosync-qdevice-tool -s` there, and \
          `systemctl status corosync-qnetd` on the witness",
         limit = WITNESS_TIME_LIMIT.as_secs()
     )]
     WitnessSilent(HeadName),
-    /// The configuration was not taken.
+    /// The configuration was refused.
     #[error("configure Pacemaker")]
     Configure(#[source] CibError),
-    /// What leaves the file was not stopped.
-    #[error("stop what leaves the file")]
+    /// Removed resources were not stopped.
+    #[error("stop the removed resources")]
     Stop(#[source] CibError),
-    /// A leg-server is not restarted before legs of other heads are current.
+    /// A leg-server is not restarted before the legs of other heads are current.
     #[error("{0}: its leg-server was not restarted")]
     Legs(HeadName, #[source] LegsMissing),
-    /// Changes failed, and what does not need them was done.
+    /// Changes failed; the changes that do not depend on them were made.
     #[error("{}{}", each(.failed), left_out(.skipped))]
     Several {
-        /// Why each of them failed.
+        /// The failures.
         failed: Vec<ApplyError>,
-        /// What was not done because of that, in words.
+        /// The changes that were skipped for that reason, in words.
         skipped: Vec<String>,
     },
 }
@@ -98,12 +98,12 @@ fn left_out(skipped: &[String]) -> String {
     }
 }
 
-/// Performs `plan`. `progress` hears of each change before it is made.
+/// Applies `plan`. `progress` is called with each change before it is made.
 ///
 /// # Errors
 ///
-/// A change failed. If it is one of the record of a pool, what does not need it is done nevertheless. After any other one nothing more
-/// is done.
+/// A change failed. After a failed change of a pool's record, the changes that do not depend on it are made
+/// nevertheless. After any other failure no more changes are made.
 pub fn apply(
     machines: &Machines,
     plan: &Plan,
@@ -148,7 +148,7 @@ pub fn apply(
     }
 }
 
-/// Whether other changes can be made when this one failed. A witness that goes has to be gone before the files are written.
+/// Whether other changes can be made when this one failed. The removal of a witness must precede the files.
 fn is_of_a_record(change: &Change) -> bool {
     matches!(
         change,
@@ -161,7 +161,7 @@ fn is_of_a_record(change: &Change) -> bool {
     )
 }
 
-/// Whether `change` cannot be made because `failed`, which came before it, was not.
+/// Whether `change` depends on the failed change `failed`.
 fn needs(change: &Change, failed: &Change) -> bool {
     match (failed, change) {
         // A leg of a head that the record does not name.
@@ -176,7 +176,7 @@ fn needs(change: &Change, failed: &Change) -> bool {
                     .split_once(':')
                     .is_some_and(|(head, _)| head == coming.as_str())
         }
-        // The pool would be started where the record does not have it yet, or by votes that it does not have.
+        // The pool would be started on a head that is not in its record yet, or with votes that it does not have.
         (
             Change::AddHead { .. }
             | Change::SetWitness {
@@ -194,14 +194,14 @@ fn in_short(change: &Change) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// What changes of one run share.
+/// The shared state of one run.
 struct Run<'a> {
     machines: &'a Machines,
     /// One secret for all heads that get a new one.
     new_secret: Option<Vec<u8>>,
-    /// The same of the heads' own key.
+    /// The same for the heads' own key.
     new_peer_key: Option<Vec<u8>>,
-    /// Corosync is told to read its file again.
+    /// Corosync is requested to reload its file.
     reloads: bool,
     legs: LegWait,
 }
@@ -255,7 +255,7 @@ impl Run<'_> {
             Change::WriteFile { head, path, .. }
                 if self.reloads && path == Path::new(COROSYNC_CONF_PATH) =>
             {
-                // A run that is cut off before the reload leaves this, and the next one reloads.
+                // A run that is killed before the reload leaves this mark, and the next one reloads.
                 mark(on(machines, head)?).map_err(|source| failed(change, source))?;
                 self.simple(change)
             }
@@ -277,7 +277,7 @@ impl Run<'_> {
     }
 }
 
-/// Notes, for good, that a file of Corosync is written and not read.
+/// Marks durably that a file of Corosync is written and not reloaded.
 fn mark(machine: &dyn Machine) -> Result<(), MachineError> {
     write_file(machine, Path::new(COROSYNC_UNREAD_PATH), b"", 0o644)
 }
@@ -400,7 +400,7 @@ fn perform(machines: &Machines, change: &Change) -> Result<(), Performing> {
                 .map(|_| ())
                 .map_err(Performing::Failed)
         }
-        // What a run does by itself.
+        // Changes without a command of their own.
         Change::WriteAuthkey { .. }
         | Change::WritePeerKey { .. }
         | Change::ConfigurePacemaker { .. }
@@ -450,7 +450,7 @@ pub(crate) fn make_secret(bytes: usize) -> Result<Vec<u8>, ApplyError> {
     Ok(secret)
 }
 
-/// Waits until the witness answers a head.
+/// Blocks until the witness responds to a head.
 fn await_witness(machines: &Machines, head: &HeadName, change: &Change) -> Result<(), ApplyError> {
     let machine = on(machines, head)?;
     let deadline = Instant::now() + WITNESS_TIME_LIMIT;
@@ -466,7 +466,7 @@ fn await_witness(machines: &Machines, head: &HeadName, change: &Change) -> Resul
     }
 }
 
-/// A head on which Pacemaker answers; waits for one if all were just started.
+/// A head on which Pacemaker responds; blocks if all were just started.
 fn answering(machines: &Machines) -> Result<&dyn Machine, ApplyError> {
     let deadline = Instant::now() + PACEMAKER_TIME_LIMIT;
     loop {

@@ -1,4 +1,4 @@
-//! The words of `bulkhead appliance`.
+//! The options of `bulkhead appliance`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -9,27 +9,27 @@ use units::HeadName;
 /// `appliance`
 #[derive(Debug, Subcommand)]
 pub enum ApplianceCommand {
-    /// Find mistakes in an appliance file, and what does not fit it on the heads
+    /// Find mistakes in an appliance file, and differences to the heads that would prevent it
     #[command(after_help = CHECK_EXAMPLES)]
     Check(CheckArgs),
-    /// Print the difference between an appliance file and what is on the heads
+    /// Print the difference between an appliance file and the state of the heads
     #[command(after_help = PLAN_EXAMPLES)]
     Plan(ChangeArgs),
-    /// Make the heads what an appliance file says
+    /// Make the heads match an appliance file
     #[command(after_help = APPLY_EXAMPLES)]
     Apply(ApplyArgs),
-    /// Give the running cluster another secret; nothing is interrupted
+    /// Give the running cluster another secret without an interruption
     ///
-    /// Corosync, the heads' consoles and what is sealed in pools go by it. The former one is kept on every head
-    /// until it is removed by hand, so that pools that are not served now can be read later.
+    /// Corosync, the heads' consoles and the sealed values in pools use it. The former secret stays on every head until
+    /// it is removed by hand, so that pools that are not served now can be read later.
     #[command(after_help = ROTATE_EXAMPLES)]
     RotateKey(CheckArgs),
     /// Print the JSON schema of the file, for editors
     Schema,
-    /// What `check` asks a head, as lines of words divided by tabs; reads the disks to look at
+    /// The facts of a head for `check`, as lines of words separated by tabs; reads a list of disks
     #[command(hide = true)]
     Facts {
-        /// Also measure how long this machine stands still
+        /// Also measure the stalls of this host
         #[arg(long)]
         stalls: bool,
     },
@@ -84,7 +84,7 @@ pub struct CheckArgs {
     /// The appliance file
     #[arg(default_value = appliance::plan::APPLIANCE_PATH)]
     pub file: PathBuf,
-    /// How heads are reached.
+    /// The connections to the heads.
     #[command(flatten)]
     pub ways: Ways,
 }
@@ -95,13 +95,13 @@ pub struct ChangeArgs {
     /// The appliance file
     #[arg(default_value = appliance::plan::APPLIANCE_PATH)]
     pub file: PathBuf,
-    /// How heads are reached.
+    /// The connections to the heads.
     #[command(flatten)]
     pub ways: Ways,
-    /// The bulkhead program on every head [default: where this one is]
+    /// The bulkhead binary on every head [default: the path of this one]
     #[arg(long, value_name = "PATH")]
     pub program: Option<PathBuf>,
-    /// Something else than systemd starts Corosync and Pacemaker: plan nothing for their units
+    /// Corosync and Pacemaker are not started by systemd: plan nothing for their units
     #[arg(long)]
     pub without_systemd: bool,
 }
@@ -112,36 +112,36 @@ pub struct ApplyArgs {
     /// As for a plan.
     #[command(flatten)]
     pub change: ChangeArgs,
-    /// Take addresses away from pools even though clients came in by them: their sessions end
+    /// Remove addresses from pools even while clients are connected by them: their sessions end
     #[arg(long)]
     pub in_use: bool,
-    /// Restart a leg-server also while a leg that was current before is not so again, as long as the pools can do without its disks
+    /// Restart a leg-server even if a leg that was current is not so again, as long as the pools can run without its
+    /// disks
     #[arg(long)]
     pub stale_legs: bool,
-    /// Tell each change on the standard error before it is made, also with --json
+    /// Print each change on standard error before it is made, also with --json
     #[arg(long)]
     pub progress: bool,
 }
 
-/// How heads are reached.
+/// The connections to the heads.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Ways {
-    /// Reach the other heads by ssh, as root at their own addresses, with a key that needs no
-    /// question
+    /// Reach the other heads by ssh, as root at their own addresses, with a key that needs no passphrase
     #[arg(long)]
     pub ssh: bool,
-    /// Reach a head in another way: by ssh at another place, or by words to put before every
-    /// command, such as those of nsenter(1); may be repeated
+    /// Reach a head in another way: by ssh at another destination, or by a prefix for every command, such as
+    /// nsenter(1); may be repeated
     #[arg(long, value_name = "HEAD=ssh:DESTINATION|HEAD=run:WORDS")]
     pub reach: Vec<Reach>,
 }
 
-/// The way to one head.
+/// The connection to one head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reach {
     /// The head.
     pub head: HeadName,
-    /// How.
+    /// The way.
     pub way: Way,
 }
 
@@ -162,7 +162,7 @@ impl FromStr for Reach {
         let (head, way) = text.split_once('=').ok_or(FORM)?;
         let head = head.parse().map_err(|error| format!("{error}"))?;
         let way = match way.split_once(':') {
-            // ssh must not take it for an option.
+            // ssh must not parse it as an option.
             Some(("ssh", place)) if !place.is_empty() && !place.starts_with('-') => {
                 Way::Ssh(place.to_owned())
             }

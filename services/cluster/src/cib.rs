@@ -1,7 +1,7 @@
-//! Reads the cluster's configuration and changes it in one step, by Pacemaker's own tools.
+//! Reads the cluster's configuration and changes it atomically, by Pacemaker's own tools.
 //!
-//! A change travels as a patch that names the version it was made for: if somebody else was
-//! faster, the cluster refuses it, and it is made anew from what is there now.
+//! A change is a patch for a given version: if the configuration has changed in between, the cluster refuses the patch,
+//! and it is built again from the current version.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -13,15 +13,15 @@ use appliance::xml::{Element, XmlError};
 use crate::machine::{Machine, MachineError, must};
 use crate::process::Invocation;
 
-/// How often a patch is made anew when others change the configuration at the same time.
+/// How often a patch is rebuilt when other clients change the configuration concurrently.
 const ATTEMPTS_MAX: u32 = 10;
-/// How long Pacemaker's tools may take: an election can be under way.
+/// Time limit of Pacemaker's tools: an election can be active.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
-/// How long Pacemaker may take to stop what leaves the file: longer than the bound of a stop, and of a fence when that fails.
+/// Time limit for Pacemaker to stop removed resources: longer than the limit of a stop, and of a fence if that fails.
 const STOP_TIME_LIMIT: Duration = Duration::from_secs(300);
-/// Time between two looks.
+/// Polling interval.
 const STOP_POLL: Duration = Duration::from_millis(500);
-/// How long the cluster may take to do everything that is pending.
+/// Time limit for all pending actions of the cluster.
 const SETTLE_TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Why the configuration could not be read or changed.
@@ -30,13 +30,13 @@ pub enum CibError {
     /// A tool failed.
     #[error(transparent)]
     Tool(#[from] MachineError),
-    /// The configuration cannot be understood.
-    #[error("understand the cluster's configuration")]
+    /// The configuration cannot be parsed.
+    #[error("parse the cluster's configuration")]
     Xml(#[from] XmlError),
-    /// What leaves the file runs still.
-    #[error("{0} is not stopped; `crm_mon -1` says why")]
+    /// A removed resource still runs.
+    #[error("{0} is not stopped; `crm_mon -1` shows why")]
     Runs(String),
-    /// Somebody else was faster each time.
+    /// Every attempt met a newer configuration.
     #[error("the configuration changed {ATTEMPTS_MAX} times while it was being changed; try again")]
     Contended(#[source] MachineError),
 }
@@ -45,35 +45,34 @@ pub enum CibError {
 ///
 /// # Errors
 ///
-/// The cluster does not answer, or says what cannot be understood.
+/// The cluster does not respond, or its response cannot be parsed.
 pub fn read_cib(machine: &dyn Machine) -> Result<Element, CibError> {
     let query = Invocation::new("cibadmin", &["--query"]).within(TIME_LIMIT);
     let output = must(machine, &query)?;
     Ok(Element::parse(&output.text())?)
 }
 
-/// Makes the configuration what `desired` says, in one step. Says what was changed: nothing if
-/// it was so already.
+/// Changes the configuration to `desired` atomically. Returns the changes; none if it matched already.
 ///
 /// # Errors
 ///
-/// The cluster does not answer or refuses the change.
+/// The cluster does not respond or refuses the change.
 pub fn configure(machine: &dyn Machine, desired: &Cib) -> Result<Vec<CibChange>, CibError> {
     change(machine, &|before| merged(before, desired))
 }
 
-/// Has Pacemaker stop these resources, and waits until none of them runs.
+/// Has Pacemaker stop these resources, and returns when none of them runs.
 ///
 /// # Errors
 ///
-/// The cluster does not answer, refuses the change, or does not stop them in time.
+/// The cluster does not respond, refuses the change, or does not stop them in time.
 pub fn stop(machine: &dyn Machine, ids: &BTreeSet<String>) -> Result<(), CibError> {
     change(machine, &|before| stopped(before, ids))?;
-    // One that is about to start does not run yet. What the cluster has to do besides need not come to an end.
+    // A resource that is about to start does not run yet. Unrelated actions of the cluster may stay pending.
     let wait_s = SETTLE_TIME_LIMIT.as_secs().to_string();
     let wait = Invocation::new("crm_resource", &["--wait", "--timeout", &wait_s]);
     if let Err(error) = must(machine, &wait.within(SETTLE_TIME_LIMIT * 2)) {
-        tracing::debug!(%error, "the cluster has more to do");
+        tracing::debug!(%error, "the cluster has pending actions");
     }
     let deadline = Instant::now() + STOP_TIME_LIMIT;
     loop {
@@ -88,7 +87,7 @@ pub fn stop(machine: &dyn Machine, ids: &BTreeSet<String>) -> Result<(), CibErro
     }
 }
 
-/// Those that run, or that failed and may.
+/// The resources that run, or that failed and may run.
 fn running(machine: &dyn Machine, ids: &BTreeSet<String>) -> Result<Vec<String>, CibError> {
     let look = Invocation::new("crm_mon", &["--output-as", "xml"]).within(TIME_LIMIT);
     let seen = Element::parse(&must(machine, &look)?.text())?;
@@ -117,7 +116,7 @@ fn change(
         match patch(machine, &before, &after) {
             Ok(()) => return Ok(changes),
             Err(error) if attempt < ATTEMPTS_MAX && is_outdated(&error) => {
-                tracing::debug!(%error, attempt, "the configuration changed meanwhile");
+                tracing::debug!(%error, attempt, "the configuration changed concurrently");
             }
             Err(error) if is_outdated(&error) => return Err(CibError::Contended(error)),
             Err(error) => return Err(error.into()),
@@ -125,7 +124,7 @@ fn change(
     }
 }
 
-/// Pacemaker takes a patch for a version only if that is still the version it has.
+/// Pacemaker accepts a patch only for its current version.
 fn raise_version(cib: &mut Element) {
     let epoch: u64 = cib
         .attribute("epoch")
@@ -134,7 +133,7 @@ fn raise_version(cib: &mut Element) {
     *cib = cib.clone().with("epoch", epoch + 1).with("num_updates", 0);
 }
 
-/// crm_diff(8) wants files; both exist for as long as the script runs.
+/// crm_diff(8) needs files; both exist while the script runs.
 const PATCH_SCRIPT: &str = "set -e; umask 077; folder=$(mktemp -d); trap 'rm -rf \"$folder\"' EXIT; \
     head -c \"$1\" >\"$folder/before\"; cat >\"$folder/after\"; code=0; \
     crm_diff --original \"$folder/before\" --new \"$folder/after\" >\"$folder/patch\" || code=$?; \
@@ -149,8 +148,8 @@ fn patch(machine: &dyn Machine, before: &Element, after: &Element) -> Result<(),
     must(machine, &invocation).map(|_| ())
 }
 
-/// What cibadmin(8) ends with when a patch is for another version: CRM_EX_OLD, or, where it could
-/// not be applied at all, CRM_EX_DATAERR.
+/// Exit codes of cibadmin(8) for a patch of another version: CRM_EX_OLD, or CRM_EX_DATAERR if it could not be applied
+/// at all.
 const CODES_OUTDATED: [i32; 2] = [103, 65];
 
 fn is_outdated(error: &MachineError) -> bool {

@@ -1,4 +1,5 @@
-//! `bulkhead appliance`: reads the file, asks the heads that can be reached, and prints what is found, planned and done.
+//! `bulkhead appliance`: reads the appliance file, queries the reachable heads, and prints the findings, the plan and
+//! the changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -22,21 +23,21 @@ use crate::arguments::{ApplianceCommand, ApplyArgs, ChangeArgs, CheckArgs, Way, 
 use crate::machine::{Local, Lock, LockError, Machine, Machines, Ssh};
 use crate::{Depth, MachineError, answers, appliance_file, rotate};
 
-/// Warnings were found.
+/// The findings include warnings.
 const EXIT_WARNINGS: u8 = 11;
-/// Errors were found.
+/// The findings include errors.
 const EXIT_ERRORS: u8 = 12;
-/// The heads are not what the file says.
+/// The heads differ from the file.
 const EXIT_DIFFERENCE: u8 = 13;
-/// Something is in the way of a plan.
+/// An obstacle prevents the plan.
 const EXIT_OBSTACLE: u8 = 14;
 
-/// How long what was done may take to be seen: a witness that is asked, a head that joins.
+/// Longest time until applied changes become visible, such as a vote of the witness or a joining head.
 const SETTLING_TIME_LIMIT: Duration = Duration::from_secs(30);
-/// Time between two looks.
+/// Polling interval of this check.
 const SETTLING_POLL: Duration = Duration::from_secs(1);
 
-/// Performs the command. What a head tells of itself is read by `own_facts`, which may measure how long it stands still.
+/// Performs the command. `own_facts` reads the facts of this head; its argument enables the measurement of stalls.
 pub fn run(
     command: &ApplianceCommand,
     own_facts: &dyn Fn(bool) -> Result<String, Failure>,
@@ -53,18 +54,18 @@ pub fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether a head was asked, and what stayed unknown.
+/// Whether a head responded.
 enum Asked {
-    /// It answered.
+    /// It responded.
     Yes(Box<HeadFacts>),
-    /// It was not asked, or did not answer: why.
+    /// It was not queried or did not respond, with the reason.
     No(String),
 }
 
-/// What was learnt, head by head.
+/// The results, by head.
 type Answers = BTreeMap<HeadName, Asked>;
 
-/// Ways to all heads, as far as there are any; and why there is none to the others.
+/// Connections to all heads that can be reached, and the reason for each of the rest.
 fn machines(appliance: &Appliance, ways: &Ways) -> (Machines, BTreeMap<HeadName, String>) {
     let own_name = labels::host_name();
     let mut machines = Machines::new();
@@ -85,7 +86,7 @@ fn machines(appliance: &Appliance, ways: &Ways) -> (Machines, BTreeMap<HeadName,
                 destination: format!("root@{address}"),
             }),
             (None, None) => {
-                let why = format!("this machine is {own_name}; --ssh or --reach leads to {name}");
+                let why = format!("this host is {own_name}; use --ssh or --reach for {name}");
                 unreachable.insert(name.clone(), why);
                 continue;
             }
@@ -95,7 +96,7 @@ fn machines(appliance: &Appliance, ways: &Ways) -> (Machines, BTreeMap<HeadName,
     (machines, unreachable)
 }
 
-/// Asks all heads at the same time.
+/// Queries all heads concurrently.
 fn ask(appliance: &Appliance, ways: &Ways, depth: Depth) -> Answers {
     let (machines, unreachable) = machines(appliance, ways);
     let mut answers: Answers = unreachable
@@ -129,8 +130,7 @@ fn ask(appliance: &Appliance, ways: &Ways, depth: Depth) -> Answers {
     answers
 }
 
-/// Asks all heads for the files with keys that any of them names. Who does not answer now is not
-/// judged by it.
+/// Queries all heads for the key files that any of them names. A head that does not respond is not checked for them.
 fn ask_for_keys(machines: &Machines, answers: &mut Answers) {
     let facts = facts(answers);
     let pools = facts.pools.values();
@@ -166,7 +166,7 @@ fn facts(answers: &Answers) -> Facts {
     facts
 }
 
-/// What a head that answered did not tell, in words.
+/// The facts that are missing in a head's response, as text.
 fn unknown(facts: &HeadFacts) -> Vec<&'static str> {
     let all = [
         (facts.node_name.is_none(), "its name"),
@@ -179,7 +179,7 @@ fn unknown(facts: &HeadFacts) -> Vec<&'static str> {
             facts.zfs_features.is_none() && facts.engine_refused.is_none(),
             "features of its OpenZFS",
         ),
-        (facts.stall_ms_max.is_none(), "how long it stands still"),
+        (facts.stall_ms_max.is_none(), "its stalls"),
     ];
     let missing = all.into_iter().filter(|(is_missing, _)| *is_missing);
     missing.map(|(_, what)| what).collect()
@@ -198,7 +198,7 @@ fn check(args: &CheckArgs, out: Printer) -> Result<ExitCode, Failure> {
     report(&args.file, &findings, &answers, out)
 }
 
-/// A way to a head that is not in the file is a typing mistake.
+/// A connection for a head that is not in the file is a typing error.
 fn refuse_unknown_heads(appliance: &Appliance, ways: &Ways) -> Result<(), Failure> {
     let is_unknown = |head: &&HeadName| !appliance.heads.contains_key(*head);
     match ways.reach.iter().map(|one| &one.head).find(is_unknown) {
@@ -209,7 +209,7 @@ fn refuse_unknown_heads(appliance: &Appliance, ways: &Ways) -> Result<(), Failur
     }
 }
 
-/// Prints what was found, and says what the command ends with.
+/// Prints the findings and returns the exit code.
 fn report(
     path: &Path,
     findings: &[Finding],
@@ -251,10 +251,10 @@ fn shown(report: &CheckReport) -> String {
     }
     for (name, head) in &report.heads {
         let _ = match (&head.why, head.unknown.as_deref()) {
-            (Some(why), _) => writeln!(text, "{name}: not asked: {why}"),
+            (Some(why), _) => writeln!(text, "{name}: not queried: {why}"),
             (None, None | Some([])) => writeln!(text, "{name}: asked"),
             (None, Some(unknown)) => {
-                writeln!(text, "{name}: asked; not known: {}", unknown.join(", "))
+                writeln!(text, "{name}: queried; not known: {}", unknown.join(", "))
             }
         };
     }
@@ -279,17 +279,17 @@ fn shown(report: &CheckReport) -> String {
     text
 }
 
-/// Everything that planning needs.
+/// The input of the planner.
 struct Prepared {
     machines: Machines,
     desired: DesiredState,
-    /// Each change is told on the standard error.
+    /// Each change is printed on standard error.
     tells_progress: bool,
-    /// How long what was started may take until it runs.
+    /// Longest time until a started unit runs.
     settles_within: Duration,
 }
 
-/// Reads and checks the file; the findings are printed if there are errors among them.
+/// Reads and checks the file; prints the findings if there are errors among them.
 fn prepare(
     args: &ChangeArgs,
     apply: Option<&ApplyArgs>,
@@ -327,20 +327,20 @@ fn prepare(
     }))
 }
 
-/// The ways to all heads.
+/// The connections to all heads.
 fn all_machines(appliance: &Appliance, ways: &Ways) -> Result<Machines, Failure> {
     let (machines, unreachable) = machines(appliance, ways);
     match unreachable.into_iter().next() {
         None => Ok(machines),
         Some((name, why)) => {
-            let message = format!("there is no way to head {name}: {why}");
+            let message = format!("there is no connection to head {name}: {why}");
             Err(Failure::new(FailureKind::Unreachable, message))
         }
     }
 }
 
-/// Locks all heads that can be reached, always in the same order, so that of two runs one goes on. A head that cannot be reached is told of
-/// later.
+/// Locks all reachable heads, always in the same order, so that one of two concurrent runs proceeds. An unreachable
+/// head is reported later.
 fn lock(machines: &Machines) -> Result<Vec<Lock>, Failure> {
     let who = format!("process {} of {}", std::process::id(), labels::host_name());
     let mut locks = Vec::new();
@@ -349,9 +349,8 @@ fn lock(machines: &Machines) -> Result<Vec<Lock>, Failure> {
             Ok(lock) => locks.push(lock),
             Err(error @ LockError::Busy(_)) => {
                 let message = format!("{head}: {error}");
-                return Err(Failure::new(FailureKind::Busy, message).advise(
-                    "nothing was changed; repeat the command when the other one has ended",
-                ));
+                return Err(Failure::new(FailureKind::Busy, message)
+                    .advise("nothing was changed; repeat the command after the other run"));
             }
             Err(LockError::Run(error)) => {
                 tracing::warn!(%head, error = chain(&error), "is not locked")
@@ -361,7 +360,7 @@ fn lock(machines: &Machines) -> Result<Vec<Lock>, Failure> {
     Ok(locks)
 }
 
-/// Whatever the check finds: a key that others know must not stay because of a mistake elsewhere.
+/// Ignores the findings of the check: a mistake elsewhere must not delay the replacement of a leaked key.
 fn rotate_key(args: &CheckArgs, out: Printer) -> Result<(), Failure> {
     let appliance = appliance_file::load(&args.file)?;
     refuse_unknown_heads(&appliance, &args.ways)?;
@@ -375,7 +374,7 @@ fn rotate_key(args: &CheckArgs, out: Printer) -> Result<(), Failure> {
     };
     crate::rotate_key(&machines, &mut progress).map_err(|error| {
         Failure::from_chain(FailureKind::Failed, &error).advise(
-            "the cluster goes on with the secret that it had; repeat the command when the cause is mended",
+            "the cluster continues with its previous secret; repeat the command when the cause is repaired",
         )
     })?;
     printed?;
@@ -393,7 +392,7 @@ fn compare(prepared: &Prepared) -> Result<Plan, Failure> {
     Ok(appliance::plan(&prepared.desired, &actual))
 }
 
-/// Plans what the file asks for and goes on with `then`, unless something is in the way.
+/// Plans the changes for the file and runs `then`, unless there is an obstacle.
 fn with_plan(
     args: &ChangeArgs,
     apply: Option<&ApplyArgs>,
@@ -404,7 +403,7 @@ fn with_plan(
         Ok(prepared) => prepared,
         Err(code) => return Ok(code),
     };
-    // What is planned is what is there as long as nobody else changes it.
+    // The plan stays valid only while no other run changes the heads.
     let _locks = apply.map(|_| lock(&prepared.machines)).transpose()?;
     let plan = compare(&prepared)?;
     if plan.obstacles.is_empty() {
@@ -427,21 +426,21 @@ fn apply(prepared: &Prepared, plan: &Plan, out: Printer) -> Result<ExitCode, Fai
     let mut progress = |change: &Change| {
         if prepared.tells_progress {
             let text = change.to_string();
-            // What is done does not depend on who listens.
+            // The changes do not depend on the reader of the output.
             let _ = writeln!(
                 std::io::stderr(),
                 "{}",
                 text.lines().next().unwrap_or_default()
             );
         }
-        // What is printed and what is done must not differ because a reader went away.
+        // A closed output must not change which changes are made.
         if !out.is_json() && printed.is_ok() {
             printed = out.text(&format!("{change}\n"));
         }
     };
     crate::apply(&prepared.machines, plan, &mut progress).map_err(|error| {
         Failure::from_chain(FailureKind::Failed, &error)
-            .advise("what was done before it stays; repeat the command when the cause is mended")
+            .advise("the changes before it stay; repeat the command when the cause is repaired")
     })?;
     printed?;
     let changed = !plan.changes.is_empty();
@@ -466,9 +465,9 @@ fn apply(prepared: &Prepared, plan: &Plan, out: Printer) -> Result<ExitCode, Fai
     Ok(ExitCode::SUCCESS)
 }
 
-/// Looks at what runs, when everything was done: that may take a moment to be so.
+/// Compares the heads with the file after all changes. Some take a while to become effective.
 fn look_again(prepared: &Prepared) -> Result<(), Failure> {
-    // All is copied to a new leg first, which takes as long as it takes.
+    // A new leg receives a full copy first, which has no time limit.
     let takes_long =
         |change: &Change| matches!(change, Change::AttachLeg { .. } | Change::AwaitLegs { .. });
     let deadline = Instant::now() + prepared.settles_within;
@@ -482,25 +481,24 @@ fn look_again(prepared: &Prepared) -> Result<(), Failure> {
         }
         if Instant::now() >= deadline {
             let message = format!(
-                "all was done, and this is not as the file says: {}",
+                "all changes were made, and the heads still differ from the file: {}",
                 left.to_string().trim_end()
             );
             return Err(Failure::new(FailureKind::Failed, message)
-                .advise("mend its cause, and repeat the command"));
+                .advise("repair its cause, and repeat the command"));
         }
         std::thread::sleep(SETTLING_POLL);
     }
 }
 
-/// What is left to a person, when all else is done.
+/// The pools that the administrator must create after all other changes.
 fn made_by_hand(pools: &[PoolToMake]) -> String {
     let mut text =
-        "Make these pools, each on the head that is named, when the witness runs, too:\n"
-            .to_owned();
+        "Create these pools, each on the named head, when the witness also runs:\n".to_owned();
     for pool in pools {
         let _ = writeln!(text, "  {pool}");
     }
-    text + "A pool that exists on disks of one head is put on record there instead: `bulkhead pool record-legs POOL`.\n\
+    text + "A pool that exists on disks of one head gets a record there instead: `bulkhead pool record-legs POOL`.\n\
             Then apply the file again: Pacemaker is told of them, and starts them.\n"
 }
 
@@ -511,7 +509,7 @@ mod tests {
     use super::*;
     use crate::fake::{FakeCluster, FakeMachine};
 
-    /// Every command succeeds, and yet a unit does not run.
+    /// Every command succeeds, but a unit does not run.
     #[test]
     fn what_does_not_run_after_everything_was_done_is_a_failure_that_names_it() {
         let text = include_str!("../../../examples/pair.toml");

@@ -1,5 +1,5 @@
-//! A head in memory: it has files, services and, together with others, a CIB. Tests of everything
-//! above use it where a real cluster would be too slow or too dangerous.
+//! A head in memory: it has files, services and, together with the other heads, a CIB. Tests use it where a real
+//! cluster would be too slow or too dangerous.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,25 +11,26 @@ use appliance::xml::Element;
 use crate::machine::{Lock, LockError, Machine};
 use crate::process::{Invocation, Output, RunError};
 
-/// What the heads of one cluster share.
+/// The shared state of one cluster.
 #[derive(Debug, Default)]
 pub struct FakeCluster {
     /// The configuration, once Pacemaker has run.
     pub cib: Option<Element>,
-    /// Each command that changed something, with the head it ran on.
+    /// Each command that made a change, with its head.
     pub log: Vec<String>,
-    /// Changes that somebody else makes before the next patches are taken.
+    /// Changes by another client before the next patches are accepted.
     pub rivals: u32,
-    /// Whether what is to stop goes on.
+    /// Whether resources that should stop keep running.
     pub sticks: bool,
-    /// Commands until the run is killed: the next one panics.
+    /// Number of commands until the run is killed: the next one panics.
     pub fuse: Option<u32>,
-    /// A unit that ends as soon as it was started.
+    /// A unit that exits right after its start.
     pub dies: Option<String>,
 }
 
 impl FakeCluster {
-    /// What crm_mon(8) says of its resources: those that are to stop have stopped, but for [`FakeCluster::sticks`].
+    /// The response of crm_mon(8) about its resources: those that should stop have stopped, except with
+    /// [`FakeCluster::sticks`].
     fn resources(&self) -> String {
         let all = self.cib.iter().flat_map(|cib| cib.child("configuration"));
         let all = all
@@ -64,20 +65,20 @@ struct FakeState {
     refuses_portals: bool,
     pools_remembered: BTreeSet<u64>,
     members: String,
-    /// What its leg-server has read.
+    /// The file that its leg-server has read.
     legs_read: Option<String>,
     lacks_program: bool,
     is_older: bool,
     locked_by: Option<Arc<String>>,
-    /// The addresses and numbers that its running Corosync has, where they are not those of its file.
+    /// The addresses and numbers of its running Corosync, if they differ from its file.
     nodes: Option<String>,
-    /// What its corosync-qdevice was started with.
+    /// The settings at the start of its corosync-qdevice.
     witness_settings: String,
     is_witness_off: bool,
-    /// What `pool status` prints, one after the other; the last one stays.
+    /// The outputs of `pool status`, in order; the last one repeats.
     statuses: Vec<String>,
     looks: String,
-    /// Verbs about pools that are refused, with a word that they have.
+    /// Verbs about pools that are refused, each with one of their arguments.
     refused: Vec<(String, String)>,
 }
 
@@ -105,32 +106,32 @@ impl FakeMachine {
         }
     }
 
-    /// Unreachable from now on, or reachable again.
+    /// Sets whether the head is unreachable.
     pub fn set_down(&self, is_down: bool) {
         lock(&self.state).is_down = is_down;
     }
 
-    /// The program of the heads is not there any more, or again.
+    /// Sets whether the binary of the heads is installed.
     pub fn set_program(&self, is_there: bool) {
         lock(&self.state).lacks_program = !is_there;
     }
 
-    /// The program of the heads is one that does not read their key, or one that does.
+    /// Sets whether the installed version reads the key of the heads.
     pub fn set_older(&self, is_older: bool) {
         lock(&self.state).is_older = is_older;
     }
 
-    /// What `corosync-cmapctl nodelist.` prints there from now on.
+    /// Sets the output of `corosync-cmapctl nodelist.`.
     pub fn set_nodes(&self, text: &str) {
         lock(&self.state).nodes = Some(text.to_owned());
     }
 
-    /// The witness does not answer it any more, or again.
+    /// Sets whether the witness responds to it.
     pub fn set_witness(&self, is_there: bool) {
         lock(&self.state).is_witness_off = !is_there;
     }
 
-    /// Its corosync-qdevice starts.
+    /// Starts its corosync-qdevice.
     fn read_witness(&self) {
         let text = self.file(QDEVICE_DEFAULTS_PATH).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
@@ -155,38 +156,38 @@ impl FakeMachine {
         )
     }
 
-    /// What `bulkhead portal list --json` prints there from now on.
+    /// Sets the output of `bulkhead portal list --json`.
     pub fn set_portals(&self, json: &str) {
         lock(&self.state).portals = json.to_owned();
     }
 
-    /// A pool of legs is made there: the head remembers its number.
+    /// Creates a pool of legs there: the head stores its number.
     pub fn remember_pool(&self, number: u64) {
         lock(&self.state).pools_remembered.insert(number);
     }
 
-    /// What `bulkhead leg-server members --json` prints there from now on.
+    /// Sets the output of `bulkhead leg-server members --json`.
     pub fn set_members(&self, json: &str) {
         lock(&self.state).members = json.to_owned();
     }
 
-    /// What `bulkhead pool status POOL --json` prints there from now on, one answer after the other; the last one stays.
+    /// Sets the outputs of `bulkhead pool status POOL --json`, in order; the last one repeats.
     pub fn set_statuses(&self, json: &[String]) {
         lock(&self.state).statuses = json.iter().rev().cloned().collect();
     }
 
-    /// What `bulkhead leg-server look --json` prints there from now on.
+    /// Sets the output of `bulkhead leg-server look --json`.
     pub fn set_looks(&self, json: &str) {
         lock(&self.state).looks = json.to_owned();
     }
 
-    /// The server of a pool refuses this verb where this word is among its words.
+    /// Has the server of a pool refuse this verb when `word` is among its arguments.
     pub fn refuse(&self, verb: &str, word: &str) {
         let mut state = lock(&self.state);
         state.refused.push((verb.to_owned(), word.to_owned()));
     }
 
-    /// Nothing is refused any more.
+    /// Removes all refusals.
     pub fn refuse_nothing(&self) {
         lock(&self.state).refused.clear();
     }
@@ -200,7 +201,7 @@ impl FakeMachine {
         next.map_or_else(|| answer(7, ""), |next| answer(0, next))
     }
 
-    /// What the server of a pool is told.
+    /// A request to the server of a pool.
     fn by_server(&self, verb: &str, words: &[&str]) -> Output {
         let is_refused = |(one, word): &(String, String)| one == verb && words.contains(&&**word);
         if lock(&self.state).refused.iter().any(is_refused) {
@@ -213,7 +214,7 @@ impl FakeMachine {
         answer(0, "")
     }
 
-    /// A unit starts.
+    /// Starts a unit.
     fn read(&self, unit: &str) {
         match unit {
             LEG_UNIT => self.read_legs(),
@@ -222,14 +223,14 @@ impl FakeMachine {
         }
     }
 
-    /// Its leg-server starts.
+    /// Starts its leg-server.
     fn read_legs(&self) {
         let text = self.file(LEGS_PATH);
         let text = text.map(|text| String::from_utf8_lossy(&text).into_owned());
         lock(&self.state).legs_read = text;
     }
 
-    /// Clients are connected by each portal: none is taken away.
+    /// Marks all portals as in use: none can be removed.
     pub fn set_portals_in_use(&self) {
         lock(&self.state).refuses_portals = true;
     }
@@ -285,7 +286,7 @@ impl FakeMachine {
         }
     }
 
-    /// The scripts of this crate, by the name each is given.
+    /// The scripts of this crate, by their names.
     fn shell(&self, words: &[&str], input: &[u8]) -> Output {
         match words {
             ["-c", "corosync-cmapctl totem.cluster_name"] => match self.cluster_name() {
@@ -330,7 +331,7 @@ impl FakeMachine {
         }
     }
 
-    /// Those of its file, as long as nothing else is said and Corosync runs.
+    /// The nodes of its file, unless set otherwise, while Corosync runs.
     fn nodes(&self) -> String {
         if !self.is_active("corosync.service") {
             return String::new();

@@ -1,5 +1,5 @@
-//! Asks a head for the facts that the check compares with the file. One script answers all
-//! questions, so that a head behind ssh is asked once.
+//! Gathers the facts of a head that the check compares with the file. One script collects all facts, so that a head
+//! behind ssh needs one connection.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -16,9 +16,9 @@ use units::ByteCount;
 use crate::machine::{Machine, MachineError, must};
 use crate::process::Invocation;
 
-/// How long a head may take to answer; a stuck disk must not hold up the check for ever.
+/// Time limit for a head's response; a stuck disk must not block the check.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
-/// Packages whose versions should agree between heads.
+/// Packages that should have the same version on all heads.
 const PACKAGES: &[&str] = &[
     "corosync",
     "pacemaker",
@@ -28,8 +28,8 @@ const PACKAGES: &[&str] = &[
     "bulkhead",
 ];
 
-/// Prints lines of words separated by tabs, the first of which is the kind. Reads its questions as
-/// lines: `program NAME`, `package NAME`, `disk PATH`, `secret PATH`, `tls PATHS`, `pool NAME`, `way ADDRESS PORT`.
+/// Prints lines of words separated by tabs, of which the first is the kind. Reads its queries as lines: `program NAME`,
+/// `package NAME`, `disk PATH`, `secret PATH`, `tls PATHS`, `pool NAME`, `way ADDRESS PORT`.
 const SCRIPT: &str = r#"
 tab=$(printf '\t')
 say() { local IFS="$tab"; printf '%s\n' "$*"; }
@@ -76,20 +76,20 @@ say now_ms $(date +%s%3N)
 true
 "#;
 
-/// How much is asked.
+/// The extent of the facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// What takes no time.
+    /// Facts that are available at once.
     Quick,
-    /// Also how long the head stands still, which is measured for a second.
+    /// In addition the longest stall of the head, measured for a second.
     Measured,
 }
 
-/// What one head says of itself.
+/// Returns the facts of one head.
 ///
 /// # Errors
 ///
-/// It cannot be reached or does not answer in time.
+/// It cannot be reached or does not respond in time.
 pub fn gather(
     machine: &dyn Machine,
     appliance: &Appliance,
@@ -107,15 +107,15 @@ pub fn gather(
     Ok(understand(&output.text(), answered_ms))
 }
 
-/// Prints the files that cannot be read, of those that it reads as lines.
+/// Prints the unreadable files among its input lines.
 const MISSING: &str =
     r#"while IFS= read -r file; do [ -r "$file" ] || printf '%s\n' "$file"; done"#;
 
-/// Which of these files a head lacks.
+/// The files that are missing on a head.
 ///
 /// # Errors
 ///
-/// It cannot be reached or does not answer in time.
+/// It cannot be reached or does not respond in time.
 pub fn missing_files(
     machine: &dyn Machine,
     files: &BTreeSet<PathBuf>,
@@ -126,7 +126,7 @@ pub fn missing_files(
         .within(TIME_LIMIT);
     let output = must(machine, &invocation)?;
     let text = output.text();
-    // What a line break in a name would make of it was not asked for.
+    // A path with a line break could yield names that are not in the query.
     let said = text.lines().map(PathBuf::from);
     Ok(said.filter(|file| files.contains(file)).collect())
 }
@@ -141,7 +141,7 @@ fn now_ms() -> i64 {
 fn questions(appliance: &Appliance) -> String {
     let mut lines = String::new();
     let mut ask = |kind: &str, name: &str| {
-        // A name with a line break would be two questions; no such file is in use.
+        // A name with a line break would be two queries; no such file is in use.
         if !name.contains('\n') {
             lines.push_str(&format!("{kind} {name}\n"));
         }
@@ -156,7 +156,7 @@ fn questions(appliance: &Appliance) -> String {
         ask("secret", &secret.to_string_lossy());
     }
     for tls in tls_required(appliance) {
-        // Divided as the answers are.
+        // Separated as in the response.
         let files = tls.files().map(|file| file.to_string_lossy());
         let files: Vec<_> = files.collect();
         ask("tls", &files.join("\t"));
@@ -168,7 +168,7 @@ fn questions(appliance: &Appliance) -> String {
     }
     for (name, pool) in &appliance.pools {
         ask("pool", name.as_str());
-        // A head says of another one's disks that it does not see them.
+        // The disks of another head are not visible to a head.
         let own = pool.all_legs().filter_map(|leg| appliance.leg_path(leg));
         for disk in pool.disks.iter().chain(own) {
             ask("disk", &disk.to_string_lossy());
@@ -177,7 +177,7 @@ fn questions(appliance: &Appliance) -> String {
     lines
 }
 
-/// Reads the answers. What is not understood is not known.
+/// Parses the response. An unknown line is ignored.
 fn understand(text: &str, answered_ms: i64) -> HeadFacts {
     let mut facts = HeadFacts::default();
     let mut interfaces = BTreeMap::new();
@@ -267,7 +267,7 @@ fn understand(text: &str, answered_ms: i64) -> HeadFacts {
             ["now_ms", then] => {
                 facts.clock_ahead_ms = then.parse().ok().map(|then: i64| then - answered_ms);
             }
-            _ => tracing::debug!(line, "an answer that is not understood"),
+            _ => tracing::debug!(line, "ignored an unknown line"),
         }
     }
     facts.interfaces = Some(interfaces);
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(facts.secrets[&missing], None);
     }
 
-    /// The script itself, on this machine.
+    /// The script itself, on this host.
     #[test]
     fn a_witness_that_listens_is_told_from_one_that_does_not() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -1,8 +1,7 @@
-//! Hands a pool over to another head: tells Pacemaker to move it, waits until it is served there,
-//! and takes the order back, so that nothing of it stays in the configuration.
+//! Moves a pool to another head: adds a constraint for Pacemaker, waits until the pool is served there, and removes the
+//! constraint, so that none of it stays in the configuration.
 //!
-//! The order is a constraint with an end of its own: also when this program is killed while it
-//! waits, nothing is left that binds the pool to a head.
+//! The constraint has a lifetime: if this process is killed during the wait, the pool does not stay bound to a head.
 
 use std::time::{Duration, Instant};
 
@@ -14,30 +13,29 @@ use units::{HeadName, PoolName};
 use crate::machine::{Machine, MachineError, must};
 use crate::process::Invocation;
 
-/// How long the agents of addresses may take, beside the pool's own.
+/// Time allowed for the agents of addresses, in addition to the pool's own.
 const ADDRESSES_TIME_LIMIT: Duration = Duration::from_secs(40);
-/// How long the order stays valid after the wait for it has ended.
+/// Remaining lifetime of the constraint after the wait.
 const ORDER_RESERVE: Duration = Duration::from_secs(30);
-/// Pause between two looks at the cluster. Each look costs processor time that the hand-over
-/// itself needs.
+/// Polling interval of the cluster. Each query costs processor time that the move itself needs.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
-/// Pause before the first look. Few hand-overs are over before, and a look takes the processor from clients that
-/// come back just then.
+/// Delay before the first query. Few moves complete earlier, and a query competes for the processor with reconnecting
+/// clients.
 const FIRST_LOOK_AFTER: Duration = Duration::from_millis(1_200);
 
-/// What came of it.
+/// The result of a move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HandedOver {
     /// The pool is served there already.
     Already,
     /// It was moved.
     Moved {
-        /// Who served it before.
+        /// The previous server.
         from: HeadName,
     },
 }
 
-/// Why a pool is not handed over.
+/// Why a pool was not moved.
 #[derive(Debug, thiserror::Error)]
 pub enum HandOverError {
     /// The file has no such pool.
@@ -46,9 +44,9 @@ pub enum HandOverError {
     /// The file has no such head.
     #[error("{head} is no head of this appliance; its heads are {heads}")]
     UnknownHead {
-        /// What was given.
+        /// The requested head.
         head: HeadName,
-        /// What there is.
+        /// The heads of the appliance.
         heads: String,
     },
     /// The file does not let it serve the pool.
@@ -59,42 +57,42 @@ pub enum HandOverError {
         /// The head.
         head: HeadName,
     },
-    /// It cannot take anything over now.
+    /// The head cannot take over now.
     #[error("{head} cannot take {pool} over: {why}")]
     NotReady {
         /// The pool.
         pool: PoolName,
         /// The head.
         head: HeadName,
-        /// What is in the way, and what to do.
+        /// The obstacle, and how to remove it.
         why: String,
     },
-    /// Nobody serves it.
-    #[error("no head serves {0} now, so there is nothing to hand over: `crm_mon` says why")]
+    /// No head serves it.
+    #[error("no head serves {0} now, so there is nothing to hand over: `crm_mon` shows why")]
     NotServed(PoolName),
-    /// It did not come up there.
+    /// It did not start there.
     #[error("{head} does not serve {pool}: {why}")]
     Failed {
         /// The pool.
         pool: PoolName,
         /// The head.
         head: HeadName,
-        /// What the cluster says.
+        /// The failure that the cluster reports.
         why: String,
     },
     /// A tool failed.
     #[error(transparent)]
     Tool(#[from] MachineError),
-    /// A tool said what cannot be understood.
-    #[error("understand what crm_mon says")]
+    /// The output of a tool cannot be parsed.
+    #[error("parse the output of crm_mon")]
     Xml(#[from] XmlError),
 }
 
-/// The head that serves `pool` now, and hands it over if it shall move to `to`; none if `to` serves it.
+/// Returns the head that serves `pool` now if it is not `to`; `None` if `to` serves it.
 ///
 /// # Errors
 ///
-/// It cannot be moved there.
+/// The pool cannot be moved there.
 pub fn server_before(
     machine: &dyn Machine,
     appliance: &Appliance,
@@ -105,12 +103,10 @@ pub fn server_before(
     Situation::look(machine)?.may_move(pool, &resources[0], to)
 }
 
-/// Moves `pool` to `to`, by the tools of the cluster on `machine`, and waits until it and its
-/// addresses are there.
-///
+/// Moves `pool` to `to`, by the tools of the cluster on `machine`, and returns when it and its addresses are there.
 /// # Errors
 ///
-/// It cannot be moved there, or did not come up there in time.
+/// It cannot be moved there, or did not start there in time.
 pub fn hand_over(
     machine: &dyn Machine,
     appliance: &Appliance,
@@ -127,14 +123,14 @@ pub fn hand_over(
         + ADDRESSES_TIME_LIMIT;
     order(machine, &resources[0], to, limit + ORDER_RESERVE)?;
     let came = wait(machine, &before, pool, &resources, to, limit);
-    // Also after a failure: the pool then stays where the cluster has put it.
+    // Also after a failure: the pool then stays on the head that the cluster chose.
     let cleared = take_back(machine, &resources[0]);
     came?;
     cleared?;
     Ok(HandedOver::Moved { from })
 }
 
-/// Pacemaker's names of the pool and, behind it, of its addresses.
+/// Pacemaker's names of the pool, followed by those of its addresses.
 fn resources(
     appliance: &Appliance,
     pool: &PoolName,
@@ -204,7 +200,7 @@ fn wait(
         if resources.iter().all(|one| now.is_served(one, to)) {
             return Ok(());
         }
-        // A start that failed is tried again there, until the cluster gives up.
+        // A failed start is retried there until the cluster stops retrying.
         if let (Some(_), Some(why)) = (
             now.server(&resources[0]),
             now.new_failure(before, resources, to),
@@ -213,13 +209,15 @@ fn wait(
         }
         if Instant::now() >= deadline {
             let waited_s = limit.as_secs();
-            return Err(failed(format!("nothing came of it within {waited_s} s")));
+            return Err(failed(format!(
+                "it did not start there within {waited_s} s"
+            )));
         }
         std::thread::sleep(LOOK_INTERVAL);
     }
 }
 
-/// What crm_mon(8) says.
+/// The output of crm_mon(8).
 #[derive(Clone, Debug)]
 struct Situation(Element);
 
@@ -237,7 +235,7 @@ impl Situation {
         section.into_iter().flat_map(|section| &section.children)
     }
 
-    /// The head that serves `resource`, if `to` may take it over; none if `to` serves it.
+    /// The head that serves `resource`, if `to` may take it over; `None` if `to` serves it.
     fn may_move(
         &self,
         pool: &PoolName,
@@ -260,12 +258,12 @@ impl Situation {
         let parsed = from.parse();
         parsed.map(Some).map_err(|_| {
             not_ready(format!(
-                "{from}, which serves it, has a name that no head has"
+                "{from}, which serves it, is not the name of a head"
             ))
         })
     }
 
-    /// Why `to` cannot take anything over now.
+    /// Why `to` cannot take over now.
     fn hindrance(&self, resource: &str, to: &HeadName) -> Option<String> {
         let options = self
             .section("summary")
@@ -287,14 +285,16 @@ impl Situation {
         }
         if is(node, "standby") || is(node, "standby_onfail") {
             return Some(format!(
-                "it is in standby: `crm_standby --node {to} --delete` ends that"
+                "it is in standby: `crm_standby --node {to} --delete` removes that"
             ));
         }
         if is(node, "maintenance") {
             return Some("it is in maintenance".to_owned());
         }
         if is(node, "pending") || is(node, "unclean") || is(node, "shutdown") {
-            return Some("it is joining or leaving the cluster: try again in a moment".to_owned());
+            return Some(
+                "it is joining or leaving the cluster: try again in a few seconds".to_owned(),
+            );
         }
         if let Some(why) = self.hold(resource, to) {
             return Some(why);
@@ -303,12 +303,12 @@ impl Situation {
         let last = self.last_failure(resource, to);
         let last = last.map_or_else(String::new, |last| format!(", last on {last},"));
         Some(format!(
-            "it failed there {failures} times{last} and is kept away until the cluster forgets that (`failure-timeout` of {resource}): find \
+            "it failed there {failures} times{last} and is banned until that failure expires (`failure-timeout` of {resource}): find \
              out why, then run `crm_resource --cleanup --resource {resource} --node {to}`, which allows it at once"
         ))
     }
 
-    /// What an administrator has said about the resource that keeps it from being moved.
+    /// An administrator's setting that prevents a move of the resource.
     fn hold(&self, resource: &str, to: &HeadName) -> Option<String> {
         if let Some(found) = self.resource(resource) {
             if found.attribute("managed") == Some("false") || is(found, "maintenance") {
@@ -335,7 +335,7 @@ impl Situation {
         ))
     }
 
-    /// When `resource` failed last on `to`, in the words of the cluster.
+    /// The time of the last failure of `resource` on `to`, as the cluster reports it.
     fn last_failure(&self, resource: &str, to: &HeadName) -> Option<&str> {
         self.history(resource, to)?.attribute("last-failure")
     }
@@ -347,12 +347,12 @@ impl Situation {
         histories.find(|history| history.id() == Some(resource))
     }
 
-    /// The count of failures of `resource` on `to`, if it is one that keeps the resource away.
+    /// The failure count of `resource` on `to`, if it bans the resource there.
     fn fail_count<'a>(&'a self, resource: &str, to: &HeadName) -> Option<&'a str> {
         let history = self.history(resource, to)?;
         let count = history.attribute("fail-count")?;
         let threshold: u32 = history.attribute("migration-threshold")?.parse().ok()?;
-        // Beyond any number it is a word.
+        // An infinite count is not a number.
         let is_too_much = count.parse().map_or(true, |count: u32| count >= threshold);
         (is_too_much && threshold > 0).then_some(count)
     }
@@ -377,7 +377,7 @@ impl Situation {
         self.server(resource) == Some(by.as_str())
     }
 
-    /// A failure on `to` that was not there before, in the cluster's words.
+    /// A failure on `to` that is not in `before`, as the cluster describes it.
     fn new_failure(&self, before: &Self, resources: &[String], to: &HeadName) -> Option<String> {
         let known: Vec<&Element> = before.section("failures").collect();
         let failure = self.section("failures").find(|failure| {
@@ -414,12 +414,12 @@ mod tests {
         appliance::parse(text).expect("well formed").appliance
     }
 
-    /// A cluster of two heads, in the words of crm_mon.
+    /// A cluster of two heads, as crm_mon reports it.
     struct Cluster {
         /// Attributes of the resources.
         held: &'static str,
         bans: &'static str,
-        /// Who serves the pool.
+        /// The head that serves the pool.
         at: Mutex<&'static str>,
         right: &'static str,
         options: &'static str,

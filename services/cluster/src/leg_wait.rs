@@ -1,5 +1,5 @@
-//! Waits before the leg-server of a head is restarted: its disks are away from the pools of other heads then, until those have brought them up
-//! to date.
+//! Delays the restart of a head's leg-server: during the restart, pools of other heads run without its disks, until
+//! they are copied up to date again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,54 +14,54 @@ use units::{HeadName, PoolName};
 use crate::machine::Machines;
 use crate::process::Invocation;
 
-/// How long the server of a pool may take to tell the state of its legs.
+/// Time limit for the pool's server to report the state of its legs.
 const STATUS_TIME_LIMIT: Duration = Duration::from_secs(10);
-/// Time between two questions. There is no event to wait for on another machine.
+/// Polling interval. A remote host sends no event to wait for.
 const POLL: Duration = Duration::from_millis(500);
 
 /// Why a leg-server was not restarted.
 #[derive(Debug, thiserror::Error)]
 #[error("{why}; {mend}")]
 pub struct LegsMissing {
-    /// What is not as it has to be.
+    /// The condition that is not met.
     why: String,
-    /// What to do.
+    /// How to resolve it.
     mend: String,
 }
 
-/// What has to be before a restart.
+/// The condition for a restart.
 pub(crate) struct Wanted<'a> {
-    /// Whose leg-server is restarted.
+    /// The head of the restarted leg-server.
     pub(crate) head: &'a HeadName,
-    /// The program that tells the states of legs.
+    /// The binary that reports the states of legs.
     pub(crate) program: &'a Path,
     /// The pools with their groups.
     pub(crate) pools: &'a BTreeMap<PoolName, Vec<Group>>,
     /// How long it may take.
     pub(crate) time_limit: Duration,
-    /// A leg that was current need not be so again.
+    /// A leg that was current need not become current again.
     pub(crate) stale_legs: bool,
 }
 
-/// What one run has seen of legs.
+/// The observations of one run.
 #[derive(Default)]
 pub(crate) struct LegWait {
-    /// Disks of each pool that are current again before the next restart.
+    /// Disks of each pool that must be current again before the next restart.
     expected: BTreeMap<PoolName, BTreeSet<u64>>,
 }
 
-/// A part of the answer to `bulkhead pool status POOL --json`.
+/// A part of the response of `bulkhead pool status POOL --json`.
 #[derive(Deserialize)]
 struct Status {
     legs: Option<LegsView>,
 }
 
 impl LegWait {
-    /// Waits until the head's leg-server can be restarted.
+    /// Blocks until the head's leg-server can be restarted.
     ///
     /// # Errors
     ///
-    /// It cannot, for so long.
+    /// The condition is not met within the limit.
     pub(crate) fn before(
         &mut self,
         machines: &Machines,
@@ -69,7 +69,7 @@ impl LegWait {
     ) -> Result<(), LegsMissing> {
         let deadline = Instant::now() + wanted.time_limit;
         loop {
-            // Of one look at all pools: a leg can fail while another one is awaited.
+            // Queries all pools each time: a leg can fail while another is awaited.
             let pools = wanted.pools.iter();
             let missing = pools.filter_map(|pool| self.missing(machines, pool, wanted));
             let missing: Vec<LegsMissing> = missing.collect();
@@ -96,7 +96,7 @@ impl LegWait {
     }
 }
 
-/// Where the pool is served, and what that server says of its legs.
+/// The head that serves the pool, and its server's view of the legs.
 fn ask(machines: &Machines, program: &Path, pool: &PoolName) -> Option<(HeadName, LegsView)> {
     let program = program.to_string_lossy();
     let invocation = Invocation::new(&program, &["pool", "status", pool.as_str(), "--json"]);
@@ -113,15 +113,13 @@ fn ask(machines: &Machines, program: &Path, pool: &PoolName) -> Option<(HeadName
 
 fn unserved(pool: &PoolName) -> LegsMissing {
     LegsMissing {
-        why: format!(
-            "no head serves pool {pool} any more, so nobody says which of its legs are current"
-        ),
+        why: format!("no head serves pool {pool} any more, so the state of its legs is unknown"),
         mend: "see to the pool (`crm_mon -1`), and apply again".to_owned(),
     }
 }
 
-/// Legs that are there, and those to which a copy goes on. Others come back when somebody sees to them, and one whose path changes is to be
-/// replaced.
+/// Legs that are current or being copied. The remaining ones need an administrator, and a leg with a changed path is to
+/// be replaced.
 fn to_be_awaited(view: &LegsView, groups: &[Group]) -> BTreeSet<u64> {
     let legs = || groups.iter().flat_map(|group| &group.legs);
     let is_kept = |leg: &&LegView| {
@@ -136,7 +134,7 @@ fn to_be_awaited(view: &LegsView, groups: &[Group]) -> BTreeSet<u64> {
     legs.map(|leg| leg.disk).collect()
 }
 
-/// What is missing before the disks of the head can be away.
+/// The unmet condition for the absence of the head's disks.
 fn missing(
     (pool, groups): (&PoolName, &[Group]),
     (server, view): (&HeadName, &LegsView),
@@ -162,7 +160,7 @@ fn missing(
             .iter()
             .filter(|leg| is_of(group, leg.disk))
             .collect();
-        // The server keeps the disks of its own head.
+        // The server retains access to the disks of its own head.
         let stays = |leg: &&&LegView| {
             leg.state == current && (server == head || leg.head != head.as_str())
         };
@@ -176,20 +174,20 @@ fn missing(
         let away = legs.iter().find(|leg| leg.head == head.as_str());
         let leg = away.map_or("a leg", |leg| leg.name.as_str());
         let because = match others.is_empty() {
-            true => "the group has no other one".to_owned(),
+            true => "the group has no other leg".to_owned(),
             false => others.join(", "),
         };
         Some(LegsMissing {
             why: format!("pool {pool}, which {server} serves, cannot do without {leg}: {because}"),
             mend: format!(
-                "apply again when the others are current, or move the pool to {head} first (`bulkhead pool move {pool} {head}`): it keeps the disks of its \
+                "apply again when the remaining legs are current, or move the pool to {head} first (`bulkhead pool move {pool} {head}`): it retains the disks of its \
                  own head"
             ),
         })
     })
 }
 
-/// The state of a leg, and since when.
+/// The state of a leg, and its start.
 fn since(leg: &LegView) -> String {
     match leg.since_ms {
         Some(ms) => format!("{} since {}", leg.state, utc(ms / 1000)),

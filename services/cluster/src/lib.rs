@@ -1,6 +1,6 @@
-//! Where the pure parts meet machines: programs on heads, near or far, the tools of Corosync and
-//! Pacemaker, and what the OCF agent does. Each has a trait or a plain interface, so that
-//! tests put a fake in its place. `arguments` and `command` are `bulkhead appliance`.
+//! Connects the pure decisions to hosts: commands on local and remote heads, the tools of Corosync and Pacemaker, and
+//! the actions of the OCF agent. Each has a trait or a plain interface, so that tests replace it by a fake. `arguments`
+//! and `command` are `bulkhead appliance`.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! A head as seen from where the command line runs: programs can be run on it, files read and
-//! replaced. This machine, a set of namespaces on it, and a machine behind ssh are all the same.
+//! A head as seen by the command line: it can run commands, and read and replace files. The local host, a set of
+//! namespaces on it, and a host behind ssh have the same interface.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,41 +14,41 @@ use crate::process::{Invocation, Output, RunError, hold, run};
 /// All heads by name.
 pub type Machines = BTreeMap<HeadName, Box<dyn Machine>>;
 
-/// Starts a program and leaves it alone.
+/// Starts a process detached.
 const DETACH: &str = "\"$@\" </dev/null >/dev/null 2>&1 &";
 
-/// Something on which programs can be run.
+/// A host on which commands can be run.
 pub trait Machine: Send + Sync {
-    /// Runs a program there. An exit code other than 0 is no error here.
+    /// Runs a command there. An exit code other than 0 is no error here.
     ///
     /// # Errors
     ///
-    /// It cannot be run, or takes too long.
+    /// It cannot be run, or exceeds its time limit.
     fn run(&self, invocation: &Invocation) -> Result<Output, RunError>;
 
-    /// Starts a program there that nobody waits for, cut off from whatever reads what this one says.
+    /// Starts a process there without waiting, detached from the output of this process.
     ///
     /// # Errors
     ///
-    /// It cannot be started. That it fails later is not seen.
+    /// It cannot be started. A later failure is not detected.
     fn leave(&self, invocation: &Invocation) -> Result<(), RunError> {
         let mut words = vec!["-c", DETACH, "leave", &invocation.program];
         words.extend(invocation.arguments.iter().map(String::as_str));
         self.run(&Invocation::new("sh", &words)).map(drop)
     }
 
-    /// Takes the lock by which one run at a time changes the heads, for `who`. Its file is empty after a boot.
+    /// Acquires the lock that serializes changes of the heads, for `who`. Its file is empty after a boot.
     ///
     /// # Errors
     ///
-    /// Another run has it, or there is no way to the machine.
+    /// Another run holds it, or the host cannot be reached.
     fn lock(&self, who: &str) -> Result<Lock, LockError> {
         let _ = who;
         Ok(Box::new(()))
     }
 
-    /// Sets an address there, or takes it away, without a program, and returns whether it was otherwise before; `None` where that takes a
-    /// program.
+    /// Adds or removes an address without a process, and returns whether that was a change; `None` if the host needs a
+    /// process for that.
     ///
     /// # Errors
     ///
@@ -65,22 +65,22 @@ pub trait Machine: Send + Sync {
     }
 }
 
-/// As long as this is there, no other run changes the machine.
+/// Excludes other runs from the host while it exists.
 pub type Lock = Box<dyn Send>;
 
-/// Why the lock of a machine is not had.
+/// Why the lock of a host was not acquired.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another run has it.
+    /// Another run holds it.
     #[error("another run changes the heads already: {0}")]
     Busy(String),
-    /// It cannot be asked for.
+    /// The host cannot be reached.
     #[error(transparent)]
     Run(#[from] RunError),
 }
 
-/// Has the lock until its input ends, in the folder that it is given or that of the control sockets. The kernel takes it back from whoever
-/// has ended.
+/// Holds the lock until its input is closed, in the given directory or that of the control sockets. The kernel releases
+/// it when the process terminates.
 const LOCK: &str = "folder=${1:-${BULKHEAD_RUN_DIR:-/run/bulkhead}}; mkdir -p \"$folder\" || exit 1; \
     lock=$folder/appliance.lock; exec 9>>\"$lock\" || exit 1; \
     flock -n 9 || { echo \"busy $(cat \"$lock\")\"; exit 0; }; echo \"$2\" >\"$lock\"; echo locked; cat >/dev/null";
@@ -97,28 +97,28 @@ fn lock_by(invocation: &Invocation) -> Result<Lock, LockError> {
     }
 }
 
-/// Why something could not be done on a machine.
+/// A failure on a host.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
-    /// A program could not be run.
+    /// A command could not be run.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// A program failed.
+    /// A command failed.
     #[error("{program} ended with {code}: {complaint}")]
     Failed {
-        /// Which.
+        /// The command.
         program: String,
         /// Its exit code.
         code: i32,
-        /// What it said.
+        /// Its error output.
         complaint: String,
     },
 }
 
-/// This machine, or a place on it that a prefix leads to, such as `nsenter -t 123 -a`.
+/// The local host, or namespaces on it that a prefix enters, such as `nsenter -t 123 -a`.
 #[derive(Clone, Debug, Default)]
 pub struct Local {
-    /// Words before the program.
+    /// Words before the command.
     pub prefix: Vec<String>,
 }
 
@@ -162,7 +162,7 @@ impl Machine for Local {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
-        // This program ends soon, and its parent's parent takes the end of that one.
+        // This process exits soon, and the detached process is reaped by init.
         started.map(drop).map_err(|source| RunError::Start {
             program: invocation.program.clone(),
             source,
@@ -176,27 +176,27 @@ impl Machine for Local {
         prefix: u8,
         interface: &str,
     ) -> Option<std::io::Result<bool>> {
-        // Another place on this machine may have other interfaces.
+        // Other namespaces on this host may have other interfaces.
         let is_here = self.prefix.is_empty();
         is_here.then(|| netlink::change(change, address, prefix, interface))
     }
 }
 
-/// A machine behind ssh, with a key that needs no question.
+/// A host behind ssh, with a key that needs no passphrase.
 #[derive(Clone, Debug)]
 pub struct Ssh {
-    /// Where, such as `root@10.77.9.11`.
+    /// The destination, such as `root@10.77.9.11`.
     pub destination: String,
 }
 
 /// Longest wait for a connection, in seconds.
 const SSH_CONNECT_S_MAX: u32 = 5;
-/// What ssh itself ends with when it cannot connect.
+/// The exit code of ssh itself when it cannot connect.
 const SSH_FAILED: i32 = 255;
 
 impl Ssh {
     fn placed(&self, invocation: &Invocation) -> Invocation {
-        // ssh joins its arguments and gives them to a shell.
+        // ssh joins its arguments and passes them to a shell.
         let words = std::iter::once(&invocation.program).chain(&invocation.arguments);
         let command: Vec<String> = words.map(|word| quoted(word)).collect();
         let arguments = [
@@ -237,11 +237,11 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// Runs a program that must end with 0.
+/// Runs a command that must exit with 0.
 ///
 /// # Errors
 ///
-/// It does not run, or not to a good end.
+/// It does not run, or fails.
 pub fn must(machine: &dyn Machine, invocation: &Invocation) -> Result<Output, MachineError> {
     let output = machine.run(invocation)?;
     if output.code == 0 {
@@ -254,10 +254,10 @@ pub fn must(machine: &dyn Machine, invocation: &Invocation) -> Result<Output, Ma
     })
 }
 
-/// Says that the file is not there.
+/// The exit code for a missing file.
 const CODE_MISSING: i32 = 44;
 
-/// A file's bytes and permissions; none where it does not exist.
+/// A file's bytes and permissions; `None` if it does not exist.
 ///
 /// # Errors
 ///
@@ -291,8 +291,8 @@ pub fn read_file(
     Ok(Some((bytes[1..].to_vec(), mode)))
 }
 
-/// Replaces a file as a whole: readers see the old one or the new one, also after a power cut, or when the connection to
-/// the machine breaks off.
+/// Replaces a file atomically: readers see the old or the new one, also after a power cut or a lost connection to the
+/// host.
 ///
 /// # Errors
 ///
@@ -330,10 +330,10 @@ mod tests {
             assert_eq!(found, Some((bytes.to_vec(), mode)));
         }
         let names = std::fs::read_dir(path.parent().expect("a parent")).expect("a folder");
-        assert_eq!(names.count(), 1, "nothing temporary is left");
+        assert_eq!(names.count(), 1, "no temporary file is left");
     }
 
-    /// What is sent there breaks off before its end.
+    /// A host that receives only a part of the input.
     struct Cut(Local);
 
     impl Machine for Cut {
@@ -354,7 +354,7 @@ mod tests {
         let found = read_file(&here, &path).expect("readable");
         assert_eq!(found, Some((vec![1; 256], 0o400)));
         let names = std::fs::read_dir(folder.path()).expect("a folder");
-        assert_eq!(names.count(), 1, "nothing temporary is left");
+        assert_eq!(names.count(), 1, "no temporary file is left");
     }
 
     #[test]
@@ -365,7 +365,7 @@ mod tests {
         let first = lock("one of left").expect("nobody has it");
         for _ in 0..2 {
             let Err(LockError::Busy(who)) = lock("another") else {
-                panic!("it is had twice");
+                panic!("it is held twice");
             };
             assert_eq!(who, "one of left");
         }

@@ -1,7 +1,7 @@
-//! Sets addresses and takes them away by one word with the kernel (rtnetlink(7)), where ip(8) would be a process for each:
-//! clients wait meanwhile. Two processes of `ip` took 35 ms of a move on a machine with two processors. Where the agent works on
-//! another machine, `ip` is still the way. The messages are put together here, tested against what `ip` sends: crates for
-//! rtnetlink would be three. If one is in the tree for another reason, use it.
+//! Adds and removes addresses by one call to the kernel (rtnetlink(7)), where ip(8) would be a process for each while
+//! clients wait. Two processes of `ip` took 35 ms of a move on a host with two processors. If the agent works on
+//! another host, it uses `ip`. The messages are built here and tested against those of `ip`: crates for rtnetlink would
+//! be three more dependencies. If one is in the tree for another reason, use it.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -12,16 +12,16 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::net::{netdevice, recv, send, socket_with};
 
-/// What is done with an address.
+/// A change of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It is set. One that is there already stays.
+    /// Add it. An existing one stays.
     Set,
-    /// It is taken away. One that is not there is no failure.
+    /// Remove it. A missing one is no failure.
     TakeAway,
 }
 
-/// How long the kernel may take. It answers within the call.
+/// Time limit of the kernel, which responds within the call.
 const ANSWER_TIME_LIMIT: Duration = Duration::from_secs(5);
 
 /// Numbers of linux/netlink.h, linux/rtnetlink.h and linux/if_addr.h.
@@ -40,17 +40,17 @@ const RT_SCOPE_UNIVERSE: u8 = 0;
 const RT_SCOPE_HOST: u8 = 254;
 /// Bytes of `struct nlmsghdr`.
 const HEADER_BYTES: usize = 16;
-/// An answer repeats the question.
+/// A response repeats the request.
 const ANSWER_BYTES_MAX: usize = 512;
 
-/// Changes `address` with a prefix of so many bits on `interface`. Returns whether it was otherwise before: the kernel takes nothing away
-/// that has another prefix, or is on another interface.
+/// Changes `address` with this prefix length on `interface`. Returns whether that was a change: the kernel does not
+/// remove an address with another prefix, or on another interface.
 ///
 /// # Errors
 ///
-/// There is no such interface where the address shall be set (`ENODEV`), or the kernel refuses.
+/// The interface for a new address does not exist (`ENODEV`), or the kernel refuses.
 pub fn change(change: Change, address: IpAddr, prefix: u8, interface: &str) -> io::Result<bool> {
-    // No protocol is that of routes and addresses.
+    // Protocol 0 is NETLINK_ROUTE.
     let kind = SocketType::RAW;
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::NETLINK, kind, flags, None)?;
@@ -77,11 +77,11 @@ pub fn change(change: Change, address: IpAddr, prefix: u8, interface: &str) -> i
     }
 }
 
-/// The error number that the kernel answers with; 0 is success.
+/// The error number in the kernel's response; 0 is success.
 fn answer(socket: &OwnedFd) -> io::Result<i32> {
     let mut bytes = [0; ANSWER_BYTES_MAX];
     let (count, _) = recv(socket, &mut bytes[..], RecvFlags::empty())?;
-    let odd = || io::Error::other("the kernel's answer is not understood");
+    let odd = || io::Error::other("the kernel's response cannot be parsed");
     let answer = bytes.get(..count).ok_or_else(odd)?;
     let kind = answer.get(4..6).and_then(|kind| kind.try_into().ok());
     let code = answer.get(HEADER_BYTES..HEADER_BYTES + 4);
@@ -100,7 +100,7 @@ fn message(change: Change, address: IpAddr, prefix: u8, index: u32) -> Vec<u8> {
     };
     let (family, address_flags, bytes) = match address {
         IpAddr::V4(address) => (AddressFamily::INET, 0, address.octets().to_vec()),
-        // The cluster makes sure that no other head has it.
+        // The cluster ensures that no other head has it.
         IpAddr::V6(address) => (AddressFamily::INET6, IFA_F_NODAD, address.octets().to_vec()),
     };
     let scope = match address {
@@ -122,7 +122,7 @@ fn message(change: Change, address: IpAddr, prefix: u8, index: u32) -> Vec<u8> {
     message.extend(length.to_ne_bytes());
     message.extend(kind.to_ne_bytes());
     message.extend((NLM_F_REQUEST | NLM_F_ACK | flags).to_ne_bytes());
-    // A number of the question, and the kernel chooses the port.
+    // The sequence number, and port 0: the kernel chooses it.
     message.extend(1_u32.to_ne_bytes());
     message.extend(0_u32.to_ne_bytes());
     message.extend(body);
@@ -137,7 +137,7 @@ fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
     body.extend(value);
 }
 
-/// The address of all in the network; networks of one or two addresses have none.
+/// The broadcast address of the network; networks of one or two addresses have none.
 fn broadcast(address: Ipv4Addr, prefix: u8) -> Option<Ipv4Addr> {
     let host_bits = u32::MAX.checked_shr(prefix.into())?;
     (prefix <= 30).then(|| Ipv4Addr::from_bits(address.to_bits() | host_bits))
@@ -147,7 +147,7 @@ fn broadcast(address: Ipv4Addr, prefix: u8) -> Option<Ipv4Addr> {
 mod tests {
     use super::*;
 
-    /// As strace(1) shows what ip(8) sends for `addr add 10.77.1.100/24 brd + dev …`.
+    /// The message of ip(8) for `addr add 10.77.1.100/24 brd + dev …`, from strace(1).
     #[test]
     #[cfg(target_endian = "little")]
     fn the_kernel_is_told_what_ip_tells_it() {
@@ -185,13 +185,13 @@ mod tests {
     fn what_is_on_no_interface_is_gone() {
         let address = "127.99.98.97".parse().expect("an address");
         let gone = change(Change::TakeAway, address, 8, "nowhere0");
-        assert!(!gone.expect("it is not there"));
+        assert!(!gone.expect("a missing address is no failure"));
         let refused = change(Change::Set, address, 8, "nowhere0").expect_err("no interface");
         let code = rustix::io::Errno::NODEV.raw_os_error();
         assert_eq!(refused.raw_os_error(), Some(code));
     }
 
-    /// As root, where the kernel lets addresses be changed.
+    /// As root, if the kernel permits changes of addresses.
     #[test]
     fn an_address_comes_once_and_goes_once() {
         for (address, prefix) in [("127.99.98.97", 8), ("fd77:98:97::1", 128)] {
@@ -204,7 +204,7 @@ mod tests {
             ] {
                 match change(desired, address, prefix, "lo") {
                     Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return,
-                    done => assert_eq!(done.expect("it is as wished"), is_new),
+                    done => assert_eq!(done.expect("the change succeeds"), is_new),
                 }
             }
         }

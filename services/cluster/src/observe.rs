@@ -1,4 +1,4 @@
-//! Looks at the heads: which files, services and configuration there are now.
+//! Reads the current files, services and configuration of the heads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -20,35 +20,35 @@ use crate::cib::{CibError, read_cib};
 use crate::machine::{Machine, MachineError, Machines, read_file};
 use crate::process::Invocation;
 
-/// Why the heads could not be looked at.
+/// Why the state of the heads could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ObserveError {
-    /// A head answers, but not this question.
-    #[error("look at {head}")]
+    /// A head responds, but this query fails.
+    #[error("read the state of {head}")]
     Head {
-        /// Which.
+        /// The head.
         head: HeadName,
-        /// Why.
+        /// The cause.
         #[source]
         source: MachineError,
     },
-    /// The cluster runs and does not tell its configuration.
-    #[error("ask {head} for the cluster's configuration")]
+    /// The cluster runs but does not return its configuration.
+    #[error("read the cluster's configuration on {head}")]
     Cib {
-        /// Which.
+        /// The head.
         head: HeadName,
-        /// Why.
+        /// The cause.
         #[source]
         source: CibError,
     },
 }
 
-/// What is, as far as a desired state speaks of it. A head that cannot be reached is left out; the plan
-/// then names it as an obstacle.
+/// Reads the actual state, as far as a desired state describes it. An unreachable head is left out; the plan then names
+/// it as an obstacle.
 ///
 /// # Errors
 ///
-/// A head can be reached and something on it cannot be read.
+/// A head is reachable, but a part of its state cannot be read.
 pub fn observe(machines: &Machines, desired: &DesiredState) -> Result<Actual, ObserveError> {
     let mut actual = Actual::default();
     for (name, machine) in machines {
@@ -74,7 +74,7 @@ pub fn observe(machines: &Machines, desired: &DesiredState) -> Result<Actual, Ob
     Ok(actual)
 }
 
-/// Whether Pacemaker answers on this head.
+/// Whether Pacemaker responds on this head.
 pub(crate) fn pacemaker_runs(machine: &dyn Machine) -> bool {
     let invocation = Invocation::new("cibadmin", &["--query", "--scope", "crm_config", "--local"]);
     machine
@@ -106,7 +106,7 @@ fn observe_head(
     head.units_beside = units_beside(machine, desired)?;
     if desired.witness_settings.is_some() {
         (head.witness_settings, head.has_witness) = witness(machine)?;
-        // One that is used already, and is silent now, is in the way of no change.
+        // A witness that is in use already and does not respond now is no obstacle.
         if head.witness_settings != desired.witness_settings {
             let place = desired.witness_place;
             head.reaches_witness = place.map(|place| reaches_witness(machine, place));
@@ -154,7 +154,7 @@ fn systemctl_says(machine: &dyn Machine, verb: &str, unit: &str) -> Result<bool,
     Ok(output.code == 0)
 }
 
-/// Whether its API has a certificate, made here or given by its administrator.
+/// Whether its API has a certificate, generated here or provided by its administrator.
 fn has_certificate(machine: &dyn Machine) -> Result<bool, MachineError> {
     let command = "[ -e \"${BULKHEAD_HEAD_DIR:+$BULKHEAD_HEAD_DIR/certificate.pem}\" ] || \
                    [ -z \"$BULKHEAD_HEAD_DIR\" -a -e \"$1\" ]";
@@ -163,28 +163,28 @@ fn has_certificate(machine: &dyn Machine) -> Result<bool, MachineError> {
     Ok(output.code == 0)
 }
 
-/// An address in the answer to `bulkhead portal list --json`.
+/// An address in the response of `bulkhead portal list --json`.
 #[derive(Deserialize)]
 struct PortalLine {
     pool: PoolName,
     protocol: String,
     address: String,
-    /// Where clients are told of addresses by groups.
+    /// The portal group, for protocols that report addresses by groups.
     group: Option<u16>,
-    /// How many came in by it.
+    /// Number of connections that it accepted.
     #[serde(default)]
     clients: u64,
 }
 
-/// Where servers listen, and how many clients they have, by pool.
+/// The listening addresses and the number of clients, by pool.
 type Served = (BTreeMap<PoolName, Portals>, BTreeMap<PoolName, u64>);
 
-/// Where the servers that run there listen, and how many clients they have. A head without any says so by its exit code, and one with an older
-/// program, too.
+/// The listening addresses and numbers of clients of the servers that run there. A head without servers, or with an
+/// older version, only returns an exit code.
 fn portals(machine: &dyn Machine, desired: &DesiredState) -> Result<Served, MachineError> {
     let program = desired.program.to_string_lossy();
     let output = machine.run(&Invocation::new(&program, &["portal", "list", "--json"]))?;
-    // Those that answered are told also where another one did not.
+    // Includes the servers that responded when a response is missing.
     let lines: Vec<PortalLine> = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let mut found: BTreeMap<PoolName, Portals> = BTreeMap::new();
     let mut clients: BTreeMap<PoolName, u64> = BTreeMap::new();
@@ -196,7 +196,7 @@ fn portals(machine: &dyn Machine, desired: &DesiredState) -> Result<Served, Mach
     Ok((found, clients))
 }
 
-/// Numbers of the pools of legs that it remembers. A bare machine remembers none.
+/// The numbers of the pools of legs in its store. A new host has none.
 fn remembered(
     machine: &dyn Machine,
     desired: &DesiredState,
@@ -209,8 +209,8 @@ fn remembered(
     remembering(machine, &Invocation::new(&program, &words))
 }
 
-/// What it prints of pools that it remembers. An earlier release, or none, does not know the command and tells nothing; what is there and
-/// cannot be read is not nothing.
+/// Parses a response about stored pools. An earlier version, or a missing binary, does not support the command and
+/// counts as empty; a store that exists and is unreadable is an error.
 fn remembering<T: DeserializeOwned + Default>(
     machine: &dyn Machine,
     invocation: &Invocation,
@@ -223,7 +223,7 @@ fn remembering<T: DeserializeOwned + Default>(
     };
     match output.code {
         0 => serde_json::from_slice(&output.stdout)
-            .map_err(|error| failed(format!("its answer is not understood: {error}"))),
+            .map_err(|error| failed(format!("its response cannot be parsed: {error}"))),
         code if code == i32::from(FailureKind::Failed.exit_code()) => {
             Err(failed(output.complaint()))
         }
@@ -231,7 +231,7 @@ fn remembering<T: DeserializeOwned + Default>(
     }
 }
 
-/// A pool in the answer to `bulkhead leg-server members --json`.
+/// A pool in the response of `bulkhead leg-server members --json`.
 #[derive(Deserialize)]
 struct MembersLine {
     pool: u64,
@@ -240,7 +240,7 @@ struct MembersLine {
     disks: Option<BTreeSet<u64>>,
 }
 
-/// Who remembers pools of legs, by the records that it accepted. A head with an older program does not say.
+/// The members of pools of legs, from the records that it accepted. An older version does not report them.
 fn on_record(
     machine: &dyn Machine,
     desired: &DesiredState,
@@ -268,7 +268,7 @@ fn on_record(
     Ok(lines.collect())
 }
 
-/// What its running leg-server has read. One of an earlier release does not say, and where none runs nobody does.
+/// The file that its running leg-server has read. `None` for an earlier version, or if none runs.
 fn legs_read(
     machine: &dyn Machine,
     desired: &DesiredState,
@@ -282,14 +282,14 @@ fn legs_read(
     Ok((output.code == 0).then(|| output.text()))
 }
 
-/// Whether a run that was cut off wrote a file of Corosync there, and did not have it read.
+/// Whether a killed run wrote a file of Corosync there without the reload.
 fn is_reload_due(machine: &dyn Machine) -> Result<bool, MachineError> {
     let arguments = ["-c", "[ -e \"$1\" ]", "mark", COROSYNC_UNREAD_PATH];
     let output = machine.run(&Invocation::new("sh", &arguments))?;
     Ok(output.code == 0)
 }
 
-/// A disk in the answer to `bulkhead leg-server look --json`.
+/// A disk in the response of `bulkhead leg-server look --json`.
 #[derive(Deserialize)]
 struct DiskLine {
     path: PathBuf,
@@ -297,7 +297,7 @@ struct DiskLine {
     seen: DiskSeen,
 }
 
-/// Its disks that the file of legs names which it has, or the one that it shall have. Those of a head with an earlier release cannot be seen.
+/// Its disks in the current or the desired file of legs. `None` on a head with an earlier version.
 fn disks(
     name: &HeadName,
     machine: &dyn Machine,
@@ -334,9 +334,9 @@ fn disks(
         .collect())
 }
 
-/// The name of the cluster whose Corosync runs there.
+/// The name of the cluster of the running Corosync.
 pub(crate) fn running_cluster(machine: &dyn Machine) -> Result<Option<String>, MachineError> {
-    // A shell, so that a machine without Corosync is one where it does not run.
+    // Run by a shell, so that a host without Corosync is not an error.
     let command = "corosync-cmapctl totem.cluster_name";
     let output = machine.run(&Invocation::new("sh", &["-c", command]))?;
     if output.code != 0 {
@@ -350,7 +350,7 @@ pub(crate) fn running_cluster(machine: &dyn Machine) -> Result<Option<String>, M
     Ok(name)
 }
 
-/// The heads that the Corosync which runs there knows; none where it does not run.
+/// The nodes of the running Corosync; empty if it does not run.
 fn running_nodes(machine: &dyn Machine) -> Result<BTreeMap<String, RunningNode>, MachineError> {
     let output = machine.run(&Invocation::new(
         "sh",
@@ -395,7 +395,7 @@ fn running_nodes(machine: &dyn Machine) -> Result<BTreeMap<String, RunningNode>,
         .collect())
 }
 
-/// Units of single pools that run there or are started at boot, of pools that Pacemaker starts.
+/// Units of single pools that run there or are enabled, for pools that Pacemaker starts.
 fn units_beside(
     machine: &dyn Machine,
     desired: &DesiredState,
@@ -407,7 +407,7 @@ fn units_beside(
         .primitives
         .iter()
         .filter_map(|one| pool_of(&one.id));
-    // systemd escapes other names, and no file of the guide starts a pool so.
+    // systemd escapes other characters, and the guide has no such unit.
     let plain = |pool: &PoolName| {
         pool.as_str()
             .bytes()
@@ -427,7 +427,7 @@ fn units_beside(
         .collect())
 }
 
-/// What its corosync-qdevice was started with, and whether that has the witness.
+/// The settings at the start of its corosync-qdevice, and whether it is connected to the witness.
 pub(crate) fn witness(machine: &dyn Machine) -> Result<(Option<String>, bool), MachineError> {
     const COMMAND: &str = "pid=$(cat /run/corosync-qdevice/corosync-qdevice.pid) || exit 0; \
         tr '\\0' '\\n' </proc/$pid/environ | sed -n \"s/^$1=/settings /p\"; corosync-qdevice-tool -s";
@@ -446,7 +446,7 @@ pub(crate) fn witness(machine: &dyn Machine) -> Result<(Option<String>, bool), M
     ))
 }
 
-/// Whether a connection to the witness can be made from there, within three seconds.
+/// Whether a connection from there to the witness succeeds within three seconds.
 pub(crate) fn reaches_witness(machine: &dyn Machine, (address, port): (IpAddr, u16)) -> bool {
     const KNOCK: &str = "timeout 3 bash -c ': </dev/tcp/\"$0\"/\"$1\"' \"$1\" \"$2\"";
     let (address, port) = (address.to_string(), port.to_string());
@@ -456,14 +456,14 @@ pub(crate) fn reaches_witness(machine: &dyn Machine, (address, port): (IpAddr, u
         .is_ok_and(|output| output.code == 0)
 }
 
-/// Whether the agents there can run the program.
+/// Whether the agents there can run the binary.
 fn has_program(machine: &dyn Machine, desired: &DesiredState) -> Result<bool, MachineError> {
     let program = desired.program.to_string_lossy();
     let arguments = ["-c", "[ -x \"$1\" ]", "program", &program];
     Ok(machine.run(&Invocation::new("sh", &arguments))?.code == 0)
 }
 
-/// Whether the heads' key is among the files that the program there names in its help.
+/// Whether the help of the binary there lists the heads' key among its files.
 fn reads_peer_key(machine: &dyn Machine, desired: &DesiredState) -> Result<bool, MachineError> {
     let program = desired.program.to_string_lossy();
     let command = "\"$1\" head --help 2>/dev/null | grep -qF \"$2\"";
@@ -482,7 +482,7 @@ fn fingerprint(
     let text = output.text();
     let mut words = text.split_whitespace();
     let length = words.next().and_then(|length| length.parse().ok());
-    // A copy that was cut off is no secret, and gets another one as if there was none.
+    // A truncated copy is no secret, and is replaced as if it were missing.
     let digest = words.next().filter(|_| length.is_some_and(is_key));
     Ok(digest.map(|digest| Fingerprint(digest.to_owned())))
 }

@@ -1,4 +1,4 @@
-//! Runs a program with a bound on its time and on what it may print.
+//! Runs a command with limits on its time and its output.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -9,27 +9,27 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-/// The most that is kept of what a program prints, in bytes; a CIB is far below.
+/// Longest retained output of a command, in bytes; a CIB is far below.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 
-/// The longest first line of a program that goes on, in bytes.
+/// Longest first line of a command that continues to run, in bytes.
 const LINE_BYTES_MAX: u64 = 4096;
 
-/// A program to run.
+/// A command to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invocation {
-    /// The program.
+    /// The binary.
     pub program: String,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// What it reads.
+    /// Its standard input.
     pub input: Vec<u8>,
-    /// How long it may take; then it is killed with everything it started.
+    /// Its time limit; then it is killed with all its children.
     pub time_limit: Duration,
 }
 
 impl Invocation {
-    /// `program` with `arguments`, nothing to read, and the usual limit of 30 s.
+    /// `program` with `arguments`, no input, and the usual limit of 30 s.
     pub fn new(program: &str, arguments: &[&str]) -> Self {
         Self {
             program: program.to_owned(),
@@ -39,14 +39,14 @@ impl Invocation {
         }
     }
 
-    /// With something to read.
+    /// Sets the input.
     #[must_use]
     pub fn reading(mut self, input: impl Into<Vec<u8>>) -> Self {
         self.input = input.into();
         self
     }
 
-    /// With another limit.
+    /// Sets the time limit.
     #[must_use]
     pub const fn within(mut self, time_limit: Duration) -> Self {
         self.time_limit = time_limit;
@@ -54,24 +54,24 @@ impl Invocation {
     }
 }
 
-/// What came of it.
+/// The result of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
     /// The exit code; -1 after a signal.
     pub code: i32,
-    /// What it printed.
+    /// The standard output.
     pub stdout: Vec<u8>,
-    /// What it complained about.
+    /// The standard error.
     pub stderr: Vec<u8>,
 }
 
 impl Output {
-    /// What it printed, as text.
+    /// The standard output as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// Its complaint, or else what it printed, on one line.
+    /// The standard error, or else the standard output, on one line.
     pub fn complaint(&self) -> String {
         let bytes = if self.stderr.is_empty() {
             &self.stdout
@@ -85,38 +85,39 @@ impl Output {
     }
 }
 
-/// Why a program could not be run to its end.
+/// Why a command could not be run to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// It could not be started.
     #[error("start {program}")]
     Start {
-        /// Which.
+        /// The command.
         program: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// It could not be watched.
+    /// The wait for it failed.
     #[error("wait for {program}")]
     Wait {
-        /// Which.
+        /// The command.
         program: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// It took too long and was killed.
+    /// It exceeded its limit and was killed.
     #[error("{program} did not end within {limit_s} s")]
     TimedOut {
-        /// Which.
+        /// The command.
         program: String,
         /// Its limit, in seconds.
         limit_s: u64,
     },
 }
 
-/// A program that runs until this is dropped: it ends at the end of what it reads, and so it does when this process ends.
+/// A process that runs until this is dropped: it exits when its input is closed, hence also when this process
+/// terminates.
 #[derive(Debug)]
 pub struct Held {
     child: Child,
@@ -125,17 +126,17 @@ pub struct Held {
 impl Drop for Held {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        // It has nothing to do but to end.
+        // The input is closed, so that it exits.
         let _ = self.child.wait();
     }
 }
 
-/// Starts a program and returns its first line, when it has said it, with the program, which goes on. What it prints has no bound: only
-/// scripts of this crate are run so.
+/// Starts a command, and returns its first line and the process, which continues to run. Its output has no limit: only
+/// scripts of this crate are run this way.
 ///
 /// # Errors
 ///
-/// It does not start, or ends without a word.
+/// It does not start, or exits before a line.
 pub fn hold(invocation: &Invocation) -> Result<(String, Held), RunError> {
     let failed = |source| RunError::Start {
         program: invocation.program.clone(),
@@ -162,11 +163,11 @@ pub fn hold(invocation: &Invocation) -> Result<(String, Held), RunError> {
     }
 }
 
-/// Runs a program on this machine. An exit code other than 0 is no error here.
+/// Runs a command on this host. An exit code other than 0 is no error here.
 ///
 /// # Errors
 ///
-/// It does not exist, or takes too long.
+/// It does not exist, or exceeds its limit.
 pub fn run(invocation: &Invocation) -> Result<Output, RunError> {
     let program = || invocation.program.clone();
     let mut child = Command::new(&invocation.program)
@@ -186,7 +187,7 @@ pub fn run(invocation: &Invocation) -> Result<Output, RunError> {
     thread::scope(|scope| {
         scope.spawn(move || {
             if let Some(stdin) = &mut stdin {
-                // A program that does not read to the end says why by its exit code.
+                // A command that does not read its input reports the reason by its exit code.
                 let _ = stdin.write_all(&invocation.input);
             }
         });
@@ -198,7 +199,7 @@ pub fn run(invocation: &Invocation) -> Result<Output, RunError> {
             source,
         };
         if !matches!(ended, Ok(true)) {
-            // The readers end when everything that holds the pipes is gone.
+            // The readers return when the last holder of the pipes is gone.
             kill_group(&child);
         }
         let status = child.wait().map_err(wait_error)?;
@@ -220,7 +221,7 @@ fn read_bounded(pipe: Option<impl Read>) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(mut pipe) = pipe {
         let _ = pipe.by_ref().take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes);
-        // Drained, so that the program does not wait for room; and dropped.
+        // The rest is read, so that the process does not block, and dropped.
         let _ = std::io::copy(&mut pipe, &mut std::io::sink());
     }
     bytes
@@ -236,7 +237,7 @@ fn kill_group(child: &Child) {
     }
 }
 
-/// Whether the child ended within the limit.
+/// Whether the child terminated within the limit.
 fn wait(child: &mut Child, time_limit: Duration) -> std::io::Result<bool> {
     let Some(pid) = pid_of(child) else {
         return Ok(false);

@@ -1,9 +1,8 @@
-//! Gives the running cluster another secret. Corosync takes it without losing a message: each node reads its
-//! file again, and they change over together.
+//! Replaces the secret of the running cluster. Corosync switches without losing a message: each node reloads its file,
+//! and they change over together.
 //!
-//! What is sealed with the former secret stays readable: it is kept among the keys that open, on every head,
-//! before the new one is written anywhere. A run that was cut off is repeated; whatever secrets the heads have
-//! by then are all kept.
+//! Values that are sealed with the former secret stay readable: it is stored among the opening keys on every head
+//! before the new one is written anywhere. A killed run is repeated; all secrets that the heads then have are stored.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,28 +16,28 @@ use crate::machine::{Machine, MachineError, Machines, must, read_file, write_fil
 use crate::observe::running_cluster;
 use crate::process::Invocation;
 
-/// Where servers look for keys that open what was sealed before.
+/// The directory of keys that open previously sealed values.
 pub const FORMER_KEYS: &str = "/var/lib/bulkhead/seal-keys";
 /// Permissions of a key there.
 const FORMER_KEY_MODE: u32 = 0o600;
 
-/// What is done next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Keep the former secret on a head.
+    /// Store the former secret on a head.
     Keep(HeadName),
     /// Write the new one on a head.
     Write(HeadName),
     /// Write a new key of the heads on a head.
     WritePeerKey(HeadName),
-    /// Have every running Corosync take it.
+    /// Have every running Corosync load it.
     Reload(HeadName),
 }
 
 impl std::fmt::Display for Step {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Keep(head) => write!(f, "{head}: keep the present secret in {FORMER_KEYS}"),
+            Self::Keep(head) => write!(f, "{head}: store the current secret in {FORMER_KEYS}"),
             Self::Write(head) => {
                 write!(
                     f,
@@ -51,17 +50,17 @@ impl std::fmt::Display for Step {
                     "{head}: write a new key of the heads to {PEER_KEY_PATH} (not shown)"
                 )
             }
-            Self::Reload(head) => write!(f, "{head}: have every Corosync take the new secret"),
+            Self::Reload(head) => write!(f, "{head}: have every Corosync load the new secret"),
         }
     }
 }
 
-/// Does it on all of `machines`, which are all heads of the appliance.
+/// Replaces the secret on all of `machines`, which are all heads of the appliance.
 ///
 /// # Errors
 ///
-/// The first step that fails. The cluster goes on with the secret that it had; repeat it when the cause is
-/// mended.
+/// The first step that fails. The cluster continues with its previous secret; repeat the run when the cause is
+/// repaired.
 pub fn rotate_key(machines: &Machines, progress: &mut dyn FnMut(&Step)) -> Result<(), ApplyError> {
     let failed = |step: &Step| {
         let change = step.to_string();
@@ -92,7 +91,7 @@ pub fn rotate_key(machines: &Machines, progress: &mut dyn FnMut(&Step)) -> Resul
         progress(&step);
         write_secret(machine.as_ref(), AUTHKEY_PATH, &secret).map_err(failed(&step))?;
     }
-    // Heads that have none may be older than it. `apply` gives it to them.
+    // Heads without the key may be older than it. `apply` creates it there.
     if has_peer_key {
         let key = make_secret(PEER_KEY_BYTES)?;
         for (head, machine) in machines {
@@ -101,7 +100,7 @@ pub fn rotate_key(machines: &Machines, progress: &mut dyn FnMut(&Step)) -> Resul
             write_secret(machine.as_ref(), PEER_KEY_PATH, &key).map_err(failed(&step))?;
         }
     }
-    // Where it does not run, the next start reads the new one.
+    // A Corosync that does not run reads the new one at its next start.
     if let Some(head) = running {
         let step = Step::Reload(head.clone());
         progress(&step);

@@ -1,4 +1,4 @@
-//! Whether Pacemaker may start a pool at any moment, so that nobody else may open it.
+//! Whether Pacemaker may start a pool at any time, so that no other process may open it.
 
 use appliance::render::pool_id;
 use appliance::xml::Element;
@@ -7,23 +7,23 @@ use units::PoolName;
 use crate::machine::Machine;
 use crate::process::Invocation;
 
-/// `CRM_EX_NOSUCH`: what was asked for is not in the configuration.
+/// `CRM_EX_NOSUCH`: the requested item is not in the configuration.
 const EXIT_NO_SUCH_THING: i32 = 105;
 
-/// What Pacemaker does with a pool.
+/// Pacemaker's handling of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolStanding {
-    /// No Pacemaker answers on this machine; one on another head may have the pool.
+    /// No Pacemaker responds on this host; one on another head may have the pool.
     Unknown,
-    /// It does not know the pool.
+    /// It has no such pool.
     Absent,
-    /// It keeps the pool stopped until an administrator says otherwise.
+    /// It holds the pool stopped until an administrator starts it.
     Stopped,
     /// It starts and stops the pool.
     Managed,
 }
 
-/// Asks the Pacemaker of `machine`.
+/// Queries the Pacemaker of `machine`.
 pub fn pool_standing(machine: &dyn Machine, pool: &PoolName) -> PoolStanding {
     let query = format!("//primitive[@id='{}']", pool_id(pool));
     let invocation = Invocation::new("cibadmin", &["--query", "--xpath", &query]);
@@ -38,7 +38,7 @@ pub fn pool_standing(machine: &dyn Machine, pool: &PoolName) -> PoolStanding {
     }
 }
 
-/// Whether the Pacemaker of `machine` runs the pool on `head`. It does not know of a server that was started by hand.
+/// Whether the Pacemaker of `machine` runs the pool on `head`. A server that was started by hand is not included.
 pub fn is_run_on(machine: &dyn Machine, pool: &PoolName, head: &str) -> bool {
     let invocation = Invocation::new("crm_resource", &["--resource", &pool_id(pool), "--locate"]);
     // "resource pool-tank is running on: left"
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
     use crate::process::{Output, RunError};
 
-    /// A machine whose `cibadmin` ends so.
+    /// A host with this exit code and output of `cibadmin`.
     struct Tool(i32, &'static str);
 
     impl Machine for Tool {

@@ -1,4 +1,4 @@
-//! The steps of takeovers that programs of this head take, written down when they happen: `docs/formats/steps.md`.
+//! The steps of takeovers on this head, recorded when they happen: `docs/formats/steps.md`.
 
 use std::fs::File;
 use std::io::Write;
@@ -11,10 +11,10 @@ use units::PoolName;
 
 /// The file, in the state directory.
 const FILE: &str = "steps.jsonl";
-/// A longer file is put aside before the next step, in bytes.
+/// A longer file is rotated before the next step, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 10;
 
-/// Where the steps of this head are.
+/// The recorded steps of this head.
 #[derive(Clone, Debug)]
 pub struct Steps {
     path: PathBuf,
@@ -28,13 +28,13 @@ impl Steps {
         }
     }
 
-    /// The server of `pool` took a step.
+    /// Records a step of the server of `pool`.
     pub fn server_took(&self, pool: &PoolName, step: Step) {
         self.took(&pool_id(pool), step);
     }
 
-    /// Writes down that `step` of `resource` happens now. What cannot be written is missing in the account of a takeover; the
-    /// takeover itself goes on.
+    /// Records that `step` of `resource` happens now. After a failed write the step is missing in the report of a
+    /// takeover; the takeover itself continues.
     pub fn took(&self, resource: &str, step: Step) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let at_ms = now.map_or(0, |since| since.as_millis() as u64);
@@ -49,11 +49,11 @@ impl Steps {
         };
         let line = serde_json::to_string(&recorded).expect("steps are JSON") + "\n";
         if let Err(error) = self.append(&line) {
-            tracing::warn!(%error, path = %self.path.display(), "a step is not written down");
+            tracing::warn!(%error, path = %self.path.display(), "a step cannot be recorded");
         }
     }
 
-    /// In one write, so that lines of several programs stay whole.
+    /// In one write, so that lines of concurrent processes stay whole.
     fn append(&self, line: &str) -> std::io::Result<()> {
         if let Some(folder) = self.path.parent() {
             std::fs::create_dir_all(folder)?;
@@ -69,7 +69,7 @@ impl Steps {
         self.path.with_extension("jsonl.1")
     }
 
-    /// The steps of `resources`; what is no step is left out.
+    /// The steps of `resources`; invalid lines are left out.
     pub fn told(&self, resources: &Resources) -> Vec<Told> {
         let texts = [self.put_aside(), self.path.clone()]
             .map(|path| std::fs::read(path).unwrap_or_default());

@@ -1,23 +1,23 @@
-//! The pool agent as Pacemaker runs it, as a program, around a stand-in for the server.
+//! The pool agent as Pacemaker runs it, as a process, with a stand-in for the server.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-/// Bound of an operation in these tests, in milliseconds.
+/// Limit of an operation in these tests, in milliseconds.
 const TIMEOUT_MS: &str = "60000";
-/// Bound of one that waits for what never comes.
+/// Limit of an operation that times out.
 const SHORT: (&str, &str) = ("OCF_RESKEY_CRM_meta_timeout", "6000");
-/// What a process of the test may take to do what it was told to, on a busy machine.
+/// Time limit for a process of the test, on a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Bench {
     folder: tempfile::TempDir,
 }
 
-/// The agent, which cargo builds beside the tests.
+/// The agent, which cargo builds next to the tests.
 fn agent_path() -> PathBuf {
-    let test = std::env::current_exe().expect("a test is a program");
+    let test = std::env::current_exe().expect("a test is a binary");
     let target = test
         .parent()
         .and_then(Path::parent)
@@ -64,7 +64,7 @@ impl Bench {
         assert!(status.expect("kill runs").success());
     }
 
-    /// Stops the server, and returns when it has stopped: the signal alone may still be under way.
+    /// Suspends the server, and returns when it is suspended: the signal alone may still be pending.
     fn freeze(&self) {
         self.signal("-STOP");
         let stat = format!("/proc/{}/stat", self.server_pid());
@@ -82,13 +82,13 @@ impl Bench {
 
 fn lives(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
-    // Nobody may reap the orphan in a container without a real init.
+    // A container without a real init may not reap the orphan.
     stat.is_ok_and(|stat| !stat.contains(") Z "))
 }
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        // The agent's own way; harmless if nothing runs.
+        // By the agent itself; harmless if no server runs.
         if !std::thread::panicking() {
             self.agent("stop", &[]);
         }
@@ -109,7 +109,7 @@ fn a_life_of_starts_monitors_and_stops() {
     assert_eq!(bench.code("stop", &[]), 0, "a second stop is harmless");
 }
 
-/// The kernel may take long to take the memory of a process back.
+/// The kernel may take long to free the memory of a process.
 #[test]
 fn a_server_that_has_let_go_and_lives_on_is_none_and_is_gone_before_the_next_start() {
     let bench = Bench::new();
@@ -148,7 +148,7 @@ fn a_frozen_server_fails_the_monitor_and_is_killed_by_stop() {
     assert_eq!(bench.code("monitor", &[]), 1);
     assert!(
         started.elapsed() < PATIENCE / 2,
-        "a monitor waits for no server"
+        "a monitor does not block on a server"
     );
     assert_eq!(bench.code("stop", &[]), 0);
     assert!(!bench.has_process());
@@ -247,7 +247,7 @@ fn bad_parameters_and_unknown_actions_are_told_apart() {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that cannot run says why")]
+#[expect(clippy::print_stderr, reason = "a skipped test prints the reason")]
 fn ocf_tester_is_content() {
     let tester = Path::new("/usr/sbin/ocf-tester");
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| {

@@ -1,5 +1,4 @@
-//! Plans performed on heads in memory, and the patching of a CIB by Pacemaker's own tools on a
-//! file, where they are installed.
+//! Applies plans to heads in memory, and patches a CIB by Pacemaker's own tools on a file, where they are installed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -67,7 +66,7 @@ fn apply_quietly(pair: &Pair, desired: &DesiredState) -> Result<(), ApplyError> 
 fn bare_heads_become_an_appliance_and_a_second_plan_is_empty() {
     for text in [PAIR, WITNESS] {
         let (pair, desired) = (pair(), desired_of(text));
-        apply_quietly(&pair, &desired).expect("everything can be done");
+        apply_quietly(&pair, &desired).expect("all changes succeed");
         let second = plan_of(&pair, &desired);
         assert!(second.is_empty(), "{second}");
         let key = pair.left.file("/etc/corosync/authkey").expect("a secret");
@@ -79,7 +78,7 @@ fn bare_heads_become_an_appliance_and_a_second_plan_is_empty() {
     }
 }
 
-/// The first part ends before Pacemaker hears of a pool that is not there.
+/// The first part stops before Pacemaker is configured for a pool that does not exist.
 #[test]
 fn a_pool_of_legs_is_served_after_it_was_made_and_the_file_applied_again() {
     let (pair, desired) = (pair(), desired_of(LEGS));
@@ -88,7 +87,7 @@ fn a_pool_of_legs_is_served_after_it_was_made_and_the_file_applied_again() {
         let cib = cluster.cib.as_ref().expect("configured").to_string();
         cib.contains("pool-tank")
     };
-    apply_quietly(&pair, &desired).expect("everything can be done");
+    apply_quietly(&pair, &desired).expect("all changes succeed");
     assert!(!has_pool());
     let between = plan_of(&pair, &desired);
     assert!(
@@ -96,7 +95,7 @@ fn a_pool_of_legs_is_served_after_it_was_made_and_the_file_applied_again() {
         "{between}"
     );
     pair.left.remember_pool(1);
-    apply_quietly(&pair, &desired).expect("everything can be done");
+    apply_quietly(&pair, &desired).expect("all changes succeed");
     assert!(has_pool());
     assert!(plan_of(&pair, &desired).is_empty());
 }
@@ -105,11 +104,11 @@ fn a_pool_of_legs_is_served_after_it_was_made_and_the_file_applied_again() {
 fn another_secret_is_taken_by_all_after_the_former_one_is_kept_by_all() {
     const KEY: &str = "/etc/corosync/authkey";
     let (pair, desired) = (pair(), desired_of(PAIR));
-    apply_quietly(&pair, &desired).expect("everything can be done");
+    apply_quietly(&pair, &desired).expect("all changes succeed");
     let before = pair.left.file(KEY).expect("a secret");
     let peer_key = pair.left.file(PEER_KEY).expect("a key of the heads");
     pair.cluster.lock().expect("not poisoned").log.clear();
-    rotate_key(&pair.machines, &mut |_| {}).expect("everything can be done");
+    rotate_key(&pair.machines, &mut |_| {}).expect("all changes succeed");
     let after = pair.left.file(KEY).expect("a secret");
     assert_ne!(after, before);
     assert_eq!(pair.right.file(KEY), Some(after));
@@ -134,7 +133,7 @@ fn another_secret_is_taken_by_all_after_the_former_one_is_kept_by_all() {
     assert_eq!(pair.right.file(path), Some(before));
     let second = plan_of(&pair, &desired);
     assert!(second.is_empty(), "{second}");
-    // A head that does not answer: nothing is changed.
+    // If a head does not respond, no key is changed.
     pair.right.set_down(true);
     rotate_key(&pair.machines, &mut |_| {}).expect_err("right is down");
     assert_ne!(pair.left.file(KEY), None);
@@ -142,50 +141,50 @@ fn another_secret_is_taken_by_all_after_the_former_one_is_kept_by_all() {
     assert_eq!(pair.left.file(KEY), pair.right.file(KEY));
 }
 
-/// The right head has the new program only after the left one was applied, as in a rolling upgrade.
+/// In a rolling upgrade, the right head gets the new version only after the left one was applied.
 #[test]
 fn a_rotation_half_way_through_an_upgrade_leaves_heads_the_key_that_all_of_them_read() {
     let (pair, desired) = (pair(), desired_of(PAIR));
     pair.right.set_older(true);
-    apply_quietly(&pair, &desired).expect("everything can be done");
-    rotate_key(&pair.machines, &mut |_| {}).expect("everything can be done");
+    apply_quietly(&pair, &desired).expect("all changes succeed");
+    rotate_key(&pair.machines, &mut |_| {}).expect("all changes succeed");
     assert_eq!(pair.left.file(PEER_KEY), None);
     pair.right.set_older(false);
-    apply_quietly(&pair, &desired).expect("everything can be done");
+    apply_quietly(&pair, &desired).expect("all changes succeed");
     assert!(pair.left.file(PEER_KEY).is_some());
     assert_eq!(pair.left.file(PEER_KEY), pair.right.file(PEER_KEY));
-    // A copy that was cut off is no key, and the other head's is taken.
+    // A truncated copy is no key, and the other head's key is used.
     let whole = pair.right.file(PEER_KEY);
     write_file(&pair.left, PEER_KEY.as_ref(), &[7; 31], 0o400).expect("written");
-    apply_quietly(&pair, &desired).expect("everything can be done");
+    apply_quietly(&pair, &desired).expect("all changes succeed");
     assert_eq!(pair.left.file(PEER_KEY), whole);
 }
 
-/// A copy was cut off, by somebody's own command or an older version of this program.
+/// An administrator's command or an older version truncated a copy.
 #[test]
 fn a_secret_of_a_wrong_length_is_replaced_and_never_handed_on() {
     const KEY: &str = "/etc/corosync/authkey";
     let (pair, desired) = (pair(), desired_of(PAIR));
-    apply_quietly(&pair, &desired).expect("everything can be done");
+    apply_quietly(&pair, &desired).expect("all changes succeed");
     let whole = pair.right.file(KEY).expect("a secret");
     for length in [0, 1, 127, 4097] {
         write_file(&pair.left, KEY.as_ref(), &vec![7; length], 0o400).expect("written");
         let plan = plan_of(&pair, &desired);
         assert_eq!(plan.changes.len(), 1, "{plan}");
-        apply_quietly(&pair, &desired).expect("everything can be done");
+        apply_quietly(&pair, &desired).expect("all changes succeed");
         assert_eq!(pair.left.file(KEY), Some(whole.clone()));
     }
-    // Nothing that was cut is kept as a former key.
+    // A truncated secret is not stored as a former key.
     write_file(&pair.left, KEY.as_ref(), &[7; 100], 0o400).expect("written");
     pair.cluster.lock().expect("not poisoned").log.clear();
-    rotate_key(&pair.machines, &mut |_| {}).expect("everything can be done");
+    rotate_key(&pair.machines, &mut |_| {}).expect("all changes succeed");
     let log = pair.cluster.lock().expect("not poisoned").log.clone();
     let kept = log.iter().filter(|line| line.contains("seal-keys"));
     assert_eq!(kept.count(), 2, "one key on each head: {log:?}");
     for machine in [&pair.left, &pair.right] {
         write_file(machine, KEY.as_ref(), &[7; 100], 0o400).expect("written");
     }
-    apply_quietly(&pair, &desired).expect("everything can be done");
+    apply_quietly(&pair, &desired).expect("all changes succeed");
     assert_eq!(pair.left.file(KEY).expect("a secret").len(), 256);
     assert_eq!(pair.left.file(KEY), pair.right.file(KEY));
 }
@@ -193,10 +192,10 @@ fn a_secret_of_a_wrong_length_is_replaced_and_never_handed_on() {
 #[test]
 fn a_changed_file_on_a_running_pair_restarts_nothing() {
     let pair = pair();
-    apply_quietly(&pair, &desired_of(PAIR)).expect("everything can be done");
+    apply_quietly(&pair, &desired_of(PAIR)).expect("all changes succeed");
     pair.cluster.lock().expect("not poisoned").log.clear();
     let faster = PAIR.replace("[quorum]", "[timeouts]\nprofile = \"fast\"\n\n[quorum]");
-    apply_quietly(&pair, &desired_of(&faster)).expect("everything can be done");
+    apply_quietly(&pair, &desired_of(&faster)).expect("all changes succeed");
     let log = pair.cluster.lock().expect("not poisoned").log.clone();
     assert_eq!(
         log,
@@ -238,7 +237,7 @@ fn a_run_that_was_cut_off_is_repeated_without_doing_anything_twice() {
     assert!(plan_of(&pair, &desired).is_empty());
 }
 
-/// Killed after each of its commands, on whichever head that is, and repeated: all is as the file says.
+/// The run is killed after each of its commands, on any head, and repeated: the heads match the file.
 #[test]
 fn a_run_that_is_killed_after_any_command_is_completed_by_the_next_one() {
     let faster = |text: &str| format!("{text}\n[timeouts]\nprofile = \"fast\"\n");
@@ -262,7 +261,7 @@ fn a_run_that_is_killed_after_any_command_is_completed_by_the_next_one() {
         loop {
             let pair = pair();
             if let Some(before) = before {
-                apply_quietly(&pair, &desired_of(before)).expect("everything can be done");
+                apply_quietly(&pair, &desired_of(before)).expect("all changes succeed");
             }
             let planned = plan_of(&pair, &desired);
             assert!(!planned.changes.is_empty(), "{what}: {planned}");
@@ -275,7 +274,7 @@ fn a_run_that_is_killed_after_any_command_is_completed_by_the_next_one() {
             let rest = plan_of(&pair, &desired);
             assert!(rest.is_empty(), "{what}, after {commands}: {rest}");
             if let Ok(result) = ended {
-                result.expect("everything can be done");
+                result.expect("all changes succeed");
                 break;
             }
             commands += 1;
@@ -310,13 +309,14 @@ fn a_silent_witness_is_found_before_the_first_change_and_later_is_in_the_way_of_
 #[test]
 fn a_configuration_that_others_change_meanwhile_is_changed_anew() {
     let (pair, desired) = (pair(), desired_of(PAIR));
-    apply_quietly(&pair, &desired).expect("everything can be done");
+    apply_quietly(&pair, &desired).expect("all changes succeed");
     let other = desired_of(&PAIR.replace("10.77.1.100", "10.77.1.105"));
     pair.cluster.lock().expect("not poisoned").rivals = 3;
     apply_quietly(&pair, &other).expect("the fourth attempt succeeds");
     assert!(plan_of(&pair, &other).is_empty());
     pair.cluster.lock().expect("not poisoned").rivals = 1_000;
-    let refused = apply_quietly(&pair, &desired).expect_err("somebody is always faster");
+    let refused =
+        apply_quietly(&pair, &desired).expect_err("each attempt meets a newer configuration");
     // The former address is stopped first.
     assert!(matches!(refused, ApplyError::Stop(_)), "{refused}");
 }
@@ -329,12 +329,12 @@ fn progress_is_told_before_each_change() {
     apply(&pair.machines, &planned, &mut |change| {
         told.push(change.clone())
     })
-    .expect("everything can be done");
+    .expect("all changes succeed");
     assert_eq!(told, planned.changes);
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that cannot run says why")]
+#[expect(clippy::print_stderr, reason = "a skipped test prints the reason")]
 fn pacemakers_own_tools_patch_a_configuration() {
     if !["/usr/sbin/crm_diff", "/usr/sbin/cibadmin"]
         .iter()
@@ -368,18 +368,18 @@ fn pacemakers_own_tools_patch_a_configuration() {
     assert!(again.is_empty(), "{again:#?}");
 }
 
-/// Once it is deleted Pacemaker may not know how to stop it, and powers the head off for that.
+/// After the deletion Pacemaker may not be able to stop the resource, and would power the head off.
 #[test]
 fn what_leaves_the_file_is_stopped_before_anything_is_written_and_deleted_then() {
     let pair = pair();
-    apply_quietly(&pair, &desired_of(PAIR)).expect("everything can be done");
+    apply_quietly(&pair, &desired_of(PAIR)).expect("all changes succeed");
     pair.cluster.lock().expect("not poisoned").log.clear();
     let fewer = PAIR.replace(
         "    { network = \"storage-b\", address = \"10.77.2.100\" },\n",
         "",
     );
     assert_ne!(fewer, PAIR);
-    apply_quietly(&pair, &desired_of(&fewer)).expect("everything can be done");
+    apply_quietly(&pair, &desired_of(&fewer)).expect("all changes succeed");
     let log = pair.cluster.lock().expect("not poisoned").log.clone();
     assert_eq!(log[..2], ["left: configure", "left: wait for Pacemaker"]);
     assert!(log[2].contains("write"), "{log:?}");
@@ -400,11 +400,11 @@ fn of_two_runs_one_changes_the_heads() {
     pair.left.lock("another").expect("nobody has it");
 }
 
-/// A client came in by the address that goes: the file that no longer has it is not written either.
+/// A client is connected by the address that is removed: the file without it is not written either.
 #[test]
 fn an_address_in_use_keeps_everything_as_it_was_unless_its_word_is_said() {
     let pair = pair();
-    apply_quietly(&pair, &desired_of(PAIR)).expect("everything can be done");
+    apply_quietly(&pair, &desired_of(PAIR)).expect("all changes succeed");
     pair.left.set_portals(
         r#"[{"pool": "tank", "protocol": "iscsi", "address": "10.77.1.100:3260", "group": 1, "clients": 0},
             {"pool": "tank", "protocol": "iscsi", "address": "10.77.9.9:3260", "group": 2, "clients": 1},
@@ -427,7 +427,7 @@ fn an_address_in_use_keeps_everything_as_it_was_unless_its_word_is_said() {
         ..Layout::default()
     };
     apply_quietly(&pair, &desired_state(&parsed.appliance, &text, &layout))
-        .expect("the word was said");
+        .expect("the confirmation was given");
     let log = pair.cluster.lock().expect("not poisoned").log.clone();
     assert_eq!(
         log[0],
@@ -437,7 +437,7 @@ fn an_address_in_use_keeps_everything_as_it_was_unless_its_word_is_said() {
     assert!(log[1].contains("write"), "{log:?}");
 }
 
-/// Its server adds it when both heads have read of it.
+/// The pool's server adds it after both heads have read the file.
 #[test]
 fn a_witness_that_comes_to_a_pool_on_record_is_added_by_the_server_of_the_pool() {
     let begin = LEGS.find("[witness]").expect("there");
@@ -450,13 +450,13 @@ fn a_witness_that_comes_to_a_pool_on_record_is_added_by_the_server_of_the_pool()
         head.remember_pool(1);
         head.set_members(r#"[{"pool": 1, "heads": [1, 2], "witness": null}]"#);
     }
-    apply_quietly(&pair, &desired).expect("everything can be done");
+    apply_quietly(&pair, &desired).expect("all changes succeed");
     pair.right.set_portals(
         r#"[{"pool": "tank", "protocol": "iscsi", "address": "10.77.1.100:3260", "group": 1, "clients": 0}]"#,
     );
     pair.right.set_statuses(&[status("current", "current")]);
     pair.cluster.lock().expect("not poisoned").log.clear();
-    apply_quietly(&pair, &desired_of(LEGS)).expect("everything can be done");
+    apply_quietly(&pair, &desired_of(LEGS)).expect("all changes succeed");
     let log = pair.cluster.lock().expect("not poisoned").log.clone();
     let at = |what: &str| log.iter().rposition(|line| line.contains(what));
     let added = at("right: set-witness tank witness");
@@ -489,7 +489,7 @@ fn a_third_head_and_its_legs_are_added_by_the_server_of_the_pool() {
         changes: vec![added, attached],
         ..Plan::default()
     };
-    apply(&pair.machines, &plan, &mut |_| {}).expect("everything can be done");
+    apply(&pair.machines, &plan, &mut |_| {}).expect("all changes succeed");
     assert_eq!(
         pair.cluster.lock().expect("not poisoned").log,
         [
@@ -499,7 +499,7 @@ fn a_third_head_and_its_legs_are_added_by_the_server_of_the_pool() {
     );
 }
 
-/// A pool of legs that left serves, when all has been applied; and the same with another port.
+/// A pool of legs that the left head serves after all changes; and the same with another port.
 fn served() -> (Pair, DesiredState) {
     let (pair, desired) = (pair(), desired_of(LEGS));
     for head in [&pair.left, &pair.right] {
@@ -508,11 +508,11 @@ fn served() -> (Pair, DesiredState) {
             r#"[{"pool": 1, "heads": [1, 2], "witness": 3, "disks": [11, 12, 21, 22]}]"#,
         );
     }
-    apply_quietly(&pair, &desired).expect("everything can be done");
+    apply_quietly(&pair, &desired).expect("all changes succeed");
     pair.left.set_portals(
         r#"[{"pool": "tank", "protocol": "iscsi", "address": "10.77.1.100:3260", "group": 1, "clients": 0}]"#,
     );
-    apply_quietly(&pair, &desired).expect("everything can be done");
+    apply_quietly(&pair, &desired).expect("all changes succeed");
     pair.cluster.lock().expect("not poisoned").log.clear();
     let text = LEGS.replace("[legs]\n", "[legs]\nlender_port = 7073\n");
     let parsed = parse(&text).expect("well formed");
@@ -521,12 +521,12 @@ fn served() -> (Pair, DesiredState) {
         ..Layout::default()
     };
     let mut desired = desired_state(&parsed.appliance, &text, &layout);
-    // What the portals are is not asked here.
+    // The portals are not under test here.
     desired.portals.clear();
     (pair, desired)
 }
 
-/// What `pool status` says of the legs of two mirrors, by the states on left and on right.
+/// The response of `pool status` for the legs of two mirrors, by the states on left and on right.
 fn status(left: &str, right: &str) -> String {
     let leg = |disk: u64, head: &str, eui: &str, state: &str, group: u64| {
         let path = format!("/dev/disk/by-id/nvme-eui.{eui}");
@@ -561,7 +561,7 @@ const RIGHT_RESTART: &str = "right: restart bulkhead-leg-server.service";
 fn a_leg_server_is_restarted_when_the_legs_are_current_again() {
     let (pair, desired) = served();
     let whole = status("current", "current");
-    // As the first one is restarted, a leg fails, and comes back.
+    // During the restart of the first one, a leg fails and returns.
     pair.left.set_statuses(&[
         whole.clone(),
         status("failing", "current"),
@@ -578,7 +578,7 @@ fn a_leg_server_is_not_restarted_as_long_as_a_leg_that_was_current_is_not_so_aga
     let (pair, desired) = served();
     let statuses = [status("current", "current"), status("current", "copying")];
     pair.left.set_statuses(&statuses);
-    let refused = apply_quietly(&pair, &desired).expect_err("it does not come back");
+    let refused = apply_quietly(&pair, &desired).expect_err("it does not return");
     assert_eq!(restarts(&pair), [LEFT_RESTART]);
     let ApplyError::Legs(head, why) = refused else {
         panic!("{refused}");
@@ -591,21 +591,22 @@ fn a_leg_server_is_not_restarted_as_long_as_a_leg_that_was_current_is_not_so_aga
     ] {
         assert!(why.contains(part), "{why}");
     }
-    // The word is said: left has everything.
+    // With the confirmation: left is complete.
     let desired = DesiredState {
         stale_legs: true,
         ..desired
     };
-    apply_quietly(&pair, &desired).expect("the word was said");
+    apply_quietly(&pair, &desired).expect("the confirmation was given");
     assert_eq!(restarts(&pair), [LEFT_RESTART, RIGHT_RESTART]);
 }
 
-/// A leg that was stale before is not waited for, and one that the pool cannot do without is not taken away, whatever is said.
+/// A leg that was stale before is not awaited, and a leg that the pool cannot run without is not removed, with any
+/// option.
 #[test]
 fn the_only_current_leg_is_not_taken_away() {
     let (pair, desired) = served();
     pair.left.set_statuses(&[status("current", "stale")]);
-    apply_quietly(&pair, &desired).expect("left has everything, and serves");
+    apply_quietly(&pair, &desired).expect("left is complete, and serves");
     assert_eq!(restarts(&pair), [LEFT_RESTART, RIGHT_RESTART]);
     let (pair, desired) = served();
     pair.left.set_statuses(&[status("stale", "current")]);
@@ -631,11 +632,11 @@ fn the_only_current_leg_is_not_taken_away() {
     // It is moved there.
     pair.left.set_statuses(&[]);
     pair.right.set_statuses(&[status("stale", "current")]);
-    apply_quietly(&pair, &desired).expect("right keeps its own disks");
+    apply_quietly(&pair, &desired).expect("right retains its own disks");
     assert_eq!(restarts(&pair), [LEFT_RESTART, RIGHT_RESTART]);
 }
 
-/// Killed between a file and the restart of what reads it.
+/// The run is killed between the write of a file and the restart of its reader.
 #[test]
 fn a_run_that_was_cut_off_before_a_restart_or_a_reload_is_made_good_by_the_next_one() {
     let (pair, desired) = served();
@@ -655,12 +656,12 @@ fn a_run_that_was_cut_off_before_a_restart_or_a_reload_is_made_good_by_the_next_
     let faster =
         desired_of(&PAIR.replace("[quorum]", "[timeouts]\nprofile = \"fast\"\n\n[quorum]"));
     let pair = crate::pair();
-    apply_quietly(&pair, &desired_of(PAIR)).expect("everything can be done");
+    apply_quietly(&pair, &desired_of(PAIR)).expect("all changes succeed");
     let mut planned = plan_of(&pair, &faster);
     let is_reload = |change: &Change| matches!(change, Change::ReloadCorosync { .. });
     let at = planned.changes.iter().position(is_reload);
     planned.changes.remove(at.expect("planned"));
-    // As a run that was killed there: it had said that it would reload.
+    // A run that was killed after it had announced the reload.
     let reload = Change::ReloadCorosync {
         head: "nobody".parse().expect("a name"),
     };
@@ -737,7 +738,7 @@ fn what_does_not_need_a_change_that_failed_is_done_nevertheless() {
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    // What comes after any other change that failed is not done.
+    // Changes after any other failed change are not made.
     pair.cluster.lock().expect("not poisoned").log.clear();
     let gone = Change::SetWitness {
         head: head(),
@@ -761,7 +762,7 @@ fn each_head_gets_its_own_file_of_legs_and_a_changed_one_is_read_anew() {
     const PATH: &str = "/etc/bulkhead/legs.toml";
     let (pair, desired) = (pair(), desired_of(LEGS));
     pair.left.remember_pool(1);
-    apply_quietly(&pair, &desired).expect("everything can be done");
+    apply_quietly(&pair, &desired).expect("all changes succeed");
     for (name, machine) in [("left", &pair.left), ("right", &pair.right)] {
         let text = machine.file(PATH).expect("written");
         let own = format!("me = \"{name}\"");
@@ -770,7 +771,7 @@ fn each_head_gets_its_own_file_of_legs_and_a_changed_one_is_read_anew() {
     assert!(plan_of(&pair, &desired).is_empty());
     pair.cluster.lock().expect("not poisoned").log.clear();
     let changed = desired_of(&LEGS.replace("[legs]\n", "[legs]\nlender_port = 7073\n"));
-    apply_quietly(&pair, &changed).expect("everything can be done");
+    apply_quietly(&pair, &changed).expect("all changes succeed");
     let log = pair.cluster.lock().expect("not poisoned").log.clone();
     let restarts: Vec<&String> = log.iter().filter(|line| line.contains("restart")).collect();
     let unit = "bulkhead-leg-server.service";

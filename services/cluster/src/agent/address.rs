@@ -1,6 +1,5 @@
-//! `ocf:bulkhead:address`: one address of a pool on one interface. It does the little that a
-//! takeover waits for, and nothing else: the address is set, and programs that announce it are
-//! started and not waited for.
+//! `ocf:bulkhead:address`: one address of a pool on one interface. It does only the work that a takeover depends on: it
+//! sets the address, and starts the tools that announce it without waiting for them.
 
 use std::net::IpAddr;
 
@@ -51,10 +50,10 @@ no other head has them.
 
 /// Exit code of OCF 1.1: cleanly stopped.
 const OCF_NOT_RUNNING: u8 = 7;
-/// Programs of the package resource-agents that announce an address.
+/// Tools of the package resource-agents that announce an address.
 const SEND_ARP: &str = "/usr/libexec/heartbeat/send_arp";
 const SEND_UA: &str = "/usr/libexec/heartbeat/send_ua";
-/// How often an address is announced, and the milliseconds between: the first goes out at once.
+/// How often an address is announced, and the interval in milliseconds: the first goes out at once.
 const ANNOUNCEMENTS: &str = "5";
 const ANNOUNCEMENT_INTERVAL_MS: &str = "200";
 
@@ -80,7 +79,8 @@ pub fn run_address(
     }
     let parameters = Address::from_environment(environment);
     if action == "stop" {
-        // Pacemaker has forgotten the parameters of a resource that was deleted and that it only found. A stop that fails powers this head off.
+        // Pacemaker has no parameters of a deleted resource that it found by a probe. A stop that fails powers this
+        // head off.
         let named = || named_address(&environment("OCF_RESOURCE_INSTANCE")?);
         let address = parameters.as_ref().map(|one| one.address);
         return match (address.ok().or_else(named), parameters) {
@@ -122,7 +122,7 @@ fn exit(done: Result<(), Trouble>) -> Exit {
     }
 }
 
-/// The address of a resource, by the name that [`appliance::render::address_id`] gives it.
+/// The address in a resource's name, which is built by [`appliance::render::address_id`].
 fn named_address(resource: &str) -> Option<IpAddr> {
     let name = resource.strip_prefix("address-")?;
     name.parse()
@@ -130,7 +130,7 @@ fn named_address(resource: &str) -> Option<IpAddr> {
         .ok()
 }
 
-/// Takes `address` away wherever it is on this head, with whatever prefix.
+/// Removes `address` from this head, on any interface and with any prefix.
 fn remove(address: IpAddr, machine: &dyn Machine) -> Result<(), Trouble> {
     for Held { interface, own } in holders(machine, &address.to_string())? {
         let prefix = own.split_once('/').and_then(|(_, bits)| bits.parse().ok());
@@ -149,17 +149,17 @@ fn remove(address: IpAddr, machine: &dyn Machine) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Why it is not as asked.
+/// Why the operation failed.
 #[derive(Debug)]
 pub(super) enum Trouble {
     /// This head has no such network; another may.
     NoInterface(String),
-    /// It was tried.
+    /// The operation was tried.
     Failed(String),
 }
 
 impl Trouble {
-    /// In words.
+    /// The reason as text.
     pub(super) fn into_reason(self) -> String {
         match self {
             Self::NoInterface(reason) | Self::Failed(reason) => reason,
@@ -184,17 +184,17 @@ impl Address {
         })
     }
 
-    /// With its prefix, as ip(8) takes it.
+    /// With its prefix, in the form of ip(8).
     fn with_prefix(&self) -> String {
         format!("{}/{}", self.address, self.prefix)
     }
 
-    /// Sets it, and announces it.
+    /// Sets and announces it.
     pub(super) fn start(&self, machine: &dyn Machine) -> Result<(), Trouble> {
         let interface = match &self.interface {
             Some(interface) => interface.clone(),
             None => {
-                // The kernel ignores the bits behind the prefix.
+                // The kernel ignores the bits after the prefix.
                 let found = holders(machine, &self.with_prefix())?;
                 let why = || format!("no interface has an address in {}", self.with_prefix());
                 let first = found.into_iter().next();
@@ -238,7 +238,7 @@ impl Address {
         }
     }
 
-    /// Tells the neighbours, in the background. Clients find the address also without it, later.
+    /// Announces the address to the neighbours, in the background. Without this, clients find the address later.
     fn announce(&self, machine: &dyn Machine, interface: &str) {
         let (address, prefix) = (self.address.to_string(), self.prefix.to_string());
         let pid_file = format!("/run/bulkhead-announce-{}", address.replace(':', "-"));
@@ -272,13 +272,14 @@ impl Address {
                 ],
             ),
         };
-        // Pacemaker would wait for whoever holds its pipes.
+        // Pacemaker would wait for every process that holds its pipes.
         if let Err(error) = machine.leave(&Invocation::new(program, &words)) {
             tracing::warn!(%address, %error, "the address is not announced");
         }
     }
 
-    /// Takes it away. Clients wait: the kernel is asked where it should be, and only where it is not there all interfaces are looked at.
+    /// Removes the address. Clients wait, so the kernel is first requested to remove it from the expected interface;
+    /// only if it is not there, all interfaces are searched.
     pub(super) fn stop(&self, machine: &dyn Machine) -> Result<(), Trouble> {
         let interface = self.interface.as_deref();
         let taken = interface.and_then(|interface| {
@@ -303,7 +304,7 @@ impl Address {
         };
         match held.iter().any(is_here) {
             true => Ok(true),
-            // Neither well nor gone: it is stopped first.
+            // Neither running nor stopped: it is stopped first.
             false => Err(Trouble::Failed(format!(
                 "{} is on {}",
                 self.address, other.interface
@@ -315,7 +316,7 @@ impl Address {
 /// An address on an interface.
 struct Held {
     interface: String,
-    /// With its prefix, as ip(8) takes it.
+    /// With its prefix, in the form of ip(8).
     own: String,
 }
 
@@ -358,7 +359,7 @@ mod tests {
     use super::*;
     use crate::process::RunError;
 
-    /// A head with one interface, and what was run there.
+    /// A head with one interface, and a log of its commands.
     #[derive(Default)]
     struct Head {
         addresses: Mutex<Vec<String>>,
@@ -462,7 +463,8 @@ mod tests {
         }
     }
 
-    /// Pacemaker has deleted the resource, and had found it by a probe: it knows no parameters. A failed stop powers the head off.
+    /// Pacemaker has deleted the resource after it found it by a probe: it has no parameters. A failed stop powers the
+    /// head off.
     #[test]
     fn an_address_without_parameters_is_stopped_by_its_name_wherever_it_is() {
         for (resource, held) in [

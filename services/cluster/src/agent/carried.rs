@@ -1,9 +1,9 @@
-//! The addresses that come and go with a pool: up as soon as its server listens, away before the
-//! server lets go. Pacemaker has each of them as a resource of its own, watches it, and finds it
-//! done when it comes to it; clients need not wait for its steps in between.
+//! The addresses that the agent sets and removes together with a pool: set as soon as its server listens, removed
+//! before the server closes the pool. Each is also a resource of Pacemaker, which monitors it and finds it in the
+//! desired state; clients are not delayed by Pacemaker's steps in between.
 //!
-//! Which they are is noted while they are up, so that a stop needs no other file. Those of the appliance file go with them, which may have
-//! come later: another head, which sets them with the pool, relies on the stop.
+//! The set addresses are recorded, so that a stop needs no other file. A stop also removes the addresses of the
+//! appliance file, which may be newer: another head, which sets them with the pool, relies on that.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -14,12 +14,12 @@ use units::PoolName;
 use super::address::Address;
 use crate::machine::Machine;
 
-/// The addresses that the appliance file has now; none where it cannot be read.
+/// The addresses in the current appliance file; empty if it cannot be read.
 #[derive(Clone, Debug, Default)]
 pub struct Described {
-    /// Those of the pool.
+    /// The addresses of the pool.
     pub own: Vec<Address>,
-    /// Those of other pools.
+    /// The addresses of other pools.
     pub of_others: BTreeSet<IpAddr>,
 }
 
@@ -30,24 +30,24 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// Those of `pool`, noted in `run_dir`.
+    /// The addresses of `pool`, recorded in `run_dir`.
     pub fn new(run_dir: &Path, pool: &PoolName) -> Self {
         Self {
             note_path: run_dir.join(format!("{pool}.addresses.json")),
         }
     }
 
-    /// Sets `addresses`, all at once. One that cannot be set is told, and left to the agent of its own, whose
-    /// failure Pacemaker sees.
+    /// Sets `addresses` concurrently. A failure is logged and left to the agent of the address, which reports it to
+    /// Pacemaker.
     ///
     /// # Errors
     ///
-    /// They could not be noted, so none was set.
+    /// They could not be recorded, so none was set.
     pub fn bring(&self, addresses: &[Address], machine: &dyn Machine) -> Result<(), String> {
         if addresses.is_empty() {
             return Ok(());
         }
-        // Noted first: whatever is up will be found again.
+        // Recorded first, so that a later stop finds each address.
         self.write(addresses)
             .map_err(|error| format!("note addresses in {}: {error}", self.note_path.display()))?;
         for (address, done) in each(addresses, |one| one.start(machine)) {
@@ -59,19 +59,22 @@ impl Carried {
         Ok(())
     }
 
-    /// Takes the noted addresses and those of `described` away, all at once: an address can have come after the start. One that is of
-    /// another pool by now stays.
+    /// Removes the recorded addresses and those of `described`, concurrently: an address may be newer than the start.
+    /// An address that belongs to another pool now stays.
     ///
     /// # Errors
     ///
-    /// One may still be here.
+    /// An address may still be here.
     pub fn withdraw(
         &self,
         machine: &dyn Machine,
         described: impl FnOnce() -> Described,
     ) -> Result<(), String> {
         let failed = |why: &dyn std::fmt::Display| {
-            format!("take away addresses by {}: {why}", self.note_path.display())
+            format!(
+                "remove the addresses in {}: {why}",
+                self.note_path.display()
+            )
         };
         let noted: Option<Vec<Address>> = match std::fs::read(&self.note_path) {
             Ok(text) => Some(serde_json::from_slice(&text).map_err(|error| failed(&error))?),
@@ -83,7 +86,7 @@ impl Carried {
         let mut all = noted.unwrap_or_default();
         all.retain(|one| !described.of_others.contains(&one.address));
         for one in described.own {
-            // As it was set, if it was.
+            // The recorded form has precedence.
             if !all.iter().any(|known| known.address == one.address) {
                 all.push(one);
             }
@@ -106,7 +109,7 @@ impl Carried {
     }
 }
 
-/// Does `work` with all addresses at the same time.
+/// Runs `work` for all addresses concurrently.
 fn each<T: Send>(addresses: &[Address], work: impl Fn(&Address) -> T + Sync) -> Vec<(&Address, T)> {
     let work = &work;
     std::thread::scope(|scope| {
@@ -128,7 +131,7 @@ mod tests {
     use super::*;
     use crate::process::{Invocation, Output, RunError};
 
-    /// Remembers what was run, and the addresses; `ip` fails where the words contain `broken`.
+    /// Logs the commands, and stores the addresses; `ip` fails if its arguments contain `broken`.
     #[derive(Default)]
     struct Head {
         broken: &'static str,
@@ -236,7 +239,7 @@ mod tests {
         assert_eq!(head.count("addr del"), 2);
     }
 
-    /// The note is from the start of the server. The next owner sets what the file has.
+    /// The record is from the start of the server. The next owner sets the addresses of the file.
     #[test]
     fn an_address_that_came_after_the_start_is_withdrawn_and_one_of_another_pool_stays() {
         let folder = tempfile::tempdir().expect("a folder");

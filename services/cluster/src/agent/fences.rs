@@ -1,5 +1,5 @@
-//! Tells a pool's server that another head was fenced after all that the server heard of it: with two heads that remember, and nobody else, the
-//! fence stands in for the vote of that head, and writes wait until then.
+//! Confirms to a pool's server that another head was fenced after its last message: with two members and no witness,
+//! the fence replaces the vote of that head, and writes are blocked until then.
 
 use std::time::{Duration, Instant};
 
@@ -8,36 +8,37 @@ use units::PoolName;
 
 use super::{ClusterView, PoolProgram};
 
-/// Pause between two questions to the cluster while the head is missed.
+/// Polling interval of the cluster while the head is missing.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// The same while it is heard and counts as fenced: it has just been started.
+/// The interval while it responds and still counts as fenced: it has just been started.
 const SELDOM: Duration = Duration::from_secs(2);
 
-/// A fence that would be a vote.
+/// A fence that would count as a vote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FenceRequest {
-    /// Identifies this request. A process of the head that is heard later makes it another one.
+    /// Identifies this request. After a later message from a process of the head, the number is a new one.
     pub number: u64,
-    /// Whose fence.
+    /// The fenced head.
     pub head: String,
-    /// Nothing is heard of the head.
+    /// The head sends no messages.
     pub is_missed: bool,
 }
 
-/// What was seen of a request.
+/// The observed state of a request.
 #[derive(Debug, Default)]
 pub(super) struct Fences {
     request: Option<u64>,
-    /// The head was not fenced when this was looked at. As long as it is, it may have been started and heard since.
+    /// The head was not fenced at the first check. If it is fenced from the start, it may have been started and seen
+    /// since.
     may_come_true: bool,
-    /// It was fenced, so only a sign that it is back makes it one that is not.
+    /// It was fenced, so only a sign that it is back resets this.
     was_fenced: bool,
     is_told: bool,
     looked: Option<Instant>,
 }
 
 impl Fences {
-    /// Looks whether the server waits for a fence, and whether there was one.
+    /// Checks whether the server requests a fence, and whether it happened.
     pub(super) fn look(
         &mut self,
         pool: &PoolName,
@@ -68,9 +69,9 @@ impl Fences {
             Peer::Lost => self.may_come_true |= !self.was_fenced,
             Peer::Fenced if self.may_come_true && request.is_missed => {
                 self.is_told = true;
-                tracing::info!(%pool, request.head, "the other head was fenced: the pool's server is told");
+                tracing::info!(%pool, request.head, "the other head was fenced: confirming it to the pool's server");
                 if let Err(why) = program.confirm_fence(pool, request.number) {
-                    tracing::error!(%pool, why, "the pool's server cannot be told of the fence, so writes wait");
+                    tracing::error!(%pool, why, "the fence cannot be confirmed to the pool's server, so writes stay blocked");
                 }
             }
             Peer::Fenced => self.was_fenced = true,
@@ -113,7 +114,7 @@ mod tests {
             Ok(())
         }
         fn status(&self, _: &PoolName, _: Duration) -> Option<Server> {
-            unreachable!("it is no question of the server")
+            unreachable!("not a query of the server")
         }
         fn request_export(&self, _: &PoolName, _: Duration) -> Result<(), String> {
             unreachable!("it is left alone")
@@ -145,7 +146,7 @@ mod tests {
         }
     }
 
-    /// Whether the request is confirmed when there are these requests and the cluster says these of the head, one after the other.
+    /// Whether the request is confirmed for this sequence of requests and states of the head in the cluster.
     fn is_confirmed(said: &[(FenceRequest, Peer)]) -> bool {
         let pool = "tank".parse().expect("a name");
         let world = World::default();

@@ -1,4 +1,4 @@
-//! What the agent says of itself (OCF resource agent API 1.1).
+//! The agent's meta-data (OCF resource agent API 1.1).
 
 /// The agent's `meta-data`.
 pub const META_DATA: &str = r#"<?xml version="1.0"?>

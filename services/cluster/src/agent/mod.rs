@@ -1,6 +1,5 @@
-//! `ocf:bulkhead:pool`: performs what the pure [`takeover::Agent`] decides. Works with every
-//! daemon dead: what must be known of the server is asked of its process and its socket, what
-//! must be known of other heads is asked of Pacemaker.
+//! `ocf:bulkhead:pool`: performs the decisions of the pure [`takeover::Agent`]. Works with every daemon dead: the state
+//! of the server is read from its process and its socket, and the state of other heads from Pacemaker.
 
 mod address;
 mod carried;
@@ -35,25 +34,24 @@ pub use meta::META_DATA;
 pub use pacemaker::{ClusterView, Pacemaker};
 pub use process::{CLAIMED_LINE, ServerProcess, StartError, Word, started_ticks};
 
-/// How long a server may take to answer from memory before a start, where nothing is urgent.
+/// Longest time for a response of the server from memory before a start.
 pub const STATUS_TIME_LIMIT: Duration = Duration::from_secs(1);
-/// A monitor waits for an answer for this part of its bound, within [`MONITOR_PATIENCE`].
+/// A monitor allows this part of its limit for a response, within [`MONITOR_PATIENCE`].
 const MONITOR_PATIENCE_DIVISOR: u32 = 10;
-/// The shortest and the longest patience of a monitor.
+/// The shortest and the longest response time in a monitor.
 const MONITOR_PATIENCE: (Duration, Duration) = (MONITOR_RESPONSE_MIN, MONITOR_RESPONSE_MAX);
-/// A stop waits for an answer for this part of its bound, within [`STOP_PATIENCE`].
+/// A stop allows this part of its limit for a response, within [`STOP_PATIENCE`].
 const STOP_PATIENCE_DIVISOR: u32 = 100;
-/// The shortest and the longest patience of a stop.
+/// The shortest and the longest response time in a stop.
 const STOP_PATIENCE: (Duration, Duration) = (STOP_RESPONSE_MIN, STOP_RESPONSE_MAX);
-/// A stop waits for a server to write down what it has in memory for this part of its bound.
-/// Clients go on meanwhile.
+/// A stop allows this part of its limit for the server to write its pending data, while it still serves clients.
 const SETTLE_DIVISOR: u32 = 10;
-/// Questions that share the patience. Where the whole head stood still, the first was asked before
-/// it and counts as late although the server is well; the next one tells.
+/// Requests that share the response time. If the whole head stalled, the first request was sent before the stall and
+/// times out although the server is healthy; the next one shows that.
 const QUESTIONS: u32 = 2;
-/// Bound of an operation where Pacemaker does not say one.
+/// Limit of an operation if Pacemaker sets none.
 const OPERATION_TIME_LIMIT: Duration = Duration::from_secs(60);
-/// Part of the bound that is kept for killing what did not end by itself, in percent.
+/// Part of the limit that is reserved to kill processes that did not exit, in percent.
 const KILL_PERCENT: u32 = 25;
 
 /// Exit codes of OCF 1.1 that are no verdicts.
@@ -61,72 +59,70 @@ const OCF_ERR_ARGS: u8 = 2;
 const OCF_ERR_UNIMPLEMENTED: u8 = 3;
 const OCF_ERR_CONFIGURED: u8 = 6;
 
-/// Requests to the disks of a pool that may be under way for a process that has ended.
+/// Disk requests of a terminated process that may still be active in the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Remains<'a> {
-    /// The disks that the last server was started on; none if no agent has noted one since this machine began.
+    /// The disks of the last server; `None` if no agent has recorded one since this host booted.
     pub noted: Option<&'a [PathBuf]>,
-    /// Until when they are waited for; none for a look.
+    /// The deadline of the wait; `None` to check once.
     pub deadline: Option<Instant>,
 }
 
-/// What the agent needs of the program around it, which knows pools and the control socket.
+/// The agent's interface to the `bulkhead` binary, which has access to pools and control sockets.
 pub trait PoolProgram {
-    /// How the server of `pool` answers; `None` if nobody answers within `limit`.
+    /// The state of the server of `pool`; `None` without a response within `limit`.
     fn status(&self, pool: &PoolName, limit: Duration) -> Option<Server>;
 
-    /// The process that listens on the control socket of `pool`, whether it answers or not; `None`
-    /// if there is none or it cannot be found out within `limit`. It tells the process of a server
-    /// that no agent started.
+    /// The process that listens on the control socket of `pool`, responsive or not; `None` if there is none or it
+    /// cannot be determined within `limit`. Finds servers that no agent started.
     fn server_pid(&self, pool: &PoolName, limit: Duration) -> Option<i32> {
         let _ = (pool, limit);
         None
     }
 
-    /// The last words of a server that [`PoolProgram::server_command`] described and that ended.
+    /// The last error message of a server from [`PoolProgram::server_command`] that has exited.
     fn last_words(&self, pool: &PoolName) -> Option<String> {
         let _ = pool;
         None
     }
 
-    /// Writes down a step that Pacemaker did not ask for, of the resource of this name.
+    /// Records a step outside of Pacemaker's operations, for the resource of this name.
     fn took(&self, resource: &str, step: Step) {
         let _ = (resource, step);
     }
 
-    /// The fence that the server of `pool` would take for a vote.
+    /// The fence that the server of `pool` would accept as a vote.
     fn requested_fence(&self, pool: &PoolName) -> Option<FenceRequest> {
         let _ = pool;
         None
     }
 
-    /// Tells the server that the request of this number is fulfilled.
+    /// Confirms to the server that the request of this number is fulfilled.
     ///
     /// # Errors
     ///
-    /// It cannot be told.
+    /// The server cannot be reached.
     fn confirm_fence(&self, pool: &PoolName, number: u64) -> Result<(), String> {
         let _ = (pool, number);
         Ok(())
     }
 
-    /// Asks the server to write down what it has in memory. Nothing depends on it but the length of
-    /// the export that follows.
+    /// Requests the server to write its pending data. Only the duration of the following export depends on it.
     ///
     /// # Errors
     ///
-    /// It cannot be asked, or has not done it within `limit`.
+    /// The request fails, or is not done within `limit`.
     fn settle(&self, pool: &PoolName, limit: Duration) -> Result<(), String> {
         let _ = (pool, limit);
         Ok(())
     }
 
-    /// Asks the server to drain, export and end. Returns when the pool is exported and all its
-    /// devices are closed; the process may end later.
+    /// Requests the server to drain, export and exit. Returns when the pool is exported and all its devices are closed;
+    /// the process may exit later.
     ///
     /// # Errors
     ///
-    /// It cannot be asked, or failed.
+    /// The request cannot be sent, or failed.
     fn request_export(&self, pool: &PoolName, limit: Duration) -> Result<(), String>;
 
     /// The disks of `pool`, as the appliance file lists them.
@@ -136,31 +132,31 @@ pub trait PoolProgram {
     /// The file cannot be read, or has no such pool.
     fn disks(&self, pool: &PoolName) -> Result<Vec<PathBuf>, String>;
 
-    /// Makes sure that the kernel of this head works on no request to the disks of `pool` any more.
-    /// Called only when no process here has the pool.
+    /// Ensures that the kernel of this head has no active request to the disks of `pool`. Called only when no process
+    /// here has the pool.
     ///
     /// # Errors
     ///
-    /// It does, or a disk does not tell, at the deadline; which one.
+    /// A request is active, or the state of a disk is unknown, at the deadline. Names the disk.
     fn await_release(&self, pool: &PoolName, remains: Remains<'_>) -> Result<(), String>;
 
-    /// What the labels of the pool's devices say.
+    /// The contents of the labels of the pool's devices.
     ///
     /// # Errors
     ///
     /// No device can be read, or the pool is not on them.
     fn read_label(&self, pool: &PoolName) -> Result<Label, String>;
 
-    /// The command that serves the pool in the foreground, writes a line to its standard output
-    /// when it serves, and nothing before but [`CLAIMED_LINE`]. Its standard error must lead away from the
-    /// agent's, which Pacemaker reads to the end.
+    /// The command that serves the pool in the foreground. It writes one line to its standard output when it serves,
+    /// and before that at most [`CLAIMED_LINE`]. Its standard error must not be that of the agent, which Pacemaker
+    /// reads to the end.
     ///
     /// # Errors
     ///
-    /// The appliance file does not say how to serve this pool.
+    /// The appliance file does not describe how to serve this pool.
     fn server_command(&self, grant: &Grant) -> Result<Command, String>;
 
-    /// The addresses on which clients find `pool`.
+    /// The addresses of `pool` for clients.
     fn addresses(&self, pool: &PoolName) -> Vec<Address> {
         let _ = pool;
         Vec::new()
@@ -172,14 +168,14 @@ pub trait PoolProgram {
         BTreeSet::new()
     }
 
-    /// The command that runs this agent with the action `watch`, its standard error away from the
-    /// agent's; none where servers are not watched between monitors.
+    /// The command that runs this agent with the action `watch`, with a separate standard error; `None` where servers
+    /// are not watched between monitors.
     fn watch_command(&self, pool: &PoolName) -> Option<Command> {
         let _ = pool;
         None
     }
 
-    /// The bound of a monitor of `pool`.
+    /// The limit of a monitor of `pool`.
     fn monitor_limit(&self, pool: &PoolName) -> Duration {
         let _ = pool;
         OPERATION_TIME_LIMIT
@@ -189,19 +185,18 @@ pub trait PoolProgram {
     ///
     /// # Errors
     ///
-    /// What is missing.
+    /// The missing item.
     fn validate(&self, pool: &PoolName) -> Result<(), String>;
 }
 
-/// What the agent ends with.
+/// The result of the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exit {
     /// The exit code.
     pub code: u8,
-    /// What goes to standard output.
+    /// The text for standard output.
     pub output: String,
-    /// Why it failed, in a sentence. It goes to standard error after `ocf-exit-reason:`, where
-    /// Pacemaker finds it.
+    /// Why it failed, in a sentence. Written to standard error after `ocf-exit-reason:`, where Pacemaker reads it.
     pub reason: Option<String>,
 }
 
@@ -229,17 +224,17 @@ impl Exit {
     }
 }
 
-/// Everything around one run of the agent.
+/// The environment of one run of the agent.
 pub struct Surroundings<'a> {
-    /// The program.
+    /// The `bulkhead` binary.
     pub program: &'a dyn PoolProgram,
     /// The cluster.
     pub cluster: &'a dyn ClusterView,
     /// This head.
     pub machine: &'a dyn Machine,
-    /// Folder for notes on server processes; empty after a boot, such as `/run/bulkhead`.
+    /// Directory for the records of server processes; empty after a boot, such as `/run/bulkhead`.
     pub run_dir: PathBuf,
-    /// Looks an environment variable up.
+    /// Reads an environment variable.
     pub environment: &'a dyn Fn(&str) -> Option<String>,
 }
 
@@ -251,7 +246,7 @@ pub fn run(action: &str, around: &Surroundings<'_>) -> Exit {
         "stop" => Operation::Stop,
         "monitor" | "status" => Operation::Monitor,
         "validate-all" => return validate(around).unwrap_or_else(|exit| exit),
-        // Not Pacemaker's: started by this agent itself.
+        // Not an action of Pacemaker: this agent starts it.
         "watch" => {
             let watched = pool(around).map(|pool| watch::watch(&pool, around));
             return match watched {
@@ -291,7 +286,7 @@ pub fn run(action: &str, around: &Surroundings<'_>) -> Exit {
 
 fn pool(around: &Surroundings<'_>) -> Result<PoolName, Exit> {
     let Some(name) = (around.environment)("OCF_RESKEY_pool") else {
-        // Pacemaker has forgotten the parameters of a resource that was deleted and that it only found.
+        // Pacemaker has no parameters of a deleted resource that it found by a probe.
         let resource = (around.environment)("OCF_RESOURCE_INSTANCE");
         let named = resource.as_deref().and_then(pool_of);
         let reason = "the parameter pool is missing";
@@ -305,12 +300,12 @@ fn validate(around: &Surroundings<'_>) -> Result<Exit, Exit> {
     let pool = pool(around)?;
     match around.program.validate(&pool) {
         Ok(()) => Ok(Exit::fine("")),
-        // This head lacks something; another may have it.
+        // This head misses a requirement; another may have it.
         Err(reason) => Err(Exit::failed(OCF_ERR_ARGS, reason)),
     }
 }
 
-/// When the operation must be over, when it is time to kill, and how long silence is no failure.
+/// The end of the operation, the time to kill, and the response time of the server.
 struct Deadlines {
     patience: Instant,
     end: Instant,
@@ -318,7 +313,7 @@ struct Deadlines {
     settle: Duration,
 }
 
-/// How long a server may take to answer in an operation with this bound.
+/// Longest response time of a server in an operation with this limit.
 fn answer_patience(operation: Operation, limit: Duration) -> Duration {
     match operation {
         Operation::Start => STATUS_TIME_LIMIT,
@@ -356,9 +351,9 @@ fn perform(operation: Operation, pool: &PoolName, around: &Surroundings<'_>) -> 
     let mut process = ServerProcess::new(&around.run_dir, pool);
     let carried = Carried::new(&around.run_dir, pool);
     if operation == Operation::Stop {
-        // The end to come is no failure.
+        // The coming exit of the server is no failure.
         if let Err(why) = watch::watcher(&around.run_dir, pool).kill(deadlines.end) {
-            tracing::warn!(%pool, why, "the watch of the server goes on");
+            tracing::warn!(%pool, why, "the watch of the server cannot be stopped");
         }
         steps.ended("watch", Instant::now());
     }
@@ -472,7 +467,7 @@ fn await_release(
     program.await_release(pool, Remains { noted, deadline })
 }
 
-/// A server that has exported the pool is none any more. Only a new one must not meet it.
+/// A server that has exported the pool counts as stopped. Only a new server requires its exit.
 fn dismiss(
     operation: Operation,
     process: &ServerProcess,
@@ -492,8 +487,8 @@ fn look_at_server(
 ) -> Result<Server, String> {
     let answered = ask_server(pool, around, process, patience)?;
     if !process.is_alive()? {
-        // Started by hand, or the note is lost: whoever listens has the pool, and must be found
-        // again when it does not answer any more.
+        // Started by hand, or the record is lost: the listening process has the pool, and must be found again when it
+        // no longer responds.
         match around.program.server_pid(pool, patience) {
             Some(pid) => {
                 let disks = around.program.disks(pool).unwrap_or_default();
@@ -510,7 +505,7 @@ fn look_at_server(
     })
 }
 
-/// The server's answer. One that lives gets a second question.
+/// The server's response. A live process gets a second request.
 fn ask_server(
     pool: &PoolName,
     around: &Surroundings<'_>,
@@ -533,7 +528,7 @@ const fn heard(word: Word) -> Event {
     }
 }
 
-/// With the server's own reason, where it has left one.
+/// Adds the server's own error message, if it left one.
 fn failed_start(pool: &PoolName, around: &Surroundings<'_>, why: String) -> Event {
     match around.program.last_words(pool) {
         Some(words) => Event::Failed(format!("{why}: {words}")),
@@ -548,7 +543,7 @@ fn await_serving(
     deadlines: &Deadlines,
 ) -> Event {
     if process.was_started_here() {
-        // Ends with the server, or when it serves: its words are bounded.
+        // Terminates with the server, or when it serves: the number of its lines is limited.
         return loop {
             match process.await_word(deadlines.patience) {
                 Ok(Word::Claimed) => {}
@@ -557,7 +552,7 @@ fn await_serving(
             }
         };
     }
-    // Started by an agent that was cut off; nobody holds its other end any more.
+    // Started by an agent that was killed; no process holds the other end of its pipe.
     loop {
         match look_at_server(pool, around, process, deadlines.answer) {
             Ok(Server::Serving) => return Event::Serving,
@@ -583,8 +578,8 @@ fn export(
 ) -> Event {
     let limit = deadlines.patience.saturating_duration_since(Instant::now());
     let exported = around.program.request_export(pool, limit);
-    // The end of the process is not waited for: the kernel may take long to take its memory back,
-    // while clients wait for the next owner.
+    // Does not wait for the process to exit: the kernel may take long to free its memory, while clients wait for the
+    // next owner.
     match exported.and_then(|()| process.note_let_go()) {
         Ok(()) => Event::Ended,
         Err(why) => Event::Failed(why),

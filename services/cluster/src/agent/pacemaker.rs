@@ -1,5 +1,4 @@
-//! What Pacemaker knows of another head: whether it is a member, was fenced, or has let go of a
-//! pool.
+//! Pacemaker's view of another head: whether it is a member, was fenced, or has stopped a pool.
 
 use std::time::{Duration, Instant};
 
@@ -11,28 +10,28 @@ use units::{HeadName, PoolName};
 use crate::machine::Machine;
 use crate::process::Invocation;
 
-/// The part of a `node_state` that tells what was run there: erased by a fence, written at a join.
+/// The part of a `node_state` that lists the operations there: erased by a fence, written at a join.
 const OPERATIONS: &str = "lrm";
-/// How long Pacemaker may take, after it has heard of a fence, to erase that part on every head.
+/// Time limit for Pacemaker, after it has recorded a fence, to erase that part on every head.
 const SETTLE_LIMIT: Duration = Duration::from_millis(500);
-/// Pause between two questions meanwhile.
+/// Polling interval of this.
 const SETTLE_PAUSE: Duration = Duration::from_millis(10);
 
-/// What the agent asks of the cluster.
+/// The agent's interface to the cluster.
 pub trait ClusterView {
-    /// What is known of the host that a label names, with regard to `pool`.
+    /// The state of the host that a label names, with regard to `pool`.
     fn peer(&self, host_name: &str, pool: &PoolName) -> Peer;
 }
 
-/// Pacemaker's own tools, on this machine.
+/// Pacemaker's own tools, on this host.
 pub struct Pacemaker<'a> {
-    /// Where the tools are run.
+    /// The host that runs the tools.
     pub machine: &'a dyn Machine,
 }
 
 impl ClusterView for Pacemaker<'_> {
     fn peer(&self, host_name: &str, pool: &PoolName) -> Peer {
-        // Only names of heads are asked for, and only such can stand in a query.
+        // Queries are for names of heads only, and only such are safe in an XPath.
         let Ok(head) = host_name.parse::<HeadName>() else {
             return Peer::Unknown;
         };
@@ -51,7 +50,7 @@ impl ClusterView for Pacemaker<'_> {
 
 impl Pacemaker<'_> {
     fn records(&self, head: &HeadName, pool: &PoolName) -> Option<Records> {
-        // Both at once: clients wait.
+        // Both concurrently, because clients wait.
         let (state, has_been_fenced) = std::thread::scope(|scope| {
             let history = scope.spawn(|| self.has_been_fenced(head));
             let state = self.node_state(head);
@@ -63,7 +62,8 @@ impl Pacemaker<'_> {
             is_seen,
             is_down: is_down(&state),
             has_operations: find(&state, &|one| one.name == OPERATIONS).is_some(),
-            // Of one that is seen this says nothing. One that is not may have been fenced if that is not known.
+            // Irrelevant for a head that is seen. A head that is not seen may have been fenced if the history is not
+            // available.
             has_been_fenced: has_been_fenced.or(is_seen.then_some(false))?,
             has_stopped: has_stopped(&state, pool),
         })
@@ -74,19 +74,19 @@ impl Pacemaker<'_> {
         let invocation = Invocation::new("cibadmin", &["--query", "--xpath", &query]);
         let output = self.machine.run(&invocation).ok()?;
         if output.code != 0 {
-            tracing::warn!(%head, complaint = output.complaint(), "Pacemaker does not know it");
+            tracing::warn!(%head, complaint = output.complaint(), "Pacemaker has no state of this head");
             return None;
         }
         Element::parse(&output.text()).ok()
     }
 
-    /// Whether a power-off of `head` ended well, at whatever time; nothing if Pacemaker does not say it.
+    /// Whether a power-off of `head` ever succeeded; `None` if Pacemaker does not report it.
     fn has_been_fenced(&self, head: &HeadName) -> Option<bool> {
         let arguments = ["--history", head.as_str(), "--output-as", "xml"];
         let invocation = Invocation::new("stonith_admin", &arguments);
         let output = self.machine.run(&invocation).ok()?;
         if output.code != 0 {
-            tracing::warn!(%head, complaint = output.complaint(), "Pacemaker does not say whether it was fenced");
+            tracing::warn!(%head, complaint = output.complaint(), "Pacemaker cannot report whether it was fenced");
             return None;
         }
         let history = Element::parse(&output.text()).ok()?;
@@ -94,7 +94,7 @@ impl Pacemaker<'_> {
     }
 }
 
-/// `in_ccm` and `crmd` are words in older versions and times of joining in newer ones.
+/// `in_ccm` and `crmd` are booleans in older versions and join times in newer ones.
 fn is_yes(value: Option<&str>) -> bool {
     match value {
         Some("true" | "online") => true,
@@ -103,18 +103,18 @@ fn is_yes(value: Option<&str>) -> bool {
     }
 }
 
-/// Either sign of life counts: the two are not updated in one step.
+/// Either attribute counts: the two are not updated in one step.
 fn is_seen(state: &Element) -> bool {
     is_yes(state.attribute("in_ccm")) || is_yes(state.attribute("crmd"))
 }
 
-/// What Pacemaker notes after a fence, and also after an orderly end.
+/// Set by Pacemaker after a fence, and also after an orderly shutdown.
 fn is_down(state: &Element) -> bool {
     let is_down = |name| state.attribute(name) == Some("down");
     is_down("expected") && is_down("join")
 }
 
-/// Whether the last start, stop or first test of the pool there found or left no process.
+/// Whether the last start, stop or first probe of the pool there found or left no process.
 fn has_stopped(state: &Element, pool: &PoolName) -> bool {
     let id = pool_id(pool);
     let resource = find(state, &|one| {
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
     use crate::process::{Output, RunError};
 
-    /// A machine whose tools say what a test wants.
+    /// A host with tools that print the test's output.
     struct Tools {
         node_state: String,
         history: String,
@@ -170,7 +170,7 @@ mod tests {
             let said = match invocation.program.as_str() {
                 "cibadmin" => &self.node_state,
                 "stonith_admin" => &self.history,
-                other => panic!("{other} is not asked"),
+                other => panic!("unexpected query of {other}"),
             };
             Ok(Output {
                 code: if said.is_empty() { 105 } else { 0 },
@@ -189,7 +189,7 @@ mod tests {
         Pacemaker { machine: &tools }.peer("left", &pool)
     }
 
-    /// After a fence: nothing is in it.
+    /// After a fence: it is empty.
     fn erased(attributes: &str) -> String {
         format!(r#"<node_state id="1" uname="left" {attributes}/>"#)
     }
@@ -238,17 +238,17 @@ mod tests {
         for (state, events, expected) in [
             (erased(DOWN), vec![good.clone()], Peer::Fenced),
             (erased(DOWN_NEW), vec![good.clone()], Peer::Fenced),
-            // Whatever the clocks say of the order.
+            // Independent of the order of the timestamps.
             (erased(DOWN), both(&pending), Peer::Fenced),
             (erased(DOWN), both(&failed), Peer::Fenced),
             (erased(DOWN), vec![failed.clone()], Peer::Lost),
             (erased(DOWN), vec![pending], Peer::Lost),
             (erased(DOWN), vec![switched_on], Peer::Lost),
             (erased(DOWN), vec![], Peer::Lost),
-            // Fenced before, came back, and ended in order: the old fence proves nothing.
+            // Fenced before, rejoined, and shut down in order: the old fence proves nothing.
             (state(DOWN, ""), vec![good.clone()], Peer::Lost),
             (state(DOWN_NEW, ""), vec![good.clone()], Peer::Lost),
-            // The same, and is lost.
+            // The same head, now lost.
             (state(LOST, ""), vec![good.clone()], Peer::Lost),
             (state(MEMBER, ""), vec![good.clone()], Peer::Member),
             (state(MEMBER_NEW, ""), vec![good.clone()], Peer::Member),
@@ -258,8 +258,8 @@ mod tests {
         }
     }
 
-    /// What `cibadmin` and `stonith_admin` of Pacemaker 2.1.5 said in a life of one head: fenced, back, its
-    /// Pacemaker ended, its Corosync too.
+    /// Recorded output of `cibadmin` and `stonith_admin` of Pacemaker 2.1.5 for one head: fenced, rejoined, its
+    /// Pacemaker stopped, then its Corosync.
     #[test]
     fn the_absences_of_a_head_are_told_apart_by_what_pacemaker_really_says() {
         let fenced_once = include_str!("recorded/history.xml");
@@ -273,7 +273,7 @@ mod tests {
         }
     }
 
-    /// Answers one after the other; the last one stays.
+    /// Returns the outputs in order; the last one repeats.
     struct Settles(std::sync::Mutex<Vec<String>>, String);
 
     impl Machine for Settles {
@@ -316,7 +316,7 @@ mod tests {
         ] {
             assert_eq!(peer(&state(MEMBER, &last), ""), expected, "{last}");
         }
-        // Its word from before it was lost is not its word now.
+        // A stop that it reported before it was lost proves nothing now.
         let lost = state(LOST, &op("stop", "0", "0"));
         assert_eq!(peer(&lost, &history(&[])), Peer::Lost);
         assert_eq!(peer(&lost, ""), Peer::Unknown, "it may have been fenced");

@@ -1,5 +1,5 @@
-//! The server's process, found again by later runs of the agent through a note of its number and
-//! the time it began: a number alone may belong to somebody else by then.
+//! The server's process, which later runs of the agent find by a record of its process number and start time: a number
+//! alone may be reused.
 
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -13,13 +13,13 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use units::PoolName;
 
-/// The line with which a server says that nobody else has the pool, before it opens it: clients may
-/// come to wait for it. Any other line says that it serves.
+/// The line with which a server reports that it has claimed the pool, before it opens it: clients may connect. Any
+/// other line reports that it serves.
 pub const CLAIMED_LINE: &str = "CLAIMED";
-/// The most that a server says, in bytes.
+/// Longest output of a server, in bytes.
 const SAID_BYTES_MAX: usize = 256;
 
-/// What a server says of itself.
+/// A report of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
     /// [`CLAIMED_LINE`].
@@ -28,21 +28,20 @@ pub enum Word {
     Ready,
 }
 
-/// What is noted.
+/// The record of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Note {
     pid: i32,
-    /// When it began, in clock ticks since boot (proc(5), `/proc/pid/stat`, field 22).
+    /// Its start time, in clock ticks since boot (proc(5), `/proc/pid/stat`, field 22).
     started_ticks: u64,
-    /// Whether it has served. Until then its silence is no failure.
+    /// Whether it has served. Until then a missing response is no failure.
     #[serde(default)]
     has_served: bool,
-    /// Whether it said that it has exported the pool. It may take a while to end: the kernel takes
-    /// its memory back.
+    /// Whether it reported that it has exported the pool. Its exit may take a while, because the kernel frees its
+    /// memory.
     #[serde(default)]
     has_let_go: bool,
-    /// The disks that the appliance file listed when it was started. It may have them open although they are
-    /// off the list now.
+    /// The disks of the appliance file at its start. It may have them open although the file no longer lists them.
     #[serde(default)]
     disks: Vec<PathBuf>,
 }
@@ -50,15 +49,15 @@ struct Note {
 /// Why a server was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The program did not start.
+    /// The process did not start.
     #[error("start the server: {0}")]
     Spawn(std::io::Error),
-    /// Its number could not be noted, so it was killed again.
+    /// Its record could not be written, so it was killed again.
     #[error("note the server's process in {path}: {source}")]
     Note {
-        /// The note.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
 }
@@ -68,17 +67,17 @@ pub enum StartError {
 pub struct ServerProcess {
     note_path: PathBuf,
     words: Option<ChildStdout>,
-    /// What was said and not heard yet.
+    /// Output that is read but not yet processed.
     said: Vec<u8>,
 }
 
 impl ServerProcess {
-    /// The server of `pool`, whose note is kept in `run_dir`.
+    /// The server of `pool`, with its record in `run_dir`.
     pub fn new(run_dir: &Path, pool: &PoolName) -> Self {
         Self::noted_in(Self::note_path(run_dir, pool))
     }
 
-    /// Whether the note in that file is of the process `pid`, which lives.
+    /// Whether the record in that file is of the running process `pid`.
     pub fn is_noted(note_path: &Path, pid: u32) -> bool {
         let note = std::fs::read(note_path).ok();
         let note: Option<Note> = note.and_then(|text| serde_json::from_slice(&text).ok());
@@ -89,12 +88,12 @@ impl ServerProcess {
         note.is_some_and(is_same)
     }
 
-    /// The file in which the server of `pool` is noted.
+    /// The file that records the server of `pool`.
     pub fn note_path(run_dir: &Path, pool: &PoolName) -> PathBuf {
         run_dir.join(format!("{pool}.agent.json"))
     }
 
-    /// Another process, noted in that file.
+    /// Another process, recorded in that file.
     pub(super) const fn noted_in(note_path: PathBuf) -> Self {
         Self {
             note_path,
@@ -103,7 +102,7 @@ impl ServerProcess {
         }
     }
 
-    /// Whether this very run of the agent started it.
+    /// Whether this run of the agent started it.
     pub const fn was_started_here(&self) -> bool {
         self.words.is_some()
     }
@@ -112,7 +111,7 @@ impl ServerProcess {
     ///
     /// # Errors
     ///
-    /// It does not start, or could not be found again.
+    /// It does not start, or its record could not be written.
     pub fn start(&mut self, mut command: Command, disks: &[PathBuf]) -> Result<(), StartError> {
         let mut child = command
             .stdin(Stdio::null())
@@ -152,17 +151,17 @@ impl ServerProcess {
         std::fs::rename(new, &self.note_path)
     }
 
-    /// Takes a process that somebody else started for the server of this pool, on `disks`.
+    /// Records a process that was started without this agent as the server of this pool, on `disks`.
     ///
     /// # Errors
     ///
-    /// It cannot be noted, so it could not be found again.
+    /// The record cannot be written.
     pub fn adopt(&self, pid: i32, has_served: bool, disks: Vec<PathBuf>) -> Result<(), String> {
         let failed = |error: std::io::Error| {
             let path = self.note_path.display();
             format!("note the server's process in {path}: {error}")
         };
-        // One that has ended meanwhile is no server any more.
+        // A process that has terminated is ignored.
         let Some(started_ticks) = started_ticks(pid).map_err(failed)? else {
             return Ok(());
         };
@@ -176,39 +175,39 @@ impl ServerProcess {
         self.write(&note).map_err(failed)
     }
 
-    /// Whether the noted server was never seen to serve.
+    /// Whether the recorded server was never seen to serve.
     ///
     /// # Errors
     ///
-    /// That cannot be found out.
+    /// The record cannot be read.
     pub fn is_starting(&self) -> Result<bool, String> {
         Ok(self.note()?.is_some_and(|note| !note.has_served))
     }
 
-    /// Whether the noted server lives on only to end: it has exported the pool.
+    /// Whether the recorded server has exported the pool and is about to exit.
     ///
     /// # Errors
     ///
-    /// That cannot be found out.
+    /// The state cannot be determined.
     pub fn has_let_go(&self) -> Result<bool, String> {
         let has_let_go = self.note()?.is_some_and(|note| note.has_let_go);
         Ok(has_let_go && self.is_alive()?)
     }
 
-    /// The disks that the last server was started on; none if none was since this machine began.
+    /// The disks of the last server; `None` if there was none since this host booted.
     ///
     /// # Errors
     ///
-    /// That cannot be found out.
+    /// The record cannot be read.
     pub fn disks(&self) -> Result<Option<Vec<PathBuf>>, String> {
         Ok(self.note()?.map(|note| note.disks))
     }
 
-    /// Notes that the server said that it has exported the pool.
+    /// Records that the server reported the export of the pool.
     ///
     /// # Errors
     ///
-    /// It cannot be noted, so a later run would take it for a server that hangs.
+    /// The record cannot be written, so a later run would treat it as a server that hangs.
     pub fn note_let_go(&self) -> Result<(), String> {
         self.change(|note| note.has_let_go = true)
     }
@@ -240,11 +239,11 @@ impl ServerProcess {
         }
     }
 
-    /// Waits for the next line that the server says.
+    /// Blocks until the next line of the server.
     ///
     /// # Errors
     ///
-    /// It ends first, or the deadline passes.
+    /// It exits first, or the deadline passes.
     pub fn await_word(&mut self, deadline: Instant) -> Result<Word, String> {
         loop {
             if let Some(end) = self.said.iter().position(|byte| *byte == b'\n') {
@@ -255,7 +254,7 @@ impl ServerProcess {
                 return self.note_served().map(|()| Word::Ready);
             }
             if self.said.len() > SAID_BYTES_MAX {
-                return Err("the server says something else than that it serves".to_owned());
+                return Err("the server reports an unknown state".to_owned());
             }
             let Some(words) = &mut self.words else {
                 return Err("the server was not started here".to_owned());
@@ -272,21 +271,21 @@ impl ServerProcess {
         }
     }
 
-    /// Whether the noted process lives. One whose memory is gone and that still waits for a
-    /// device counts as living. Of one that is gone, requests may still be under way.
+    /// Whether the recorded process is alive. A process that has freed its memory but is blocked on a device counts as
+    /// alive. After its exit, requests may still be active in the kernel.
     ///
     /// # Errors
     ///
-    /// That cannot be found out.
+    /// The state cannot be determined.
     pub fn is_alive(&self) -> Result<bool, String> {
         Ok(self.handle()?.is_some_and(|handle| !has_ended(&handle)))
     }
 
-    /// Waits until the process is gone; false if it is not by the deadline.
+    /// Blocks until the process is gone; false if it is not by the deadline.
     ///
     /// # Errors
     ///
-    /// That cannot be found out.
+    /// The state cannot be determined.
     pub fn await_end(&self, deadline: Instant) -> Result<bool, String> {
         match self.handle()? {
             Some(handle) => wait_readable(&handle, deadline).map_err(|error| error.to_string()),
@@ -294,12 +293,11 @@ impl ServerProcess {
         }
     }
 
-    /// Kills the process and waits for its end. That says nothing of requests that it gave to the kernel:
-    /// those of io_uring outlive it.
+    /// Kills the process and blocks until its exit. Its requests in the kernel may outlive it: those of io_uring do.
     ///
     /// # Errors
     ///
-    /// It is still there at the deadline: a device holds it.
+    /// It still exists at the deadline: it is blocked on a device.
     pub fn kill(&self, deadline: Instant) -> Result<(), String> {
         let Some(handle) = self.handle()? else {
             return Ok(());
@@ -310,12 +308,12 @@ impl ServerProcess {
         }
         match wait_readable(&handle, deadline) {
             Ok(true) => Ok(()),
-            Ok(false) => Err("the killed server still waits for a device".to_owned()),
+            Ok(false) => Err("the killed server is still blocked on a device".to_owned()),
             Err(error) => Err(error.to_string()),
         }
     }
 
-    /// A handle on the noted process, if it is still that one.
+    /// A handle on the recorded process, if the number still belongs to it.
     fn handle(&self) -> Result<Option<OwnedFd>, String> {
         let failed = |error: &dyn std::fmt::Display| self.unreadable(error);
         let Some(note) = self.note()? else {
@@ -329,28 +327,28 @@ impl ServerProcess {
             Err(rustix::io::Errno::SRCH) => return Ok(None),
             Err(error) => return Err(failed(&error)),
         };
-        // Looked at after the handle was taken, so that the number cannot change hands between.
+        // Checked after the handle was opened, so that the number cannot be reused in between.
         let now = started_ticks(note.pid).map_err(|error| failed(&error))?;
         Ok((now == Some(note.started_ticks)).then_some(handle))
     }
 }
 
-/// When a process began, in clock ticks since boot; none if there is no such process.
+/// The start time of a process, in clock ticks since boot; `None` if it does not exist.
 ///
 /// # Errors
 ///
-/// `/proc` does not tell.
+/// `/proc` cannot be read.
 pub fn started_ticks(pid: i32) -> std::io::Result<Option<u64>> {
     let text = match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        // The process ended while it was being looked at.
+        // The process terminated concurrently.
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => {
             return Ok(None);
         }
         Err(error) => return Err(error),
     };
-    // The name, in parentheses, may contain anything; field 3 follows it.
+    // The name, in parentheses, may contain any character; field 3 follows it.
     let after_name = text
         .rsplit_once(')')
         .map(|(_, rest)| rest)
@@ -366,7 +364,7 @@ fn has_ended(handle: &OwnedFd) -> bool {
     wait_readable(handle, Instant::now()).unwrap_or(false)
 }
 
-/// Whether something can be read (of a process: that it ended) before the deadline.
+/// Whether the descriptor becomes readable (a process: terminated) before the deadline.
 fn wait_readable(fd: &impl std::os::fd::AsFd, deadline: Instant) -> std::io::Result<bool> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

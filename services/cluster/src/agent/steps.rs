@@ -1,5 +1,4 @@
-//! How long each step of an operation took, in one line of the log: whoever looks for the time that
-//! clients waited finds it there.
+//! The duration of each step of an operation, in one line of the log.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -12,7 +11,7 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// None yet; the first one begins `now`.
+    /// No steps yet; the first one begins `now`.
     pub(super) const fn begin(now: Instant) -> Self {
         Self {
             begun: now,
@@ -20,7 +19,7 @@ impl Steps {
         }
     }
 
-    /// A step ended, and the next one begins.
+    /// Completes a step, and begins the next one.
     pub(super) fn ended(&mut self, name: &'static str, now: Instant) {
         let took = now.saturating_duration_since(self.begun);
         self.begun = now;

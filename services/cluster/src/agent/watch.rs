@@ -1,6 +1,6 @@
-//! Watches a pool's server from close by, between Pacemaker's monitors: its end is seen at once, its
-//! silence after the patience of one monitor. Pacemaker is told, and decides. The watch itself
-//! decides nothing and stops nothing; without it the next monitor finds the same.
+//! Watches a pool's server between Pacemaker's monitors: detects its exit at once, and a missing response after the
+//! response time of one monitor. Reports the failure to Pacemaker, which decides. The watch itself decides and stops
+//! nothing; without it the next monitor detects the same.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,18 +13,17 @@ use super::fences::Fences;
 use super::{PoolProgram, QUESTIONS, ServerProcess, Surroundings, monitor_patience};
 use crate::process::Invocation;
 
-/// A question that came so much later than its time was asked by a head that stood still, which
-/// says nothing about the server.
+/// A request that is this late was sent by a head that stalled, and proves nothing about the server.
 const LATE: Duration = Duration::from_millis(100);
-/// How long Pacemaker may take to hear of it.
+/// Time limit for the report to Pacemaker.
 const REPORT_TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// The process that watches the server of `pool`, as its note in `run_dir` tells.
+/// The process that watches the server of `pool`, from its record in `run_dir`.
 pub(super) fn watcher(run_dir: &Path, pool: &PoolName) -> ServerProcess {
     ServerProcess::noted_in(run_dir.join(format!("{pool}.watch.json")))
 }
 
-/// Has the server watched, if it is not.
+/// Starts the watch of the server, if there is none.
 pub(super) fn ensure(pool: &PoolName, around: &Surroundings<'_>) {
     let mut watcher = watcher(&around.run_dir, pool);
     if watcher.is_alive().unwrap_or(true) {
@@ -34,22 +33,22 @@ pub(super) fn ensure(pool: &PoolName, around: &Surroundings<'_>) {
         return;
     };
     if let Err(error) = watcher.start(command, &[]) {
-        tracing::warn!(%pool, %error, "nobody watches the server between monitors");
+        tracing::warn!(%pool, %error, "the server is not watched between monitors");
     }
 }
 
-/// What was seen.
+/// The observed state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     /// The server's process is gone.
     Ended,
-    /// It lives and does not answer.
+    /// It is alive and does not respond.
     Silent,
     /// There is nothing to watch.
     Nothing,
 }
 
-/// Watches until something is seen, and tells Pacemaker of a failure.
+/// Watches until a failure is detected, and reports it to Pacemaker.
 pub(super) fn watch(pool: &PoolName, around: &Surroundings<'_>) -> Result<(), String> {
     let variable = |name: &str| {
         (around.environment)(name).ok_or_else(|| format!("the environment has no {name}"))
@@ -65,7 +64,7 @@ pub(super) fn watch(pool: &PoolName, around: &Surroundings<'_>) -> Result<(), St
         return Ok(());
     }
     around.program.took(&resource, Step::Detected);
-    tracing::warn!(%pool, ?seen, "the server failed; Pacemaker is told");
+    tracing::warn!(%pool, ?seen, "the server failed; reporting it to Pacemaker");
     let words = ["--fail", "--resource", &resource, "--node", &head];
     let report = Invocation::new("crm_resource", &words).within(REPORT_TIME_LIMIT);
     let told = around.machine.run(&report).map_err(|e| e.to_string())?;
@@ -87,7 +86,7 @@ fn look_on(
     }
     let mut unanswered = 0;
     loop {
-        // Who did not answer is asked again at once.
+        // A missing response is followed by another request at once.
         let pause = match unanswered {
             0 => WATCH_INTERVAL,
             _ => Duration::ZERO,
@@ -125,7 +124,7 @@ mod tests {
     use super::super::Remains;
     use super::*;
 
-    /// Answers so many questions.
+    /// Responds to a number of requests.
     struct Program(AtomicU32);
 
     impl PoolProgram for Program {
@@ -161,7 +160,7 @@ mod tests {
         let process = ServerProcess::new(folder, &pool);
         let program = Program(AtomicU32::new(answers));
         look_on(&pool, &program, &process, Duration::from_millis(1), || ())
-            .expect("it is found out")
+            .expect("the state is determined")
     }
 
     #[test]
@@ -180,7 +179,7 @@ mod tests {
             process
                 .kill(Instant::now() + Duration::from_secs(30))
                 .expect("killed");
-            // It may have begun to look only when there was nothing any more.
+            // The watch may have started when there was no process any more.
             let found = watch.join().expect("no panic");
             assert!(matches!(found, Seen::Ended | Seen::Nothing), "{found:?}");
         });
