@@ -36,19 +36,19 @@ export interface components {
             /** @description Why: what is the matter. */
             why: string;
         };
-        /** @description Something that somebody should look at. */
+        /** @description A condition that needs attention. */
         Alert: {
-            /** @description What it is about, such as `pool tank`. */
+            /** @description The subject, such as `pool tank`. */
             about: string;
-            /** @description What to do. */
+            /** @description The recommended action. */
             advice?: components["schemas"]["Advice"] | null;
-            /** @description What is the matter. */
+            /** @description The condition, in a sentence. */
             sentence: string;
             /** @description `error`, `warning` or `info`. */
             severity: string;
             /**
              * Format: uint64
-             * @description Since when, in milliseconds since 1970, as far as this head saw it.
+             * @description Its start, in milliseconds since 1970, as observed by this head.
              * @default null
              */
             since_ms?: number | null;
@@ -197,25 +197,25 @@ export interface components {
              */
             witness?: components["schemas"]["LegWitness"] | null;
         };
-        /** @description What the command says of an appliance file, with what was given to it. */
+        /** @description The command's output for an appliance file, with the file. */
         ApplianceApplied: {
-            /** @description Whether anything was not as the file says. */
+            /** @description Whether any change was made. */
             changed: boolean;
-            /** @description What was. */
+            /** @description The changes. */
             changes: components["schemas"]["Change"][];
             /**
              * Format: int32
-             * @description How the command ended.
+             * @description The exit code of the command.
              */
             exit_code: number;
             /** @description The file (TOML). */
             toml: string;
         };
-        /** @description What the command says of an appliance file, with what was given to it. */
+        /** @description The command's output for an appliance file, with the file. */
         ApplianceCheckReport: {
             /**
              * Format: int32
-             * @description How the command ended.
+             * @description The exit code of the command.
              */
             exit_code: number;
             /** @description The file. */
@@ -233,14 +233,14 @@ export interface components {
         };
         /** @description The appliance file of this head. */
         ApplianceFile: {
-            /** @description What it says, if it can be read. */
+            /** @description The parsed file, if it is valid. */
             appliance?: components["schemas"]["Appliance"] | null;
-            /** @description Where it is. */
+            /** @description Its path. */
             path: string;
             /** @description Its text (TOML). */
             text: string;
         };
-        /** @description An appliance file to be looked at, as text or as JSON. */
+        /** @description An appliance file as input, as text or as JSON. */
         ApplianceInput: {
             /**
              * @description The same as JSON.
@@ -248,7 +248,7 @@ export interface components {
              */
             appliance?: components["schemas"]["Appliance"] | null;
             /**
-             * @description Also ask the other heads, by ssh.
+             * @description Also query the other heads, by ssh.
              * @default false
              */
             reach_heads?: boolean;
@@ -258,13 +258,13 @@ export interface components {
              */
             text?: string | null;
         };
-        /** @description What the command says of an appliance file, with what was given to it. */
+        /** @description The command's output for an appliance file, with the file. */
         AppliancePlan: {
             /** @description What to do. */
             changes: components["schemas"]["Change"][];
             /**
              * Format: int32
-             * @description How the command ended.
+             * @description The exit code of the command.
              */
             exit_code: number;
             /** @description What stays although the file does not say it, and what a running server takes later. */
@@ -280,32 +280,32 @@ export interface components {
         AuditEntry: {
             /**
              * Format: uint64
-             * @description When, in milliseconds since 1970; of several the last one.
+             * @description The time, in milliseconds since 1970; of several entries the last one's.
              */
             at_ms: number;
             /**
              * Format: uint16
-             * @description The HTTP status; of a command its exit code.
+             * @description The HTTP status; for a command its exit code.
              */
             code: number;
             /**
              * Format: uint64
-             * @description How many more of the kind there were within a minute, where it is a line for several.
+             * @description The number of further equal entries within a minute, if the line is for several.
              */
             count?: number | null;
-            /** @description What it says of itself, such as the names of properties that it set. Never a value. */
+            /** @description The operation's own details, such as the names of properties that it set. Never a value. */
             details?: string | null;
-            /** @description The address they came from, or their process. */
+            /** @description The client's address, or the process. */
             from: string;
             /** @description `done`, or the kind of the failure. */
             outcome: string;
-            /** @description What they might do. */
+            /** @description Their role. */
             role?: string | null;
-            /** @description On what: the path of the resource. */
+            /** @description The subject: the path of the resource. */
             target: string;
-            /** @description What: a verb such as `volume.create`, or a method and a path. */
+            /** @description The action: a verb such as `volume.create`, or a method and a path. */
             what: string;
-            /** @description The user, or the name that a login was tried with. */
+            /** @description The user, or the name in a failed login. */
             who: string;
         };
         /** @description Where the secret of the cluster comes from. */
@@ -746,16 +746,16 @@ export interface components {
         };
         /** @description A disk of this head. */
         DiskView: {
-            /** @description What it calls itself. */
+            /** @description Its model. */
             model?: string | null;
-            /** @description Where it is, by a name that stays. */
+            /** @description Its persistent path. */
             path: string;
             /**
              * Format: uint64
              * @description Its size in bytes.
              */
             size: number;
-            /** @description Who uses it, such as `pool tank`. */
+            /** @description Its user, such as `pool tank`. */
             used_by?: string | null;
         };
         /** @description It is as asked. */
@@ -772,39 +772,39 @@ export interface components {
             /** @description What was done, or was already so. */
             message: string;
         };
-        /** @description Bounds on the pause that a client sees, in seconds. */
+        /** @description Limits on the pause of a client, in seconds. */
         DrillBounds: {
             /**
              * Format: double
-             * @description Of the median of all rounds.
+             * @description Limit on the median of all rounds.
              */
             median_s: number;
             /**
              * Format: double
-             * @description Of each.
+             * @description Limit on each round.
              */
             worst_s: number;
         };
-        /** @description What must come of a drill. */
+        /** @description The expected outcome of a drill. */
         DrillExpectation: {
             /**
              * Format: uint32
-             * @description What the fault itself adds to every pause, in milliseconds.
+             * @description The part of every pause that the fault itself causes, in milliseconds.
              */
             added_ms: number;
             /** @description Whether a head is powered off: `required`, `forbidden` or `allowed`. */
             fencing: string;
-            /** @description Which promise counts. */
+            /** @description The promise that applies. */
             kind: components["schemas"]["DrillKind"];
-            /** @description How it is noticed, such as `cluster` or `monitor`. */
+            /** @description The means of detection, such as `cluster` or `monitor`. */
             notice: string;
-            /** @description Where the pool is afterwards: `elsewhere`, `same` or `anywhere`. */
+            /** @description The pool's head afterwards: `elsewhere`, `same` or `anywhere`. */
             place: string;
         };
         /** @description Drills to run in a lab. */
         DrillInput: {
             /**
-             * @description Which; empty means all.
+             * @description Their names; empty means all.
              * @default []
              */
             names?: string[];
@@ -815,37 +815,37 @@ export interface components {
             profile?: string | null;
             /**
              * Format: uint32
-             * @description How often each.
+             * @description Rounds of each.
              * @default null
              */
             rounds?: number | null;
             /**
              * Format: uint64
-             * @description Where chance begins.
+             * @description The seed of random choices.
              * @default null
              */
             seed?: number | null;
         };
-        /** @description What a drill's fault does to the appliance. */
+        /** @description The kind of a drill's fault. */
         DrillKind: "crash" | "cut-off" | "move" | "hidden" | "unbounded";
-        /** @description All rounds of one drill, judged; the report has more. */
+        /** @description All rounds of one drill with the verdict. The report has more fields. */
         DrillReport: {
             /** @description The bounds on its pauses. */
             bounds?: components["schemas"]["DrillBounds"] | null;
-            /** @description How the median broke its promise. */
+            /** @description How the median exceeded its limit. */
             broken?: unknown;
             /** @description Its name. */
             drill: string;
             /**
              * Format: double
-             * @description The middle of the pauses, in seconds.
+             * @description Median of the pauses, in seconds.
              */
             median_s?: number | null;
             /** @description The rounds. */
             rounds: components["schemas"]["DrillRound"][];
-            /** @description Why it was not run. */
+            /** @description Why it was skipped. */
             skipped?: string | null;
-            /** @description The middle of each step's time after the fault, in seconds. */
+            /** @description Median time of each step after the fault, in seconds. */
             steps_s: {
                 [key: string]: number;
             };
@@ -855,36 +855,36 @@ export interface components {
              */
             worst_s?: number | null;
         };
-        /** @description What came of a fault; the report has more. */
+        /** @description The result of one round. The report has more fields. */
         DrillRound: {
-            /** @description What was not as promised. */
+            /** @description The broken promises. */
             broken: unknown[];
-            /** @description Moments at which the pool was open in two processes. */
+            /** @description Times at which the pool was open in two processes. */
             double_imports: string[];
-            /** @description Errors that an application saw. */
+            /** @description Errors seen by an application. */
             errors: string[];
-            /** @description Acknowledged writes that are not there, or contents that nobody wrote. */
+            /** @description Lost acknowledged writes, and contents that were never written. */
             violations: string[];
         };
         /** @description A drill that can be run. */
         DrillView: {
-            /** @description What is done. */
+            /** @description The fault. */
             about: string;
-            /** @description What must come of it. */
+            /** @description The expected outcome. */
             expectation: components["schemas"]["DrillExpectation"];
             /** @description Its name. */
             name: string;
         };
-        /** @description What came of drills; the report has more. */
+        /** @description The result of drills. The report has more fields. */
         DrillsReport: {
-            /** @description Each. */
+            /** @description The drills. */
             drills: components["schemas"]["DrillReport"][];
         };
         /** @description Something that happened to a pool. */
         Event: {
             /**
              * Format: uint64
-             * @description When, in milliseconds since 1970.
+             * @description Time of the measurement, in milliseconds since 1970.
              */
             at_ms: number;
             /** @description The device it is about, if it is about one. */
@@ -968,11 +968,11 @@ export interface components {
              * @description 1 is tried first. All devices of a level are needed.
              */
             level: number;
-            /** @description What Pacemaker calls it. */
+            /** @description Its name in Pacemaker. */
             name: string;
             /**
              * Format: uint64
-             * @description Since when it does not work, in milliseconds since 1970.
+             * @description Start of the failure, in milliseconds since 1970.
              */
             since_ms?: number | null;
             /** @description `works`, `failed`, `unverified` (no head could start it) or `unknown` (no head that would use it is up). */
@@ -1075,9 +1075,9 @@ export interface components {
             /** @description Requests that wrote to files, with waiting for durability where they asked for it. */
             writes: components["schemas"]["RequestActivity"];
         };
-        /** @description What clients do in a file system. */
+        /** @description Rates of a file system. */
         FileSystemRates: {
-            /** @description Its name. Empty: all that are too many to be counted by themselves, together. */
+            /** @description Its name; empty for the sum of all that are too many for counters of their own. */
             filesystem: string;
             /**
              * Format: double
@@ -1122,10 +1122,10 @@ export interface components {
              */
             write_ops_per_s: number;
         };
-        /** @description What is changed of a file system. */
+        /** @description A change of a file system. */
         FilesystemChange: {
             /**
-             * @description Properties that shall have the parent's value again.
+             * @description Properties to reset to the parent's value.
              * @default []
              */
             inherit?: string[];
@@ -1455,11 +1455,11 @@ export interface components {
         HeadName: string;
         /** @description A head. */
         HeadView: {
-            /** @description Whether it is the one that answers. */
+            /** @description Whether it is the responding head. */
             here: boolean;
             /** @description Its name. */
             name: string;
-            /** @description What else is to be said of it. */
+            /** @description More about its state. */
             note?: string | null;
             /** @description `online`, `standby`, `offline`, `unclean` or `unknown`. */
             state: string;
@@ -1699,13 +1699,13 @@ export interface components {
         };
         /** @description A connection between two heads. */
         LinkView: {
-            /** @description The head that looks. */
+            /** @description The head that reports the state. */
             from: string;
             /** @description The network. */
             network: string;
             /** @description `up`, `down` or `unknown`. */
             state: string;
-            /** @description The head that it looks at. */
+            /** @description The other head. */
             to: string;
         };
         /** @description A name and a password. */
@@ -1715,27 +1715,27 @@ export interface components {
             /** @description The user. */
             user: string;
         };
-        /** @description What volumes and file systems do, measured over about a second. */
+        /** @description Rates of volumes and file systems, measured over about a second. */
         Metrics: {
             /**
              * Format: uint64
-             * @description When, in milliseconds since 1970.
+             * @description Time of the measurement, in milliseconds since 1970.
              */
             at_ms: number;
             /**
-             * @description Each file system that is shared.
+             * @description The shared file systems.
              * @default []
              */
             filesystems?: components["schemas"]["FileSystemRates"][];
-            /** @description Each volume that is shown. */
+            /** @description The exported volumes. */
             volumes: components["schemas"]["VolumeRates"][];
         };
-        /** @description Where a pool goes. */
+        /** @description The destination of a move. */
         Move: {
             /** @description The head. */
             to: components["schemas"]["HeadName"];
             /**
-             * @description Also when that head lacks keys of volumes that are served now.
+             * @description Also if keys of currently served volumes are missing on that head.
              * @default false
              */
             without_keys?: boolean;
@@ -1833,20 +1833,20 @@ export interface components {
         /** @description A token to be made. */
         NewToken: {
             /**
-             * @description The present password of whoever makes it.
+             * @description The current password of its user.
              * @default null
              */
             current_password?: string | null;
             /**
              * Format: uint64
-             * @description After how many seconds it ends; none means never.
+             * @description Its lifetime in seconds; unlimited by default.
              * @default null
              */
             expires_in_s?: number | null;
-            /** @description What it is for. */
+            /** @description Its purpose. */
             name: string;
             /**
-             * @description What may be done with it; none means all that its user may.
+             * @description Its role; by default that of its user.
              * @default null
              */
             role?: components["schemas"]["Role"] | null;
@@ -1857,7 +1857,7 @@ export interface components {
             name: string;
             /** @description Their password. */
             password: string;
-            /** @description What they may do. */
+            /** @description Their role. */
             role: components["schemas"]["Role"];
         };
         /** @description Why nothing can be done as long as the cluster runs. */
@@ -1922,22 +1922,22 @@ export interface components {
             /** @description For writing. */
             write: boolean;
         };
-        /** @description Something that takes long, and goes on when its asker is gone. */
+        /** @description A background operation. It continues if the client disconnects. */
         Operation: {
             /**
              * Format: uint64
-             * @description When it ended.
+             * @description The time of its end, in milliseconds since 1970.
              */
             ended_at_ms?: number | null;
-            /** @description Why it failed. */
+            /** @description The failure. */
             failure?: components["schemas"]["Failure"] | null;
-            /** @description By this it is asked for. */
+            /** @description Identifies the operation in requests. */
             id: string;
             /** @description `move`, `apply`, `drill` or `request`. */
             kind: string;
-            /** @description What it said, the newest line last. */
+            /** @description Its output, the newest line last. */
             progress: string[];
-            /** @description What came of it. */
+            /** @description The result. */
             result?: components["schemas"]["Outcome"] | null;
             /**
              * Format: uint64
@@ -1946,12 +1946,12 @@ export interface components {
             started_at_ms: number;
             /** @description `running`, `done`, `failed` or `canceled`. */
             state: string;
-            /** @description What it does. */
+            /** @description The action, in words. */
             title: string;
-            /** @description Who asked for it. */
+            /** @description The user that started it. */
             who: string;
         };
-        /** @description What comes of an operation. */
+        /** @description The result of an operation. */
         Outcome: components["schemas"]["Answer"] | components["schemas"]["DrillsReport"] | components["schemas"]["ApplianceApplied"];
         /** @description One outlet of a power distribution unit. */
         Outlet: {
@@ -1960,29 +1960,29 @@ export interface components {
             /** @description Name of the unit in `pdus`. */
             pdu: string;
         };
-        /** @description Everything at a glance. */
+        /** @description The overview. */
         Overview: {
-            /** @description What somebody should look at, the worst first. */
+            /** @description Conditions that need attention, the worst first. */
             alerts: components["schemas"]["Alert"][];
-            /** @description The appliance, if this head has the file that describes one. */
+            /** @description The appliance, if this head has an appliance file. */
             appliance?: string | null;
             /**
              * Format: uint64
-             * @description When this was true, in milliseconds since 1970.
+             * @description Time of the state, in milliseconds since 1970.
              */
             at_ms: number;
             /** @description The heads. */
             heads: components["schemas"]["HeadView"][];
-            /** @description The last time that a head began to serve a pool. */
+            /** @description The latest start of a pool's service. */
             last_takeover?: components["schemas"]["Takeover"] | null;
             /** @description The connections between heads. */
             links: components["schemas"]["LinkView"][];
-            /** @description What runs in the background, and what ran last. */
+            /** @description Active and recent background operations. */
             operations: components["schemas"]["Operation"][];
             /** @description The pools. */
             pools: components["schemas"]["PoolOverview"][];
             /**
-             * @description What a takeover depends on.
+             * @description The safeguards that a takeover depends on.
              * @default {
              *       "fence_devices": [],
              *       "has_quorum": null,
@@ -1992,9 +1992,9 @@ export interface components {
              *     }
              */
             safeguards?: components["schemas"]["Safeguards"];
-            /** @description The head that answers. */
+            /** @description The responding head. */
             this_head: string;
-            /** @description Version of the program. */
+            /** @description Version of Bulkhead. */
             version: string;
         };
         /** @description A disk that only one head has. */
@@ -2090,7 +2090,7 @@ export interface components {
              */
             line?: number | null;
         };
-        /** @description What a plan comes to: errors in the file leave none. */
+        /** @description The result of a plan; an invalid file has no plan. */
         Planned: components["schemas"]["AppliancePlan"] | components["schemas"]["ApplianceCheckReport"];
         /** @description One pool, served by one head at a time. */
         Pool: {
@@ -2243,9 +2243,9 @@ export interface components {
             /** @description The leg, as `pool status` calls it. */
             leg: string;
         };
-        /** @description Something that happened to a pool, as it is streamed. */
+        /** @description A streamed event of a pool. */
         PoolEvent: {
-            /** @description What happened. */
+            /** @description The event. */
             event: components["schemas"]["Event"];
             /** @description The pool. */
             pool: string;
@@ -2258,7 +2258,7 @@ export interface components {
              */
             after?: number | null;
         };
-        /** @description A pool that was found, and who serves it. */
+        /** @description A pool that was found, with the head that serves it. */
         PoolFound: {
             /**
              * Format: uint64
@@ -2295,7 +2295,7 @@ export interface components {
         };
         /** @description Read properties of the pool. */
         PoolGet: {
-            /** @description Which; empty means all. */
+            /** @description Their names; empty means all. */
             names: string[];
         };
         /** @description A leg. */
@@ -2425,13 +2425,13 @@ export interface components {
             /** @description Device of the pool. A leg on one of several heads as `pool status` calls it, such as `left:/dev/disk/by-id/x`. */
             device: string;
         };
-        /** @description A pool among others. */
+        /** @description A pool in the overview. */
         PoolOverview: {
-            /** @description Where its clients reach it. */
+            /** @description Its addresses for clients. */
             addresses: string[];
-            /** @description The heads that may. */
+            /** @description The heads that may serve it. */
             heads: string[];
-            /** @description The head that should. */
+            /** @description The head that should serve it. */
             home?: string | null;
             /** @description Its name. */
             name: string;
@@ -2440,7 +2440,7 @@ export interface components {
              * @description NBD exports in it.
              */
             nbd_count: number;
-            /** @description Its state, if its server answers. */
+            /** @description Its state, if its server responds. */
             pool?: components["schemas"]["PoolStatus"] | null;
             /** @description Exports that cannot be served, in sentences. */
             problems: string[];
@@ -2448,7 +2448,7 @@ export interface components {
             served_by?: string | null;
             /**
              * Format: uint64
-             * @description Clients now.
+             * @description Number of connected clients.
              */
             session_count: number;
             /** @description `served`, `stopped`, `failed` or `unreachable`. */
@@ -2460,7 +2460,7 @@ export interface components {
             target_count: number;
             /**
              * Format: uint64
-             * @description How long its server runs, in seconds.
+             * @description Running time of its server, in seconds.
              */
             uptime_s?: number | null;
             /**
@@ -2847,14 +2847,14 @@ export interface components {
         PowerOffView: {
             /**
              * Format: uint64
-             * @description Attempts that failed.
+             * @description Failed attempts.
              */
             failed_count: number;
             /** @description The head. */
             head: string;
             /**
              * Format: uint64
-             * @description Since when the cluster waits, in milliseconds since 1970.
+             * @description Start of the cluster's wait, in milliseconds since 1970.
              */
             since_ms: number;
         };
@@ -2882,15 +2882,15 @@ export interface components {
             /** @description By what clients can secure their connections, such as `TLS`. */
             secured_by?: string[];
         };
-        /** @description Anything that can be asked of a pool. */
+        /** @description Any control request to a pool. */
         Question: {
             /**
-             * @description Answer at once with an operation.
+             * @description Return at once with an operation.
              * @default false
              */
             background?: boolean;
             /**
-             * @description The name of what is destroyed, if something is.
+             * @description The name of the destroyed object, if one is.
              * @default null
              */
             confirm?: string | null;
@@ -2919,11 +2919,11 @@ export interface components {
              */
             remaining_ms: number;
         };
-        /** @description A refusal. */
+        /** @description A refusal of a request. */
         Refusal: {
-            /** @description Why, and what to do. */
+            /** @description The reason, and the recommended action. */
             failure: components["schemas"]["Failure"];
-            /** @description Whether nobody can log in, since there is no user. */
+            /** @description Whether login is impossible because there is no user. */
             no_users?: boolean;
         };
         /** @description What the replacement of a disk would do. */
@@ -3255,7 +3255,7 @@ export interface components {
              */
             newest: number;
         };
-        /** @description What a user may do. Each role may do all that those before it may. */
+        /** @description A user's role. Each role includes the rights of those before it. */
         Role: "read-only" | "operator" | "admin";
         /** @description A volume or file system was taken back to a snapshot. */
         RolledBack: {
@@ -3313,15 +3313,15 @@ export interface components {
              */
             snapshots: number;
         };
-        /** @description What a takeover depends on, as this head sees it. */
+        /** @description The safeguards that a takeover depends on, as this head sees them. */
         Safeguards: {
-            /** @description What powers heads off. */
+            /** @description The devices that power heads off. */
             fence_devices: components["schemas"]["FenceDeviceView"][];
-            /** @description Whether the part of the cluster that this head is in may act, if that is known. */
+            /** @description Whether this head's partition of the cluster has quorum, if known. */
             has_quorum?: boolean | null;
             /**
              * Format: uint64
-             * @description Since when it may not, in milliseconds since 1970.
+             * @description Start of the loss of quorum, in milliseconds since 1970.
              */
             no_quorum_since_ms?: number | null;
             /** @description Heads that are lost, and not confirmed to be off. */
@@ -3514,19 +3514,19 @@ export interface components {
              * @description Seconds since the process was started.
              */
             uptime_s: number;
-            /** @description Version of the program. */
+            /** @description Version of Bulkhead. */
             version: string;
         };
-        /** @description A session as a page sees it. */
+        /** @description A session as returned to a page. */
         Session: {
-            /** @description What has to be sent along with changes, as `X-Bulkhead-CSRF`. */
+            /** @description The value of the header `X-Bulkhead-CSRF`, required with changes. */
             csrf: string;
             /**
              * Format: uint64
-             * @description When it ends at the latest, in milliseconds since 1970.
+             * @description Its latest end, in milliseconds since 1970.
              */
             expires_at_ms: number;
-            /** @description What they may do. */
+            /** @description Their role. */
             role: components["schemas"]["Role"];
             /** @description The user. */
             user: string;
@@ -3707,7 +3707,7 @@ export interface components {
              */
             written: number;
         };
-        /** @description Everything at a glance. */
+        /** @description The overview. */
         Status: {
             /** @description What was done on the volumes that are shown, since the server began. */
             activity?: components["schemas"]["VolumeActivity"][];
@@ -3737,13 +3737,13 @@ export interface components {
         Step: {
             /**
              * Format: uint64
-             * @description Milliseconds after the first one.
+             * @description Milliseconds after the first step.
              */
             after_ms: number;
-            /** @description What. */
+            /** @description The name. */
             name: string;
         };
-        /** @description A change as it is streamed: the name of the event, and its data. */
+        /** @description A streamed change: the name of the event, and its data. */
         Streamed: {
             data: components["schemas"]["Overview"];
             /** @constant */
@@ -3763,27 +3763,27 @@ export interface components {
         };
         /** @description A network in CIDR form, such as `10.0.0.0/24` or `fd00::/64`. Host bits are cleared. */
         Subnet: string;
-        /** @description A head began to serve a pool. */
+        /** @description A head has started to serve a pool. */
         Takeover: {
             /**
              * Format: uint64
-             * @description When it began, in milliseconds since 1970.
+             * @description Its start, in milliseconds since 1970.
              */
             at_ms: number;
             /**
              * Format: uint64
-             * @description How long it took until clients could reach the pool again, in milliseconds.
+             * @description Time until clients could reach the pool again, in milliseconds.
              */
             duration_ms?: number | null;
-            /** @description Who served it before, if that is known. */
+            /** @description The previous server, if known. */
             from?: string | null;
             /** @description `takeover`, `hand-over`, `restart` or `start`. */
             kind: string;
             /** @description The pool. */
             pool: string;
-            /** @description What happened when. */
+            /** @description The steps, with their times. */
             steps: components["schemas"]["Step"][];
-            /** @description Who serves it now. */
+            /** @description The current server. */
             to: string;
         };
         /** @description Add to the access rule of a target. */
@@ -4062,7 +4062,7 @@ export interface components {
             /** @description File on each head that holds its private key, PEM, readable by root only. */
             key_file: string;
         };
-        /** @description A token as it is shown; the token itself only once, when it is made. */
+        /** @description A token as returned by the API; the token itself only once, in the response that creates it. */
         TokenView: {
             /**
              * Format: uint64
@@ -4071,18 +4071,18 @@ export interface components {
             created_at_ms: number;
             /**
              * Format: uint64
-             * @description When it ends, in milliseconds since 1970.
+             * @description When it expires, in milliseconds since 1970.
              */
             expires_at_ms?: number | null;
-            /** @description By this it is revoked. */
+            /** @description Identifies the token in requests. */
             id: string;
-            /** @description What it is for. */
+            /** @description Its purpose. */
             name: string;
-            /** @description What may be done with it: never more than its user may. */
+            /** @description Its role: never above that of its user. */
             role: components["schemas"]["Role"];
             /** @description The token. */
             token?: string | null;
-            /** @description Whose it is. */
+            /** @description Its user. */
             user: string;
         };
         /** @description Forget what an interrupted receive left. */
@@ -4200,10 +4200,10 @@ export interface components {
              */
             size: number;
         };
-        /** @description What is changed of a user. */
+        /** @description A change of a user. */
         UserChange: {
             /**
-             * @description The present password, asked of users who change their own.
+             * @description The current password, required for a change of one's own.
              * @default null
              */
             current_password?: string | null;
@@ -4218,7 +4218,7 @@ export interface components {
              */
             role?: components["schemas"]["Role"] | null;
         };
-        /** @description A user as it is shown. */
+        /** @description A user as returned by the API. */
         UserView: {
             /**
              * Format: uint64
@@ -4227,7 +4227,7 @@ export interface components {
             created_at_ms: number;
             /** @description The name. */
             name: string;
-            /** @description What they may do. */
+            /** @description Their role. */
             role: components["schemas"]["Role"];
         };
         /** @description One value before and after; none where there is no such value. */
@@ -4304,7 +4304,7 @@ export interface components {
              */
             writes: number;
         };
-        /** @description What is changed of a volume. */
+        /** @description A change of a volume. */
         VolumeChange: {
             /**
              * @description Data beyond a smaller size may be lost.
@@ -4430,7 +4430,7 @@ export interface components {
             /** @description The volume */
             name: components["schemas"]["VolumeName"];
         };
-        /** @description What a volume does. */
+        /** @description Rates of a volume. */
         VolumeRates: {
             /** @description Its pool. */
             pool: string;
@@ -4671,18 +4671,18 @@ export interface components {
              */
             tls?: boolean;
         };
-        /** @description A witness that votes. */
+        /** @description A voting witness. */
         WitnessView: {
-            /** @description Where it is. */
+            /** @description Its address. */
             address: string;
-            /** @description Whether its vote counts at every head that is up, if that is known. */
+            /** @description Whether its vote counts at every head that is up, if known. */
             has_vote?: boolean | null;
             /**
              * Format: uint64
-             * @description Since when, in milliseconds since 1970.
+             * @description Start of the state, in milliseconds since 1970.
              */
             since_ms?: number | null;
-            /** @description Why, as far as this head knows. */
+            /** @description The reason, if known to this head. */
             why?: string | null;
             /** @description The heads at which it does not count. */
             without_vote: string[];

@@ -1,5 +1,5 @@
-//! Users and tokens: one file with mode 0600, read again whenever it has changed, replaced as a
-//! whole. Passwords are kept as Argon2id, tokens as SHA-256 (they are random, so a fast hash will do).
+//! Users and tokens: one file with mode 0600, reread whenever it has changed, and replaced atomically. Passwords are
+//! stored as Argon2id, tokens as SHA-256 (they are random, so a fast hash suffices).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -23,59 +23,59 @@ const FILE_BYTES_MAX: u64 = 8 << 20;
 const ACCOUNTS_MAX: usize = 1000;
 /// Shortest password, in characters.
 const PASSWORD_CHARS_MIN: usize = 10;
-/// Longest password, in bytes: hashing more helps nobody.
+/// Longest password, in bytes: longer ones add no security.
 const PASSWORD_BYTES_MAX: usize = 1024;
 /// Random bytes in a token.
 const TOKEN_BYTES: usize = 32;
 
-/// A user as it is shown.
+/// A user as returned by the API.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UserView {
     /// The name.
     pub name: String,
-    /// What they may do.
+    /// Their role.
     pub role: Role,
     /// When it was made, in milliseconds since 1970.
     pub created_at_ms: u64,
 }
 
-/// A token as it is shown; the token itself only once, when it is made.
+/// A token as returned by the API; the token itself only once, in the response that creates it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenView {
-    /// By this it is revoked.
+    /// Identifies the token in requests.
     pub id: String,
-    /// What it is for.
+    /// Its purpose.
     pub name: String,
-    /// Whose it is.
+    /// Its user.
     pub user: String,
-    /// What may be done with it: never more than its user may.
+    /// Its role: never above that of its user.
     pub role: Role,
     /// When it was made, in milliseconds since 1970.
     pub created_at_ms: u64,
-    /// When it ends, in milliseconds since 1970.
+    /// When it expires, in milliseconds since 1970.
     pub expires_at_ms: Option<u64>,
     /// The token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
 }
 
-/// Tells whether the file is still the one that was read.
+/// Identifies the version of the file that was read.
 type Stamp = (u64, i64, i64, u64);
 
-/// The accounts in a folder.
+/// The accounts in a directory.
 pub struct Accounts {
     folder: PathBuf,
     read: Mutex<Option<(Stamp, Arc<Book>)>>,
 }
 
-/// Who a token or a session is.
+/// The user of a token or a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The user.
     pub user: String,
-    /// What they may do now.
+    /// Their current role.
     pub role: Role,
-    /// Changes with the password, and with the user of that name: sessions hold for one of these only.
+    /// Changes with the password, and with the user of that name: a session is valid for one of these only.
     pub credential: String,
 }
 
@@ -89,17 +89,17 @@ impl Identity {
     }
 }
 
-/// What came of taking another head's accounts.
+/// The result of a merge with another head's accounts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merge {
-    /// Whether there was anything to take.
+    /// Whether it changed our accounts.
     pub has_changed: bool,
-    /// Who is admin again, because the heads took the role from each other's last admins.
+    /// The user with a restored role, because the heads removed each other's last admins.
     pub restored: Option<String>,
 }
 
 impl Accounts {
-    /// The accounts kept in `folder`.
+    /// The accounts in `folder`.
     pub fn new(folder: &Path) -> Self {
         Self {
             folder: folder.to_owned(),
@@ -111,7 +111,7 @@ impl Accounts {
         self.folder.join("accounts.json")
     }
 
-    /// What the file says now; nothing where there is none.
+    /// The current contents of the file; empty if there is none.
     fn book(&self) -> Result<Arc<Book>, Failure> {
         let path = self.path();
         let mut cached = self.read.lock().expect("no holder panics");
@@ -135,7 +135,7 @@ impl Accounts {
             .read_to_string(&mut text)
             .map_err(|e| trouble("read", &path, &e))?;
         let book: Book = serde_json::from_str(&text).map_err(|error| {
-            let message = format!("{} is not understood: {error}", path.display());
+            let message = format!("{} cannot be parsed: {error}", path.display());
             Failure::new(FailureKind::Failed, message)
                 .advise("restore it from the other head, or remove it and add the users again")
         })?;
@@ -155,7 +155,7 @@ impl Accounts {
         })
     }
 
-    /// Changes the file; another process that changes it waits.
+    /// Edits the file under a lock against other processes.
     fn edit<T>(&self, edit: impl FnOnce(&mut Book) -> Result<T, Failure>) -> Result<T, Failure> {
         make_private_folder(&self.folder).map_err(|e| trouble("make", &self.folder, &e))?;
         let lock_path = self.folder.join("accounts.lock");
@@ -175,12 +175,12 @@ impl Accounts {
         replace_private(&path, &text).map_err(|e| trouble("write", &path, &e))
     }
 
-    /// Whether there is anybody who could log in.
+    /// Whether there is any user.
     pub fn has_users(&self) -> bool {
         self.book().is_ok_and(|book| !book.users.is_empty())
     }
 
-    /// Everybody.
+    /// All users.
     pub fn users(&self) -> Result<Vec<UserView>, Failure> {
         Ok(self
             .book()?
@@ -198,7 +198,7 @@ impl Accounts {
             if book.users.iter().any(|user| user.view.name == name) {
                 let message = format!("there is a user {name} already");
                 return Err(Failure::new(FailureKind::Exists, message)
-                    .advise("`bulkhead user passwd` gives them another password"));
+                    .advise("`bulkhead user passwd` sets another password"));
             }
             if book.users.len() >= ACCOUNTS_MAX {
                 return Err(Failure::usage(format!(
@@ -220,7 +220,8 @@ impl Accounts {
         })
     }
 
-    /// Changes a user's role or password. With the password go their tokens: whoever had the old one may have made some.
+    /// Changes a user's role or password. A new password revokes their tokens, which may have been created with a
+    /// stolen one.
     pub fn change_user(
         &self,
         name: &str,
@@ -255,7 +256,7 @@ impl Accounts {
     pub fn remove_user(&self, name: &str) -> Result<(), Failure> {
         self.change(|book| {
             let index = place(book, name)?;
-            // The last user of all may go: that locks the API, and the command line can add one.
+            // The very last user may be removed: that locks the API, and the command line can add one.
             if book.users.len() > 1 {
                 keep_an_admin(book, name)?;
             }
@@ -269,9 +270,9 @@ impl Accounts {
         })
     }
 
-    /// Who has this name and this password. Takes as long for a name that does not exist.
+    /// Identifies a user by name and password. Equally slow for a name that does not exist.
     pub fn log_in(&self, name: &str, password: &str) -> Result<Option<Identity>, Failure> {
-        // Made by this program for no password that anybody can type.
+        // The hash of a random value, for names that do not exist.
         const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$\
                               RdescudvJCsgt3ub+b6dWRWJTmaaJObGAAAAAAAAAAA";
         let book = self.book()?;
@@ -286,12 +287,12 @@ impl Accounts {
         Ok(user.filter(|_| is_right && !too_long).map(Identity::of))
     }
 
-    /// A user as they are now.
+    /// The current state of a user.
     pub fn user(&self, name: &str) -> Option<Identity> {
         self.book().ok()?.user(name).map(Identity::of)
     }
 
-    /// Makes a token of `user`; the answer is the only one that shows it.
+    /// Creates a token of `user`; only this response contains it.
     pub fn add_token(
         &self,
         user: &str,
@@ -313,7 +314,7 @@ impl Accounts {
             }
             if name.is_empty() || name.len() > 100 || name.chars().any(char::is_control) {
                 return Err(Failure::usage(
-                    "name what the token is for, in 1 to 100 characters",
+                    "describe its purpose in 1 to 100 characters",
                 ));
             }
             let now_ms = crate::now_ms();
@@ -348,7 +349,7 @@ impl Accounts {
             .collect())
     }
 
-    /// Revokes a token, of one user or of anybody.
+    /// Revokes a token, of one user or of any.
     pub fn revoke(&self, id: &str, of: Option<&str>) -> Result<(), Failure> {
         self.change(|book| {
             let is_meant = |token: &Token| {
@@ -362,7 +363,7 @@ impl Accounts {
         })
     }
 
-    /// Whose a token is, and the token's number.
+    /// Returns the user of a token, and the token's number.
     pub fn bearer(&self, secret: &str) -> Option<(Identity, String)> {
         use subtle::ConstantTimeEq;
         let book = self.book().ok()?;
@@ -375,7 +376,7 @@ impl Accounts {
         Some((Identity { role, ..owner }, token.view.id.clone()))
     }
 
-    /// Whether the token of this number still lets anybody in.
+    /// Whether the token of this number is still valid.
     pub fn is_token_valid(&self, id: &str) -> bool {
         self.book().is_ok_and(|book| {
             let found = book.tokens.iter().find(|token| token.view.id == id);
@@ -383,13 +384,13 @@ impl Accounts {
         })
     }
 
-    /// The file as another head gets it; `None` while there is none.
+    /// The file as sent to another head; `None` if there is none.
     pub fn exported(&self) -> Result<Option<serde_json::Value>, Failure> {
         let book = self.book()?;
         Ok((!book.is_new()).then(|| serde_json::to_value(&*book).expect("accounts are JSON")))
     }
 
-    /// Takes what another head's file has that this one lacks.
+    /// Merges another head's file into this one.
     pub fn merge(&self, theirs: serde_json::Value) -> Result<Merge, Failure> {
         let theirs: Book = serde_json::from_value(theirs)
             .map_err(|error| Failure::usage(format!("accounts of a head: {error}")))?;
@@ -408,7 +409,7 @@ impl Accounts {
     }
 }
 
-/// Whose a token is, unless it has ended.
+/// Returns the owner of a token that is still valid.
 fn living_owner<'a>(book: &'a Book, token: &Token) -> Option<&'a User> {
     let end = token.view.expires_at_ms;
     let has_ended = end.is_some_and(|end| end <= crate::now_ms());
@@ -426,7 +427,7 @@ fn keep_an_admin(book: &Book, without: &str) -> Result<(), Failure> {
         true => Ok(()),
         false => Err(
             Failure::new(FailureKind::Exists, format!("{without} is the only admin"))
-                .advise("make somebody else admin first"),
+                .advise("make another user an admin first"),
         ),
     }
 }
@@ -468,7 +469,7 @@ pub(crate) fn fingerprint(secret: &str) -> String {
 /// A random text of `bytes` bytes in hex.
 pub(crate) fn random_text(bytes: usize) -> Result<String, Failure> {
     let mut random = vec![0; bytes];
-    getrandom::fill(&mut random).map_err(Failure::of("ask for random bytes"))?;
+    getrandom::fill(&mut random).map_err(Failure::of("obtain random bytes"))?;
     Ok(units::hex::encode(&random))
 }
 
@@ -499,12 +500,12 @@ fn private_file(path: &Path, append: bool) -> io::Result<File> {
         .open(path)
 }
 
-/// Opens `path`, which only its owner may read, to write at its end.
+/// Opens `path` for appending, readable only by its owner.
 pub(crate) fn append_private(path: &Path) -> io::Result<File> {
     private_file(path, true)
 }
 
-/// Replaces `path` as a whole by a file that only its owner may read.
+/// Replaces `path` atomically by a file that only its owner may read.
 pub(crate) fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     let _ = std::fs::remove_file(&new);
@@ -663,7 +664,7 @@ mod tests {
         }
     }
 
-    /// Each of two heads that do not reach each other takes the role from the other's last admin.
+    /// Each of two partitioned heads removes the other's last admin.
     #[test]
     fn two_heads_that_join_again_have_an_admin_whoever_asks_first() {
         let of = |accounts: &Accounts| accounts.exported().expect("read").expect("some");

@@ -1,4 +1,4 @@
-//! What somebody should look at, in sentences, the worst first. Pure.
+//! Derives the alerts, in sentences, the worst first. Pure.
 
 mod safeguards;
 
@@ -13,8 +13,8 @@ const ERROR: &str = "error";
 const WARNING: &str = "warning";
 const INFO: &str = "info";
 
-/// Of an export that is not served.
-const PROBLEM_ADVICE: &str = "mend the export, or remove it and make it again";
+/// The advice for an export that is not served.
+const PROBLEM_ADVICE: &str = "repair the export, or remove it and create it again";
 
 fn alert(severity: &str, about: &str, sentence: String, advice: Option<&str>) -> Alert {
     Alert {
@@ -26,7 +26,7 @@ fn alert(severity: &str, about: &str, sentence: String, advice: Option<&str>) ->
     }
 }
 
-/// The alerts of what is at a glance, and `problems` of the surroundings.
+/// The alerts of an overview, and of the `problems` of the surroundings.
 pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
     let mut alerts = Vec::new();
     safeguards::of(overview, &mut alerts);
@@ -42,7 +42,7 @@ pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
             ),
             _ => (
                 ERROR,
-                "find out why; until it is back, no head can take over from the others",
+                "find out why; until it is back, no head can take over from the remaining ones",
             ),
         };
         alerts.push(alert(
@@ -58,7 +58,7 @@ pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
             "{} does not reach {} over {}",
             link.from, link.to, link.network
         );
-        let advice = "look at the cable, the switch and the interfaces of both heads";
+        let advice = "check the cable, the switch and the interfaces of both heads";
         alerts.push(alert(WARNING, &about, sentence, Some(advice)));
     }
     for pool in &overview.pools {
@@ -71,7 +71,7 @@ pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
         alerts.push(alert(WARNING, "appliance", problem.clone(), None));
     }
     if overview.pools.is_empty() {
-        let advice = "make one of some disks, then a volume in it";
+        let advice = "create one on some disks, then a volume in it";
         alerts.push(alert(
             INFO,
             "pools",
@@ -96,19 +96,21 @@ fn of_pool(pool: &PoolOverview, alerts: &mut Vec<Alert>) {
             ERROR,
             &about,
             format!("no head serves {name}"),
-            Some("start its server, or look at the cluster if it should run already"),
+            Some("start its server, or check the cluster if it should run already"),
         )),
         "failed" => alerts.push(alert(
             ERROR,
             &about,
             format!("the cluster gave up serving {name}"),
-            Some("read the failure with `crm_mon`, mend its cause, then `crm_resource --cleanup`"),
+            Some(
+                "read the failure with `crm_mon`, repair its cause, then `crm_resource --cleanup`",
+            ),
         )),
         "unreachable" => alerts.push(alert(
             ERROR,
             &about,
-            format!("the server of {name} does not answer"),
-            Some("look at its log"),
+            format!("the server of {name} does not respond"),
+            Some("check its log"),
         )),
         _ => {}
     }
@@ -132,7 +134,7 @@ fn of_pool(pool: &PoolOverview, alerts: &mut Vec<Alert>) {
 fn of_problems(pool: &PoolOverview, alerts: &mut Vec<Alert>) {
     let about = format!("pool {}", pool.name);
     for problem in &pool.problems {
-        // A sentence that has a command says itself what to do.
+        // A sentence with a command contains its own advice.
         let advice = (!problem.contains('`')).then_some(PROBLEM_ADVICE);
         alerts.push(alert(ERROR, &about, problem.clone(), advice));
     }
@@ -152,7 +154,7 @@ fn of_status(about: &str, status: &PoolStatus, alerts: &mut Vec<Alert>) {
         let sentence = format!("{name} is {}{}", status.health, why.unwrap_or_default());
         alerts.push(with_advice(severity, about, sentence, first));
     }
-    // What is only good to know stands on the page of the pool.
+    // Informational advice is shown on the page of the pool only.
     for advice in told.filter(|advice| advice.severity != Severity::Info) {
         let severity = match advice.severity {
             Severity::Error => ERROR,
@@ -177,7 +179,7 @@ fn with_advice(severity: &str, about: &str, sentence: String, advice: Option<&Ad
     }
 }
 
-/// Errors of a device of which the `advice` of the pool's server does not speak.
+/// Device errors that the `advice` of the pool's server does not cover.
 fn of_device(
     about: &str,
     pool: &str,
@@ -195,7 +197,7 @@ fn of_device(
         return;
     }
     let why = format!("{name} has {errors} errors");
-    let what = "replace it if they grow; clear them once the cause is mended";
+    let what = "replace it if they grow; clear them once the cause is repaired";
     let advice = Advice::new(Severity::Warning, what, why.clone())
         .by(format!("bulkhead pool clear {pool} {name}"))
         .offering(Button::Clear)
@@ -203,16 +205,16 @@ fn of_device(
     alerts.push(with_advice(WARNING, about, why, Some(&advice)));
 }
 
-/// Since when each alert stands, where what it is about does not say it.
+/// The start of each alert, where its subject does not provide one.
 #[derive(Default)]
 pub struct FirstSeen(BTreeMap<(String, String), u64>);
 
 impl FirstSeen {
-    /// Completes the alerts of a look, and forgets those that are gone.
+    /// Completes the alerts of a sample, and drops those that are gone.
     pub fn note(&mut self, alerts: &mut [Alert], now_ms: u64) {
         let mut still = BTreeMap::new();
         for alert in alerts {
-            // Counts in a sentence change while the trouble is the same.
+            // Counts in a sentence change while the condition stays the same.
             let sentence = alert
                 .sentence
                 .replace(|letter: char| letter.is_ascii_digit(), "");

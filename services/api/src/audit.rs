@@ -1,8 +1,8 @@
-//! What was changed, by whom and from where: lines of JSON in files that only their owner may read, and in the
-//! program's log. What a request carries is not written, so no secret can be.
+//! The audit log: each change with its user and origin, as lines of JSON in files that only their owner may read, and
+//! in the process log. The contents of a request are not written, so no secret can be.
 //!
-//! Who may not, or does not know the password, can cause as many entries as they like. Those are in a file
-//! of their own, and what is alike within a while is one line: what was changed is not pushed out by them.
+//! Unauthorized clients can cause any number of entries. These are in a file of their own, where equal entries within a
+//! period become one line: they cannot rotate out the log of changes.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,53 +16,53 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A longer file is put aside; the one that was aside before is gone.
+/// A longer file is rotated; the previous rotated file is deleted.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// How much of the end is read to show entries, in bytes.
+/// Bytes at the end that are read to show entries.
 const SHOWN_BYTES_MAX: u64 = 1 << 20;
 /// Most entries that are shown.
 pub const ENTRIES_MAX: usize = 1000;
-/// What is alike within so long becomes one line, after the first.
+/// Equal entries within this time become one line, after the first.
 const ALIKE_WITHIN: Duration = Duration::from_secs(60);
-/// Names that are told apart of what comes from one address within that time.
+/// Distinct names per client address within that time.
 const NAMES_MAX: usize = 16;
-/// Kinds of entries that are counted at a time.
+/// Kinds of entries that are counted concurrently.
 const KINDS_MAX: usize = 1024;
-/// Characters of what an operation says of itself.
+/// Longest details of an operation, in characters.
 const DETAILS_MAX: usize = 400;
-/// Stands for all further names.
+/// Replaces all further names.
 const OTHERS: &str = "others";
 
 /// One line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "AuditEntry")]
 pub struct Entry {
-    /// When, in milliseconds since 1970; of several the last one.
+    /// The time, in milliseconds since 1970; of several entries the last one's.
     pub at_ms: u64,
-    /// The user, or the name that a login was tried with.
+    /// The user, or the name in a failed login.
     pub who: String,
-    /// What they might do.
+    /// Their role.
     pub role: Option<String>,
-    /// The address they came from, or their process.
+    /// The client's address, or the process.
     pub from: String,
-    /// What: a verb such as `volume.create`, or a method and a path.
+    /// The action: a verb such as `volume.create`, or a method and a path.
     pub what: String,
-    /// On what: the path of the resource.
+    /// The subject: the path of the resource.
     pub target: String,
-    /// What it says of itself, such as the names of properties that it set. Never a value.
+    /// The operation's own details, such as the names of properties that it set. Never a value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<String>,
     /// `done`, or the kind of the failure.
     pub outcome: String,
-    /// The HTTP status; of a command its exit code.
+    /// The HTTP status; for a command its exit code.
     pub code: u16,
-    /// How many more of the kind there were within a minute, where it is a line for several.
+    /// The number of further equal entries within a minute, if the line is for several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
 }
 
 impl Entry {
-    /// The entry of what has just ended, with that failure or well. Its code is that of a command.
+    /// The entry of a completed action, with its failure if it failed. Its code is that of a command.
     pub fn ended(self, failure: Option<&Failure>) -> Self {
         Self {
             at_ms: crate::now_ms(),
@@ -95,7 +95,7 @@ const NAMES: &[&str] = &[
     "tag",
 ];
 
-/// What a request is about, on one line: what its operation says of itself, or the names in it and the flags that are set.
+/// The subject of a request on one line: the operation's own details, or the names in it and its enabled flags.
 pub fn details(request: &Request) -> Option<String> {
     let said = request.operation().details().or_else(|| names(request))?;
     let shown = said.chars().take(DETAILS_MAX);
@@ -108,7 +108,7 @@ pub fn details(request: &Request) -> Option<String> {
 
 fn names(request: &Request) -> Option<String> {
     let whole = serde_json::to_value(request).expect("requests are JSON");
-    // As deep as its verb is.
+    // The nesting depth of its verb.
     let depth = crate::role::verb_of(&whole).split('.').count();
     let mut inner = &whole;
     for _ in 0..depth {
@@ -134,7 +134,7 @@ fn names(request: &Request) -> Option<String> {
     (!words.is_empty()).then(|| words.join(" "))
 }
 
-/// The word for how something ended.
+/// Returns the outcome: `done` or the kind of the failure.
 pub(crate) fn outcome(failure: Option<&Failure>) -> String {
     let kind = failure.map(|failure| serde_json::to_value(failure.kind).unwrap_or_default());
     let word = kind.as_ref().and_then(|kind| kind.as_str());
@@ -143,12 +143,12 @@ pub(crate) fn outcome(failure: Option<&Failure>) -> String {
 
 /// The logs of a head.
 pub struct Audit {
-    /// What was changed.
+    /// The log of changes.
     changes: Lines,
-    /// Logins, and what was refused.
+    /// Logins and refusals.
     access: Lines,
     alike: Mutex<Alike>,
-    /// What commands changed.
+    /// The log of changes by commands.
     commands: PathBuf,
 }
 
@@ -163,12 +163,12 @@ impl Audit {
         }
     }
 
-    /// Writes what was changed, or tried by who may.
+    /// Logs a change, or the attempt of an authorized user.
     pub fn changed(&self, entry: &Entry) {
         self.changes.write(entry);
     }
 
-    /// Writes a login, or what was refused.
+    /// Logs a login or a refusal.
     pub fn accessed(&self, entry: Entry) {
         let due = self
             .alike
@@ -190,14 +190,14 @@ impl Audit {
         for path in [&self.changes.path, &self.access.path, &self.commands] {
             all.extend(newest_of(path, count.min(ENTRIES_MAX))?);
         }
-        // Of one millisecond the later line of a file comes first.
+        // Within one millisecond the later line of a file comes first.
         all.sort_by_key(|entry| std::cmp::Reverse(entry.at_ms));
         all.truncate(count.min(ENTRIES_MAX));
         Ok(all)
     }
 }
 
-/// A file of entries, of which each process that writes into it has its own.
+/// A file of entries; each process has its own.
 pub struct Lines {
     path: PathBuf,
     file: Mutex<Option<File>>,
@@ -212,7 +212,7 @@ impl Lines {
         }
     }
 
-    /// Writes an entry, also into the program's log.
+    /// Writes an entry, also to the process log.
     pub fn write(&self, entry: &Entry) {
         let Entry {
             who,
@@ -246,7 +246,7 @@ impl Lines {
     fn append(&self, slot: &mut Option<File>, line: &[u8]) -> io::Result<()> {
         if let Some(file) = slot.as_ref() {
             let open = file.metadata()?;
-            // Another process may have put it aside.
+            // Another process may have rotated it.
             let is_there = std::fs::metadata(&self.path).is_ok_and(|there| is_same(&there, &open));
             if is_there && open.len() > FILE_BYTES_MAX {
                 std::fs::rename(&self.path, self.path.with_extension("log.1"))?;
@@ -291,17 +291,17 @@ fn newest_of(path: &Path, count: usize) -> io::Result<Vec<Entry>> {
         .collect())
 }
 
-/// From where, who, what, with what outcome.
+/// Origin, user, action and outcome.
 type Kind = (String, String, String, String);
 
-/// Counts what is alike. Pure: the time is an argument.
+/// Counts equal entries. Pure: the time is an argument.
 #[derive(Default)]
 struct Alike(HashMap<Kind, Counted>);
 
 struct Counted {
     since: Instant,
     last: Entry,
-    /// Beyond the first, which was written.
+    /// The number after the first, which was written.
     more: u64,
 }
 
@@ -315,7 +315,7 @@ impl Counted {
 }
 
 impl Alike {
-    /// The lines that are due: this entry, if it is the first of its kind, and what was counted before.
+    /// Returns the due lines: this entry, if it is the first of its kind, and expired counts.
     fn take(&mut self, mut entry: Entry, now: Instant) -> Vec<Entry> {
         let mut due = self.end(now);
         let names = self.0.keys().filter(|(from, ..)| *from == entry.from);
@@ -324,7 +324,7 @@ impl Alike {
             entry.who = OTHERS.to_owned();
         }
         if self.0.len() >= KINDS_MAX && !self.0.contains_key(&kind(&entry)) {
-            // Paths are as many as whoever has a token likes.
+            // A client with a token can produce any number of paths.
             for text in [
                 &mut entry.from,
                 &mut entry.who,
@@ -349,7 +349,7 @@ impl Alike {
         due
     }
 
-    /// The lines of what was counted for long enough.
+    /// Returns the lines of expired counts.
     fn end(&mut self, now: Instant) -> Vec<Entry> {
         let is_over =
             |counted: &Counted| now.saturating_duration_since(counted.since) >= ALIKE_WITHIN;
@@ -403,7 +403,7 @@ mod tests {
         assert_eq!(details(&expire).as_deref(), Some("client 1f of tank/home"));
     }
 
-    /// Commands of a shell have no address with names in it.
+    /// Commands of a shell have no path with names in it.
     #[test]
     fn what_is_destroyed_ended_or_moved_is_named_and_no_secret_is() {
         use serde_json::json;
@@ -498,7 +498,7 @@ mod tests {
         assert_eq!(moments(1), [4]);
     }
 
-    /// A hundred thousand wrong passwords, each with a name of its own, and a change before them.
+    /// A hundred thousand wrong passwords, each with a different name, and a change before them.
     #[test]
     fn failed_logins_push_nothing_out_and_are_counted() {
         let (folder, audit) = audit();
@@ -555,7 +555,7 @@ mod tests {
         assert!(alike.0.len() <= KINDS_MAX + 1, "{}", alike.0.len());
     }
 
-    /// Somebody with a token that may only look tries every name that there could be.
+    /// A client with a read-only token tries every possible name.
     #[test]
     fn paths_that_are_tried_are_no_kinds_without_end() {
         let (mut alike, now) = (Alike::default(), Instant::now());

@@ -1,5 +1,5 @@
-//! What the API needs of the program around it, which knows pool servers, the cluster and this
-//! machine. Everything here may block, and is called on threads for that.
+//! The interface of the API to the daemon around it, which has access to pool servers, the cluster and this host. Every
+//! method may block, and is called on a thread for blocking work.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,10 +22,10 @@ use crate::view::{
     ApplianceFile, DiskView, DrillView, HeadView, LinkView, Safeguards, Said, Sensor,
 };
 
-/// Tells how far something is.
+/// Receives progress messages.
 pub type Progress<'a> = &'a mut dyn FnMut(&str);
 
-/// What the cluster and the appliance file say.
+/// The state of the cluster and the appliance file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Surroundings {
     /// Name of the appliance.
@@ -36,35 +36,35 @@ pub struct Surroundings {
     pub pools: BTreeMap<String, PoolPlace>,
     /// Connections between heads.
     pub links: Vec<LinkView>,
-    /// What a takeover depends on.
+    /// The safeguards that a takeover depends on.
     pub safeguards: Safeguards,
-    /// What heartbeats of this head lost.
+    /// Losses of this head's heartbeats.
     pub heartbeats: Vec<HeartbeatLosses>,
-    /// What does not fit, in sentences.
+    /// Inconsistencies, in sentences.
     pub problems: Vec<String>,
 }
 
-/// Where a pool is and should be.
+/// The current and the desired head of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolPlace {
-    /// The head that serves it, by the cluster.
+    /// The head that serves it, according to the cluster.
     pub served_by: Option<String>,
-    /// Whether the cluster says that it failed.
+    /// Whether the cluster reports a failure.
     pub has_failed: bool,
-    /// The head that should.
+    /// The head that should serve it.
     pub home: Option<String>,
-    /// The heads that may.
+    /// The heads that may serve it.
     pub heads: Vec<String>,
-    /// Where its clients reach it.
+    /// Its addresses for clients.
     pub addresses: Vec<String>,
 }
 
-/// What the kernel counted at an interface since it came up.
+/// The kernel's counters of an interface since it came up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceCounters {
     /// Its name.
     pub interface: String,
-    /// The network of the appliance that it leads to; empty if that is not known.
+    /// The network of the appliance that it leads to; empty if unknown.
     pub network: String,
     /// Bytes received.
     pub received_bytes: u64,
@@ -74,7 +74,7 @@ pub struct InterfaceCounters {
     pub lost: Vec<(&'static str, u64)>,
 }
 
-/// Where a pool's server takes connections.
+/// A listening socket of a pool's server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
     /// The name of its protocol.
@@ -83,42 +83,42 @@ pub struct Listener {
     pub port: u16,
 }
 
-/// Packets to and from a peer that were lost or late, since this program began to look.
+/// Packets to and from a peer that were lost or late, since this process started to count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeerLosses {
     /// Its address, or `other` for all further peers.
     pub peer: String,
-    /// What it uses.
+    /// The service it uses.
     pub service: Cow<'static, str>,
-    /// Packets by what showed the loss.
+    /// Packets by the sign of the loss.
     pub lost: Vec<(&'static str, u64)>,
 }
 
-/// What heartbeats to another head lost over a network.
+/// Losses of heartbeats to another head over a network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeartbeatLosses {
     /// The other head.
     pub to: String,
     /// The network.
     pub network: String,
-    /// Packets by what showed the loss.
+    /// Packets by the sign of the loss.
     pub lost: Vec<(&'static str, u64)>,
-    /// How often the link went down since Corosync started. It begins with one: a new link is down.
+    /// Number of link failures since Corosync started. It begins with one: a new link is down.
     pub downs: u64,
 }
 
-/// What a protocol of this machine lost since the machine started.
+/// Losses of a protocol on this host since its boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostLosses {
     /// `ip`, `ip6`, `tcp`, `udp` or `udp6`.
     pub protocol: &'static str,
-    /// Why.
+    /// The reason.
     pub reason: &'static str,
     /// Packets, or connections where the reason is one of `listen`.
     pub count: u64,
 }
 
-/// An appliance file to be looked at, as text or as JSON.
+/// An appliance file as input, as text or as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplianceInput {
     /// The file's text (TOML).
@@ -128,32 +128,32 @@ pub struct ApplianceInput {
     #[serde(default)]
     #[schemars(with = "Option<Appliance>")]
     pub appliance: Option<Value>,
-    /// Also ask the other heads, by ssh.
+    /// Also query the other heads, by ssh.
     #[serde(default)]
     pub reach_heads: bool,
 }
 
-/// What to do with an appliance file.
+/// An action on an appliance file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApplianceVerb {
     /// Find mistakes.
     Check,
-    /// Tell the difference.
+    /// Report the difference.
     Plan,
-    /// Make it so.
+    /// Apply the file.
     Apply,
 }
 
 /// Drills to run in a lab.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DrillInput {
-    /// Which; empty means all.
+    /// Their names; empty means all.
     #[serde(default)]
     pub names: Vec<String>,
-    /// How often each.
+    /// Rounds of each.
     #[serde(default)]
     pub rounds: Option<u32>,
-    /// Where chance begins.
+    /// The seed of random choices.
     #[serde(default)]
     pub seed: Option<u64>,
     /// The time-outs to drill with, such as `fast`.
@@ -161,42 +161,42 @@ pub struct DrillInput {
     pub profile: Option<String>,
 }
 
-/// The program around the API.
+/// The daemon around the API.
 pub trait Backend: Send + Sync + 'static {
     /// The name of this head.
     fn head(&self) -> String;
-    /// Pools whose servers run here.
+    /// Pools with a running server on this head.
     fn served(&self) -> Vec<PoolName>;
-    /// Pools whose servers on this machine were killed, and that nobody serves here since.
+    /// Pools with a killed server on this host that was not restarted here.
     fn left(&self) -> Vec<PoolName>;
-    /// Asks a pool that no other head serves: its server, or a process that opens it.
+    /// Sends a request to a pool that no other head serves: to its server, or to a process that opens it.
     fn ask(
         &self,
         pool: &PoolName,
         request: Request,
         progress: Progress<'_>,
     ) -> Result<Answer, Failure>;
-    /// Asks the server of a pool that runs here; fails at once if none does.
+    /// Sends a request to the server of a pool that runs here; fails at once if none does.
     fn ask_server(&self, pool: &PoolName, request: Request) -> Result<Answer, Failure>;
     /// Pools that can be found on the devices of this head.
     fn discover(&self) -> Result<Vec<PoolSummary>, Failure>;
-    /// Makes a pool.
+    /// Creates a pool.
     fn create(&self, create: PoolCreate) -> Result<Answer, Failure>;
     /// Starts the server of a pool here.
     fn serve(&self, pool: &PoolName) -> Result<Answer, Failure>;
-    /// Has the cluster hand a pool over; refused if the head lacks keys of it, unless `without_keys`.
+    /// Has the cluster move a pool; refused if keys of it are missing on the head, unless `without_keys`.
     fn hand_over(
         &self,
         pool: &PoolName,
         to: &HeadName,
         without_keys: bool,
     ) -> Result<Answer, Failure>;
-    /// Which of these keys are not to be had on this head; none if that was not found out by the deadline. After it no more
-    /// key programs are started.
+    /// Which of these keys are missing on this head; `None` if that is not known by the deadline. After it no more key
+    /// commands are started.
     fn missing_keys(&self, keys: &[KeyView], deadline: Instant) -> Option<Vec<MissingKey>>;
-    /// What the cluster and the file say now.
+    /// The current state of the cluster and the file.
     fn surroundings(&self) -> Surroundings;
-    /// What the logs of this head tell of takeovers of a pool, by this head or another.
+    /// The steps of takeovers of a pool in the logs of this head.
     fn takeover_steps(&self, pool: &str) -> Vec<Told>;
     /// The appliance file.
     fn appliance(&self, with_secrets: bool) -> Result<ApplianceFile, Failure>;
@@ -209,7 +209,7 @@ pub trait Backend: Send + Sync + 'static {
     ) -> Result<Said<Value>, Failure>;
     /// The JSON schema of the file.
     fn appliance_schema(&self) -> Value;
-    /// The drills that there are.
+    /// The available drills.
     fn drills(&self) -> Vec<DrillView>;
     /// Runs drills until done or `cancel` is set.
     fn drill(
@@ -222,11 +222,11 @@ pub trait Backend: Send + Sync + 'static {
     fn disks(&self) -> Result<Vec<DiskView>, Failure>;
     /// Power and temperatures, as far as there are BMCs. May be some seconds old.
     fn sensors(&self) -> Vec<Sensor>;
-    /// What the kernel counted at the interfaces of this head.
+    /// The kernel's counters of this head's interfaces.
     fn interfaces(&self) -> Vec<InterfaceCounters>;
-    /// What clients of these listeners lost. Is called at each look; counts never fall.
+    /// Losses of clients of these listeners. Called for each sample; counts never decrease.
     fn client_losses(&self, listeners: &[Listener]) -> Vec<PeerLosses>;
-    /// What the protocols of this head lost.
+    /// Losses of this head's protocols.
     fn host_losses(&self) -> Vec<HostLosses>;
     /// A file of the console with its type.
     fn console(&self, path: &str) -> Option<(&'static [u8], &'static str)>;

@@ -1,16 +1,16 @@
-//! What the file of accounts holds, and how the files of two heads become one. Heads that do not reach each
-//! other may both change theirs: what one removed does not come back from the other, and of two changes of one
-//! thing the later one holds. Pure; the order in which files are put together makes no difference.
+//! The contents of the file of accounts, and how the files of two heads are merged. Heads that are partitioned may both
+//! change theirs: an entry removed on one does not return from the other, and of two changes of one entry the later one
+//! wins. Pure; the merge is commutative.
 //!
-//! Every 30 seconds a head takes what the other's file has and its own lacks. Choosing the file with the greater revision
-//! instead brought a removed user back, with password and tokens. So each removal is remembered and wins (the newest 10,000;
-//! a head that was off while more were made could bring somebody back). A user who is added again is another one,
-//! known by name and moment. Role and password each have the revision in which they were given, one more than all that the head
-//! has seen: the greater one holds, at a tie the role that may do less.
+//! Every 30 seconds a head merges the other's file. An earlier design chose the file with the greater revision, and
+//! restored a removed user, with password and tokens. Therefore each removal is recorded and wins (the newest 10,000; a
+//! head that was off during more removals could restore a user). A user added again is a new one, identified by name
+//! and creation time. Role and password each have the revision of their last change, one more than the highest that the
+//! head has seen: the greater one wins, at a tie the role with fewer rights.
 //!
-//! Files of older versions have no record of removals: of two files of which one is in the older form the one with the
-//! greater revision holds as a whole. So both heads should be updated before accounts are changed. The last admin of two parted heads
-//! may be removed on each, another one each time; `bulkhead user add` on a head makes one.
+//! Files of older versions have no record of removals: if one of two files is in the older form, the one with the
+//! greater revision wins as a whole. So both heads should be updated before accounts are changed. Two partitioned heads
+//! may each remove the last admin of the other; `bulkhead user add` on a head creates one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,9 +19,9 @@ use serde::{Deserialize, Serialize};
 use crate::accounts::{TokenView, UserView};
 use crate::role::Role;
 
-/// Of files in an older form the newer one holds as a whole.
+/// Of files in an older form the newer one wins as a whole.
 pub(crate) const FORMAT: u32 = 2;
-/// Removals that are remembered, the newest.
+/// Number of recorded removals, the newest.
 const REMOVED_MAX: usize = 10_000;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,10 +30,10 @@ pub(crate) struct User {
     pub(crate) view: UserView,
     /// PHC string.
     pub(crate) password: String,
-    /// Revision of the book in which the role was given.
+    /// Revision of the last change of the role.
     #[serde(default)]
     pub(crate) role_at: u64,
-    /// The same of the password.
+    /// Revision of the last change of the password.
     #[serde(default)]
     pub(crate) password_at: u64,
 }
@@ -43,12 +43,12 @@ pub(crate) struct Token {
     #[serde(flatten)]
     pub(crate) view: TokenView,
     pub(crate) sha256: String,
-    /// When its user was made: another user of that name has no right to it.
+    /// Creation time of its user: another user of that name has no right to it.
     #[serde(default)]
     pub(crate) owner_created_at_ms: Option<u64>,
 }
 
-/// What was removed, for ever: a user who is added again is another one.
+/// A removed entry, for ever: a user added again is a new one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Removed {
@@ -56,35 +56,35 @@ pub(crate) enum Removed {
     Token { id: String },
 }
 
-/// What the file holds.
+/// The contents of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Book {
     /// [`FORMAT`]; 0 in files of older versions.
     #[serde(default)]
     format: u32,
-    /// Grows with each change; of two heads' books the greater one holds for both from then on.
+    /// Grows with each change; after a merge both heads use the greater one.
     pub(crate) revision: u64,
     pub(crate) users: Vec<User>,
     pub(crate) tokens: Vec<Token>,
-    /// With the revision in which it went.
+    /// With the revision of the removal.
     #[serde(default)]
     removed: BTreeMap<u64, BTreeSet<Removed>>,
 }
 
-/// What became of two heads' books.
+/// The result of a merge.
 pub(crate) struct Merged {
     pub(crate) book: Book,
-    /// Who is admin again, because nobody would be one.
+    /// The user with a restored role, because no admin was left.
     pub(crate) restored: Option<String>,
 }
 
 impl Book {
-    /// Whether nothing was ever written.
+    /// Whether it was never written.
     pub(crate) fn is_new(&self) -> bool {
         self.revision == 0
     }
 
-    /// To be called before each change.
+    /// Must be called before each change.
     pub(crate) fn begin_change(&mut self) {
         self.revision += 1;
         self.format = FORMAT;
@@ -95,7 +95,7 @@ impl Book {
         self.users.iter().find(|user| user.view.name == name)
     }
 
-    /// Whose a token is.
+    /// Returns the owner of a token.
     pub(crate) fn owner_of(&self, token: &Token) -> Option<&User> {
         let owner = self.user(&token.view.user)?;
         let made = token.owner_created_at_ms;
@@ -103,7 +103,7 @@ impl Book {
             .then_some(owner)
     }
 
-    /// Takes these out for good.
+    /// Removes an entry for good.
     pub(crate) fn remove(&mut self, removed: Removed) {
         self.removed
             .entry(self.revision)
@@ -137,7 +137,7 @@ impl Book {
             .collect();
     }
 
-    /// What holds for both.
+    /// Merges two books.
     pub(crate) fn merged(&self, other: &Self) -> Merged {
         if self.format < FORMAT || other.format < FORMAT {
             let newer = if other.revision > self.revision {
@@ -154,7 +154,7 @@ impl Book {
         for user in self.users.iter().chain(&other.users) {
             let key = (user.view.name.clone(), user.view.created_at_ms);
             let held = users.entry(key).or_insert_with(|| user.clone());
-            // Where neither is later, the one that may do less.
+            // At a tie the role with fewer rights wins.
             let role = |user: &User| (user.role_at, std::cmp::Reverse(user.view.role));
             if role(user) > role(held) {
                 (held.view.role, held.role_at) = (user.view.role, user.role_at);
@@ -179,7 +179,7 @@ impl Book {
             let held = merged.removed.entry(*revision).or_default();
             held.extend(removed.iter().cloned());
         }
-        // A name that was removed is free for the one who was added with it.
+        // A removed name is free for a user of that name that was added later.
         merged.forget_what_is_removed();
         merged.keep_the_last_of_each_name();
         merged.forget_what_is_removed();
@@ -201,10 +201,10 @@ impl Book {
         users.filter(|user| user.view.role == Role::Admin)
     }
 
-    /// Makes somebody admin again if nobody is, though both heads had an admin: each took the role from the other's, or
-    /// removed them. Where a head had none, its last user was removed on purpose. It is a change like any other, so that it
-    /// holds on both heads. Of all who were admin on a head that is whoever was made first, and one who was removed only
-    /// where nobody else is left: as another user, because a removal holds for ever.
+    /// Restores an admin if none is left although both heads had one: each removed or demoted the other's. If one head
+    /// had none, its last user was removed on purpose. It is a regular change, so that it is valid on both heads. The
+    /// restored admin is the one that was created first. A removed user is chosen only if no other is left, and becomes
+    /// a new user, because a removal is permanent.
     fn restore_an_admin(&mut self, one: &Self, other: &Self) -> Option<String> {
         let has_admin = |book: &Self| book.admins().next().is_some();
         if has_admin(self) || !has_admin(one) || !has_admin(other) {
@@ -241,7 +241,7 @@ impl Book {
         Some(name)
     }
 
-    /// When the latest user of that name was made, who may have been removed.
+    /// The latest creation time of a user of that name, including removed ones.
     fn last_made(&self, wanted: &str) -> u64 {
         let removed = self.removed.values().flatten();
         let removed = removed.filter_map(|removed| match removed {
@@ -255,7 +255,7 @@ impl Book {
         removed.chain(present).max().unwrap_or(0)
     }
 
-    /// Both heads may have added somebody of the same name.
+    /// Both heads may have added a user of the same name.
     fn keep_the_last_of_each_name(&mut self) {
         let mut last: BTreeMap<String, u64> = BTreeMap::new();
         for UserView {
@@ -284,7 +284,7 @@ fn order(view: &UserView) -> (u64, &str) {
 mod tests {
     use super::*;
 
-    /// A head, as far as its accounts go.
+    /// A head, reduced to its accounts.
     #[derive(Clone, Debug, Default)]
     struct Head(Book);
 
@@ -347,7 +347,7 @@ mod tests {
         }
     }
 
-    /// Two heads with the same accounts that do not reach each other any more.
+    /// Two partitioned heads with the same accounts.
     fn parted() -> (Head, Head) {
         let mut head = Head::default();
         head.add("anna", 1, Role::Admin);
@@ -362,7 +362,7 @@ mod tests {
         (head.clone(), head)
     }
 
-    /// They reach each other again; whoever asks first makes no difference.
+    /// They are connected again; the merge is the same in both directions.
     fn joined(left: &Head, right: &Head) -> Head {
         let one = left.0.merged(&right.0).book;
         assert_eq!(one, right.0.merged(&left.0).book);
@@ -373,7 +373,7 @@ mod tests {
         Head(one)
     }
 
-    /// The other head changes so much that its file counts as newer.
+    /// The other head has so many changes that its file counts as newer.
     #[test]
     fn who_was_removed_does_not_come_back_from_the_other_head() {
         let (mut left, mut right) = parted();
@@ -428,7 +428,7 @@ mod tests {
         assert_eq!(later.0.user("bert").expect("there").view.role, Role::Admin);
     }
 
-    /// Both heads took the admin that the other one kept.
+    /// Each head removed the other's admin.
     #[test]
     fn an_admin_remains_whatever_two_heads_did_apart() {
         let mut head = Head::default();
@@ -452,7 +452,7 @@ mod tests {
         assert!(restored > 100, "{restored} of {}", ways.len().pow(2));
     }
 
-    /// All that two changes in a row make of a head.
+    /// All results of two consecutive changes on a head.
     fn ways(head: &Head) -> Vec<Head> {
         let names = ["anna", "bert", "carl"];
         let mut ways = vec![head.clone()];
@@ -468,7 +468,7 @@ mod tests {
                             (false, 3) => changed.add(name, 10 + way.0.revision, Role::ReadOnly),
                             _ => continue,
                         }
-                        // What a head refuses by itself.
+                        // A head refuses this itself.
                         if changed.has_admin() || changed.0.users.is_empty() {
                             ways.push(changed);
                         }
@@ -504,7 +504,7 @@ mod tests {
         right.remove("anna");
         let mut both = joined(&left, &right);
         assert_eq!(both.names(), ["anna"]);
-        // It is another user of that name: the removal holds, and tokens of the former one do not.
+        // It is a new user of that name: the removal stays valid, and tokens of the former user do not.
         assert!(both.0.user("anna").expect("there").view.created_at_ms > 1);
         both.add("dora", 50, Role::Admin);
         both.remove("anna");

@@ -1,5 +1,5 @@
-//! Who asks: by a session's cookie, a token, or another head that vouches for its user. Also whether
-//! the request was meant for us at all.
+//! Identifies the caller: by a session's cookie, a token, or another head that names its user. Also checks that the
+//! request was meant for this server.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -17,41 +17,41 @@ use crate::sessions::Asked;
 
 /// The session's cookie.
 pub const COOKIE: &str = "bulkhead_session";
-/// Sent along with changes by pages, which another site's page cannot.
+/// Sent with changes by pages, which another site's page cannot do.
 pub const CSRF_HEADER: &str = "x-bulkhead-csrf";
-/// Sent by pages with what they ask by themselves: that keeps no session from ending.
+/// Sent by pages with automatic requests, which do not extend the session.
 pub const UNATTENDED_HEADER: &str = "x-bulkhead-unattended";
-/// A head tells for whom it asks.
+/// The user for whom a head sends a request.
 pub const USER_HEADER: &str = "x-bulkhead-user";
-/// And what that user may do.
+/// The role of that user.
 pub const ROLE_HEADER: &str = "x-bulkhead-role";
 
-/// The connection that a request came by.
+/// The connection of a request.
 #[derive(Debug)]
 pub struct Link {
     /// The peer.
     pub peer: SocketAddr,
-    /// Our own side.
+    /// The local address.
     pub local: SocketAddr,
     /// Whether it is encrypted.
     pub is_encrypted: bool,
-    /// What only the two ends of this TLS connection can compute.
+    /// A value that only the two ends of this TLS connection can compute.
     pub binding: Option<[u8; 32]>,
     /// Whether the peer has proven to be a head of this appliance.
     pub is_head: AtomicBool,
-    /// Its place among all; none in tests.
+    /// Its slot in the connection table; `None` in tests.
     pub(crate) seat: Option<Arc<Seat>>,
 }
 
 impl Link {
-    /// Its client has shown who it is.
+    /// Marks its client as authenticated.
     pub(crate) fn is_known(&self) {
         if let Some(seat) = &self.seat {
             seat.is_known();
         }
     }
 
-    /// The peer has proven to be a head of this appliance.
+    /// Marks the peer as a proven head of this appliance.
     pub(crate) fn is_a_heads(&self) {
         self.is_head.store(true, Ordering::Release);
         if let Some(seat) = &self.seat {
@@ -60,18 +60,18 @@ impl Link {
     }
 }
 
-/// Who asks.
+/// The caller.
 #[derive(Clone, Debug)]
 pub struct Caller {
     /// The user.
     pub user: String,
-    /// What they may do.
+    /// Their role.
     pub role: Role,
-    /// By which way.
+    /// The method of authentication.
     pub by: By,
 }
 
-/// How a caller is known.
+/// The method of authentication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum By {
     /// A session: the cookie's value.
@@ -82,8 +82,7 @@ pub enum By {
     Head,
 }
 
-/// Who asks, if anybody is known by what the request carries. A cookie or a token that is not
-/// valid is nobody.
+/// Returns the caller if the request identifies one. An invalid cookie or token identifies no caller.
 pub fn of(api: &Api, headers: &HeaderMap, link: &Link) -> Option<Caller> {
     let text = |name: &str| headers.get(name)?.to_str().ok();
     if link.is_head.load(Ordering::Acquire) {
@@ -104,7 +103,7 @@ pub fn of(api: &Api, headers: &HeaderMap, link: &Link) -> Option<Caller> {
         });
     }
     let cookie = cookie(headers)?;
-    // The role is looked up each time, so that a change holds at once.
+    // The role is read each time, so that a change applies at once.
     let (identity, _) = api.session_of(cookie, asked(headers))?;
     Some(Caller {
         user: identity.user,
@@ -113,7 +112,7 @@ pub fn of(api: &Api, headers: &HeaderMap, link: &Link) -> Option<Caller> {
     })
 }
 
-/// Whether a person does something, or a page that is open asks by itself.
+/// Whether a user sent the request, or an open page by itself.
 pub fn asked(headers: &HeaderMap) -> Asked {
     match headers.contains_key(UNATTENDED_HEADER) {
         true => Asked::ByAPage,
@@ -131,8 +130,8 @@ pub fn cookie(headers: &HeaderMap) -> Option<&str> {
         .map(|(_, value)| value)
 }
 
-/// Refuses a change that a page of another site may have caused: a browser adds the cookie by
-/// itself, but neither our header nor our origin.
+/// Refuses a change that a page of another site may have caused: a browser adds the cookie automatically, but neither
+/// our header nor our origin.
 pub fn check_origin(
     api: &Api,
     method: &Method,
@@ -168,13 +167,12 @@ pub fn check_origin(
     match is_same {
         true => Ok(()),
         false => Err(refuse("the header X-Bulkhead-CSRF is missing or wrong")
-            .advise("send the `csrf` of the login along, or use a token instead of the cookie")),
+            .advise("send the `csrf` of the login, or use a token instead of the cookie")),
     }
 }
 
-/// Refuses a request that was sent to another name, which some site may have pointed at us (DNS
-/// rebinding): on the loopback only names of the loopback, elsewhere addresses and the
-/// certificate's names.
+/// Refuses a request for another host name, which may be part of DNS rebinding: on the loopback only names of the
+/// loopback are accepted, elsewhere addresses and the certificate's names.
 pub fn check_host(
     headers: &HeaderMap,
     link: &Link,

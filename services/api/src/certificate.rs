@@ -1,4 +1,4 @@
-//! The certificate of a head: made by ourselves, or the administrator's own files.
+//! The certificate of a head: self-signed, or provided by the administrator.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,22 +9,22 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
-/// The certificate and those between it and a root, PEM.
+/// The certificate with its intermediate certificates, PEM.
 pub const CERTIFICATE: &str = "certificate.pem";
 /// Its private key, PEM.
 pub const KEY: &str = "key.pem";
-/// The key of a certificate that is just taking the place of the former.
+/// The key of a certificate that is about to replace the former.
 const NEXT_KEY: &str = "key.next.pem";
 
 /// A certificate in use.
 pub struct Certificate {
-    /// How to do TLS with it.
+    /// The TLS configuration with it.
     pub config: Arc<ServerConfig>,
     own: CertificateDer<'static>,
 }
 
 impl Certificate {
-    /// Whether it is for the host `name`.
+    /// Whether it is valid for the host `name`.
     pub fn is_for(&self, name: &str) -> bool {
         let Ok(name) = ServerName::try_from(name.to_owned()) else {
             return false;
@@ -37,7 +37,7 @@ impl Certificate {
 fn failed(path: &Path, what: &dyn std::fmt::Display) -> Failure {
     let message = format!("use {}: {what}", path.display());
     Failure::new(FailureKind::Failed, message)
-        .advise("`bulkhead head certificate` makes a new one, or takes yours")
+        .advise("`bulkhead head certificate` creates a new one, or installs yours")
 }
 
 /// The certificate in `folder`; `None` if there is none.
@@ -48,7 +48,7 @@ pub fn load(folder: &Path) -> Result<Option<Certificate>, Failure> {
     }
     match read(&certificate, &key) {
         Ok(certificate) => Ok(Some(certificate)),
-        // A change was cut off between its two renames.
+        // A replacement was interrupted between its two renames.
         Err(failure) => match read(&certificate, &folder.join(NEXT_KEY)) {
             Ok(certificate) => Ok(Some(certificate)),
             Err(_) => Err(failure),
@@ -80,7 +80,7 @@ fn read(certificate: &Path, key: &Path) -> Result<Certificate, Failure> {
     })
 }
 
-/// Makes a certificate that is signed by nobody but itself, for `names` (hosts and addresses).
+/// Creates a self-signed certificate for `names` (hosts and addresses).
 pub fn make(folder: &Path, names: &[String]) -> Result<(), Failure> {
     let (certificate, key) = paths(folder);
     let made = certificates::make(names, Purpose::Server).map_err(|error| {
@@ -95,7 +95,7 @@ pub fn make(folder: &Path, names: &[String]) -> Result<(), Failure> {
     )
 }
 
-/// Takes the administrator's files, if they fit together.
+/// Installs the administrator's files, if they match.
 pub fn take(folder: &Path, certificate: &Path, key: &Path) -> Result<(), Failure> {
     read(certificate, key)?;
     let bytes = |path: &Path| std::fs::read(path).map_err(|error| failed(path, &error));
@@ -110,14 +110,14 @@ fn store(certificate: &Path, key: &Path, public: &[u8], secret: &[u8]) -> Result
     if read(certificate, &next).is_ok() {
         std::fs::rename(&next, key).map_err(|error| failed(key, &error))?;
     }
-    // At each moment there is a certificate, and one of the two keys is its own.
+    // At any time a certificate exists, and one of the two keys belongs to it.
     for (path, bytes) in [(next.as_path(), secret), (certificate, public)] {
         crate::accounts::replace_private(path, bytes).map_err(|error| failed(path, &error))?;
     }
     std::fs::rename(&next, key).map_err(|error| failed(key, &error))
 }
 
-/// Names that the certificate of the machine called `host` should have.
+/// The names for the certificate of the host called `host`.
 pub fn usual_names(host: String) -> Vec<String> {
     vec![host, "localhost".to_owned(), "127.0.0.1".to_owned()]
 }
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(key.permissions().mode() & 0o777, 0o600);
     }
 
-    /// A look at any moment of a change finds the former certificate or the new one.
+    /// A read at any point of a replacement finds the former or the new certificate.
     #[test]
     fn a_certificate_is_there_at_every_step_of_its_change() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -160,7 +160,7 @@ mod tests {
             found.is_for(name)
         };
         assert!(is_for("new.example"));
-        // Cut off before the second rename, and before the first.
+        // Interrupted before the second rename, and before the first.
         std::fs::rename(path(KEY), path(NEXT_KEY)).expect("renamed");
         std::fs::copy(&old_key, path(KEY)).expect("the old key");
         assert!(is_for("new.example"));

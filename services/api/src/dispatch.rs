@@ -1,5 +1,5 @@
-//! The way of a request: is it meant for us, who asks, may they, what do they want, who does it; then
-//! the audit log and the answer.
+//! Dispatches a request: checks the host, identifies the caller, checks the role, parses the body, performs the
+//! request, and writes the audit log and the response.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -23,60 +23,60 @@ use crate::role::{confirmation, role_of, verb};
 use crate::routes::{Input, ROUTES, Reply, Route, Source, Work};
 use crate::view::Refusal;
 
-/// How much of the name that a login was tried with is written down.
+/// Characters of a failed login's name that are logged.
 const LOGIN_CHARS_MAX: usize = 64;
-/// Longest time that a body may take to arrive.
+/// Longest time for a body to arrive.
 const BODY_WAIT: Duration = Duration::from_secs(30);
-/// What pages of the console may load, and from where: only from here.
+/// The console loads resources from its own origin only.
 const CONTENT_SECURITY: &str = "default-src 'self'; img-src 'self' data:; style-src 'self'; \
      object-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 
-/// A request as handlers see it.
+/// A request as passed to handlers.
 pub(crate) struct Call {
-    /// Who asks; anybody for routes that everybody may use.
+    /// The caller; `None` is possible on public routes.
     pub(crate) caller: Option<Caller>,
-    /// From where.
+    /// The client's address.
     pub(crate) from: IpAddr,
-    /// What stands in the path.
+    /// The parameters in the path.
     pub(crate) path: BTreeMap<String, String>,
-    /// What stands behind the `?`.
+    /// The parameters after the `?`.
     pub(crate) query: BTreeMap<String, String>,
     /// The body.
     pub(crate) body: Value,
-    /// Whether cookies may be marked as for encrypted connections only.
+    /// Whether cookies are marked for encrypted connections only.
     pub(crate) is_encrypted: bool,
     /// The cookie, valid or not.
     pub(crate) cookie: Option<String>,
 }
 
 impl Call {
-    /// The pool in the path.
+    /// Returns the pool in the path.
     pub(crate) fn pool(&self) -> Result<PoolName, Failure> {
         self.named("pool")?
             .parse()
             .map_err(|error: units::NameError| Failure::usage(error.to_string()))
     }
 
-    /// A name in the path.
+    /// Returns a parameter in the path.
     pub(crate) fn named(&self, name: &str) -> Result<&str, Failure> {
         let found = self.path.get(name).map(String::as_str);
         found.ok_or_else(|| Failure::usage(format!("the path names no {name}")))
     }
 
-    /// The body as what it should be.
+    /// Deserializes the body.
     pub(crate) fn input<T: serde::de::DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_value(self.body.clone())
-            .map_err(|error| Failure::usage(format!("the body is not understood: {error}")))
+            .map_err(|error| Failure::usage(format!("the body cannot be parsed: {error}")))
     }
 
-    /// Who asks, on routes where somebody must.
+    /// Returns the caller, on routes that require one.
     pub(crate) fn caller(&self) -> Result<&Caller, Failure> {
         self.caller
             .as_ref()
             .ok_or_else(|| Failure::new(FailureKind::Denied, "log in first"))
     }
 
-    /// The request as this caller may ask for it: what only an admin may decide stays as it is.
+    /// Restricts the request to the caller's rights: settings reserved for an admin stay unchanged.
     pub(crate) fn within_rights(&self, request: PoolRequest) -> PoolRequest {
         match &self.caller {
             Some(caller) if caller.role >= crate::Role::Admin => request,
@@ -84,7 +84,7 @@ impl Call {
         }
     }
 
-    /// The control request that a route's `verb` and `members` make of this call.
+    /// Builds the control request of a route's `verb` and `members` from this call.
     pub(crate) fn request(
         &self,
         verb: &str,
@@ -128,12 +128,12 @@ impl Call {
     }
 }
 
-/// What is written down in the table of routes.
+/// A JSON literal in the table of routes.
 fn literal(json: &str) -> Value {
     serde_json::from_str(json).expect("the table has JSON")
 }
 
-/// A value in a query: numbers and truth are themselves, all else is text.
+/// Parses a query value: numbers and booleans as such, anything else as text.
 fn plain(text: &str) -> Value {
     match serde_json::from_str(text) {
         Ok(value @ (Value::Bool(_) | Value::Number(_))) => value,
@@ -141,7 +141,7 @@ fn plain(text: &str) -> Value {
     }
 }
 
-/// All resources, and the console for everything else.
+/// All resources, and the console for the remaining paths.
 pub(crate) fn router(api: &Arc<Api>) -> Router {
     let mut router = Router::new()
         .route("/metrics", get(crate::metrics::serve))
@@ -171,17 +171,17 @@ pub(crate) fn router(api: &Arc<Api>) -> Router {
 
 async fn no_resource() -> Response {
     let failure = Failure::not_found("there is no such resource")
-        .advise("GET /api/v1/openapi.json describes all that there are");
+        .advise("GET /api/v1/openapi.json lists all resources");
     failure_response(&failure, None)
 }
 
 async fn no_method() -> Response {
     let failure = Failure::usage("this resource has no such method")
-        .advise("GET /api/v1/openapi.json describes all that there are");
+        .advise("GET /api/v1/openapi.json lists all resources");
     failure_response(&failure, Some(StatusCode::METHOD_NOT_ALLOWED))
 }
 
-/// Files of the console; a path that is none is the console's own affair.
+/// Serves files of the console; other paths are routes within the console.
 async fn console(
     State(api): State<Arc<Api>>,
     Extension(link): Extension<Arc<Link>>,
@@ -210,7 +210,7 @@ async fn console(
     response
 }
 
-/// What holds for every answer.
+/// Sets the headers of every response.
 pub(crate) fn secure(headers: &mut HeaderMap, is_encrypted: bool) {
     let all = [
         (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY),
@@ -228,7 +228,7 @@ pub(crate) fn secure(headers: &mut HeaderMap, is_encrypted: bool) {
     }
 }
 
-/// Whether the request is meant for us, and its peer has not asked too much.
+/// Checks the request's host and the rate limit of its peer.
 pub(crate) fn admit(api: &Api, link: &Link, headers: &HeaderMap) -> Result<(), Box<Response>> {
     let certificate = api.certificate.read().expect("no holder panics").clone();
     caller::check_host(headers, link, certificate.as_ref())
@@ -245,13 +245,13 @@ pub(crate) fn admit(api: &Api, link: &Link, headers: &HeaderMap) -> Result<(), B
     })
 }
 
-/// Whether a peer that may be a head has not asked too much. Heads ask by address.
+/// Checks the rate limit of a peer that may be a head. Heads connect by address.
 pub(crate) fn admit_peer(api: &Api, link: &Link) -> Result<(), Box<Response>> {
     let taken = api.requests.take(link.peer.ip(), Instant::now());
     taken.map_err(|wait| Box::new(too_many(wait)))
 }
 
-/// "Come again later."
+/// A response with status 429.
 pub(crate) fn too_many(wait: Duration) -> Response {
     let seconds = wait.as_secs().max(1);
     let failure =
@@ -263,7 +263,7 @@ pub(crate) fn too_many(wait: Duration) -> Response {
     response
 }
 
-/// Answers a request to `route`.
+/// Handles a request to `route`.
 async fn answer(
     State(api): State<Arc<Api>>,
     Extension(link): Extension<Arc<Link>>,
@@ -287,7 +287,7 @@ async fn answer(
     response
 }
 
-/// Who asks; nobody only where everybody may.
+/// Identifies the caller; `None` only on public routes.
 fn identify(
     api: &Api,
     link: &Link,
@@ -312,7 +312,7 @@ fn identify(
     Ok(caller)
 }
 
-/// "Who are you?"
+/// A response with status 401.
 pub(crate) fn log_in_first(api: &Api) -> Response {
     let no_users = !api.accounts.has_users();
     let advice = match no_users {
@@ -329,18 +329,18 @@ pub(crate) fn log_in_first(api: &Api) -> Response {
     response
 }
 
-/// What the audit log says of a request that only its body tells.
+/// Details for the audit log that only the body contains.
 #[derive(Default)]
 struct Told {
-    /// What was asked of a pool, if anything.
+    /// The verb of the pool request, if it is one.
     verb: Option<String>,
-    /// What it says of itself.
+    /// The operation's own details.
     details: Option<String>,
-    /// What that does.
+    /// The operation's effect.
     effect: Option<Effect>,
-    /// The name that a login was tried with.
+    /// The name in a login attempt.
     login: Option<String>,
-    /// The status of a refusal that its kind does not tell.
+    /// The status of a refusal, if its kind does not determine it.
     status: Option<StatusCode>,
 }
 
@@ -353,7 +353,7 @@ impl Told {
     }
 }
 
-/// What came of a request.
+/// The result of a request.
 struct Performed {
     told: Told,
     outcome: Result<Outcome, Failure>,
@@ -422,7 +422,7 @@ async fn steps(
             call.query.get("confirm"),
         )?;
     } else if let Some(request) = call.body.get("request").filter(|_| route.asks_anything()) {
-        // Whether it may be asked for is seen by who performs it.
+        // The head that performs the request checks the role.
         if let Ok(request) = serde_json::from_value::<PoolRequest>(request.clone()) {
             told.note(&call, &call.within_rights(request))?;
         }
@@ -451,7 +451,7 @@ async fn steps(
     performed.await.map_err(failed)?.map(Outcome::Reply)
 }
 
-/// Asks the head that serves the pool of the path, if it is another one.
+/// Forwards a request to the other head that serves the pool in the path, if one does.
 async fn elsewhere(
     api: &Arc<Api>,
     parts: &Parts,
@@ -461,7 +461,7 @@ async fn elsewhere(
     let (Some(pool), Some(caller)) = (call.path.get("pool"), &call.caller) else {
         return Ok(None);
     };
-    // What another head sent is performed here or not at all, so that nothing goes round in circles.
+    // A forwarded request is performed here or fails, which prevents loops.
     if caller.by == By::Head {
         return Ok(None);
     }
@@ -478,7 +478,7 @@ async fn elsewhere(
     asked.await.map(Some)
 }
 
-/// Refuses who may not.
+/// Fails unless the caller has the role.
 pub(crate) fn allow(caller: Option<&Caller>, role: crate::Role) -> Result<(), Failure> {
     match caller {
         Some(caller) if caller.role >= role => Ok(()),
@@ -486,12 +486,12 @@ pub(crate) fn allow(caller: Option<&Caller>, role: crate::Role) -> Result<(), Fa
             FailureKind::Denied,
             format!("{} is {}, and this needs {role}", caller.user, caller.role),
         )
-        .advise(format!("ask somebody who is {role}"))),
+        .advise(format!("it needs a user with the role {role}"))),
         None => Err(Failure::new(FailureKind::Denied, "log in first")),
     }
 }
 
-/// Refuses who is not a person in a session of their own.
+/// Fails unless the caller is a user in a session.
 fn person(caller: Option<&Caller>) -> Result<(), Failure> {
     match caller.map(|caller| &caller.by) {
         Some(By::Session(_)) => Ok(()),
@@ -505,17 +505,15 @@ fn person(caller: Option<&Caller>) -> Result<(), Failure> {
     }
 }
 
-/// Refuses who may not do what has this effect, and what destroys data without its name.
+/// Fails unless the caller may cause this effect, or if data would be destroyed without its name as confirmation.
 pub(crate) fn may(call: &Call, effect: &Effect, given: Option<&String>) -> Result<(), Failure> {
     allow(call.caller.as_ref(), role_of(effect))?;
     match confirmation(effect) {
         Some(wanted) if given != Some(&wanted) => Err(Failure::new(
             FailureKind::NeedsConfirmation,
-            format!("this destroys what {wanted} holds"),
+            format!("this destroys the data in {wanted}"),
         )
-        .advise(format!(
-            "if that is what you want, give \"{wanted}\" as `confirm`"
-        ))),
+        .advise(format!("to confirm, set `confirm` to \"{wanted}\""))),
         _ => Ok(()),
     }
 }
@@ -527,7 +525,7 @@ async fn receive(body: Body, bytes_max: usize, told: &mut Told) -> Result<Bytes,
         Ok(Err(_)) => {
             told.status = Some(StatusCode::PAYLOAD_TOO_LARGE);
             let message = format!("the body did not arrive, or is longer than {bytes_max} bytes");
-            Err(Failure::usage(message).advise("ask for less at a time"))
+            Err(Failure::usage(message).advise("split it into smaller requests"))
         }
         Err(_) => Err(Failure::usage("the body took too long to arrive")),
     }
@@ -551,22 +549,22 @@ fn parse(input: &Input, headers: &HeaderMap, bytes: &Bytes) -> Result<Value, Fai
     if matches!(input, Input::Nothing) || bytes.is_empty() {
         return Ok(Value::Null);
     }
-    // A page of another site can send plain text without being asked, but no JSON.
+    // A page of another site can send plain text without a preflight request, but no JSON.
     let kind = headers.get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let media = kind.split(';').next().unwrap_or_default().trim();
     if !media.eq_ignore_ascii_case("application/json") {
         return Err(Failure::usage("the body must be JSON")
-            .advise("say so: Content-Type: application/json"));
+            .advise("set the header Content-Type: application/json"));
     }
     let parsed = match input {
         Input::Strictly(_, read) => read(bytes),
         _ => serde_json::from_slice(bytes),
     };
-    parsed.map_err(|error| Failure::usage(format!("the body is not understood: {error}")))
+    parsed.map_err(|error| Failure::usage(format!("the body cannot be parsed: {error}")))
 }
 
-/// Writes changes into the audit log, and answers.
+/// Writes changes to the audit log, and builds the response.
 fn finish(
     api: &Api,
     link: &Link,
@@ -617,7 +615,7 @@ fn finish(
             code: response.status().as_u16(),
             count: None,
         };
-        // What anybody can cause must not push out what was changed.
+        // Entries that any client can cause must not rotate out the log of changes.
         match route.is_access() || response.status().is_client_error() {
             true => api.audit.accessed(entry),
             false => api.audit.changed(&entry),
@@ -626,7 +624,7 @@ fn finish(
     response
 }
 
-/// Codes of refusals that their kind alone does not tell.
+/// The status of a refusal, if its kind alone does not determine it.
 fn status_of_refusal(route: &Route, failure: &Failure) -> Option<StatusCode> {
     match (route.path, failure.kind) {
         ("/login" | "/users/{user}", FailureKind::Busy) => Some(StatusCode::TOO_MANY_REQUESTS),
@@ -662,7 +660,7 @@ pub(crate) const fn status_of(kind: FailureKind) -> StatusCode {
     }
 }
 
-/// A failure as an answer.
+/// Builds the response of a failure.
 pub(crate) fn failure_response(failure: &Failure, status: Option<StatusCode>) -> Response {
     let status = status.unwrap_or_else(|| status_of(failure.kind));
     let failure = failure.clone();
@@ -703,7 +701,7 @@ mod tests {
         }
     }
 
-    /// Every route about a pool makes a request that the pool's server understands.
+    /// Every route about a pool builds a valid control request.
     #[test]
     fn every_route_that_asks_a_pool_makes_a_control_request() {
         let path = [
@@ -724,11 +722,11 @@ mod tests {
             let understood = understood.unwrap_or_else(|error| {
                 let file = verb.replace('.', "/");
                 panic!(
-                    "{request}: {error}: give the route an example of its body, with `.body(…)` in \
+                    "{request}: {error}: add an example of its body to the route, with `.body(…)` in \
                      core/control/src/operations/{file}.rs"
                 )
             });
-            // As those may ask for it who may ask for the least.
+            // With the fewest rights that the route admits.
             let understood = understood.keeping_rights();
             let pool = "tank".parse().expect("a name");
             assert_eq!(role_of(&understood.effect(&pool)), role, "{request}");

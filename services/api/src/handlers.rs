@@ -1,4 +1,4 @@
-//! What the head itself does: sessions, users, tokens, what is at a glance, what takes long.
+//! Handlers of the head itself: sessions, users, tokens, the overview, background operations.
 
 use std::time::Instant;
 
@@ -41,17 +41,17 @@ pub struct Login {
     pub password: String,
 }
 
-/// A session as a page sees it.
+/// A session as returned to a page.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Session")]
 pub struct SessionView {
     /// The user.
     pub user: String,
-    /// What they may do.
+    /// Their role.
     pub role: Role,
-    /// What has to be sent along with changes, as `X-Bulkhead-CSRF`.
+    /// The value of the header `X-Bulkhead-CSRF`, required with changes.
     pub csrf: String,
-    /// When it ends at the latest, in milliseconds since 1970.
+    /// Its latest end, in milliseconds since 1970.
     pub expires_at_ms: u64,
 }
 
@@ -60,13 +60,13 @@ pub struct SessionView {
 pub struct NewUser {
     /// The name.
     pub name: String,
-    /// What they may do.
+    /// Their role.
     pub role: Role,
     /// Their password.
     pub password: String,
 }
 
-/// What is changed of a user.
+/// A change of a user.
 #[derive(Deserialize, JsonSchema)]
 pub struct UserChange {
     /// Another role.
@@ -75,7 +75,7 @@ pub struct UserChange {
     /// Another password.
     #[serde(default)]
     pub password: Option<String>,
-    /// The present password, asked of users who change their own.
+    /// The current password, required for a change of one's own.
     #[serde(default)]
     pub current_password: Option<String>,
 }
@@ -83,15 +83,15 @@ pub struct UserChange {
 /// A token to be made.
 #[derive(Deserialize, JsonSchema)]
 pub struct NewToken {
-    /// What it is for.
+    /// Its purpose.
     pub name: String,
-    /// What may be done with it; none means all that its user may.
+    /// Its role; by default that of its user.
     #[serde(default)]
     pub role: Option<Role>,
-    /// After how many seconds it ends; none means never.
+    /// Its lifetime in seconds; unlimited by default.
     #[serde(default)]
     pub expires_in_s: Option<u64>,
-    /// The present password of whoever makes it.
+    /// The current password of its user.
     #[serde(default)]
     pub current_password: Option<String>,
 }
@@ -99,7 +99,7 @@ pub struct NewToken {
 /// A pool to be made.
 #[derive(Deserialize, JsonSchema)]
 pub struct NewPool {
-    /// What it is.
+    /// Its description.
     #[serde(flatten)]
     pub create: PoolCreateInput,
     /// Also start its server.
@@ -107,7 +107,7 @@ pub struct NewPool {
     pub serve: bool,
 }
 
-/// What a pool to be made is.
+/// The description of a new pool.
 #[derive(Deserialize, JsonSchema)]
 pub struct PoolCreateInput {
     /// Its name.
@@ -122,30 +122,30 @@ pub struct PoolCreateInput {
     pub overwrite: bool,
 }
 
-/// Where a pool goes.
+/// The destination of a move.
 #[derive(Deserialize, JsonSchema)]
 pub struct Move {
     /// The head.
     pub to: HeadName,
-    /// Also when that head lacks keys of volumes that are served now.
+    /// Also if keys of currently served volumes are missing on that head.
     #[serde(default)]
     pub without_keys: bool,
 }
 
-/// Anything that can be asked of a pool.
+/// Any control request to a pool.
 #[derive(Deserialize, JsonSchema)]
 pub struct Question {
     /// The control request.
     pub request: Request,
-    /// The name of what is destroyed, if something is.
+    /// The name of the destroyed object, if one is.
     #[serde(default)]
     pub confirm: Option<String>,
-    /// Answer at once with an operation.
+    /// Return at once with an operation.
     #[serde(default)]
     pub background: bool,
 }
 
-/// What is changed of a volume.
+/// A change of a volume.
 #[derive(Deserialize, JsonSchema)]
 pub struct VolumeChange {
     /// Another size in bytes.
@@ -162,13 +162,13 @@ pub struct VolumeChange {
     pub name: Option<VolumeName>,
 }
 
-/// What is changed of a file system.
+/// A change of a file system.
 #[derive(Deserialize, JsonSchema)]
 pub struct FilesystemChange {
     /// Other values of properties.
     #[serde(default)]
     pub properties: Properties,
-    /// Properties that shall have the parent's value again.
+    /// Properties to reset to the parent's value.
     #[serde(default)]
     pub inherit: Vec<String>,
     /// Another name, `POOL/NAME`.
@@ -190,7 +190,7 @@ fn set_cookie(call: &Call, value: &str, seconds: u64) -> String {
     format!("{COOKIE}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
 }
 
-/// Whose name and password these are. Who gives wrong ones waits longer and longer.
+/// Identifies a user by name and password. Wrong passwords increase the delay of further attempts.
 fn verified(
     api: &Api,
     call: &Call,
@@ -204,9 +204,9 @@ fn verified(
             .advise(format!("wait {seconds} s"))
     })?;
     let identity = {
-        // Hashing is meant to be expensive: more than a few at a time are refused, not queued.
+        // Hashing is expensive by design: more than a few at a time are refused, not queued.
         let _place = api.hashed.try_acquire().map_err(|_| {
-            Failure::new(FailureKind::Busy, "others are logging in").advise("try again")
+            Failure::new(FailureKind::Busy, "too many concurrent logins").advise("try again")
         })?;
         api.accounts.log_in(user, password)?
     };
@@ -268,16 +268,16 @@ pub(crate) fn add_user(api: &Api, call: &Call) -> Result<Reply, Failure> {
     Reply::of(api.accounts.add_user(&new.name, new.role, &new.password)?)
 }
 
-/// Refuses who does not show the password of the caller.
+/// Fails unless the caller's password is given.
 fn confirm_password(api: &Api, call: &Call, given: Option<&str>) -> Result<(), Failure> {
     let Some(current) = given else {
-        let failure = Failure::usage("the present password is missing");
-        return Err(failure.advise("give it as `current_password`"));
+        let failure = Failure::usage("the current password is missing");
+        return Err(failure.advise("send it as `current_password`"));
     };
     match verified(api, call, &call.caller()?.user, current)? {
         Some(_) => Ok(()),
         None => Err(
-            Failure::new(FailureKind::Denied, "the present password is wrong").advise(
+            Failure::new(FailureKind::Denied, "the current password is wrong").advise(
                 "an admin, or `bulkhead user passwd` on the head, sets another one without it",
             ),
         ),
@@ -287,11 +287,11 @@ fn confirm_password(api: &Api, call: &Call, given: Option<&str>) -> Result<(), F
 pub(crate) fn change_user(api: &Api, call: &Call) -> Result<Reply, Failure> {
     let (change, caller): (UserChange, _) = (call.input()?, call.caller()?);
     let name = call.named("user")?;
-    // Everybody may change their own password.
+    // Each user may change their own password.
     if name != caller.user || change.role.is_some() {
         allow_role(Some(caller), Role::Admin)?;
     }
-    // A page that was left open must not be enough to keep its user out.
+    // A page that was left open must not suffice to lock its user out.
     if name == caller.user && change.password.is_some() {
         confirm_password(api, call, change.current_password.as_deref())?;
     }
@@ -311,7 +311,7 @@ pub(crate) fn remove_user(api: &Api, call: &Call) -> Result<Reply, Failure> {
     Ok(Reply::default())
 }
 
-/// Whose tokens a caller may see and revoke; `None` means everybody's.
+/// The user that owns the tokens a caller may see and revoke; `None` means all users.
 fn reach(call: &Call) -> Result<Option<&str>, Failure> {
     let caller = call.caller()?;
     Ok((caller.role < Role::Admin).then_some(caller.user.as_str()))
@@ -323,7 +323,7 @@ pub(crate) fn tokens(api: &Api, call: &Call) -> Result<Reply, Failure> {
 
 pub(crate) fn add_token(api: &Api, call: &Call) -> Result<Reply, Failure> {
     let (new, caller): (NewToken, _) = (call.input()?, call.caller()?);
-    // It lasts longer than the session that a page was left open with.
+    // A token may outlive the session of a page that was left open.
     confirm_password(api, call, new.current_password.as_deref())?;
     let (user, role) = (&caller.user, new.role);
     Reply::of(
@@ -368,7 +368,7 @@ pub(crate) fn cancel(api: &Api, call: &Call) -> Result<Reply, Failure> {
 }
 
 pub(crate) fn appliance(api: &Api, call: &Call) -> Result<Reply, Failure> {
-    // Who may write the file may read the secrets in it.
+    // An admin may write the file, and may therefore read its secrets.
     let may_write = call.caller()?.role == Role::Admin;
     Reply::of(api.backend.appliance(may_write)?)
 }
@@ -510,7 +510,7 @@ pub(crate) fn request(api: &Api, call: &Call) -> Result<Reply, Failure> {
     Reply::of(api.operations.start(wanted, Box::new(work))?)
 }
 
-/// The name of what the path says, in its pool.
+/// The dataset in the path, in its pool.
 fn dataset(call: &Call, what: &str) -> Result<VolumeName, Failure> {
     let path = format!("{}/{}", call.pool()?, call.named(what)?);
     let name = path.parse();
@@ -532,7 +532,7 @@ pub(crate) fn change_filesystem(api: &Api, call: &Call) -> Result<Reply, Failure
             names: change.inherit,
         }));
     }
-    // Last: the others know it by its old name.
+    // Last, because the other requests use the old name.
     if let Some(to) = change.name {
         requests.push(FilesystemRequest::Rename(filesystem::rename::Rename {
             from: name,
@@ -561,7 +561,7 @@ pub(crate) fn change_volume(api: &Api, call: &Call) -> Result<Reply, Failure> {
             properties: change.properties,
         }));
     }
-    // Last: the others know the volume by its old name.
+    // Last, because the other requests use the old name.
     if let Some(to) = change.name {
         requests.push(VolumeRequest::Rename(Rename {
             from: name,
@@ -591,7 +591,7 @@ fn ask_all(
         }
     }
     let done = Done::joined(all);
-    Reply::of(done.ok_or_else(|| Failure::usage("the body asks for no change"))?)
+    Reply::of(done.ok_or_else(|| Failure::usage("the body contains no change"))?)
 }
 
 fn target(call: &Call) -> Result<IscsiName, Failure> {
@@ -617,14 +617,14 @@ pub(crate) fn deny(api: &Api, call: &Call) -> Result<Reply, Failure> {
     )
 }
 
-/// Asks the pool with the request that the dispatcher made, and answers what is inside the answer.
+/// Sends the dispatcher's request to the pool, and returns the content of the reply.
 pub(crate) fn ask_bare(api: &Api, call: &Call) -> Result<Reply, Failure> {
     let request: Request = call.input()?;
     let answer = api.backend.ask(&call.pool()?, request, &mut |_| ())?;
     Reply::of(bare(answer))
 }
 
-/// What is inside an answer.
+/// The content of a reply.
 fn bare(answer: Answer) -> Value {
     match serde_json::to_value(answer) {
         Ok(Value::Object(object)) => object.into_iter().next().map_or(json!(null), |(_, v)| v),

@@ -1,4 +1,5 @@
-//! Who may change accounts, who may destroy, and by what; how long a login lasts; what strangers may send.
+//! Tests the rights to change accounts and to destroy data, the end of sessions, and the limits for unauthenticated
+//! clients.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -23,7 +24,7 @@ fn change_password(head: &Head, who: &As, user: &str, change: Value) -> u16 {
     head.ask(who, "PATCH", &format!("/users/{user}"), change).0
 }
 
-/// A token that only looks sets its owner's password, and logs in as an admin with it.
+/// A read-only token sets its owner's password and logs in as an admin with it.
 #[test]
 fn a_token_changes_no_password() {
     let head = Head::new();
@@ -100,7 +101,7 @@ fn ones_own_password_is_changed_with_the_present_one_only() {
     let right = json!({"password": OTHER, "current_password": PASSWORD});
     assert_eq!(change_password(&head, &operator, "operator", right), 200);
     head.log_in("operator", OTHER).expect("the new one");
-    // An admin does not know the passwords of others.
+    // An admin does not know the passwords of other users.
     let admin = head.log_in("admin", PASSWORD).expect("in");
     assert_eq!(
         change_password(&head, &admin, "operator", json!({"password": PASSWORD})),
@@ -109,7 +110,7 @@ fn ones_own_password_is_changed_with_the_present_one_only() {
     assert_eq!(change_password(&head, &admin, "admin", without), 400);
 }
 
-/// Whoever finds an open page tries as slowly as whoever finds the login.
+/// Guesses on an open page are as slow as on the login page.
 #[test]
 fn guesses_at_the_present_password_are_slowed_down() {
     let head = Head::new();
@@ -121,7 +122,7 @@ fn guesses_at_the_present_password_are_slowed_down() {
     assert_eq!(last, Some(429));
 }
 
-/// The same request by the door for everything and by its own path, if it has one.
+/// The same request by the general path and by its own, if it has one.
 fn doors(request: &Value, own: Option<(&str, &str, Value)>) -> Vec<(String, String, Value)> {
     let any = json!({"request": request});
     let mut doors = vec![("POST".to_owned(), "/pools/tank/requests".to_owned(), any)];
@@ -129,7 +130,7 @@ fn doors(request: &Value, own: Option<(&str, &str, Value)>) -> Vec<(String, Stri
     doors
 }
 
-/// An operator shrinks a volume, and puts disks that hold something into a pool.
+/// An operator shrinks a volume, and adds disks that contain data to a pool.
 #[test]
 fn no_operator_destroys_data_by_an_argument() {
     let head = Head::new();
@@ -190,7 +191,7 @@ fn a_pool_over_disks_that_hold_something_wants_their_names() {
     assert_eq!(done.0, 200, "{}", done.1);
 }
 
-/// Without what destroys it is daily work.
+/// Without a destructive argument it is daily work.
 #[test]
 fn an_operator_does_the_daily_work() {
     let head = Head::new();
@@ -221,7 +222,7 @@ fn an_operator_does_the_daily_work() {
     assert_eq!(looked.0, 200, "{}", looked.1);
 }
 
-/// The owner of the pool refuses what would change a right: only it sees where things are.
+/// The owner of the pool refuses changes of rights: only it sees the current state.
 #[test]
 fn who_is_no_admin_keeps_rights_as_they_are_by_every_door() {
     let head = Head::new();
@@ -258,7 +259,7 @@ fn who_is_no_admin_keeps_rights_as_they_are_by_every_door() {
     }
 }
 
-/// As `bulkhead user passwd` does it, or the other head.
+/// A change by `bulkhead user passwd`, or by the other head.
 #[test]
 fn a_session_ends_with_the_password_it_began_with() {
     let head = Head::new();
@@ -294,7 +295,7 @@ fn an_open_stream_ends_with_its_token_or_its_session() {
     assert!(head.ends(of_session), "it outlives its password");
 }
 
-/// Everything is taken in before anybody is asked who they are, so it has to be little.
+/// A body is read before the caller is identified, so it must be small.
 #[test]
 fn strangers_send_little() {
     let head = Head::new();
@@ -341,7 +342,7 @@ fn who_was_refused_is_written_down_with_what_they_asked() {
     assert_eq!(told, [("read-only", "volume.create")]);
 }
 
-/// A pool waits for its devices, and so does whoever asks it, again and again.
+/// A pool is blocked on its devices, and so is every client that queries it.
 #[test]
 fn a_pool_that_hangs_keeps_nobody_from_logging_in_or_clearing_it() {
     const PATIENCE: Duration = Duration::from_secs(30);
@@ -435,14 +436,14 @@ fn a_target_that_two_pools_have_is_a_problem_of_both() {
     }
 }
 
-/// Only the cluster ends the sessions of a pool without a word.
+/// Only the cluster ends the sessions of a pool without a confirmation.
 #[test]
 fn a_pool_is_exported_and_destroyed_under_its_clients_only_with_a_word() {
     let head = Head::new();
     let admin = head.token(Role::Admin);
     for (method, path, body, wanted) in [
         ("POST", "/pools/tank/export", json!({}), close(false)),
-        // As clients of older documents ask.
+        // The form of requests in older documents.
         ("POST", "/pools/tank/export", Value::Null, close(false)),
         (
             "POST",

@@ -1,9 +1,8 @@
-//! The HTTP API of a head: resources, login and roles, a stream of changes, metrics, and the
-//! document that describes it all. It knows what can be asked of a pool ([`control`]) and nothing
-//! of pools, the cluster or this machine: those are behind [`Backend`].
+//! The HTTP API of a head: resources, login and roles, a stream of changes, metrics, and the OpenAPI document. It
+//! depends on the requests to pools ([`control`]) only; pools, the cluster and the host are behind [`Backend`].
 //!
-//! One table, `routes::ROUTES`, says what there is: paths, who may ask, what comes in and goes out. The
-//! router, the rights and the OpenAPI document are made from it.
+//! One table, `routes::ROUTES`, defines the paths, roles, inputs and outputs. The router, the rights and the OpenAPI
+//! document are derived from it.
 
 #![forbid(unsafe_code)]
 
@@ -55,10 +54,10 @@ use crate::certificate::Certificate;
 use crate::operations::Operations;
 use crate::sampler::Sampler;
 
-/// Passwords that are hashed at the same time; each takes 19 MiB and the whole of a processor.
+/// Concurrently hashed passwords; each uses 19 MiB and a whole processor.
 const HASHED_MAX: usize = 2;
 
-/// Everything that requests share.
+/// The state that requests share.
 pub(crate) struct Api {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) accounts: Accounts,
@@ -72,13 +71,13 @@ pub(crate) struct Api {
     pub(crate) peers: Peers,
     pub(crate) places: places::Places,
     pub(crate) hashed: Semaphore,
-    /// Of questions about keys by other heads.
+    /// Slots of key queries by other heads.
     pub(crate) key_looks: Arc<Semaphore>,
     pub(crate) limits: server::Counts,
 }
 
 impl Api {
-    /// Whose session a cookie is, as long as they have the password with which they began it.
+    /// Returns the user of a session's cookie, while the credential at login is still valid.
     pub(crate) fn session_of(
         &self,
         cookie: &str,

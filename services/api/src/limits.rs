@@ -1,8 +1,8 @@
-//! How much one peer may ask: a bucket of requests for each address, and a growing pause after each
-//! wrong password. Pure: the time is an argument.
+//! Limits the requests of one peer: a token bucket for each address, and a growing delay after each wrong password.
+//! Pure: the time is an argument.
 //!
-//! Not by the crate `governor`: its buckets cost as much (320 against 360 ns for a request of one of 64 peers), its peers have no
-//! bound of number, and the pauses would stay; it would spare 20 lines.
+//! Not by the crate `governor`: its buckets cost as much (320 against 360 ns for a request of one of 64 peers), its
+//! number of peers is unbounded, and the delays would remain; it would save 20 lines.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,17 +10,17 @@ use std::net::IpAddr;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Requests that a peer may make at once.
+/// Size of a peer's bucket.
 const BURST: f64 = 400.0;
-/// Requests that a peer may make in a second, in the long run.
+/// Requests per second of a peer, in the long run.
 const REQUESTS_PER_S: f64 = 100.0;
-/// Peers and names that are remembered; beyond, what was quiet longest is forgotten.
+/// Stored peers and names; beyond this number, the longest idle one is dropped.
 const KEYS_MAX: usize = 4096;
-/// Wrong passwords that cost nothing: people mistype.
+/// Wrong passwords without a delay: users mistype.
 const FREE_FAILURES: u32 = 5;
-/// The longest pause after wrong passwords.
+/// Longest delay after wrong passwords.
 const PAUSE_MAX: Duration = Duration::from_secs(300);
-/// After so long without a wrong password the count begins anew.
+/// Time without a wrong password after which the count is reset.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(15 * 60);
 
 /// An IPv6 peer has a whole network of addresses, so all of one /64 count as one.
@@ -61,7 +61,7 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// Takes one request of `peer`; how long it should wait if there is none.
+    /// Consumes one request of `peer`; returns the delay if there is none left.
     pub fn take(&self, peer: IpAddr, now: Instant) -> Result<(), Duration> {
         let mut buckets = self.0.lock().expect("no holder panics");
         let full = || Bucket {
@@ -82,7 +82,7 @@ impl Requests {
     }
 }
 
-/// Who tries to log in: a peer as a whole, and a peer with a name.
+/// The source of a login attempt: a peer as a whole, and a peer with a name.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Trier {
     Peer(IpAddr),
@@ -94,8 +94,7 @@ struct Failures {
     at: Instant,
 }
 
-/// A limit on wrong passwords. A name is never locked for other peers, or anybody could lock anybody
-/// out.
+/// A limit on wrong passwords. A name is never locked for other peers, or any client could lock users out.
 pub struct Logins(Mutex<Bounded<Trier, Failures>>);
 
 impl Default for Logins {
@@ -107,14 +106,14 @@ impl Default for Logins {
 impl Logins {
     fn triers(peer: IpAddr, name: &str) -> [(Trier, u32); 2] {
         let peer = network(peer);
-        // Several people may sit behind one address.
+        // Several users may share one address.
         [
             (Trier::Named(peer, name.to_owned()), FREE_FAILURES),
             (Trier::Peer(peer), 4 * FREE_FAILURES),
         ]
     }
 
-    /// Whether `peer` may try now; otherwise how long it has to wait.
+    /// Whether `peer` may try now; otherwise returns the delay.
     pub fn may_try(&self, peer: IpAddr, name: &str, now: Instant) -> Result<(), Duration> {
         let failures = self.0.lock().expect("no holder panics");
         let mut wait = Duration::ZERO;
@@ -131,7 +130,7 @@ impl Logins {
         }
     }
 
-    /// The password was wrong.
+    /// Records a wrong password.
     pub fn failed(&self, peer: IpAddr, name: &str, now: Instant) {
         let mut failures = self.0.lock().expect("no holder panics");
         for (trier, _) in Self::triers(peer, name) {
@@ -147,7 +146,7 @@ impl Logins {
         }
     }
 
-    /// The password was right.
+    /// Records a correct password.
     pub fn succeeded(&self, peer: IpAddr, name: &str) {
         let mut failures = self.0.lock().expect("no holder panics");
         for (trier, _) in Self::triers(peer, name) {

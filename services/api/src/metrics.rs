@@ -1,4 +1,4 @@
-//! `/metrics`: what was seen last, in the text format of Prometheus. Names carry their units.
+//! `/metrics`: the last sample in the text format of Prometheus. Names carry their units.
 
 mod filesystems;
 mod legs;
@@ -21,16 +21,15 @@ use crate::backend::{HeartbeatLosses, HostLosses, InterfaceCounters, PeerLosses}
 use crate::caller::{self, Link};
 use crate::view::Overview;
 
-/// The format that is answered.
+/// The content type of the response.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// The longest time of the first class of latencies, in microseconds; each next one is four times
-/// longer.
+/// The upper bound of the first class of latencies, in microseconds; each further bound is four times the previous one.
 const FIRST_CLASS_US: u64 = 64;
 const US_PER_S: f64 = 1e6;
-/// Whole numbers below it have one way to be written in a float.
+/// Whole numbers below it have a unique decimal form.
 const WHOLE_BELOW: f64 = 9e15;
 
-/// Answers the loopback, and elsewhere who is known.
+/// Serves the loopback, and elsewhere authenticated callers.
 pub(crate) async fn serve(
     State(api): State<Arc<Api>>,
     Extension(link): Extension<Arc<Link>>,
@@ -51,7 +50,7 @@ pub(crate) async fn serve(
     response
 }
 
-/// One metric with all its samples, which the format wants together.
+/// One metric with all its samples, which the format requires together.
 struct Family {
     name: &'static str,
     kind: &'static str,
@@ -79,15 +78,15 @@ impl Family {
         self.sample(suffix, &written(labels), "", value);
     }
 
-    /// A sample for each reason, with labels that say of what.
+    /// A sample for each reason, with labels of the subject.
     fn add_reasons(&mut self, of: Labels<'_>, counts: &[(&str, u64)]) {
         for (reason, count) in counts {
             self.add(&[of, &[("reason", reason)]].concat(), *count as f64);
         }
     }
 
-    /// One sample, with labels as they are [`written`] and what comes behind them. Tens of thousands of
-    /// them are answered each time: this makes no string of its own.
+    /// One sample, with labels as they are [`written`] and `more` after them. A response has tens of thousands of
+    /// samples, so this allocates no string.
     fn sample(&mut self, suffix: &str, labels: &str, more: &str, value: f64) {
         let to = &mut self.samples;
         for part in [self.name, suffix] {
@@ -115,7 +114,7 @@ impl Family {
     }
 }
 
-/// Labels between braces, without these.
+/// Labels without the braces.
 fn written(labels: Labels<'_>) -> String {
     let mut text = String::new();
     for (name, value) in labels {
@@ -209,7 +208,7 @@ fn of_overview(overview: &Overview) -> Vec<Family> {
     }
     let mut alerts = gauge(
         "bulkhead_alerts",
-        "What somebody should look at, by severity.",
+        "Conditions that need attention, by severity.",
     );
     for severity in ["error", "warning", "info"] {
         let same = overview
@@ -270,12 +269,12 @@ fn of_pools(statuses: &[(&str, &Status)]) -> Vec<Family> {
         ),
         (
             "bulkhead_pool_suspended",
-            "Whether all I/O of the pool waits for devices.",
+            "Whether all I/O of the pool is blocked on devices.",
             |p| Some(truth(p.suspended)),
         ),
         (
             "bulkhead_pool_writes_wait_seconds",
-            "How long writes of the pool wait already; 0 if they do not.",
+            "Time since writes of the pool are blocked; 0 if they are not.",
             |p| {
                 let since = p.writes_wait.as_ref().map(|wait| wait.since);
                 Some(since.map_or(0.0, |since| {
@@ -343,7 +342,7 @@ fn of_pools(statuses: &[(&str, &Status)]) -> Vec<Family> {
     let mut dropped = Family::new(
         "bulkhead_server_log_lines_dropped_total",
         "counter",
-        "Lines of the server's log that nobody read in time.",
+        "Lines of the server's log that were dropped by a slow reader.",
     );
     for (pool, status) in statuses {
         if let Some(server) = &status.server {
@@ -363,32 +362,32 @@ fn of_pools(statuses: &[(&str, &Status)]) -> Vec<Family> {
     families
 }
 
-/// The space of pools as their volumes have it.
+/// The space of pools as available to their volumes.
 fn of_spaces(statuses: &[(&str, &Status)]) -> Vec<Family> {
     type Get = fn(&PoolSpace) -> u64;
     let all: [(&'static str, &'static str, &'static str, Get); 8] = [
         (
             "bulkhead_pool_usable_bytes",
             "gauge",
-            "What volumes can hold in all.",
+            "Capacity for volumes.",
             |space| space.usable,
         ),
         (
             "bulkhead_pool_written_bytes",
             "gauge",
-            "What volumes and snapshots hold.",
+            "Space used by volumes and snapshots.",
             |space| space.written,
         ),
         (
             "bulkhead_pool_reserved_bytes",
             "gauge",
-            "What is set aside and not written yet.",
+            "Space reserved and not written yet.",
             |space| space.reserved,
         ),
         (
             "bulkhead_pool_available_bytes",
             "gauge",
-            "What is left beyond reservations.",
+            "Space available beyond reservations.",
             |space| space.available,
         ),
         (
@@ -400,13 +399,13 @@ fn of_spaces(statuses: &[(&str, &Status)]) -> Vec<Family> {
         (
             "bulkhead_pool_overcommitted_bytes",
             "gauge",
-            "What clients may still write and there is no room for.",
+            "Space promised to clients beyond the available space.",
             |space| space.overcommitted,
         ),
         (
             "bulkhead_pool_full_percent",
             "gauge",
-            "How full the pool is, with reservations where a volume has none.",
+            "Percentage used, with reservations where a volume has none.",
             |space| space.full_percent,
         ),
         (
@@ -454,7 +453,7 @@ fn of_volumes(statuses: &[(&str, &Status)]) -> Vec<Family> {
     let mut bytes = counter("bulkhead_volume_bytes_total", "Bytes that clients moved.");
     let mut errors = counter(
         "bulkhead_volume_errors_total",
-        "Requests answered with an error.",
+        "Requests that returned an error.",
     );
     let mut refused = counter(
         "bulkhead_volume_refused_writes_total",
@@ -463,12 +462,12 @@ fn of_volumes(statuses: &[(&str, &Status)]) -> Vec<Family> {
     let mut frozen = Family::new(
         "bulkhead_volume_frozen",
         "gauge",
-        "Whether writes wait, because the volume is frozen.",
+        "Whether writes are blocked, because the volume is frozen.",
     );
     let mut times = Family::new(
         "bulkhead_volume_latency_seconds",
         "histogram",
-        "Time from the arrival of a request to its answer.",
+        "Time from the arrival of a request to its response.",
     );
     let mut ends = Vec::new();
     for (pool, status) in statuses {
@@ -542,7 +541,7 @@ fn histogram(family: &mut Family, labels: &str, way: &Direction<'_>, ends: &[Str
     total += way.times.last().copied().unwrap_or(0);
     family.sample("_bucket", labels, ",le=\"+Inf\"", total as f64);
     family.sample("_sum", labels, "", way.us as f64 / US_PER_S);
-    // Of the classes, since they are not read at one instant with the count.
+    // The sum over the classes, since they are not read at the same instant as the count.
     family.sample("_count", labels, "", total as f64);
 }
 
@@ -559,7 +558,7 @@ fn of_head(api: &Api) -> Vec<Family> {
     let mut refused = Family::new(
         "bulkhead_api_refused_total",
         "counter",
-        "Connections and requests that were turned away, by reason.",
+        "Connections and requests that were refused, by reason.",
     );
     let reasons = [
         ("no_place", &counts.refused),
@@ -615,7 +614,7 @@ fn of_peers(clients: &[PeerLosses], heartbeats: &[HeartbeatLosses], own: &str) -
     let counter = |name, help| Family::new(name, "counter", help);
     let mut lost = counter(
         "bulkhead_peer_packets_lost_total",
-        "Packets to and from a peer that were lost or late, by what showed it.",
+        "Packets to and from a peer that were lost or late, by the sign of the loss.",
     );
     let mut downs = counter(
         "bulkhead_link_down_total",
@@ -646,7 +645,7 @@ fn of_protocols(losses: &[HostLosses]) -> Family {
     let mut lost = Family::new(
         "bulkhead_host_packets_lost_total",
         "counter",
-        "Packets that the protocols of this head lost, whoever the peer, by reason.",
+        "Packets that the protocols of this head lost, over all peers, by reason.",
     );
     for one in losses {
         let labels = [("protocol", one.protocol), ("reason", one.reason)];

@@ -1,6 +1,5 @@
-//! The OpenAPI 3.1 document, made from the table of routes and the types themselves. The types of
-//! requests to pools need no second description: what a path takes is cut out of the schema of
-//! [`Request`].
+//! Generates the OpenAPI 3.1 document from the table of routes and the types. Requests to pools need no separate
+//! description: the body of a path is a part of the schema of [`Request`].
 
 use control::Request;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
@@ -12,7 +11,7 @@ use control::operations::schema_of as of;
 
 use crate::routes::{Input, ROUTES, Route, Source, Work};
 
-/// Where schemas are in the document.
+/// The path of schemas in the document.
 const SCHEMAS: &str = "/components/schemas";
 
 /// The document.
@@ -23,7 +22,7 @@ pub fn document() -> Value {
             settings.meta_schema = None;
         })
         .into_generator();
-    // Named before any path needs them.
+    // These names must be defined before any path uses them.
     let refusal = of::<Refusal>(&mut generator).to_value();
     let _ = of::<Request>(&mut generator);
     let mut paths: Map<String, Value> = Map::new();
@@ -46,7 +45,7 @@ pub fn document() -> Value {
         "components": {
             "schemas": generator.take_definitions(true),
             "responses": {"failure": {
-                "description": "It failed: why, and what to do.",
+                "description": "The failure, and the recommended action.",
                 "content": {"application/json": {"schema": refusal}},
             }},
             "securitySchemes": {
@@ -66,7 +65,7 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
     };
     let needs = match role {
         Some(role) if route.wants_person => {
-            format!("Needs the role {role} in a session: no token is enough.")
+            format!("Needs the role {role} in a session: a token does not suffice.")
         }
         Some(role) => format!("Needs the role {role}."),
         None => "Needs no login.".to_owned(),
@@ -173,11 +172,11 @@ fn parameters(route: &Route, members: &[(&'static str, Source)]) -> Vec<Value> {
     }
     if route.path == "/audit" {
         let schema = json!({"type": "integer", "minimum": 0});
-        all.push(parameter("limit", "query", schema, "At most so many."));
+        all.push(parameter("limit", "query", schema, "The maximum number."));
     }
     let destroys = route.about.ends_with("confirms") || route.about.ends_with("confirm");
     if destroys {
-        let about = "The name of what is destroyed, in full.";
+        let about = "The full name of the destroyed object.";
         all.push(parameter(
             "confirm",
             "query",
@@ -188,8 +187,7 @@ fn parameters(route: &Route, members: &[(&'static str, Source)]) -> Vec<Value> {
     all
 }
 
-/// The schema of what a request's verb takes, without what the path gives and with what may be left
-/// out.
+/// The schema of a verb's members, without those from the path, and with optional ones marked.
 fn members_schema(
     verb: &str,
     members: &[(&'static str, Source)],
@@ -224,7 +222,7 @@ fn variant<'a>(of: &'a Value, name: &str) -> Option<&'a Value> {
         .find_map(|variant| variant.get("properties")?.get(name))
 }
 
-/// What a reference means; what is none means itself.
+/// Resolves a reference; other schemas are returned unchanged.
 fn resolved<'a>(definitions: &'a Map<String, Value>, schema: &'a Value) -> &'a Value {
     let name = schema.get("$ref").and_then(Value::as_str);
     let name = name.and_then(|reference| reference.rsplit('/').next());
@@ -275,7 +273,7 @@ mod tests {
         assert!(schema["properties"]["name"].is_null());
     }
 
-    /// Where two types have one name, the second gets a number behind it.
+    /// If two types have one name, the second gets a numeric suffix.
     #[test]
     fn no_two_schemas_have_the_same_name() {
         let document = document();

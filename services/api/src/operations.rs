@@ -1,4 +1,4 @@
-//! What takes long: it runs on a thread of its own, goes on when its asker is gone, and can be watched.
+//! Background operations: each runs on a thread of its own, continues if the client disconnects, and can be watched.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,13 +12,13 @@ use crate::view::Operation;
 
 /// Operations that run at the same time.
 const RUNNING_MAX: usize = 8;
-/// Operations that are remembered.
+/// Stored operations.
 const KEPT_MAX: usize = 100;
-/// Lines of progress that are kept of each.
+/// Stored lines of progress of each.
 const LINES_MAX: usize = 200;
 /// Longest line, in bytes.
 const LINE_BYTES_MAX: usize = 500;
-/// Changes that a watcher may be behind.
+/// Most changes that a watcher may lag behind.
 const BEHIND_MAX: usize = 256;
 
 /// All operations.
@@ -33,13 +33,13 @@ struct State {
     known: BTreeMap<u64, (Operation, Arc<AtomicBool>)>,
 }
 
-/// What an operation is.
+/// The description of an operation.
 pub struct Wanted {
     /// `move`, `apply`, `drill` or `request`.
     pub kind: &'static str,
-    /// What it does.
+    /// The action, in words.
     pub title: String,
-    /// Who wants it.
+    /// The user that starts it.
     pub who: String,
 }
 
@@ -60,12 +60,12 @@ impl Operations {
         self.state.lock().expect("no holder panics")
     }
 
-    /// Every change from now on.
+    /// Subscribes to all future changes.
     pub fn watch(&self) -> broadcast::Receiver<Operation> {
         self.changes.subscribe()
     }
 
-    /// All that are remembered, the newest first.
+    /// All stored operations, the newest first.
     pub fn list(&self) -> Vec<Operation> {
         let state = self.lock();
         state
@@ -76,7 +76,7 @@ impl Operations {
             .collect()
     }
 
-    /// One of them.
+    /// Returns one operation.
     pub fn find(&self, id: &str) -> Result<Operation, Failure> {
         let state = self.lock();
         let found = id.parse().ok().and_then(|id: u64| state.known.get(&id));
@@ -85,7 +85,7 @@ impl Operations {
             .ok_or_else(|| Failure::not_found(format!("there is no operation {id}")))
     }
 
-    /// Asks one to end early.
+    /// Requests one to end early.
     pub fn cancel(&self, id: &str) -> Result<(), Failure> {
         let found = self.find(id)?;
         if found.kind != "drill" {

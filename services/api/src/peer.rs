@@ -1,12 +1,12 @@
-//! Heads among themselves. A request for a pool that another head serves goes to that head's API. Both
-//! sides prove that they know the appliance's key, bound to the very TLS connection (RFC 5705, RFC
-//! 9266): a certificate that nobody vouches for is enough then, and nothing can be replayed or relayed.
+//! Communication between heads. A request for a pool that another head serves is forwarded to that head's API. Both
+//! sides prove that they have the appliance's key, bound to the TLS connection (RFC 5705, RFC 9266): with this proof
+//! any self-signed certificate suffices, and no message can be replayed or relayed.
 //!
-//! The key is one that only heads have (`/etc/bulkhead/head/peer-key`). Until `appliance apply` has given it to all of them, they use
-//! Corosync's. After TLS 1.3 is agreed each side shows an
-//! HMAC, under that key, of what only the two ends of this connection can compute. A relay has two connections, and no proof
-//! fits both. Mutual TLS would need an authority: files to distribute, dates that end at night. A
-//! shared token could be stolen, and would be sent to whoever answers.
+//! The key is one that only heads have (`/etc/bulkhead/head/peer-key`). Until `appliance apply` has distributed it,
+//! they use Corosync's. After the TLS 1.3 handshake each side sends an HMAC, under that key, of a value that only the
+//! two ends of this connection can compute. A relay has two connections, and no proof fits both. Mutual TLS would need
+//! an authority: files to distribute, and certificates that expire. A shared token could be stolen, and would be sent
+//! to any server that responds.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -39,31 +39,31 @@ use crate::audit::{Audit, Entry};
 use crate::caller::{By, Caller, Link, ROLE_HEADER, USER_HEADER};
 use crate::{Accounts, Api, Role};
 
-/// Where heads greet.
+/// The path of the greeting.
 pub const HELLO: &str = "/api/v1/peer/hello";
-/// Where they compare accounts.
+/// The path of the accounts.
 pub const ACCOUNTS: &str = "/api/v1/peer/accounts";
-/// Where they ask for what logs tell of a pool's takeovers.
+/// The path of the logged takeover steps of a pool.
 pub const TAKEOVER_STEPS: &str = "/api/v1/peer/takeover-steps";
-/// Longest proof that is looked at, in hex digits.
+/// Longest accepted proof, in hex digits.
 const PROOF_DIGITS_MAX: usize = 128;
 /// A side's proof.
 const PROOF_HEADER: &str = "x-bulkhead-proof";
-/// Sets these proofs apart from everything else that is made with the key.
+/// Separates these proofs from other uses of the key.
 const PURPOSE: &[u8] = b"bulkhead head api 1";
-/// Names of what both ends of a connection can compute (RFC 9266, section 2).
+/// The label of a channel binding (RFC 9266, section 2).
 const BINDING_LABEL: &[u8] = b"EXPORTER-Channel-Binding";
 /// Longest wait for a connection at one address of a head.
 const CONNECT_WAIT: Duration = Duration::from_millis(800);
 /// Longest wait for a connection and a greeting.
 const HELLO_WAIT: Duration = Duration::from_secs(3);
-/// Longest wait for an answer; requests to pools may take long.
+/// Longest wait for a response; requests to pools may take long.
 const ANSWER_WAIT: Duration = Duration::from_secs(300);
-/// Longest wait for what is looked at each second.
+/// Longest wait for a response while sampling.
 const LOOK_WAIT: Duration = Duration::from_secs(3);
-/// Longest answer, in bytes.
+/// Longest response, in bytes.
 const ANSWER_BYTES_MAX: usize = 32 << 20;
-/// Shortest key that proves anything, in bytes.
+/// Shortest accepted key, in bytes.
 const KEY_BYTES_MIN: usize = 32;
 
 /// The other heads.
@@ -76,7 +76,7 @@ struct Inner {
     runtime: Handle,
 }
 
-/// Which side proves.
+/// The side of a proof.
 #[derive(Clone, Copy)]
 enum Side {
     Client,
@@ -84,8 +84,8 @@ enum Side {
 }
 
 impl Peers {
-    /// No other heads yet. `key` is known to the heads of the appliance and nobody else; without one,
-    /// no head is asked or believed. To be called inside the runtime.
+    /// Creates an empty set. `key` is known only to the heads of the appliance; without it, no head is queried or
+    /// trusted. Must be called inside the runtime.
     pub fn new(key: Option<Vec<u8>>) -> Self {
         let peers = Self(Arc::new(Inner {
             key: RwLock::default(),
@@ -96,7 +96,7 @@ impl Peers {
         peers
     }
 
-    /// Takes another key: a head may run before its appliance is set up.
+    /// Replaces the key: a head may run before its appliance is set up.
     pub fn set_key(&self, key: Option<Vec<u8>>) {
         let key = key
             .filter(|key| key.len() >= KEY_BYTES_MIN)
@@ -104,7 +104,7 @@ impl Peers {
         *self.0.key.write().expect("no holder panics") = key;
     }
 
-    /// Where the APIs of the other heads are, the best address first.
+    /// Sets the API addresses of the other heads, in the order of preference.
     pub fn set_heads(&self, heads: BTreeMap<String, Vec<SocketAddr>>) {
         *self.0.heads.write().expect("no holder panics") = heads;
     }
@@ -138,7 +138,7 @@ impl Peers {
         }
     }
 
-    /// Asks `head` for what a caller of ours wants.
+    /// Forwards a request of a caller to `head`.
     pub(crate) async fn ask(
         &self,
         head: &str,
@@ -150,7 +150,7 @@ impl Peers {
         let asked = self.exchange(head, method, target, body, caller);
         let (status, bytes) = match tokio::time::timeout(ANSWER_WAIT, asked).await {
             Ok(answer) => answer?,
-            Err(_) => return Err(unreachable(head, &"it does not answer")),
+            Err(_) => return Err(unreachable(head, &"it does not respond")),
         };
         let json = HeaderValue::from_static("application/json");
         let mut response = Response::new(Body::from(bytes));
@@ -169,7 +169,7 @@ impl Peers {
     ) -> Result<(StatusCode, Bytes), Failure> {
         let mut sender = match tokio::time::timeout(HELLO_WAIT, self.greet(head)).await {
             Ok(greeted) => greeted?,
-            Err(_) => return Err(unreachable(head, &"it does not answer")),
+            Err(_) => return Err(unreachable(head, &"it does not respond")),
         };
         let request = Request::builder()
             .method(method)
@@ -189,24 +189,24 @@ impl Peers {
         Ok((status, collected.to_bytes()))
     }
 
-    /// A connection to the first address of a head that takes one.
+    /// Connects to the first address of a head that accepts.
     async fn connect(&self, head: &str) -> Result<(TcpStream, SocketAddr), Failure> {
         let addresses = {
             let heads = self.0.heads.read().expect("no holder panics");
             heads.get(head).cloned().unwrap_or_default()
         };
-        let mut last = unreachable(head, &"no way to its API is known");
+        let mut last = unreachable(head, &"the address of its API is unknown");
         for address in addresses {
             match tokio::time::timeout(CONNECT_WAIT, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => return Ok((stream, address)),
                 Ok(Err(error)) => last = unreachable(head, &error),
-                Err(_) => last = unreachable(head, &"it does not answer"),
+                Err(_) => last = unreachable(head, &"it does not respond"),
             }
         }
         Err(last)
     }
 
-    /// A connection on which both sides have proven who they are.
+    /// Opens a connection on which both sides have proven their identity.
     async fn greet(&self, head: &str) -> Result<SendRequest<Full<Bytes>>, Failure> {
         let (stream, address) = self.connect(head).await?;
         let name = ServerName::IpAddress(address.ip().into());
@@ -219,7 +219,7 @@ impl Peers {
         let shaken = handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = shaken.map_err(|error| unreachable(head, &error))?;
         tokio::spawn(async move {
-            // Its end is seen by who waits for an answer.
+            // A waiting request receives the error.
             let _ = connection.await;
         });
         let hello = Request::get(HELLO)
@@ -232,7 +232,7 @@ impl Peers {
         if !self.is_proven(Side::Server, &binding, response.headers()) {
             return Err(unreachable(
                 head,
-                &"what answers there is no head of this appliance",
+                &"the server there is no head of this appliance",
             ));
         }
         let limited = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
@@ -240,7 +240,7 @@ impl Peers {
         Ok(sender)
     }
 
-    /// Looks something up at `head`. May block; `None` if it does not answer.
+    /// Queries `head`. May block; `None` without a response.
     fn look<T: DeserializeOwned>(&self, head: &str, target: &str) -> Option<T> {
         self.0.key.read().expect("no holder panics").as_ref()?;
         let caller = Caller {
@@ -272,18 +272,18 @@ impl Peers {
         self.look(head, &format!("/api/v1/pools/{pool}"))
     }
 
-    /// What happened to a pool that `head` serves.
+    /// The events of a pool that `head` serves.
     pub(crate) fn events(&self, head: &str, pool: &str, after: Option<u64>) -> Option<Vec<Event>> {
         let after = after.map_or_else(String::new, |after| format!("?after={after}"));
         self.look(head, &format!("/api/v1/pools/{pool}/events{after}"))
     }
 
-    /// What the logs of `head` tell of a pool's takeovers.
+    /// The takeover steps of a pool in the logs of `head`.
     pub(crate) fn takeover_steps(&self, head: &str, pool: &str) -> Option<Vec<Told>> {
         self.look(head, &format!("{TAKEOVER_STEPS}?pool={pool}"))
     }
 
-    /// Takes what the accounts of other heads have that ours lack.
+    /// Merges the accounts of other heads into ours.
     pub(crate) fn compare_accounts(&self, accounts: &Accounts, audit: &Audit) {
         let heads: Vec<String> = {
             let heads = self.0.heads.read().expect("no holder panics");
@@ -295,22 +295,24 @@ impl Peers {
             };
             match accounts.merge(theirs) {
                 Ok(merge) => tell(&merge, &head, audit),
-                Err(failure) => tracing::warn!(head, %failure, "take the accounts of another head"),
+                Err(failure) => {
+                    tracing::warn!(head, %failure, "merge the accounts of another head")
+                }
             }
         }
     }
 }
 
-/// Tells what came of the accounts of `head`.
+/// Reports the result of a merge with `head`.
 fn tell(merge: &Merge, head: &str, audit: &Audit) {
     if merge.has_changed {
-        tracing::info!(head, "took changes of accounts from another head");
+        tracing::info!(head, "merged changes of accounts from another head");
     }
     if let Some(user) = &merge.restored {
         tracing::warn!(
             head,
             user,
-            "no admin was left of those whom this head and another one had while they did not reach each other: \
+            "no admin was left after this head and another had changed their accounts separately: \
              this user is admin again; see that this is right by `bulkhead user list`"
         );
         let entry = Entry {
@@ -325,14 +327,13 @@ fn tell(merge: &Merge, head: &str, audit: &Audit) {
 }
 
 pub(crate) fn unreachable(head: &str, why: &dyn std::fmt::Display) -> Failure {
-    let message = format!("ask head {head}: {why}");
+    let message = format!("query head {head}: {why}");
     Failure::new(FailureKind::Unreachable, message).advise(format!(
-        "see that `bulkhead head` runs on {head} with a certificate and a user"
+        "check that `bulkhead head` runs on {head} with a certificate and a user"
     ))
 }
 
-/// What only the two ends of a connection can compute; none below TLS 1.3, where it is not unique
-/// without more.
+/// A value that only the two ends of a connection can compute; `None` below TLS 1.3, where it is not always unique.
 pub fn binding<Data>(connection: &rustls::ConnectionCommon<Data>) -> Option<[u8; 32]> {
     let is_new = connection.protocol_version() == Some(rustls::ProtocolVersion::TLSv1_3);
     let exported = connection.export_keying_material([0; 32], BINDING_LABEL, Some(&[]));
@@ -350,7 +351,7 @@ fn connector(head: &str) -> Result<TlsConnector, Failure> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// Takes any certificate: the proof that follows on the connection tells who it is.
+/// Accepts any certificate: the proof that follows on the connection authenticates the peer.
 #[derive(Debug)]
 struct ProvenOtherwise(Arc<rustls::crypto::CryptoProvider>);
 
@@ -391,7 +392,7 @@ impl rustls::client::danger::ServerCertVerifier for ProvenOtherwise {
     }
 }
 
-/// Answers a head's greeting with a proof of our own.
+/// Responds to a head's greeting with our proof.
 pub(crate) async fn hello(
     State(api): State<Arc<Api>>,
     Extension(link): Extension<Arc<Link>>,
@@ -417,7 +418,7 @@ pub(crate) async fn hello(
     response
 }
 
-/// Gives the accounts to another head.
+/// Sends the accounts to another head.
 pub(crate) async fn accounts(
     State(api): State<Arc<Api>>,
     Extension(link): Extension<Arc<Link>>,

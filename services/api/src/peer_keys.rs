@@ -1,5 +1,5 @@
-//! Whether another head has the keys of a pool that is about to move there, and which of its legs hold everything. No key is told: a
-//! head answers only which ones it lacks, and why.
+//! Queries another head about the keys of a pool that is about to move there, and about its current legs. No key is
+//! transferred: a head only lists the missing ones, with reasons.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,28 +21,28 @@ use crate::caller::{By, Caller, Link};
 use crate::peer::{Peers, unreachable};
 use crate::{Api, Role};
 
-/// Where a head is asked which keys it lacks.
+/// The path of the query for missing keys.
 pub const MISSING_KEYS: &str = "/api/v1/peer/missing-keys";
 
-/// Longest list of keys that another head may ask about, in bytes.
+/// Longest list of keys in a query, in bytes.
 const KEYS_BYTES_MAX: usize = 2 << 20;
-/// Keys that another head may ask about at once; of more it asks again.
+/// Most keys in one query; a longer list is split.
 const KEYS_MAX: usize = 256;
-/// Places of one of them.
+/// Locations of one key.
 const PLACES_MAX: usize = 8;
-/// Longest name of a dataset or of a place, in bytes.
+/// Longest name of a dataset or a location, in bytes.
 const TEXT_BYTES_MAX: usize = 4096;
-/// Questions of other heads that are looked into at the same time.
+/// Concurrent queries of other heads.
 pub(crate) const LOOKS_MAX: usize = 2;
-/// Longest time that a look takes, beside that of the last key program: nobody waits longer for it.
+/// Longest time of a query, in addition to its last key command: no client is blocked longer.
 const LOOK_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// A key that a head does not have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissingKey {
-    /// Whose key it is.
+    /// The dataset of the key.
     pub dataset: String,
-    /// What was found in its places.
+    /// The result at its locations.
     pub why: String,
 }
 
@@ -51,17 +51,17 @@ impl Peers {
     ///
     /// # Errors
     ///
-    /// The head does not answer, or serves it no more.
+    /// The head does not respond, or no longer serves it.
     pub async fn keys(&self, head: &str, pool: &PoolName) -> Result<Vec<KeyView>, Failure> {
         let target = format!("/api/v1/pools/{pool}/keys");
         self.answer(head, &Method::GET, &target, Bytes::new()).await
     }
 
-    /// The legs of a pool that `head` serves; none if its disks are shared.
+    /// The legs of a pool that `head` serves; `None` if its disks are shared.
     ///
     /// # Errors
     ///
-    /// The head does not answer, or serves it no more.
+    /// The head does not respond, or no longer serves it.
     pub async fn legs(&self, head: &str, pool: &PoolName) -> Result<Option<LegsView>, Failure> {
         #[derive(serde::Deserialize)]
         struct Pool {
@@ -74,11 +74,11 @@ impl Peers {
         Ok(pool.legs)
     }
 
-    /// Which of these keys `head` lacks.
+    /// Which of these keys are missing on `head`.
     ///
     /// # Errors
     ///
-    /// The head does not answer.
+    /// The head does not respond.
     pub async fn missing_keys(
         &self,
         head: &str,
@@ -114,13 +114,13 @@ impl Peers {
     }
 }
 
-/// Tells another head which of the keys that it names are missing here.
+/// Lists the keys in the query that are missing here, for another head.
 pub(crate) async fn missing(
     State(api): State<Arc<Api>>,
     Extension(link): Extension<Arc<Link>>,
     body: Body,
 ) -> Response {
-    // Nothing of a stranger's is taken in.
+    // Unauthenticated peers are refused before their body is read.
     if !link.is_head.load(Ordering::Acquire) {
         return StatusCode::FORBIDDEN.into_response();
     }
@@ -133,7 +133,7 @@ pub(crate) async fn missing(
     if keys.len() > KEYS_MAX || !keys.iter().all(is_of_a_size) {
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     }
-    // Each may start programs, which nobody ends when the head that asked is gone.
+    // Each query may start processes, which keep running when the peer disconnects.
     let Ok(place) = Arc::clone(&api.key_looks).try_acquire_owned() else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
@@ -149,7 +149,7 @@ pub(crate) async fn missing(
     }
 }
 
-/// Whether its texts are no longer than those of a key.
+/// Whether its texts are within the limits of a key.
 fn is_of_a_size(key: &KeyView) -> bool {
     let texts = key.locations.iter().chain([&key.dataset]);
     key.locations.len() <= PLACES_MAX && texts.map(String::len).all(|bytes| bytes <= TEXT_BYTES_MAX)
@@ -173,7 +173,7 @@ mod tests {
         head.ask(who, "POST", "/peer/missing-keys", keys.into()).0
     }
 
-    /// A head that fell into the wrong hands has another one start a program for each key that it names.
+    /// A compromised head could make another start a process for each key in its query.
     #[test]
     fn a_head_is_asked_for_so_many_keys_in_so_many_places_at_a_time_and_no_more() {
         let head = Head::new();

@@ -1,5 +1,5 @@
-//! Places of requests that are performed, each on a thread. A pool that waits for its devices may keep whoever
-//! asks it for as long as that lasts: it gets some places only, so that others are served and logins go on.
+//! Slots of active requests, each on a thread. A pool that is blocked on its devices may block its requests for as
+//! long: the slots per pool are limited, so that other pools and logins are served.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -8,28 +8,28 @@ use std::time::Duration;
 use control::{Failure, FailureKind};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Requests that are performed at the same time.
+/// Concurrent requests.
 pub(crate) const PERFORMED_MAX: usize = 32;
-/// Of these, requests to all pools.
+/// Concurrent requests to all pools.
 const OF_POOLS_MAX: usize = 24;
-/// Of these, requests to one pool.
+/// Concurrent requests to one pool.
 const OF_POOL_MAX: usize = 8;
-/// Longest wait for a place among those of pools.
+/// Longest wait for a slot of pools.
 const WAIT: Duration = match cfg!(test) {
     true => Duration::from_millis(50),
     false => Duration::from_secs(10),
 };
-/// What a server answers from its memory, and what has a suspended pool go on.
+/// Requests that a server handles from memory, and requests that resume a suspended pool.
 const NEVER_KEPT: &[&str] = &["pool.status", "pool.events", "pool.clear", "pool.online"];
 
-/// All places.
+/// All slots.
 pub(crate) struct Places {
     all: Arc<Semaphore>,
     of_pools: Arc<Semaphore>,
     of_pool: Mutex<BTreeMap<String, Arc<Semaphore>>>,
 }
 
-/// A place, until it is dropped.
+/// A slot, held until it is dropped.
 pub(crate) struct Place(#[expect(dead_code, reason = "held")] Vec<OwnedSemaphorePermit>);
 
 impl Default for Places {
@@ -43,7 +43,7 @@ impl Default for Places {
 }
 
 impl Places {
-    /// A place for a request that asks `verb`, if that is known, of `pool`, if it is about one.
+    /// Acquires a slot for a request with `verb`, if known, to `pool`, if it is about one.
     pub(crate) async fn take(
         &self,
         pool: Option<&str>,
@@ -63,7 +63,7 @@ impl Places {
 
     fn of(&self, pool: &str) -> Arc<Semaphore> {
         let mut known = self.of_pool.lock().expect("no holder panics");
-        // Whoever has a place there, or waits for one, has it as well.
+        // A holder of a slot, or a waiter, holds a reference.
         known.retain(|_, places| Arc::strong_count(places) > 1);
         let new = || Arc::new(Semaphore::new(OF_POOL_MAX));
         Arc::clone(known.entry(pool.to_owned()).or_insert_with(new))
@@ -76,9 +76,10 @@ async fn permit(places: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Failure>
 }
 
 fn hangs(pool: &str) -> Failure {
-    let message = format!("too many requests wait for pool {pool}, or for others on this head");
+    let message =
+        format!("too many requests are blocked on pool {pool}, or on other pools of this head");
     Failure::new(FailureKind::Unavailable, message).advise(
-        "see by `bulkhead status` whether it waits for its devices: when they are back, `bulkhead pool \
-         clear` has it go on",
+        "`bulkhead status` shows whether its devices are missing: when they are back, `bulkhead pool \
+         clear` resumes it",
     )
 }

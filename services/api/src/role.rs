@@ -1,30 +1,29 @@
-//! Who may ask for what: the roles, the role that each effect of a request needs, and which ones want
-//! the name of what they destroy.
+//! The roles: which role each effect of a request needs, and which effects need the name of the destroyed object.
 
 use control::{Effect, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What a user may do. Each role may do all that those before it may.
+/// A user's role. Each role includes the rights of those before it.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// Looks at everything.
+    /// Reads all resources.
     ReadOnly,
-    /// Does the daily work: volumes, snapshots, targets, repairs, moves.
+    /// Daily work: volumes, snapshots, targets, repairs, moves.
     Operator,
-    /// Does everything, also what destroys data or changes who may do what.
+    /// All requests, including those that destroy data or change rights.
     Admin,
 }
 
 impl Role {
-    /// Every role, the least powerful first.
+    /// All roles, the least powerful first.
     pub const ALL: [Self; 3] = [Self::ReadOnly, Self::Operator, Self::Admin];
 
-    /// As it is written.
+    /// Its name in files and requests.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ReadOnly => "read-only",
@@ -85,7 +84,7 @@ pub const fn role_of(effect: &Effect) -> Role {
     }
 }
 
-/// What has to be repeated as confirmation before it is done: the names of what is lost, joined by blanks.
+/// The required confirmation: the names of the lost objects, joined by blanks.
 pub fn confirmation(effect: &Effect) -> Option<String> {
     match effect {
         Effect::Look | Effect::Change | Effect::Govern => None,
@@ -94,7 +93,7 @@ pub fn confirmation(effect: &Effect) -> Option<String> {
     }
 }
 
-/// The same of a request that was understood.
+/// The verb of a parsed request.
 pub fn verb(request: &Request) -> String {
     verb_of(&serde_json::to_value(request).expect("requests are JSON"))
 }

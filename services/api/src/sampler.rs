@@ -1,5 +1,5 @@
-//! Looks at everything once a second while somebody watches, more rarely otherwise, and keeps what was
-//! seen: the overview, each pool's state, what volumes do. One look serves all watchers.
+//! Samples the state once a second while a client watches, less often otherwise, and caches it: the overview, the state
+//! of each pool, and the rates of volumes. One sample serves all watchers.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,20 +22,20 @@ use crate::view::{
 };
 use crate::{Accounts, alerts, now_ms};
 
-/// Pause between two looks while somebody watches.
+/// Sampling interval while a client watches.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Pause between two looks while nobody does.
+/// Sampling interval without watchers.
 const IDLE_INTERVAL: Duration = Duration::from_secs(10);
-/// The cluster's tools cost processor time: they are asked more rarely.
+/// The cluster's tools cost processor time, so they run less often.
 const SURROUNDINGS_INTERVAL: Duration = Duration::from_secs(3);
-/// Pause between two comparisons of the accounts with those of other heads.
+/// Interval between two comparisons of the accounts with those of other heads.
 const ACCOUNTS_INTERVAL: Duration = Duration::from_secs(30);
-/// How old an answer may be that somebody asks for.
+/// Maximum age of a sample in a response.
 const FRESH: Duration = Duration::from_millis(1500);
-/// Frames that a watcher may be behind.
+/// Most frames that a watcher may lag behind.
 const BEHIND_MAX: usize = 256;
 
-/// One event of the stream, ready to be sent.
+/// One serialized event of the stream.
 #[derive(Debug)]
 pub struct Frame {
     /// `overview`, `metrics` or `event`.
@@ -51,31 +51,31 @@ impl Frame {
     }
 }
 
-/// What was seen last.
+/// The last sample.
 #[derive(Clone, Default)]
 pub struct Seen {
-    /// Everything at a glance.
+    /// The overview.
     pub overview: Arc<Overview>,
-    /// Pools whose servers answered, wherever they run.
+    /// The states of pools with a responding server, on any head.
     pub statuses: BTreeMap<String, Arc<Status>>,
-    /// What clients of the pools that are served here lost.
+    /// Losses of clients of the pools that are served here.
     pub client_losses: Arc<Vec<PeerLosses>>,
-    /// What the cluster and the file say.
+    /// The state of the cluster and the appliance file.
     pub surroundings: Arc<Surroundings>,
     at: Option<Instant>,
-    /// Nothing was changed since, as far as this head knows.
+    /// Whether no later change happened through this head.
     is_current: bool,
     surroundings_at: Option<Instant>,
 }
 
-/// Looks, and remembers.
+/// Samples the state and caches it.
 pub struct Sampler {
     backend: Arc<dyn Backend>,
     operations: Arc<Operations>,
     seen: RwLock<Seen>,
-    /// How many changes were made: what was seen before the last one is old.
+    /// Number of changes: a sample from before the last one is outdated.
     changes: AtomicU64,
-    /// Held while looking: two at a time would measure nothing.
+    /// Held while sampling: concurrent samples would distort the rates.
     looking: Mutex<Looking>,
     frames: broadcast::Sender<Arc<Frame>>,
 }
@@ -86,13 +86,13 @@ struct Looking {
     takeovers: BTreeMap<String, Takeover>,
     explained: Takeovers,
     peers: Option<Peers>,
-    /// Where the servers of this head listen, as each said last: one may be too busy to say it now.
+    /// The last known listeners of the servers on this head: a server may be too busy to respond.
     listeners: BTreeMap<String, Vec<Listener>>,
     alerts: alerts::FirstSeen,
 }
 
 impl Sampler {
-    /// Nothing was seen yet.
+    /// A sampler without a sample.
     pub fn new(backend: Arc<dyn Backend>, operations: Arc<Operations>) -> Self {
         Self {
             backend,
@@ -104,17 +104,17 @@ impl Sampler {
         }
     }
 
-    /// Every frame from now on.
+    /// Subscribes to all future frames.
     pub fn watch(&self) -> broadcast::Receiver<Arc<Frame>> {
         self.frames.subscribe()
     }
 
-    /// The overview as a frame, for somebody who begins to watch.
+    /// The overview as a frame, for a new watcher.
     pub fn first_frame(&self) -> Arc<Frame> {
         Frame::new("overview", &*self.seen().overview)
     }
 
-    /// Somebody changed something: whoever asks next sees it.
+    /// Marks the sample as outdated after a change.
     pub fn changed(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
         self.seen.write().expect("no holder panics").is_current = false;
@@ -124,7 +124,7 @@ impl Sampler {
         self.seen.read().expect("no holder panics").clone()
     }
 
-    /// What is now, or was a moment ago. May block.
+    /// Returns a fresh sample. May block.
     pub fn fresh(&self) -> Seen {
         let is_fresh =
             |seen: &Seen| seen.is_current && seen.at.is_some_and(|at| at.elapsed() < FRESH);
@@ -133,7 +133,7 @@ impl Sampler {
             return seen;
         }
         let mut looking = self.looking.lock().expect("no holder panics");
-        // Somebody else may have looked meanwhile.
+        // Another thread may have taken one concurrently.
         let seen = self.seen();
         if !is_fresh(&seen) {
             self.look(&mut looking);
@@ -142,14 +142,14 @@ impl Sampler {
         self.seen()
     }
 
-    /// Everything at a glance. May block.
+    /// Returns the overview. May block.
     pub fn overview(&self) -> Overview {
         let mut overview = (*self.fresh().overview).clone();
         overview.operations = self.operations.list();
         overview
     }
 
-    /// The other head that serves a pool, if one does.
+    /// Returns the other head that serves a pool, if one does.
     pub fn served_elsewhere(&self, pool: &str) -> Option<String> {
         let seen = self.seen.read().expect("no holder panics");
         let place = seen.surroundings.pools.get(pool)?;
@@ -161,7 +161,7 @@ impl Sampler {
         (!is_here && !is_served_here).then_some(by)
     }
 
-    /// Looks for as long as the process lives.
+    /// Samples until the process terminates.
     pub fn run(&self, peers: &Peers, accounts: &Accounts, audit: &Audit) {
         self.looking.lock().expect("no holder panics").peers = Some(peers.clone());
         let mut accounts_at = None::<Instant>;
@@ -256,7 +256,7 @@ impl Sampler {
         };
         drop(seen);
         for frame in frames.into_iter().flatten() {
-            // Nobody may be watching.
+            // There may be no watcher.
             let _ = self.frames.send(frame);
         }
     }
@@ -302,7 +302,7 @@ impl Sampler {
         overview
     }
 
-    /// Streams what happened to a pool since the last look.
+    /// Streams the events of a pool since the last sample.
     fn tell_events(&self, looking: &mut Looking, pool: &PoolName, by: Option<&String>) {
         let known = looking.events.get(pool.as_str()).copied();
         let events: Option<Vec<Event>> = match by {
@@ -326,7 +326,7 @@ impl Sampler {
         if let Some(takeover) = takeover(pool.as_str(), &events, known.is_some()) {
             looking.takeovers.insert(pool.to_string(), takeover);
         }
-        // At the first look everything is old.
+        // In the first sample all events are old.
         if known.is_none() {
             return;
         }
@@ -339,8 +339,9 @@ impl Sampler {
     }
 }
 
-/// The alerts of one look by a process that does not serve the API. It has no connection to other heads: what their pool servers
-/// report is left out, and so is the start of a trouble that only a process which looks all the time has seen.
+/// The alerts from a single sample, in a process that does not serve the API. It has no connection to other heads:
+/// reports of their pool servers are missing, as are start times that only a continuously sampling process has
+/// observed.
 pub fn alerts_now(backend: Arc<dyn Backend>) -> Vec<Alert> {
     let sampler = Sampler::new(backend, Arc::new(Operations::default()));
     let seen = sampler.fresh();
@@ -355,7 +356,7 @@ pub fn alerts_now(backend: Arc<dyn Backend>) -> Vec<Alert> {
     alerts::of(&overview, &seen.surroundings.problems)
 }
 
-/// The TCP ports among the addresses that a server says it listens on.
+/// The TCP ports among the listeners of a server.
 fn listeners(status: &Status) -> Vec<Listener> {
     let server = status.server.iter();
     let listed = server.flat_map(ServerStatus::all_listeners);
@@ -407,9 +408,9 @@ fn pool_overview(
     }
 }
 
-/// The last time that a server took the pool, as far as these events tell: after an export it was a
-/// start, without one the server before had no time for it. `was_served` says that there was one before
-/// the first of them. The events say in words which machine it was.
+/// The last takeover of a pool in these events: after an export it was a start, without one the previous server had no
+/// time for an export. `was_served` is true if there was a server before the first event. The heads are named in the
+/// messages.
 fn takeover(pool: &str, events: &[Event], was_served: bool) -> Option<Takeover> {
     let at = events.iter().rposition(|event| event.kind == "imported")?;
     let mut before = events[..at].iter().rev();
@@ -430,7 +431,7 @@ fn takeover(pool: &str, events: &[Event], was_served: bool) -> Option<Takeover> 
     })
 }
 
-/// `left`, of "imported by bulkhead 0.1.0 on left".
+/// `left` in "imported by bulkhead 0.1.0 on left".
 fn machine(event: &Event) -> Option<&str> {
     event
         .message
@@ -438,7 +439,7 @@ fn machine(event: &Event) -> Option<&str> {
         .map(|(_, machine)| machine)
 }
 
-/// The newest of them, with what the server that did it tells of its start.
+/// The latest takeover, with the start times reported by its server.
 fn last_takeover(
     takeovers: &BTreeMap<String, Takeover>,
     served: &BTreeMap<String, String>,
@@ -470,7 +471,7 @@ fn last_takeover(
     Some(last)
 }
 
-/// Whether anything changed but the clocks.
+/// Whether they differ in more than times.
 fn differs(old: &Overview, new: &Overview) -> bool {
     let still = |overview: &Overview| {
         let mut overview = overview.clone();
@@ -503,7 +504,7 @@ fn metrics(before: &Seen, statuses: &BTreeMap<String, Arc<Status>>) -> Metrics {
             .map(|activity| (&activity.name, activity))
             .collect();
         for new in &status.activity {
-            // A volume that is seen for the first time has done nothing yet.
+            // A volume in its first sample has no rates yet.
             let old = old.get(&new.name).copied().unwrap_or(new);
             volumes.push(VolumeRates::between(pool, old, new, seconds));
         }

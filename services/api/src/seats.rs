@@ -1,5 +1,6 @@
-//! Places for connections: those whose clients are known have places of their own, and so have other heads. Of those that nobody knows
-//! the oldest of the network with most of them gives way to a new one, so that whoever connects and is silent takes no place from others.
+//! Slots for connections: authenticated clients have slots of their own, and so have other heads. Among unauthenticated
+//! connections, the oldest one of the most numerous network is dropped for a new one, so that silent connections cannot
+//! occupy all slots.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,18 +10,18 @@ use tokio::sync::Notify;
 
 use crate::limits::network;
 
-/// Connections whose clients are not known yet.
+/// Unauthenticated connections.
 const STRANGERS_MAX: usize = 256;
-/// Of these, from one network.
+/// Unauthenticated connections of one network.
 const STRANGERS_PER_NETWORK_MAX: usize = 64;
-/// Connections whose clients are known. A browser opens six, and a stream for each page.
+/// Connections of authenticated clients. A browser opens six, and a stream for each page.
 const KNOWN_MAX: usize = 512;
-/// Of these, from one network.
+/// Connections of authenticated clients of one network.
 const KNOWN_PER_NETWORK_MAX: usize = 128;
 /// Connections of other heads.
 const HEADS_MAX: usize = 64;
 
-/// Whose a connection is.
+/// The class of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
     Stranger,
@@ -47,7 +48,7 @@ impl State {
             .count()
     }
 
-    /// The network with most strangers.
+    /// The network with most unauthenticated connections.
     fn crowd(&self) -> Option<IpAddr> {
         let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
         for one in self.live.values() {
@@ -59,7 +60,7 @@ impl State {
         most.map(|(network, _)| network)
     }
 
-    /// Has the oldest stranger of `network` give way.
+    /// Drops the oldest unauthenticated connection of `network`.
     fn make_room(&mut self, network: IpAddr) {
         let is_meant = |one: &One| one.whose == Whose::Stranger && one.network == network;
         let oldest = self.live.iter().find(|(_, one)| is_meant(one));
@@ -81,12 +82,12 @@ impl Seats {
         self.0.lock().expect("no holder panics")
     }
 
-    /// Connections now.
+    /// The number of connections.
     pub(crate) fn count(&self) -> usize {
         self.lock().live.len()
     }
 
-    /// A place for a connection from `peer`, and whether another one gave way for it.
+    /// A slot for a connection from `peer`, and whether another connection was dropped for it.
     pub(crate) fn take(&self, peer: IpAddr) -> (Seat, bool) {
         let network = network(peer);
         let mut state = self.lock();
@@ -117,7 +118,7 @@ impl Seats {
         (seat, crowd.is_some())
     }
 
-    /// Gives a connection a place among those of `whose`, if there is one. Where there is none it stays a stranger.
+    /// Moves a connection to the class `whose` if that has a free slot; otherwise it stays unauthenticated.
     fn promote(&self, id: u64, whose: Whose) {
         let mut state = self.lock();
         let Some(one) = state.live.get(&id) else {
@@ -141,7 +142,7 @@ impl Seats {
     }
 }
 
-/// The place of a connection.
+/// The slot of a connection.
 pub(crate) struct Seat {
     all: Seats,
     id: u64,
@@ -149,17 +150,17 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// Its client has shown who it is.
+    /// Marks its client as authenticated.
     pub(crate) fn is_known(&self) {
         self.all.promote(self.id, Whose::Known);
     }
 
-    /// It is another head's.
+    /// Marks it as another head's.
     pub(crate) fn is_a_heads(&self) {
         self.all.promote(self.id, Whose::Head);
     }
 
-    /// Returns when it has to give way.
+    /// Returns when it must be dropped.
     pub(crate) async fn gives_way(&self) {
         self.gives_way.notified().await;
     }
@@ -203,7 +204,7 @@ mod tests {
         assert_eq!(seats.count(), STRANGERS_MAX + 2);
         let newcomer = seats.take(from(3)).0;
         assert!(has_place(&newcomer));
-        // Its own network has one, so others give way first.
+        // Its own network has the most connections, but other networks are dropped first.
         let more: Vec<Seat> = (0..100).map(|n| seats.take(from(100 + n)).0).collect();
         assert!(has_place(&newcomer));
         drop((silent, more));

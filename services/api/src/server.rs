@@ -1,5 +1,5 @@
-//! Listens: on the loopback only until there is a certificate and a user, then where it was told to.
-//! A peer that is slow, silent or many gets no more than its share.
+//! The HTTP server: on the loopback only until there is a certificate and a user, then on the configured addresses. A
+//! slow, silent or numerous peer is limited to its share.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -21,70 +21,70 @@ use crate::certificate::{self, CERTIFICATE, Certificate};
 use crate::seats::{Seat, Seats};
 use crate::{Api, Peers};
 
-/// Longest time that the head of a request may take, also after the one before.
+/// Longest time for the head of a request, including the idle time before it.
 const HEAD_WAIT: Duration = Duration::from_secs(30);
-/// Longest time that agreeing on TLS may take.
+/// Longest TLS handshake.
 const TLS_WAIT: Duration = Duration::from_secs(10);
-/// What is sent and not acknowledged for so long ends a connection.
+/// Data that is not acknowledged for this long closes a connection.
 const SENT_WAIT: Duration = Duration::from_secs(60);
 /// Longest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 32 << 10;
-/// Pause between two looks at certificate and users.
+/// Polling interval of certificate and users.
 const SETTINGS_INTERVAL: Duration = Duration::from_secs(1);
-/// Pause after the system has no more connections to give.
+/// Delay after the system is out of connections.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(200);
 
-/// What a server is told.
+/// The settings of a server.
 pub struct Settings {
-    /// Where to listen once that is allowed; until then on the loopback, at the same ports.
+    /// The configured addresses; until these are allowed, the loopback at the same ports.
     pub listen: Vec<SocketAddr>,
-    /// Folder of accounts, certificate and audit logs.
+    /// Directory of accounts, certificate and audit logs.
     pub folder: PathBuf,
-    /// The log of what commands changed.
+    /// The log of changes by commands.
     pub commands: PathBuf,
     /// The other heads.
     pub peers: Peers,
-    /// Told each address that is listened on, as `http://…` or `https://…`.
+    /// Called with each listening address, as `http://…` or `https://…`.
     pub listening: Box<dyn Fn(&str) + Send + Sync>,
 }
 
-/// Why it cannot serve.
+/// Why the server cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Nothing could be listened on.
+    /// No address is available.
     #[error("listen on {address}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The cause.
         #[source]
         cause: std::io::Error,
     },
-    /// No thread could be started.
-    #[error("start the thread that looks around")]
+    /// A thread could not be started.
+    #[error("start the sampling thread")]
     Thread(#[source] std::io::Error),
 }
 
 /// Connections and refusals, by reason.
 #[derive(Default)]
 pub(crate) struct Counts {
-    /// Places for connections.
+    /// Slots for connections.
     pub(crate) seats: Seats,
-    /// Streams that are open.
+    /// Open streams.
     pub(crate) streams: AtomicUsize,
-    /// Connections that gave way to others before their clients were known.
+    /// Connections that were dropped in favour of new ones before their clients were authenticated.
     pub(crate) refused: AtomicU64,
-    /// Requests of peers that asked too much.
+    /// Requests beyond the rate limit of their peer.
     pub(crate) limited: AtomicU64,
-    /// Connections that did not agree on TLS.
+    /// Connections with a failed TLS handshake.
     pub(crate) unencrypted: AtomicU64,
 }
 
-/// Serves for as long as the process lives.
+/// Serves until the process terminates.
 ///
 /// # Errors
 ///
-/// Nothing can be listened on at the start.
+/// No address is available at the start.
 pub async fn serve(backend: Arc<dyn Backend>, settings: Settings) -> Result<(), ServeError> {
     let peers = settings.peers.clone();
     let api = Api::new(
@@ -123,12 +123,12 @@ struct Listeners {
     router: Router,
     settings: Settings,
     listening: BTreeMap<SocketAddr, JoinHandle<()>>,
-    /// When the certificate in use was written.
+    /// Modification time of the certificate in use.
     certificate_of: Option<SystemTime>,
 }
 
 impl Listeners {
-    /// Listens where it may now, and nowhere else.
+    /// Listens on the currently allowed addresses only.
     async fn arrange(&mut self) -> Result<(), ServeError> {
         self.read_certificate();
         let has_certificate = self
@@ -148,7 +148,7 @@ impl Listeners {
         for address in unwanted {
             if let Some(task) = self.listening.remove(&address) {
                 task.abort();
-                // The socket is free when the task is gone.
+                // The socket is closed when the task is gone.
                 let _ = task.await;
             }
         }
@@ -168,7 +168,7 @@ impl Listeners {
         Ok(())
     }
 
-    /// Takes the certificate into use, also a renewed one.
+    /// Loads the certificate, also a renewed one.
     fn read_certificate(&mut self) {
         let path = self.settings.folder.join(CERTIFICATE);
         let written = std::fs::metadata(&path)
@@ -180,7 +180,7 @@ impl Listeners {
         let loaded = match certificate::load(&self.settings.folder) {
             Ok(loaded) => loaded.map(Arc::new),
             Err(failure) => {
-                // The one in use stays in use.
+                // The current one stays in use.
                 tracing::error!(%failure, "the certificate cannot be used");
                 return;
             }
@@ -190,7 +190,7 @@ impl Listeners {
     }
 }
 
-/// Where to listen: everywhere that was said, or its part of the loopback.
+/// The allowed addresses: all configured ones, or their part of the loopback.
 fn wanted(listen: &[SocketAddr], is_open: bool) -> BTreeSet<SocketAddr> {
     let restricted = listen.iter().map(|address| match address.ip() {
         ip if is_open || ip.is_loopback() => *address,
@@ -213,7 +213,7 @@ async fn accept(api: Arc<Api>, router: Router, listener: TcpListener) {
         let (seat, another_gave_way) = api.limits.seats.take(peer.ip());
         if another_gave_way {
             api.limits.refused.fetch_add(1, Ordering::Relaxed);
-            tracing::debug!(%peer, "another connection gives way to one from here");
+            tracing::debug!(%peer, "another connection was dropped in favour of this peer");
         }
         let (api, router, seat) = (Arc::clone(&api), router.clone(), Arc::new(seat));
         tokio::spawn(async move {
@@ -237,7 +237,7 @@ async fn converse(
         return;
     };
     let _ = stream.set_nodelay(true);
-    // A peer that takes nothing must not keep its place.
+    // A peer that acknowledges no data must not occupy its slot.
     let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, SENT_WAIT.as_millis() as u32);
     let certificate = api.certificate.read().expect("no holder panics").clone();
     let mut link = Link {

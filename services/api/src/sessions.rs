@@ -1,5 +1,5 @@
-//! Who is logged in, in memory: a restarted head asks again. A session is a random cookie of which only
-//! a hash is kept, with a second random text that pages send along (against forged requests).
+//! Sessions, in memory: after a restart, users log in again. A session is a random cookie, stored as a hash, with a
+//! second random value that pages send with changes (against forged requests).
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -9,34 +9,34 @@ use control::Failure;
 
 use crate::accounts::{Identity, fingerprint, random_text};
 
-/// Sessions at a time; the one that was used longest ago makes room.
+/// Concurrent sessions; the least recently used one is dropped.
 const SESSIONS_MAX: usize = 1024;
 /// Longest time without a request.
 const IDLE_MAX: Duration = Duration::from_secs(60 * 60);
-/// Longest life.
+/// Longest lifetime.
 pub const AGE_MAX: Duration = Duration::from_secs(12 * 60 * 60);
 /// Random bytes in a cookie.
 const SECRET_BYTES: usize = 32;
 
-/// Why a session is looked up.
+/// The origin of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// Somebody does something.
+    /// A user's action.
     ByAPerson,
-    /// A page that is open asks again by itself, or its stream goes on.
+    /// An automatic request of an open page, or its stream.
     ByAPage,
 }
 
 /// A session.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// Whose.
+    /// The user.
     pub user: String,
-    /// What they showed at the beginning: it holds no longer than that does.
+    /// The credential at login: the session is valid no longer than it.
     pub credential: String,
-    /// What pages send along with changes.
+    /// The value that pages send with changes.
     pub csrf: String,
-    /// When it ends at the latest, in milliseconds since 1970.
+    /// Its latest end, in milliseconds since 1970.
     pub expires_at_ms: u64,
     born: Instant,
     used: Instant,
@@ -58,7 +58,7 @@ impl Sessions {
         self.0.lock().expect("no holder panics")
     }
 
-    /// Begins one; the cookie's value and the session.
+    /// Begins a session; returns the cookie's value and the session.
     pub fn begin(&self, who: &Identity) -> Result<(String, Session), Failure> {
         let secret = random_text(SECRET_BYTES)?;
         let session = Session {
@@ -82,7 +82,7 @@ impl Sessions {
         Ok((secret, session))
     }
 
-    /// The session of a cookie. It counts as used now, unless the request came by itself from a page that is open.
+    /// Returns the session of a cookie. It counts as used now, unless an open page sent the request automatically.
     pub fn find(&self, secret: &str, asked: Asked) -> Option<Session> {
         self.find_at(secret, asked, Instant::now())
     }
@@ -99,12 +99,12 @@ impl Sessions {
         Some(session.clone())
     }
 
-    /// Ends one.
+    /// Removes a session.
     pub fn end(&self, secret: &str) {
         self.lock().remove(&fingerprint(secret));
     }
 
-    /// Ends all of a user, whose password changed or who is gone.
+    /// Removes all sessions of a user after a change of the password or a removal.
     pub fn end_all_of(&self, user: &str) {
         self.lock().retain(|_, session| session.user != user);
     }
@@ -122,7 +122,7 @@ mod tests {
         }
     }
 
-    /// A page that is left open asks again and again by itself.
+    /// A page that is left open sends requests automatically.
     #[test]
     fn a_session_that_only_pages_use_ends_and_one_that_a_person_uses_goes_on() {
         let begun = Instant::now();

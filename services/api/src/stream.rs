@@ -1,5 +1,4 @@
-//! Changes as they happen, as server-sent events. A watcher that falls behind gets the overview
-//! again instead of what it missed.
+//! Changes as server-sent events. A watcher that lags behind gets the overview again instead of the missed events.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,18 +17,18 @@ use crate::caller::{By, Caller, Link};
 use crate::sampler::Frame;
 use crate::sessions::Asked;
 
-/// Streams at a time.
+/// Concurrent streams.
 const STREAMS_MAX: usize = 128;
-/// Events that wait for a watcher's connection.
+/// Events that are queued for a watcher's connection.
 const QUEUED_MAX: usize = 32;
-/// Pause between two looks at whether the watcher may still watch.
+/// Interval between two checks of the watcher's rights.
 const RIGHTS_INTERVAL: Duration = Duration::from_secs(1);
-/// Pause between two signs of life.
+/// Interval of keep-alive messages.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(10);
-/// After so long a browser connects again.
+/// Delay before a browser reconnects.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// A place among [`STREAMS_MAX`].
+/// A slot of [`STREAMS_MAX`].
 struct Place(Arc<Api>);
 
 impl Drop for Place {
@@ -45,12 +44,12 @@ fn place(api: &Arc<Api>) -> Result<Place, Failure> {
         true => Ok(place),
         false => Err(
             Failure::new(FailureKind::Unavailable, "too many streams are open")
-                .advise("close pages that nobody looks at"),
+                .advise("close unused pages"),
         ),
     }
 }
 
-/// Begins to stream.
+/// Begins a stream.
 pub(crate) fn serve(api: Arc<Api>, link: Arc<Link>, caller: Caller) -> Result<Response, Failure> {
     let place = place(&api)?;
     let (sender, receiver) = mpsc::channel(QUEUED_MAX);
@@ -66,7 +65,7 @@ pub(crate) fn serve(api: Arc<Api>, link: Arc<Link>, caller: Caller) -> Result<Re
 
 type Sender = mpsc::Sender<Result<Event, Infallible>>;
 
-/// Sends until the watcher is gone or may watch no more.
+/// Sends until the watcher disconnects or loses its rights.
 async fn feed(api: &Arc<Api>, caller: &Caller, sender: &Sender) {
     let (mut frames, mut operations) = (api.sampler.watch(), api.operations.watch());
     let first = {
@@ -111,7 +110,7 @@ async fn send(sender: &Sender, event: Event) -> bool {
     sender.send(Ok(event)).await.is_ok()
 }
 
-/// Whether who began to watch is still known.
+/// Whether the watcher's authentication is still valid.
 fn may_watch(api: &Api, caller: &Caller) -> bool {
     match &caller.by {
         By::Session(cookie) => api.session_of(cookie, Asked::ByAPage).is_some(),

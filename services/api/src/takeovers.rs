@@ -1,5 +1,4 @@
-//! The last takeover of a pool with its time line: what the logs of this head and of the others tell, put
-//! together once it is known that a server has imported the pool.
+//! The last takeover of a pool with its steps: merged from the logs of all heads, once a server has imported the pool.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,24 +18,24 @@ use crate::caller::Link;
 use crate::peer::Peers;
 use crate::view::{HeadView, Step, Takeover};
 
-/// Pause between two readings of the logs while steps may still come.
+/// Interval between two reads of the logs while steps may still appear.
 const READ_INTERVAL: Duration = Duration::from_secs(3);
-/// After so long no step of a takeover comes any more, in milliseconds.
+/// Time after which no step of a takeover appears any more, in milliseconds.
 const SETTLED_AFTER_MS: u64 = 60_000;
 
-/// What is known of takeovers, by pool.
+/// The known takeovers, by pool.
 #[derive(Default)]
 pub(crate) struct Takeovers(BTreeMap<String, Known>);
 
 struct Known {
-    /// When the server imported the pool, as it says itself.
+    /// The time at which the server imported the pool, in its own report.
     imported_ms: u64,
     found: Option<Takeover>,
     read_at: Instant,
     is_settled: bool,
 }
 
-/// Where the logs are.
+/// The sources of logs.
 pub(crate) struct Places<'a> {
     pub backend: &'a dyn Backend,
     pub peers: Option<&'a Peers>,
@@ -44,7 +43,7 @@ pub(crate) struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// What all heads that answer tell of `pool`.
+    /// The steps of `pool` from all responding heads.
     fn told(&self, pool: &str) -> Vec<Told> {
         let mut told = self.backend.takeover_steps(pool);
         let others = self
@@ -62,7 +61,7 @@ impl Places<'_> {
 }
 
 impl Takeovers {
-    /// `taken`, which the pool's events tell, with what logs know of it.
+    /// Completes `taken`, which is from the pool's events, by the logs.
     pub fn explained(
         &mut self,
         taken: Takeover,
@@ -109,7 +108,7 @@ impl Takeovers {
     }
 }
 
-/// The server counts from its own start to its first read: the moment at which it listened ties both accounts.
+/// The server counts from its own start to its first read: the time at which it listened aligns both reports.
 fn with_first_io(mut takeover: Takeover, status: Option<&Arc<Status>>) -> Takeover {
     let server = status.and_then(|status| status.server.as_ref());
     let times =
@@ -130,13 +129,13 @@ fn with_first_io(mut takeover: Takeover, status: Option<&Arc<Status>>) -> Takeov
     takeover
 }
 
-/// Which pool another head asks about.
+/// The pool in another head's query.
 #[derive(Deserialize)]
 pub(crate) struct About {
     pool: String,
 }
 
-/// Tells another head what the logs of this one know.
+/// Returns the steps in this head's logs to another head.
 pub(crate) async fn steps(
     State(api): State<Arc<Api>>,
     Extension(link): Extension<Arc<Link>>,

@@ -1,4 +1,4 @@
-//! A head for tests: everything is real but the machine, which serves one pool and does all it is asked.
+//! A head for tests: all is real except the host, which serves one pool and accepts every request.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -28,20 +28,20 @@ use crate::{Api, MissingKey, Peers, Role};
 
 pub(crate) const PASSWORD: &str = "three short words";
 
-/// Remembers what it was asked.
+/// Records its requests.
 #[derive(Default)]
 pub(crate) struct Machine {
     pub(crate) asked: Mutex<Vec<Request>>,
     pub(crate) created: Mutex<Vec<PoolCreate>>,
-    /// What its servers say at a glance.
+    /// The states of its servers.
     pub(crate) statuses: Mutex<Vec<Status>>,
-    /// Pools whose servers were killed.
+    /// Pools with a killed server.
     pub(crate) left: Mutex<Vec<PoolName>>,
-    /// Its volumes are not told of while somebody has this.
+    /// Requests for its volumes block while this is locked.
     pub(crate) hangs: Mutex<()>,
-    /// Requests that wait for that.
+    /// Number of blocked requests.
     pub(crate) waiting: AtomicUsize,
-    /// Keys that it looked for.
+    /// Number of keys that it searched.
     pub(crate) keys_looked: AtomicUsize,
 }
 
@@ -146,14 +146,14 @@ impl Backend for Machine {
     }
 }
 
-/// By what a request says who asks.
+/// The authentication of a request.
 #[derive(Clone)]
 pub(crate) enum As {
     Nobody,
     Token(String),
-    /// A cookie with its second text.
+    /// A cookie with its CSRF value.
     Session(String, String),
-    /// Another head, which has proven it.
+    /// Another head, already proven.
     Head,
 }
 
@@ -196,13 +196,13 @@ impl Head {
         }
     }
 
-    /// A token of the user that is called as `role`.
+    /// A token of the user named like `role`.
     pub(crate) fn token(&self, role: Role) -> As {
         let made = self.api.accounts.add_token(role.name(), "t", None, None);
         As::Token(made.expect("made").token.expect("shown"))
     }
 
-    /// A session of `user`, if that is their password.
+    /// A session of `user`, if the password is correct.
     pub(crate) fn log_in(&self, user: &str, password: &str) -> Result<As, StatusCode> {
         let login = json!({"user": user, "password": password}).to_string();
         let response = self.send(&As::Nobody, "POST", "/login", login);
@@ -251,7 +251,7 @@ impl Head {
         served.expect("a router never fails")
     }
 
-    /// Whether what is streamed comes to an end.
+    /// Whether a streamed response terminates.
     pub(crate) fn ends(&self, response: Response<Body>) -> bool {
         const WAIT: std::time::Duration = std::time::Duration::from_secs(20);
         assert_eq!(response.status(), StatusCode::OK);
@@ -266,7 +266,7 @@ impl Head {
         serde_json::from_slice(&bytes).unwrap_or_default()
     }
 
-    /// The status and the document that a request is answered with.
+    /// Sends a request; returns the status and the document of the response.
     pub(crate) fn ask(&self, who: &As, method: &str, path: &str, body: Value) -> (u16, Value) {
         let body = match body {
             Value::Null => String::new(),

@@ -1,5 +1,5 @@
-//! What the API shows beside the answers of pool servers: everything at a glance, what takes long,
-//! what is measured each second.
+//! Types of the API in addition to the responses of pool servers: the overview, background operations, and rates per
+//! second.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,16 +14,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Everything at a glance.
+/// The overview.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Overview {
-    /// The appliance, if this head has the file that describes one.
+    /// The appliance, if this head has an appliance file.
     pub appliance: Option<String>,
-    /// The head that answers.
+    /// The responding head.
     pub this_head: String,
-    /// Version of the program.
+    /// Version of Bulkhead.
     pub version: String,
-    /// When this was true, in milliseconds since 1970.
+    /// Time of the state, in milliseconds since 1970.
     pub at_ms: u64,
     /// The heads.
     pub heads: Vec<HeadView>,
@@ -31,14 +31,14 @@ pub struct Overview {
     pub pools: Vec<PoolOverview>,
     /// The connections between heads.
     pub links: Vec<LinkView>,
-    /// What a takeover depends on.
+    /// The safeguards that a takeover depends on.
     #[serde(default)]
     pub safeguards: Safeguards,
-    /// The last time that a head began to serve a pool.
+    /// The latest start of a pool's service.
     pub last_takeover: Option<Takeover>,
-    /// What somebody should look at, the worst first.
+    /// Conditions that need attention, the worst first.
     pub alerts: Vec<Alert>,
-    /// What runs in the background, and what ran last.
+    /// Active and recent background operations.
     pub operations: Vec<Operation>,
 }
 
@@ -47,15 +47,15 @@ pub struct Overview {
 pub struct HeadView {
     /// Its name.
     pub name: String,
-    /// Whether it is the one that answers.
+    /// Whether it is the responding head.
     pub here: bool,
     /// `online`, `standby`, `offline`, `unclean` or `unknown`.
     pub state: String,
-    /// What else is to be said of it.
+    /// More about its state.
     pub note: Option<String>,
 }
 
-/// A pool among others.
+/// A pool in the overview.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolOverview {
     /// Its name.
@@ -64,13 +64,13 @@ pub struct PoolOverview {
     pub state: String,
     /// The head that serves it.
     pub served_by: Option<String>,
-    /// The head that should.
+    /// The head that should serve it.
     pub home: Option<String>,
-    /// The heads that may.
+    /// The heads that may serve it.
     pub heads: Vec<String>,
-    /// Where its clients reach it.
+    /// Its addresses for clients.
     pub addresses: Vec<String>,
-    /// Its state, if its server answers.
+    /// Its state, if its server responds.
     pub pool: Option<PoolStatus>,
     /// Volumes in it.
     pub volume_count: u64,
@@ -78,18 +78,18 @@ pub struct PoolOverview {
     pub target_count: u64,
     /// NBD exports in it.
     pub nbd_count: u64,
-    /// Clients now.
+    /// Number of connected clients.
     pub session_count: u64,
-    /// How long its server runs, in seconds.
+    /// Running time of its server, in seconds.
     pub uptime_s: Option<u64>,
     /// Exports that cannot be served, in sentences.
     pub problems: Vec<String>,
 }
 
-/// A pool that was found, and who serves it.
+/// A pool that was found, with the head that serves it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolFound {
-    /// What was found.
+    /// The pool.
     #[serde(flatten)]
     pub found: PoolSummary,
     /// The head that serves it.
@@ -101,48 +101,48 @@ pub struct PoolFound {
 pub struct LinkView {
     /// The network.
     pub network: String,
-    /// The head that looks.
+    /// The head that reports the state.
     pub from: String,
-    /// The head that it looks at.
+    /// The other head.
     pub to: String,
     /// `up`, `down` or `unknown`.
     pub state: String,
 }
 
-/// What a takeover depends on, as this head sees it.
+/// The safeguards that a takeover depends on, as this head sees them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Safeguards {
-    /// Whether the part of the cluster that this head is in may act, if that is known.
+    /// Whether this head's partition of the cluster has quorum, if known.
     pub has_quorum: Option<bool>,
-    /// Since when it may not, in milliseconds since 1970.
+    /// Start of the loss of quorum, in milliseconds since 1970.
     pub no_quorum_since_ms: Option<u64>,
     /// The witness, if one votes.
     pub witness: Option<WitnessView>,
-    /// What powers heads off.
+    /// The devices that power heads off.
     pub fence_devices: Vec<FenceDeviceView>,
     /// Heads that are lost, and not confirmed to be off.
     pub power_offs: Vec<PowerOffView>,
 }
 
-/// A witness that votes.
+/// A voting witness.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WitnessView {
-    /// Where it is.
+    /// Its address.
     pub address: String,
-    /// Whether its vote counts at every head that is up, if that is known.
+    /// Whether its vote counts at every head that is up, if known.
     pub has_vote: Option<bool>,
     /// The heads at which it does not count.
     pub without_vote: Vec<String>,
-    /// Why, as far as this head knows.
+    /// The reason, if known to this head.
     pub why: Option<String>,
-    /// Since when, in milliseconds since 1970.
+    /// Start of the state, in milliseconds since 1970.
     pub since_ms: Option<u64>,
 }
 
 /// A device that powers a head off.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FenceDeviceView {
-    /// What Pacemaker calls it.
+    /// Its name in Pacemaker.
     pub name: String,
     /// The head that it powers off.
     pub head: String,
@@ -152,7 +152,7 @@ pub struct FenceDeviceView {
     pub state: String,
     /// Why it failed.
     pub why: Option<String>,
-    /// Since when it does not work, in milliseconds since 1970.
+    /// Start of the failure, in milliseconds since 1970.
     pub since_ms: Option<u64>,
 }
 
@@ -161,137 +161,137 @@ pub struct FenceDeviceView {
 pub struct PowerOffView {
     /// The head.
     pub head: String,
-    /// Since when the cluster waits, in milliseconds since 1970.
+    /// Start of the cluster's wait, in milliseconds since 1970.
     pub since_ms: u64,
-    /// Attempts that failed.
+    /// Failed attempts.
     pub failed_count: u64,
 }
 
-/// A head began to serve a pool.
+/// A head has started to serve a pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Takeover {
     /// The pool.
     pub pool: String,
     /// `takeover`, `hand-over`, `restart` or `start`.
     pub kind: String,
-    /// Who served it before, if that is known.
+    /// The previous server, if known.
     pub from: Option<String>,
-    /// Who serves it now.
+    /// The current server.
     pub to: String,
-    /// When it began, in milliseconds since 1970.
+    /// Its start, in milliseconds since 1970.
     pub at_ms: u64,
-    /// How long it took until clients could reach the pool again, in milliseconds.
+    /// Time until clients could reach the pool again, in milliseconds.
     pub duration_ms: Option<u64>,
-    /// What happened when.
+    /// The steps, with their times.
     pub steps: Vec<Step>,
 }
 
 /// A step of a takeover.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
-    /// What.
+    /// The name.
     pub name: String,
-    /// Milliseconds after the first one.
+    /// Milliseconds after the first step.
     pub after_ms: u64,
 }
 
-/// Something that somebody should look at.
+/// A condition that needs attention.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Alert {
     /// `error`, `warning` or `info`.
     pub severity: String,
-    /// What it is about, such as `pool tank`.
+    /// The subject, such as `pool tank`.
     pub about: String,
-    /// What is the matter.
+    /// The condition, in a sentence.
     pub sentence: String,
-    /// Since when, in milliseconds since 1970, as far as this head saw it.
+    /// Its start, in milliseconds since 1970, as observed by this head.
     #[serde(default)]
     pub since_ms: Option<u64>,
-    /// What to do.
+    /// The recommended action.
     pub advice: Option<Advice>,
 }
 
-/// Something that takes long, and goes on when its asker is gone.
+/// A background operation. It continues if the client disconnects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Operation {
-    /// By this it is asked for.
+    /// Identifies the operation in requests.
     pub id: String,
     /// `move`, `apply`, `drill` or `request`.
     pub kind: String,
-    /// What it does.
+    /// The action, in words.
     pub title: String,
     /// `running`, `done`, `failed` or `canceled`.
     pub state: String,
-    /// Who asked for it.
+    /// The user that started it.
     pub who: String,
     /// When it began, in milliseconds since 1970.
     pub started_at_ms: u64,
-    /// When it ended.
+    /// The time of its end, in milliseconds since 1970.
     pub ended_at_ms: Option<u64>,
-    /// What it said, the newest line last.
+    /// Its output, the newest line last.
     pub progress: Vec<String>,
-    /// What came of it.
+    /// The result.
     #[schemars(with = "Option<Outcome>")]
     pub result: Option<Value>,
-    /// Why it failed.
+    /// The failure.
     pub failure: Option<Failure>,
 }
 
 /// The appliance file of this head.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ApplianceFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
     /// Its text (TOML).
     pub text: String,
-    /// What it says, if it can be read.
+    /// The parsed file, if it is valid.
     pub appliance: Option<Appliance>,
 }
 
-/// What the command says of an appliance file, with what was given to it.
+/// The command's output for an appliance file, with the file.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Appliance{T}")]
 pub struct Said<T> {
-    /// What it says.
+    /// The output.
     #[serde(flatten)]
     pub document: T,
     /// The file (TOML).
     pub toml: String,
-    /// How the command ended.
+    /// The exit code of the command.
     pub exit_code: i32,
 }
 
-/// What a plan comes to: errors in the file leave none.
+/// The result of a plan; an invalid file has no plan.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[allow(dead_code, reason = "a schema")]
 pub enum Planned {
-    /// What is to be done.
+    /// The plan.
     Plan(Said<Plan>),
-    /// What is wrong.
+    /// The errors in the file.
     Errors(Said<CheckReport>),
 }
 
-/// What comes of an operation.
+/// The result of an operation.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[allow(dead_code, reason = "a schema")]
 pub enum Outcome {
-    /// Of a move or a request.
+    /// The result of a move or a request.
     Answered(Answer),
-    /// Of a drill.
+    /// The result of a drill.
     Drilled(DrillsReport),
-    /// Of an appliance file that was applied.
+    /// The result of an applied appliance file.
     Applied(Said<Applied>),
 }
 
-/// What was done to make the heads what an appliance file says.
+/// The changes made to match an appliance file.
 #[derive(JsonSchema)]
 #[allow(dead_code, reason = "a schema")]
 pub struct Applied {
-    /// Whether anything was not as the file says.
+    /// Whether any change was made.
     pub changed: bool,
-    /// What was.
+    /// The changes.
     pub changes: Vec<Change>,
 }
 
@@ -301,133 +301,133 @@ pub struct Applied {
 pub struct DrillView {
     /// Its name.
     pub name: String,
-    /// What is done.
+    /// The fault.
     pub about: String,
-    /// What must come of it.
+    /// The expected outcome.
     pub expectation: DrillExpectation,
 }
 
-/// What must come of a drill.
+/// The expected outcome of a drill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DrillExpectation {
-    /// Which promise counts.
+    /// The promise that applies.
     pub kind: DrillKind,
-    /// Where the pool is afterwards: `elsewhere`, `same` or `anywhere`.
+    /// The pool's head afterwards: `elsewhere`, `same` or `anywhere`.
     pub place: String,
     /// Whether a head is powered off: `required`, `forbidden` or `allowed`.
     pub fencing: String,
-    /// How it is noticed, such as `cluster` or `monitor`.
+    /// The means of detection, such as `cluster` or `monitor`.
     pub notice: String,
-    /// What the fault itself adds to every pause, in milliseconds.
+    /// The part of every pause that the fault itself causes, in milliseconds.
     pub added_ms: u32,
 }
 
-/// What a drill's fault does to the appliance.
+/// The kind of a drill's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DrillKind {
-    /// A head or a server is gone from one moment to the next.
+    /// A head or a server fails at once.
     Crash,
-    /// It stands still, or nobody hears it.
+    /// A head or server stalls or is unreachable.
     CutOff,
     /// A pool is moved on purpose.
     Move,
-    /// Redundancy hides it: the pool stays where it is.
+    /// Redundancy masks the fault: the pool does not move.
     Hidden,
-    /// Nothing is promised but that it comes back, and that nothing is lost.
+    /// The only promise is that the pool recovers without a loss of data.
     Unbounded,
 }
 
-/// What came of drills; the report has more.
+/// The result of drills. The report has more fields.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 pub struct DrillsReport {
-    /// Each.
+    /// The drills.
     pub drills: Vec<DrillReport>,
 }
 
-/// All rounds of one drill, judged; the report has more.
+/// All rounds of one drill with the verdict. The report has more fields.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 pub struct DrillReport {
     /// Its name.
     pub drill: String,
-    /// Why it was not run.
+    /// Why it was skipped.
     pub skipped: Option<String>,
     /// The bounds on its pauses.
     pub bounds: Option<DrillBounds>,
-    /// The middle of the pauses, in seconds.
+    /// Median of the pauses, in seconds.
     pub median_s: Option<f64>,
     /// The longest, in seconds.
     pub worst_s: Option<f64>,
-    /// The middle of each step's time after the fault, in seconds.
+    /// Median time of each step after the fault, in seconds.
     pub steps_s: BTreeMap<String, f64>,
-    /// How the median broke its promise.
+    /// How the median exceeded its limit.
     pub broken: Option<Value>,
     /// The rounds.
     pub rounds: Vec<DrillRound>,
 }
 
-/// Bounds on the pause that a client sees, in seconds.
+/// Limits on the pause of a client, in seconds.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 pub struct DrillBounds {
-    /// Of the median of all rounds.
+    /// Limit on the median of all rounds.
     pub median_s: f64,
-    /// Of each.
+    /// Limit on each round.
     pub worst_s: f64,
 }
 
-/// What came of a fault; the report has more.
+/// The result of one round. The report has more fields.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 pub struct DrillRound {
-    /// Errors that an application saw.
+    /// Errors seen by an application.
     pub errors: Vec<String>,
-    /// Acknowledged writes that are not there, or contents that nobody wrote.
+    /// Lost acknowledged writes, and contents that were never written.
     pub violations: Vec<String>,
-    /// Moments at which the pool was open in two processes.
+    /// Times at which the pool was open in two processes.
     pub double_imports: Vec<String>,
-    /// What was not as promised.
+    /// The broken promises.
     pub broken: Vec<Value>,
 }
 
-/// A change as it is streamed: the name of the event, and its data.
+/// A streamed change: the name of the event, and its data.
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "event", content = "data", rename_all = "snake_case")]
 #[allow(dead_code, reason = "a schema")]
 pub enum Streamed {
-    /// Everything, when something of it has changed.
+    /// The overview, sent when any part of it has changed.
     Overview(Box<Overview>),
-    /// What volumes and file systems do, each second.
+    /// The rates of volumes and file systems, each second.
     Metrics(Metrics),
-    /// Something that happened to a pool.
+    /// An event of a pool.
     Event(PoolEvent),
-    /// An operation has begun, says something, or has ended.
+    /// A new operation, its progress, or its end.
     Operation(Operation),
 }
 
-/// A refusal.
+/// A refusal of a request.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Refusal {
-    /// Why, and what to do.
+    /// The reason, and the recommended action.
     pub failure: Failure,
-    /// Whether nobody can log in, since there is no user.
+    /// Whether login is impossible because there is no user.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(default)]
     pub no_users: bool,
 }
 
-/// What volumes and file systems do, measured over about a second.
+/// Rates of volumes and file systems, measured over about a second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Metrics {
-    /// When, in milliseconds since 1970.
+    /// Time of the measurement, in milliseconds since 1970.
     pub at_ms: u64,
-    /// Each volume that is shown.
+    /// The exported volumes.
     pub volumes: Vec<VolumeRates>,
-    /// Each file system that is shared.
+    /// The shared file systems.
     #[serde(default)]
     pub filesystems: Vec<FileSystemRates>,
 }
 
-/// What a volume does.
+/// Rates of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VolumeRates {
     /// Its pool.
@@ -449,7 +449,7 @@ pub struct VolumeRates {
 }
 
 impl VolumeRates {
-    /// What happened between two looks that are `seconds` apart.
+    /// The rates between two samples that are `seconds` apart.
     pub fn between(pool: &str, old: &VolumeActivity, new: &VolumeActivity, seconds: f64) -> Self {
         let rate = |old, new| per_second(old, new, seconds);
         Self {
@@ -465,12 +465,12 @@ impl VolumeRates {
     }
 }
 
-/// What clients do in a file system.
+/// Rates of a file system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FileSystemRates {
     /// Its pool.
     pub pool: String,
-    /// Its name. Empty: all that are too many to be counted by themselves, together.
+    /// Its name; empty for the sum of all that are too many for counters of their own.
     pub filesystem: String,
     /// Bytes read in a second.
     pub read_bytes_per_s: f64,
@@ -491,7 +491,7 @@ pub struct FileSystemRates {
 }
 
 impl FileSystemRates {
-    /// What happened between two looks that are `seconds` apart.
+    /// The rates between two samples that are `seconds` apart.
     pub fn between(
         pool: &str,
         old: &FileSystemActivity,
@@ -521,43 +521,43 @@ fn per_second(old: u64, new: u64, seconds: f64) -> f64 {
     new.saturating_sub(old) as f64 / seconds.max(0.001)
 }
 
-/// Microseconds of each, if there was one.
+/// Mean time in microseconds, if there was a request.
 fn mean(old_us: u64, new_us: u64, old: u64, new: u64) -> Option<f64> {
     let count = new.saturating_sub(old);
     (count > 0).then(|| new_us.saturating_sub(old_us) as f64 / count as f64)
 }
 
-/// Something that happened to a pool, as it is streamed.
+/// A streamed event of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolEvent {
     /// The pool.
     pub pool: String,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 
 /// A disk of this head.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiskView {
-    /// Where it is, by a name that stays.
+    /// Its persistent path.
     pub path: String,
     /// Its size in bytes.
     pub size: u64,
-    /// What it calls itself.
+    /// Its model.
     pub model: Option<String>,
-    /// Who uses it, such as `pool tank`.
+    /// Its user, such as `pool tank`.
     pub used_by: Option<String>,
 }
 
-/// What a sensor of a head says.
+/// A reading of a head's sensor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sensor {
     /// The head.
     pub head: String,
-    /// What the BMC calls it.
+    /// Its name in the BMC.
     pub name: String,
     /// `watts` or `degrees_celsius`.
     pub unit: String,
-    /// How much.
+    /// The reading.
     pub value: f64,
 }

@@ -133,7 +133,7 @@ fn a_lost_vote_a_broken_fence_device_and_an_unconfirmed_power_off_are_alerts_at_
         &place,
         "right",
         "head left",
-        "waits for its power-off since",
+        "its power-off is pending since",
     );
     assert!(
         waits["sentence"]
@@ -147,7 +147,7 @@ fn a_lost_vote_a_broken_fence_device_and_an_unconfirmed_power_off_are_alerts_at_
             &place,
             "right",
             "head left",
-            "waits for its power-off since",
+            "its power-off is pending since",
         );
         if command(&waits) == "stonith_admin --confirm left" {
             break waits;

@@ -1,4 +1,4 @@
-//! Alerts about what a takeover depends on: quorum, the witness, fence devices, power-offs.
+//! Alerts about the safeguards that a takeover depends on: quorum, the witness, fence devices, power-offs.
 
 use std::collections::BTreeMap;
 
@@ -21,14 +21,14 @@ pub(super) fn of(overview: &Overview, alerts: &mut Vec<Alert>) {
         heads.entry(&device.head).or_default().push(device);
     }
     for (head, devices) in heads {
-        // While the head is lost, the alert about its power-off names the way.
+        // While the head is lost, the alert about its power-off contains the instructions.
         if safeguards.power_offs.iter().all(|wait| wait.head != head) {
             fencing(head, &devices, alerts);
         }
     }
 }
 
-/// Whether a pool is not served because the cluster waits for a power-off, which is reported already.
+/// Whether a pool is not served because of a pending power-off, which is reported already.
 pub(super) fn explains(overview: &Overview, pool: &str) -> bool {
     let waits = &overview.safeguards.power_offs;
     waits
@@ -55,7 +55,7 @@ fn power_off(overview: &Overview, wait: &PowerOffView) -> Alert {
         false => format!("; until then no head serves {}", pools.join(", ")),
     };
     let sentence = format!(
-        "{head} is lost, and the cluster waits for its power-off since {}{consequence}",
+        "{head} is lost, and its power-off is pending since {}{consequence}",
         since(wait.since_ms)
     );
     let advice = match wait.failed_count {
@@ -87,9 +87,9 @@ fn quorum(overview: &Overview) -> Option<Alert> {
         overview.this_head
     );
     let what = match overview.safeguards.witness.is_some() {
-        true => "start the other head or the witness, or mend the networks to them",
+        true => "start the other head or the witness, or repair the networks to them",
         false => {
-            "start the other head, or mend the networks to it; if it is broken and off for certain, see \
+            "start the other head, or repair the networks to it; if it is broken and off for certain, see \
              \"Both heads were off\" in the guide to failures"
         }
     };
@@ -108,11 +108,11 @@ fn witness(overview: &Overview) -> Option<Alert> {
     let why = witness.why.as_ref();
     let why = why.map_or_else(String::new, |why| format!(" ({why})"));
     let sentence = format!(
-        "the witness at {} has no vote at {}{why}: if one head is lost now, the others stop all pools",
+        "the witness at {} has no vote at {}{why}: if one head is lost now, the remaining ones stop all pools",
         witness.address,
         witness.without_vote.join(", "),
     );
-    let what = "start corosync-qnetd on the witness, or mend the network to it; this command says what is missing";
+    let what = "start corosync-qnetd on the witness, or repair the network to it; this command shows the missing part";
     let advice = Advice::new(Severity::Error, what, "").by("corosync-qdevice-tool -s");
     Some(Alert {
         since_ms: witness.since_ms,
@@ -120,7 +120,7 @@ fn witness(overview: &Overview) -> Option<Alert> {
     })
 }
 
-/// Whether it is known that a device does not work.
+/// Whether a device is known to be broken.
 fn is_broken(device: &FenceDeviceView) -> bool {
     matches!(device.state.as_str(), "failed" | "unverified")
 }
@@ -158,7 +158,7 @@ fn fencing(head: &str, devices: &[&FenceDeviceView], alerts: &mut Vec<Alert>) {
             ERROR => Severity::Error,
             _ => Severity::Warning,
         };
-        let what = "mend it (\"A fence device does not answer\" in the guide to failures), then have it tried again";
+        let what = "repair it (\"A fence device does not answer\" in the guide to failures), then have it tried again";
         let advice = Advice::new(level, what, "")
             .by(format!("crm_resource --cleanup --resource {name}"))
             .about(name);
@@ -235,7 +235,7 @@ mod tests {
             advice.command.as_deref(),
             Some("crm_resource --cleanup --resource fence-left-bmc")
         );
-        // Of two outlets both are needed.
+        // Both outlets are needed.
         let all = with(&[
             ("bmc", 1, "unverified"),
             ("a", 2, "failed"),
@@ -267,7 +267,7 @@ mod tests {
         let failed = with(1);
         assert_eq!(
             failed.sentence,
-            "left is lost, and the cluster waits for its power-off since 2026-11-28T17:33:00Z; until then no head \
+            "left is lost, and its power-off is pending since 2026-11-28T17:33:00Z; until then no head \
              serves tank"
         );
         let advice = failed.advice.expect("advice").to_string();
@@ -278,7 +278,7 @@ mod tests {
         ] {
             assert!(advice.contains(part), "{part}: {advice}");
         }
-        // Nothing is to be confirmed while the devices are being tried.
+        // No confirmation is offered while the devices are being tried.
         let tried = with(0).advice.expect("advice").to_string();
         assert!(!tried.contains("confirm"), "{tried}");
     }
@@ -313,7 +313,7 @@ mod tests {
                 .sentence
                 .contains("at left, right (corosync-qdevice on right")
         );
-        // Of a vote that is not known nothing is claimed.
+        // An unknown vote causes no alert.
         let unknown = told(Safeguards {
             witness: Some(WitnessView::default()),
             ..Safeguards::default()

@@ -1,17 +1,17 @@
-//! What is measured of file systems that are shared.
+//! Metrics of shared file systems.
 
 use control::answer::{FileSystemActivity, RequestActivity, Status};
 
 use super::{Direction, Family, class_end, histogram, written};
 
-/// Those that are too many to be counted by themselves. No dataset has such a name.
+/// The sum of all file systems that are too many for counters of their own. No dataset has such a name.
 const OTHERS: &str = "(others)";
 
 pub(super) fn families(statuses: &[(&str, &Status)]) -> Vec<Family> {
     let counter = |name, help| Family::new(name, "counter", help);
     let mut operations = counter(
         "bulkhead_filesystem_operations_total",
-        "Requests of clients: those that read, those that wrote, all others.",
+        "Requests of clients: reads, writes, and the rest.",
     );
     let mut bytes = counter(
         "bulkhead_filesystem_bytes_total",
@@ -24,7 +24,7 @@ pub(super) fn families(statuses: &[(&str, &Status)]) -> Vec<Family> {
     let mut times = Family::new(
         "bulkhead_filesystem_latency_seconds",
         "histogram",
-        "Time from the arrival of a request to its answer.",
+        "Time from the arrival of a request to its response.",
     );
     let mut ends = Vec::new();
     for (pool, status) in statuses {

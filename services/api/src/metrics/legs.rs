@@ -1,4 +1,4 @@
-//! What is measured of pools whose legs lie on several heads.
+//! Metrics of pools with legs on several heads.
 
 use control::answer::Status;
 use control::legs::{LegState, LegView};
@@ -9,7 +9,7 @@ pub(super) fn families(statuses: &[(&str, &Status)]) -> Vec<Family> {
     let gauge = |name, help| Family::new(name, "gauge", help);
     let mut state = gauge(
         "bulkhead_leg_state",
-        "1 for the state that a leg is in, 0 for the others.",
+        "1 for the current state of a leg, 0 for all other states.",
     );
     let mut since = gauge(
         "bulkhead_leg_state_timestamp_seconds",
@@ -21,23 +21,23 @@ pub(super) fn families(statuses: &[(&str, &Status)]) -> Vec<Family> {
     );
     let mut left = gauge(
         "bulkhead_leg_return_left_bytes",
-        "What is still to be copied to a leg that came back, at most.",
+        "Data still to be copied to a leg that returned, at most.",
     );
     let mut copied = gauge(
         "bulkhead_leg_return_copied_bytes",
-        "What was copied to a leg since it came back.",
+        "Data copied to a leg since it returned.",
     );
     let mut remaining = gauge(
         "bulkhead_leg_return_remaining_seconds",
-        "How long that copy still takes at its present speed, at most.",
+        "Remaining time of that copy at its current speed, at most.",
     );
     let mut member = gauge(
         "bulkhead_leg_member_up",
-        "Whether a head or the witness answers for the record of a pool's legs.",
+        "Whether a head or the witness responds for the record of a pool's legs.",
     );
     let mut waits = gauge(
         "bulkhead_leg_writes_wait",
-        "Whether writes wait until it is on record that a leg failed.",
+        "Whether writes are blocked until the failure of a leg is recorded.",
     );
     let mut epoch = gauge(
         "bulkhead_leg_record_epoch",

@@ -1,4 +1,4 @@
-//! What is measured of replication to other appliances.
+//! Metrics of replication to other appliances.
 
 use control::answer::Status;
 
@@ -12,7 +12,7 @@ pub(super) fn families(statuses: &[(&str, &Status)]) -> Vec<Family> {
     );
     let mut every = gauge(
         "bulkhead_replication_interval_seconds",
-        "Pause between two runs, of what is replicated by itself.",
+        "Pause between two runs of a replicated dataset.",
     );
     let mut trouble = gauge(
         "bulkhead_replication_trouble",

@@ -1,9 +1,9 @@
-//! What a takeover depends on, as metrics.
+//! Metrics of the safeguards that a takeover depends on.
 
 use super::{Family, truth};
 use crate::view::Overview;
 
-/// Of a head that is alone there are none.
+/// A single head has none.
 pub(super) fn families(overview: &Overview) -> Vec<Family> {
     let safeguards = &overview.safeguards;
     let gauge = |name, help| Family::new(name, "gauge", help);
@@ -39,7 +39,7 @@ pub(super) fn families(overview: &Overview) -> Vec<Family> {
     }
     let mut wait = gauge(
         "bulkhead_power_off_wait_seconds",
-        "How long the cluster waits for the power-off of a lost head; 0 if it does not.",
+        "Time since the power-off of a lost head is pending; 0 if it is not.",
     );
     // Without fence devices the cluster does not power heads off.
     if !safeguards.fence_devices.is_empty() {
