@@ -41,6 +41,8 @@ impl Awaited {
         while Instant::now() < deadline && !core.is_going() && !self.are_back(core) {
             std::thread::sleep(LOOK_INTERVAL);
         }
+        let are_back = self.are_back(core);
+        tracing::debug!(pool = %core.name, awaited = self.0, are_back, "wait for clients is over");
     }
 
     fn are_back(self, core: &Core) -> bool {

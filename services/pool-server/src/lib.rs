@@ -139,6 +139,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     // stop of the pool cannot find.
     if let Some(note) = &args.noted_in {
         registration::wait(note)?;
+        tracing::debug!(pool = %args.pool, "registered by the agent");
     }
     let control = claim_socket(&args, common)?;
     let limits = headroom::connection_limits(usize::from(args.workers));
@@ -182,6 +183,8 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
             let_clients_wait(&early, &args, &steps, started, &told)
         }
     };
+    let (owner, has_legs) = (args.owner(), legs_of_pool.is_some());
+    tracing::debug!(pool = %args.pool, previous_owner = ?owner, has_legs, "importing the pool");
     let (pool, owned_legs) = match &legs_of_pool {
         None => {
             let options = args.options();
@@ -439,6 +442,7 @@ fn let_clients_wait(
             tracing::debug!(%error, "clients cannot connect there yet");
         }
     }
+    tracing::debug!(pool = %args.pool, clients = previous.len(), "clients of the previous owner");
     steps.server_took(&args.pool, Step::Claimed);
     let after_ms = started.elapsed().as_millis() as u64;
     tracing::info!(pool = %args.pool, after_ms, "the pool is claimed: clients may connect and are served after the import");

@@ -47,6 +47,7 @@ fn run(core: &Core) -> BTreeSet<VolumeName> {
         tracing::error!(%error, "intent logs are replayed only when their volumes are opened");
         Vec::new()
     });
+    tracing::debug!(pool = %core.name, count = waiting.len(), "intent logs to replay");
     let next = AtomicUsize::new(0);
     let failed = Mutex::new(BTreeSet::new());
     std::thread::scope(|scope| {
@@ -85,6 +86,7 @@ fn replay_the_rest(core: &Core, mut failed: BTreeSet<VolumeName>) {
                 return;
             }
         }
+        tracing::debug!(pool = %core.name, count = failed.len(), "retrying failed intent logs");
         failed.retain(|name| {
             let is_replayed = replay(core, name);
             if is_replayed {
@@ -135,11 +137,14 @@ fn is_locked(core: &Core, name: &VolumeName) -> bool {
 fn replay(core: &Core, name: &VolumeName) -> bool {
     // A locked volume is replayed after its key is loaded.
     if core.is_going() || is_locked(core, name) {
+        tracing::debug!(pool = %core.name, volume = %name, "replay skipped: shutdown, or no key");
         return true;
     }
+    tracing::trace!(pool = %core.name, volume = %name, "replaying an intent log");
     let replayed = core.replay(name);
-    if let Err(failure) = &replayed {
-        tracing::error!(volume = %name, %failure, "replay an intent log");
+    match &replayed {
+        Ok(()) => tracing::debug!(pool = %core.name, volume = %name, "intent log replayed"),
+        Err(failure) => tracing::error!(volume = %name, %failure, "replay an intent log"),
     }
     // A volume that was destroyed concurrently has no log.
     let waits = |pool: &dyn engine::Pool| pool.is_unreplayed(name).unwrap_or(false);
@@ -159,6 +164,7 @@ impl Core {
             {
                 continue;
             }
+            tracing::debug!(pool = %self.name, volume = %name, "key loaded: replaying its intent log");
             if !self.serving.volumes.open(&name)? {
                 pool.replay(&name).map_err(operations::dataset_failure)?;
             }

@@ -51,9 +51,13 @@ impl Carried {
         self.write(addresses)
             .map_err(|error| format!("note addresses in {}: {error}", self.note_path.display()))?;
         for (address, done) in each(addresses, |one| one.start(machine)) {
-            if let Err(trouble) = done {
-                let (address, why) = (address.address, trouble.into_reason());
-                tracing::warn!(%address, why, "an address is not set with its pool");
+            let address = address.address;
+            match done {
+                Ok(()) => tracing::debug!(%address, "address set"),
+                Err(trouble) => {
+                    let why = trouble.into_reason();
+                    tracing::warn!(%address, why, "an address is not set with its pool");
+                }
             }
         }
         Ok(())
@@ -93,6 +97,7 @@ impl Carried {
         }
         for (address, done) in each(&all, |one| one.stop(machine)) {
             done.map_err(|trouble| format!("{}: {}", address.address, trouble.into_reason()))?;
+            tracing::debug!(address = %address.address, "address removed");
         }
         match is_noted {
             true => std::fs::remove_file(&self.note_path).map_err(|error| failed(&error)),

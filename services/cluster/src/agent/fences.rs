@@ -64,14 +64,18 @@ impl Fences {
         }
         let peer = cluster.peer(&request.head, pool);
         self.looked = Some(Instant::now());
+        tracing::trace!(%pool, head = %request.head, ?peer, state = ?self, "requested fence");
         match peer {
             Peer::Member | Peer::Stopped => self.may_come_true = true,
             Peer::Lost => self.may_come_true |= !self.was_fenced,
             Peer::Fenced if self.may_come_true && request.is_missed => {
                 self.is_told = true;
                 tracing::info!(%pool, request.head, "the other head was fenced: confirming it to the pool's server");
-                if let Err(why) = program.confirm_fence(pool, request.number) {
-                    tracing::error!(%pool, why, "the fence cannot be confirmed to the pool's server, so writes stay blocked");
+                match program.confirm_fence(pool, request.number) {
+                    Ok(()) => tracing::debug!(%pool, head = %request.head, "fence confirmed"),
+                    Err(why) => {
+                        tracing::error!(%pool, why, "the fence cannot be confirmed to the pool's server, so writes stay blocked");
+                    }
                 }
             }
             Peer::Fenced => self.was_fenced = true,

@@ -383,7 +383,11 @@ fn perform(operation: Operation, pool: &PoolName, around: &Surroundings<'_>) -> 
                 Ok(label) => Event::Label(label),
                 Err(why) => Event::Failed(why),
             },
-            Action::AskCluster { host_name } => Event::Peer(around.cluster.peer(&host_name, pool)),
+            Action::AskCluster { host_name } => {
+                let peer = around.cluster.peer(&host_name, pool);
+                tracing::debug!(%pool, head = %host_name, ?peer, "previous owner in the cluster");
+                Event::Peer(peer)
+            }
             Action::Spawn(grant) => {
                 tracing::info!(%pool, basis = ?grant.basis(), "starts a server");
                 match spawn(&grant, around.program, &mut process) {
@@ -392,7 +396,9 @@ fn perform(operation: Operation, pool: &PoolName, around: &Surroundings<'_>) -> 
                 }
             }
             Action::AwaitClaim => {
+                tracing::debug!(%pool, "waiting for the server to claim the disks");
                 let said = process.await_word(deadlines.patience);
+                tracing::debug!(%pool, ?said, "response to the claim");
                 said.map_or_else(|why| failed_start(pool, around, why), heard)
             }
             Action::AwaitServing => await_serving(pool, around, &mut process, &deadlines),
@@ -400,6 +406,7 @@ fn perform(operation: Operation, pool: &PoolName, around: &Surroundings<'_>) -> 
                 let addresses = around.program.addresses(pool);
                 match carried.bring(&addresses, around.machine) {
                     Ok(()) => {
+                        tracing::debug!(%pool, count = addresses.len(), "addresses are up");
                         for one in &addresses {
                             around.program.took(&address_id(one.address), Step::Address);
                         }
@@ -442,6 +449,7 @@ fn perform(operation: Operation, pool: &PoolName, around: &Surroundings<'_>) -> 
             }
         };
         steps.ended(name, Instant::now());
+        tracing::debug!(%pool, step = name, ?event, "step is done");
         action = agent.next(event);
     }
 }
@@ -453,6 +461,7 @@ fn spawn(
 ) -> Result<(), String> {
     let command = program.server_command(grant)?;
     let disks = program.disks(grant.pool())?;
+    tracing::debug!(pool = %grant.pool(), basis = ?grant.basis(), ?disks, "importing is permitted");
     process.start(command, &disks).map_err(|e| e.to_string())
 }
 
@@ -543,6 +552,7 @@ fn await_serving(
     deadlines: &Deadlines,
 ) -> Event {
     if process.was_started_here() {
+        tracing::debug!(%pool, "waiting for the server to import the pool and listen");
         // Terminates with the server, or when it serves: the number of its lines is limited.
         return loop {
             match process.await_word(deadlines.patience) {
@@ -578,6 +588,7 @@ fn export(
 ) -> Event {
     let limit = deadlines.patience.saturating_duration_since(Instant::now());
     let exported = around.program.request_export(pool, limit);
+    tracing::debug!(%pool, ?exported, "export requested");
     // Does not wait for the process to exit: the kernel may take long to free its memory, while clients wait for the
     // next owner.
     match exported.and_then(|()| process.note_let_go()) {

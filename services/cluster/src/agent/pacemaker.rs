@@ -41,8 +41,11 @@ impl ClusterView for Pacemaker<'_> {
                 return Peer::Unknown;
             };
             if !records.may_be_settling() || Instant::now() >= deadline {
-                return records.peer();
+                let peer = records.peer();
+                tracing::debug!(%pool, %head, ?peer, ?records, "state of a head by Pacemaker");
+                return peer;
             }
+            tracing::trace!(%pool, %head, "waiting for Pacemaker to record the fence");
             std::thread::sleep(SETTLE_PAUSE);
         }
     }

@@ -409,6 +409,12 @@ impl Protocol for Server {
             closed: state.aside.values().copied().collect(),
             names: shares.names,
         };
+        tracing::debug!(
+            listeners = desired.listeners.len(),
+            shared = desired.shared.len(),
+            has_more_to_come = desired.has_more_to_come,
+            "applying NFS shares"
+        );
         self.apply_what_can_be(state, desired);
         state.files.keep_only(|name| shares.all.contains_key(name));
         Ok(())
@@ -443,7 +449,9 @@ impl Protocol for Server {
     }
 
     fn recovery(&self) -> Option<RecoveryView> {
-        self.server.recovery().map(|left| RecoveryView {
+        let left = self.server.recovery();
+        tracing::trace!(?left, "rest of the NFS grace period");
+        left.map(|left| RecoveryView {
             remaining_ms: left.remaining_ms,
             awaited_clients: left.awaited.map(|count| count as u64),
         })
@@ -464,7 +472,9 @@ impl Protocol for Server {
     }
 
     fn expire_client(&self, client: u64) -> bool {
-        self.server.expire(client)
+        let is_known = self.server.expire(client);
+        tracing::debug!(client, is_known, "revoked the state of an NFS client");
+        is_known
     }
 
     fn renamed(&self, from: &VolumeName, to: &VolumeName) {

@@ -42,8 +42,10 @@ impl PoolRecord {
             Ok(all) => {
                 let own = all.own(pool.name().as_str());
                 let text = |property: &str| own.and_then(|own| own.get(property)).map(String::as_str);
+                let holders = decode(text(PROPERTY).unwrap_or(NOBODY));
+                tracing::debug!(pool = %pool.name(), ?holders, "grace period: clients of the previous server");
                 Remembered {
-                    holders: decode(text(PROPERTY).unwrap_or(NOBODY)),
+                    holders,
                     hosts: text(HOSTS_PROPERTY).map_or_else(Hosts::default, read_hosts),
                 }
             }
@@ -67,8 +69,9 @@ impl ClientRecord for PoolRecord {
         ];
         let set = pool.set_dataset_properties(pool.name().into(), &values);
         self.documents.changed(pool.name().as_str());
-        if let Err(error) = &set {
-            tracing::error!(%error, "NFS clients cannot be stored, and are paused");
+        match &set {
+            Ok(()) => tracing::debug!(pool = %pool.name(), holders = ?remembered.holders, "NFS clients stored"),
+            Err(error) => tracing::error!(%error, "NFS clients cannot be stored, and are paused"),
         }
         set.is_ok()
     }
