@@ -1,6 +1,6 @@
-// Builds the console into target/console: one script, one style sheet, named by their contents
-// so that browsers may keep them for ever, and the page that loads them. What is there already
-// stays untouched, so that the program is not compiled again for nothing.
+// Builds the console into target/console: one script and one style sheet, named by their contents so that browsers may
+// cache them for ever, and the page that loads them. Existing files stay untouched, so that the binary is not
+// recompiled without need.
 
 import { build } from "esbuild";
 import { mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";

@@ -1,4 +1,4 @@
-// Writes src/api/types.ts, the types of the API, from the OpenAPI document that the program prints.
+// Writes src/api/types.ts, the types of the API, from the OpenAPI document that the `bulkhead` binary prints.
 
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
@@ -10,14 +10,14 @@ import { program } from "./tests/world/head.mjs";
 export const file = path.join(path.dirname(fileURLToPath(import.meta.url)), "src", "api", "types.ts");
 const HEADER = "// The types of the API. Made by `npm run types` from `bulkhead head openapi`: not to be edited.\n\n";
 const OPTIONS = {
-  // The same type may be answered, with all of its fields, or sent, without those that have a default.
+  // The same type may be returned, with all of its fields, or sent, without those that have a default.
   defaultNonNullable: false,
   rootTypes: true,
   rootTypesNoSchemaPrefix: true,
   rootTypesKeepCasing: true,
 };
 
-/** What the file should hold. */
+/** The desired contents of the file. */
 export async function types() {
   const printed = execFileSync(program, ["head", "openapi"], { maxBuffer: 64 << 20, encoding: "utf8" });
   const { openapi, info, components: { schemas } } = JSON.parse(printed);

@@ -37,31 +37,31 @@ after(async () => {
 
 const journey = (name, walk) => test(name, (t) => walk(world, t));
 
-journey("a stranger is asked who they are, and told what is wrong", logsIn);
-journey("an administrator makes a pool of files", createsPool);
-journey("an operator makes a volume", createsVolume);
+journey("an unknown user must log in, and sees the error", logsIn);
+journey("an administrator creates a pool of files", createsPool);
+journey("an operator creates a volume", createsVolume);
 journey("a volume is made by keyboard alone", createsVolumeByKeyboard);
 journey("a file system is made, shared by an administrator, and taken back to a snapshot", makesFileSystem);
-journey("what a client of a volume does is shown while it does it", showsTraffic);
+journey("the load by a client of a volume is shown live", showsTraffic);
 journey("a volume is offered by a target to one initiator", offersVolume);
-journey("what a protocol offers that the console does not know is shown", showsUnknownProtocol);
+journey("the exports of an unknown protocol are shown", showsUnknownProtocol);
 journey("a snapshot is taken and the volume rolled back to it", rollsBack);
-journey("a scrub is started, paused and goes on to its end", watchesScrub);
+journey("a scrub is started, paused, resumed and completed", watchesScrub);
 journey("a disk is replaced and the tree shows the new one", replacesDisk);
 journey("a disk is replaced the guided way, on a phone", replacesDiskGuided);
-journey("a leg of another head falls behind, and comes back", showsLegsOfBothHeads);
+journey("a leg of another head falls behind, and returns", showsLegsOfBothHeads);
 journey("a snapshot is looked into, and closed by keyboard alone", looksIntoVolume);
 journey("a volume that is looked into is looked into once, and by an administrator", isRefusedWhileInUse);
 journey("a volume is replicated, and how far behind it is is shown", replicates);
-journey("a copy takes the place of its original, after a warning", promotesCopy);
-journey("the set-up shows findings beside their fields", setsUp);
-journey("nobody is offered what their role may not do", offersNoMoreThanTheRoleMay);
+journey("a copy replaces its original, after a warning", promotesCopy);
+journey("the set-up shows findings next to their fields", setsUp);
+journey("actions beyond a role are not offered", offersNoMoreThanTheRoleMay);
 journey("the menu of a phone opens where the reader is", findsAroundOnPhone);
 journey("a user is added and logs in, a token is shown once", addsUser);
 journey("every page is accessible, light and dark, wide and narrow", isAccessible);
 journey("a drill is run and watched", runsDrill);
 journey("a restarted head is waited for", survivesRestartOfHead);
 
-test("no page asks any other host for anything", () => {
+test("no page sends a request to any other host", () => {
   assert.deepEqual([...world.browser.strangers], []);
 });

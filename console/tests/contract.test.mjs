@@ -1,4 +1,4 @@
-// The types that the console is checked with are those of the program beside it.
+// The types of the console must match those of the tested binary.
 
 import { test } from "node:test";
 import assert from "node:assert/strict";

@@ -1,5 +1,5 @@
-// The console of an appliance of two real heads, in the lab: who serves what, a pulled cable, a move, the
-// power of a head pulled, and the way back.
+// The console of an appliance of two real heads, in the lab: heads and pools, a pulled cable, a move, the power of a
+// head pulled, and the way back.
 
 import { twoHeads } from "./world/two-heads.mjs";
 import {
@@ -8,13 +8,13 @@ import {
 
 const { journey, keepsToItself } = twoHeads();
 
-journey("both heads are shown, with what they serve and the links between them", showsBothHeads);
+journey("both heads are shown, with their pools and the links between them", showsBothHeads);
 journey("the power and the temperature of both heads are measured", measuresPower);
 journey("a pulled cable is shown, and nothing moves", showsPulledCable);
 journey("a pool is moved to the other head, and how that went is shown", movesPool);
-journey("what the other head serves is worked on from this one", asksTheOtherHead);
+journey("a pool on the other head is managed from this one", asksTheOtherHead);
 journey("the power of a head is pulled, and the takeover is shown step by step", showsTakeover);
 journey("that page is accessible, light and dark, wide and narrow", isAccessibleAfterIt);
-journey("the head comes back and gets the pool by keyboard alone, on a phone", movesBackByKeyboard);
+journey("the head returns and gets the pool by keyboard alone, on a phone", movesBackByKeyboard);
 
-keepsToItself("no page of a pair asks any other host for anything");
+keepsToItself("no page of a pair sends a request to any other host");

@@ -1,5 +1,5 @@
-// Makes the pictures of the readme (docs/images) from a real appliance of one head: a pool with a
-// disk that failed, volumes at work, the overview on a desk and on a phone.
+// Creates the pictures of the readme (docs/images) from a real appliance of one head: a pool with a disk that failed,
+// volumes at work, the overview on a desk and on a phone.
 
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -15,9 +15,9 @@ const DISKS = ["a1b200", "a1b201", "a1b202", "a1b203", "log"].map((end) => `scsi
 /** A directory of the mount namespace that `make screenshots` runs in. */
 const BY_ID = "/dev/disk/by-id";
 const DISK_BYTES = 256 << 20;
-/** What a bad disk spoils of itself, in bytes. */
+/** The damaged part of a bad disk, in bytes. */
 const SPOILT = { from: 8 << 20, length: 96 << 20 };
-/** Seconds of work before the pictures, so that the charts show something. */
+/** Seconds of load before the pictures, so that the charts have data. */
 const WORK_S = 30;
 
 /** A sparse file where the disks of a host are: paths of the host that takes the pictures are in no picture. */
@@ -88,7 +88,7 @@ async function takeover() {
   }
 }
 
-// With the word `takeover` only that picture is made.
+// With the argument `takeover` only that picture is created.
 if (process.argv[2] === "takeover") {
   await takeover();
   process.exit();

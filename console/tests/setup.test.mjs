@@ -7,9 +7,9 @@ import { asksHeads, describesAppliance, makesPool, plansAndApplies, servesAtBoth
 const { journey, keepsToItself } = twoHeads("fresh", ["--bare"]);
 
 journey("an appliance of two heads is described in an empty form", describesAppliance);
-journey("what the heads say of it is shown beside the fields", asksHeads);
+journey("findings on the heads are shown next to the fields", asksHeads);
 journey("its pool is made on the disks", makesPool);
 journey("the plan is shown, applied and watched until the pool is served", plansAndApplies);
 journey("both heads show the appliance, and there is nothing left to plan", servesAtBothHeads);
 
-keepsToItself("nothing of it asks any other host for anything");
+keepsToItself("no page of it sends a request to any other host");

@@ -1,26 +1,26 @@
-// Asks the head. Every failure becomes an `ApiError` that carries the server's own sentences.
+// Requests to the head. Every failure becomes an `ApiError` with the server's own messages.
 
 import type { Failure, Refusal, Session } from "./types";
 
-/** A head that is taken over or restarted answers again within this time, or is given up. */
+/** Time limit for a head to respond after a takeover or restart. */
 const REQUEST_TIMEOUT_MS = 60_000;
 
-/** The server refused, or did not answer. */
+/** The server refused or did not respond. */
 export class ApiError extends Error {
   constructor(
     readonly status: number,
     readonly failure: Failure,
-    /** Set when no user exists at all, so that nobody can log in yet. */
+    /** Set when no user exists at all, so that login is impossible. */
     readonly noUsers = false,
   ) {
     super(failure.message);
   }
 }
 
-/** What the console itself finds wrong before it asks. */
+/** An error that the console detects before it sends a request. */
 export const mistake = (message: string): ApiError => new ApiError(0, { kind: "usage", message });
 
-/** After so long without a key or a click, what the page asks is asked by itself, and keeps no session from ending. */
+/** After this time without a key or a click, requests are marked as automatic and do not extend the session. */
 const UNATTENDED_AFTER_MS = 60_000;
 
 let touchedAt = Date.now();
@@ -31,12 +31,12 @@ for (const kind of ["pointerdown", "keydown", "wheel", "touchstart"]) {
 let csrf = "";
 let onLoggedOut = (): void => {};
 
-/** Requests that change something carry the session's token from now on. */
+/** Sets the session's token, which later changes carry. */
 export function useSession(session: Session | null): void {
   csrf = session?.csrf ?? "";
 }
 
-/** Called when the server no longer knows the session. */
+/** Called when the session is no longer valid. */
 export function whenLoggedOut(callback: () => void): void {
   onLoggedOut = callback;
 }
@@ -46,7 +46,7 @@ async function failureOf(response: Response): Promise<ApiError> {
   try {
     body = (await response.json()) as Refusal;
   } catch {
-    // Not JSON: something between us and the head answered.
+    // Not JSON: a proxy between this page and the head responded.
   }
   const failure = body.failure ?? {
     kind: "failed",
@@ -76,7 +76,7 @@ async function send(method: string, path: string, body?: unknown): Promise<Respo
       message: timedOut
         ? `the head did not answer within ${REQUEST_TIMEOUT_MS / 1000} seconds`
         : "the head cannot be reached",
-      advice: "wait until the console is connected again, look what was done, and repeat what was not",
+      advice: "wait until the console is connected again, check which changes were made, and repeat the rest",
     });
   }
 }

@@ -35,6 +35,6 @@ export const targetPath = (pool: string, target: string): string =>
 export const nbdPath = (volume: string): string =>
   `${poolPath(poolOf(volume))}/nbd/${encode(withoutPool(volume))}`;
 
-/** The word by which the API lets something be destroyed; without one nothing is. */
+/** The confirmation with which the API destroys an object. */
 export const confirmed = (path: string, name: string | undefined, more = ""): string =>
   name === undefined ? path : `${path}?confirm=${encode(name)}${more}`;

@@ -1,4 +1,4 @@
-// Faults made on purpose, in a lab on this machine, and what clients saw of them.
+// Drills: injected faults in a lab on this host, and their effect on clients.
 
 import { useState } from "preact/hooks";
 import type { DrillKind, DrillReport, DrillsReport, DrillView, Operation } from "../api/types";
@@ -14,7 +14,7 @@ import { useLoaded } from "../state/loaded";
 import { complain } from "../state/notices";
 
 const EXPECTED: Record<DrillKind, string> = {
-  crash: "clients pause for a moment, none sees an error",
+  crash: "clients pause briefly, none sees an error",
   "cut-off": "clients pause for some moments, none sees an error",
   move: "clients hardly notice",
   hidden: "clients notice nothing",
@@ -43,7 +43,7 @@ export function DrillsPage() {
             columns={[
               { title: "Drill", cell: (drill) => <span class="mono">{drill.name}</span> },
               { title: "Fault", cell: (drill) => drill.about },
-              { title: "What must come of it", cell: (drill) => EXPECTED[drill.expectation.kind] },
+              { title: "Expected outcome", cell: (drill) => EXPECTED[drill.expectation.kind] },
               {
                 title: "Actions",
                 quiet: true,

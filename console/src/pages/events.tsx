@@ -1,4 +1,4 @@
-// The log of what happened to pools; it is kept in the pools and moves with them.
+// The event log of the pools; it is stored in the pools and moves with them.
 
 import { useEffect, useState } from "preact/hooks";
 import { Card, Page } from "../parts/basics";

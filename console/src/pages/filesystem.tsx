@@ -1,4 +1,4 @@
-// One file system: how it is shared and who uses it, its limits, its snapshots.
+// One file system: its share and clients, its limits, its snapshots.
 
 import { useState } from "preact/hooks";
 import type { Done, FilesystemView, FileClientView, OpenFilesView, OpenFileView, RolledBack, SnapshotView } from "../api/types";
@@ -51,7 +51,7 @@ export function FilesystemPage({ name }: { name: string }) {
         {found.data && found.data.share.value !== "off" && (
           <>
             <Card title="Throughput"><Chart of="filesystems" measure="throughput" name={name} label="Bytes per second" /></Card>
-            <Card title="Latency"><Chart of="filesystems" measure="latency" name={name} label="Mean time of an answer" /></Card>
+            <Card title="Latency"><Chart of="filesystems" measure="latency" name={name} label="Mean time of a response" /></Card>
           </>
         )}
         {found.data && <Clients found={found.data} />}
@@ -62,7 +62,7 @@ export function FilesystemPage({ name }: { name: string }) {
             caption={`Snapshots of ${name}`}
             rows={[...(snapshots.data ?? [])].reverse()}
             keyOf={(snapshot) => snapshot.name}
-            empty="There is no snapshot. Take one before anything risky: it takes no time and no space."
+            empty="There is no snapshot. Create one before a risky change: it needs no time and no space."
             columns={[
               { title: "Snapshot", cell: (snapshot) => <span class="mono">@{snapshot.name.split("@")[1]}</span> },
               { title: "Taken", cell: (snapshot) => (snapshot.created_unix_s ? moment(snapshot.created_unix_s * 1000) : "–") },
@@ -121,7 +121,7 @@ function Clients({ found }: { found: FilesystemView }) {
         caption={`Clients of ${found.name}`}
         rows={found.clients ?? []}
         keyOf={(client) => client}
-        empty={found.share.value === "off" ? "Nobody can use it: it is not shared." : "Nobody uses it now."}
+        empty={found.share.value === "off" ? "No client can use it: it is not shared." : "No client uses it now."}
         columns={[{ title: "Client", cell: (client) => <span class="mono">{client}</span> }]}
       />
     </Card>
@@ -130,12 +130,12 @@ function Clients({ found }: { found: FilesystemView }) {
 
 function Holders({ open, ask }: { open: OpenFilesView; ask: (asked: Asked) => void }) {
   return (
-    <Card title="Who has files open" wide>
+    <Card title="Clients with open files" wide>
       <Table<FileClientView>
         caption={`Clients that have files of ${open.name} open or locked`}
         rows={open.clients}
         keyOf={(one) => one.client}
-        empty="Nobody has a file open or locked."
+        empty="No client has a file open or locked."
         columns={[
           { title: "Client", cell: (one) => <span class="mono">{one.address}</span> },
           { title: "Calls itself", cell: (one) => one.name },
@@ -248,7 +248,7 @@ function ShareIt({ found, onClose }: { found: FilesystemView; onClose: () => voi
   );
 }
 
-/** What was written is sent, so that a size stays as a person wrote it. */
+/** Sends sizes as typed, so that their spelling is preserved. */
 function Limits({ found, onClose }: { found: FilesystemView; onClose: () => void }) {
   const before = (size: number | null | undefined): string => (size ? String(size) : "");
   const [quota, setQuota] = useState(before(found.space?.quota));
@@ -262,9 +262,9 @@ function Limits({ found, onClose }: { found: FilesystemView; onClose: () => void
         };
         return (await patch<Done>(filesystemPath(found.name), { properties })).message;
       }}>
-      <Input label="Quota" hint="with its snapshots and what is below it, such as 100G; nothing: no limit" value={quota} onValue={setQuota} />
+      <Input label="Quota" hint="including its snapshots and descendants, such as 100G; empty: no limit" value={quota} onValue={setQuota} />
       <Input label="Quota without snapshots" hint="its own files alone; nothing: no limit" value={refquota} onValue={setRefquota} />
-      <Input label="Reserved" hint="space that nobody else can take; nothing: none" value={reservation} onValue={setReservation} />
+      <Input label="Reserved" hint="space that is guaranteed to it; empty: none" value={reservation} onValue={setReservation} />
     </FormDialog>
   );
 }

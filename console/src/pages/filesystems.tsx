@@ -1,4 +1,4 @@
-// All file systems: space, how they are shared, who uses them; and a new one.
+// All file systems: space, shares, clients; and a new one.
 
 import { useState } from "preact/hooks";
 import type { Done, FileSystemRates, FilesystemView, ShareView } from "../api/types";
@@ -83,7 +83,7 @@ const RECORD_SIZES: [string, string][] = [
   ["", "as the pool: usually 128 KiB"], ["16384", "16 KiB: databases"], ["131072", "128 KiB"], ["1048576", "1 MiB: large files"],
 ];
 
-/** A size, or nothing; what else is written is a mistake. */
+/** A size or nothing; any other input is an error. */
 export function sizeOf(text: string): string | null {
   const wanted = text.trim();
   if (wanted === "") return null;
@@ -131,7 +131,7 @@ function CreateFilesystem({ pools, onClose }: { pools: string[]; onClose: () => 
       )}
       <Input label="Quota" hint="most that it may take, such as 100G; nothing: no limit" value={quota} onValue={setQuota} />
       <Input label="Owner" hint="number of the user that its root directory belongs to" value={owner} onValue={setOwner} numeric required />
-      <Input label="Permissions" hint="of its root directory, as chmod takes them" value={mode} onValue={setMode} mono required />
+      <Input label="Permissions" hint="of its root directory, in the form of chmod" value={mode} onValue={setMode} mono required />
       <Select label="Record size" value={recordSize} onValue={setRecordSize} options={RECORD_SIZES} />
       <Select label="Compression" value={compression} onValue={setCompression} options={COMPRESSIONS} />
     </FormDialog>

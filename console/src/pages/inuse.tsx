@@ -1,4 +1,4 @@
-// What clients are connected to is taken away only if somebody says so: the same words wherever that is done.
+// The confirmation to remove an object that clients are connected to, with the same text everywhere.
 
 import type { SessionView } from "../api/types";
 import { Check } from "../parts/fields";
@@ -37,6 +37,6 @@ export function InUseBy({ count, checked, onValue }: AlsoThenProps & { count: nu
 
 function AlsoThen({ checked, onValue }: AlsoThenProps) {
   return (
-    <Check label="Also while they are connected" hint="Their connections end, and what they have not written is lost." checked={checked} onValue={onValue} />
+    <Check label="Also while they are connected" hint="Their connections end, and their unwritten data is lost." checked={checked} onValue={onValue} />
   );
 }

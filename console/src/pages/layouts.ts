@@ -1,11 +1,11 @@
-// How disks form a pool: the usual layouts, and the groups that each makes of a list of disks.
+// The usual layouts of a pool, and the groups that each builds from a list of disks.
 
 import type { DeviceGroup, GroupKind } from "../api/types";
 
 export type Layout = "mirror" | "mirror-pairs" | "raidz1" | "raidz2" | "raidz3" | "stripe";
 
 export const LAYOUTS: [Layout, string, number][] = [
-  ["mirror", "Mirror: every disk holds everything", 2],
+  ["mirror", "Mirror: every disk holds all data", 2],
   ["mirror-pairs", "Mirrors of two disks each", 2],
   ["raidz1", "raidz1: one disk may fail", 3],
   ["raidz2", "raidz2: two disks may fail", 4],

@@ -1,4 +1,4 @@
-// Who are you.
+// The login page.
 
 import { useState } from "preact/hooks";
 import type { ApiError } from "../api/client";

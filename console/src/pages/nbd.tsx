@@ -1,4 +1,4 @@
-// What is offered over NBD: a card of the page Targets.
+// The exports over NBD: a card of the page Targets.
 
 import { useState } from "preact/hooks";
 import type { Done, NbdView } from "../api/types";
@@ -12,7 +12,7 @@ import { link } from "../state/route";
 import { InUse } from "./inuse";
 import { useVolumes } from "./volumes";
 
-/** Who may connect, in words. */
+/** The access rule, in words. */
 function clientWords({ access }: NbdView["export"]): string {
   if (access?.everyone) return "everyone";
   const named = [...(access?.networks ?? []), ...(access?.identities ?? []).map((name) => `certificate of ${name}`)];

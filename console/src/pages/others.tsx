@@ -1,4 +1,4 @@
-// What is offered by protocols that this console knows only by what every protocol has: cards of the page Targets.
+// The exports of protocols that this console does not support specifically: cards of the page Targets.
 
 import type { ExportView, ProtocolView, Status } from "../api/types";
 import { poolPath } from "../api/paths";

@@ -1,4 +1,4 @@
-// Everything at a glance: what needs somebody, who serves what, how full, how fast.
+// The overview: alerts, heads and pools, space, throughput.
 
 import type { Alert, HeadView, LinkView, Overview, PoolOverview, PoolStatus } from "../api/types";
 import { AdviceLine } from "../parts/advice";
@@ -31,7 +31,7 @@ export function OverviewPage() {
       <div class="grid">
         <Appliance now={now} />
         <Card title="Throughput"><Chart measure="throughput" label="Bytes read and written per second, by volume" /></Card>
-        <Card title="Latency"><Chart measure="latency" label="Mean time of an answer, by volume" /></Card>
+        <Card title="Latency"><Chart measure="latency" label="Mean time of a response, by volume" /></Card>
         <div class="column">
           {now.pools.filter((pool) => pool.pool).map((pool) => <PoolCard key={pool.name} pool={pool} />)}
         </div>
@@ -55,10 +55,10 @@ const toneOfAlert = (alert: Alert): Tone =>
 const poolOf = (now: Overview, alert: Alert): PoolStatus | null =>
   now.pools.find((pool) => alert.about === `pool ${pool.name}`)?.pool ?? null;
 
-/** What to do next, in sentences; one calm line when there is nothing. */
+/** The recommended actions, in sentences; one calm line if there are none. */
 function Alerts({ now }: { now: Overview }) {
   const urgent = now.alerts.filter((alert) => alert.severity !== "info");
-  // Without a pool the calm line says what comes first.
+  // Without a pool the calm line contains the first step.
   const told = now.alerts.filter((alert) => alert.about !== "pools");
   const served = now.pools.filter((pool) => pool.state === "served").length;
   return (

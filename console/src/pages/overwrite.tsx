@@ -1,4 +1,4 @@
-// Whether a disk may be used that holds something: the same words wherever disks are chosen.
+// The confirmation to use a disk that contains data, with the same text everywhere.
 
 import { Check } from "../parts/fields";
 import { may } from "../state/session";
@@ -8,15 +8,15 @@ interface OverwriteProps {
   onValue: (checked: boolean) => void;
 }
 
-/** What has to be typed, and is sent as confirmation, before these disks are overwritten. */
+/** The text that must be typed, and is sent as confirmation, before these disks are overwritten. */
 export const lost = (overwrite: boolean, paths: string[]): string | undefined => (overwrite ? paths.join(" ") : undefined);
 
-/** It destroys data, so that only an admin is asked. */
+/** It destroys data, so it is offered to an admin only. */
 export function Overwrite({ checked, onValue }: OverwriteProps) {
   if (!may("admin")) return null;
   return (
     <Check
-      label="Use disks also if something is on them"
+      label="Use disks even if they contain data"
       hint="An old pool, a file system, partitions: all of it is lost."
       checked={checked}
       onValue={onValue}

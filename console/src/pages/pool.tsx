@@ -1,4 +1,4 @@
-// One pool: its devices, what to do about them, its volumes and events.
+// One pool: its devices with the recommended actions, its volumes and events.
 
 import { useState } from "preact/hooks";
 import type { Advice, DamageView, DeviceView, Done, Operation, PoolOverview, PoolStatus } from "../api/types";
@@ -66,7 +66,7 @@ export function PoolPage({ name }: { name: string }) {
         {pool?.legs && <LegsCard legs={pool.legs} />}
         {pool && (
           <Card title="Devices" wide actions={
-            // Legs fail and come back by their record, and by nobody's click.
+            // Legs fail and return by their record, not by a button.
             !pool.legs && (
               <>
                 <Button needs="operator" onClick={() => setAsked({ kind: "guided", pool })}>Replace a disk</Button>
@@ -93,7 +93,7 @@ export function PoolPage({ name }: { name: string }) {
   );
 }
 
-/** Does one thing and tells what came of it. */
+/** Performs an action and reports its result. */
 async function perform(path: string, body: unknown): Promise<void> {
   try {
     tell((await post<Done>(path, body)).message);
@@ -176,7 +176,7 @@ function ScrubCard({ pool }: { pool: PoolStatus }) {
   );
 }
 
-/** What no disk holds any more, and the snapshot that still has it. */
+/** Data that no disk holds any more, and the snapshot that still contains it. */
 function Damage({ damaged }: { damaged: DamageView[] }) {
   const where = (one: DamageView): string =>
     one.offset === null || one.offset === undefined ? "somewhere" : `${bytes(one.length)} from byte ${one.offset} on`;
@@ -297,8 +297,8 @@ function MovePool({ state, onClose }: { state: PoolOverview; onClose: () => void
     >
       <p>Initiators pause for a moment and go on with the other head; none sees an error.</p>
       <Select label="To the head" value={to} onValue={setTo} options={others.map((head): [string, string] => [head, head])} />
-      <Check label="Also if it lacks keys of encrypted volumes" checked={withoutKeys} onValue={setWithoutKeys}
-        hint="Those volumes wait there until somebody gives their keys." />
+      <Check label="Also if keys of encrypted volumes are missing there" checked={withoutKeys} onValue={setWithoutKeys}
+        hint="Those volumes are unavailable there until their keys are loaded." />
     </FormDialog>
   );
 }

@@ -1,4 +1,4 @@
-// Replacing a disk, guided: which one is bad, which ones could take its place, what will be done, and how far it is.
+// The guided replacement of a disk: the bad disk, the possible new disks, a preview, and the progress.
 
 import { useEffect, useState } from "preact/hooks";
 import type { DeviceView, Operation, PoolStatus, ReplacementView } from "../api/types";
@@ -14,7 +14,7 @@ import { operations } from "../state/live";
 import { Log } from "./drills";
 import { lost, Overwrite } from "./overwrite";
 
-/** The head looks at all of its disks for an answer: not with every letter that is typed. */
+/** The head scans all of its disks for each request, so requests are not sent with every typed letter. */
 const ASK_AFTER_MS = 250;
 /** The new disk is none of the list, but a path. */
 const TYPED = "path";
@@ -38,7 +38,7 @@ export function GuidedReplacement({ pool, device = "", onClose }: { pool: PoolSt
     with: chosen === "" ? null : chosen === TYPED ? typed.trim() || null : chosen,
     overwrite,
   };
-  // Of a disk that the head chooses, whose place it takes is known.
+  // For a disk that the head chooses, the replaced disk is known.
   const confirm = lost(overwrite, [wish.with ?? wish.device ?? pool.name]);
   const { view, refusal } = useView(pool.name, wish);
   const devices = pool.devices.flatMap(leaves).filter((device) => device.role === "data" || device.role === "log");
@@ -69,7 +69,7 @@ export function GuidedReplacement({ pool, device = "", onClose }: { pool: PoolSt
           ...(view?.candidates ?? []).map((disk): [string, string] => [
             disk.path, [disk.path, bytes(disk.size), disk.model, disk.serial, disk.refused].filter(Boolean).join(", "),
           ]),
-          [TYPED, "another one, by its path"],
+          [TYPED, "a different one, by its path"],
         ]}
         hint={view && view.needed_bytes > 0 ? `It needs ${bytes(view.needed_bytes)}.` : undefined} />
       {chosen === TYPED && <Input label="Path of the new disk" value={typed} onValue={setTyped} mono />}
@@ -85,11 +85,11 @@ export function GuidedReplacement({ pool, device = "", onClose }: { pool: PoolSt
   );
 }
 
-/** Whether the head would do it now: it knows both disks, and nothing is in the way. */
+/** Whether the head would accept it now: both disks are known, and there is no obstacle. */
 const isReady = (view: ReplacementView | null): boolean =>
   view !== null && (Boolean(view.under_way) || (Boolean(view.old) && Boolean(view.new) && !view.hindrance));
 
-/** What the wish would do, as the head sees it. */
+/** A preview of the replacement by the head. */
 function useView(pool: string, wish: Wish): { view: ReplacementView | null; refusal: ApiError | null } {
   const [view, setView] = useState<ReplacementView | null>(null);
   const [refusal, setRefusal] = useState<ApiError | null>(null);

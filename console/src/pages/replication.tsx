@@ -1,4 +1,4 @@
-// Volumes that are copied to another appliance, how far behind they are, and what comes in from others.
+// Volumes that are copied to another appliance with their lag, and incoming copies.
 
 import { useState } from "preact/hooks";
 import type { CopyView, Done, Peer, ReplicatedView, ReplicationView } from "../api/types";
@@ -14,7 +14,7 @@ import { useLoaded } from "../state/loaded";
 import { complain, tell } from "../state/notices";
 import { servedPools } from "./volumes";
 
-/** Snapshots of replication that are kept on each side, unless somebody says otherwise. */
+/** Snapshots of replication that are retained on each side by default. */
 const KEEP = 8;
 
 type Asked =
@@ -82,7 +82,7 @@ function OfPool({ pool }: { pool: string }) {
             caption={`Pools that may replicate into ${pool}`}
             rows={now.peers}
             keyOf={(peer) => `${peer.fingerprint} ${peer.below}`}
-            empty="Nobody may replicate into this pool."
+            empty="No pool may replicate into this pool."
             columns={[
               { title: "From", cell: (peer) => <span class="mono fingerprint">{peer.fingerprint}</span> },
               { title: "Into", cell: (peer) => <span class="mono">{peer.below}</span> },
@@ -243,11 +243,11 @@ function SetReplication({ pool, onClose }: { pool: string; onClose: () => void }
         return (await post<Done>(path(pool, "set"), { dataset: dataset.trim(), document })).message;
       }}>
       <p>The other pool has to accept this one first; its page shows the certificate.</p>
-      <Input label="Volume, or what is above volumes" value={dataset} onValue={setDataset} required mono />
+      <Input label="Volume or parent dataset" value={dataset} onValue={setDataset} required mono />
       <Input label="Receiver" hint="host and port, such as backup.example.org:8873" value={to} onValue={setTo} required mono />
       <Input label="Certificate of the receiving pool" hint="its 64 digits" value={peer} onValue={setPeer} required mono />
       <Input label="Into" hint="its name there, such as vault/from-tank/vm0" value={into} onValue={setInto} required mono />
-      <Input label="Pause between two runs" hint="such as 30s, 15m, 4h, 1d; empty: only when asked for" value={every} onValue={setEvery} />
+      <Input label="Pause between two runs" hint="such as 30s, 15m, 4h, 1d; empty: only on request" value={every} onValue={setEvery} />
       <Check label="Encrypted volumes stay encrypted on the way and there" checked={raw} onValue={setRaw} />
     </FormDialog>
   );
@@ -260,12 +260,12 @@ function AcceptPool({ pool, onClose }: { pool: string; onClose: () => void }) {
     <FormDialog title={`Accept a pool into ${pool}`} action="Accept it" onClose={onClose}
       submit={async () => (await post<Done>(path(pool, "accept"), { fingerprint: fingerprint.trim(), below: below.trim() })).message}>
       <Input label="Certificate of the other pool" hint="its 64 digits, as its page of replication shows them" value={fingerprint} onValue={setFingerprint} required mono />
-      <Input label="Where it may write" hint="a volume, or what is above volumes" value={below} onValue={setBelow} required mono />
+      <Input label="Where it may write" hint="a volume or a parent dataset" value={below} onValue={setBelow} required mono />
     </FormDialog>
   );
 }
 
-/** First says what would be served, and how old it is; then wants to hear that the originals are gone. */
+/** First shows a preview with the age of the data; then requires the confirmation that the originals are gone. */
 function Promote({ pool, first, onClose }: { pool: string; first: string; onClose: () => void }) {
   const [dataset, setDataset] = useState(first);
   const [told, setTold] = useState<string | null>(null);
@@ -275,7 +275,7 @@ function Promote({ pool, first, onClose }: { pool: string; first: string; onClos
   return (
     <FormDialog
       title={`Promote copies in ${pool}`}
-      action={told === null ? "Say what would be served" : "Promote them"}
+      action={told === null ? "Show the preview" : "Promote them"}
       danger={told !== null}
       typed={told === null ? undefined : dataset.trim()}
       onClose={onClose}
@@ -300,7 +300,7 @@ function Promote({ pool, first, onClose }: { pool: string; first: string; onClos
         Only when the site of the originals is lost. The copies get their identities and targets: initiators find the same disks, with
         the contents of the last run. Nothing is replicated into them any more.
       </p>
-      <Input label="Copies" hint="a copy, or what is above copies" value={dataset} required mono
+      <Input label="Copies" hint="a copy or a parent of copies" value={dataset} required mono
         onValue={(value) => {
           setDataset(value);
           setTold(null);
@@ -308,7 +308,7 @@ function Promote({ pool, first, onClose }: { pool: string; first: string; onClos
         }} />
       {told !== null && (
         <>
-          <pre class="log wrapped" tabIndex={0} role="region" aria-label="What would be served">{told}</pre>
+          <pre class="log wrapped" tabIndex={0} role="region" aria-label="Preview">{told}</pre>
           <Check label="The originals are served nowhere, and never will be again" checked={isLost} onValue={setLost} />
         </>
       )}

@@ -1,4 +1,4 @@
-// A second look at a volume: where it can be opened, what is on it, the commands for that, and its end.
+// Rescues of a volume: its address, its contents, the commands to use it, and its end.
 
 import { useState } from "preact/hooks";
 import type { Done, RescueView } from "../api/types";
@@ -35,7 +35,7 @@ export function BeginRescue({ volume, snapshot, onClose }: BeginProps) {
       {snapshot === null ? (
         <p>Its virtual machine has to be off: while somebody looks, nobody else may use the volume. What is written stays.</p>
       ) : (
-        <p>Its virtual machine goes on. What is written goes to a copy, which is thrown away at the end.</p>
+        <p>Its virtual machine continues to run. Writes go to a copy, which is discarded at the end.</p>
       )}
       <Check label="It may be written to" checked={writable} onValue={setWritable} />
     </FormDialog>
@@ -60,7 +60,7 @@ export function RescueCard({ rescue, reload }: { rescue: RescueView; reload: () 
         facts={[
           ["Opened for", rescue.read_only ? "reading" : "reading and writing"],
           ["Size", bytes(rescue.size)],
-          ["Copy that exists meanwhile", rescue.clone ?? "none"],
+          ["Temporary copy", rescue.clone ?? "none"],
           ["For NBD clients there", <span class="mono">{rescue.uri}</span>],
         ]}
       />
@@ -87,7 +87,7 @@ export function RescueCard({ rescue, reload }: { rescue: RescueView; reload: () 
           submit={async () => (await remove<Done>(`${rescues(rescue.volume)}/${encodeURIComponent(withoutPool(rescue.volume))}`)).message}>
           <p>
             Unmount it first: whoever still has it open loses it.
-            {rescue.clone && " What was written to the copy is thrown away."}
+            {rescue.clone && " Writes to the copy are discarded."}
           </p>
         </FormDialog>
       )}

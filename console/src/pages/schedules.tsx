@@ -1,4 +1,4 @@
-// When the server of a pool takes snapshots by itself, and how many it keeps: a card of the page of a pool.
+// The schedules of automatic snapshots, and how many are retained: a card of the page of a pool.
 
 import { useState } from "preact/hooks";
 import type { Done, ScheduleView } from "../api/types";
@@ -30,7 +30,7 @@ export function SchedulesCard({ pool }: { pool: string }) {
           caption={`Schedules of ${pool}`}
           rows={asked.data}
           keyOf={(one) => one.of}
-          empty="No snapshot is taken by itself. A schedule takes them and removes the oldest; it moves with the pool."
+          empty="There are no automatic snapshots. A schedule creates them and removes the oldest; it moves with the pool."
           columns={[
             { title: "Of", cell: (one) => <span class="mono">{one.of}</span> },
             { title: "Rules", cell: (one) => (one.rules.length > 0 ? <Rules schedule={one} /> : "none: left out") },
@@ -88,10 +88,10 @@ function ChangeSchedule({ pool, schedule, onClose }: { pool: string; schedule: S
         return done(pool, { snapshot: { schedule: { set: { of: of.trim(), rules: lines, skip_unchanged: skip } } } });
       }}
     >
-      {!schedule && <Input label="Of" hint="a volume, what is above volumes, or the pool" value={of} onValue={setOf} mono required />}
+      {!schedule && <Input label="Of" hint="a volume, a parent dataset, or the pool" value={of} onValue={setOf} mono required />}
       <TextArea label="Rules" rows={4} value={rules} onValue={setRules}
         hint="one a line, such as: hourly keep 24; daily at 03:00 keep 7; weekly keep 4. None: these volumes are left out" />
-      <Check label="No snapshot of what was not written to" checked={skip} onValue={setSkip} />
+      <Check label="No snapshot of unchanged datasets" checked={skip} onValue={setSkip} />
     </FormDialog>
   );
 }

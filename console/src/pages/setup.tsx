@@ -1,4 +1,4 @@
-// Set-up of an appliance: describe it, see what the check finds, see the plan, apply it, watch.
+// Set-up of an appliance: describe it, check it, view the plan, apply it, watch the progress.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ApiError } from "../api/client";
@@ -30,7 +30,7 @@ interface Checked {
 }
 
 interface Checking extends Checked {
-  /** Checks again, and asks the other heads as well, which takes a moment. */
+  /** Checks again, and also queries the other heads, which needs a few seconds. */
   askHeads: () => void;
 }
 
@@ -41,7 +41,7 @@ function useCheck(document: Appliance | null): Checking {
   const timer = useRef(0);
   const check = async (reach_heads: boolean): Promise<void> => {
     if (!document || !may("admin")) return;
-    // Who asks right after typing asks about what was typed.
+    // A click right after typing must use the typed text.
     window.clearTimeout(timer.current);
     latest.current += 1;
     const mine = latest.current;
@@ -54,7 +54,7 @@ function useCheck(document: Appliance | null): Checking {
     }
   };
   useEffect(() => {
-    // What is still being asked is about another document.
+    // A pending response is about another document.
     latest.current += 1;
     timer.current = window.setTimeout(() => void check(false), CHECK_AFTER_MS);
     return () => window.clearTimeout(timer.current);
@@ -104,7 +104,7 @@ interface CheckProps {
   document: Appliance;
   checked: Checking;
   whole: Finding[];
-  /** About fields that nobody has filled in yet: no mistakes of anybody. */
+  /** About fields that are still empty: not shown as errors. */
   open: Finding[];
 }
 
@@ -161,7 +161,7 @@ function PlanCard({ document, checked }: { document: Appliance; checked: Checked
     setRefusal(null);
     try {
       const answer = await post<AppliancePlan | ApplianceCheckReport>("/appliance/plan", { appliance: cleaned(document) });
-      // Heads that could be asked may know of errors that the file does not show.
+      // The queried heads may report errors that the file does not show.
       if ("findings" in answer) setFound(answer.findings);
       else setPlan(answer);
     } catch (error) {
@@ -170,7 +170,7 @@ function PlanCard({ document, checked }: { document: Appliance; checked: Checked
     setPlanning(false);
   };
   const run = operations.value.find((operation) => operation.kind === "apply");
-  // What was planned is done; what there is to do next is another plan.
+  // The plan has been applied; further changes need a new plan.
   useEffect(() => {
     if (run?.state === "done") setPlan(null);
   }, [run?.id, run?.state]);
@@ -278,7 +278,7 @@ function Applied({ run, document }: { run: Operation; document: Appliance }) {
   );
 }
 
-/** From the last change of a plan until clients can work: who serves what, as it comes. */
+/** From the last change of a plan until clients can work: the heads and their pools, as they appear. */
 function InService({ names }: { names: string[] }) {
   const pools = overview.value?.pools ?? [];
   const rows = names.map((name) => ({ name, pool: pools.find((one) => one.name === name) }));

@@ -1,4 +1,4 @@
-// What is done with snapshots, of volumes and of file systems alike.
+// Actions on snapshots, of volumes and of file systems alike.
 
 import { useState } from "preact/hooks";
 import type { Done, SnapshotView } from "../api/types";

@@ -1,4 +1,4 @@
-// One target: its units, who may log in, who is logged in.
+// One target: its units, its access rule, its sessions.
 
 import { useState } from "preact/hooks";
 import type { DiscoveryView, Done, SessionView, TargetView, UnitView } from "../api/types";
@@ -78,9 +78,9 @@ function Units({ target, ask }: { target: TargetView; ask: (asked: Asked) => voi
   );
 }
 
-/** Whom discovery asks for a secret, in words. */
+/** The discovery secrets, in words. */
 function finders({ chap_users: users }: DiscoveryView): string {
-  return users.length > 0 ? `asks for the secret of ${users.join(", ")}` : "asks for no secret";
+  return users.length > 0 ? `requires the secret of ${users.join(", ")}` : "requires no secret";
 }
 
 interface AccessProps {
@@ -108,7 +108,7 @@ function Access({ pool, target, ask, reload }: AccessProps) {
   ];
   return (
     <Card
-      title="Who may log in"
+      title="Allowed initiators"
       actions={
         <>
           <Button needs="operator" onClick={() => ask({ kind: "allow" })}>Allow</Button>
@@ -132,7 +132,7 @@ function Access({ pool, target, ask, reload }: AccessProps) {
       </ul>
       <Facts
         facts={[
-          ["CHAP users", target.chap_users.join(", ") || "none: no secret is asked for"],
+          ["CHAP users", target.chap_users.join(", ") || "none: no secret is required"],
           ["Proves itself as", target.mutual_user ?? "nobody"],
           ["Discovery in this pool", discovery ? finders(discovery) : "unknown"],
           ["Portal groups", target.portal_groups.join(", ") || "all"],
@@ -149,7 +149,7 @@ function Sessions({ sessions }: { sessions: SessionView[] }) {
         caption="Sessions"
         rows={sessions}
         keyOf={(session) => `${session.name} ${session.peers.join(" ")}`}
-        empty="Nobody is logged in."
+        empty="No initiator is logged in."
         columns={[
           { title: "Initiator", cell: (session) => <span class="mono">{session.name}</span> },
           { title: "From", cell: (session) => <span class="mono">{session.peers.join(", ")}</span> },
@@ -210,7 +210,7 @@ function Allow({ path, isOpen, onClose }: { path: string; isOpen: boolean; onClo
   return (
     <FormDialog title="Allow" action="Allow" danger={kind === "everyone"} onClose={onClose}
       submit={async () => {
-        if (kind !== "everyone" && who.trim() === "") throw mistake("say who is allowed");
+        if (kind !== "everyone" && who.trim() === "") throw mistake("name the allowed initiators");
         const body = {
           initiators: kind === "initiator" ? [who.trim()] : [],
           networks: kind === "network" ? [who.trim()] : [],

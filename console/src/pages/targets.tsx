@@ -13,7 +13,7 @@ import { NbdCard } from "./nbd";
 import { OthersCards } from "./others";
 import { servedPools } from "./volumes";
 
-/** Who may log in, in words. */
+/** The access rule, in words. */
 export function accessWords(rule: AccessRule): string {
   if (rule.everyone) return "everyone";
   const named = [...(rule.initiators ?? []), ...(rule.networks ?? [])];
@@ -39,7 +39,7 @@ export function TargetsPage() {
             rows={rows ?? []}
             keyOf={(row) => row.item.name}
             empty={pools.length > 0
-              ? "There is no target yet. A target is what initiators log in to; volumes are its units."
+              ? "There is no target yet. Initiators log in to a target; volumes are its units."
               : "No pool is served; targets live in pools."}
             columns={[
               { title: "Target", cell: (row) => <a class="mono" href={link("targets", row.pool, row.item.name)}>{row.item.name}</a> },
@@ -75,7 +75,7 @@ function CreateTarget({ pools, onClose }: { pools: string[]; onClose: () => void
       }}
     >
       <Select label="Pool" value={pool} onValue={setPool} options={pools.map((one): [string, string] => [one, one])}
-        hint="The target lives in the pool and moves with it." />
+        hint="The target is stored in the pool and moves with it." />
       <Input label="Name" value={name} onValue={setName} mono required
         hint="iqn.YEAR-MONTH.your.domain.reversed:anything" />
     </FormDialog>

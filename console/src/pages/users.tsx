@@ -1,4 +1,4 @@
-// Who may use this head's console and API, and what was done with it.
+// The users of this head's console and API, and the audit log.
 
 import { useState } from "preact/hooks";
 import type { AuditEntry, Role, TokenView, UserView } from "../api/types";
@@ -92,7 +92,7 @@ export function UsersPage() {
   );
 }
 
-/** What was done, in a word: a verb such as volume.create, or the end of what was posted to. */
+/** The action in short: a verb such as volume.create, or the last part of the path. */
 function deed(entry: AuditEntry): string {
   const [method, place, ...rest] = entry.what.split(" ");
   if (place !== entry.target || rest.length > 0) return entry.what;
@@ -178,7 +178,7 @@ function ChangeUser({ user, onClose }: { user: UserView; onClose: () => void }) 
       }}>
       <Select label="Role" value={role} onValue={(value) => setRole(value as Role)} options={ROLES} />
       <Input label="New password" type="password" hint="empty: the old one stays" value={password} onValue={setPassword} autocomplete="new-password" />
-      {own && <Input label="Present password" type="password" hint="asked for with a new one" value={current} onValue={setCurrent} autocomplete="current-password" />}
+      {own && <Input label="Present password" type="password" hint="required for a new one" value={current} onValue={setCurrent} autocomplete="current-password" />}
     </FormDialog>
   );
 }
@@ -193,13 +193,13 @@ function MakeToken({ onClose, onShown }: { onClose: () => void; onShown: (secret
   return (
     <FormDialog title="Make a token" action="Make it" onClose={onClose}
       submit={async () => {
-        if (name === "") throw mistake("say what the token is for");
+        if (name === "") throw mistake("describe the purpose of the token");
         const made = await post<TokenView>("/tokens", { name, role, expires_in_s: Math.max(1, Number(days) || 90) * DAY_S, current_password: current });
         onShown(made.token ?? "");
       }}>
-      <Input label="What it is for" value={name} onValue={setName} required />
+      <Input label="Purpose" value={name} onValue={setName} required />
       <Select label="Role" value={role} onValue={(value) => setRole(value as Role)} options={ROLES} />
-      <Input label="Days until it ends" numeric value={days} onValue={setDays} />
+      <Input label="Days until it expires" numeric value={days} onValue={setDays} />
       <Input label="Your password" type="password" value={current} onValue={setCurrent} autocomplete="current-password" required />
     </FormDialog>
   );

@@ -1,4 +1,4 @@
-// One volume: what it does, its snapshots, who uses it.
+// One volume: its load, its snapshots, its clients.
 
 import { useState } from "preact/hooks";
 import type { Done, RescueView, RolledBack, SnapshotView, VolumeView } from "../api/types";
@@ -54,7 +54,7 @@ export function VolumePage({ name }: { name: string }) {
       {volume.error && <p role="alert">{volume.error.failure.message}</p>}
       <div class="grid">
         <Card title="Throughput"><Chart measure="throughput" name={name} label="Bytes per second" /></Card>
-        <Card title="Latency"><Chart measure="latency" name={name} label="Mean time of an answer" /></Card>
+        <Card title="Latency"><Chart measure="latency" name={name} label="Mean time of a response" /></Card>
         {rescue && <RescueCard rescue={rescue} reload={reload} />}
         {volume.data && <Summary volume={volume.data} />}
         <Card title="Snapshots" wide>
@@ -62,7 +62,7 @@ export function VolumePage({ name }: { name: string }) {
             caption={`Snapshots of ${name}`}
             rows={[...(snapshots.data ?? [])].reverse()}
             keyOf={(snapshot) => snapshot.name}
-            empty="There is no snapshot. Take one before anything risky: it takes no time and no space."
+            empty="There is no snapshot. Create one before a risky change: it needs no time and no space."
             columns={[
               { title: "Snapshot", cell: (snapshot) => <span class="mono">@{snapshot.name.split("@")[1]}</span> },
               { title: "Taken", cell: (snapshot) => (snapshot.created_unix_s ? moment(snapshot.created_unix_s * 1000) : "–") },
@@ -152,7 +152,7 @@ function Resize({ volume, onClose }: { volume: VolumeView; onClose: () => void }
       <Input label="New size" hint={`now ${bytes(volume.size)}; ${wanted === null ? "such as 20G" : `then ${bytes(wanted)}`}`}
         value={size} onValue={setSize} required />
       {wanted !== null && wanted < volume.size && may("admin") && (
-        <Check label="Shrink it: what lies beyond the new end is lost" checked={shrink} onValue={setShrink} />
+        <Check label="Shrink it: data beyond the new end is lost" checked={shrink} onValue={setShrink} />
       )}
     </FormDialog>
   );

@@ -1,4 +1,4 @@
-// All volumes with what they do now, and a new one.
+// All volumes with their current load, and a new one.
 
 import { useState } from "preact/hooks";
 import type { Done, VolumeRates, VolumeView } from "../api/types";
@@ -24,7 +24,7 @@ export function VolumesPage() {
       <div class="grid">
         <VolumesCard pools={pools} wide />
         <Card title="Throughput"><Chart measure="throughput" label="Bytes read and written per second, by volume" /></Card>
-        <Card title="Latency"><Chart measure="latency" label="Mean time of an answer, by volume" /></Card>
+        <Card title="Latency"><Chart measure="latency" label="Mean time of a response, by volume" /></Card>
       </div>
     </Page>
   );

@@ -1,4 +1,4 @@
-// What somebody should do, as the head says it: what, why, the command, and the button that does it.
+// The head's recommended actions, each with the reason, the command, and the button that performs it.
 
 import { useState } from "preact/hooks";
 import type { Advice, Done, PoolStatus } from "../api/types";
@@ -11,7 +11,7 @@ import { complain, tell } from "../state/notices";
 import { link } from "../state/route";
 import { GuidedReplacement } from "../pages/replacement";
 
-/** What to do, in words; `pool` is the one that it is about, if it is about one. */
+/** The action, in words; `pool` is the pool that it is about, if any. */
 export function AdviceLine({ advice, pool }: { advice: Advice; pool: PoolStatus | null }) {
   return (
     <div class="advice">
@@ -29,7 +29,7 @@ const WORDS: Record<string, string> = {
   clear: "Clear errors",
   online: "Use it again",
   scrub: "Scrub",
-  resume_scrub: "Go on with the scrub",
+  resume_scrub: "Resume the scrub",
 };
 
 function AdviceButton({ advice, pool }: { advice: Advice; pool: PoolStatus }) {

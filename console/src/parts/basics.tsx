@@ -1,4 +1,4 @@
-// Cards, meters, tables and buttons: what every page is made of.
+// Cards, meters, tables and buttons: the elements of every page.
 
 import type { ComponentChildren, JSX } from "preact";
 import { may } from "../state/session";
@@ -42,7 +42,7 @@ interface ButtonProps extends Omit<JSX.IntrinsicElements["button"], "icon" | "cl
   class?: string;
   kind?: Kind;
   icon?: IconName;
-  /** The role that the server asks for; without it the button is not shown. */
+  /** The role that the server requires; without it the button is not shown. */
   needs?: Role;
   children?: ComponentChildren;
 }
@@ -115,7 +115,7 @@ export function Progress({ label, share, text }: ProgressProps) {
 export interface Column<Row> {
   title: string;
   cell: (row: Row) => ComponentChildren;
-  /** Numbers stand at the right. */
+  /** Numbers are aligned to the right. */
   number?: boolean;
   /** The title is for screen readers only. */
   quiet?: boolean;
@@ -132,7 +132,7 @@ interface TableProps<Row> {
 /** A table that becomes a list of cards on a narrow screen. */
 export function Table<Row>({ caption, columns, rows, keyOf, empty }: TableProps<Row>) {
   if (rows.length === 0) return <p class="empty">{empty}</p>;
-  // The explicit roles survive the style of narrow screens, which takes the display of tables away.
+  // The explicit roles survive the style of narrow screens, which removes the display of tables.
   return (
     <table role="table">
       <caption class="unseen">{caption}</caption>

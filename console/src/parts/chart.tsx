@@ -1,5 +1,5 @@
-// Live charts of volumes or file systems, drawn by uPlot: throughput or latency over the last minutes. A
-// sentence beside each says the present values, for those who do not see the picture.
+// Live charts of volumes or file systems, drawn by uPlot: throughput or latency over the last minutes. A sentence next
+// to each has the current values, for users of screen readers.
 
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
@@ -62,7 +62,7 @@ function linesOf(measure: Measure, of: Measured, name: string | undefined): Line
   return busy
     .sort((a, b) => b.sum - a.sum || a.name.localeCompare(b.name))
     .slice(0, LINES_MAX)
-    // One keeps its colour while others become busier.
+    // A volume retains its colour when the order by load changes.
     .sort((a, b) => a.name.localeCompare(b.name))
     .map(({ name }, index) => ({ label: name, dashed: index % 2 === 1, value, name }));
 }
@@ -116,7 +116,7 @@ export function Chart({ measure, of = "volumes", name, label }: ChartProps) {
   const plot = useRef<{ chart: uPlot; key: string } | null>(null);
   const lines = linesOf(measure, of, name);
   const key = `${measure} ${isDark.value} ${lines.map((line) => line.label).join("|")}`;
-  // Reading it makes the chart follow each second's sample.
+  // Reading it subscribes the chart to each second's sample.
   const now = metrics.value;
 
   useEffect(() => {

@@ -1,5 +1,5 @@
-// Dialogs: the browser's own `<dialog>`, which keeps the focus inside, closes on Escape and gives
-// the focus back. A form in it is sent once, and shows what the server says against it.
+// Dialogs: the browser's own `<dialog>`, which holds the focus inside, closes on Escape and restores the focus. A form
+// in it is sent once, and shows the server's refusal.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -37,15 +37,15 @@ export function Dialog({ title, onClose, children }: DialogProps) {
 
 interface FormDialogProps {
   title: string;
-  /** What the button says, such as "Create". */
+  /** The label of the button, such as "Create". */
   action: string;
   danger?: boolean;
   /** The name that has to be typed first. */
   typed?: string;
-  /** Whether there is something to send. */
+  /** Whether the form can be sent. */
   isReady?: boolean;
   onClose: () => void;
-  /** Does it; a string that it returns is told. */
+  /** Performs the action; a returned string is shown as a message. */
   submit: () => Promise<string | void>;
   children?: ComponentChildren;
 }
@@ -78,7 +78,7 @@ export function FormDialog(props: FormDialogProps) {
         {children}
         {typed !== undefined && (
           <Input
-            label={`Type ${typed} to go on`}
+            label={`Type ${typed} to continue`}
             value={word}
             onValue={setWord}
             autocomplete="off"

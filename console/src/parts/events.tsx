@@ -1,4 +1,4 @@
-// What happened to pools, newest first.
+// The events of pools, newest first.
 
 import type { PoolEvent } from "../api/types";
 import { fullMoment, moment } from "./format";
@@ -25,7 +25,7 @@ const TONES: Record<string, Tone> = {
 
 interface EventListProps {
   events: PoolEvent[];
-  /** What is said where there is none. */
+  /** The text of an empty list. */
   empty?: string;
 }
 

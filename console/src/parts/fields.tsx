@@ -1,4 +1,4 @@
-// Fields of forms: a label, a hint, and what is wrong, tied together for screen readers.
+// Fields of forms: a label, a hint, and the error, connected for screen readers.
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";

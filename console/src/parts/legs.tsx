@@ -1,4 +1,4 @@
-// The legs of a pool as they lie on the heads: what each one holds, how far a copy to it is, and who remembers that.
+// The legs of a pool by head: the state of each, the progress of its copy, and the members that store the record.
 
 import type { PoolLeg, PoolLegMember, PoolLegs } from "../api/types";
 import { Card, Progress } from "./basics";
@@ -38,7 +38,7 @@ export function LegsCard({ legs }: { legs: PoolLegs }) {
 
 function role(member: PoolLegMember): string {
   if (member.is_leaving) return "The witness is to be none any more. It has a vote until the other head has agreed.";
-  return member.is_witness ? "The witness remembers which legs are current, and has no disk." : "It remembers which legs are current.";
+  return member.is_witness ? "The witness stores which legs are current, and has no disk." : "It stores which legs are current.";
 }
 
 function Member({ member }: { member: PoolLegMember | undefined }) {
@@ -75,7 +75,7 @@ const TONES: Record<PoolLeg["state"], string> = {
   current: "good", failing: "bad", stale: "warning", copying: "busy", faulted: "bad", divergent: "bad",
 };
 
-/** What a leg that is not current lacks, and what becomes of it. */
+/** The missing data of a leg that is not current, and its next state. */
 function Lacks({ leg }: { leg: PoolLeg }) {
   switch (leg.state) {
     case "current":

@@ -1,4 +1,4 @@
-// What the server said against something, with what to do about it.
+// The server's refusal, with the recommended action.
 
 import type { ApiError } from "../api/client";
 import { Said } from "./said";

@@ -1,4 +1,4 @@
-// A sentence of the head's. Commands stand between backticks in it, and are shown as such.
+// A sentence of the head. Commands are between backticks in it, and are shown as such.
 
 export function Said({ text }: { text: string }) {
   const parts = text.split("`");

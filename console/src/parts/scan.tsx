@@ -1,4 +1,4 @@
-// How far a scrub or a resilver is, and what it found.
+// The progress of a scrub or a resilver, and its result.
 
 import type { ScanView } from "../api/types";
 import { Progress } from "./basics";

@@ -1,4 +1,4 @@
-// The space of a pool as its volumes have it; what the devices have until that is known.
+// The space of a pool as available to its volumes; the space of the devices until that is known.
 
 import type { ComponentChildren } from "preact";
 import type { PoolStatus } from "../api/types";
@@ -16,7 +16,7 @@ export function SpaceMeter({ label, pool }: { label: string; pool: PoolStatus })
   return <Meter label={label} part={full} whole={100} text={`${word}, ${bytes(space.available)} of ${bytes(space.usable)} left`} />;
 }
 
-/** What else there is to say. */
+/** Further text. */
 export function spaceFacts(pool: PoolStatus | null): [string, ComponentChildren][] {
   const space = pool?.space;
   if (!space) return [["Free on the devices", pool ? bytes(pool.free) : "–"]];

@@ -1,4 +1,4 @@
-// How things are: a colour, and always a shape and a word as well.
+// States: a colour, and always a shape and a text as well.
 
 import { Icon, type IconName } from "./icons";
 
@@ -45,7 +45,7 @@ const TONES: Record<string, Tone> = {
   error: "bad",
 };
 
-/** The tone of a word of state, whatever its case. */
+/** The tone of a state's text, in any case. */
 export function toneOf(word: string): Tone {
   return TONES[word.toLowerCase()] ?? "idle";
 }

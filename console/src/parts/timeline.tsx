@@ -3,11 +3,11 @@
 import type { Step, Takeover } from "../api/types";
 import { duration, fullMoment } from "./format";
 
-/** What each step means to somebody who does not know Corosync and Pacemaker. */
+/** The meaning of each step for users without knowledge of Corosync and Pacemaker. */
 const STEP_WORDS: Record<string, string> = {
   detected: "a sign of life is missed",
-  membership: "the others go on alone",
-  "fence asked": "its power-off is asked for",
+  membership: "the remaining heads continue alone",
+  "fence asked": "its power-off is requested",
   fenced: "its power is off",
   "pool stop": "the pool's stop begins",
   stopped: "the pool is let go of",
@@ -17,7 +17,7 @@ const STEP_WORDS: Record<string, string> = {
   listening: "its server answers",
   address: "its first address is up",
   "all addresses": "all addresses are up",
-  "first I/O": "a client has an answer",
+  "first I/O": "a client has a response",
 };
 
 export function Timeline({ takeover }: { takeover: Takeover }) {

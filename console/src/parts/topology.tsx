@@ -71,7 +71,7 @@ function Node({ device, group, actions }: NodeProps) {
   );
 }
 
-/** A disk with errors asks for attention also while it is in use. */
+/** A disk with errors is highlighted even while it is in use. */
 function toneOfDevice(device: DeviceView): Tone {
   const tone = toneOf(device.state);
   const errors = device.read_errors + device.write_errors + device.checksum_errors;
@@ -93,7 +93,7 @@ function Errors({ device }: { device: DeviceView }) {
   );
 }
 
-/** The end of a long path is what tells disks apart; the whole stands in the tooltip. */
+/** Long paths differ at their end; the tooltip has the whole path. */
 export function shortened(path: string): string {
   return path.slice(path.lastIndexOf("/") + 1);
 }

@@ -1,5 +1,5 @@
-// What the head streams: the overview, rates of volumes and file systems, events of pools, long operations. The
-// browser connects again by itself; until then the console says so and shows what it knew.
+// The stream of the head: the overview, rates of volumes and file systems, events of pools, operations. The browser
+// reconnects automatically; until then the console shows that, and the last known state.
 
 import { computed, signal } from "@preact/signals";
 import type { Event, FileSystemRates, Metrics, Operation, Overview, PoolEvent, Streamed, VolumeRates } from "../api/types";
@@ -8,10 +8,10 @@ import { resume } from "./session";
 
 /** Seconds of rates that are kept for the charts. */
 export const HISTORY_S = 300;
-/** Events of pools that are kept here; older ones are asked for. */
+/** Events of pools that are cached here; older ones are requested. */
 const EVENTS_MAX = 500;
 const OPERATIONS_MAX = 100;
-/** A stream that is silent for so long is dead: the head sends something each second. */
+/** A stream that is silent for this long is dead: the head sends an event each second. */
 const SILENCE_MAX_MS = 15_000;
 const RETRY_MS = 1_000;
 
@@ -23,7 +23,7 @@ export const metrics = signal<Metrics | null>(null);
 export const events = signal<PoolEvent[]>([]);
 export const operations = signal<Operation[]>([]);
 
-/** Changes when something appears, goes or changes its state, not with every byte that is written. */
+/** Changes when an object appears, disappears or changes its state, not with every written byte. */
 export const shape = computed(() =>
   (overview.value?.pools ?? [])
     .map((pool) => [
@@ -32,10 +32,10 @@ export const shape = computed(() =>
     .join("\n"),
 );
 
-/** What is measured of a volume and of a file system alike. */
+/** The common rates of a volume and of a file system. */
 export type Rates = Omit<VolumeRates, "pool" | "volume">;
 
-/** Of what rates are told. */
+/** The objects that have rates. */
 export type Measured = "volumes" | "filesystems";
 
 type Kept = Map<string, (Rates | null)[]>;
@@ -43,7 +43,7 @@ type Kept = Map<string, (Rates | null)[]>;
 /** Rates of each volume and file system over the last seconds, ready for a chart. */
 export const history: { at_s: number[] } & Record<Measured, Kept> = { at_s: [], volumes: new Map(), filesystems: new Map() };
 
-/** What a file system is called in a table of them. */
+/** The name of a file system in a table of them. */
 export const nameOf = (rates: FileSystemRates): string => rates.filesystem || `others of ${rates.pool}`;
 
 function remember(sample: Metrics): void {
@@ -91,7 +91,7 @@ function takeEvents(more: PoolEvent[]): void {
     .slice(0, EVENTS_MAX);
 }
 
-/** Asks for the events that a pool has kept from before. */
+/** Requests the stored events of a pool. */
 export async function loadEvents(pool: string): Promise<void> {
   const older = await get<Event[]>(`/pools/${encodeURIComponent(pool)}/events`);
   takeEvents(older.map((event) => ({ pool, event })));
@@ -112,7 +112,7 @@ function reconnect(): void {
   window.clearTimeout(watchdog);
   connection.value = "reconnecting";
   watchdog = window.setTimeout(() => {
-    // Also finds out whether the session has ended meanwhile.
+    // Also detects whether the session has expired.
     void resume();
     connect();
   }, RETRY_MS);
@@ -150,7 +150,7 @@ export function disconnect(): void {
   window.clearTimeout(watchdog);
 }
 
-/** Shows a change at once, where the next overview would come a moment later. */
+/** Shows a change at once, before the next overview. */
 export async function refresh(): Promise<void> {
   takeOverview(await get<Overview>("/overview"));
 }

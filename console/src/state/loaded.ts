@@ -1,5 +1,5 @@
-// Data of one page: asked for when the page is shown, again when the stream says that something
-// changed, and now and then besides, since not everything is in the stream.
+// Data of one page: requested when the page is shown, again after a change in the stream, and periodically, since the
+// stream does not contain all data.
 
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { get, type ApiError } from "../api/client";
@@ -14,7 +14,7 @@ export interface Loaded<T> {
   reload: () => Promise<void>;
 }
 
-/** The JSON at `path`; `null` asks for nothing. */
+/** The JSON at `path`; `null` requests nothing. */
 export function useLoaded<T>(path: string | null): Loaded<T> {
   const [state, setState] = useState<{ path: string; data: T | null; error: ApiError | null } | null>(null);
   const current = useRef(path);
@@ -27,7 +27,7 @@ export function useLoaded<T>(path: string | null): Loaded<T> {
       if (current.current === path) setState({ path, data, error: null });
     } catch (error) {
       if (current.current !== path) return;
-      // What was shown stays; the line at the top says when the head is gone.
+      // The data stays visible; the line at the top shows that the head is unreachable.
       setState((before) => ({
         path,
         data: before?.path === path ? before.data : null,
@@ -56,8 +56,8 @@ export interface OfPool<T> {
 }
 
 /**
- * The lists of several pools in one, such as all their `volumes`; `null` until each has answered.
- * While a pool does not answer, what was known stays.
+ * The lists of several pools in one, such as all their `volumes`; `null` until each pool has responded. While a pool
+ * does not respond, its last data stays.
  */
 export function useOfPools<T>(pools: string[], what: string): OfPool<T>[] | null {
   const [items, setItems] = useState<OfPool<T>[] | null>(null);
@@ -74,7 +74,7 @@ export function useOfPools<T>(pools: string[], what: string): OfPool<T>[] | null
         const all = await Promise.all(lists);
         if (!isGone) setItems(all.flat());
       } catch {
-        // The line at the top says when the head is gone, the overview when a pool is.
+        // The line at the top shows that the head is unreachable, the overview that a pool is.
       }
     };
     void load();

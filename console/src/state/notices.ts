@@ -1,4 +1,4 @@
-// Short messages about what was just done, for the eye and for screen readers.
+// Short messages about completed actions, for the eye and for screen readers.
 
 import { signal } from "@preact/signals";
 import type { ApiError } from "../api/client";
@@ -20,7 +20,7 @@ function show(notice: Omit<Notice, "id">): void {
   last += 1;
   const id = last;
   notices.value = [...notices.value, { id, ...notice }].slice(-NOTICES_MAX);
-  // What went wrong stays until it is put away.
+  // Errors stay until they are dismissed.
   if (notice.good) window.setTimeout(() => dismiss(id), SHOWN_MS);
 }
 

@@ -1,5 +1,4 @@
-// Who is logged in, and what they may do. The server decides; the console only does not offer
-// what it would refuse.
+// The user of the session and their role. The server decides; the console only hides actions that it would refuse.
 
 import { signal } from "@preact/signals";
 import { ApiError, get, post, useSession, whenLoggedOut } from "../api/client";
@@ -15,13 +14,13 @@ export const login = signal<Login>({ kind: "unknown" });
 
 const RANK: Record<Role, number> = { "read-only": 0, operator: 1, admin: 2 };
 
-/** Whether the user may do what asks for `role`. */
+/** Whether the user has at least the role `role`. */
 export function may(role: Role): boolean {
   const now = login.value;
   return now.kind === "in" && RANK[now.session.role] >= RANK[role];
 }
 
-/** Whether `user` is who is logged in. */
+/** Whether `user` is the user of the session. */
 export function isMe(user: string): boolean {
   const now = login.value;
   return now.kind === "in" && now.session.user === user;
@@ -37,7 +36,7 @@ function leave(noUsers: boolean, notice: string | null): void {
   login.value = { kind: "out", noUsers, notice };
 }
 
-whenLoggedOut(() => leave(false, "The session has ended. Log in again to go on."));
+whenLoggedOut(() => leave(false, "The session has ended. Log in again to continue."));
 
 /** Finds out whether the browser has a session. */
 export async function resume(): Promise<void> {
@@ -47,7 +46,7 @@ export async function resume(): Promise<void> {
     const failure = error as ApiError;
     if (failure.status === 401) {
       const wasIn = login.value.kind === "in";
-      leave(failure.noUsers, wasIn ? "The session has ended. Log in again to go on." : null);
+      leave(failure.noUsers, wasIn ? "The session has ended. Log in again to continue." : null);
     } else if (login.value.kind !== "in") {
       login.value = { kind: "unreachable", message: failure.message };
     }

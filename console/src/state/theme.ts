@@ -1,4 +1,4 @@
-// Dark or light: as the system says, unless the user chose.
+// Dark or light: as in the system's setting, unless the user chose.
 
 import { effect, signal } from "@preact/signals";
 

@@ -13,7 +13,7 @@ export async function replacesDisk({ browser, head }) {
   await send(page, "Take offline");
   await members.getByRole("button", { name: `Use again ${old}` }).waitFor();
   await members.getByText("offline", { exact: true }).waitFor();
-  // What to do next is said on the first page, too.
+  // The recommended action is on the first page, too.
   await page.getByRole("link", { name: "Overview" }).click();
   const next = page.getByRole("region", { name: "What to do next" });
   await next.getByText(`${old} was taken offline`).waitFor();
@@ -43,7 +43,7 @@ export async function replacesDisk({ browser, head }) {
   assert.ok(shown.includes(fresh) && !shown.includes(`${old}"`), shown);
 }
 
-/** The guided way: what would be done is said first, and how far it is while it is done. */
+/** The guided way: a preview first, then the progress. */
 export async function replacesDiskGuided({ browser, head }) {
   const [old, fresh] = [head.place("disks", "c"), head.disk("d")];
   const page = await browser.page({ role: "admin", path: "pools/tank", size: "phone" });

@@ -4,14 +4,14 @@
 import assert from "node:assert/strict";
 import { dialog, send } from "../world/browser.mjs";
 
-/** A lab comes up, a pool moves, the lab goes down: much on a slow machine. */
+/** A lab starts, a pool moves, the lab stops: much work on a slow host. */
 const DRILL_MS = 300_000;
 
 export async function runsDrill({ browser }, t) {
   const page = await browser.page({ role: "operator", path: "drills" });
   const rows = page.getByRole("table", { name: "Drills" }).getByRole("row");
   await rows.nth(1).waitFor();
-  // What is promised of each fault is a sentence.
+  // The promise of each fault is a sentence.
   const promised = await rows.locator("td:nth-child(3)").allInnerTexts();
   for (const text of promised) assert.match(text, /clients /);
   await page.getByRole("button", { name: "Run move", exact: true }).click();

@@ -9,7 +9,7 @@ export async function makesFileSystem({ browser, head }) {
   const form = dialog(operator);
   await form.getByLabel("Name", { exact: true }).fill("home");
   await form.getByLabel("Quota", { exact: true }).fill("much");
-  // Who may use it decides an administrator.
+  // Only an administrator may change access.
   assert.equal(await form.getByLabel("Shared with", { exact: true }).count(), 0);
   await button(form, "Create the file system").click();
   await form.getByRole("alert").getByText("much is no size").waitFor();
@@ -27,7 +27,7 @@ export async function makesFileSystem({ browser, head }) {
   const table = operator.getByRole("table", { name: "Snapshots of tank/home" });
   await table.getByText("@before", { exact: true }).waitFor();
   await table.getByRole("button", { name: /^Roll back to it/ }).click();
-  await dialog(operator).getByLabel("Type tank/home@before to go on", { exact: true }).fill("tank/home@before");
+  await dialog(operator).getByLabel("Type tank/home@before to continue", { exact: true }).fill("tank/home@before");
   await send(operator, "Roll back");
   await operator.getByText(/tank\/home is as it was at tank\/home@before/).waitFor();
   assert.deepEqual(operator.wrong, []);
@@ -52,7 +52,7 @@ async function share({ browser, head }) {
   assert.deepEqual([shared.share.value, shared.space.quota], ["rw=192.0.2.0/24", 64 * 1024 * 1024]);
 
   await page.getByRole("button", { name: "Remove tank/home@before" }).click();
-  await dialog(page).getByLabel("Type tank/home@before to go on", { exact: true }).fill("tank/home@before");
+  await dialog(page).getByLabel("Type tank/home@before to continue", { exact: true }).fill("tank/home@before");
   await send(page, "Remove the snapshot");
   await page.getByText("There is no snapshot.").waitFor();
 

@@ -1,9 +1,9 @@
-// From two servers to an appliance, in the browser of somebody who has never done it.
+// From two servers to an appliance, in the browser of a first-time user.
 
 import assert from "node:assert/strict";
 import { assertAccessible, assertFits, button, dialog, send, visit } from "../world/browser.mjs";
 
-/** How long the heads may take to form a cluster and serve the pool, on a slow machine. */
+/** Time limit for the heads to form a cluster and serve the pool, on a slow host. */
 const SERVED_MS = 240_000;
 
 const NETWORKS = { "storage-a": [1, "ens1f0"], "storage-b": [2, "ens1f1"], management: [9, "eno1"] };
@@ -17,7 +17,7 @@ const checked = (page) => page.waitForFunction(() => {
   return text !== "" && !text.includes("Checking");
 });
 
-/** The draft lives in the page: one page walks through all of it. */
+/** The draft exists in the page only: one page is used for all of it. */
 export async function describesAppliance(world) {
   const page = await world.left.page({ path: "setup" });
   world.page = page;
@@ -46,14 +46,14 @@ export async function describesAppliance(world) {
   await checked(page);
 }
 
-/** A mistake that only the other head knows of is shown beside its field. */
+/** An error that only the other head can detect is shown next to its field. */
 export async function asksHeads({ page, left }) {
   const group = page.getByRole("group", { name: "head right", exact: true });
   const nic = group.getByLabel("Interface in storage-b", { exact: true });
   await nic.fill("ens9");
   await checked(page);
   await button(page, "Ask the heads").click();
-  const asked = page.getByRole("list", { name: "Heads that were asked" });
+  const asked = page.getByRole("list", { name: "Queried heads" });
   for (const head of Object.keys(HEADS)) await asked.locator("li", { hasText: head }).getByText("asked", { exact: true }).waitFor();
   const wrong = group.locator(".field.is-wrong", { hasText: "Interface in storage-b" });
   await wrong.getByText(/ens9/).waitFor();
@@ -84,7 +84,7 @@ export async function plansAndApplies({ page, lab }) {
   for (const head of Object.keys(HEADS)) await plan.getByText(`corosync.conf on ${head}`).waitFor();
   await plan.getByText(/change Pacemaker's configuration in one step/).waitFor();
   await button(card, "Apply it").click();
-  await dialog(page).getByLabel("Type attic to go on", { exact: true }).fill("attic");
+  await dialog(page).getByLabel("Type attic to continue", { exact: true }).fill("attic");
   await send(page, "Apply");
   // Each change is shown while it is made; then the cluster forms, and the pool comes up.
   await card.getByRole("region", { name: "Progress" }).getByText(/start corosync\.service/).first().waitFor();
@@ -107,7 +107,7 @@ export async function servesAtBothHeads({ page, right }) {
     await shown.locator("header").getByText("online").waitFor();
   }
   await heads.getByRole("link", { name: /tank/ }).waitFor();
-  // What left serves is worked on from right: the heads have found each other.
+  // The pool on left is managed from right: the heads have found each other.
   await visit(other, "pools/tank");
   await other.getByRole("heading", { name: "Pool tank", level: 1 }).waitFor();
   await other.getByText("mirror-2").first().waitFor();

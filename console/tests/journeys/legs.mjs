@@ -1,4 +1,4 @@
-// A leg falls behind and comes back: the pool's page shows it as it lies on the heads.
+// A leg falls behind and returns: the pool's page shows the legs by head.
 
 import assert from "node:assert/strict";
 import { assertAccessible, assertFits, button } from "../world/browser.mjs";

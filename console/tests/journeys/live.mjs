@@ -5,7 +5,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { assertAccessible, button, visit } from "../world/browser.mjs";
 
-/** Bytes per second that the client asks for, of reads and of writes. */
+/** Bytes per second that the client reads and writes. */
 const RATE = "2m,1m";
 const legend = (page, label) => page.getByRole("list", { name: `${label}, now`, exact: true });
 
@@ -26,9 +26,9 @@ export async function showsTraffic({ browser, head }) {
   const page = await browser.page({ role: "read-only" });
   const client = await work(head, "tank/vm0");
   try {
-    // Nothing is loaded again: what changes comes by itself.
+    // Without a reload: changes arrive by the stream.
     await legend(page, "Bytes read and written per second, by volume").getByText(/tank\/vm0 [\d.]+ MiB\/s/).waitFor();
-    await legend(page, "Mean time of an answer, by volume").getByText(/tank\/vm0 [\d.]+ (µs|ms)/).waitFor();
+    await legend(page, "Mean time of a response, by volume").getByText(/tank\/vm0 [\d.]+ (µs|ms)/).waitFor();
     await page.getByRole("region", { name: "Heads and pools" }).getByText("1 session").waitFor();
     await assertAccessible(page, "charts of a volume in use");
     const space = page.getByRole("meter", { name: "Space of tank in use" });

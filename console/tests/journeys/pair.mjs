@@ -1,4 +1,4 @@
-// An appliance of two heads: what the console shows of it, a move, a pulled cable, and a pulled plug.
+// An appliance of two heads: its pages in the console, a move, a pulled cable, and a pulled plug.
 
 import assert from "node:assert/strict";
 import { assertAccessible, assertFits, button, dialog, send, tabTo, visit } from "../world/browser.mjs";
@@ -9,10 +9,10 @@ const head = (page, name) => heads(page).locator(":scope > li").filter({ has: pa
 const link = (page, network) => page.locator(".links li").filter({ hasText: network });
 const card = (page, title) => page.locator("section.card").filter({ has: page.getByRole("heading", { name: title, exact: true }) });
 
-/** What is said of the head itself, not of its pools. */
+/** The messages about the head itself, not about its pools. */
 const stateOf = (page, name) => head(page, name).locator("header");
 
-/** Waits until a head of this name is shown as the one that serves the pool. */
+/** Resolves when a head of this name is shown as the one that serves the pool. */
 const serves = (page, name) => head(page, name).getByRole("link", { name: /tank/ }).waitFor();
 
 /** The names of the steps of a time line, in their order. */
@@ -36,7 +36,7 @@ export async function showsBothHeads({ left }) {
   await page.context().close();
 }
 
-/** What the BMCs of both heads say of power and temperature is in the metrics of either. */
+/** Power and temperature from the BMCs of both heads are in the metrics of either. */
 export async function measuresPower({ left }) {
   const page = await left.page();
   const wanted = ["left", "right"].flatMap((name) => [
@@ -49,7 +49,7 @@ export async function measuresPower({ left }) {
     text = await answer.text();
     return answer.ok() && wanted.every((one) => one.test(text));
   };
-  // A BMC is slow, and asked in the background: what it said is there at one of the next looks.
+  // A BMC is slow, and queried in the background: its response is in one of the next samples.
   const deadline = Date.now() + PATIENCE_MS;
   while (!(await isThere())) {
     assert.ok(Date.now() < deadline, text.split("\n").filter((line) => line.startsWith("bulkhead_head")).join("\n") || text);
@@ -88,7 +88,7 @@ export async function movesPool({ left, lab }) {
   await page.context().close();
 }
 
-/** What the other head serves is worked on from here. */
+/** A pool on the other head is managed from here. */
 export async function asksTheOtherHead({ left, lab }) {
   const page = await left.page({ path: "volumes" });
   await button(page, "Create a volume").click();
@@ -115,7 +115,7 @@ export async function showsTakeover({ left, right, lab }) {
   const wanted = ["detected", "fenced", "pool start", "imported", "listening"];
   assertOrder(await steps(last), wanted, "the takeover");
   await stateOf(survivor, "right").getByText(/offline|unclean/).waitFor();
-  // The head that is off keeps its place: its links are there, and it is home to nothing.
+  // The head that is off stays in the page: its links are there, and it is home to no pool.
   for (const network of ["storage-a", "storage-b", "management"]) await link(survivor, network).getByText(/down|unknown/).waitFor();
   await lost.getByText(/reconnecting/).first().waitFor();
   assert.deepEqual(survivor.wrong, []);

@@ -10,7 +10,7 @@ export async function createsPool({ browser, head }) {
   await form.getByLabel("Name", { exact: true }).fill("tank");
   await form.getByLabel("Layout", { exact: true }).selectOption("mirror");
 
-  // One disk is no mirror: the console says so beside the field, and nothing is sent.
+  // One disk is no mirror: the console shows that next to the field, and sends nothing.
   const files = [head.disk("a"), head.disk("b")];
   await form.getByLabel("Other devices or files", { exact: true }).fill(files[0]);
   await button(form, "Create the pool").click();
@@ -30,8 +30,8 @@ export async function createsPool({ browser, head }) {
 }
 
 /**
- * One that takes its time: a disk is slow. It is paused in the middle, and goes on. Nothing that takes time itself comes
- * between its start and the pause, or the scrub of a small pool is over before it.
+ * A long scrub of a slow disk, paused in the middle and resumed. No slow step may come between its start and the pause,
+ * or the scrub of a small pool is over before it.
  */
 export async function watchesScrub({ browser, head }) {
   const page = await browser.page({ role: "operator", path: "pools/tank" });

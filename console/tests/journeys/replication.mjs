@@ -1,4 +1,4 @@
-// A volume is copied to a pool of another server, shows how far behind it is, and its copy takes its place.
+// A volume is copied to a pool of another server, its lag is shown, and its copy replaces it.
 
 import assert from "node:assert/strict";
 import { assertAccessible, assertFits, button, dialog, send, visit } from "../world/browser.mjs";
@@ -32,7 +32,7 @@ export async function replicates({ browser, head }) {
 
   await tank.getByRole("button", { name: /^Replicate a volume/ }).click();
   await fillAll(page, {
-    "Volume, or what is above volumes": "tank/site", Receiver: receiver, "Certificate of the receiving pool": theirs,
+    "Volume or parent dataset": "tank/site", Receiver: receiver, "Certificate of the receiving pool": theirs,
     Into: "vault/from/site", "Pause between two runs": "soon",
   });
   await button(dialog(page), "Replicate it").click();
@@ -43,7 +43,7 @@ export async function replicates({ browser, head }) {
   await tank.getByText("when asked for").waitFor();
   await page.context().close();
 
-  // What is set up an operator may have done at once.
+  // An operator may run a configured replication at once.
   const operator = await browser.page({ role: "operator", path: "replication" });
   await pool(operator, "tank").getByRole("button", { name: "Run now tank/site" }).click();
   await pool(operator, "tank").getByText(/contents of/).waitFor();
@@ -59,13 +59,13 @@ export async function promotesCopy({ browser, head }) {
   await pool(page, "vault").getByRole("button", { name: "Promote vault/from/site" }).click();
   const form = dialog(page);
   assert.equal(await form.getByLabel("Copies", { exact: true }).inputValue(), "vault/from/site");
-  await button(form, "Say what would be served").click();
-  const told = form.getByRole("region", { name: "What would be served" });
+  await button(form, "Show the preview").click();
+  const told = form.getByRole("region", { name: "Preview" });
   await told.getByText(/contents of/).waitFor();
   await assertAccessible(page, "the promotion of a copy");
   await assertFits(page, "the promotion of a copy");
   assert.ok(await button(form, "Promote them").isDisabled());
-  await form.getByLabel("Type vault/from/site to go on", { exact: true }).fill("vault/from/site");
+  await form.getByLabel("Type vault/from/site to continue", { exact: true }).fill("vault/from/site");
   await button(form, "Promote them").click();
   await form.getByRole("alert").getByText(/say that the originals are lost/).waitFor();
   await form.getByLabel("The originals are served nowhere, and never will be again", { exact: true }).check();
@@ -76,7 +76,7 @@ export async function promotesCopy({ browser, head }) {
   assert.deepEqual(page.wrong, []);
   await page.context().close();
 
-  // It takes nothing more from there, and the page of the original says so.
+  // It receives nothing more from there, and the page of the original shows that.
   const source = await browser.page({ path: "replication" });
   await pool(source, "tank").getByRole("button", { name: "Run now tank/site" }).click();
   await pool(source, "tank").getByText(/was promoted/).first().waitFor();

@@ -11,7 +11,7 @@ export async function looksIntoVolume({ browser, head }) {
   const page = await browser.page({ path: "volumes/tank%2Fvm0" });
   const snapshots = page.getByRole("table", { name: "Snapshots of tank/vm0" });
   await snapshots.getByRole("button", { name: "Look into tank/vm0@monday" }).click();
-  await dialog(page).getByText("Its virtual machine goes on.").waitFor();
+  await dialog(page).getByText("Its virtual machine continues to run.").waitFor();
   await send(page, "Open it");
 
   const card = page.getByRole("region", { name: "Second look" });
@@ -48,7 +48,7 @@ export async function looksIntoVolume({ browser, head }) {
   assert.deepEqual(await head.json("volume", "rescue", "tank/vm0", "--list"), []);
 }
 
-/** The volume itself cannot be opened while somebody else uses it; the page says so in the server's words. */
+/** The volume itself cannot be opened while a client uses it; the page shows the server's own message. */
 export async function isRefusedWhileInUse({ browser, head }) {
   const operator = await browser.page({ role: "operator", path: "volumes/tank%2Fvm0" });
   await button(operator, "Take a snapshot").waitFor();

@@ -1,4 +1,4 @@
-// The head is killed and comes back: the console waits, and goes on.
+// The head is killed and restarts: the console reconnects.
 
 import assert from "node:assert/strict";
 import { button } from "../world/browser.mjs";
@@ -10,13 +10,13 @@ export async function survivesRestartOfHead({ browser, head }) {
   await tree.waitFor();
   await head.kill();
   await page.getByText("reconnecting …").waitFor();
-  // What was known stays on the screen.
+  // The last state stays on the screen.
   assert.ok(await tree.isVisible());
 
   await head.startAgain();
-  // Sessions live in the head's memory: it asks again who this is, and the page comes back.
+  // Sessions exist in the head's memory: the user must log in again, and the page returns.
   browser.forgetLogins();
-  await page.getByText("The session has ended. Log in again to go on.").waitFor();
+  await page.getByText("The session has ended. Log in again to continue.").waitFor();
   await page.getByLabel("User", { exact: true }).fill(USERS.admin.user);
   await page.getByLabel("Password", { exact: true }).fill(USERS.admin.password);
   await button(page, "Log in").click();

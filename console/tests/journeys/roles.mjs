@@ -1,4 +1,4 @@
-// What a role may not do is not offered; the server decides all the same.
+// Actions beyond a role are not offered; the server decides all the same.
 
 import assert from "node:assert/strict";
 import { button } from "../world/browser.mjs";

@@ -15,9 +15,9 @@ export async function rollsBack({ browser, head }) {
   const form = dialog(page);
   // The name of the snapshot has to be typed first.
   assert.ok(await button(form, "Roll back").isDisabled());
-  await form.getByLabel("Type tank/vm0@monday to go on", { exact: true }).fill("tank/vm0");
+  await form.getByLabel("Type tank/vm0@monday to continue", { exact: true }).fill("tank/vm0");
   assert.ok(await button(form, "Roll back").isDisabled());
-  await form.getByLabel("Type tank/vm0@monday to go on", { exact: true }).fill("tank/vm0@monday");
+  await form.getByLabel("Type tank/vm0@monday to continue", { exact: true }).fill("tank/vm0@monday");
   await send(page, "Roll back");
   await page.getByText(/tank\/vm0 is as it was at tank\/vm0@monday/).waitFor();
 

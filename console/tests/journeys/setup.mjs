@@ -7,7 +7,7 @@ export async function setsUp({ browser }) {
   const page = await browser.page({ role: "admin", path: "setup" });
   await button(page, "Describe a new appliance").click();
   const check = page.getByRole("region", { name: "Check" });
-  // What nobody has filled in yet is no mistake.
+  // An empty field is no error yet.
   await check.getByText(/to fill in/).first().waitFor();
   const wrong = await page.locator(".findings li", { hasText: "Error:" }).allInnerTexts();
   assert.deepEqual(wrong, []);
@@ -16,7 +16,7 @@ export async function setsUp({ browser }) {
   const fill = async (group, field, text) =>
     page.getByRole("group", { name: group }).getByLabel(field, { exact: true }).fill(text);
 
-  // A mistake is shown beside its field, and goes when it is mended.
+  // An error is shown next to its field, and disappears when it is corrected.
   await fill("head left", "Number", "0");
   const number = page.getByRole("group", { name: "head left" }).locator(".field.is-wrong", { hasText: "Number" });
   await number.getByText(/^Error:/).waitFor();
@@ -24,7 +24,7 @@ export async function setsUp({ browser }) {
   await fill("head left", "Number", "1");
   await number.waitFor({ state: "detached" });
 
-  // Addresses that lead nowhere, at once: no machine of this appliance exists.
+  // Addresses without a host, which fail at once: no host of this appliance exists.
   for (const [index, network] of ["storage-a", "storage-b", "management"].entries()) {
     await fill(`network ${network}`, "Subnets", `fd77:${index}::/64`);
   }
@@ -41,7 +41,7 @@ export async function setsUp({ browser }) {
   await fill("pool tank", "Its address in storage-a", "fd77:0::100");
   await fill("pool tank", "Its address in storage-b", "fd77:1::100");
 
-  // A second way to power heads off, and a third machine that decides; lists are typed as people write them.
+  // A second way to power heads off, and a third host that decides; lists are typed as users write them.
   const type = async (group, field, text) =>
     page.getByRole("group", { name: group }).getByLabel(field, { exact: true }).pressSequentially(text);
   await button(page, "Add a unit").click();
@@ -65,7 +65,7 @@ export async function setsUp({ browser }) {
   for (const part of [/\[pdus\.cellar\]/, /outlet = "4"/, /fd77:1::1/, /fd77:0::101/, /rule = "witness"/]) assert.match(file, part);
   assert.ok(await button(page, "Make the plan").isEnabled());
 
-  // The plan says what is in the way, and there is nothing to apply.
+  // The plan shows the obstacles, and nothing can be applied.
   const plan = page.getByRole("region", { name: "Plan" });
   await button(plan, "Make the plan").click();
   await plan.getByText("left does not answer").waitFor();

@@ -24,7 +24,7 @@ export async function offersVolume({ browser, head }) {
   await dialog(page).getByRole("alert").filter({ hasText: /\S/ }).waitFor();
   await dialog(page).getByLabel("Initiator", { exact: true }).fill(INITIATOR);
   await send(page, "Allow");
-  await page.getByRole("region", { name: "Who may log in" }).getByText(INITIATOR).first().waitFor();
+  await page.getByRole("region", { name: "Allowed initiators" }).getByText(INITIATOR).first().waitFor();
 
   await visit(page, "volumes/tank%2Fvm0");
   await page.getByText(`iscsi:${TARGET}/0`).waitFor();
@@ -36,7 +36,7 @@ export async function offersVolume({ browser, head }) {
   assert.deepEqual(target.units.map((unit) => [unit.lun, unit.volume]), [[0, "tank/vm0"]]);
 }
 
-/** What a protocol has that the console does not know by name. */
+/** The exports of a protocol that the console does not support specifically. */
 const ECHO = {
   name: "echo",
   listeners: ["unix:/run/tank.echo"],

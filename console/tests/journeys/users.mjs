@@ -16,7 +16,7 @@ export async function addsUser({ browser }) {
   await page.getByRole("table", { name: "Users" }).getByRole("cell", { name: NEW.user, exact: true }).waitFor();
 
   await button(page, "Make a token").click();
-  await form.getByLabel("What it is for", { exact: true }).fill("backup");
+  await form.getByLabel("Purpose", { exact: true }).fill("backup");
   await form.getByLabel("Your password", { exact: true }).fill(browser.users.admin.password);
   await button(form, "Make it").click();
   const token = page.getByRole("region", { name: "Token", exact: true });

@@ -18,7 +18,7 @@ export async function createsVolume({ browser, head }) {
   await page.getByRole("heading", { name: "Volume tank/vm0", level: 1 }).waitFor();
   await page.getByRole("region", { name: "Summary" }).getByText("64 MiB").waitFor();
 
-  // The server's own words, with what to do, are shown where the mistake was made.
+  // The server's own message, with the advice, is shown next to the error.
   await page.getByRole("link", { name: "Volumes" }).first().click();
   await button(page, "Create a volume").click();
   await form.getByLabel("Name", { exact: true }).fill("vm0");
@@ -45,7 +45,7 @@ export async function createsVolumeByKeyboard({ browser, head }) {
   await page.keyboard.press("Enter");
   await dialog(page).waitFor();
 
-  // Escape gives the focus back to where it was.
+  // Escape returns the focus to its previous element.
   await page.keyboard.press("Escape");
   await dialog(page).waitFor({ state: "detached" });
   await page.waitForFunction(() => document.activeElement?.textContent === "Create a volume");

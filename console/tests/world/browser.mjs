@@ -1,4 +1,4 @@
-// A real Chromium, and what journeys do with it.
+// A real Chromium, with helpers for journeys.
 
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
@@ -27,11 +27,11 @@ export class Browser {
     this.browser = browser;
     this.url = url;
     this.users = users;
-    /** Hosts that a page asked for anything, besides the head. */
+    /** Hosts other than the head that received a request from a page. */
     this.strangers = new Set();
   }
 
-  /** A page of somebody who is logged in, or of nobody. */
+  /** A page of a logged-in user, or without a login. */
   async page({ role = "admin", size = "desktop", colours = "light", path = "" } = {}) {
     const context = await this.browser.newContext({
       viewport: SIZES[size],
@@ -89,7 +89,7 @@ export const dialog = (page) => page.getByRole("dialog");
 
 export const button = (place, name) => place.getByRole("button", { name, exact: true });
 
-/** Presses Tab until something of this name has the focus. */
+/** Presses Tab until an element of this name has the focus. */
 export async function tabTo(page, name) {
   const PRESSES_MAX = 60;
   for (let press = 0; press < PRESSES_MAX; press += 1) {
@@ -104,7 +104,7 @@ export async function tabTo(page, name) {
   assert.fail(`the focus never came to ${name}`);
 }
 
-/** Sends a dialog and waits until it is done. */
+/** Sends a dialog and resolves when it is done. */
 export async function send(page, name) {
   const open = dialog(page);
   await button(open, name).click();
@@ -113,7 +113,7 @@ export async function send(page, name) {
   assert.equal(await open.count(), 0, (await open.count()) > 0 ? await open.innerText() : "");
 }
 
-/** Fails with what axe has against the page, if anything. */
+/** Fails with the violations that axe finds in the page, if any. */
 export async function assertAccessible(page, what) {
   await page.evaluate(axe);
   const violations = await page.evaluate(async () => {
@@ -124,7 +124,7 @@ export async function assertAccessible(page, what) {
   assert.deepEqual(violations, [], what);
 }
 
-/** Nothing sticks out to the right, so that nobody has to scroll sideways. */
+/** The page has no overflow to the right, so that no sideways scrolling is needed. */
 export async function assertFits(page, what) {
   const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
   assert.ok(over <= 0, `${what} is ${over} pixels too wide`);

@@ -1,5 +1,5 @@
-// A real head with real pool servers, on files in a folder of their own. Whatever was started here
-// ends with the test, also pool servers, which outlive their head on purpose.
+// A real head with real pool servers, on files in a directory of their own. All processes are stopped with the test,
+// including pool servers, which outlive their head on purpose.
 
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -16,10 +16,10 @@ const run = promisify(execFile);
 export const repository = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "..", "..", "..");
 export const program = process.env.BULKHEAD ?? path.join(repository, "target", "release", "bulkhead");
 
-/** How long anything may take here: test machines stand still now and then. */
+/** Time limit for any step: test hosts stall now and then. */
 export const PATIENCE_MS = 90_000;
 const DISK_BYTES = 256 * 1024 * 1024;
-/** How much longer each access to a slow disk takes: what needs a hundred takes longer than a click on a busy machine. */
+/** The added latency of each access to a slow disk: a hundred accesses last longer than a click on a busy host. */
 const SLOW_MS = 200;
 
 export const USERS = {
@@ -28,7 +28,7 @@ export const USERS = {
   "read-only": { user: "rita", role: "read-only", password: "a third long password" },
 };
 
-/** An address that was free a moment ago. */
+/** An address that was free when checked. */
 export async function freeAddress() {
   const listener = createServer().listen(0, "127.0.0.1");
   await once(listener, "listening");
@@ -70,7 +70,10 @@ export class Head {
     return file;
   }
 
-  /** Makes each access to this disk slow, or none; in one step, the server reads the file as it pleases. */
+  /**
+   * Slows each access to this disk down, or restores it; in one step, because the server may reread the file at any
+   * time.
+   */
   slowDown(name) {
     const fresh = this.place("faults.new");
     writeFileSync(fresh, name === null ? "" : `${this.place("disks", name)} delay=${SLOW_MS}\n`);
@@ -117,7 +120,7 @@ export class Head {
     if (!answer.ok) throw new Error(await answer.text());
   }
 
-  /** Starts the server of a pool that takes in what others replicate; says where. */
+  /** Starts the server of a pool that receives replication; returns its address. */
   async serveReceiver(pool) {
     const address = await freeAddress();
     const log = openSync(this.place(`${pool}.log`), "a");
@@ -149,7 +152,7 @@ export class Head {
     await this.#listen(new URL(this.url).host);
   }
 
-  /** Process ids of the pool servers that work in our folder. */
+  /** Process ids of the pool servers that run in our directory. */
   #servers() {
     const isOurs = (id) => {
       try {

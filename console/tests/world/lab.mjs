@@ -10,18 +10,18 @@ import { promisify } from "node:util";
 import { program, repository } from "./head.mjs";
 
 const run = promisify(execFile);
-/** What `lab up` ends with on a machine that cannot run a lab. */
+/** The exit code of `lab up` on a host that cannot run a lab. */
 const EXIT_INCAPABLE = 15;
-/** How long a lab may take to come up, in milliseconds: a slow machine that stands still now and then. */
+/** Time limit for a lab to start, in milliseconds: a slow host that stalls now and then. */
 const UP_MS = 240_000;
 /** How long the lab may take to see which head has a pool, in milliseconds. */
 const OWNER_MS = 15_000;
 
 export class Lab {
-  /** The lab, or why this machine cannot run one. `options` are those of `lab up`. */
+  /** The lab, or why this host cannot run one. `options` are those of `lab up`. */
   static async start(name = "pair", options = []) {
     const lab = new Lab(mkdtempSync(path.join(tmpdir(), "bulkhead-lab-")), name);
-    // Its time-outs are not the short ones: a browser on a busy machine must not look like a dead server.
+    // Its time-outs are not the short ones: a browser on a busy host must not look like a dead server.
     const file = path.join(repository, "examples", "pair.toml");
     try {
       await run(program, ["lab", "up", file, ...options, ...lab.#which], { timeout: UP_MS });
@@ -41,7 +41,7 @@ export class Lab {
 
   #which;
 
-  /** Has the consoles of the heads at ports of this machine. */
+  /** Exposes the consoles of the heads at ports of this host. */
   async #passOn() {
     this.process = spawn(program, ["lab", "console", "--json", ...this.#which], { stdio: ["ignore", "pipe", "inherit"] });
     const lines = createInterface({ input: this.process.stdout });
@@ -60,7 +60,7 @@ export class Lab {
     return stdout;
   }
 
-  /** A command on a machine of the lab. */
+  /** Runs a command on a host of the lab. */
   async exec(who, ...words) {
     const { stdout } = await run(program, ["lab", "exec", who, ...this.#which, "--", ...words]);
     return stdout;

@@ -1,4 +1,4 @@
-// A pool whose legs lie on two heads: this one, and another one of which only the leg-server runs; and a witness.
+// A pool with legs on two heads: this one, and a second one that runs only the leg-server; and a witness.
 
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -22,7 +22,7 @@ export class Legs {
     process.once("exit", () => this.stop());
   }
 
-  /** Makes the pool, and has it served on the left. */
+  /** Creates the pool, and starts its server on the left. */
   static async start(head, pool) {
     const legs = new Legs(head, pool);
     for (const { name } of HEADS) {

@@ -6,10 +6,10 @@ import { Browser } from "./browser.mjs";
 import { Lab } from "./lab.mjs";
 
 /**
- * Brings the lab up before the tests of the file and down after them; what `Lab.start` takes says which.
+ * Starts the lab before the tests of the file and stops it after them, with the options of `Lab.start`.
  *
- * `journey` declares a test that walks through the world, skipped where this host cannot run a lab;
- * `keepsToItself`, to be declared last, one that no page asked another host for anything.
+ * `journey` declares a test that walks through the world, skipped where this host cannot run a lab; `keepsToItself`, to
+ * be declared last, one that no page sent a request to another host.
  */
 export function twoHeads(...which) {
   const world = {};

@@ -1,11 +1,11 @@
-// The appliance file while it is being written: a new one to start from, and small changes that
-// leave everything else of the document as it is.
+// The appliance file while it is being edited: an initial one, and small changes that leave the rest of the document
+// unchanged.
 
 import type { Appliance, Finding, Head, Network, Outlet, Pdu, Pool, QuorumRule } from "../../api/types";
 
 const NETWORKS: [string, string][] = [["storage-a", "10.77.1.0/24"], ["storage-b", "10.77.2.0/24"], ["management", "10.77.9.0/24"]];
 
-/** Two heads that share a shelf of disks: what most people build. */
+/** Two heads that share a shelf of disks: the most common appliance. */
 export function newDocument(): Appliance {
   const networks = Object.fromEntries(
     NETWORKS.map(([name, subnet], index): [string, Network] => [name, { subnets: [subnet], heartbeat: index, mtu: 1500 }]),
@@ -40,7 +40,7 @@ export function newPdu(): Pdu {
   return { agent: "fence_apc_snmp", address: "", user: "fence", password_file: "/etc/bulkhead/secrets/pdu" };
 }
 
-/** Another rule; only one with a witness keeps what is known of it. */
+/** Changes the rule; only the one with a witness retains the witness. */
 export function withRule(document: Appliance, rule: QuorumRule | ""): Appliance {
   if (rule === "") return { ...document, quorum: null };
   const witness = rule === "witness" ? document.quorum?.witness ?? { address: "" } : null;
@@ -63,13 +63,13 @@ export function withPduRenamed(document: Appliance, from: string, to: string): A
   return { ...document, pdus: renamed(pdus, from, to), heads };
 }
 
-/** Removes a power distribution unit, and what heads have at it. */
+/** Removes a power distribution unit, and the outlets of heads at it. */
 export function withoutPdu(document: Appliance, name: string): Appliance {
   const heads = withOutlets(document, (outlets) => outlets.filter((one) => one.pdu !== name));
   return { ...document, pdus: without(document.pdus ?? {}, name), heads };
 }
 
-/** Another name for an entry, which keeps its place. */
+/** Renames an entry without a change of its position. */
 export function renamed<T>(entries: Record<string, T>, from: string, to: string): Record<string, T> {
   if (to in entries && to !== from) return entries;
   return Object.fromEntries(Object.entries(entries).map(([name, value]) => [name === from ? to : name, value]));
@@ -136,7 +136,7 @@ function isBelow(key: string, above: string): boolean {
   return key === above || key.startsWith(`${above}.`) || key.startsWith(`${above}[`);
 }
 
-/** Gives each finding to the field that is nearest to its key; the rest belong to the whole. */
+/** Assigns each finding to the field with the nearest key; the rest belong to the whole. */
 export function sortFindings(findings: Finding[], fields: string[]): Map<string, Finding[]> {
   const sorted = new Map<string, Finding[]>();
   for (const finding of findings) {
@@ -147,7 +147,7 @@ export function sortFindings(findings: Finding[], fields: string[]): Map<string,
   return sorted;
 }
 
-/** Whether an error is about a place of the form that is not filled in yet, which is nobody's mistake. */
+/** Whether an error is about a field of the form that is still empty. */
 export function isToFillIn(document: Appliance, finding: Finding): boolean {
   const key = finding.where.key ?? "";
   return finding.severity === "error" && key !== "" && isUnfinished(valueAt(document, key));
@@ -160,7 +160,7 @@ function valueAt(document: unknown, key: string): unknown {
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
 
-/** Nothing, or something with a place in it where nothing stands. */
+/** An empty value, or one with an empty field in it. */
 function isUnfinished(value: unknown): boolean {
   if (value === undefined || value === null || value === "") return true;
   if (!isObject(value)) return false;
@@ -180,7 +180,7 @@ export function fieldsOf(document: Appliance): string[] {
       const link = keyOf("heads", name, "links", network);
       return [`${link}.interface`, `${link}.addresses`, link];
     });
-    // The field of the first unit shows what is wrong with the outlets; without units there is none.
+    // The field of the first unit shows the errors of the outlets; without units there is none.
     const outlets = Object.keys(document.pdus ?? {}).length > 0 ? [`${key}.fencing.outlets`] : [];
     const bmc = ["address", "user", "password_file"].map((field) => `${key}.fencing.bmc.${field}`);
     return [key, `${key}.number`, `${key}.memory`, `${key}.fencing`, ...outlets, `${key}.fencing.delay_s`, `${key}.fencing.bmc`, ...bmc, ...links];

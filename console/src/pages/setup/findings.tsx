@@ -1,4 +1,4 @@
-// What the check found, beside the field that it is about.
+// The findings of the check, next to the field that each is about.
 
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
@@ -31,16 +31,16 @@ export function FindingList({ findings }: { findings: Finding[] }) {
 
 const ended = (text: string): string => `${text.replace(/\.$/, "")}.`;
 
-/** For what begins with a verb; names, which are not to be changed, come first only in what was found. */
+/** For texts that begin with a verb. A finding may begin with a name, whose case must not change. */
 const sentence = (text: string): string => ended(`${text.charAt(0).toUpperCase()}${text.slice(1)}`);
 
-/** For a field's `wrong`: what was found about it, or nothing. */
+/** For a field's `wrong`: the findings about it, or nothing. */
 export function useFindings(key: string) {
   const found = useContext(Findings).get(key) ?? [];
   return found.length > 0 ? <FindingList findings={found} /> : null;
 }
 
-/** What was found about a part that is no single field. */
+/** The findings about a part that is no single field. */
 export function FindingsOf({ of }: { of: string }) {
   return useFindings(of);
 }

@@ -30,9 +30,9 @@ export function ApplianceForm(props: FormProps) {
           onValue={(value) => onChange(withRule(document, value as QuorumRule | ""))}
           options={[
             ["", "there is one head"],
-            ["two-node", "two heads: the one that powers the other off goes on"],
+            ["two-node", "two heads: the one that powers the other off continues"],
             ["majority", "three or more heads: more than half of them"],
-            ["witness", "a witness, a third machine, decides"],
+            ["witness", "a witness, a third host, decides"],
           ]}
           wrong={useFindings("quorum")}
         />
@@ -53,7 +53,7 @@ function Witness({ document, onChange }: FormProps) {
   return (
     <>
       <Keyed of="quorum.witness.address" label="Address of the witness" value={witness.address} mono
-        hint="the machine that runs corosync-qnetd; IPv4 or IPv6" onValue={(text) => change({ ...witness, address: text.trim() })} />
+        hint="the host that runs corosync-qnetd; IPv4 or IPv6" onValue={(text) => change({ ...witness, address: text.trim() })} />
       <KeyedList of="quorum.witness.reach" label="Addresses that a healthy head reaches" values={witness.reach ?? []} mono
         hint="such as routers of the storage networks; a head that does not reach all of them loses" onValues={(reach) => change({ ...witness, reach })} />
     </>
@@ -118,7 +118,7 @@ function Pdus({ document, onChange }: FormProps) {
   const pdus = document.pdus ?? {};
   const add = (): void => onChange({ ...document, pdus: { ...pdus, [freeName(pdus, "pdu-")]: newPdu() } });
   return (
-    <Section title="Power distribution units" about="A second way to power a head off, for when its BMC does not answer. Without such units leave this empty." add="Add a unit" onAdd={add}>
+    <Section title="Power distribution units" about="A second way to power a head off, for when its BMC does not respond. Without such units leave this empty." add="Add a unit" onAdd={add}>
       {Object.entries(pdus).map(([name, pdu], index) => (
         <Entry key={index} title={`unit ${name}`} remove={() => onChange(withoutPdu(document, name))}>
           <Keyed of={keyOf("pdus", name)} label="Name of the unit" value={name} onValue={(to) => onChange(withPduRenamed(document, name, to))} />
@@ -137,7 +137,7 @@ function Heads(props: FormProps) {
     onChange({ ...document, heads: { ...document.heads, [freeName(document.heads, "head-")]: head } });
   };
   return (
-    <Section title="Heads" about="The machines, and how the others power each off when it no longer answers." add="Add a head" onAdd={add}>
+    <Section title="Heads" about="The hosts, and how each is powered off when it no longer responds." add="Add a head" onAdd={add}>
       {Object.entries(document.heads).map(([name, head], index) => (
         <HeadEntry key={index} {...props} name={name} head={head} />
       ))}
@@ -154,7 +154,7 @@ function HeadEntry({ document, onChange, name, head }: FormProps & { name: strin
         onValue={(to) => onChange({ ...document, heads: renamed(document.heads, name, to) })} />
       <Keyed of={`${key}.number`} label="Number" value={String(head.number)} hint="never changes"
         onValue={(text) => change({ ...head, number: Number(text) || 0 })} />
-      <Keyed of={`${key}.memory`} label="Memory" value={head.memory ?? ""} hint="such as 64G; empty: what the machine says"
+      <Keyed of={`${key}.memory`} label="Memory" value={head.memory ?? ""} hint="such as 64G; empty: as the host reports"
         onValue={(text) => change({ ...head, memory: text })} />
       {Object.keys(document.networks).map((network) => {
         const link = head.links[network] ?? { interface: "", addresses: [] };
@@ -182,7 +182,7 @@ function Pools(props: FormProps) {
     onChange({ ...document, pools: { ...document.pools, [freeName(document.pools ?? {}, "pool")]: pool } });
   };
   return (
-    <Section title="Pools" about="What is served, on which disks, at which addresses. Addresses move with their pool." add="Add a pool" onAdd={add}>
+    <Section title="Pools" about="The pools, with their disks and addresses. Addresses move with their pool." add="Add a pool" onAdd={add}>
       {Object.entries(document.pools ?? {}).map(([name, pool], index) => (
         <PoolEntry key={index} {...props} name={name} pool={pool} />
       ))}

@@ -1,4 +1,4 @@
-// Fields of the appliance file, each with what was found about its key.
+// Fields of the appliance file, each with the findings about its key.
 
 import { useState } from "preact/hooks";
 import { Input } from "../../parts/fields";
@@ -18,7 +18,7 @@ export function Keyed({ of, ...rest }: KeyedProps & { value: string; onValue: (v
   return <Input {...rest} wrong={useFindings(of)} />;
 }
 
-/** Several values in a line, divided as people do it. What was typed stays as it was typed, commas and all. */
+/** Several values in a line, separated as users do it. The typed text stays unchanged, with its commas. */
 export function KeyedList({ of, values, onValues, ...rest }: KeyedProps & { values: string[]; onValues: (values: string[]) => void }) {
   const [typed, setTyped] = useState(values.join(", "));
   const isCurrent = words(typed).join(" ") === values.join(" ");

@@ -1,5 +1,5 @@
-// The pools of the appliance file: which are on their disks already, and making those that are not. That comes
-// before the plan is applied, because the cluster serves what it finds.
+// The pools of the appliance file: which exist on their disks, and the creation of the rest. That must precede the
+// plan, because the cluster serves existing pools.
 
 import { useState } from "preact/hooks";
 import type { Appliance, Done, Pool, PoolFound } from "../../api/types";
@@ -14,7 +14,7 @@ import { useLoaded } from "../../state/loaded";
 import { groupsOf, layoutProblem, LAYOUTS, type Layout } from "../layouts";
 import { lost, Overwrite } from "../overwrite";
 
-/** What disks are written in, where the file says nothing. */
+/** The sector size of disks if the file has none. */
 const SECTOR_BYTES = 4096;
 
 /** Whether the pool that was found is on these disks, whole or by a partition. */
@@ -25,7 +25,7 @@ const isOn = (found: PoolFound, disks: string[]): boolean =>
 export function PoolsCard({ document }: { document: Appliance }) {
   const [asked, setAsked] = useState<string | null>(null);
   const found = useLoaded<PoolFound[]>("/pools");
-  // Those whose disks belong to heads are made elsewhere: no head sees all of their disks.
+  // Pools with disks that belong to heads are created elsewhere: no head sees all of their disks.
   const pools = Object.entries(document.pools ?? {}).filter(([, pool]) => !pool.groups?.length);
   const wanted = asked === null ? undefined : document.pools?.[asked];
   const close = (): void => {

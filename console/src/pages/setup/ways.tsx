@@ -1,17 +1,17 @@
-// How this head reaches the others while an appliance is set up: by ssh, as who installed them does.
+// How this head reaches the other heads during the set-up of an appliance: by ssh.
 
 import type { Appliance, ApplianceCheckReport } from "../../api/types";
 import { State } from "../../parts/state";
 import { overview } from "../../state/live";
 
-/** Which heads were asked, and what to do about those that could not be. */
+/** The queried heads, and the recommended actions for those that could not be reached. */
 export function HeadsAsked({ document, report }: { document: Appliance; report: ApplianceCheckReport | null }) {
   const heads = Object.entries(report?.heads ?? {});
   if (heads.length === 0) return null;
   const isTried = heads.some(([, head]) => !head.asked && !/--ssh or --reach/.test(head.why ?? ""));
   return (
     <>
-      <ul class="list" aria-label="Heads that were asked">
+      <ul class="list" aria-label="Queried heads">
         {heads.map(([name, head]) => (
           <li key={name}>
             <b>{name}</b> <State word={head.asked ? "asked" : "not asked"} tone={head.asked ? "good" : "idle"} />
