@@ -342,7 +342,7 @@ fn of_pools(statuses: &[(&str, &Status)]) -> Vec<Family> {
     let mut dropped = Family::new(
         "bulkhead_server_log_lines_dropped_total",
         "counter",
-        "Lines of the server's log that were dropped by a slow reader.",
+        "Lines of the server's log that were dropped because its reader was too slow.",
     );
     for (pool, status) in statuses {
         if let Some(server) = &status.server {

@@ -47,9 +47,9 @@ pub struct ServeArgs {
     /// [default: 20]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=600))]
     pub disk_timeout: Option<u32>,
-    /// For a pool with multihost=on: milliseconds without a write of its activity blocks after which this server
-    /// suspends the pool. A host without proof that this server has stopped waits for twice to two and a half times as
-    /// long before it imports the pool [default: 10000]
+    /// For a pool with multihost=on: milliseconds without a successful activity (MMP) write after which this server
+    /// suspends the pool. A host without proof that this server has stopped checks for activity for twice to two and a
+    /// half times as long before it imports the pool [default: 10000]
     #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(800..=60_000))]
     pub multihost_silence: Option<u64>,
     /// Threads for requests that block on disks

@@ -329,7 +329,7 @@ mod tests {
             assert!(story.flaps());
         }
         assert!(!story.flaps());
-        let (_, may_return) = story.after(PAUSE_MAX, &["/a"]).expect("it is asked on");
+        let (_, may_return) = story.after(PAUSE_MAX, &["/a"]).expect("it is probed on");
         assert!(!may_return);
         assert_eq!(story.asked(Outcome::Answers), None, "told once");
         // An administrator clears it.

@@ -272,7 +272,7 @@ impl Core {
     /// Commits until an export would have little left to write.
     fn settle(&self) -> Result<Answer, Failure> {
         if self.watch.is_suspended() {
-            let message = format!("pool {} waits for its devices", self.name);
+            let message = format!("pool {} is blocked on its devices", self.name);
             return Err(Failure::new(FailureKind::Unavailable, message));
         }
         let pool = self.pool.require()?;
@@ -402,7 +402,7 @@ impl Handler for Core {
         match &mut answer {
             Answer::Done(done) if done.changed => self.datasets_changed(&*pool),
             Answer::Transfer(_) => self.datasets_changed(&*pool),
-            // A nonzero size means an exchange under connected clients, which reports an event of its own.
+            // File systems only (size 0): the rollback of a volume is reported where its contents are exchanged.
             Answer::RolledBack(done) if done.size == 0 => {
                 let message = format!("{} was taken back to {}", done.to.volume(), done.to);
                 let news = News::of_pool("rolled_back", message, false);

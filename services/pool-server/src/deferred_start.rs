@@ -35,7 +35,7 @@ impl Awaited {
         self.0 > 0
     }
 
-    /// Blocks until that many clients have a session and received a reply each, up to [`RETURN_WAIT`].
+    /// Blocks until that many clients have a session and received a reply each, up to `RETURN_WAIT`.
     fn wait(self, core: &Core) {
         let deadline = Instant::now() + RETURN_WAIT;
         while Instant::now() < deadline && !core.is_going() && !self.are_back(core) {

@@ -1,5 +1,5 @@
 //! Freezes of volumes: changes by clients are held for a bounded time, so that a copy elsewhere is consistent. Reads
-//! continue. A freeze is in memory only: it ends with the server.
+//! continue. A freeze is stored in memory only: a restart of the server removes it.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};

@@ -35,7 +35,7 @@ impl Drop for AllOrNone<'_> {
 }
 
 impl Core {
-    /// Holds the changes of `names` by clients from one point in time on, and makes all earlier changes durable. If all
+    /// Holds the changes of `names` by clients from one point in time on, after all earlier changes are durable. If all
     /// the volumes are frozen already, their freezes are extended.
     pub fn freeze_volumes(
         &self,
@@ -80,7 +80,7 @@ impl Core {
             return Ok(Done::changed(message));
         }
         Err(Failure::new(FailureKind::Exists, lost.join("; ")).advise(
-            "a copy that was made since is not consistent: freeze, copy and thaw again. A freeze ends at its bound, \
+            "a copy that was made since is not consistent: freeze, copy and thaw again. A freeze expires at its bound, \
              and with the server of the pool",
         ))
     }

@@ -126,7 +126,7 @@ impl Journal {
         self.lock().is_history_known
     }
 
-    /// Blocks until all events are written, up to [`END_WAIT`].
+    /// Blocks until all events are written, up to `END_WAIT`.
     pub fn end(&self) {
         let mut state = self.lock();
         state.ended = true;

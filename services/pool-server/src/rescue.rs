@@ -233,8 +233,9 @@ impl Core {
             let mut all = self.serving.rescues.lock();
             if all.contains_key(volume) {
                 let message = format!("{volume} is being rescued already");
-                return Err(Failure::new(FailureKind::Exists, message)
-                    .advise(format!("`bulkhead volume rescue --end {volume}` ends that")));
+                return Err(Failure::new(FailureKind::Exists, message).advise(format!(
+                    "`bulkhead volume rescue --end {volume}` terminates it"
+                )));
             }
             if all.len() >= RESCUES_MAX {
                 let message = format!("{RESCUES_MAX} volumes are being rescued already");
@@ -418,7 +419,7 @@ impl Core {
             Some(rescue) => rescue.open.take(),
         };
         let Some(open) = open else {
-            let message = format!("the rescue of {volume} begins or ends just now");
+            let message = format!("the rescue of {volume} is starting or terminating");
             return Err(Failure::new(FailureKind::Busy, message).advise("try again in a second"));
         };
         open.server

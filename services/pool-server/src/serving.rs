@@ -248,14 +248,14 @@ impl Serving {
         }
     }
 
-    /// Closes the file systems at and below `dataset`. They reopen at the next access. May block.
+    /// Closes the file systems at and below `dataset`. The next [`Self::reconcile`] reopens them. May block.
     pub fn opened_anew(&self, dataset: &str) {
         for protocol in &self.protocols {
             protocol.opened_anew(dataset);
         }
     }
 
-    /// Reverts one [`Self::close`]. Shared file systems reopen at their next access.
+    /// Reverts one [`Self::close`]. The next [`Self::reconcile`] reopens shared file systems.
     pub fn may_open(&self, name: &VolumeName) {
         let mut closed = self.closed();
         if let Some(at) = closed.iter().position(|one| one == name) {

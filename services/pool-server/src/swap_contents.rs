@@ -11,8 +11,8 @@ use units::VolumeName;
 
 use super::serving::Serving;
 
-/// Longest time that the exchange waits for active commands. They complete when the pool's devices respond, and clients
-/// that are delayed longer begin to give up.
+/// Time limit for active commands to complete before the exchange. They complete when the pool's devices respond, and
+/// clients that are delayed longer begin to give up.
 const PAUSE_WAIT: Duration = Duration::from_secs(10);
 
 impl Serving {

@@ -9,7 +9,7 @@ pub(super) fn families(statuses: &[(&str, &Status)]) -> Vec<Family> {
     let gauge = |name, help| Family::new(name, "gauge", help);
     let mut state = gauge(
         "bulkhead_leg_state",
-        "1 for the current state of a leg, 0 for all other states.",
+        "1 for the state of a leg, 0 for all other states.",
     );
     let mut since = gauge(
         "bulkhead_leg_state_timestamp_seconds",

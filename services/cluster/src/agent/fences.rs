@@ -28,10 +28,10 @@ pub struct FenceRequest {
 #[derive(Debug, Default)]
 pub(super) struct Fences {
     request: Option<u64>,
-    /// The head was not fenced at the first check. If it is fenced from the start, it may have been started and seen
-    /// since.
+    /// The head was seen as not fenced after the request, so that a later fence counts. A head that was fenced before
+    /// may have been started and heard since.
     may_come_true: bool,
-    /// It was fenced, so only a sign that it is back resets this.
+    /// It was fenced at a check. After that, only a sign of its return makes a later fence count.
     was_fenced: bool,
     is_told: bool,
     looked: Option<Instant>,
