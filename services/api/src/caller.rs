@@ -35,7 +35,7 @@ pub struct Link {
     pub local: SocketAddr,
     /// Whether it is encrypted.
     pub is_encrypted: bool,
-    /// A value that only the two ends of this TLS connection can compute.
+    /// A value that only this client and this server can compute, for this TLS connection.
     pub binding: Option<[u8; 32]>,
     /// Whether the peer has proven to be a head of this appliance.
     pub is_head: AtomicBool,

@@ -278,7 +278,7 @@ fn confirm_password(api: &Api, call: &Call, given: Option<&str>) -> Result<(), F
         Some(_) => Ok(()),
         None => Err(
             Failure::new(FailureKind::Denied, "the current password is wrong").advise(
-                "an admin, or `bulkhead user passwd` on the head, sets another one without it",
+                "an admin, or `bulkhead user passwd` on the head, sets a new one without it",
             ),
         ),
     }

@@ -436,7 +436,7 @@ fn a_target_that_two_pools_have_is_a_problem_of_both() {
     }
 }
 
-/// Only the cluster ends the sessions of a pool without a confirmation.
+/// Only the cluster terminates the sessions of a pool without a confirmation.
 #[test]
 fn a_pool_is_exported_and_destroyed_under_its_clients_only_with_a_word() {
     let head = Head::new();

@@ -4,7 +4,7 @@
 //!
 //! The key is one that only heads have (`/etc/bulkhead/head/peer-key`). Until `appliance apply` has distributed it,
 //! they use Corosync's. After the TLS 1.3 handshake each side sends an HMAC, under that key, of a value that only the
-//! two ends of this connection can compute. A relay has two connections, and no proof fits both. Mutual TLS would need
+//! two sides of this connection can compute. A relay has two connections, and no proof fits both. Mutual TLS would need
 //! an authority: files to distribute, and certificates that expire. A shared token could be stolen, and would be sent
 //! to any server that responds.
 
@@ -333,7 +333,7 @@ pub(crate) fn unreachable(head: &str, why: &dyn std::fmt::Display) -> Failure {
     ))
 }
 
-/// A value that only the two ends of a connection can compute; `None` below TLS 1.3, where it is not always unique.
+/// A value that only the two sides of a connection can compute; `None` below TLS 1.3, where it is not always unique.
 pub fn binding<Data>(connection: &rustls::ConnectionCommon<Data>) -> Option<[u8; 32]> {
     let is_new = connection.protocol_version() == Some(rustls::ProtocolVersion::TLSv1_3);
     let exported = connection.export_keying_material([0; 32], BINDING_LABEL, Some(&[]));

@@ -29,9 +29,9 @@ pub struct FenceRequest {
 pub(super) struct Fences {
     request: Option<u64>,
     /// The head was seen as not fenced after the request, so that a later fence counts. A head that was fenced before
-    /// may have been started and heard since.
+    /// may have been restarted since.
     may_come_true: bool,
-    /// It was fenced at a check. After that, only a sign of its return makes a later fence count.
+    /// It was fenced at a check. After that, a later fence counts only if it has returned in between.
     was_fenced: bool,
     is_told: bool,
     looked: Option<Instant>,
